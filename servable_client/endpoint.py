@@ -5,7 +5,7 @@ import uuid
 from collections.abc import Callable
 from typing import Any, Literal, NoReturn, Self
 
-from servable_client.arrays import Outputs, as_arrays, typed
+from servable_client.arrays import Arrays, Outputs, as_arrays, typed
 from servable_client.batches import Batches, Told
 from servable_client.calls import Calls, request
 from servable_client.errors import BadInputError
@@ -123,27 +123,17 @@ class Endpoint:
         arrays = as_arrays(inputs, named)
         # Chosen for the whole batch: a small part in JSON would have other types than the others.
         form = options.format or chosen(arrays, typed=typed(inputs, named))
+        sent = {"inference_id": inference_id, "traceparent": traceparent}
+
+        def ask(arrays: Arrays, deadline: Deadline) -> Outputs:
+            return self._calls.predict(arrays, options, deadline, form=form, **sent)
+
         if split is None:
-            deadline = Deadline(options.timeout_seconds)
-            return self._calls.predict(
-                arrays,
-                options,
-                deadline,
-                form=form,
-                inference_id=inference_id,
-                traceparent=traceparent,
-            )
+            return ask(arrays, Deadline(options.timeout_seconds))
         whole = None if timeout_seconds is None else Deadline(timeout_seconds)
 
         def predict(part: Part) -> Outputs:
-            return self._calls.predict(
-                part.arrays,
-                options,
-                whole or Deadline(options.timeout_seconds),
-                form=form,
-                inference_id=inference_id,
-                traceparent=traceparent,
-            )
+            return ask(part.arrays, whole or Deadline(options.timeout_seconds))
 
         return self._batches.predict(arrays, as_split(split), predict, progress)
 

@@ -75,6 +75,11 @@ class Environment(Table):
         )
 
     @property
+    def window_minutes(self) -> int:
+        """Window of the alarms on requests, in minutes: alarms.window_minutes, as [metrics] allows it."""
+        return self.metrics.published(self.kind).window_minutes(self.alarms.window_minutes)
+
+    @property
     def scaled(self) -> dict[str, Scaling]:
         """Variant name to scaling table, for variants with a scalable target."""
         scaling = {name: one.scaling for name, one in self.variants.items() if one.scales}

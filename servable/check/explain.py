@@ -234,7 +234,7 @@ def update_lines(
     updates = rollout.updates(
         least=least,
         most=most,
-        window_minutes=environment.alarms.window_minutes,
+        window_minutes=environment.window_minutes,
     )
     if not updates:
         return  # min_instances above max_instances: another rule reports it

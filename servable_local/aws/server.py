@@ -180,7 +180,7 @@ class Server:
     def _tick(self, at: datetime) -> None:
         # In this order: an alarm sees the minute that ended, scaling and an update see the alarm, and
         # scaling sees the instances that came until now.
-        for hosting in self.hostings.all() if at.second == 0 else ():
+        for hosting in self.hostings.all():
             hosting.measure(at)
         for scaling in self._scalings.all():
             scaling.publish(at)

@@ -95,6 +95,9 @@ SHARED = st.fixed_dictionaries(
     optional={
         "rollout": st.just({"strategy": "canary"}),
         "capture": st.just({}),
+        "metrics": st.fixed_dictionaries(
+            {"enhanced_metrics": st.booleans(), "publish_seconds": st.sampled_from([10, 60, 300])}
+        ),
         "network": st.just({"subnets": ["subnet-0a1b2c3d"], "security_groups": ["sg-0a1b2c3d"]}),
     },
 )

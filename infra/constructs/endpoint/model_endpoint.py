@@ -96,7 +96,9 @@ class ModelEndpoint(Construct):
         self.variants = tuple(variants)
         types = [variant.watched.instance_types for variant in variants]
         self.kind = kind_of(queued=async_inference is not None, has_instances=all(types))
-        self.metrics = EndpointMetrics(endpoint_name=name, kind=self.kind)
+        metrics = metrics or Metrics()
+        published = metrics.published(self.kind)
+        self.metrics = EndpointMetrics(endpoint_name=name, kind=self.kind, published=published)
         # It has no name on purpose: a configuration cannot be updated, only
         # replaced, and CloudFormation cannot replace what has a fixed name.
         self.config = sagemaker.CfnEndpointConfig(
@@ -110,7 +112,7 @@ class ModelEndpoint(Construct):
             kms_key_id=volume_kms_key,
             data_capture_config=capture,
             async_inference_config=async_inference.config if async_inference else None,
-            metrics_config=_metrics_config(metrics or Metrics()),
+            metrics_config=_metrics_config(metrics),
         )
         if not takes_volume_key([instance_type for some in types for instance_type in some]):
             # Without a key and without NVMe it stays a finding.
@@ -129,9 +131,8 @@ class ModelEndpoint(Construct):
             cdk.Tags.of(self.resource).add(REQUEST_BYTES_TAG, str(acknowledged_request_bytes))
         if logs is not None:
             self.resource.node.add_dependency(logs)
-        stack = cdk.Stack.of(self)
-        self._region = stack.region
-        self.arn = endpoint_arn(stack, name)
+        self._region = cdk.Stack.of(self).region
+        self.arn = endpoint_arn(cdk.Stack.of(self), name)
 
     def _endpoint(self, *, protect: bool) -> sagemaker.CfnEndpoint:
         resource = sagemaker.CfnEndpoint(
@@ -160,6 +161,7 @@ class ModelEndpoint(Construct):
             log_is_counted=True,
             resource=self.resource,
             kind=self.kind,
+            published=self.metrics.published,
         )
 
     def grant_invoke(self, grantee: iam.IGrantable) -> iam.Grant:

@@ -16,7 +16,7 @@ _COMPARISONS = {"above": "GreaterThanThreshold", "below": "LessThanThreshold"}
 
 
 class EndpointAlarm(Construct):
-    """An alarm that fires when its signal has crossed the threshold for its consecutive minutes."""
+    """An alarm that fires when its signal has crossed the threshold in its window."""
 
     def __init__(
         self,
@@ -41,8 +41,8 @@ class EndpointAlarm(Construct):
             ok_actions=actions,
             threshold=signal.threshold * signal.unit.in_the_metric,
             comparison_operator=_COMPARISONS[signal.fires],
-            evaluation_periods=signal.minutes,
-            datapoints_to_alarm=signal.minutes,
+            evaluation_periods=signal.periods,
+            datapoints_to_alarm=signal.breaching,
             treat_missing_data=signal.missing,
             **signal.metric.in_alarm,
         )
@@ -114,8 +114,8 @@ class EndpointAlarms(Construct):
             signal.name,
             signal=signal,
             name=f"{self._endpoint.name}-{signal.name}",
-            description=f"{self._endpoint.name}{of}: {signal.said} for {_minutes(signal.minutes)}. "
-            f"{signal.few_samples}{self._ending(signal.earliest_minutes, signal.kind)}",
+            description=f"{self._endpoint.name}{of}: {signal.said} {signal.window}. "
+            f"{signal.few_samples}{self._ending(signal, signal.kind)}",
             actions=self._inform,
         )
         if self._endpoint.resource is not None:
@@ -124,7 +124,7 @@ class EndpointAlarms(Construct):
 
     def _objective(self, page: Sequence[str]) -> cloudwatch.CfnCompositeAlarm:
         broken = [one for one in self.by_name.values() if one.signal.breaks_objective]
-        self.objective_earliest_minutes = min(one.signal.earliest_minutes for one in broken)
+        first = min((one.signal for one in broken), key=lambda signal: signal.earliest_seconds)
         asked = ", ".join(dict.fromkeys(one.signal.said for one in broken))
         any_of = " OR ".join(f'ALARM("{one.arn}")' for one in broken)
         return cloudwatch.CfnCompositeAlarm(
@@ -132,19 +132,11 @@ class EndpointAlarms(Construct):
             "Resource",
             alarm_name=f"{self._endpoint.name}-{OBJECTIVE}",
             alarm_description=f"{self._endpoint.name}: the service objective is broken: {asked}. "
-            + self._ending(self.objective_earliest_minutes, OBJECTIVE),
+            + self._ending(first, OBJECTIVE),
             alarm_rule=f"({any_of})",
             alarm_actions=page,
             ok_actions=page,
         )
 
-    def _ending(self, earliest_minutes: int, kind: str) -> str:
-        return (
-            f"Fires at the earliest {earliest_minutes} min after the first minute that shows it "
-            f"begins. "
-            f"Runbook: {self._alarms.runbook}#{kind}"
-        )
-
-
-def _minutes(count: int) -> str:
-    return "one minute" if count == 1 else f"{count} minutes on end"
+    def _ending(self, first: Signal, kind: str) -> str:
+        return f"{first.earliest}Runbook: {self._alarms.runbook}#{kind}"

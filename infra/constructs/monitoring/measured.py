@@ -10,8 +10,7 @@ from typing import Any
 import aws_cdk as cdk
 from aws_cdk import aws_cloudwatch as cloudwatch
 
-PERIOD_MINUTES = 1  # as often as SageMaker publishes
-PERIOD_SECONDS = PERIOD_MINUTES * 60
+PERIOD_SECONDS = 60  # as often as SageMaker publishes unless [metrics] says otherwise
 # An alarm's plain statistics; all others (such as p99) are extended statistics.
 # https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/aws-resource-cloudwatch-alarm.html
 SIMPLE = ("Average", "Maximum", "Minimum", "SampleCount", "Sum")
@@ -25,13 +24,15 @@ FEW_SAMPLES = "evaluate"
 
 @dataclass(frozen=True, kw_only=True)
 class Measured:
-    """One metric with a period of one minute."""
+    """One metric; an alarm on it looks at a value for each period."""
 
     namespace: str
     name: str
     statistic: str
     dimensions: Mapping[str, str] = field(default_factory=dict)
     label: str | None = None
+    period_seconds: int = PERIOD_SECONDS
+    """A minute, or how often SageMaker publishes the metric."""
 
     @property
     def for_cdk(self) -> cloudwatch.Metric:
@@ -42,7 +43,7 @@ class Measured:
             dimensions_map=dict(self.dimensions),
             statistic=self.statistic,
             label=self.label,
-            period=_period(),
+            period=_period(self.period_seconds),
         )
 
     @property
@@ -54,13 +55,13 @@ class Measured:
                 "extended_statistic": self.statistic,
                 "evaluate_low_sample_count_percentile": FEW_SAMPLES,
             }
-        return {**self._identity, "period": PERIOD_SECONDS, **statistic}
+        return {**self._identity, "period": self.period_seconds, **statistic}
 
     def in_query(self, query_id: str) -> dict[str, Any]:
         """The metric query that an alarm's expression refers to as `query_id`."""
         identity = self._identity
         identity["metricName"] = identity.pop("metric_name")
-        stat = {"metric": identity, "period": PERIOD_SECONDS, "stat": self.statistic}
+        stat = {"metric": identity, "period": self.period_seconds, "stat": self.statistic}
         return {"id": query_id, "metricStat": stat, "returnData": False}
 
     @property
@@ -84,13 +85,20 @@ class Computed:
     label: str | None = None
 
     @property
+    def period_seconds(self) -> int:
+        """The longest period of its metrics."""
+        return max(
+            (metric.period_seconds for metric in self.using.values()), default=PERIOD_SECONDS
+        )
+
+    @property
     def for_cdk(self) -> cloudwatch.MathExpression:
         """The expression for CDK's own alarms and graphs."""
         return cloudwatch.MathExpression(
             expression=self.expression,
             using_metrics={name: metric.for_cdk for name, metric in self.using.items()},
             label=self.label,
-            period=_period(),
+            period=_period(self.period_seconds),
         )
 
     @property
@@ -108,5 +116,5 @@ class Computed:
 Metric = Measured | Computed
 
 
-def _period() -> cdk.Duration:
-    return cdk.Duration.minutes(PERIOD_MINUTES)
+def _period(seconds: int) -> cdk.Duration:
+    return cdk.Duration.seconds(seconds)

@@ -1,6 +1,7 @@
 """The metric, threshold and window of every alarm of an endpoint, in the file's units."""
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -45,7 +46,7 @@ class Signal:
     threshold: float
     unit: Unit
     minutes: int
-    """Consecutive minutes in which the threshold must be crossed."""
+    """Minutes on end in which the threshold must be crossed."""
     fires: Literal["above", "below"] = "above"
     graph: str | None = None
     """The variant's graph that shows the threshold as a line."""
@@ -61,9 +62,43 @@ class Signal:
         return "-".join(one for one in (self.variant, self.kind, self.instance_type) if one)
 
     @property
-    def earliest_minutes(self) -> int:
-        """Minutes from the beginning of the first breaching minute to the earliest alarm."""
-        return self.minutes
+    def periods(self) -> int:
+        """Periods of the metric in `minutes`, rounded up."""
+        return math.ceil(60 * self.minutes / self.metric.period_seconds)
+
+    @property
+    def breaching(self) -> int:
+        """Periods of these in which the threshold must be crossed.
+
+        All; of periods shorter than a minute more than half, because a few seconds without a request
+        have no value and would begin the window anew.
+        """
+        return self.periods // 2 + 1 if self.metric.period_seconds < 60 else self.periods
+
+    @property
+    def earliest_seconds(self) -> int:
+        """Seconds from the beginning of the first breaching period to the earliest alarm."""
+        return self.breaching * self.metric.period_seconds
+
+    @property
+    def window(self) -> str:
+        """How long the threshold must be crossed: for 3 minutes on end."""
+        if self.metric.period_seconds < 60:
+            return (
+                f"in {self.breaching} of {self.periods} periods of {self.metric.period_seconds} s"
+            )
+        minutes = self.earliest_seconds // 60
+        return "for one minute" if minutes == 1 else f"for {minutes} minutes on end"
+
+    @property
+    def earliest(self) -> str:
+        """The earliest alarm in words, for its description."""
+        seconds = self.earliest_seconds
+        after = f"{seconds} s" if seconds % 60 else f"{seconds // 60} min"
+        period = self.metric.period_seconds
+        first = "minute" if period == 60 else f"{period} s"
+        shows = "shows it begins" if period == 60 else "show it begin"
+        return f"Fires at the earliest {after} after the first {first} that {shows}. "
 
     @property
     def said(self) -> str:
@@ -141,8 +176,7 @@ def variant_signals(
                 continue  # cold starts count as overhead, and are usual if no instance runs
             if metric.startswith("GPU") and not variant.gpus:
                 continue
-            # What an instance can use differs by type: a mean over several types has no full value.
-            for kind_of_instance in (variant.pools if graph == "saturation" else ()) or (None,):
+            for kind_of_instance in _types(graph, metric, variant):
                 yield Signal(
                     kind=kind,
                     variant=variant.name,
@@ -154,11 +188,27 @@ def variant_signals(
                     threshold=threshold,
                     unit=_unit(graph, metric, variant, kind_of_instance),
                     minutes=alarms.window_minutes,
-                    graph=graph,
-                    breaks_objective=kind in _OBJECTIVE and not variant.shadow,
+                    # One line for all types: their thresholds of latency are the same.
+                    graph=None if graph == "latency" and kind_of_instance else graph,
+                    breaks_objective=kind in _OBJECTIVE
+                    and not variant.shadow
+                    and kind_of_instance is None,
                 )
     yield from _traffic(metrics, variant, alarms)
     yield from _async_failures(metrics, variant, alarms)
+
+
+def _types(graph: str, metric: str, variant: WatchedVariant) -> Sequence[str | None]:
+    """The instance types of which each has an alarm of its own; None: one alarm on all instances.
+
+    What an instance can use differs by type: a mean over several types has no full value. A slow type
+    with few of the requests does not show in the latency of all.
+    Source: https://docs.aws.amazon.com/sagemaker/latest/dg/realtime-endpoints-heterogeneous.html
+    (CPUUtilization, Invocations and ModelLatency by InstanceType, 2026-11-22)
+    """
+    if graph == "saturation":
+        return variant.pools or (None,)
+    return (None, *variant.pools) if metric == "ModelLatency" else (None,)
 
 
 def _unit(graph: str, metric: str, variant: WatchedVariant, instance_type: str | None) -> Unit:

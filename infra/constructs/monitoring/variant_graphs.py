@@ -3,11 +3,14 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from infra.catalog.metrics import check as check_published
 from infra.catalog.prices import price
 from infra.constructs.monitoring.endpoint_alarms import EndpointAlarms
-from infra.constructs.monitoring.measured import Computed, Measured
+from infra.constructs.monitoring.measured import PERIOD_SECONDS, Computed, Measured
 from infra.constructs.monitoring.signals import MILLISECONDS, PERCENT, Unit
 from infra.constructs.monitoring.watched_endpoint import (
+    MACHINES,
+    NAMESPACE,
     EndpointMetrics,
     WatchedEndpoint,
     WatchedVariant,
@@ -22,6 +25,10 @@ ASYNC_FAILURES = {
     "expired in the queue": "ExpiredRequests",
     "notifications": "NotificationFailures",
 }
+# Dimensions that enhanced metrics add:
+# https://docs.aws.amazon.com/sagemaker/latest/dg/monitoring-cloudwatch-enhanced-metrics.html (2026-11-22)
+BY_INSTANCE = ("EndpointName", "InstanceId", "VariantName")
+BY_ACCELERATOR = ("AcceleratorId", *BY_INSTANCE)
 Graph = Callable[[int], Widget]
 
 
@@ -36,7 +43,13 @@ class VariantGraphs:
     @property
     def all(self) -> list[Graph]:
         """All graphs, in the same order for every variant of the endpoint."""
-        return [getattr(self, name) for name in self.endpoint.kind.graphs]
+        names = [*self.endpoint.kind.graphs]
+        if self.endpoint.published.by_instance:
+            names.append("latency_by_instance")
+            # What is 100 % differs by type, and which type an instance is of cannot be searched for.
+            names += [] if self.variant.pools else ["cpu_by_instance"]
+            names += ["gpu_by_accelerator"] if self.variant.gpus else []
+        return [getattr(self, name) for name in names]
 
     @property
     def _metrics(self) -> EndpointMetrics:
@@ -50,8 +63,10 @@ class VariantGraphs:
         shown = [
             replace(metric(name), label=label) for metric, label in zip(asked, labels, strict=False)
         ]
+        seconds = shown[0].period_seconds
+        period = "minute" if seconds == PERIOD_SECONDS else f"{seconds} s"
         return graph(
-            f"{name}: requests per minute",
+            f"{name}: requests per {period}",
             left=Side(label="requests", metrics=shown, lines=self._lines("traffic")),
             width=width,
         )
@@ -136,6 +151,49 @@ class VariantGraphs:
         ]
         return self._graph("saturation", shown, "%", width)
 
+    def latency_by_instance(self, width: int) -> Widget:
+        """Mean latency of each instance: the slow one among several."""
+        return self._each(
+            NAMESPACE, "ModelLatency", BY_INSTANCE, "latency by instance, mean", MILLISECONDS, width
+        )
+
+    def cpu_by_instance(self, width: int) -> Widget:
+        """CPU of each instance, in percent of all its vCPUs."""
+        full = Unit("%", self.variant.full_percent("CPUUtilization") / 100)
+        return self._each(
+            MACHINES, "CPUUtilization", BY_INSTANCE, "CPU by instance, mean", full, width
+        )
+
+    def gpu_by_accelerator(self, width: int) -> Widget:
+        """Utilization of each GPU of each instance."""
+        one = Unit("%", 1)
+        return self._each(
+            MACHINES, "GPUUtilization", BY_ACCELERATOR, "GPU by accelerator, mean", one, width
+        )
+
+    def _each(
+        self,
+        namespace: str,
+        metric: str,
+        dimensions: Sequence[str],
+        title: str,
+        unit: Unit,
+        width: int,
+    ) -> Widget:
+        # A search, because instances come and go.
+        check_published(namespace, metric, "Average", dimensions)
+        found = (
+            f"SEARCH('{{{namespace},{','.join(dimensions)}}} "
+            f'EndpointName="{self.endpoint.name}" VariantName="{self.variant.name}" '
+            f"MetricName=\"{metric}\"', 'Average', {PERIOD_SECONDS})"
+        )
+        shown = Computed(expression=f"{found} / {unit.in_the_metric:g}")
+        return graph(
+            f"{self.variant.name}: {title} ({unit.symbol})",
+            left=Side(label=unit.symbol, metrics=[shown]),
+            width=width,
+        )
+
     def instances(self, width: int) -> Widget:
         return instances_graph(self.endpoint, self.variant, width=width)
 
@@ -173,7 +231,11 @@ def _in(metric: Measured, one_of_ours: float, label: str, number: int) -> Comput
 
 def instances_graph(endpoint: WatchedEndpoint, variant: WatchedVariant, *, width: int) -> Widget:
     """Number of instances, with lines at min and max. A minute without requests has no value."""
-    by_type = [endpoint.metrics.instances_of_type(variant.name, one) for one in variant.pools]
+    each = endpoint.metrics.values_a_minute
+    by_type = [
+        _in(endpoint.metrics.instances_of_type(variant.name, kind), each, kind, number)
+        for number, kind in enumerate(variant.pools)
+    ]
     return graph(
         f"{variant.name}: instances that answer, of {', '.join(variant.instance_types)}",
         left=Side(
@@ -228,7 +290,10 @@ def _cost(metrics: EndpointMetrics, variant: WatchedVariant, usd_per_hour: list[
         f"n{number}": metrics.instances_of_type(variant.name, one)
         for number, one in enumerate(variant.pools)
     }
-    parts = [f"FILL({n}, 0) * {usd:g}" for n, usd in zip(counts, usd_per_hour, strict=True)]
+    parts = [
+        f"FILL({n}, 0) * {usd / metrics.values_a_minute:g}"
+        for n, usd in zip(counts, usd_per_hour, strict=True)
+    ]
     return Computed(expression=" + ".join(parts), using=counts, label=label)
 
 

@@ -8,16 +8,18 @@ import aws_cdk as cdk
 from infra.catalog import metrics
 from infra.catalog.instances import instances
 from infra.catalog.prices import Price
-from infra.constructs.monitoring.measured import Computed, Measured
+from infra.constructs.monitoring.measured import PERIOD_SECONDS, Computed, Measured
+from infra.parameters.metrics import BY_THE_MINUTE, Published
 from infra.policy.kinds import REAL_TIME, EndpointKind
 
 NAMESPACE = "AWS/SageMaker"
 MACHINES = "/aws/sagemaker/Endpoints"
+COUNTS = ("Sum", "SampleCount")
 
 
 @dataclass(frozen=True, kw_only=True)
 class EndpointMetrics:
-    """The metrics of one endpoint by variant, with a period of one minute.
+    """The metrics of one endpoint by variant, with the period in which they are published.
 
     A metric that is not published raises `UnpublishedMetricError`.
     """
@@ -26,6 +28,7 @@ class EndpointMetrics:
     extra_dimensions: Mapping[str, str] = field(default_factory=dict)
     """EndpointConfigName, to see only the new fleet while an update runs."""
     kind: EndpointKind = REAL_TIME
+    published: Published = BY_THE_MINUTE
 
     def publishes(self, name: str, namespace: str = NAMESPACE) -> bool:
         return self.kind.publishes(name, namespace)
@@ -65,7 +68,7 @@ class EndpointMetrics:
         return self.of_variant(f"{what}Utilization", variant, statistic, MACHINES, instance_type)
 
     def instances_of_type(self, variant: str, instance_type: str) -> Measured:
-        """Number of instances of one of several types: CPUUtilization has one value for each a minute."""
+        """Number of instances of one of several types: CPUUtilization has `values_a_minute` for each."""
         counted = self.of_variant("CPUUtilization", variant, "SampleCount", MACHINES, instance_type)
         return replace(counted, label=instance_type)
 
@@ -76,8 +79,9 @@ class EndpointMetrics:
         asynchronous endpoint it counts the values of CPUUtilization, one per instance and minute.
         Source: https://docs.aws.amazon.com/sagemaker/latest/dg/async-inference-troubleshooting.html"""
         if not self.publishes("Invocations"):
+            share = "" if self.values_a_minute == 1 else f" / {self.values_a_minute}"
             return Computed(
-                expression="counted",
+                expression=f"counted{share}",
                 using={"counted": self.used("CPU", variant, "SampleCount")},
                 label=f"{variant}: instances",
             )
@@ -89,6 +93,11 @@ class EndpointMetrics:
             },
             label=f"{variant}: instances",
         )
+
+    @property
+    def values_a_minute(self) -> int:
+        """Values of utilization that an instance publishes in a period of its count."""
+        return max(1, PERIOD_SECONDS // self.published.utilization_seconds)
 
     def queued(self, name: str, statistic: str) -> Measured:
         """A metric of an asynchronous endpoint's queue, which has no variant: ApproximateBacklogSize,
@@ -131,11 +140,18 @@ class EndpointMetrics:
             **self.extra_dimensions,
         }
         metrics.check(namespace, name, statistic, dimensions, self.kind.name)
+        seconds = (
+            self.published.utilization_seconds
+            if namespace == MACHINES
+            else self.published.requests_seconds
+        )
         return Measured(
             namespace=namespace,
             name=name,
             dimensions=dimensions,
             statistic=statistic,
+            # What is counted is counted by the minute, as thresholds and graphs have it.
+            period_seconds=max(seconds, PERIOD_SECONDS) if statistic in COUNTS else seconds,
         )
 
 
@@ -187,7 +203,8 @@ class WatchedEndpoint:
     resource: cdk.CfnResource | None = None
     """The resource that alarms depend on; None for an endpoint of another stack."""
     kind: EndpointKind = REAL_TIME
+    published: Published = BY_THE_MINUTE
 
     @property
     def metrics(self) -> EndpointMetrics:
-        return EndpointMetrics(endpoint_name=self.name, kind=self.kind)
+        return EndpointMetrics(endpoint_name=self.name, kind=self.kind, published=self.published)

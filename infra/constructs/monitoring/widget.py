@@ -105,7 +105,8 @@ def _drawn(metric: Metric, side: str) -> list[list[Any]]:
     label = {"label": metric.label} if metric.label else {}
     if isinstance(metric, Measured):
         return [_row(metric, {**label}, axis)]
-    shown = {**label, "expression": metric.expression, "period": PERIOD_SECONDS, **axis}
+    period = max(PERIOD_SECONDS, metric.period_seconds)
+    shown = {**label, "expression": metric.expression, "period": period, **axis}
     hidden = [_row(one, {"id": name, "visible": False}, {}) for name, one in metric.using.items()]
     return [[shown], *hidden]
 
@@ -114,5 +115,8 @@ def _row(metric: Measured, first: dict[str, Any], last: dict[str, Any]) -> list[
     dimensions = [part for pair in sorted(metric.dimensions.items()) for part in pair]
     # The mean is CloudWatch's own default.
     stat = {} if metric.statistic == "Average" else {"stat": metric.statistic}
-    shown = {**first, "period": PERIOD_SECONDS, **stat, **last}
+    # Shorter periods are kept for three hours only, and a dashboard shows more.
+    # https://docs.aws.amazon.com/sagemaker/latest/dg/monitoring-cloudwatch-enhanced-metrics.html (2026-11-22)
+    period = max(PERIOD_SECONDS, metric.period_seconds)
+    shown = {**first, "period": period, **stat, **last}
     return [metric.namespace, metric.name, *dimensions, shown]

@@ -1,6 +1,7 @@
 """An endpoint's deployment configuration, and the alarms on the new fleet that roll an update back."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from aws_cdk import aws_sagemaker as sagemaker
@@ -48,7 +49,7 @@ class EndpointRollout(Construct):
             for update in rollout.updates(
                 least=variant.watched.min_instances,
                 most=variant.watched.max_instances,
-                window_minutes=alarms.window_minutes,
+                window_minutes=endpoint.metrics.published.window_minutes(alarms.window_minutes),
             )
         ]
         endpoint.resource.deployment_config = _deployment_config(
@@ -66,11 +67,7 @@ class EndpointRollout(Construct):
         """
         scope = Construct(self, "Rollback")
         config_name = endpoint.config.attr_endpoint_config_name
-        new_fleet = EndpointMetrics(
-            endpoint_name=endpoint.name,
-            extra_dimensions={"EndpointConfigName": config_name},
-            kind=endpoint.kind,
-        )
+        new_fleet = replace(endpoint.metrics, extra_dimensions={"EndpointConfigName": config_name})
         short = endpoint.fingerprint[:8]
         names = []
         for variant in (one.name for one in endpoint.variants if not one.shadow):
@@ -81,8 +78,7 @@ class EndpointRollout(Construct):
                     signal=signal,
                     name=f"{rollback_prefix(endpoint.name)}{signal.name}-{short}",
                     description=f"Takes back an update of {endpoint.name} to configuration {short}: "
-                    f"{signal.said} in variant {variant}. {signal.few_samples}Fires at the earliest "
-                    f"{signal.earliest_minutes} min after the first minute that shows it begins. "
+                    f"{signal.said} in variant {variant}. {signal.few_samples}{signal.earliest}"
                     f"Runbook: {alarms.runbook}#rollback",
                 ).alarm
                 accept_for((NIST, HIPAA), alarm, SILENT)

@@ -1,5 +1,6 @@
 """Step scaling: several instances at once when traffic jumps or falls, and scale from zero for a queue."""
 
+import math
 from collections.abc import Iterable, Sequence
 
 import aws_cdk as cdk
@@ -63,12 +64,12 @@ class ScalingSteps(Construct):
                 alarm_id=f"{way}Alarm",
                 target=target,
                 cooldown=cooldown,
-                adjustments=_adjustments(bounds, upward=way == "Out"),
+                adjustments=_adjustments(bounds, metric.period_seconds, upward=way == "Out"),
                 name=f"{endpoint.name}-{variant}-steps-{way.lower()}",
                 description=f"Scales {endpoint.name}, variant {variant}: {word} {first:g} requests/s "
                 f"and instance for {minutes} minutes on end. It tells nobody.",
                 metric=metric,
-                threshold=_per_minute(first),
+                threshold=first * metric.period_seconds,
                 comparison=comparison,
                 minutes=minutes,
                 missing=cloudwatch.TreatMissingData.NOT_BREACHING,
@@ -111,12 +112,14 @@ class ScaleFromZero(Construct):
         )
 
 
-def _adjustments(bounds: Sequence[tuple[float, int]], *, upward: bool) -> Adjustments:
-    """Each step reaches to the next bound; the last one is open."""
+def _adjustments(
+    bounds: Sequence[tuple[float, int]], period_seconds: int, *, upward: bool
+) -> Adjustments:
+    """Each step reaches to the next bound; the last one is open. SageMaker counts requests by the period."""
     first = bounds[0][0]
-    ends = [_per_minute(bound - first) for bound, _ in bounds[1:]]
+    ends = [(bound - first) * period_seconds for bound, _ in bounds[1:]]
     for (bound, change), end in zip(bounds, [*ends, None], strict=True):
-        begin = _per_minute(bound - first)
+        begin = (bound - first) * period_seconds
         yield (change, begin, end) if upward else (change, end, begin)
 
 
@@ -137,6 +140,7 @@ def _step_policy(
     missing: cloudwatch.TreatMissingData,
 ) -> None:
     """A policy, and the alarm that triggers it after so many consecutive minutes."""
+    periods = math.ceil(SECONDS_PER_MINUTE * minutes / metric.period_seconds)
     action = autoscaling.StepScalingAction(
         scope,
         policy_id,
@@ -155,13 +159,8 @@ def _step_policy(
         metric=metric.for_cdk,
         threshold=threshold,
         comparison_operator=comparison,
-        evaluation_periods=minutes,
-        datapoints_to_alarm=minutes,
+        evaluation_periods=periods,
+        datapoints_to_alarm=periods,
         treat_missing_data=missing,
     )
     alarm.add_alarm_action(actions.ApplicationScalingAction(action))
-
-
-def _per_minute(rps: float) -> float:
-    """Requests per instance and minute, SageMaker's unit."""
-    return rps * SECONDS_PER_MINUTE

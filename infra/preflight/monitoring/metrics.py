@@ -4,12 +4,14 @@ from infra.parameters.environment import Environment
 from infra.parameters.finding import Severity
 from infra.preflight.rule import Findings, Rule
 
-# Period of every alarm and scaling policy of this project.
+# Target tracking evaluates metrics at one minute:
+# https://docs.aws.amazon.com/autoscaling/application/userguide/target-tracking-scaling-policy-overview.html
+# (2026-11-22)
 PERIOD_SECONDS = 60
 
 
 class MetricsTooRare(Rule):
-    """Alarms and scaling evaluate every minute: a minute without a value never counts as breaching.
+    """An alarm looks at no less than one value, and target tracking at every minute.
 
     With enhanced_metrics this also concerns requests, errors and latency, without it only CPU, memory,
     disk and GPU.
@@ -22,10 +24,16 @@ class MetricsTooRare(Rule):
 
     def check(self, environment: Environment) -> Findings:
         seconds = environment.metrics.publish_seconds
+        requests = environment.metrics.published(environment.kind).requests_seconds
+        tracked = requests > PERIOD_SECONDS and any(
+            one.max_rps_per_instance is not None for one in environment.scaled.values()
+        )
         if seconds > PERIOD_SECONDS:
             yield self.finding(
                 "metrics.publish_seconds",
-                f"with a value every {seconds} s, alarms over consecutive minutes see minutes without one",
+                f"with a value every {seconds} s, "
+                + ("target tracking sees minutes without one, and " if tracked else "")
+                + "an alarm fires minutes later",
                 allowed=f"10, 30 or {PERIOD_SECONDS}",
                 remedy="lower it",
                 reads=("metrics.enhanced_metrics",),

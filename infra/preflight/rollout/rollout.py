@@ -29,7 +29,7 @@ alarms.window_minutes = 10
 rollout = { strategy = "canary", bake_minutes = 10 }"""
 
     def check(self, environment: Environment) -> Findings:
-        rollout, window = environment.rollout, environment.alarms.window_minutes
+        rollout, window = environment.rollout, environment.window_minutes
         if rollout is not None and rollout.bake_minutes <= window:
             yield self.finding(
                 "rollout.bake_minutes",
@@ -82,7 +82,7 @@ rollout = { strategy = "linear", step_percent = 10, bake_minutes = 60 }"""
         possible = rollout.updates(
             least=variant.min_instances,
             most=variant.most_instances,
-            window_minutes=environment.alarms.window_minutes,
+            window_minutes=environment.window_minutes,
         )
         lengths = [(one.expected_seconds(start) or 0, one.instances) for one in possible]
         seconds, count = max(lengths, default=(0, 0))
@@ -196,15 +196,18 @@ rollout = { strategy = "canary", canary_percent = 10 }"""
         weights = sum(one.weight for one in environment.production_variants.values())
         # The fewest instances run in the quietest hour; the first share is a whole number of them.
         count = max(1, variant.min_instances)
-        (smallest,) = rollout.updates(least=count, most=count, window_minutes=alarms.window_minutes)
+        (smallest,) = rollout.updates(
+            least=count, most=count, window_minutes=environment.window_minutes
+        )
         share = smallest.first_share_percent / 100 * (variant.weight / weights if weights else 1)
         each_minute = (quiet * SECONDS_PER_MINUTE + golden) * share
-        seen, needed = each_minute * alarms.window_minutes, least_samples("p99")
+        window = environment.window_minutes
+        seen, needed = each_minute * window, least_samples("p99")
         if seen < needed:
             yield self.finding(
                 "alarms.p99_latency_ms",
                 f"an update's first share, {100 * share:.0f} % of the traffic, gets {seen:,.0f} requests "
-                f"on {placement.name} in {counted(alarms.window_minutes, 'minute')} at {quiet:g}/s, but p99 "
+                f"on {placement.name} in {counted(window, 'minute')} at {quiet:g}/s, but p99 "
                 f"is significant only from {needed:,} on",
                 allowed=f"{needed:,} requests or more in alarms.window_minutes",
                 remedy="raise the share or alarms.window_minutes, deploy when there is traffic, or "

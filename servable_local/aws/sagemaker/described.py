@@ -37,12 +37,15 @@ def described(endpoint: HostedEndpoint) -> dict[str, Any]:
         "ShadowProductionVariants": _variants(list(fleet.shadows.values()), endpoint.modified)
         if fleet and fleet.shadows
         else None,
+        "MetricsConfig": endpoint.config.get("MetricsConfig"),
         "PendingDeploymentSummary": _pending(rollout) if rollout else None,
     }
     if capture := endpoint.capture:
+        enabled = capture.get("EnableCapture", True)
         shown["DataCaptureConfig"] = {
-            "EnableCapture": capture.get("EnableCapture", False),
-            "CaptureStatus": "Stopped",  # nothing is captured here
+            "EnableCapture": enabled,
+            # Here only requests to real-time endpoints are captured.
+            "CaptureStatus": "Started" if enabled and endpoint.kind == "real_time" else "Stopped",
             "CurrentSamplingPercentage": capture["InitialSamplingPercentage"],
             "DestinationS3Uri": capture["DestinationS3Uri"],
             "KmsKeyId": capture.get("KmsKeyId", ""),
@@ -58,7 +61,7 @@ def event_detail(endpoint: HostedEndpoint, tags: Mapping[str, str]) -> dict[str,
     detail = _in_milliseconds(described(endpoint))
     detail["EndpointStatus"] = _EVENT_STATUS[endpoint.status]
     detail["Tags"] = dict(tags)
-    for name in ("LastDeploymentConfig", "DataCaptureConfig"):
+    for name in ("LastDeploymentConfig", "DataCaptureConfig", "MetricsConfig"):
         detail.pop(name, None)
     return dict(detail)
 

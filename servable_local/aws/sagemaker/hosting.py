@@ -146,8 +146,11 @@ class RegionalHosting:
         return [alarm.name for alarm in found if alarm and alarm.state == "ALARM"]
 
     def measure(self, at: datetime) -> None:
-        """Measures once a minute what the containers use of this computer."""
+        """Measures what the containers use of this computer, as often as each endpoint publishes it."""
         for endpoint in list(self.endpoints.values()):
+            published = endpoint.config.get("MetricsConfig", {})
+            if (60 * at.minute + at.second) % published.get("MetricPublishFrequencyInSeconds", 60):
+                continue
             for variant in endpoint.fleet.everybody() if endpoint.fleet else ():
                 for percents, pools in variant.utilisation():
                     publish_utilisation(

@@ -22,9 +22,13 @@ CAPTURE = {
 
 
 @pytest.fixture(scope="module")
-def captured(embedded: LocalAws, launcher: Launcher) -> tuple[str, dict[str, Any]]:
+def account(embedded: LocalAws, launcher: Launcher) -> Account:
+    return Account(embedded, launcher)
+
+
+@pytest.fixture(scope="module")
+def captured(account: Account) -> tuple[str, dict[str, Any]]:
     """Key and record of the only request."""
-    account = Account(embedded, launcher)
     s3 = account.client("s3")
     s3.create_bucket(Bucket="captured")
     template = serving(account.put_archive(b"a"))
@@ -69,3 +73,9 @@ def test_any_other_is_kept_in_base64(captured: tuple[str, dict[str, Any]]) -> No
 def test_the_key_has_endpoint_variant_and_hour(captured: tuple[str, dict[str, Any]]) -> None:
     folders = captured[0].split("/")
     assert (folders[:3], len(folders)) == (["prod", "ranker", "primary"], 8)
+
+
+@pytest.mark.usefixtures("captured")
+def test_the_endpoint_says_that_it_captures(account: Account) -> None:
+    found = account.client("sagemaker").describe_endpoint(EndpointName="ranker")
+    assert found["DataCaptureConfig"]["CaptureStatus"] == "Started"

@@ -1,0 +1,135 @@
+"""Alarms and graphs look at metrics as often as [metrics] has them published."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from infra.constructs.monitoring.signals import Signal, variant_signals
+from infra.constructs.monitoring.watched_endpoint import EndpointMetrics, WatchedVariant
+from infra.parameters.alarms import Alarms
+from infra.parameters.metrics import Metrics, Published
+from infra.policy.kinds import ASYNCHRONOUS, REAL_TIME, SERVERLESS, EndpointKind
+
+POOLS = ("ml.g5.xlarge", "ml.g4dn.xlarge")
+ALARMS = Alarms(p99_latency_ms=100, no_traffic_minutes=5)
+
+
+def published(kind: EndpointKind = REAL_TIME, *, enhanced: bool, seconds: int) -> Published:
+    table = {"enhanced_metrics": enhanced, "publish_seconds": seconds}
+    return Metrics.model_validate(table).published(kind)
+
+
+def signals(
+    enhanced: bool, seconds: int, alarms: Alarms = ALARMS, pools: tuple[str, ...] = ()
+) -> Mapping[str, Signal]:
+    metrics = EndpointMetrics(
+        endpoint_name="ranker", published=published(enhanced=enhanced, seconds=seconds)
+    )
+    variant = WatchedVariant(name="primary", instance_type="ml.g5.xlarge", pools=pools)
+    return {one.name: one for one in variant_signals(metrics, variant, alarms)}
+
+
+@pytest.mark.parametrize(
+    ("name", "enhanced", "seconds", "period"),
+    [
+        ("primary-p99-latency", True, 10, 10),
+        ("primary-p99-latency", True, 30, 30),
+        ("primary-p99-latency", True, 300, 300),
+        ("primary-p99-latency", False, 10, 60),
+        ("primary-cpu", False, 10, 10),
+        ("primary-cpu", False, 300, 300),
+        ("primary-no-traffic", True, 10, 60),
+        ("primary-no-traffic", True, 300, 300),
+    ],
+)
+def test_an_alarm_has_the_period_in_which_its_metric_is_published(
+    name: str, enhanced: bool, seconds: int, period: int
+) -> None:
+    assert signals(enhanced, seconds)[name].metric.period_seconds == period
+
+
+@pytest.mark.parametrize(
+    ("seconds", "window", "expected"),
+    [
+        (10, 3, (18, 10)),
+        (30, 3, (6, 4)),
+        (30, 1, (2, 2)),
+        (60, 3, (3, 3)),
+        (120, 3, (2, 2)),
+        (300, 3, (1, 1)),
+    ],
+)
+def test_a_window_of_minutes_is_as_many_periods(
+    seconds: int, window: int, expected: tuple[int, int]
+) -> None:
+    alarms = Alarms(p99_latency_ms=100, window_minutes=window)
+    signal = signals(True, seconds, alarms)["primary-p99-latency"]
+    assert (signal.periods, signal.breaching) == expected
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (10, "100 s after the first 10 s that show it begin. "),
+        (60, "3 min after the first minute that shows it begins. "),
+        (300, "5 min after the first 300 s that show it begin. "),
+    ],
+)
+def test_the_earliest_alarm_is_said(seconds: int, words: str) -> None:
+    signal = signals(True, seconds)["primary-p99-latency"]
+    assert signal.earliest == f"Fires at the earliest {words}"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (10, "in 10 of 18 periods of 10 s"),
+        (60, "for 3 minutes on end"),
+        (120, "for 4 minutes on end"),
+    ],
+)
+def test_the_window_is_said(seconds: int, words: str) -> None:
+    assert signals(True, seconds)["primary-p99-latency"].window == words
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        (REAL_TIME, Published(requests_seconds=10, utilization_seconds=10, by_instance=True)),
+        (ASYNCHRONOUS, Published(utilization_seconds=10)),
+        (SERVERLESS, Published()),
+    ],
+    ids=str,
+)
+def test_enhanced_metrics_are_those_of_real_time_endpoints(
+    kind: EndpointKind, expected: Published
+) -> None:
+    assert published(kind, enhanced=True, seconds=10) == expected
+
+
+@pytest.mark.parametrize(("seconds", "minutes"), [(10, 3), (60, 3), (120, 4), (240, 4)])
+def test_a_rollouts_window_has_whole_values(seconds: int, minutes: int) -> None:
+    assert published(enhanced=True, seconds=seconds).window_minutes(3) == minutes
+
+
+def test_instances_are_counted_by_their_values_in_a_minute() -> None:
+    metrics = EndpointMetrics(
+        endpoint_name="ranker",
+        kind=ASYNCHRONOUS,
+        published=published(ASYNCHRONOUS, enhanced=False, seconds=10),
+    )
+    counted = metrics.instances("primary")
+    assert (counted.expression, counted.period_seconds) == ("counted / 6", 60)
+
+
+@pytest.mark.parametrize("instance_type", POOLS)
+def test_each_type_of_several_has_an_alarm_on_its_latency(instance_type: str) -> None:
+    found: Any = signals(False, 60, pools=POOLS)[f"primary-p99-latency-{instance_type}"].metric
+    assert found.dimensions["InstanceType"] == instance_type
+
+
+def test_only_the_latency_of_all_types_breaks_the_objective() -> None:
+    found = signals(False, 60, pools=POOLS).values()
+    broken = [one.name for one in found if one.breaks_objective and "latency" in one.kind]
+    assert broken == ["primary-p99-latency"]

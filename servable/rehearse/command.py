@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import fields
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import click
 from infra.parameters.loading import Loaded
 from infra.parameters.placement import Placement
 from infra.parameters.rehearsal_scenario import Incidents, MeasuredInstance
-from servable.load.options import with_options
+from servable.load.options import ENDPOINT_URL, LOCAL, with_options
 from servable.project import ENVIRONMENTS, SET, one_environment
 from servable.rehearse import comparison_output
 from servable.rehearse.alternatives import alternatives
@@ -19,7 +20,7 @@ from servable.rehearse.candidates import candidates, proposed
 from servable.rehearse.comparison import compare
 from servable.rehearse.output import show
 from servable.rehearse.rehearsal import Rehearsed, as_json, measured, rehearsed, variant_of
-from servable.rehearse.traffic import day_of
+from servable.rehearse.traffic import DayOptions, day_of
 from servable.signals import as_ctrl_c
 from servable.tune import environment_edit
 from servable_scaling.rehearsal.traffic import MOST_MINUTES, PROFILES
@@ -49,6 +50,18 @@ OPTIONS = (
         type=click.FloatRange(0),
         help="Base of the shape, requests/s (default: quiet_rps).",
     ),
+    click.option(
+        "--recording",
+        type=click.Path(exists=True, path_type=Path),
+        help="File of SageMaker's data capture, or a folder of them: the day that it was.",
+    ),
+    click.option(
+        "--cloudwatch",
+        type=click.DateTime(["%Y-%m-%d"]),
+        help="Day (UTC) whose requests CloudWatch has of ENV's endpoint: the last 15.",
+    ),
+    LOCAL,
+    ENDPOINT_URL,
     # --- an instance
     click.option(
         "--rate-per-instance", type=POSITIVE, help="Requests/s that one instance answers."
@@ -107,13 +120,8 @@ def rehearse(environment: str, folder: str, sets: tuple[str, ...], **options: An
         raise click.UsageError("--write goes with --compare, and not with --set")
     loaded, files = one_environment(environment, folder, sets)
     placed = variant_of(loaded, options["variant"])
-    requests = day_of(
-        loaded,
-        file=options["traffic"],
-        shape=options["shape"],
-        peak_rps=options["peak_rps"],
-        base_rps=options["base_rps"],
-    )
+    names = [one.name for one in fields(DayOptions)]
+    requests = day_of(loaded, DayOptions(**{name: options[name] for name in names}))
     one = measured(
         loaded,
         placed,

@@ -1,11 +1,15 @@
 """Where the requests of the rehearsed day come from: options, or what the file states in [traffic]."""
 
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 import click
 
 from infra.parameters.loading import Loaded
 from infra.parameters.rehearsal_scenario import stated_day
+from model_packaging.refusal import PackagingError
+from servable.rehearse.recorded import captured, invocations
 from servable_scaling.rehearsal.traffic import (
     BASE_SHARE,
     PROFILES,
@@ -15,33 +19,74 @@ from servable_scaling.rehearsal.traffic import (
 )
 
 
-def day_of(
-    loaded: Loaded,
-    *,
-    file: Path | None,
-    shape: str | None,
-    peak_rps: float | None,
-    base_rps: float | None,
-) -> list[float]:
+@dataclass(frozen=True, kw_only=True)
+class DayOptions:
+    """At most one day: `traffic`, `shape`, `recording` or `cloudwatch`."""
+
+    traffic: Path | None
+    shape: str | None
+    peak_rps: float | None
+    base_rps: float | None
+    recording: Path | None
+    cloudwatch: datetime | None
+    local: bool
+    endpoint_url: str | None
+
+
+def day_of(loaded: Loaded, options: DayOptions) -> list[float]:
     """Requests by the minute. Raises UsageError, ClickException."""
-    assert loaded.environment is not None  # it has loaded
-    if file is not None and shape is not None:
-        raise click.UsageError("--traffic and --profile are two days: give one")
+    days = (options.traffic, options.shape, options.recording, options.cloudwatch)
+    if sum(day is not None for day in days) > 1:
+        raise click.UsageError("give one of --traffic, --profile, --recording and --cloudwatch")
+    if options.cloudwatch is None and (options.local or options.endpoint_url):
+        raise click.UsageError("--local and --endpoint-url go with --cloudwatch")
     try:
-        if file is not None:
-            return from_file(file)
-        if shape is not None:
-            return _shaped(loaded, shape, peak_rps, base_rps)
-        stated = stated_day(loaded.environment, loaded.root)
-    except (TrafficError, OSError) as wrong:
+        stated = _day(loaded, options)
+    except (TrafficError, PackagingError, OSError) as wrong:
         raise click.ClickException(str(wrong)) from None
     if stated is None:
         shapes = "|".join(PROFILES)
         raise click.UsageError(
-            f"give either --traffic FILE or --profile {shapes}; or write profile and peak_rps into "
-            f"[traffic] of {loaded.file}"
+            f"give either --traffic FILE or --profile {shapes}, --recording or --cloudwatch; or write "
+            f"profile and peak_rps into [traffic] of {loaded.file}"
         )
     return stated
+
+
+def _day(loaded: Loaded, options: DayOptions) -> list[float] | None:
+    environment = loaded.environment
+    assert environment is not None  # it has loaded
+    if options.traffic is not None:
+        return from_file(options.traffic)
+    if options.shape is not None:
+        return _shaped(loaded, options.shape, options.peak_rps, options.base_rps)
+    if options.recording is not None:
+        known = environment.capture
+        return captured(options.recording, percent=known.sample_percent if known else 100)
+    if options.cloudwatch is not None:
+        return _counted(loaded, options, options.cloudwatch)
+    return stated_day(environment, loaded.root)
+
+
+def _counted(loaded: Loaded, options: DayOptions, day: datetime) -> list[float]:
+    # Only here: it needs boto3, of the extra [aws].
+    from servable.aws_account import AwsError, account_of, remedy_for
+
+    environment = loaded.environment
+    assert environment is not None  # it has loaded
+    account = account_of(environment, local=options.local, endpoint_url=options.endpoint_url)
+    account.meant()
+    try:
+        return invocations(
+            account.client("cloudwatch"),
+            endpoint=environment.endpoint.name,
+            variants=list(environment.production_variants),
+            day=day,
+            now=datetime.now(UTC),
+        )
+    except AwsError as wrong:
+        remedy = remedy_for(wrong, "allow cloudwatch:GetMetricData to these credentials")
+        raise click.ClickException(f"CloudWatch: {wrong}; {remedy}") from None
 
 
 def _shaped(

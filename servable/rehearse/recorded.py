@@ -1,0 +1,96 @@
+"""The requests by the minute of a day that was: from SageMaker's data capture, or from CloudWatch."""
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from servable_scaling.rehearsal.traffic import MOST_MINUTES, TrafficError, filled
+
+MINUTE, DAY = timedelta(minutes=1), timedelta(days=1)
+# Minutes are kept so long. https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_GetMetricData.html
+# (2026-11-22)
+KEPT_DAYS = 15
+
+
+def captured(place: Path, *, percent: float = 100.0) -> list[float]:
+    """Minutes from the first captured day's midnight (UTC). `place`: a file of data capture, or their folder.
+
+    `percent`: of the requests were captured; the others are added. Raises TrafficError, OSError.
+    Source: https://docs.aws.amazon.com/sagemaker/latest/dg/model-monitor-data-capture-endpoint.html
+    (eventMetadata.inferenceTime, 2026-11-22)
+    """
+    files = sorted(place.rglob("*.jsonl")) if place.is_dir() else [place]
+    times = [time for file in files for time in _times(file)]
+    if not times:
+        raise TrafficError(
+            f"{place}: no record of data capture; allowed: a .jsonl file, or a folder"
+        )
+    midnight = min(times).replace(hour=0, minute=0, second=0, microsecond=0)
+    counts = Counter(int((time - midnight) // MINUTE) for time in times)
+    if max(counts) >= MOST_MINUTES:
+        raise TrafficError(
+            f"{place}: the records are of {max(times) - min(times)}; allowed: at most 7 days, in a folder of "
+            "their own"
+        )
+    return filled({minute: count * 100 / percent for minute, count in counts.items()})
+
+
+def _times(file: Path) -> Iterator[datetime]:
+    with file.open(encoding="utf-8") as lines:
+        for number, line in enumerate(lines, 1):
+            if not line.strip():
+                continue
+            try:
+                time = datetime.fromisoformat(json.loads(line)["eventMetadata"]["inferenceTime"])
+            except (ValueError, KeyError, TypeError):
+                raise TrafficError(
+                    f"{file}:{number}: not a record of data capture with its inferenceTime"
+                ) from None
+            yield time.astimezone(UTC)
+
+
+def invocations(
+    cloudwatch: Any, *, endpoint: str, variants: Sequence[str], day: datetime, now: datetime
+) -> list[float]:
+    """The endpoint's requests of one day (UTC), as SageMaker counted them. `cloudwatch`: boto3's client.
+
+    Raises TrafficError where CloudWatch has none; botocore's errors.
+    Source: https://docs.aws.amazon.com/sagemaker/latest/dg/monitoring-cloudwatch.html (2026-11-22)
+    """
+    midnight = day.replace(hour=0, minute=0, second=0, microsecond=0, tzinfo=UTC)
+    if midnight < now - KEPT_DAYS * DAY:
+        first = now - (KEPT_DAYS - 1) * DAY
+        raise TrafficError(
+            f"{midnight:%Y-%m-%d}: CloudWatch keeps minutes for {KEPT_DAYS} days; allowed: "
+            f"{first:%Y-%m-%d} and later"
+        )
+    counts: dict[int, float] = {}
+    pages = cloudwatch.get_paginator("get_metric_data").paginate(
+        MetricDataQueries=[_query(number, endpoint, name) for number, name in enumerate(variants)],
+        StartTime=midnight,
+        EndTime=midnight + DAY,
+    )
+    for page in pages:
+        for result in page["MetricDataResults"]:
+            for time, value in zip(result["Timestamps"], result["Values"], strict=True):
+                minute = int((time - midnight) // MINUTE)
+                counts[minute] = counts.get(minute, 0.0) + value
+    if not counts:
+        raise TrafficError(
+            f"endpoint {endpoint}: CloudWatch has no requests of {midnight:%Y-%m-%d} (UTC); give a day with "
+            "traffic, or the account and region of the endpoint"
+        )
+    return filled(counts)
+
+
+def _query(number: int, endpoint: str, variant: str) -> dict[str, Any]:
+    dimensions = {"EndpointName": endpoint, "VariantName": variant}
+    metric = {
+        "Namespace": "AWS/SageMaker",
+        "MetricName": "Invocations",
+        "Dimensions": [{"Name": name, "Value": value} for name, value in dimensions.items()],
+    }
+    return {"Id": f"v{number}", "MetricStat": {"Metric": metric, "Period": 60, "Stat": "Sum"}}

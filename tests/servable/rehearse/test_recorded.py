@@ -1,0 +1,102 @@
+"""A day that was: counted in files of data capture, or asked of CloudWatch."""
+
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+from botocore.stub import Stubber
+
+from servable.rehearse.recorded import captured, invocations
+from servable_scaling.rehearsal.traffic import TrafficError
+
+DAY = datetime(2026, 11, 20, tzinfo=UTC)
+NOW = DAY + timedelta(days=2)
+
+
+def lines(*times: str) -> str:
+    return "".join(
+        json.dumps({"captureData": {}, "eventMetadata": {"inferenceTime": time}}) + "\n"
+        for time in times
+    )
+
+
+def test_requests_are_counted_by_the_minute_from_midnight(tmp_path: Path) -> None:
+    file = tmp_path / "a.jsonl"
+    file.write_text(lines("2026-11-20T00:02:59Z", "2026-11-20T00:01:00Z", "2026-11-20T00:02:00.5Z"))
+    assert captured(file) == [0, 1, 2]
+
+
+def test_a_folder_is_counted_with_all_that_it_holds(tmp_path: Path) -> None:
+    for hour in ("00", "01"):
+        (tmp_path / hour).mkdir()
+        (tmp_path / hour / "a.jsonl").write_text(lines(f"2026-11-20T{hour}:00:00Z"))
+    found = captured(tmp_path)
+    assert (len(found), sum(found)) == (61, 2)
+
+
+def test_requests_that_were_not_sampled_are_added(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text(lines("2026-11-20T00:00:00Z"))
+    assert captured(tmp_path, percent=10) == [10]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "no record of data capture"),
+        ("{}\n", "a.jsonl:1: not a record of data capture"),
+        (lines("2026-11-20T00:00:00Z", "2026-11-28T00:00:00Z"), "allowed: at most 7 days"),
+    ],
+)
+def test_what_is_no_recording_of_a_week_is_refused(tmp_path: Path, text: str, said: str) -> None:
+    (tmp_path / "a.jsonl").write_text(text)
+    with pytest.raises(TrafficError, match=said):
+        captured(tmp_path)
+
+
+def asked(*pages: dict[int, float], day: datetime = DAY) -> list[float]:
+    """`pages`: {minute: requests}, as CloudWatch answers one call after the other."""
+    client = boto3.client(
+        "cloudwatch", region_name="eu-west-1", aws_access_key_id="x", aws_secret_access_key="x"
+    )
+    names = ("EndpointName", "ranker"), ("VariantName", "primary")
+    metric = {
+        "Namespace": "AWS/SageMaker",
+        "MetricName": "Invocations",
+        "Dimensions": [{"Name": name, "Value": value} for name, value in names],
+    }
+    query = {"Id": "v0", "MetricStat": {"Metric": metric, "Period": 60, "Stat": "Sum"}}
+    expected: dict[str, Any] = {
+        "MetricDataQueries": [query],
+        "StartTime": day,
+        "EndTime": day + timedelta(days=1),
+    }
+    with Stubber(client) as stub:
+        for number, page in enumerate(pages, 1):
+            result = {
+                "Id": "v0",
+                "Timestamps": [day + timedelta(minutes=minute) for minute in page],
+                "Values": list(page.values()),
+            }
+            more = {} if number == len(pages) else {"NextToken": f"page {number}"}
+            stub.add_response("get_metric_data", {"MetricDataResults": [result], **more}, expected)
+            expected = {**expected, "NextToken": f"page {number}"}
+        found = invocations(client, endpoint="ranker", variants=["primary"], day=day, now=NOW)
+        stub.assert_no_pending_responses()
+    return found
+
+
+def test_every_page_of_cloudwatchs_answer_is_taken() -> None:
+    assert asked({3: 30.0, 1: 10.0}, {0: 5.0}) == [5, 10, 0, 30]
+
+
+def test_a_day_without_requests_is_refused() -> None:
+    with pytest.raises(TrafficError, match="no requests of 2026-11-20"):
+        asked({})
+
+
+def test_a_day_whose_minutes_are_gone_is_refused() -> None:
+    with pytest.raises(TrafficError, match="allowed: 2026-11-08 and later"):
+        asked(day=DAY - timedelta(days=14))

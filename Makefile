@@ -34,7 +34,7 @@ test-long: .venv/.everything  # the slow tests: fuzzing, kills, the demo interru
 test-pythons: .venv/.synth  # make test with every Python found here of 3.11, 3.12, 3.13; 4 GB each
 	@$(BIN)/python -m scripts.every_python
 
-wheels: .venv/.synth  # the four wheels, into dist/
+wheels: .venv/.synth  # the five wheels, into dist/
 	@$(BIN)/python -m scripts.build_wheels dist
 
 bench-install: .venv/.synth  # what the base takes and how soon it helps: at most 60 MB and 0.3 s

@@ -71,7 +71,7 @@ def stopped(*, folder: Path | None = None, as_json: bool = False) -> str:
 
 def main(words: Sequence[str] | None = None) -> int:
     """The console script `servable-local`."""
-    given = _parser().parse_args(words)
+    given = parser().parse_args(words)
     options = {key: value for key, value in vars(given).items() if key != "command"}
     try:
         if given.command == "up":
@@ -93,12 +93,13 @@ def main(words: Sequence[str] | None = None) -> int:
     return DONE
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def parser() -> argparse.ArgumentParser:
+    """Of the command line."""
+    program = argparse.ArgumentParser(
         prog="servable-local",
         description="A local AWS for cdk, boto3 and the AWS CLI; its state is in .servable of this folder.",
     )
-    commands = parser.add_subparsers(dest="command", required=True)
+    commands = program.add_subparsers(dest="command", required=True)
     start = commands.add_parser("up", help="Start it, unless it runs; it stays until `down`.")
     start.add_argument(
         "--port", type=_number(int, 0, 65535), default=0, help="Default: any free one."
@@ -121,7 +122,7 @@ def _parser() -> argparse.ArgumentParser:
     stop = commands.add_parser("down", help="Stop it, and delete everything deployed to it.")
     for each in (start, show, stop):
         each.add_argument("--json", action="store_true", dest="as_json", help="Print JSON.")
-    return parser
+    return program
 
 
 def _number(kind: Callable[[str], float], least: float, most: float) -> Callable[[str], float]:

@@ -34,7 +34,7 @@ test-long: .venv/.everything  # the slow tests: fuzzing, kills, the demo interru
 test-pythons: .venv/.synth  # make test with every Python found here of 3.11, 3.12, 3.13; 4 GB each
 	@$(BIN)/python -m scripts.every_python
 
-wheels: .venv/.synth  # the four wheels, into dist/
+wheels: .venv/.synth  # the five wheels, into dist/
 	@$(BIN)/python -m scripts.build_wheels dist
 
 bench-install: .venv/.synth  # what the base takes and how soon it helps: at most 60 MB and 0.3 s
@@ -46,7 +46,7 @@ bench-check: .venv/.everything  # how long servable check takes: at most a secon
 bench-packaging: .venv/.everything  # how fast packing is; writes docs/performance.md (3 minutes)
 	@$(BIN)/python -m benchmarks.packaging
 
-bench-local: .venv/.everything  # what the endpoint on this computer costs; writes docs/performance.md (3 minutes)
+bench-local: .venv/.everything  # what the endpoint and the AWS on this computer cost; writes docs/performance.md (10 minutes, 60 GB of disk)
 	@$(BIN)/python -m benchmarks.local
 
 bench-serving: .venv/.everything  # what the handler costs, against other ways; writes docs/performance.md (6 minutes)

@@ -1,4 +1,4 @@
-"""Builds the four wheels, offline: `python -m scripts.build_wheels OUT`.
+"""Builds the wheels, offline: `python -m scripts.build_wheels OUT`.
 
 Each is built from a copy of the packages: setuptools writes beside what it reads.
 """
@@ -16,6 +16,7 @@ ROOT = Path(__file__).resolve().parents[1]
 WHEELS = {
     "servable-tensors": "wheels/servable-tensors",
     "servable-client": "wheels/servable-client",
+    "servable-local-code": "wheels/servable-local-code",
     "servable-local": "wheels/servable-local",
     "servable": ".",
 }
@@ -36,7 +37,7 @@ BUILD = "import sys; from setuptools.build_meta import build_wheel; build_wheel(
 
 
 def build(out: Path) -> list[Path]:
-    """The files of the four wheels, in `out`. Raises RuntimeError."""
+    """The files of the wheels, in `out`. Raises RuntimeError."""
     out = out.resolve()
     out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="servable-wheels-") as folder:
@@ -63,7 +64,7 @@ def build(out: Path) -> list[Path]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Build the four wheels, without any index.")
+    parser = argparse.ArgumentParser(description="Build the wheels, without any index.")
     parser.add_argument("out", metavar="OUT", type=Path, help="Folder for the wheels.")
     for file in build(parser.parse_args().out):
         print(f"{file}: {file.stat().st_size:,} bytes")

@@ -15,7 +15,13 @@ from infra.parameters import reference  # noqa: E402
 from infra.policy import permissions_table  # noqa: E402
 from infra.preflight import reference as rules  # noqa: E402
 from scripts.descriptors import descriptor_set  # noqa: E402
-from scripts.documentation import command_reference, import_graph, picture, scaling_rules  # noqa: E402
+from scripts.documentation import (  # noqa: E402
+    command_reference,
+    import_graph,
+    local_aws,
+    picture,
+    scaling_rules,
+)
 from scripts.project_template import TEMPLATE  # noqa: E402
 
 GENERATED: dict[str, Callable[[], str]] = {
@@ -25,6 +31,7 @@ GENERATED: dict[str, Callable[[], str]] = {
     "docs/rules.md": rules.markdown,
     "docs/performance.md": page.markdown,
     "docs/commands.md": command_reference.markdown,
+    "docs/local-aws.md": local_aws.markdown,
     "docs/scaling-rules.md": scaling_rules.markdown,
     "servable_tensors/descriptors.base64": descriptor_set,
     "docs/architecture.svg": lambda: picture.svg(import_graph.arrows()),

@@ -1,5 +1,6 @@
-"""What the local container costs: `make bench-local`. Writes result.json and docs/performance.md."""
+"""What the local container and AWS cost: `make bench-local`. Writes result.json and docs/performance.md."""
 
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ from benchmarks import workload
 from benchmarks.callers import load
 from benchmarks.command import Told, in_turn, machine, main
 from benchmarks.cost import milliseconds
+from benchmarks.local.large import DISK_TIMES, SIZES, deployed, started
 from benchmarks.local.report import RESULT
 from infra.policy.container import BATCHING_SWITCH
 from servable_local.container.launch import EndpointProcess, launch
@@ -45,7 +47,32 @@ def measured(folder: Path, told: Told) -> dict[str, Any]:
         "connections": CONNECTIONS,
         "seconds": SECONDS,
         "rounds": rounds,
+        "starts": [started(_folder(folder, f"start-{number}")) for number in range(ROUNDS)],
+        "large": [
+            deployed(_folder(folder, f"large-{size}"), size, told)
+            for size in SIZES
+            if _fits(size, folder, told)
+        ],
     }
+
+
+def _folder(folder: Path, name: str) -> Path:
+    made = folder / name
+    made.mkdir()
+    return made
+
+
+def _fits(gigabytes: float, folder: Path, told: Told) -> bool:
+    """Whether the disk has room. What an earlier size took is removed."""
+    for earlier in folder.glob("large-*"):
+        shutil.rmtree(earlier)
+    free = shutil.disk_usage(folder).free / 1e9
+    needed = gigabytes * DISK_TIMES
+    if free < needed:
+        told(
+            f"{gigabytes:g} GB: left out, the disk has {free:.0f} GB free and {needed:.0f} are needed"
+        )
+    return free >= needed
 
 
 def _round(archive: Path, variables: dict[str, str]) -> dict[str, Any]:

@@ -1,5 +1,6 @@
-"""The local container's part of docs/performance.md, from what `make bench-local` measured last."""
+"""The part of docs/performance.md on the local container and AWS: what `make bench-local` measured last."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -11,13 +12,17 @@ RESULT = Path(__file__).parent / "result.json"
 # What is wanted of each way, in CPU-ms per request. Source: the requirements of this project.
 WANTED_CPU_MS = {"without code": 1.2, "empty handler": 1.5}
 WANTED_READY_SECONDS = 6.0
+WANTED_UP_SECONDS, WANTED_UP_MB = 1.0, 150.0
+WANTED_LARGE_GB, WANTED_LARGE_SECONDS, WANTED_LARGE_MB = 3, 60.0, 400.0
 Rounds = dict[str, list[dict[str, Any]]]
 
 
 def section() -> str:
     result = read(RESULT)
     rounds = result["rounds"]
-    parts = (_how(result), _ways(rounds), _targets(rounds))
+    parts = [_how(result), _ways(rounds), _targets(rounds)]
+    if "starts" in result:
+        parts += [_aws(), _started(result["starts"]), _large(result["large"])]
     return page_section("The endpoint on this computer", "local", *parts)
 
 
@@ -70,3 +75,36 @@ def _targets(rounds: Rounds) -> list[str]:
 
 def _together(of: list[dict[str, Any]]) -> list[float]:
     return [float(sum(one["cpu_ms_per_request"].values())) for one in of]
+
+
+def _aws() -> list[str]:
+    return [
+        "The local AWS. `servable-local up`, from its call to its return, when requests are answered; memory",
+        "of the process that it leaves. Models of random weights, which hardly become smaller when packed:",
+        "seconds of the whole `cdk deploy` (synth, packing, upload, unpacking and loading included), and the",
+        "most memory that the AWS's process took until then.",
+    ]
+
+
+def _started(starts: Sequence[dict[str, float]]) -> list[str]:
+    seconds, memory = ([one[key] for one in starts] for key in ("seconds", "memory_mb"))
+    return [
+        *WITH_SPREAD,
+        at_most("seconds of `servable-local up`", seconds, WANTED_UP_SECONDS),
+        at_most("memory after it", memory, WANTED_UP_MB, ".0f", " MB"),
+    ]
+
+
+def _large(sizes: Sequence[dict[str, float]]) -> list[str]:
+    lines = [
+        "| model | seconds of `cdk deploy` | seconds a GB | memory | |",
+        "|---:|---:|---:|---:|---|",
+    ]
+    for one in sizes:
+        size, seconds, memory = one["gigabytes"], one["seconds"], one["memory_mb"]
+        met = seconds <= WANTED_LARGE_SECONDS and memory <= WANTED_LARGE_MB
+        wanted = f"at most {WANTED_LARGE_SECONDS:.0f} s and {WANTED_LARGE_MB:.0f} MB: "
+        verdict = wanted + ("met" if met else "**not met**") if size == WANTED_LARGE_GB else ""
+        per_gb = f"{seconds / size:.1f}"
+        lines.append(row(f"{size:g} GB", f"{seconds:.0f}", per_gb, f"{memory:.0f} MB", verdict))
+    return lines

@@ -1,6 +1,8 @@
 """What a page tells its reader to type: each line is held to the program that would read it."""
 
 import ast
+import contextlib
+import io
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -12,6 +14,7 @@ from infra.parameters.loading import load
 from infra.parameters.overrides import from_options, strangers
 from scripts.documentation.pages import Command, Page, UnclearPageError
 from servable.main import servable
+from servable_local.aws.command import parser
 
 # `servable …` as pages show it, read by the command's own parser.
 
@@ -231,6 +234,7 @@ class Lines:
         self._cdk = CdkLines(root, self._servable.names)
         self._checks: dict[str, Callable[[Command, Page], Problems]] = {
             "servable": lambda one, page: self._servable.problems(one, page.made),
+            "servable-local": lambda one, page: self._local(one),
             "make": lambda one, page: self._make(one),
             "cdk": lambda one, page: self._cdk.problems(one, page.made),
             "python": lambda one, page: self._python(one),
@@ -262,6 +266,16 @@ class Lines:
                 f"{command.program} is not known; scripts/documentation says which are, and why"
             ]
         return check(command, page)
+
+    def _local(self, command: Command) -> Problems:
+        said = io.StringIO()
+        try:
+            with contextlib.redirect_stderr(said):
+                parser().parse_args(command.words[1:])
+        except SystemExit:
+            # In a sentence it may lack its arguments.
+            return [] if command.inline and len(command.words) < 2 else [said.getvalue().strip()]
+        return []
 
     def _make(self, command: Command) -> Problems:
         named = [word for word in command.words[1:] if "=" not in word]
@@ -299,4 +313,6 @@ class Lines:
 
 def programs() -> frozenset[str]:
     """Every program that a page may name."""
-    return frozenset({*OTHERS, "servable", "make", "cdk", "python", "python3", "pip", "pytest"})
+    return frozenset(
+        {*OTHERS, "servable", "servable-local", "make", "cdk", "python", "python3", "pip", "pytest"}
+    )

@@ -222,10 +222,14 @@ def running(
 def _require_moto() -> None:
     if importlib.util.find_spec("moto") is None:
         problem = "the local AWS needs moto, which is not installed here"
-        raise ModuleNotFoundError(f"{problem}: pip install 'servable[local]'", name="moto")
+        how = "pip install servable-local, or 'servable[local]'"
+        raise ModuleNotFoundError(f"{problem}: {how}", name="moto")
 
 
 def _await(process: "subprocess.Popen[bytes]", state_file: StateFile, port: int) -> LocalAws:
+    # While it starts: what the first question to it is signed with.
+    from botocore import auth, awsrequest, credentials  # noqa: F401
+
     deadline = time.monotonic() + _START_SECONDS
     while time.monotonic() < deadline:
         code = process.poll()

@@ -37,7 +37,7 @@ LONGEST_EXPIRY_SECONDS = 7 * 24 * 3600
 # The largest body whose hash stands in no header, so that it is read before its signature is known to
 # be right. No service but S3 takes more; S3's clients send the header.
 LARGEST_UNSTATED_BODY_BYTES = 32 << 20
-HOW = '`eval "$(servable local up)"` sets the keys of this run'
+HOW = '`eval "$(servable local up)"`, or `servable-local up`, sets the keys of this run'
 # Called once, with the most bytes that the body may have: all of it, or AccessError.
 ReadBody = Callable[[int | None], bytes | Content]
 _EMPTY_SHA256 = hashlib.sha256(b"").hexdigest()

@@ -204,7 +204,8 @@ def require_installed() -> None:
     for name in ("tensorflow", "gunicorn"):
         if importlib.util.find_spec(name) is None:
             problem = f"the local container runs {name}, which is not installed here"
-            raise ModuleNotFoundError(f"{problem}: pip install 'servable[local]'", name=name)
+            how = "pip install 'servable[local]', or 'servable-local[run]'"
+            raise ModuleNotFoundError(f"{problem}: {how}", name=name)
 
 
 def _arguments(

@@ -1,4 +1,4 @@
-"""The four wheels, built once."""
+"""The wheels, built once."""
 
 from pathlib import Path
 

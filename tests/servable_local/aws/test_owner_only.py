@@ -68,7 +68,10 @@ def test_a_wrong_secret_has_the_code_of_the_service(embedded: LocalAws, service:
 def test_a_wrong_secret_is_told_what_to_do(embedded: LocalAws, service: str) -> None:
     operation, given, _ = ASKED[service]
     error = refused(lambda: getattr(client(embedded, service), operation)(**given))
-    assert '`eval "$(servable local up)"` sets the keys of this run' in str(error)
+    assert (
+        '`eval "$(servable local up)"`, or `servable-local up`, sets the keys of this run'
+        in str(error)
+    )
 
 
 @pytest.mark.parametrize("service", ASKED)

@@ -1,0 +1,52 @@
+"""`servable-local`: the program of the local AWS alone, without the command `servable`."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from servable_local.aws.command import main
+from tests.checkouts import ROOT
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The working folder, where no local AWS runs."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_status_where_none_runs_exits_1_and_names_its_own_command(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["status"]) == 1
+    assert capsys.readouterr().out == "local AWS: not running; `servable-local up` starts it\n"
+
+
+def test_down_where_none_runs_exits_0(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
+    assert main(["down"]) == 0
+    assert capsys.readouterr().out == f"local AWS: not running for {folder}\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--port", "70000"], "'70000' is not a number from 0 to 65535"),
+        (["--minute", "0.01"], "'0.01' is not a number from 0.1 to 60"),
+        (["--containers", "many"], "'many' is not a number from 1 to 64"),
+    ],
+)
+def test_a_value_outside_of_its_range_exits_2_and_says_the_range(
+    words: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["up", *words])
+    assert (ended.value.code, said in capsys.readouterr().err) == (2, True)
+
+
+def test_it_imports_nothing_of_servable() -> None:
+    code = "import sys, servable_local.aws.command; print('servable' in sys.modules)"
+    command = [sys.executable, "-c", code]
+    ran = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
+    assert ran.stdout == "False\n"

@@ -1,0 +1,79 @@
+"""`servable-local`, installed alone, takes a CDK app that knows nothing of Servable."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from servable_local.aws import LocalAws, status
+from tests.checkouts import PATH, bootstrapped, run_in
+from tests.conftest import RANKER
+from tests.wheels.environment import make
+
+pytestmark = pytest.mark.long
+APP = Path(__file__).parent / "other_app" / "app.py"
+GOLDEN = RANKER.parent / "golden"
+
+
+@pytest.fixture(scope="module")
+def aws(tmp_path_factory: pytest.TempPathFactory, wheels: Path) -> Iterator[LocalAws]:
+    """The local AWS of `servable-local up`, with the app deployed to it."""
+    folder = tmp_path_factory.mktemp("other")
+    program = make(folder / "environment", wheels, ["servable-local[run]"]) / "servable-local"
+    project = folder / "project"
+    project.mkdir()
+    shutil.copy(APP, project)
+    with tarfile.open(project / "model.tar.gz", "w:gz") as tar:
+        tar.add(RANKER, "ranker")
+    (project / "cdk.json").write_text(json.dumps({"app": f"{sys.executable} -P app.py"}))
+    command = [str(program), "up", "--json"]
+    ran = subprocess.run(command, cwd=project, capture_output=True, text=True, check=True)
+    try:
+        environment = {**os.environ, "PATH": PATH, **json.loads(ran.stdout)["environment"]}
+        bootstrapped(folder, environment=environment)
+        deploy = ("cdk", "deploy", "--require-approval", "never")
+        deployed = run_in(project, *deploy, environment=environment)
+        assert deployed.returncode == 0, deployed.stdout + deployed.stderr
+        found = status(folder=project / ".servable")
+        assert found is not None
+        yield found
+    finally:
+        subprocess.run([program, "down"], cwd=project, check=True, capture_output=True)
+
+
+def test_its_endpoint_predicts(aws: LocalAws) -> None:
+    answer = aws.client("sagemaker-runtime").invoke_endpoint(
+        EndpointName="others",
+        ContentType="application/json",
+        Body=(GOLDEN / "request-rows.json").read_bytes(),
+    )
+    wanted = json.loads((GOLDEN / "answer-rows.json").read_text())["predictions"]
+    assert json.loads(answer["Body"].read())["predictions"] == pytest.approx(wanted, rel=1e-5)
+
+
+def test_its_endpoint_scales_between_its_bounds(aws: LocalAws) -> None:
+    client = aws.client("application-autoscaling")
+    (target,) = client.describe_scalable_targets(ServiceNamespace="sagemaker")["ScalableTargets"]
+    assert (target["MinCapacity"], target["MaxCapacity"]) == (1, 3)
+
+
+def test_its_alarm_tells_its_topic(aws: LocalAws) -> None:
+    (topic,) = aws.client("sns").list_topics()["Topics"]
+    alarms: list[dict[str, Any]] = aws.client("cloudwatch").describe_alarms()["MetricAlarms"]
+    (failing,) = [one for one in alarms if one["MetricName"] == "Invocation5XXErrors"]
+    assert failing["AlarmActions"] == [topic["TopicArn"]]
+
+
+def test_its_bucket_keeps_versions(aws: LocalAws) -> None:
+    s3 = aws.client("s3")
+    (bucket,) = [
+        one["Name"] for one in s3.list_buckets()["Buckets"] if one["Name"].startswith("other")
+    ]
+    assert s3.get_bucket_versioning(Bucket=bucket)["Status"] == "Enabled"

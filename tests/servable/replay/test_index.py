@@ -40,6 +40,16 @@ def test_files_of_variants_and_hours_are_merged_by_time(folder: Path) -> None:
     assert ids(index(folder)) == [f"event-{number}" for number in order]
 
 
+def test_requests_of_one_captured_second_keep_the_order_of_their_lines(tmp_path: Path) -> None:
+    seconds = (1, 0, 1, 0)
+    for name, first in (("a", 0), ("b", 4)):
+        captured = [
+            request(first + line, time=NINE + second) for line, second in enumerate(seconds)
+        ]
+        written(tmp_path / f"{name}.jsonl", *captured)
+    assert ids(index(tmp_path)) == [f"event-{number}" for number in (1, 3, 5, 7, 0, 2, 4, 6)]
+
+
 def test_a_window_has_its_beginning_and_not_its_end(folder: Path) -> None:
     found = index(folder, begin=NINE + 1.5, end=NINE + 3.5)
     assert ids(found) == ["event-1", "event-2"]

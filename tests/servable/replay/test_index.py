@@ -9,7 +9,7 @@ import pytest
 from servable.replay import places
 from servable.replay.capture_lines import write_line
 from servable.replay.captured import CapturedRequest
-from servable.replay.index import CaptureIndex, Selection, spread
+from servable.replay.index import CaptureIndex, CaptureSelection, spread
 from servable.replay.places import LocalPlace, PlaceError, S3Place, lines_of
 from tests.servable.replay.captures import NINE, request, written
 
@@ -17,7 +17,7 @@ HOURS = ("09", "10")
 
 
 def index(folder: Path, **selection: object) -> CaptureIndex:
-    return CaptureIndex(LocalPlace(folder), Selection(**selection))  # type: ignore[arg-type]
+    return CaptureIndex(LocalPlace(folder), CaptureSelection(**selection))  # type: ignore[arg-type]
 
 
 def ids(found: CaptureIndex) -> list[str]:
@@ -38,6 +38,16 @@ def folder(tmp_path: Path) -> Path:
 def test_files_of_variants_and_hours_are_merged_by_time(folder: Path) -> None:
     order = [*range(6), *range(3600, 3606)]
     assert ids(index(folder)) == [f"event-{number}" for number in order]
+
+
+def test_requests_of_one_captured_second_keep_the_order_of_their_lines(tmp_path: Path) -> None:
+    seconds = (1, 0, 1, 0)
+    for name, first in (("a", 0), ("b", 4)):
+        captured = [
+            request(first + line, time=NINE + second) for line, second in enumerate(seconds)
+        ]
+        written(tmp_path / f"{name}.jsonl", *captured)
+    assert ids(index(tmp_path)) == [f"event-{number}" for number in (1, 3, 5, 7, 0, 2, 4, 6)]
 
 
 def test_a_window_has_its_beginning_and_not_its_end(folder: Path) -> None:
@@ -160,7 +170,7 @@ def test_a_prefix_in_s3_has_the_requests_of_the_same_folder(
 ) -> None:
     monkeypatch.setattr(places, "_PART_BYTES", 500)  # a line is longer
     monkeypatch.setattr(places, "_MOST_PARTS", 3)
-    there = CaptureIndex(S3Place("s3://bucket/ep/", _Objects(folder)), Selection())
+    there = CaptureIndex(S3Place("s3://bucket/ep/", _Objects(folder)), CaptureSelection())
 
     def content(captured: CapturedRequest) -> tuple[str, bytes, float, str | None]:
         return captured.event_id, captured.body, captured.time, captured.variant

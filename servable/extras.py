@@ -16,6 +16,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "load": ("tune", "locust"),
     "pin": ("aws", "boto3"),
     "plan": ("synth", "aws_cdk"),
+    "replay": ("tune", "locust"),
     "report": ("tune", "matplotlib"),
     "serve": ("local", "psutil"),
     "tune": ("tune", "optuna"),

@@ -19,6 +19,7 @@ COMMANDS = {
     "package": "Pack the models of an environment, and list what the archive holds.",
     "plan": "Show what the next deploy of an environment changes, and in how many deploys.",
     "pin": "Write the hash and size of an environment's artifacts in S3 into its file.",
+    "replay": "Send captured requests again, and keep the answers.",
     "rehearse": "Rehearse a day of traffic against the scaling policies of an environment.",
     "cost": "Show what an environment costs, and what a change to it costs.",
     "init": "Write a first environment file for a SavedModel.",

@@ -3,17 +3,18 @@
     for pair in read_pairs(run_folder):
         compare(pair.expected, pair.answered)
 
-Each line is a record of data capture with two more keys, so that the file can itself be replayed: "replayed", the
-answers that came, and "check", the CRC-32 of what stands before it. Lines are only ever appended; one that is cut off
-or damaged is passed over. Bodies are those that `--redact` returned, if it was given.
+Each line is a record of data capture with two more keys, so that the file can itself be replayed: "replayed",
+the answers that came, and "check", the CRC-32 of what stands before it. Lines are only ever appended; a line
+that is cut off or damaged is passed over. Bodies are those that `--redact` returned, if it was given.
 """
 
 import base64
+import fcntl
 import json
 import os
 import zlib
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -59,18 +60,23 @@ class Replayed:
 class AnswerLog:
     """The file of a run, open for appending."""
 
-    def __init__(self, folder: Path, redaction: Redaction | None = None) -> None:
-        """Raises OSError."""
+    def __init__(
+        self,
+        folder: Path,
+        redaction: Redaction | None = None,
+        seen: Callable[[CapturedRequest, Replayed], None] = lambda request, replayed: None,
+    ) -> None:
+        """`seen` gets what an earlier process has kept. Raises OSError; BlockingIOError: it is in use."""
         private_folder(folder)
         self._redaction = redaction
+        self._file = open(folder / ANSWERS, "ab", buffering=0, opener=private_opener)  # noqa: SIM115
+        fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         self.answered: defaultdict[str, set[int]] = defaultdict(set)
         """Lines of each captured file."""
-        path = folder / ANSWERS
-        if path.exists():
-            for record in _records(path):
-                self.answered[record["replayed"]["file"]].add(record["replayed"]["line"])
-        self._file = open(path, "ab", buffering=0, opener=private_opener)  # noqa: SIM115
-        if path.stat().st_size:
+        for pair in read_pairs(folder):
+            self.answered[pair.request.file].add(pair.request.line)
+            seen(pair.request, Replayed(answered=pair.answered, send_lag_ms=pair.send_lag_ms))
+        if self._file.tell():
             self._file.write(b"\n")  # what a kill cut off ends here
 
     def append(self, request: CapturedRequest, replayed: Replayed) -> None:

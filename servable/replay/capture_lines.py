@@ -4,7 +4,7 @@ Read: both directions or Input alone; CSV, JSON and BASE64; inferenceTime in who
 attributes, inferenceId and whatever else eventMetadata has; the keys that recordings of ours add.
 Sources: https://docs.aws.amazon.com/sagemaker/latest/dg/model-monitor-data-capture-endpoint.html (2026-11-22)
 https://docs.aws.amazon.com/sagemaker/latest/dg/model-monitor-pre-and-post-processing.html (2026-11-22)
-https://github.com/aws/sagemaker-python-sdk/blob/master/legacy/tests/data/monitor/captured-data.jsonl (2026-11-22)
+https://github.com/aws/sagemaker-python-sdk, legacy/tests/data/monitor/captured-data.jsonl (2026-11-22)
 """
 
 import base64
@@ -29,7 +29,7 @@ class CaptureLineError(Exception):
 
 
 def read_line(line: bytes, *, file: str, number: int) -> CapturedRequest:
-    """Return the request of a line. `file`: its path, by which the variant is known. Raises CaptureLineError."""
+    """Return the request of a line. `file`: its path, which names the variant. Raises CaptureLineError."""
     try:
         record = json.loads(line)
     except (ValueError, RecursionError):
@@ -111,7 +111,7 @@ def _answer(part: Any, metadata: Any) -> RecordedAnswer:
 
 
 def _accept(answered: str) -> str | None:
-    """Return what the caller may have asked for: the type of the answer. A page of an error is no such type."""
+    """Return what the caller may have asked for: the type of the answer, unless it is an error's page."""
     accept = media_type(answered)
     return None if accept in (OCTETS, "text/html") else accept
 
@@ -143,7 +143,7 @@ def _attributes(metadata: dict[str, Any], custom: str | None, file: str) -> dict
 
 
 def write_line(request: CapturedRequest, more: dict[str, Any] | None = None) -> bytes:
-    """Return a line, without its end, that `read_line` reads as this request. `more`: further keys of the record."""
+    """Return a line, without its end, that `read_line` reads as this request. `more`: further keys."""
     data = {"endpointInput": captured_part("INPUT", request.content_type, request.body)}
     metadata: dict[str, Any] = {"eventId": request.event_id, "inferenceTime": utc(request.time)}
     metadata |= {

@@ -26,7 +26,7 @@ class RecordedAnswer:
 
     @property
     def failed(self) -> bool:
-        """Whether no answer came, or one with a status that is not 2xx. A captured one without a status is none."""
+        """Whether no answer came, or one whose status is not 2xx. A captured one without a status has not."""
         return bool(self.error) or not (self.status is None or 200 <= self.status < 300)
 
 
@@ -42,7 +42,7 @@ class CapturedRequest:
     """With its parameters. The default of SageMaker where none was observed: application/octet-stream."""
     body: bytes
     accept: str | None = None
-    """The Accept header; where it was not captured, the content type of a captured answer without parameters."""
+    """The Accept header; where it was not captured, the content type of the captured answer."""
     custom_attributes: str | None = None
     """The header X-Amzn-SageMaker-Custom-Attributes, as it was sent."""
     variant: str | None = None
@@ -52,9 +52,9 @@ class CapturedRequest:
     answer: RecordedAnswer | None = None
     """None: only Input was captured."""
     attributes: Mapping[str, str] = field(default_factory=dict)
-    """What `--where NAME=VALUE` compares: names of eventMetadata, name=value pairs of custom attributes, "variant"."""
+    """What `--where NAME=VALUE` compares: eventMetadata, name=value pairs of custom attributes, "variant"."""
     file: str
-    """Path below PLACE, or s3://bucket/key."""
+    """Its path, PLACE included, or s3://bucket/key."""
     line: int
     """Line of that file, from 1."""
 

@@ -1,8 +1,8 @@
 """Which captured requests a replay sends, and when: an index of their lines, sorted by time.
 
-A first pass reads every line, names what it skips, and keeps 40 bytes of each request that is chosen; bodies are
-read again when their turn comes. So files of several variants and hours are merged in order whatever order they
-were written in, the number of requests is known before the first is sent, and memory does not grow with the bodies.
+A first pass reads every line, names what it skips, and keeps 40 bytes of each request that is chosen; bodies
+are read again when their turn comes. So files of several variants and hours are merged in whatever order they
+were written, the number of requests is known before the first is sent, and memory does not grow with bodies.
 """
 
 import hashlib
@@ -116,7 +116,7 @@ class CaptureIndex:
 
     def _read_file(self, number: int, file: CaptureFile, report: Callable[[int], None]) -> None:
         offset = 0
-        for line, offset, size, content in lines_of(self._place.chunks(file)):
+        for line, offset, content in lines_of(self._place.chunks(file)):
             if line % _LINES_PER_REPORT == 0:
                 report(offset)
             if content is None:

@@ -16,7 +16,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 SUFFIX = ".jsonl"
 # Bodies are at most 6 MB, 8 MB in BASE64, in both directions; what is longer is no line of data capture.
-# Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_runtime_InvokeEndpoint.html (2026-11-22)
+# https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_runtime_InvokeEndpoint.html (2026-11-22)
 MOST_LINE_BYTES = 32_000_000
 _CHUNK_BYTES = 1 << 20
 # Parts of objects in S3 that are kept: as many as the files of an hour are read in turns.
@@ -159,17 +159,16 @@ def place_of(place: str, client: Callable[[], Any]) -> Place:
     return S3Place(place, client()) if place.startswith("s3://") else LocalPlace(Path(place))
 
 
-def lines_of(chunks: Iterator[bytes]) -> Iterator[tuple[int, int, int, bytes | None]]:
-    """Yield (number from 1, offset, size in bytes, the line with its end); None for a line that is too long."""
+def lines_of(chunks: Iterator[bytes]) -> Iterator[tuple[int, int, bytes | None]]:
+    """Yield (number from 1, offset, the line with its end); None for a line that is too long."""
     number, offset, rest, dropped = 1, 0, b"", 0
     for chunk in chunks:
         parts = (rest + chunk).split(b"\n")
         rest = parts.pop()
         for part in parts:
-            size = dropped + len(part) + 1
-            yield number, offset, size, None if dropped else part + b"\n"
-            number, offset, dropped = number + 1, offset + size, 0
+            yield number, offset, None if dropped else part + b"\n"
+            number, offset, dropped = number + 1, offset + dropped + len(part) + 1, 0
         if len(rest) > MOST_LINE_BYTES:
             dropped, rest = dropped + len(rest), b""
     if rest or dropped:
-        yield number, offset, dropped + len(rest), None if dropped else rest
+        yield number, offset, None if dropped else rest

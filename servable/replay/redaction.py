@@ -1,4 +1,4 @@
-"""`--redact FILE.py`: its function redact(body, content_type) -> bytes changes each body before it is kept."""
+"""`--redact FILE.py`: redact(body, content_type) -> bytes changes each body before it is kept."""
 
 import dataclasses
 import importlib.util
@@ -11,7 +11,7 @@ FUNCTION = "redact"
 
 
 class RedactionError(Exception):
-    """The file has no redact(body, content_type), or it failed. `str()` is a whole sentence without any body."""
+    """The file has no such function, or it failed. `str()` is a whole sentence without any body."""
 
 
 class Redaction:

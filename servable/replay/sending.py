@@ -1,4 +1,4 @@
-"""The sending process of a replay, and its answers: captured requests go in, answers come out as they arrive."""
+"""The sending process of a replay: captured requests go in, answers come out as they arrive."""
 
 import dataclasses
 import subprocess
@@ -16,6 +16,7 @@ from servable.replay.answers import Replayed
 from servable.replay.captured import CapturedRequest, RecordedAnswer
 
 _END_SECONDS = 5.0
+_MODULE = "servable.load.generator.replay_worker"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,13 +41,13 @@ class ReplaySender:
         *,
         variables: Mapping[str, str] | None = None,
     ) -> None:
-        """Start the process. `variables`: its environment; default: that of this process. Raises LoadError."""
+        """Start the process. `variables`: its environment; default: this process's. Raises LoadError."""
         self._pace = pace
         self._words = tempfile.TemporaryFile()  # noqa: SIM115  (close() closes it)
         self._waiting: dict[int, CapturedRequest] = {}
         self._failed: BaseException | None = None
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "servable.load.generator.replay_worker"],
+            [sys.executable, "-m", "gevent.monkey", "--module", _MODULE],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._words,

@@ -8,12 +8,14 @@ from typing import Any, NoReturn
 
 import click
 
+from model_packaging.private_folder import private_folder, private_opener
 from model_packaging.refusal import PackagingError
 from servable.project import ENVIRONMENTS, one_environment, refused
 from servable.serve.container import Faults, serve_image, serve_locally
 from servable.serve.serve import PreparedVariant, prepared
 from servable.signals import as_ctrl_c
 from servable_local.container.launch import EndpointProcess, LaunchError
+from servable_local.container.recording import Recording
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
@@ -57,6 +59,19 @@ FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 @click.option(
     "--memory-limit-mib", type=int, help="Memory limit; above it the largest process is killed."
 )
+@click.option(
+    "--record",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Append requests and answers to FILE, as SageMaker's data capture does; for `servable replay`.",
+)
+@click.option(
+    "--record-megabytes",
+    type=click.FloatRange(0, min_open=True),
+    default=100.0,
+    show_default=True,
+    help="Size at which the recording ends.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def serve(environment: str, folder: str, **options: Any) -> int:
     """Serve ENV on 127.0.0.1 with the container variables that are deployed, until Ctrl-C."""
@@ -67,6 +82,8 @@ def serve(environment: str, folder: str, **options: Any) -> int:
     as_ctrl_c()
     try:
         served = prepared(loaded, variant=options["variant"], archive=options["archive"])
+        if options["docker"] and options["record"]:
+            raise click.UsageError("--record records the local container: leave out --docker")
         if options["docker"]:
             with serve_image(served, port=options["port"]) as container:
                 _say(served, container.url, options["as_json"])
@@ -86,12 +103,24 @@ def serve(environment: str, folder: str, **options: Any) -> int:
             log=options["log"],
             memory_limit_mib=options["memory_limit_mib"],
             faults=faults,
+            record=_record(options),
         ) as process:
             _say(served, process.url, options["as_json"], process)
             _until_it_ends(process, faults)
     except (LaunchError, PackagingError) as error:
         click.echo(f"servable serve: {error}", err=True)
         return 1
+
+
+def _record(options: dict[str, Any]) -> Recording | None:
+    if options["record"] is None:
+        return None
+    file: Path = options["record"].absolute()
+    private_folder(file.parent)
+    # Asked for by name, so a folder that cannot be written to is named now.
+    with open(file, "ab", opener=private_opener):
+        pass
+    return Recording(file=file, most_bytes=int(1e6 * options["record_megabytes"]))
 
 
 def _say(

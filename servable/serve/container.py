@@ -14,6 +14,7 @@ from servable.serve.serve import PreparedVariant
 from servable_local.container.archive import ArchiveError, unpack
 from servable_local.container.launch import STDERR, EndpointProcess, LaunchError, launch
 from servable_local.container.real_image import ImageContainer, launch_image
+from servable_local.container.recording import Recording
 
 # SageMaker's longest wait for a container to answer.
 READY_TIMEOUT_SECONDS = 3600.0
@@ -45,6 +46,7 @@ def serve_locally(
     log: Path | None = None,
     memory_limit_mib: int | None = None,
     faults: Faults = Faults(),
+    record: Recording | None = None,
 ) -> Iterator[EndpointProcess]:
     """Run the local container. In multi-model mode every model is loaded. Raises `LaunchError`."""
     with (
@@ -57,6 +59,7 @@ def serve_locally(
             port=port,
             memory_limit_mib=memory_limit_mib,
             tensorflow=served.tensorflow,
+            record=record,
         ) as process,
     ):
         for name, archive in served.members.items():

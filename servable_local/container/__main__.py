@@ -30,6 +30,7 @@ from servable_local.container.faults import FILE as FAULTS
 from servable_local.container.faults import FaultFile
 from servable_local.container.plan import EndpointPlan
 from servable_local.container.ports import PortError
+from servable_local.container.recording import Recording
 from servable_local.container.settings import (
     DEFAULT_MODEL_NAME,
     SettingsError,
@@ -77,6 +78,7 @@ def main() -> None:
     arguments.add_argument("--folder", type=Path, required=True)
     arguments.add_argument("--parent-pid", type=int, required=True)
     arguments.add_argument("--memory-limit-mib", type=int)
+    arguments.add_argument("--record", type=Recording.of_json)
     given = arguments.parse_args()
     # What the container writes, and its code, is for the owner alone; its processes inherit this.
     os.umask(0o077)
@@ -90,7 +92,7 @@ def main() -> None:
 async def _serve(given: argparse.Namespace, events: Events, end: Ending) -> None:
     began = time.monotonic()
     try:
-        end.supervisor = supervisor = _prepared(given.archive, given.folder)
+        end.supervisor = supervisor = _prepared(given.archive, given.folder, given.record)
         port = await supervisor.start()
     except (ContainerStartError, ArchiveError, LayoutError, SettingsError, PortError) as error:
         events.tell(error=str(error))
@@ -105,7 +107,7 @@ async def _serve(given: argparse.Namespace, events: Events, end: Ending) -> None
     await asyncio.Event().wait()
 
 
-def _prepared(archive: Path | None, folder: Path) -> Supervisor:
+def _prepared(archive: Path | None, folder: Path, record: Recording | None) -> Supervisor:
     settings = read_settings(os.environ)
     model = folder / "model"
     model.mkdir()
@@ -132,7 +134,12 @@ def _prepared(archive: Path | None, folder: Path) -> Supervisor:
     if inert:
         _log(f"without effect on this endpoint: {', '.join(inert)}")
     plan = EndpointPlan(
-        settings, folder=folder, models=models, default_model=default_model, code=code
+        settings,
+        folder=folder,
+        models=models,
+        default_model=default_model,
+        code=code,
+        record=record,
     )
     return Supervisor(plan, environment=os.environ)
 

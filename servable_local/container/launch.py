@@ -25,6 +25,7 @@ from servable_local.container.environment import process_environment
 from servable_local.container.faults import FaultInjector
 from servable_local.container.image_code import VERSION
 from servable_local.container.parts import Parts
+from servable_local.container.recording import Recording
 from servable_local.container.settings import PORT, SettingsError, read_settings
 from servable_local.private_files import private_opener
 
@@ -150,6 +151,7 @@ def launch(
     port: int | None = None,
     memory_limit_mib: int | None = None,
     tensorflow: str | None = None,
+    record: Recording | None = None,
 ) -> EndpointProcess:
     """Serves `archive` on `port` of 127.0.0.1, else on a free one, and returns once it answers.
 
@@ -157,8 +159,9 @@ def launch(
     multi-model mode, where it would hold the code that all models share. `log` is appended
     to; left out, the process's words only appear in the error. With `memory_limit_mib` the
     largest process is killed while all take more. `tensorflow`: whose image's code is followed,
-    as 2.20; left out, the newest known. Raises `LaunchError`, and ModuleNotFoundError without
-    `pip install 'servable-local[run]'`. Everything ends with this process, however that ends.
+    as 2.20; left out, the newest known. `record`: a file to which predictions are appended. Raises
+    `LaunchError`, and ModuleNotFoundError without `pip install 'servable-local[run]'`. Everything ends with
+    this process, however that ends.
     """
     require_installed()
     if archive is not None:
@@ -181,7 +184,7 @@ def launch(
     words = log if log is not None else folder.path / "log"
     try:
         process = EndpointProcess(
-            _start(_arguments(archive, memory_limit_mib), variables, folder, words), folder
+            _start(_arguments(archive, memory_limit_mib, record), variables, folder, words), folder
         )
     except OSError as error:
         folder.remove()
@@ -204,8 +207,11 @@ def require_installed() -> None:
             raise ModuleNotFoundError(f"{problem}: pip install 'servable[local]'", name=name)
 
 
-def _arguments(archive: Path | None, memory_limit_mib: int | None) -> list[str]:
-    given = {"--archive": archive, "--memory-limit-mib": memory_limit_mib}
+def _arguments(
+    archive: Path | None, memory_limit_mib: int | None, record: Recording | None
+) -> list[str]:
+    recorded = None if record is None else record.as_json()
+    given = {"--archive": archive, "--memory-limit-mib": memory_limit_mib, "--record": recorded}
     return [word for name, value in given.items() if value for word in (name, str(value))]
 
 

@@ -9,6 +9,7 @@ from servable_local.container import ports
 from servable_local.container.archive import ArchiveCode
 from servable_local.container.faults import FILE as FAULTS
 from servable_local.container.gunicorn import SOCKET
+from servable_local.container.recording import Recording
 from servable_local.container.settings import BatchingPlan, StartSettings
 
 
@@ -58,6 +59,7 @@ class EndpointPlan:
         models: dict[str, dict[int, Path]],
         default_model: str,
         code: ArchiveCode | None,
+        record: Recording | None = None,
     ) -> None:
         self.settings = settings
         self.folder = folder
@@ -65,6 +67,7 @@ class EndpointPlan:
         self._models = models
         self._default_model = default_model
         self._code = code
+        self._record = record
         self._kept: list[socket.socket] = []
         self._low = self._reserve()
         self._kept.append(ports.reserved(settings.port))
@@ -117,6 +120,7 @@ class EndpointPlan:
             "default_model": self._default_model,
             "tensorflow": self.settings.tensorflow,
             "read_timeout_seconds": float(self.settings.read_timeout_seconds),
+            "record": None if self._record is None else self._record.as_json(),
         }
 
     def variables(self) -> dict[str, str]:

@@ -11,16 +11,20 @@ import json
 import os
 import re
 import sys
+import time
 import uuid
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from servable_local.container.http_messages import HttpAnswer, HttpRequest
 from servable_local.private_files import private_opener
 
+Answering = Callable[[HttpRequest], Awaitable[HttpAnswer]]
 ATTRIBUTES = "X-Amzn-SageMaker-Custom-Attributes"
-# The text encodings. SageMaker takes them for the types that CaptureContentTypeHeader names, and BASE64 else.
-# Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CaptureContentTypeHeader.html (2026-11-22)
+# The text encodings. SageMaker takes them for the types that CaptureContentTypeHeader names, BASE64 else:
+# https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CaptureContentTypeHeader.html (2026-11-22)
 _TEXT = {"application/json": "JSON", "application/jsonlines": "JSON", "text/csv": "CSV"}
 # The path of a prediction; in multi-model mode it names the model.
 _PREDICTION = re.compile(r"/invocations(?:/|$)|/models/(?P<model>[^/]+)/invoke$")
@@ -32,7 +36,7 @@ def media_type(content_type: str) -> str:
 
 
 def captured_part(mode: str, content_type: str, body: bytes) -> dict[str, str]:
-    """Return endpointInput or endpointOutput. `mode`: INPUT or OUTPUT. What is no UTF-8 is written in BASE64."""
+    """Return endpointInput or endpointOutput. `mode`: INPUT or OUTPUT. What is no UTF-8 becomes BASE64."""
     encoding = _TEXT.get(media_type(content_type), "BASE64")
     try:
         data = body.decode() if encoding != "BASE64" else ""
@@ -49,15 +53,42 @@ def utc(seconds: float) -> str:
     return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
-class Recorder:
-    """Appends to a file of mode 0600 until it has `most_bytes`. A failed write ends the recording, not the request."""
+@dataclass(frozen=True, kw_only=True)
+class Recording:
+    """A file of mode 0600, and the size at which the recording ends."""
 
-    def __init__(self, file: Path, most_bytes: int) -> None:
+    file: Path
+    most_bytes: int
+
+    def as_json(self) -> str:
+        return json.dumps([str(self.file), self.most_bytes])
+
+    @classmethod
+    def of_json(cls, text: str) -> Self:
+        file, most_bytes = json.loads(text)
+        return cls(file=Path(file), most_bytes=most_bytes)
+
+
+class Recorder:
+    """Appends to a file of mode 0600, to `most_bytes`. A failed write ends the recording, not the request."""
+
+    def __init__(self, recording: Recording) -> None:
         """Raises OSError."""
-        self._path = file
-        self._most_bytes = most_bytes
-        self._file: Any = open(file, "ab", buffering=0, opener=private_opener)  # noqa: SIM115
+        self._path = recording.file
+        self._most_bytes = recording.most_bytes
+        self._file: Any = open(self._path, "ab", buffering=0, opener=private_opener)  # noqa: SIM115
         self._bytes = os.fstat(self._file.fileno()).st_size
+
+    def recording(self, answer: Answering) -> Answering:
+        """Return what answers as `answer` does, and records it."""
+
+        async def recorded(request: HttpRequest) -> HttpAnswer:
+            began, clock = time.time(), time.perf_counter()
+            given = await answer(request)
+            self.record(request, given, began=began, seconds=time.perf_counter() - clock)
+            return given
+
+        return recorded
 
     def record(
         self, request: HttpRequest, answer: HttpAnswer, *, began: float, seconds: float

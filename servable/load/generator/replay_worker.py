@@ -1,18 +1,13 @@
 """The process that sends a replay: each request at its own moment, its whole answer back.
 
-    python -m servable.load.generator.replay_worker
+    python -m gevent.monkey --module servable.load.generator.replay_worker
 
-In: frames {"plan": …}, {"request": …} with its body, {"end": true}. Out: {"answered": …} with the bodies of its answers,
-{"error": …}, and {"ended": true} when all are answered. Ends when its standard input does, and so with whoever started
-it. Locust is not needed: nothing is counted here. Memory: what waits here is bounded, so that the pipe fills and
-whoever writes requests waits.
+In: frames {"plan": …}, then requests with their bodies, then {"end": true}. Out: {"ready": true},
+{"answered": …} with the bodies of its answers, {"error": …}, and {"ended": true} when all are answered.
+It ends when its standard input does, and so with whoever started it. Locust is not needed: nothing is counted
+here. What waits here is bounded: the pipe fills, and whoever writes requests waits.
 """
 
-from gevent import monkey
-
-monkey.patch_all()
-
-# isort: split
 import os
 import resource
 import signal

@@ -9,7 +9,6 @@ import json
 import signal
 import socket
 import traceback
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 import uvloop
@@ -19,7 +18,6 @@ from servable_local.container.child_process import Events
 from servable_local.container.http_messages import (
     BadRequestError,
     HttpAnswer,
-    HttpRequest,
     RequestReader,
     encoded,
     error,
@@ -28,6 +26,7 @@ from servable_local.container.image_code import image_code
 from servable_local.container.nginx.routes import Routes
 from servable_local.container.nginx.upstream import GunicornUpstream, ModelServersUpstream
 from servable_local.container.ports import listening
+from servable_local.container.recording import Answering, Recorder, Recording
 
 # NGINX's keepalive_timeout in the image.
 IDLE_SECONDS = 3.0
@@ -36,7 +35,7 @@ IDLE_SECONDS = 3.0
 class CallerConnection(asyncio.Protocol):
     """One connection of a caller."""
 
-    def __init__(self, answer: Callable[[HttpRequest], Awaitable[HttpAnswer]], port: int) -> None:
+    def __init__(self, answer: Answering, port: int) -> None:
         """`port`: on which it listens."""
         self._answer = answer
         self._reader = RequestReader(port)
@@ -109,19 +108,22 @@ def main() -> None:
         image=image_code(plan["tensorflow"]),
         read_timeout_seconds=plan["read_timeout_seconds"],
     )
+    answer: Answering = routes.answer
+    if plan["record"]:
+        answer = Recorder(Recording.of_json(plan["record"])).recording(answer)
     try:
         listener = listening(plan["port"])
     except OSError as error:
         events.tell(error=f"port {plan['port']}: {error.strerror}")
         return
-    uvloop.run(_serve(routes, listener, events))
+    uvloop.run(_serve(answer, listener, events))
 
 
-async def _serve(routes: Routes, listener: socket.socket, events: Events) -> None:
+async def _serve(answer: Answering, listener: socket.socket, events: Events) -> None:
     loop: Any = asyncio.get_running_loop()
     port = listener.getsockname()[1]
     server = await loop.create_server(
-        lambda: CallerConnection(routes.answer, port), sock=listener, backlog=512
+        lambda: CallerConnection(answer, port), sock=listener, backlog=512
     )
     events.tell(ready=True)
     await server.serve_forever()

@@ -1,0 +1,266 @@
+"""`servable replay ENV --captured PLACE`: captured requests played again."""
+
+import json
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import boto3
+import click
+
+from infra.parameters.loading import Loaded
+from model_packaging.private_folder import private_folder
+from model_packaging.refusal import PackagingError
+from servable.aws_account import account_of
+from servable.load.load_generator import LoadError
+from servable.load.options import ABOVE_0, AS_JSON, ENDPOINT_URL, LOCAL, is_url, with_options
+from servable.load.reached import Reached, reached_by
+from servable.project import ENVIRONMENTS, one_environment
+from servable.project_folder import standing_in
+from servable.replay.capture_lines import CaptureLineError, seconds_of
+from servable.replay.index import CaptureIndex, Selection
+from servable.replay.output import announced, line, progress_of
+from servable.replay.places import PlaceError, place_of
+from servable.replay.redaction import Redaction, RedactionError
+from servable.replay.run import RUNS, ReplayError, ReplayTarget, run_folder
+from servable.replay.run import replay as replayed
+from servable.replay.sending import ReplayPace
+from servable.replay.summary import ReplayResult, skipped_lines
+from servable.signals import as_ctrl_c
+from servable_local.container.launch import LaunchError
+
+
+class Moment(click.ParamType[Any]):
+    """A time, as 2026-11-21T09:00; UTC unless it names another zone."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> float:
+        if isinstance(value, float):
+            return value
+        try:
+            return seconds_of(str(value))
+        except CaptureLineError:
+            self.fail(f"{value!r}: write a time, as 2026-11-21T09:00 (UTC)", param, ctx)
+
+
+class Attribute(click.ParamType[Any]):
+    """NAME=VALUE."""
+
+    name = "name=value"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[str, str]:
+        if isinstance(value, tuple):
+            return value
+        name, equals, wanted = str(value).partition("=")
+        if not equals or not name:
+            self.fail(f"{value!r}: write NAME=VALUE, as variant=primary", param, ctx)
+        return name, wanted
+
+
+OPTIONS = (
+    ENVIRONMENTS,
+    # --- what is sent
+    click.option(
+        "--captured",
+        "place",
+        required=True,
+        metavar="PLACE",
+        help="Captured requests: s3://BUCKET/PREFIX, a folder or a file of data capture.",
+    ),
+    click.option("--from", "begin", type=Moment(), help="First moment, UTC, as 2026-11-21T09:00."),
+    click.option("--to", "end", type=Moment(), help="Moment before which the replay ends."),
+    click.option(
+        "--sample",
+        type=click.FloatRange(0, 1, min_open=True),
+        default=1.0,
+        help="Share of the requests, chosen by their event id.",
+    ),
+    click.option(
+        "--content-type",
+        "content_types",
+        multiple=True,
+        help="Only bodies of this type; repeatable.",
+    ),
+    click.option(
+        "--where",
+        type=Attribute(),
+        multiple=True,
+        help="Only requests with this attribute, as variant=primary; repeatable.",
+    ),
+    # --- where to
+    click.option(
+        "--target",
+        type=click.Choice(("local", "deployed")),
+        default="local",
+        help="Local container on this computer, or ENV's endpoint.",
+    ),
+    LOCAL,
+    ENDPOINT_URL,
+    click.option(
+        "--variant", help="Variant of the environment (default: local: the first; else by weight)."
+    ),
+    click.option(
+        "--timeout-seconds", type=ABOVE_0, default=60.0, help="Timeout of one request, in seconds."
+    ),
+    # --- how fast
+    click.option(
+        "--speed", type=ABOVE_0, default=1.0, help="Times the captured pace; gaps are kept."
+    ),
+    click.option("--as-fast", is_flag=True, help="Send as fast as p99 stays within the objective."),
+    click.option(
+        "--p99-ms", type=ABOVE_0, help="p99 objective of --as-fast (default: ENV's alarm)."
+    ),
+    # --- what becomes of it
+    click.option(
+        "--redact",
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        metavar="FILE.py",
+        help="Python file whose redact(body, content_type) changes each body before it is kept.",
+    ),
+    click.option(
+        "--new", "anew", is_flag=True, help="Begin anew; left out, an unfinished run goes on."
+    ),
+    AS_JSON,
+)
+
+
+@click.command(context_settings={"show_default": True})
+@click.argument("what", metavar="ENV|URL")
+@with_options(OPTIONS)
+def replay(what: str, folder: str, **options: Any) -> int:
+    """Send captured requests again, at the captured pace, and keep the answers.
+
+    A run that Ctrl-C or a kill ended goes on with the same command. Exits with 1 if a request failed.
+    """
+    _checked(what, options)
+    as_ctrl_c()
+    try:
+        result = _played(what, folder, options)
+    except (
+        LaunchError, LoadError, PackagingError, PlaceError, RedactionError, ReplayError,
+    ) as error:  # fmt: skip
+        click.echo(f"servable replay: {error}", err=True)
+        return 1
+    return _ended(result, as_json=options["as_json"])
+
+
+def _checked(what: str, options: dict[str, Any]) -> None:
+    """Raise click.UsageError for options that cannot be combined."""
+    if options["as_fast"] and options["speed"] != 1:
+        raise click.UsageError("--speed and --as-fast are two paces: give one of them")
+    if options["p99_ms"] and not options["as_fast"]:
+        raise click.UsageError("--p99-ms is the objective of --as-fast: give both")
+    if options["local"] and options["endpoint_url"]:
+        raise click.UsageError("--local and --endpoint-url are two places: give one of them")
+    if options["local"] or options["endpoint_url"]:
+        options["target"] = "deployed"
+    if is_url(what) and (options["variant"] or options["target"] != "local"):
+        raise click.UsageError(
+            "--variant, --target and --local apply to an environment, not to a URL"
+        )
+
+
+def _played(what: str, folder: str, options: dict[str, Any]) -> ReplayResult:
+    loaded = None if is_url(what) else one_environment(what, folder)[0]
+    redaction = Redaction(options["redact"]) if options["redact"] else None
+    index = _indexed(loaded, options)
+    root = loaded.root if loaded else standing_in()
+    with ExitStack() as held:
+        # The answer's own variant decides nothing: without --variant all variants share the requests.
+        reached = held.enter_context(
+            reached_by(what, loaded, [], private_folder(root / RUNS), options | {"gate": True})
+        )
+        pace = _pace(loaded, options)
+        run = run_folder(
+            root, what, _question(what, loaded, reached, options), anew=options["anew"]
+        )
+        click.echo(announced(index, pace), err=True)
+        progress = held.enter_context(progress_of(index, pace))
+        target = ReplayTarget(
+            targets=[reached.target_within(options["timeout_seconds"])], variables=reached.variables
+        )
+        return replayed(index, target, pace, run, redaction=redaction, progress=progress)
+
+
+def _indexed(loaded: Loaded | None, options: dict[str, Any]) -> CaptureIndex:
+    """Read the place once, and name what was skipped. Raises PlaceError, ReplayError."""
+    selection = Selection(
+        begin=float("-inf") if options["begin"] is None else options["begin"],
+        end=float("inf") if options["end"] is None else options["end"],
+        share=options["sample"],
+        content_types=options["content_types"],
+        attributes=dict(options["where"]),
+    )
+
+    def s3() -> Any:
+        if loaded is None or loaded.environment is None:
+            return boto3.client("s3")
+        account = account_of(
+            loaded.environment, local=options["local"], endpoint_url=options["endpoint_url"]
+        )
+        return account.client("s3")
+
+    with line() as show:
+        index = CaptureIndex(
+            place_of(options["place"], s3),
+            selection,
+            lambda done, total: show(
+                lambda: f"reading {options['place']}: {done / 1e6:,.0f} of {total / 1e6:,.0f} MB"
+            ),
+        )
+    for sentence in skipped_lines(index.skipped):
+        click.echo(sentence, err=True)
+    if not len(index):
+        raise ReplayError(
+            f"{options['place']}: no request to send: {index.lines_read:,} lines were read; give another "
+            "PLACE, or less of --from, --to, --sample, --content-type and --where"
+        )
+    return index
+
+
+def _pace(loaded: Loaded | None, options: dict[str, Any]) -> ReplayPace:
+    objective_ms = options["p99_ms"]
+    if objective_ms is None and loaded is not None and loaded.environment is not None:
+        objective_ms = loaded.environment.alarms.p99_latency_ms
+    return ReplayPace(speed=options["speed"], as_fast=options["as_fast"], objective_ms=objective_ms)
+
+
+def _question(
+    what: str, loaded: Loaded | None, reached: Reached, options: dict[str, Any]
+) -> dict[str, Any]:
+    """Return everything by which answers differ: what is sent, where to, how fast."""
+    names = (
+        "place", "begin", "end", "sample", "content_types", "where", "target", "local", "endpoint_url",
+        "variant", "speed", "as_fast", "p99_ms",
+    )  # fmt: skip
+    deployed = None
+    if options["target"] == "deployed" and loaded is not None and loaded.environment is not None:
+        environment = loaded.environment
+        account = account_of(
+            environment, local=options["local"], endpoint_url=options["endpoint_url"]
+        )
+        client = account.client("sagemaker")
+        # Another deployment has another configuration.
+        described = client.describe_endpoint(EndpointName=environment.endpoint.name)
+        deployed = described["EndpointConfigName"]
+    redact = options["redact"]
+    return {
+        "what": what,
+        "model": reached.asked.model_sha256 or deployed,
+        "redact": str(redact) if redact else None,
+        **{name: options[name] for name in names},
+    }
+
+
+def _ended(result: ReplayResult, *, as_json: bool) -> int:
+    """Print the result, and return the exit code."""
+    if as_json:
+        click.echo(json.dumps(result.as_object()))
+    else:
+        for sentence in result.lines():
+            click.echo(sentence)
+    if result.interrupted:
+        click.echo("interrupted; the same command goes on with the others", err=True)
+        return 130
+    return int(bool(result.summary.failures))

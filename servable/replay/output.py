@@ -1,0 +1,103 @@
+"""The progress of a replay: one line on a terminal, elsewhere a line every few seconds."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import click
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
+
+from servable.load.output import SILENT_SECONDS
+from servable.replay.index import CaptureIndex
+from servable.replay.run import Progress
+from servable.replay.sending import ReplayPace
+from servable.replay.summary import ReplaySummary, utc_text
+
+_REFRESH_SECONDS = 0.25
+
+
+@contextmanager
+def line() -> Iterator[Callable[[Callable[[], str]], None]]:
+    """Yield a function that shows a line when it is time to; the line is only written then."""
+    console = Console(stderr=True)
+    shown_at = time.monotonic()
+
+    def show(text: Callable[[], str], seconds: float, put: Callable[[str], None]) -> None:
+        nonlocal shown_at
+        if time.monotonic() - shown_at >= seconds:
+            shown_at = time.monotonic()
+            put(text())
+
+    if not console.is_terminal:
+        yield lambda text: show(text, SILENT_SECONDS, lambda line: click.echo(line, err=True))
+        return
+    with Live(console=console, transient=True, auto_refresh=False) as live:
+        yield lambda text: show(
+            text, _REFRESH_SECONDS, lambda line: live.update(Text(line), refresh=True)
+        )
+
+
+@contextmanager
+def progress_of(index: CaptureIndex, pace: ReplayPace) -> Iterator[Progress]:
+    """Yield what a replay calls after each answer."""
+    began = time.monotonic()
+    first: int | None = None
+    with line() as show:
+
+        def progress(summary: ReplaySummary, moment: float) -> None:
+            nonlocal first
+            first = summary.answered - 1 if first is None else first
+            show(
+                lambda: _progress(
+                    index, pace, summary, moment, time.monotonic() - began, first or 0
+                )
+            )
+
+        yield progress
+
+
+def _progress(
+    index: CaptureIndex,
+    pace: ReplayPace,
+    summary: ReplaySummary,
+    moment: float,
+    seconds: float,
+    before: int,
+) -> str:
+    rate = (summary.answered - before) / seconds
+    left = (len(index) - summary.answered) / rate
+    if not pace.as_fast:
+        left = max(0.0, float(index.times[-1]) - moment) / pace.speed
+    failed = sum(summary.failures.values())
+    return (
+        f"{summary.answered:,} of {len(index):,} answered, {failed:,} failed; {rate:,.0f} requests/s; "
+        f"about {duration(left)} left"
+    )
+
+
+def duration(seconds: float) -> str:
+    """Return a duration for a message, as 3 min 10 s."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    minutes, rest = divmod(whole, 60)
+    return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def announced(index: CaptureIndex, pace: ReplayPace) -> str:
+    """Describe what is about to be sent, and how long that takes."""
+    first, last = float(index.times[0]), float(index.times[-1])
+    what = f"{len(index):,} requests from {utc_text(first)} to {utc_text(last)}"
+    if pace.as_fast:
+        limit = (
+            f"while p99 is within {pace.objective_ms:g} ms" if pace.objective_ms else "32 at once"
+        )
+        return f"{what}, as fast as they are answered, {limit}; Ctrl-C keeps what was answered"
+    speed = (
+        "at the captured pace" if pace.speed == 1 else f"at {pace.speed:g} times the captured pace"
+    )
+    return (
+        f"{what}, {speed}: {duration((last - first) / pace.speed)}; Ctrl-C keeps what was answered"
+    )

@@ -1,0 +1,118 @@
+"""A run of `servable replay`: its folder, which a killed run leaves for the next, and the replay itself."""
+
+import datetime
+import hashlib
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from model_packaging.beside import beside
+from servable.load.load_target import LoadTarget
+from servable.replay.answers import AnswerLog
+from servable.replay.captured import CapturedRequest
+from servable.replay.index import CaptureIndex
+from servable.replay.redaction import Redaction
+from servable.replay.sending import ReplayPace, ReplaySender
+from servable.replay.summary import ReplayResult, ReplaySummary
+
+RUNS = Path(".servable") / "replay"
+# What was asked, and whether it is done.
+RUN = "run.json"
+Progress = Callable[[ReplaySummary, float], None]
+"""(what is counted so far, the captured moment that was answered last)"""
+
+
+class ReplayError(Exception):
+    """The replay cannot go on. `str()` is a whole sentence: what failed, what to do."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReplayTarget:
+    """Where requests go: one address, or two that are asked in turns."""
+
+    targets: Sequence[LoadTarget]
+    variables: Mapping[str, str] | None = None
+    """Environment of the sending process; None: that of this process."""
+
+
+def run_folder(root: Path, name: str, question: Mapping[str, Any], *, anew: bool) -> Path:
+    """Return the folder of the unfinished run of this question, else the path of a new one.
+
+    `question`: everything by which answers differ; another one is another run. A finished run is never gone
+    on with: the same question asked again is a new run.
+    """
+    key = hashlib.sha256(json.dumps(question, sort_keys=True).encode()).hexdigest()[:10]
+    safe = "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in name)
+    stem = f"{safe.strip('-')[:60]}-{key}"
+    for folder in sorted((root / RUNS).glob(f"{stem}-*"), reverse=True):
+        if not anew and not _finished(folder):
+            return folder
+    now = datetime.datetime.now(datetime.UTC).strftime("%Y%m%d-%H%M%S")
+    folder = root / RUNS / f"{stem}-{now}"
+    _write(folder, {"question": dict(question), "finished": False})
+    return folder
+
+
+def _finished(folder: Path) -> bool:
+    try:
+        return bool(json.loads((folder / RUN).read_bytes())["finished"])
+    except (OSError, ValueError, KeyError):
+        return True  # not a run of ours, or not one to go on with
+
+
+def _write(folder: Path, content: Mapping[str, Any]) -> None:
+    with beside(folder / RUN) as file:
+        file.write((json.dumps(content, indent=1) + "\n").encode())
+
+
+def replay(
+    index: CaptureIndex,
+    target: ReplayTarget,
+    pace: ReplayPace,
+    folder: Path,
+    *,
+    redaction: Redaction | None = None,
+    progress: Progress = lambda summary, moment: None,
+) -> ReplayResult:
+    """Send what the folder has no answer to yet, and keep each answer as it comes.
+
+    Ctrl-C ends it: the result says `interrupted`, and the next call goes on; requests under way are then sent
+    again. Raises ReplayError, LoadError, PlaceError, RedactionError.
+    """
+    began = time.monotonic()
+    summary = ReplaySummary()
+    try:
+        log = AnswerLog(folder, redaction, summary.add)
+    except BlockingIOError:
+        raise ReplayError(f"{folder}: another replay is at work here; wait, or end it") from None
+    interrupted = False
+    with log:
+        try:
+            with ReplaySender(target.targets, pace, variables=target.variables) as sender:
+                for request, replayed in sender.replay(_unanswered(index, log)):
+                    log.append(request, replayed)
+                    summary.add(request, replayed)
+                    progress(summary, request.time)
+        except KeyboardInterrupt:
+            interrupted = True
+    result = ReplayResult(
+        folder=folder,
+        index=index,
+        summary=summary,
+        seconds=time.monotonic() - began,
+        interrupted=interrupted,
+    )
+    if not interrupted:
+        run = json.loads((folder / RUN).read_bytes())
+        _write(folder, run | {"finished": True, "result": result.as_object()})
+    return result
+
+
+def _unanswered(index: CaptureIndex, log: AnswerLog) -> Iterator[tuple[float, CapturedRequest]]:
+    for number in range(len(index)):
+        file, line = index.key(number)
+        if line not in log.answered.get(file, ()):
+            yield float(index.times[number]), index.request(number)

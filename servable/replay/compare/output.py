@@ -2,15 +2,15 @@
 value."""
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
-
-import click
 
 from infra.parameters.replay import Replay
 from model_packaging.beside import beside
 from servable.load.precision import Interval, readable
 from servable.replay.capture_lines import write_line
+from servable.replay.captured import CapturedRequest
 from servable.replay.compare.comparison import Comparison, OutputStatistics, WorstRequest
 from servable.replay.compare.gate import difference_of, latency_ratios, percent
 
@@ -19,13 +19,8 @@ WORST_FILE = "worst.jsonl"
 SHOWN = 5
 
 
-def show(comparison: Comparison, limits: Replay, *, side_by_side: bool) -> None:
-    """Print what was compared, a line for each output that differs, and the worst requests."""
-    for line in lines(comparison, limits, side_by_side=side_by_side):
-        click.echo(line)
-
-
 def lines(comparison: Comparison, limits: Replay, *, side_by_side: bool) -> list[str]:
+    """What was compared, a line for each output that differs, the worst requests, and the latencies."""
     share = comparison.differing_rows / comparison.rows if comparison.rows else 0.0
     found = [
         f"compared: {comparison.compared:,} of {comparison.requests:,} requests; "
@@ -164,11 +159,11 @@ def _worst(request: WorstRequest) -> dict[str, Any]:
     }
 
 
-def write_worst(comparison: Comparison, folder: Path) -> Path | None:
-    """Write the requests that differ most as a capture file; None if none differs. Raises OSError."""
-    if not comparison.worst:
+def write_worst(requests: Sequence[CapturedRequest], folder: Path) -> Path | None:
+    """Write requests as a capture file, with mode 0600; None of none. Raises OSError."""
+    if not requests:
         return None
     with beside(folder / WORST_FILE) as file:
-        for request in comparison.worst:
-            file.write(write_line(request.pair.request) + b"\n")
+        for request in requests:
+            file.write(write_line(request) + b"\n")
     return folder / WORST_FILE

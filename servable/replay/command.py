@@ -20,7 +20,7 @@ from servable.project import ENVIRONMENTS, one_environment
 from servable.project_folder import standing_in
 from servable.replay.capture_lines import CaptureLineError, seconds_of
 from servable.replay.compare.against import other_target
-from servable.replay.compare.judged import Judged
+from servable.replay.compare.judged import Judged, only_output
 from servable.replay.index import CaptureIndex, Selection
 from servable.replay.output import announced, line, progress_of
 from servable.replay.places import PlaceError, place_of
@@ -201,7 +201,12 @@ def _limits(loaded: Loaded | None) -> Replay:
 def _judged(what: str, loaded: Loaded | None, folder: str, options: dict[str, Any]) -> int:
     redaction = Redaction(options["redact"]) if options["redact"] else None
     against = options["against"]
-    judged = Judged(_limits(loaded), gate=options["gate"], side_by_side=against is not None)
+    judged = Judged(
+        _limits(loaded),
+        gate=options["gate"],
+        side_by_side=against is not None,
+        only_output=only_output(loaded, options["variant"]) if loaded else None,
+    )
     result = _played(what, loaded, folder, options, redaction, judged)
     if not result.interrupted:
         title = f"{what} against {against or 'captured answers'}"

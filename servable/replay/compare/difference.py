@@ -1,6 +1,7 @@
 """How the arrays of one output differ between two answers: numbers, labels, NaN, shape and type."""
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -50,7 +51,7 @@ class ArrayDifference:
     examples: tuple[tuple[str, str], ...] = ()
     """Expected and answered label, of some of them."""
     shift: int | None = None
-    """What was added to every changed integer, or by how many places scores moved; None: not one number."""
+    """What was added to most changed integers, or by how many places scores moved; None: not one number."""
     top: Mapping[int, int] = field(default_factory=dict)
     """k -> rows whose k highest scores are others, among those that differ."""
     severity: float = 0.0
@@ -155,8 +156,9 @@ def _labels(expected: Array, answered: Array, rows: int) -> ArrayDifference:
     before, after = expected[expected != answered], answered[expected != answered]
     shift = None
     if expected.dtype.kind in "iu" and len(before):
-        steps = {b - a for a, b in zip(before.tolist(), after.tolist(), strict=True)}
-        shift = steps.pop() if len(steps) == 1 else None
+        moved = Counter(b - a for a, b in zip(before.tolist(), after.tolist(), strict=True))
+        ((step, count),) = moved.most_common(1)
+        shift = step if 2 * count > len(before) else None  # the last class may become the first
     pairs = zip(before[:_MOST_EXAMPLES].tolist(), after[:_MOST_EXAMPLES].tolist(), strict=True)
     return ArrayDifference(
         differing=np.asarray(changed.any(axis=1), bool),

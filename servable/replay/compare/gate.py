@@ -121,7 +121,7 @@ def difference_of(output: OutputStatistics, limit: str = "") -> str:
 
 def _shifted(labels: bool, shift: int) -> str:
     if labels:
-        return f"every label that changed moved by {shift:+d}"
+        return f"most labels that changed moved by {shift:+d}"
     return f"the scores moved by {abs(shift)} place{'s' if abs(shift) > 1 else ''}"
 
 

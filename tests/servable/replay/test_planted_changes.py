@@ -57,7 +57,7 @@ HARMFUL: dict[str, tuple[Change, str]] = {
     ),
     "a class label shift": (
         shifted_labels,
-        "every label that changed moved by +1",
+        "80 labels changed; most labels that changed moved by +1",
     ),
     "float16 weights": (
         other_kernel(KERNEL.astype(np.float16).astype(np.float32)),
@@ -193,11 +193,11 @@ def timed(slower: float, *, count: int, seed: int = 0) -> Iterator[AnswerPair]:
 
 
 def test_twenty_percent_slower_is_found() -> None:
-    assert "p99 latency is" in gate(timed(1.2, count=10_000), side_by_side=True)
+    assert "p99 latency is" in gate(timed(1.2, count=6_000), side_by_side=True)
 
 
 def test_equally_fast_passes() -> None:
-    assert gate(timed(1.0, count=10_000), side_by_side=True) == ""
+    assert gate(timed(1.0, count=6_000), side_by_side=True) == ""
 
 
 def test_twice_as_slow_as_a_captured_latency_passes_because_it_is_of_another_time() -> None:

@@ -114,7 +114,7 @@ def difference_of(output: OutputStatistics, limit: str = "") -> str:
         median, p99 = (output.relative.percentile(percent_) for percent_ in (50, 99))
         parts.append(
             f"differences relative to the row's largest number: median {short(median)}, p99 {short(p99)}, "
-            f"largest {short(output.relative.largest)}, tolerance {output.tolerance:g}"
+            f"largest {short(output.relative.largest)}, tolerance {short(output.tolerance)}"
         )
     return "; ".join(parts)
 
@@ -134,8 +134,8 @@ def answers(count: int) -> str:
 
 
 def short(value: float) -> str:
-    """A relative difference, in two digits."""
-    return f"{value:.2g}"
+    """A relative difference in two digits, as 0.0061 or 4.2e-8."""
+    return f"{value:.2g}".replace("e-0", "e-")
 
 
 def percent(share: float) -> str:

@@ -12,7 +12,7 @@ from infra.parameters.replay import Replay
 from servable.load.latencies import Latencies, middles_ms
 from servable.load.precision import readable
 from servable.replay.compare.comparison import Comparison, OutputStatistics
-from servable.replay.compare.gate import difference_of, latency_ratios, percent
+from servable.replay.compare.gate import difference_of, latency_ratios, percent, short
 from servable.replay.compare.output import differing_outputs, latency_lines
 from servable.report import style
 from servable.report.page import Picture, Tab, render, write_tabs
@@ -68,7 +68,7 @@ def _outputs(comparison: Comparison) -> Tab:
                 _number(one.differing),
                 *(_difference(one, value) for value in (one.relative.percentile(50),
                   one.relative.percentile(99), one.relative.largest, one.absolute.largest)),
-                Cell("exact" if one.tolerance is None else f"{one.tolerance:g}", one.tolerance or 0.0),
+                Cell("exact" if one.tolerance is None else short(one.tolerance), one.tolerance or 0.0),
                 _number(one.nan + one.infinite),
                 _number(one.labels),
                 Cell(", ".join(f"top {k}: {count:,}" for k, count in sorted(one.top.items()) if count)),
@@ -154,17 +154,18 @@ def _worst(comparison: Comparison) -> Tab:
     rows = tuple(
         Row(
             (
+                Cell("; ".join(request.reasons)),
+                Cell(
+                    readable(request.severity) if math.isfinite(request.severity) else "",
+                    request.severity,
+                ),
                 Cell(request.pair.request_id),
                 Cell(request.pair.request.where),
-                Cell("; ".join(request.reasons)),
-                Cell(readable(request.severity), request.severity)
-                if math.isfinite(request.severity)
-                else Cell("not of numbers", math.inf),
             )
         )
         for request in comparison.worst
     )
-    heads = ("request", "captured in", "how it differs", "tolerances")
+    heads = ("how it differs", "difference, in tolerances", "request", "captured in")
     table = ReportTable("Requests that differ most", heads, rows)
     return Tab("worst", "Requests", texts=() if rows else ("No request differs.",), tables=(table,))
 
@@ -226,7 +227,7 @@ def _ratios(comparison: Comparison, limits: Replay) -> ReportTable:
 
 def _difference(output: OutputStatistics, value: float) -> Cell:
     known = output.relative.count and not math.isnan(value)
-    return Cell(f"{value:.2g}", value) if known else Cell("")
+    return Cell(short(value), value) if known else Cell("")
 
 
 def _number(value: float) -> Cell:

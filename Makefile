@@ -11,7 +11,7 @@ QUIETLY = sh scripts/quietly.sh
 # Every process of the tests would compile our modules anew: a tenth of their time.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help install demo demo-faults test test-long test-pythons wheels bench-install bench-check bench-packaging bench-local bench-serving bench-client bench-synth bench-load bench-search bench-tune bench-seeds bench-rehearse check format lock audit clean
+.PHONY: help install demo demo-faults test test-long test-pythons wheels bench-install bench-check bench-packaging bench-local bench-serving bench-client bench-synth bench-load bench-search bench-tune bench-seeds bench-rehearse bench-replay check format lock audit clean
 
 help:            # this list
 	@awk -F ' *# *' '/^[a-z-]+:/ && NF > 1 { split($$1, target, ":"); printf "  make %-15s %s\n", target[1], $$2 }' $(MAKEFILE_LIST)
@@ -69,6 +69,9 @@ bench-tune: .venv/.everything  # whether tune finds a planted setting; RUNS=1 fo
 
 bench-rehearse: .venv/.everything  # how long rehearsed days take; writes docs/performance.md (2 minutes)
 	@$(BIN)/python -m benchmarks.rehearse
+
+bench-replay: .venv/.everything  # captured requests replayed: memory, pace; writes docs/performance.md (5 minutes)
+	@$(BIN)/python -m benchmarks.replay
 
 bench-seeds: .venv/.everything  # the articles' experiments, both sides in one run; writes docs/performance.md (15 minutes)
 	@$(BIN)/python -m benchmarks.seeds $(SEEDS)

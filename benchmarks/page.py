@@ -8,6 +8,7 @@ from benchmarks.load import report as load
 from benchmarks.local import report as local
 from benchmarks.packaging import report as packaging
 from benchmarks.rehearse import report as rehearse
+from benchmarks.replay import report as replay
 from benchmarks.search import report as search
 from benchmarks.seeds import report as seeds
 from benchmarks.serving import report as serving
@@ -16,7 +17,7 @@ from benchmarks.tune import report as tune
 from model_packaging.beside import beside
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "performance.md"
-SECTIONS = (packaging, local, serving, client, synth, load, search, tune, seeds, rehearse)
+SECTIONS = (packaging, local, serving, client, synth, load, search, tune, seeds, rehearse, replay)
 
 
 HEAD = """\

@@ -84,8 +84,7 @@ class AnswerLog:
         for pair in read_pairs(folder):
             self.answered[pair.request.file].add(pair.request.line)
             seen(pair.request, Replayed(answered=pair.answered, send_lag_ms=pair.send_lag_ms))
-        if self._file.tell():
-            self._file.write(b"\n")  # what a kill cut off ends here
+        self._file.truncate(_whole_bytes(folder / ANSWERS))  # a kill has cut the rest off
 
     def append(self, request: CapturedRequest, replayed: Replayed) -> None:
         """Keep one answer. Raises OSError, and RedactionError."""
@@ -147,6 +146,11 @@ def _records(path: Path) -> Iterator[dict[str, Any]]:
             text = line[:-_CHECK_BYTES]
             if line[-_CHECK_BYTES:] == _CHECK % zlib.crc32(text):
                 yield json.loads(line)
+
+
+def _whole_bytes(path: Path) -> int:
+    with path.open("rb") as file:
+        return sum(len(line) for line in file if line.endswith(b"\n"))
 
 
 def _written(answer: RecordedAnswer) -> dict[str, Any]:

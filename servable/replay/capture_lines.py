@@ -18,8 +18,9 @@ from servable.replay.captured import CapturedRequest, RecordedAnswer
 from servable_local.container.recording import captured_part, media_type, utc
 
 OCTETS = "application/octet-stream"
-# What would begin another header, or another request.
-_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+# Headers are visible ASCII: a line break would begin another header, or another request.
+# https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_runtime_InvokeEndpoint.html (2026-11-22)
+_NO_HEADER = re.compile(r"[^\x20-\x7e]")
 _FOLDERS = re.compile(r"(?:([^/]+)/)?([^/]+)/\d{4}/\d\d/\d\d/\d\d/[^/]+$")
 _PAIR = re.compile(r"\s*([^=,;\s]+)=([^,;]*)")
 
@@ -61,8 +62,8 @@ def _request(record: Any, file: str, number: int) -> CapturedRequest:
         accept = _accept(answer.content_type)
     model = metadata.get("targetModel")
     for text in (content_type, custom, accept, model):
-        if text is not None and _CONTROL.search(text):
-            raise CaptureLineError("a header has control characters")
+        if text is not None and _NO_HEADER.search(text):
+            raise CaptureLineError("a header has characters that are not visible ASCII")
     event_id = metadata.get("eventId") or metadata.get("inferenceId") or f"{file}:{number}"
     return CapturedRequest(
         event_id=str(event_id),

@@ -15,6 +15,9 @@ import psutil
 import pytest
 import requests
 
+from servable.replay.answers import read_pairs
+from servable.replay.run import RUNS
+
 pytestmark = pytest.mark.long
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -82,8 +85,13 @@ def _is_free(port: int) -> bool:
 
 
 @pytest.fixture(scope="module")
-def served() -> Iterator[tuple[str, int]]:
-    with serving("--slow-ms", "150") as (_, url, pid):
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("recorded") / "requests.jsonl"
+
+
+@pytest.fixture(scope="module")
+def served(recorded: Path) -> Iterator[tuple[str, int]]:
+    with serving("--slow-ms", "150", "--record", str(recorded)) as (_, url, pid):
         yield url, pid
 
 
@@ -93,6 +101,25 @@ def test_it_answers_what_the_environment_deploys(served: tuple[str, int]) -> Non
 
 def test_trouble_is_an_option(served: tuple[str, int]) -> None:
     assert _ask(served[0]).elapsed.total_seconds() >= 0.15
+
+
+def test_what_was_recorded_is_replayed_with_the_same_answers(
+    served: tuple[str, int], recorded: Path, tmp_path: Path
+) -> None:
+    _ask(served[0])
+    (tmp_path / "environments").mkdir()
+    command = [sys.executable, "-m", "servable", "--project", str(tmp_path), "replay", served[0]]
+    subprocess.run([*command, "--captured", str(recorded)], cwd=ROOT, check=True)
+    (run,) = (tmp_path / RUNS).glob("*/")
+    pairs = [(pair.expected, pair.answered) for pair in read_pairs(run)]
+    assert pairs
+    assert all(was and (was.body, was.status) == (now.body, now.status) for was, now in pairs)
+
+
+def test_a_recording_is_readable_by_its_owner_alone(
+    served: tuple[str, int], recorded: Path
+) -> None:
+    assert recorded.stat().st_mode & 0o777 == 0o600
 
 
 def test_everything_listens_on_this_machine_only(served: tuple[str, int]) -> None:

@@ -175,9 +175,12 @@ class ReplayWorker:
         # In turns: the other target is the first one every second time.
         for turn in range(count):
             which = (number + turn) % count
-            said[which], bodies[which] = self._targets[which].ask(body)
+            try:
+                said[which], bodies[which] = self._targets[which].ask(body)
+            except Exception as error:  # as credentials that have expired
+                said[which] = _none(f"not sent: {error}")
         if self._callers is not None:
-            slowest = max(answer["ms"] for answer in said)
+            slowest = max(answer["ms"] or 0.0 for answer in said)
             failed = any(answer["error"] or answer["status"] >= 500 for answer in said)
             self._callers.done(slowest, failed=failed)
         self._under_way -= 1
@@ -185,8 +188,7 @@ class ReplayWorker:
         self._say({"answered": {"number": number, "lagMs": lag_ms, "answers": said}}, *bodies)
 
     def _not_sent(self, number: int) -> None:
-        error = f"not sent: {MOST_UNDER_WAY} requests were under way"
-        said = {"status": None, "contentType": "", "ms": None, "error": error, "bytes": 0}
+        said = _none(f"not sent: {MOST_UNDER_WAY} requests were under way")
         answers = [said] * len(self._targets)
         self._say({"answered": {"number": number, "lagMs": 0.0, "answers": answers}})
 
@@ -194,6 +196,11 @@ class ReplayWorker:
         with self._writing:
             self._answers.write(frame(message, *bodies))
             self._answers.flush()
+
+
+def _none(error: str) -> dict[str, Any]:
+    """What is said where no answer came."""
+    return {"status": None, "contentType": "", "ms": None, "error": error, "bytes": 0}
 
 
 def main() -> None:

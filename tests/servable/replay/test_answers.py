@@ -1,0 +1,119 @@
+"""What a replay keeps, and what a kill leaves of it."""
+
+from pathlib import Path
+
+import pytest
+
+from servable.replay.answers import ANSWERS, AnswerLog, Replayed, read_pairs
+from servable.replay.captured import CapturedRequest, RecordedAnswer
+from servable.replay.index import CaptureIndex, Selection
+from servable.replay.places import LocalPlace
+from servable.replay.redaction import Redaction, RedactionError
+from tests.servable.replay.captures import request
+
+CAME = RecordedAnswer(body=b"\x00other", content_type="a/b", status=200, latency_ms=1.5)
+REPLAYED = Replayed(answered=CAME, send_lag_ms=0.25)
+HERE = "captured/x.jsonl"
+
+
+def captured(number: int) -> CapturedRequest:
+    return request(number, file=HERE, line=number + 1, accept="a/b")
+
+
+def kept(folder: Path, *numbers: int, redaction: Redaction | None = None) -> Path:
+    with AnswerLog(folder, redaction) as log:
+        for number in numbers:
+            log.append(captured(number), REPLAYED)
+    return folder / ANSWERS
+
+
+def test_what_is_kept_is_read_again(tmp_path: Path) -> None:
+    kept(tmp_path, 0)
+    (pair,) = read_pairs(tmp_path)
+    assert (pair.request.body, pair.expected, pair.answered, pair.send_lag_ms) == (
+        captured(0).body, captured(0).answer, CAME, 0.25,
+    )  # fmt: skip
+
+
+def test_the_answer_of_another_target_is_the_expected_one(tmp_path: Path) -> None:
+    other = RecordedAnswer(body=b"", content_type="", error="timeout")
+    with AnswerLog(tmp_path) as log:
+        log.append(captured(0), Replayed(answered=CAME, other=other, send_lag_ms=0.0))
+    (pair,) = read_pairs(tmp_path)
+    assert pair.expected == other
+
+
+@pytest.mark.parametrize("cut", [1, 2, 30, 200])
+def test_a_line_that_a_kill_cut_off_is_answered_again(tmp_path: Path, cut: int) -> None:
+    file = kept(tmp_path, 0, 1)
+    file.write_bytes(file.read_bytes()[:-cut])
+    with AnswerLog(tmp_path) as log:
+        assert log.answered[HERE] == {1}
+        log.append(captured(1), REPLAYED)
+    assert [pair.request.line for pair in read_pairs(tmp_path)] == [1, 2]
+
+
+def test_a_damaged_line_is_passed_over(tmp_path: Path) -> None:
+    file = kept(tmp_path, 0, 1, 2)
+    lines = file.read_bytes().splitlines(keepends=True)
+    lines[1] = lines[1].replace(b"event-1", b"event-9")
+    file.write_bytes(b"".join(lines))
+    assert [pair.request.line for pair in read_pairs(tmp_path)] == [1, 3]
+
+
+def test_what_is_kept_can_be_replayed_itself(tmp_path: Path) -> None:
+    file = kept(tmp_path, 0, 1)
+    index = CaptureIndex(LocalPlace(file), Selection())
+    assert [again.body for again in index] == [captured(0).body, captured(1).body]
+
+
+def test_answers_are_readable_by_their_owner_alone(tmp_path: Path) -> None:
+    assert kept(tmp_path, 0).stat().st_mode & 0o777 == 0o600
+
+
+def test_two_replays_of_one_folder_are_refused(tmp_path: Path) -> None:
+    with AnswerLog(tmp_path), pytest.raises(BlockingIOError):
+        AnswerLog(tmp_path)
+
+
+def hook(folder: Path, text: str) -> Redaction:
+    file = folder / "hook.py"
+    file.write_text(text)
+    return Redaction(file)
+
+
+def test_a_redaction_changes_each_body_that_is_kept(tmp_path: Path) -> None:
+    text = (
+        "def redact(body, content_type):\n    return content_type.encode() + b' %d' % len(body)\n"
+    )
+    content = kept(tmp_path, 0, redaction=hook(tmp_path, text))
+    (pair,) = read_pairs(tmp_path)
+    assert pair.expected is not None
+    bodies = (pair.request.body, pair.expected.body, pair.answered.body)
+    assert bodies == (b"application/json 20", b"application/json 17", b"a/b 6")
+    assert b"instances" not in content.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (
+            "def redact(body, content_type):\n    raise ValueError(body)\n",
+            "redact raised ValueError",
+        ),
+        ("def redact(body, content_type):\n    return None\n", "must return bytes"),
+    ],
+)
+def test_a_redaction_that_fails_keeps_nothing_and_quotes_no_body(
+    tmp_path: Path, text: str, problem: str
+) -> None:
+    with pytest.raises(RedactionError, match=problem) as raised:
+        kept(tmp_path, 0, redaction=hook(tmp_path, text))
+    assert "instances" not in str(raised.value)
+    assert (tmp_path / ANSWERS).read_bytes() == b""
+
+
+@pytest.mark.parametrize("text", ["", "redact = 1", "def redact("])
+def test_a_file_without_a_redaction_is_refused(tmp_path: Path, text: str) -> None:
+    with pytest.raises(RedactionError):
+        hook(tmp_path, text)

@@ -1,0 +1,184 @@
+"""Lines of data capture: every documented form is read, every other one is refused with a reason."""
+
+import base64
+import json
+from typing import Any
+
+import hypothesis.strategies as st
+import pytest
+from hypothesis import given, settings
+
+from servable.replay.capture_lines import CaptureLineError, read_line, write_line
+from servable.replay.captured import CapturedRequest, RecordedAnswer
+from tests.servable.replay.captures import NINE, REQUEST
+
+FILE = "s3://captured/prefix/ranker-prod/primary/2026/11/21/09/00-01-1.jsonl"
+INPUT = {"observedContentType": "text/csv", "mode": "INPUT", "data": "1,2\n", "encoding": "CSV"}
+OUTPUT = {
+    "observedContentType": "text/csv; charset=utf-8",
+    "mode": "OUTPUT",
+    "data": "0.5",
+    "encoding": "CSV",
+}
+METADATA = {"eventId": "aaaaaaaa-bbbb", "inferenceTime": "2026-11-21T09:00:00Z"}
+TYPES = st.sampled_from(
+    ["application/json", "application/jsonlines", "text/csv", "text/csv; charset=utf-8", "image/x"]
+)
+TEXTS = st.text(st.characters(min_codepoint=32, max_codepoint=126), min_size=1, max_size=20)
+ANSWERS = st.builds(
+    RecordedAnswer,
+    body=st.binary(max_size=40),
+    content_type=TYPES,
+    status=st.one_of(st.none(), st.integers(200, 599)),
+    latency_ms=st.one_of(st.none(), st.floats(0, 1e5)),
+)
+REQUESTS = st.builds(
+    CapturedRequest,
+    event_id=TEXTS,
+    time=st.integers(0, 4 * 10**9).map(float),
+    content_type=TYPES,
+    body=st.one_of(st.binary(max_size=40), st.text(max_size=40).map(lambda text: text.encode())),
+    accept=st.one_of(st.none(), TYPES),
+    custom_attributes=st.one_of(st.none(), TEXTS),
+    variant=st.one_of(st.none(), st.just("primary")),
+    target_model=st.one_of(st.none(), TEXTS),
+    answer=st.one_of(st.none(), ANSWERS),
+    file=st.just("here.jsonl"),
+    line=st.just(3),
+)  # fmt: skip
+
+
+def record(**changed: Any) -> dict[str, Any]:
+    data = {"endpointInput": INPUT, "endpointOutput": OUTPUT}
+    return {"captureData": data, "eventMetadata": METADATA, "eventVersion": "0"} | changed
+
+
+def read(content: Any, file: str = FILE) -> CapturedRequest:
+    return read_line(json.dumps(content).encode() + b"\n", file=file, number=7)
+
+
+@settings(max_examples=60)
+@given(REQUESTS)
+def test_what_is_written_is_read_again(request: CapturedRequest) -> None:
+    again = read_line(write_line(request), file="here.jsonl", number=3)
+    same = {
+        name: getattr(again, name) for name in CapturedRequest.__slots__ if name != "attributes"
+    }
+    assert same == {name: getattr(request, name) for name in same}
+
+
+@pytest.mark.parametrize(
+    ("content", "body", "answer"),
+    [
+        (record(), b"1,2\n", b"0.5"),
+        (record(captureData={"endpointInput": INPUT}), b"1,2\n", None),
+        (record(captureData={"endpointInput": INPUT, "endpointOutput": None}), b"1,2\n", None),
+        (
+            record(captureData={"endpointInput": INPUT | {
+                "observedContentType": "application/json", "data": '{"instances": [1.0]}', "encoding": "JSON",
+            }}),
+            b'{"instances": [1.0]}',
+            None,
+        ),
+        (
+            record(captureData={"endpointInput": INPUT | {
+                "observedContentType": "application/x-npy", "encoding": "BASE64",
+                "data": base64.b64encode(b"\x93NUMPY").decode(),
+            }}),
+            b"\x93NUMPY",
+            None,
+        ),
+    ],
+    ids=["both directions", "Input alone", "no output", "JSON", "BASE64"],
+)  # fmt: skip
+def test_every_documented_form_is_read(content: Any, body: bytes, answer: bytes | None) -> None:
+    request = read(content)
+    assert (request.body, request.answer and request.answer.body) == (body, answer)
+
+
+@pytest.mark.parametrize(
+    ("metadata", "name", "value"),
+    [
+        ({}, "time", NINE),
+        ({"inferenceTime": "2026-11-21T09:00:00.250Z"}, "time", NINE + 0.25),
+        ({"inferenceTime": "2026-11-21T10:00:00+01:00"}, "time", NINE),
+        ({"inferenceTime": "2026-11-21T09:00:00"}, "time", NINE),
+        ({"customAttributes": ["tier=gold", "n=1"]}, "custom_attributes", "tier=gold,n=1"),
+        ({"customAttributes": "tier=gold"}, "custom_attributes", "tier=gold"),
+        ({}, "accept", "text/csv"),
+        ({"accept": None}, "accept", None),
+        ({"accept": "application/x-npy"}, "accept", "application/x-npy"),
+        ({}, "variant", "primary"),
+        ({}, "event_id", "aaaaaaaa-bbbb"),
+        ({"eventId": None, "inferenceId": "mine"}, "event_id", "mine"),
+        ({"targetModel": "a"}, "target_model", "a"),
+    ],
+)
+def test_metadata_is_read(metadata: dict[str, Any], name: str, value: Any) -> None:
+    assert getattr(read(record(eventMetadata=METADATA | metadata)), name) == value
+
+
+def test_attributes_name_metadata_custom_pairs_and_variant() -> None:
+    metadata = METADATA | {"customAttributes": ["tier=gold; n=1"], "invocationSource": "Shadow"}
+    attributes = read(record(eventMetadata=metadata)).attributes
+    wanted = {"variant": "primary", "tier": "gold", "n": "1", "invocationSource": "Shadow"}
+    assert wanted.items() <= attributes.items()
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (record(captureData={"endpointOutput": OUTPUT}), "capture Input too"),
+        (record(captureData={"endpointInput": INPUT | {"encoding": "GZIP"}}), "encoding is 'GZIP'"),
+        (record(captureData={"endpointInput": INPUT | {"encoding": "BASE64"}}), "is not BASE64"),
+        (record(captureData={"endpointInput": INPUT | {"data": "\ud800"}}), "is no text"),
+        (record(captureData={"endpointInput": INPUT | {"observedContentType": "a\r\nb: c"}}), "ASCII"),
+        (record(eventMetadata={"eventId": "a"}), "not a record"),
+        (record(eventMetadata=METADATA | {"inferenceTime": "yesterday"}), "is not a time"),
+        ([{"prefix": "s3://a/"}, "batch.csv"], "not a record"),
+        ({"groundTruthData": {}}, "not a record"),
+        (None, "not a record"),
+    ],
+)  # fmt: skip
+def test_a_foreign_line_is_refused_with_its_reason(content: Any, reason: str) -> None:
+    with pytest.raises(CaptureLineError, match=reason):
+        read(content)
+
+
+def test_a_line_that_is_cut_off_says_so() -> None:
+    with pytest.raises(CaptureLineError, match="cut off"):
+        read_line(write_line(REQUEST)[:-9], file=FILE, number=1)
+
+
+@given(st.data())
+def test_a_damaged_line_is_read_or_refused_and_nothing_else(data: st.DataObject) -> None:
+    line = bytearray(write_line(REQUEST))
+    for _ in range(data.draw(st.integers(1, 4))):
+        line[data.draw(st.integers(0, len(line) - 1))] = data.draw(st.integers(0, 255))
+    try:
+        read_line(bytes(line), file=FILE, number=1)
+    except CaptureLineError:
+        pass
+
+
+JSONS = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=5)),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3),
+        st.dictionaries(
+            st.sampled_from([*record(), *METADATA, *INPUT, "endpointInput", "accept"]),
+            inner,
+            max_size=5,
+        ),
+    ),
+)
+
+
+@settings(max_examples=60)
+@given(JSONS)
+def test_any_json_in_a_record_is_read_or_refused_and_nothing_else(content: Any) -> None:
+    for name in ("captureData", "eventMetadata"):
+        try:
+            read(record(**{name: content}))
+        except CaptureLineError:
+            pass

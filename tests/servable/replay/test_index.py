@@ -1,0 +1,168 @@
+"""Which captured requests are sent, in which order, and what is named as skipped."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from servable.replay import places
+from servable.replay.capture_lines import write_line
+from servable.replay.captured import CapturedRequest
+from servable.replay.index import CaptureIndex, Selection, spread
+from servable.replay.places import LocalPlace, PlaceError, S3Place, lines_of
+from tests.servable.replay.captures import NINE, request, written
+
+HOURS = ("09", "10")
+
+
+def index(folder: Path, **selection: object) -> CaptureIndex:
+    return CaptureIndex(LocalPlace(folder), Selection(**selection))  # type: ignore[arg-type]
+
+
+def ids(found: CaptureIndex) -> list[str]:
+    return [captured.event_id for captured in found]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Two variants in two hours, out of order inside of their files."""
+    for variant, first in (("a", 0), ("b", 1)):
+        for number, hour in enumerate(HOURS):
+            times = [3600 * number + first + 2 * step for step in (2, 0, 1)]
+            captured = [request(time, time=NINE + time + 0.5) for time in times]
+            written(tmp_path / "ep" / variant / "2026/11/21" / hour / "x.jsonl", *captured)
+    return tmp_path
+
+
+def test_files_of_variants_and_hours_are_merged_by_time(folder: Path) -> None:
+    order = [*range(6), *range(3600, 3606)]
+    assert ids(index(folder)) == [f"event-{number}" for number in order]
+
+
+def test_a_window_has_its_beginning_and_not_its_end(folder: Path) -> None:
+    found = index(folder, begin=NINE + 1.5, end=NINE + 3.5)
+    assert ids(found) == ["event-1", "event-2"]
+
+
+def test_files_of_other_hours_are_not_read(folder: Path) -> None:
+    assert index(folder, end=NINE + 100).lines_read == 6
+
+
+def test_requests_are_chosen_by_an_attribute(folder: Path) -> None:
+    assert len(index(folder, attributes={"variant": "b"})) == 6
+
+
+def test_requests_are_chosen_by_content_type_without_its_parameters(tmp_path: Path) -> None:
+    csv = request(1, content_type="text/csv; charset=utf-8")
+    written(tmp_path / "x.jsonl", request(0), csv)
+    assert ids(index(tmp_path, content_types=("Text/CSV",))) == ["event-1"]
+
+
+def test_a_sample_is_the_same_each_time_and_about_its_share(tmp_path: Path) -> None:
+    written(tmp_path / "x.jsonl", *(request(number) for number in range(300)))
+    first, second = (ids(index(tmp_path, share=0.1)) for _ in range(2))
+    assert first == second
+    assert 15 < len(first) < 45
+
+
+def test_a_damaged_line_is_named_and_the_others_are_read(tmp_path: Path) -> None:
+    file = written(tmp_path / "x.jsonl", request(0))
+    file.write_bytes(b"{}\n" + file.read_bytes() + write_line(request(1))[:-5])
+    found = index(tmp_path)
+    assert [str(skipped) for skipped in found.skipped] == [
+        f"{file}, line 1: skipped: it is not a record of data capture",
+        f"{file}, line 3: skipped: it is cut off",
+    ]
+    assert ids(found) == ["event-0"]
+
+
+def test_lines_with_one_reason_are_one_sentence(tmp_path: Path) -> None:
+    file = tmp_path / "x.jsonl"
+    file.write_bytes(b"\n\xff\xfe\n" * 1200)
+    (skipped,) = index(tmp_path).skipped
+    assert str(skipped) == f"{file}: 1,200 lines skipped, the first is 2: it is not JSON"
+
+
+def test_a_file_of_another_name_is_named_and_not_read(tmp_path: Path) -> None:
+    (tmp_path / "x.parquet").write_bytes(b"PAR1")
+    (skipped,) = index(tmp_path).skipped
+    assert str(skipped).endswith("x.parquet: skipped: its name does not end in .jsonl")
+
+
+def test_a_line_longer_than_any_record_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(places, "MOST_LINE_BYTES", 10)
+    chunks = [b"ab\n", b"x" * 8, b"x" * 8, b"x\ncd", b"\n", b"e"]
+    assert list(lines_of(iter(chunks))) == [
+        (1, 0, b"ab\n"),
+        (2, 3, None),
+        (3, 21, b"cd\n"),
+        (4, 24, b"e"),
+    ]
+
+
+def test_a_place_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(PlaceError, match="there is no such file or folder"):
+        index(tmp_path / "nothing")
+
+
+def test_a_file_that_changes_meanwhile_is_named(tmp_path: Path) -> None:
+    file = written(tmp_path / "x.jsonl", request(0))
+    found = index(tmp_path)
+    file.write_bytes(b"x" * file.stat().st_size)
+    with pytest.raises(PlaceError, match="line 1: the file has changed"):
+        found.request(0)
+
+
+def test_requests_of_one_captured_second_are_spread_over_it() -> None:
+    times = np.array([5.0, 5.0, 5.0, 5.0, 6.25, 7.0])
+    assert spread(times).tolist() == [5.125, 5.375, 5.625, 5.875, 6.25, 7.5]
+
+
+class _Objects:
+    """The calls of boto3's client that a place makes, on files."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def get_paginator(self, operation: str) -> "_Objects":
+        return self
+
+    def paginate(self, **given: str) -> Iterator[dict[str, object]]:
+        for path in sorted(self._folder.rglob("*.jsonl"), reverse=True):
+            key = str(path.relative_to(self._folder))
+            if key.startswith(given["Prefix"]):
+                yield {"Contents": [{"Key": key, "Size": path.stat().st_size}]}
+            yield {}
+
+    def get_object(self, **given: str) -> dict[str, object]:
+        content = (self._folder / given["Key"]).read_bytes()
+        if "Range" in given:
+            first, last = map(int, given["Range"].removeprefix("bytes=").split("-"))
+            content = content[first : last + 1]
+        return {"Body": _Body(content)}
+
+
+class _Body:
+    def __init__(self, content: bytes) -> None:
+        self._content = content
+
+    def iter_chunks(self, size: int) -> Iterator[bytes]:
+        yield self._content[:100]
+        yield self._content[100:]
+
+    def read(self) -> bytes:
+        return self._content
+
+
+def test_a_prefix_in_s3_has_the_requests_of_the_same_folder(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(places, "_PART_BYTES", 500)  # a line is longer
+    monkeypatch.setattr(places, "_MOST_PARTS", 3)
+    there = CaptureIndex(S3Place("s3://bucket/ep/", _Objects(folder)), Selection())
+
+    def content(captured: CapturedRequest) -> tuple[str, bytes, float, str | None]:
+        return captured.event_id, captured.body, captured.time, captured.variant
+
+    assert [content(one) for one in there] == [content(one) for one in index(folder)]

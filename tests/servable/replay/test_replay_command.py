@@ -1,0 +1,127 @@
+"""`servable replay` as a user runs it: interrupted, killed, resumed; what it sends and what it keeps."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from servable.replay.answers import read_pairs
+from servable.replay.run import RUNS
+from tests.checkouts import ROOT
+from tests.servable.replay.captures import NINE, request, written
+from tests.servable.tune.servers import OK, Answer, Server
+
+pytestmark = pytest.mark.long
+
+COUNT = 40
+PATIENCE_SECONDS = 30.0
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """40 requests in two seconds."""
+    captured = [request(number, time=NINE + 0.05 * number + 0.001) for number in range(COUNT)]
+    written(tmp_path / "captured" / "x.jsonl", *captured)
+    return tmp_path
+
+
+def started(folder: Path, url: str, *options: str) -> "subprocess.Popen[str]":
+    return subprocess.Popen(
+        [sys.executable, "-m", "servable", "replay", url, "--captured", "captured", *options],
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+
+
+def ended(process: "subprocess.Popen[str]") -> tuple[int, Any, str]:
+    """(exit code, what --json printed, standard error)"""
+    out, words = process.communicate(timeout=60)
+    return process.returncode, json.loads(out) if out.startswith("{") else out, words
+
+
+def until(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not holds() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert holds()
+
+
+def lines_kept(folder: Path) -> list[int]:
+    return sorted(
+        pair.request.line for run in (folder / RUNS).glob("*/") for pair in read_pairs(run)
+    )
+
+
+def answered(number: int, headers: dict[str, str], body: bytes) -> Answer:
+    return OK
+
+
+@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGINT])
+def test_the_same_command_goes_on_after_it_was_ended(place: Path, end: signal.Signals) -> None:
+    with Server(answered) as server:
+        first = started(place, server.url)
+        until(lambda: len(server.asked) > 10)
+        family = psutil.Process(first.pid).children(recursive=True)
+        first.send_signal(end)
+        code, _, words = ended(first)
+        until(lambda: not any(map(psutil.Process.is_running, family)))
+        sent = len(server.asked)
+        again, said, _ = ended(started(place, server.url, "--json"))
+    assert (code, again) == (130 if end == signal.SIGINT else -9, 0)
+    assert "Traceback" not in words
+    assert 10 < sent < COUNT
+    # A request under way at the end is sent again; what was answered is not.
+    assert len(server.asked) - COUNT <= 3
+    assert said["answered"] == COUNT
+    assert lines_kept(place) == [*range(1, COUNT + 1)]
+
+
+def test_headers_and_bodies_are_sent_as_captured(tmp_path: Path) -> None:
+    captured = request(
+        content_type="text/csv", custom_attributes="tier=gold", accept="a/b", target_model="m"
+    )
+    written(tmp_path / "captured" / "x.jsonl", captured)
+    with Server(answered) as server:
+        ended(started(tmp_path, server.url))
+    headers, body = server.asked[0]
+    assert body == captured.body
+    assert server.paths == {"/models/m/invoke"}
+    wanted = {
+        "Content-Type": "text/csv",
+        "Accept": "a/b",
+        "X-Amzn-SageMaker-Custom-Attributes": "tier=gold",
+    }
+    assert wanted.items() <= headers.items()
+
+
+def test_whole_answers_errors_and_failures_are_kept(place: Path) -> None:
+    def failing(number: int, headers: dict[str, str], body: bytes) -> Answer:
+        return (500, {"Content-Type": "text/plain"}, b"out of order" * 1000) if number == 3 else OK
+
+    with Server(failing) as server:
+        code, said, _ = ended(started(place, server.url, "--as-fast", "--json"))
+    (pair,) = [
+        pair
+        for run in (place / RUNS).glob("*/")
+        for pair in read_pairs(run)
+        if pair.answered.failed
+    ]
+    assert (code, said["failures"]) == (1, {"500": 1})
+    assert (pair.answered.status, pair.answered.body) == (500, b"out of order" * 1000)
+
+
+def test_no_request_to_send_is_a_sentence(place: Path) -> None:
+    code, _, words = ended(started(place, "http://127.0.0.1:9", "--where", "variant=b"))
+    assert (code, "captured: no request to send: 40 lines were read" in words) == (1, True)
+    assert not (place / RUNS).exists()

@@ -21,7 +21,7 @@ from servable.project_folder import standing_in
 from servable.replay.capture_lines import CaptureLineError, seconds_of
 from servable.replay.compare.against import other_target
 from servable.replay.compare.judged import Judged, only_output
-from servable.replay.index import CaptureIndex, Selection
+from servable.replay.index import CaptureIndex, CaptureSelection
 from servable.replay.output import announced, line, progress_of
 from servable.replay.places import PlaceError, place_of
 from servable.replay.redaction import Redaction, RedactionError
@@ -252,7 +252,7 @@ def _played(
 
 def _indexed(loaded: Loaded | None, options: dict[str, Any]) -> CaptureIndex:
     """Read the place once, and name what was skipped. Raises PlaceError, ReplayError."""
-    selection = Selection(
+    selection = CaptureSelection(
         begin=float("-inf") if options["begin"] is None else options["begin"],
         end=float("inf") if options["end"] is None else options["end"],
         share=options["sample"],

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from servable.replay.capture_lines import CaptureLineError, read_line
 from servable.replay.captured import CapturedRequest
-from servable.replay.places import SUFFIX, CaptureFile, Place, PlaceError, lines_of
+from servable.replay.places import SUFFIX, CaptureFile, CapturePlace, PlaceError, lines_of
 from servable_local.container.recording import media_type
 
 # A file of an hour may hold what was asked for a little before or after it.
@@ -27,7 +27,7 @@ Report = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Selection:
+class CaptureSelection:
     """The captured requests that are wanted; without anything, all."""
 
     begin: float = float("-inf")
@@ -35,7 +35,7 @@ class Selection:
     end: float = float("inf")
     """This one is not."""
     share: float = 1.0
-    """Of the requests, chosen by a hash of their event id: the same ones each time."""
+    """Share of the requests, chosen by a hash of their event id: the same ones each time."""
     content_types: tuple[str, ...] = ()
     """Any of them, compared without parameters."""
     attributes: Mapping[str, str] = field(default_factory=dict)
@@ -91,7 +91,10 @@ class CaptureIndex:
     """The chosen requests of a place in the order of their time; iterating reads them, one at a time."""
 
     def __init__(
-        self, place: Place, selection: Selection, report: Report = lambda done, of: None
+        self,
+        place: CapturePlace,
+        selection: CaptureSelection,
+        report: Report = lambda done, of: None,
     ) -> None:
         """Read the place once. Raises PlaceError."""
         self._place = place

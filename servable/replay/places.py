@@ -46,7 +46,7 @@ class CaptureFile:
             return None
 
 
-class Place(Protocol):
+class CapturePlace(Protocol):
     """Where files are listed and read."""
 
     def files(self) -> list[CaptureFile]:
@@ -154,7 +154,7 @@ class _explained:  # noqa: N801  (a context manager, named as it is read)
             ) from None
 
 
-def place_of(place: str, client: Callable[[], Any]) -> Place:
+def place_of(place: str, client: Callable[[], Any]) -> CapturePlace:
     """Return the place that was given. `client`: makes the boto3 client of S3, if it is one there."""
     return S3Place(place, client()) if place.startswith("s3://") else LocalPlace(Path(place))
 

@@ -28,7 +28,7 @@ class ReplayPace:
     as_fast: bool = False
     """Not at the captured moments: as many at once as p99 stays within the objective."""
     objective_ms: float | None = None
-    """Of p99, with `as_fast`; None: a fixed number of requests at once."""
+    """Limit of p99, with `as_fast`; None: a fixed number of requests at once."""
 
 
 class ReplaySender:

@@ -47,7 +47,7 @@ class ReplaySummary:
 
     @property
     def latencies(self) -> Latencies:
-        """Of successful answers, from the moment each request was sent."""
+        """Latencies of successful answers, each from the moment its request was sent."""
         self._fold()
         return self._latencies
 
@@ -66,7 +66,7 @@ class ReplayResult:
     index: CaptureIndex
     summary: ReplaySummary
     seconds: float
-    """Of this process; an earlier one that was interrupted is not counted."""
+    """Duration in this process; an earlier one that was interrupted is not counted."""
     interrupted: bool
 
     def as_object(self) -> dict[str, Any]:

@@ -69,7 +69,7 @@ class Recording:
         return cls(file=Path(file), most_bytes=most_bytes)
 
 
-class Recorder:
+class CaptureRecorder:
     """Appends to a file of mode 0600, to `most_bytes`. A failed write ends the recording, not the request."""
 
     def __init__(self, recording: Recording) -> None:

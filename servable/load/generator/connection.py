@@ -34,7 +34,7 @@ class Connection:
         self._keep_answers = keep_answers
         self._answer: list[bytes] = []
         self.content_type = ""
-        """Of the last answer, with `keep_answers`."""
+        """Content type of the last answer, with `keep_answers`."""
         self._encryption = encryption
         self._socket: socket.socket | None = None
         self._parser: httptools.HttpResponseParser | None = None

@@ -62,7 +62,7 @@ class Callers:
         self._window, self._failed = [], False
 
 
-class Target:
+class ReplayedTarget:
     """One address: its free connections, and how a request is written for it."""
 
     def __init__(self, target: LoadTarget) -> None:
@@ -105,7 +105,7 @@ class ReplayWorker:
         self._waiting_bytes = 0
         self._room = gevent.event.Event()
         self._free = gevent.event.Event()
-        self._targets: list[Target] = []
+        self._targets: list[ReplayedTarget] = []
         self._callers: Callers | None = None
         self._under_way = 0
 
@@ -116,7 +116,7 @@ class ReplayWorker:
             return
         plan = first[0]["plan"]
         try:
-            self._targets = [Target(LoadTarget(**target)) for target in plan["targets"]]
+            self._targets = [ReplayedTarget(LoadTarget(**target)) for target in plan["targets"]]
         except MissingCredentialsError as error:
             self._say({"error": str(error)})
             return

@@ -26,7 +26,7 @@ from servable_local.container.image_code import image_code
 from servable_local.container.nginx.routes import Routes
 from servable_local.container.nginx.upstream import GunicornUpstream, ModelServersUpstream
 from servable_local.container.ports import listening
-from servable_local.container.recording import Answering, Recorder, Recording
+from servable_local.container.recording import Answering, CaptureRecorder, Recording
 
 # NGINX's keepalive_timeout in the image.
 IDLE_SECONDS = 3.0
@@ -110,7 +110,7 @@ def main() -> None:
     )
     answer: Answering = routes.answer
     if plan["record"]:
-        answer = Recorder(Recording.of_json(plan["record"])).recording(answer)
+        answer = CaptureRecorder(Recording.of_json(plan["record"])).recording(answer)
     try:
         listener = listening(plan["port"])
     except OSError as error:

@@ -6,7 +6,7 @@ import pytest
 
 from servable.replay.answers import ANSWERS, AnswerLog, Replayed, read_pairs
 from servable.replay.captured import CapturedRequest, RecordedAnswer
-from servable.replay.index import CaptureIndex, Selection
+from servable.replay.index import CaptureIndex, CaptureSelection
 from servable.replay.places import LocalPlace
 from servable.replay.redaction import Redaction, RedactionError
 from tests.servable.replay.captures import request
@@ -63,7 +63,7 @@ def test_a_damaged_line_is_passed_over(tmp_path: Path) -> None:
 
 def test_what_is_kept_can_be_replayed_itself(tmp_path: Path) -> None:
     file = kept(tmp_path, 0, 1)
-    index = CaptureIndex(LocalPlace(file), Selection())
+    index = CaptureIndex(LocalPlace(file), CaptureSelection())
     assert [again.body for again in index] == [captured(0).body, captured(1).body]
 
 

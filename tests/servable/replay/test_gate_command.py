@@ -1,4 +1,4 @@
-"""`servable replay --gate` with the local container: recorded, replayed unchanged, and against a changed model."""
+"""`servable replay --gate` with the local container: recorded, replayed, and against a changed model."""
 
 import json
 import shutil

@@ -9,7 +9,7 @@ import pytest
 from servable.replay import places
 from servable.replay.capture_lines import write_line
 from servable.replay.captured import CapturedRequest
-from servable.replay.index import CaptureIndex, Selection, spread
+from servable.replay.index import CaptureIndex, CaptureSelection, spread
 from servable.replay.places import LocalPlace, PlaceError, S3Place, lines_of
 from tests.servable.replay.captures import NINE, request, written
 
@@ -17,7 +17,7 @@ HOURS = ("09", "10")
 
 
 def index(folder: Path, **selection: object) -> CaptureIndex:
-    return CaptureIndex(LocalPlace(folder), Selection(**selection))  # type: ignore[arg-type]
+    return CaptureIndex(LocalPlace(folder), CaptureSelection(**selection))  # type: ignore[arg-type]
 
 
 def ids(found: CaptureIndex) -> list[str]:
@@ -160,7 +160,7 @@ def test_a_prefix_in_s3_has_the_requests_of_the_same_folder(
 ) -> None:
     monkeypatch.setattr(places, "_PART_BYTES", 500)  # a line is longer
     monkeypatch.setattr(places, "_MOST_PARTS", 3)
-    there = CaptureIndex(S3Place("s3://bucket/ep/", _Objects(folder)), Selection())
+    there = CaptureIndex(S3Place("s3://bucket/ep/", _Objects(folder)), CaptureSelection())
 
     def content(captured: CapturedRequest) -> tuple[str, bytes, float, str | None]:
         return captured.event_id, captured.body, captured.time, captured.variant

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from servable_local.container.http_messages import HeaderFields, HttpAnswer, HttpRequest
-from servable_local.container.recording import Recorder, Recording
+from servable_local.container.recording import CaptureRecorder, Recording
 
 ANSWER = HttpAnswer(200, b'{"predictions": [0.5]}')
 
@@ -18,7 +18,7 @@ def recorded(file: Path, *requests: HttpRequest, most_bytes: int = 10**6) -> lis
         return ANSWER
 
     async def ask() -> None:
-        answering = Recorder(Recording(file=file, most_bytes=most_bytes)).recording(answer)
+        answering = CaptureRecorder(Recording(file=file, most_bytes=most_bytes)).recording(answer)
         for request in requests:
             assert await answering(request) is ANSWER
 

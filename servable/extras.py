@@ -11,6 +11,7 @@ import click
 
 COMMANDS: Mapping[str, tuple[str, str]] = {
     "conformance": ("aws", "numpy"),
+    "golden": ("tune", "httptools"),
     "history": ("aws", "boto3"),
     "invoke": ("aws", "boto3"),
     "load": ("tune", "locust"),

@@ -25,6 +25,7 @@ COMMANDS = {
     "init": "Write a first environment file for a SavedModel.",
     "new": "Create a project for a service: a folder with environments and workflows, without Python.",
     "doctor": "Check whether this computer and the AWS account are ready.",
+    "golden": "Choose golden requests from captured ones.",
     "history": "List what was deployed when, and restore an earlier deployment.",
     "verify": "Compare what is live with what was deployed.",
     "invoke": "Send one request to an environment's endpoint, in AWS or on this computer.",

@@ -212,11 +212,26 @@ def _reads_archives(
     # Without permission to list, S3 answers 403 instead of 404 for a missing object.
     pinned_buckets = sorted({one.partition("/")[0] for one in pinned})
     written = [f"{samples}/answers/*", f"{samples}/failures/*"] if environment.kind.queued else []
+    captured = _captured(stack, environment)
     return {
-        "s3:GetObject": [f"{bucket}/*", *pinned, *written],
-        "s3:ListBucket": [bucket, samples, *pinned_buckets],
+        "s3:GetObject": [f"{bucket}/*", *pinned, *written, *(f"{one}*" for one in captured)],
+        "s3:ListBucket": [
+            bucket,
+            samples,
+            *pinned_buckets,
+            *(one.partition("/")[0] for one in captured),
+        ],
         "s3:ListBucketVersions": [bucket],
     }
+
+
+def _captured(stack: cdk.Stack, environment: Environment) -> list[str]:
+    """The prefix of the captured requests that `servable replay --gate` plays again, if it is in S3."""
+    scheme, _, path = (environment.replay.captured or "").partition("://")
+    if scheme != "s3":
+        return []
+    bucket, _, prefix = path.partition("/")
+    return [f"arn:{stack.partition}:s3:::{bucket}/{prefix}"]
 
 
 def _assets(stack: cdk.Stack, environment: Environment) -> str:
@@ -226,7 +241,7 @@ def _assets(stack: cdk.Stack, environment: Environment) -> str:
 
 
 def _uses_keys(stack: cdk.Stack, environment: Environment) -> dict[str, list[str]]:
-    """Permissions for the keys of the archives and of the queue."""
+    """Permissions for the keys of the archives, of the queue and of captured requests."""
     given = environment.kms_keys
     archives = [
         arn
@@ -234,11 +249,13 @@ def _uses_keys(stack: cdk.Stack, environment: Environment) -> dict[str, list[str
         if key.startswith(("models.", "endpoint.archive_"))
         for arn in arns
     ]
+    any_key = stack.format_arn(service="kms", resource="key", resource_name="*")
     queue: list[str] = []
     if environment.asynchronous is not None:
-        any_key = stack.format_arn(service="kms", resource="key", resource_name="*")
         queue = given["asynchronous.kms_key"] or [any_key]
-    found = {"kms:Decrypt": sorted({*archives, *queue}), "kms:GenerateDataKey": queue}
+    # A capture of this environment has a key of ENV/data, which CloudFormation names.
+    captured = given.get("capture.kms_key") or [any_key] if _captured(stack, environment) else []
+    found = {"kms:Decrypt": sorted({*archives, *queue, *captured}), "kms:GenerateDataKey": queue}
     return {action: keys for action, keys in found.items() if keys}
 
 

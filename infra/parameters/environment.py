@@ -9,6 +9,7 @@ from infra.parameters.endpoint import Endpoint, Network, Security, Traffic
 from infra.parameters.metrics import Metrics
 from infra.parameters.model import Model
 from infra.parameters.prices import Prices
+from infra.parameters.replay import Replay
 from infra.parameters.retained import Asynchronous, Capture
 from infra.parameters.rollout import Rollout
 from infra.parameters.scaling import Scaling
@@ -56,6 +57,8 @@ class Environment(Table):
     """The VPC of the instances. Default: SageMaker's own network."""
     capture: Capture | None = None
     """Samples of requests and answers that are kept in S3. Default: none."""
+    replay: Replay = Replay()
+    """Captured requests that are played again, and how far answers may differ."""
     asynchronous: Asynchronous | None = None
     """Asynchronous inference: requests wait in a queue and answers go to S3. If omitted, the endpoint
     answers at once."""

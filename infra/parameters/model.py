@@ -84,6 +84,9 @@ class Model(Table):
     size are enough."""
     golden: Golden | None = None
     """Golden request that `servable verify ENV` sends to the deployed endpoint. Default: none."""
+    also_golden: list[Golden] = Field(default=[], max_length=100)
+    """Further golden requests, each with its answer; `servable golden ENV --from-captured PLACE` chooses and
+    writes them."""
     compression: Literal["gzip", "none"] = "gzip"
     """Form in S3. gzip: one model.tar.gz. none: every file uncompressed under a prefix, which starts
     large models faster, because nothing is unpacked; S3 stores 8 % more."""
@@ -115,6 +118,12 @@ class Model(Table):
     model's files plus 0.3 GiB."""
     worker_memory_mib: Annotated[float, Field(gt=0, le=1_000_000)] | None = None
     """Measured memory of one Gunicorn worker. Default: 128 MiB."""
+
+    @property
+    def golden_requests(self) -> dict[str, Golden]:
+        """Every golden request, by its key below the model's."""
+        found = {} if self.golden is None else {"golden": self.golden}
+        return found | {f"also_golden.{at}": one for at, one in enumerate(self.also_golden)}
 
 
 BYTES_PER_GIB = 2**30

@@ -108,10 +108,9 @@ def _requests(loaded: Loaded, variant: str) -> Iterator[SentRequest]:
     members = environment.models[served.model].multi_model
     sent = []
     for name in members or [served.model]:
-        golden, path = environment.models[name].golden, "/invocations"
-        if golden is not None:
-            path = f"/models/{name}/invoke" if members else path
-            sent.append(SentRequest(f"models.{name}.golden.request", golden, golden.sent_as, path))
+        path = f"/models/{name}/invoke" if members else "/invocations"
+        for below, golden in environment.models[name].golden_requests.items():
+            sent.append(SentRequest(f"models.{name}.{below}.request", golden, golden.sent_as, path))
     rollout = environment.rollout.golden_requests if environment.rollout else None
     if rollout is not None and rollout.sent_as and not (members or served.shadow):
         golden = Golden(request=rollout.body)

@@ -80,6 +80,11 @@ def bin_numbers(milliseconds: NDArray[np.float64]) -> NDArray[np.int64]:
     return numbers
 
 
+def bin_number(milliseconds: float) -> int:
+    """As `bin_numbers`, of one latency."""
+    return min(int(math.log(max(milliseconds, LEAST_MS) / LEAST_MS) / WIDTH), BINS - 1)
+
+
 def middles_ms(numbers: NDArray[np.int64]) -> NDArray[np.float64]:
     middles: NDArray[np.float64] = LEAST_MS * np.exp((numbers + 0.5) * WIDTH)
     return middles

@@ -56,6 +56,14 @@ class Replayed:
     """The answer of the other target, with `--against`."""
     send_lag_ms: float
 
+    def pair(self, request: CapturedRequest) -> AnswerPair:
+        return AnswerPair(
+            request=request,
+            expected=self.other or request.answer,
+            answered=self.answered,
+            send_lag_ms=self.send_lag_ms,
+        )
+
 
 class AnswerLog:
     """The file of a run, open for appending."""

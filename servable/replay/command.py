@@ -9,6 +9,7 @@ import boto3
 import click
 
 from infra.parameters.loading import Loaded
+from infra.parameters.replay import Replay
 from model_packaging.private_folder import private_folder
 from model_packaging.refusal import PackagingError
 from servable.aws_account import account_of
@@ -18,6 +19,8 @@ from servable.load.reached import Reached, reached_by
 from servable.project import ENVIRONMENTS, one_environment
 from servable.project_folder import standing_in
 from servable.replay.capture_lines import CaptureLineError, seconds_of
+from servable.replay.compare.against import other_target
+from servable.replay.compare.judged import Judged, only_output
 from servable.replay.index import CaptureIndex, CaptureSelection
 from servable.replay.output import announced, line, progress_of
 from servable.replay.places import PlaceError, place_of
@@ -64,9 +67,9 @@ OPTIONS = (
     click.option(
         "--captured",
         "place",
-        required=True,
         metavar="PLACE",
-        help="Captured requests: s3://BUCKET/PREFIX, a folder or a file of data capture.",
+        help="Captured requests: s3://BUCKET/PREFIX, a folder or a file of data capture (default: ENV's "
+        "[replay] captured).",
     ),
     click.option("--from", "begin", type=Moment(), help="First moment, UTC, as 2026-11-21T09:00."),
     click.option("--to", "end", type=Moment(), help="Moment before which the replay ends."),
@@ -103,6 +106,12 @@ OPTIONS = (
     click.option(
         "--timeout-seconds", type=ABOVE_0, default=60.0, help="Timeout of one request, in seconds."
     ),
+    click.option(
+        "--against",
+        metavar="ENV|REF|URL",
+        help="Ask this target in turns and compare with its answers, instead of the captured ones: another "
+        "environment, ENV at a git revision, or an address.",
+    ),
     # --- how fast
     click.option(
         "--speed", type=ABOVE_0, default=1.0, help="Times the captured pace; gaps are kept."
@@ -112,6 +121,11 @@ OPTIONS = (
         "--p99-ms", type=ABOVE_0, help="p99 objective of --as-fast (default: ENV's alarm)."
     ),
     # --- what becomes of it
+    click.option(
+        "--gate",
+        is_flag=True,
+        help="Hold the answers to the limits of ENV's [replay]; exit 1 if one is exceeded.",
+    ),
     click.option(
         "--redact",
         type=click.Path(exists=True, dir_okay=False, path_type=Path),
@@ -129,20 +143,24 @@ OPTIONS = (
 @click.argument("what", metavar="ENV|URL")
 @with_options(OPTIONS)
 def replay(what: str, folder: str, **options: Any) -> int:
-    """Send captured requests again, at the captured pace, and keep the answers.
+    """Send captured requests again, at the captured pace, and compare the answers.
 
-    A run that Ctrl-C or a kill ended goes on with the same command. Exits with 1 if a request failed.
+    A run that Ctrl-C or a kill ended goes on with the same command. Exits with 1 if a request failed; with
+    --gate, if a limit is exceeded.
     """
     _checked(what, options)
+    loaded = None if is_url(what) else one_environment(what, folder)[0]
+    if (nothing := _placed(what, loaded, options)) is not None:
+        click.echo(nothing)
+        return 0
     as_ctrl_c()
     try:
-        result = _played(what, folder, options)
+        return _judged(what, loaded, folder, options)
     except (
         LaunchError, LoadError, PackagingError, PlaceError, RedactionError, ReplayError,
     ) as error:  # fmt: skip
         click.echo(f"servable replay: {error}", err=True)
         return 1
-    return _ended(result, as_json=options["as_json"])
 
 
 def _checked(what: str, options: dict[str, Any]) -> None:
@@ -161,9 +179,49 @@ def _checked(what: str, options: dict[str, Any]) -> None:
         )
 
 
-def _played(what: str, folder: str, options: dict[str, Any]) -> ReplayResult:
-    loaded = None if is_url(what) else one_environment(what, folder)[0]
+def _placed(what: str, loaded: Loaded | None, options: dict[str, Any]) -> str | None:
+    """Fill in the place that the file names. Return why nothing is replayed; raise click.UsageError."""
+    if options["place"]:
+        return None
+    stated = _limits(loaded).captured
+    if stated is not None and loaded is not None:
+        options["place"] = stated if "://" in stated else str(loaded.root / stated)
+        return None
+    if options["gate"] and loaded is not None:
+        return f"gate: {what} has no [replay] captured in its file, so nothing is replayed"
+    raise click.UsageError(
+        "no captured requests: give --captured PLACE, or write captured in [replay] of ENV's file"
+    )
+
+
+def _limits(loaded: Loaded | None) -> Replay:
+    return Replay() if loaded is None or loaded.environment is None else loaded.environment.replay
+
+
+def _judged(what: str, loaded: Loaded | None, folder: str, options: dict[str, Any]) -> int:
     redaction = Redaction(options["redact"]) if options["redact"] else None
+    against = options["against"]
+    judged = Judged(
+        _limits(loaded),
+        gate=options["gate"],
+        side_by_side=against is not None,
+        only_output=only_output(loaded, options["variant"]) if loaded else None,
+    )
+    result = _played(what, loaded, folder, options, redaction, judged)
+    if not result.interrupted:
+        title = f"{what} against {against or 'captured answers'}"
+        judged.write(result.folder, title, f"captured: {options['place']}", redaction)
+    return _ended(result, judged, as_json=options["as_json"])
+
+
+def _played(
+    what: str,
+    loaded: Loaded | None,
+    folder: str,
+    options: dict[str, Any],
+    redaction: Redaction | None,
+    judged: Judged,
+) -> ReplayResult:
     index = _indexed(loaded, options)
     root = loaded.root if loaded else standing_in()
     with ExitStack() as held:
@@ -171,16 +229,25 @@ def _played(what: str, folder: str, options: dict[str, Any]) -> ReplayResult:
         reached = held.enter_context(
             reached_by(what, loaded, [], private_folder(root / RUNS), options | {"gate": True})
         )
+        several = [reached]
+        if options["against"]:
+            other = other_target(
+                options["against"], loaded, folder, root / RUNS, options | {"gate": True}
+            )
+            several.append(held.enter_context(other))
         pace = _pace(loaded, options)
         run = run_folder(
-            root, what, _question(what, loaded, reached, options), anew=options["anew"]
+            root, what, _question(what, loaded, several, options), anew=options["anew"]
         )
         click.echo(announced(index, pace), err=True)
         progress = held.enter_context(progress_of(index, pace))
         target = ReplayTarget(
-            targets=[reached.target_within(options["timeout_seconds"])], variables=reached.variables
+            targets=[one.target_within(options["timeout_seconds"]) for one in several],
+            variables=next((one.variables for one in several if one.variables), None),
         )
-        return replayed(index, target, pace, run, redaction=redaction, progress=progress)
+        return replayed(
+            index, target, pace, run, redaction=redaction, progress=progress, seen=judged.add
+        )
 
 
 def _indexed(loaded: Loaded | None, options: dict[str, Any]) -> CaptureIndex:
@@ -227,12 +294,12 @@ def _pace(loaded: Loaded | None, options: dict[str, Any]) -> ReplayPace:
 
 
 def _question(
-    what: str, loaded: Loaded | None, reached: Reached, options: dict[str, Any]
+    what: str, loaded: Loaded | None, several: list[Reached], options: dict[str, Any]
 ) -> dict[str, Any]:
     """Return everything by which answers differ: what is sent, where to, how fast."""
     names = (
         "place", "begin", "end", "sample", "content_types", "where", "target", "local", "endpoint_url",
-        "variant", "speed", "as_fast", "p99_ms",
+        "variant", "speed", "as_fast", "p99_ms", "against",
     )  # fmt: skip
     deployed = None
     if options["target"] == "deployed" and loaded is not None and loaded.environment is not None:
@@ -247,20 +314,22 @@ def _question(
     redact = options["redact"]
     return {
         "what": what,
-        "model": reached.asked.model_sha256 or deployed,
+        "models": [one.asked.model_sha256 or deployed for one in several],
         "redact": str(redact) if redact else None,
         **{name: options[name] for name in names},
     }
 
 
-def _ended(result: ReplayResult, *, as_json: bool) -> int:
+def _ended(result: ReplayResult, judged: Judged, *, as_json: bool) -> int:
     """Print the result, and return the exit code."""
     if as_json:
-        click.echo(json.dumps(result.as_object()))
+        click.echo(json.dumps(result.as_object() | {"comparison": judged.as_object()}))
     else:
         for sentence in result.lines():
             click.echo(sentence)
+        judged.show()
     if result.interrupted:
         click.echo("interrupted; the same command goes on with the others", err=True)
         return 130
-    return int(bool(result.summary.failures))
+    sentences = judged.sentences()
+    return int(bool(result.summary.failures if sentences is None else sentences))

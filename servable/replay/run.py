@@ -11,7 +11,7 @@ from typing import Any
 
 from model_packaging.beside import beside
 from servable.load.load_target import LoadTarget
-from servable.replay.answers import AnswerLog
+from servable.replay.answers import AnswerLog, AnswerPair, read_pairs
 from servable.replay.captured import CapturedRequest
 from servable.replay.index import CaptureIndex
 from servable.replay.redaction import Redaction
@@ -76,11 +76,13 @@ def replay(
     *,
     redaction: Redaction | None = None,
     progress: Progress = lambda summary, moment: None,
+    seen: Callable[[AnswerPair], None] = lambda pair: None,
 ) -> ReplayResult:
     """Send what the folder has no answer to yet, and keep each answer as it comes.
 
-    Ctrl-C ends it: the result says `interrupted`, and the next call goes on; requests under way are then sent
-    again. Raises ReplayError, LoadError, PlaceError, RedactionError.
+    `seen` gets every pair of answers, those of an earlier process first. Ctrl-C ends it: the result says
+    `interrupted`, and the next call goes on; requests under way are then sent again. Raises ReplayError,
+    LoadError, PlaceError, RedactionError.
     """
     began = time.monotonic()
     summary = ReplaySummary()
@@ -91,10 +93,13 @@ def replay(
     interrupted = False
     with log:
         try:
+            for pair in read_pairs(folder):
+                seen(pair)
             with ReplaySender(target.targets, pace, variables=target.variables) as sender:
                 for request, replayed in sender.replay(_unanswered(index, log)):
                     log.append(request, replayed)
                     summary.add(request, replayed)
+                    seen(replayed.pair(request))
                     progress(summary, request.time)
         except KeyboardInterrupt:
             interrupted = True

@@ -18,6 +18,7 @@ from infra.parameters.environment import Environment
 from infra.parameters.model import Golden
 from servable.aws_account import Account, unless_absent
 from servable.verify.difference import Difference
+from servable_tensors import TensorError
 
 KIND = "golden answer"
 # An instance that runs answers within it; one that must first be started needs minutes more.
@@ -38,7 +39,7 @@ class NoInstanceError(Exception):
 def look(
     account: Account, environment: Environment, root: Path, note: Callable[[str], None]
 ) -> Iterator[Difference]:
-    """Send the golden request of each model to each of its variants once."""
+    """Send the golden requests of each model to each of its variants once."""
     any_request = False
     for variant, settings in environment.variants.items():
         if settings.shadow:
@@ -46,14 +47,14 @@ def look(
         model = environment.models[settings.model]
         names = model.multi_model or [settings.model]
         for name in names:
-            golden = environment.models[name].golden if name in environment.models else None
-            if golden is None:
+            if name not in environment.models:
                 continue
-            any_request = True
             target = {"TargetVariant": variant}
             if model.multi_model:
                 target["TargetModel"] = f"{name}.tar.gz"
-            yield from _ask(account, environment, target, golden, root, note)
+            for golden in environment.models[name].golden_requests.values():
+                any_request = True
+                yield from _ask(account, environment, target, golden, root, note)
     if not any_request:
         note("no golden request was sent: no model has one; set models.NAME.golden")
 
@@ -157,7 +158,7 @@ def differing(
 
 
 def _values(body: bytes) -> Any:
-    """Parse JSON or .npy; return any other body unchanged."""
+    """Parse JSON, .npy or a PredictResponse; return any other body unchanged."""
     if body.startswith(b"\x93NUMPY"):
         import numpy as np  # deploying does without it, and so does any other answer
 
@@ -165,6 +166,14 @@ def _values(body: bytes) -> Any:
     try:
         return json.loads(body)
     except ValueError:
+        pass
+    from servable_tensors.codecs import CODECS, PROTOBUF  # NumPy, as above
+
+    try:
+        return {
+            name: array.tolist() for name, array in CODECS[PROTOBUF].read_answer(body).items()
+        } or body
+    except (TensorError, ValueError):
         return body
 
 

@@ -147,6 +147,28 @@ def test_archives_are_decrypted_for_verify_through_s3_alone(tmp_path: Path) -> N
     assert (statement["Resource"], statement["Condition"]) == (key, through)
 
 
+@pytest.mark.parametrize(
+    ("action", "resource"),
+    [
+        ("s3:GetObject", ":s3:::captures/ranker/*"),
+        ("s3:ListBucket", ':s3:::captures"'),
+        ("kms:Decrypt", ":key/*"),
+    ],
+)
+def test_captured_requests_that_the_file_names_may_be_read(
+    capturing: dict[str, Any], action: str, resource: str
+) -> None:
+    assert resource in may(capturing, action)
+
+
+@pytest.fixture(scope="module")
+def capturing(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """The template of the roles of an environment that replays captured requests."""
+    text = f'{VALID}[replay]\ncaptured = "s3://captures/ranker/"\n'
+    (found,) = made(tmp_path_factory.mktemp("capturing"), text)
+    return found
+
+
 def test_whether_scaling_has_its_role_may_be_asked(template: dict[str, Any]) -> None:
     role = "AWSServiceRoleForApplicationAutoScaling_SageMakerEndpoint"
     path = f":role/aws-service-role/sagemaker.application-autoscaling.amazonaws.com/{role}"

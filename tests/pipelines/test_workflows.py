@@ -67,6 +67,14 @@ def test_what_is_deployed_is_verified_afterwards() -> None:
     assert deployed < verified
 
 
+def test_captured_requests_are_replayed_before_anything_is_deployed() -> None:
+    scripts = [step.script for step in STEPS if step.file.stem == "deploy-environment"]
+    replayed = next(at for at, script in enumerate(scripts) if "servable replay" in script)
+    deployed = next(at for at, script in enumerate(scripts) if "cdk deploy" in script)
+    assert replayed < deployed
+    assert "--gate" in scripts[replayed]
+
+
 def test_staging_is_held_to_its_load_after_it_was_verified() -> None:
     names = [step.script for step in STEPS if step.file.stem == "deploy-environment"]
     verified = next(at for at, script in enumerate(names) if "servable verify" in script)

@@ -71,6 +71,13 @@ def test_a_golden_request_that_is_not_there_is_refused(project: Path) -> None:
     assert found(project, REQUEST, "golden-request") == [("error", says)]
 
 
+def test_every_further_golden_request_is_checked(project: Path) -> None:
+    names = ("golden/request-rows.json", "x.json")
+    tables = ", ".join(f'{{ request = "{name}" }}' for name in names)
+    further = f"models.ranker.also_golden = [{tables}]\n"
+    assert found(project, further, "golden-request") == [("error", "there is no file x.json")]
+
+
 @pytest.mark.parametrize(
     ("request_", "says"),
     [

@@ -33,6 +33,11 @@ BATCHING = "variants.primary.container.batching = { max_batch_size = 64 }"
         ("memory", UNSIZED, "models.ranker.artifact.size_gib"),
         ("storage-too-small", UNSIZED, "models.ranker.artifact.size_gib"),
         (
+            "replay-output-unknown",
+            f"{UNSIZED}\nreplay.outputs.scores.relative = 0.1",
+            "a saved_model without code, whose outputs are known",
+        ),
+        (
             "gpu-memory",
             UNSIZED + '\nvariants.primary.instance_type = "ml.g5.xlarge"',
             "models.ranker.artifact.size_gib",

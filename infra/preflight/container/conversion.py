@@ -58,10 +58,10 @@ traffic = { request_bytes = 200_000, content_types = ["text/csv"] }"""
         traffic = environment.traffic
         for content_type in traffic.content_types:
             yield from _converted("traffic.content_types", content_type, traffic.request_bytes)
-        golden, rollout = placement.model.golden, environment.rollout
-        if golden is not None:
+        rollout = environment.rollout
+        for below, golden in placement.model.golden_requests.items():
             size = self._size(golden.request)
-            key = f"models.{placement.variant.model}.golden.request"
+            key = f"models.{placement.variant.model}.{below}.request"
             yield from _converted(key, golden.sent_as, size)
         if rollout is not None and rollout.golden_requests is not None:
             sent = rollout.golden_requests

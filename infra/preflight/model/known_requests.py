@@ -7,6 +7,7 @@ from pathlib import Path
 from infra.catalog import images
 from infra.parameters.environment import Environment
 from infra.parameters.finding import Finding
+from infra.parameters.model import Golden
 from infra.parameters.placement import Placement
 from infra.preflight.candidate import Candidate
 from infra.preflight.rule import Findings, Rule
@@ -81,8 +82,8 @@ class GoldenRequest(KnownRequestRule):
 
     def check(self, environment: Environment) -> Findings:
         for name, model in environment.models.items():
-            if (golden := model.golden) is not None:
-                key, asked = f"models.{name}.golden.request", _asked(self.candidate, name)
+            for below, golden in model.golden_requests.items():
+                key, asked = f"models.{name}.{below}.request", _asked(self.candidate, name)
                 if self.there(golden.request) is None:
                     yield self.no_file(key, golden.request)
                 yield from self.judge(key, golden.request, golden.sent_as, asked)
@@ -100,30 +101,32 @@ class GoldenAnswer(KnownRequestRule):
 
     def check(self, environment: Environment) -> Findings:
         for name, model in environment.models.items():
-            golden, key = model.golden, f"models.{name}.golden.answer"
-            if golden is None or golden.answer is None:
-                continue
-            file = self.there(golden.answer)
-            if file is None:
-                yield self.not_checked(
-                    key, f"{golden.answer}, which `servable invoke --output` writes"
+            for below, golden in model.golden_requests.items():
+                yield from self._of(name, f"models.{name}.{below}.answer", golden)
+
+    def _of(self, name: str, key: str, golden: Golden) -> Findings:
+        if golden.answer is None:
+            return
+        file = self.there(golden.answer)
+        if file is None:
+            yield self.not_checked(key, f"{golden.answer}, which `servable invoke --output` writes")
+            return
+        for placement, _ in _asked(self.candidate, name):
+            try:
+                known = judged(self.candidate, placement, name, golden.request, golden.sent_as)
+            except (OSError, RequestValueError):
+                continue  # the rule GoldenRequest reports it
+            try:
+                if known is not None:
+                    check_answer(file.read_bytes(), known)
+            except RequestValueError as bad:
+                yield self.finding(
+                    key,
+                    f"{golden.answer}: the answer {bad}",
+                    given=golden.answer,
+                    remedy="write the model's answer to the file with `servable invoke --output`",
+                    reads=(f"models.{name}",),
                 )
-                continue
-            for placement, _ in _asked(self.candidate, name):
-                try:
-                    known = judged(self.candidate, placement, name, golden.request, golden.sent_as)
-                except (OSError, RequestValueError):
-                    continue  # the rule GoldenRequest reports it
-                try:
-                    if known is not None:
-                        check_answer(file.read_bytes(), known)
-                except RequestValueError as bad:
-                    yield self.finding(
-                        key,
-                        f"{golden.answer}: the answer {bad}",
-                        remedy="write the model's answer to the file with `servable invoke --output`",
-                        reads=(f"models.{name}",),
-                    )
 
 
 def _asked(candidate: Candidate, model: str) -> list[Asked]:

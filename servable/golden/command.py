@@ -1,0 +1,121 @@
+"""`servable golden ENV --from-captured PLACE`: golden requests from real ones."""
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import click
+
+from infra.parameters.environment import Environment
+from infra.parameters.loading import Loaded
+from servable.aws_account import account_of
+from servable.golden.frozen import frozen, why_not, with_tables
+from servable.golden.selection import GoldenSelection
+from servable.load.options import AS_JSON, LOCAL
+from servable.project import ENVIRONMENTS, one_environment
+from servable.replay.index import CaptureIndex, CaptureSelection
+from servable.replay.places import PlaceError, place_of
+from servable.tune.environment_edit import diff
+from servable.tune.environment_edit import write as write_file
+
+MOST = 12
+# Above what float32 differs by between instance types: Golden.tolerance.
+_LEAST_TOLERANCE = 1e-4
+
+
+@click.command(context_settings={"show_default": True})
+@click.argument("environment", metavar="ENV")
+@ENVIRONMENTS
+@click.option(
+    "--from-captured",
+    "place",
+    required=True,
+    metavar="PLACE",
+    help="Captured requests: s3://BUCKET/PREFIX, a folder or a file of data capture.",
+)
+@click.option("--variant", help="Variant whose model they are for (default: the first).")
+@click.option("--most", type=click.IntRange(1, 100), default=MOST, help="Maximum requests.")
+@click.option("--write", is_flag=True, help="Write the files, and name them in ENV's file.")
+@LOCAL
+@AS_JSON
+def golden(environment: str, folder: str, place: str, **options: Any) -> int:
+    """Choose a few captured requests that cover content types, signatures, shapes and extremes of the inputs.
+
+    Each becomes a golden request with its captured answer, which `servable verify` compares. Their bodies are
+    then files of the project: look for personal data in them before they are committed.
+    """
+    loaded, files = one_environment(environment, folder)
+    assert loaded.environment is not None  # one_environment has looked
+    try:
+        selection, left_out = _selected(loaded, place, local=options["local"])
+    except PlaceError as error:
+        click.echo(f"servable golden: {error}", err=True)
+        return 1
+    chosen = selection.chosen(options["most"])
+    for reason, count in left_out.most_common():
+        click.echo(f"left out: {count:,} {reason}", err=True)
+    if not chosen:
+        click.echo(f"servable golden: {place}: no request can be a golden one", err=True)
+        return 1
+    model = _model(loaded.environment, options["variant"])
+    several = frozen([one for one, _ in chosen], model, _tolerance(loaded.environment))
+    file = files / f"{loaded.name}.toml"
+    before = file.read_text(encoding="utf-8")
+    after = with_tables(before, model, [one.table for one in several])
+    if options["write"]:
+        for one in several:
+            one.write(loaded.root)
+        write_file(file, after)
+    _show(chosen, [one.table.request for one in several], options["as_json"])
+    if not options["as_json"]:
+        click.echo(diff(loaded.file, before, after), nl=False)
+        done = "written" if options["write"] else "not written; --write writes them"
+        click.echo(f"{len(several)} golden requests: {done}")
+    return 0
+
+
+def _selected(loaded: Loaded, place: str, *, local: bool) -> tuple[GoldenSelection, Counter[str]]:
+    """Read the place twice: to find the lines, and to look at their bodies. Raises PlaceError."""
+    assert loaded.environment is not None  # the caller has looked
+    account = account_of(loaded.environment, local=local)
+    index = CaptureIndex(place_of(place, lambda: account.client("s3")), CaptureSelection())
+    selection, left_out = GoldenSelection(), Counter[str]()
+    for request in index:
+        if (reason := why_not(request)) is None:
+            selection.add(request)
+        else:
+            left_out[reason] += 1
+    for skipped in index.skipped:
+        click.echo(str(skipped), err=True)
+    return selection, left_out
+
+
+def _model(environment: Environment, variant: str | None) -> str:
+    name = variant or next(iter(environment.variants))
+    if name not in environment.variants:
+        known = ", ".join(environment.variants)
+        raise click.UsageError(f"--variant {name}: no such variant; allowed: {known}")
+    return environment.variants[name].model
+
+
+def _tolerance(environment: Environment) -> float:
+    """The largest relative tolerance of the file's outputs."""
+    given = [
+        one.relative for one in environment.replay.outputs.values() if one.relative is not None
+    ]
+    return max(_LEAST_TOLERANCE, environment.replay.by_type.float32, *given)
+
+
+def _show(chosen: list[Any], names: list[str], as_json: bool) -> None:
+    if as_json:
+        rows = [
+            {"file": name, "captured": request.where, "covers": [" ".join(one) for one in covers]}
+            for name, (request, covers) in zip(names, chosen, strict=True)
+        ]
+        click.echo(json.dumps({"golden": rows}, indent=2))
+        return
+    for name, (request, covers) in zip(names, chosen, strict=True):
+        shown = ", ".join(" ".join(one) for one in covers[:6])
+        more = f" and {len(covers) - 6} more" if len(covers) > 6 else ""
+        click.echo(f"{Path(name).name}: {request.where}: {shown}{more}")

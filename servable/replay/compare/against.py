@@ -1,0 +1,50 @@
+"""The other target of `--against`: another environment, a git revision of the same one, or an address."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+
+from infra.parameters.loading import Loaded
+from model_packaging.private_folder import private_folder
+from servable.load.options import is_url
+from servable.load.reached import Reached, reached_by
+from servable.plan.revision import checked_out
+from servable.project import loaded_with, one_environment, project
+
+
+@contextmanager
+def other_target(
+    against: str, loaded: Loaded | None, folder: str, output: Path, options: Mapping[str, Any]
+) -> Iterator[Reached]:
+    """Prepare the other target while the block lasts. `loaded`: the environment that is judged; None: an
+    address.
+
+    An environment's name comes before a git revision of the same name. A revision is packed as it was, and
+    runs on this computer. Raises click.UsageError, and what preparing a target raises.
+    """
+    output = private_folder(output / "against")
+    if is_url(against):
+        with reached_by(against, None, [], output, options) as reached:
+            yield reached
+        return
+    if loaded is None:
+        raise click.UsageError(
+            f"--against {against}: beside an address only another address can be asked"
+        )
+    root, files = project(folder)
+    if against in {one.name for one in loaded_with((), root, files)}:
+        other = one_environment(against, folder)[0]
+        with reached_by(against, other, [], output, {**options, "variant": None}) as reached:
+            yield reached
+        return
+    with checked_out(root, files, against) as then:
+        before = then.get(loaded.name)
+        if before is None or before.environment is None:
+            raise click.UsageError(
+                f"--against {against}: environment {loaded.name} was not there, or did not load"
+            )
+        with reached_by(loaded.name, before, [], output, {**options, "target": "local"}) as reached:
+            yield reached

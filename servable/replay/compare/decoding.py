@@ -1,0 +1,166 @@
+"""The outputs in an answer's body, whatever its content type."""
+
+import csv
+import io
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from google.protobuf.message import DecodeError
+
+from servable_tensors import UNNAMED_OUTPUT, TensorError, untyped_json, wire
+from servable_tensors.codecs import CODECS, CSV, JSON, JSON_LINES, NPY, NPZ, PROTOBUF
+from servable_tensors.predict_messages import places_in
+from servable_tensors.tensors import BFLOAT16, Array
+
+# The name of what is compared where a body cannot be read: all of its bytes, as one string.
+WHOLE_BODY = "body"
+UNKNOWN = ("", "application/octet-stream")
+_WHOLE_NUMBERS = re.compile(r"\s*[-+]?\d{1,18}\s*")
+
+
+@dataclass(frozen=True, slots=True)
+class Outputs:
+    """An answer's outputs by name."""
+
+    arrays: Mapping[str, Array]
+    rows: int
+    """Elements of the batch dimension; 1 where the outputs have none in common."""
+    typed: bool
+    """Whether the form carries types; JSON and CSV do not."""
+    bfloat16: frozenset[str] = frozenset()
+    """Outputs of this type, which arrays hold as float32."""
+
+
+def media_type(content_type: str) -> str:
+    """The content type without parameters, in lower case."""
+    return content_type.partition(";")[0].strip().lower()
+
+
+def outputs_of(body: bytes, content_type: str) -> Outputs:
+    """Read an answer. Raises nothing: a body that cannot be read is one string, `WHOLE_BODY`."""
+    media = media_type(content_type)
+    reader = _READERS.get(media) or (_json if media.endswith("+json") else _sniffed(body))
+    try:
+        found = reader(body)
+    except (TensorError, ValueError, TypeError, RecursionError, DecodeError, csv.Error):
+        found = None
+    return found or Outputs({WHOLE_BODY: _texts([body])}, 1, True)
+
+
+def _sniffed(body: bytes) -> Callable[[bytes], Outputs | None]:
+    """The reader for a body of unknown type, by its first bytes."""
+    if body.startswith(b"\x93NUMPY"):
+        return _npy
+    if body.startswith(b"PK\x03\x04"):
+        return _npz
+    return _json if body[:64].lstrip()[:1] in (b"{", b"[") else lambda body: None
+
+
+def _with_rows(arrays: Mapping[str, Array], *, typed: bool, **more: Any) -> Outputs:
+    lengths = {array.shape[0] if array.ndim else None for array in arrays.values()}
+    (length,) = lengths if len(lengths) == 1 else (None,)
+    return Outputs(arrays, length or 1, typed, **more)
+
+
+def _npy(body: bytes) -> Outputs:
+    return _with_rows(CODECS[NPY].read_answer(body), typed=True)
+
+
+def _npz(body: bytes) -> Outputs:
+    return _with_rows(CODECS[NPZ].read_answer(body), typed=True)
+
+
+def _protobuf(body: bytes) -> Outputs:
+    arrays = CODECS[PROTOBUF].read_answer(body)
+    if places_in(body) is not None:  # plain numbers, none of them bfloat16
+        return _with_rows(arrays, typed=True)
+    tensors = wire.PredictResponse.FromString(body).outputs
+    halves = frozenset(name for name, tensor in tensors.items() if tensor.dtype == BFLOAT16)
+    return _with_rows(arrays, typed=True, bfloat16=halves)
+
+
+def _json(body: bytes) -> Outputs:
+    try:
+        return _with_rows(CODECS[JSON].read_answer(body), typed=False)
+    except ValueError:
+        return Outputs(_flattened(json.loads(body)), 1, False)
+
+
+def _json_lines(body: bytes) -> Outputs:
+    rows = [line for line in body.splitlines() if line.strip()]
+    return _json(b'{"predictions": [' + b",".join(rows) + b"]}")
+
+
+def _csv(body: bytes) -> Outputs:
+    rows = [row for row in csv.reader(io.StringIO(body.decode(errors="surrogateescape"))) if row]
+    if len({len(row) for row in rows}) != 1:
+        lines = _texts([line.strip() for line in body.splitlines() if line.strip()])
+        return Outputs({UNNAMED_OUTPUT: lines}, len(lines) or 1, False)
+    columns = [_column(list(column)) for column in zip(*rows, strict=True)]
+    if all(column.dtype.kind in "if" for column in columns):
+        return Outputs({UNNAMED_OUTPUT: np.stack(columns, axis=1)}, len(rows), False)
+    named = {f"column {number}": column for number, column in enumerate(columns, start=1)}
+    return Outputs(named, len(rows), False)
+
+
+def _column(fields: list[str]) -> Array:
+    if all(map(_WHOLE_NUMBERS.fullmatch, fields)):
+        return np.array([int(field) for field in fields], np.int64)
+    try:
+        return np.array([float(field) for field in fields], np.float64)
+    except ValueError:
+        return _texts([field.encode(errors="surrogateescape") for field in fields])
+
+
+def _flattened(value: Any) -> dict[str, Array]:
+    """JSON of any form: an array for each path, as `labels[].score`, over all lists on its way."""
+    parts: dict[str, list[Array]] = {}
+    for path, array in _leaves(value, ""):
+        parts.setdefault(path or UNNAMED_OUTPUT, []).append(array)
+    return {path: _joined(arrays) for path, arrays in parts.items()}
+
+
+def _leaves(value: Any, path: str) -> Iterator[tuple[str, Array]]:
+    if isinstance(value, dict):
+        for key, below in value.items():
+            yield from _leaves(below, f"{path}.{key}" if path else str(key))
+        return
+    try:
+        yield path, untyped_json.columns({"": value})[""]
+    except ValueError:  # null, objects, or lists of several kinds or lengths
+        if isinstance(value, list):
+            for below in value:
+                yield from _leaves(below, f"{path}[]")
+        else:
+            yield path, _texts([json.dumps(value).encode()]).reshape(())
+
+
+def _joined(arrays: list[Array]) -> Array:
+    if len(arrays) == 1:
+        return arrays[0]
+    flat = [array.ravel() for array in arrays]
+    kinds = {array.dtype.kind for array in flat}
+    if len(kinds & {"O", "b"}) and len(kinds) > 1:  # of several kinds: compared as text
+        return _texts([str(value).encode() for array in flat for value in array.tolist()])
+    return np.concatenate(flat)
+
+
+def _texts(values: list[bytes]) -> Array:
+    array = np.empty(len(values), object)
+    array[:] = values
+    return array
+
+
+_READERS: Mapping[str, Callable[[bytes], Outputs | None]] = {
+    JSON: _json,
+    JSON_LINES: _json_lines,
+    "application/jsons": _json_lines,
+    CSV: _csv,
+    NPY: _npy,
+    NPZ: _npz,
+    PROTOBUF: _protobuf,
+}

@@ -1,0 +1,248 @@
+"""How the arrays of one output differ between two answers: numbers, labels, NaN, shape and type."""
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from infra.parameters.replay import OutputTolerance, TypeTolerances
+from servable_tensors.tensors import Array
+
+_EMPTY = np.empty(0)
+MISSING = "missing"
+"""The problem of an output that only the expected answer has."""
+# Examples of changed labels that are kept of one answer.
+_MOST_EXAMPLES = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Tolerance:
+    """The tolerance of one output.
+
+    With `absolute` None, `relative` is of the largest number of the row, or of `scale` if that is larger;
+    otherwise of the expected number itself.
+    """
+
+    relative: float
+    absolute: float | None = None
+    scale: float = 0.0
+    """Mean magnitude of the output, over many answers."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArrayDifference:
+    """One output of one answer. Arrays of numbers have an entry for each element that both sides have
+    finite."""
+
+    differing: NDArray[np.bool_]
+    """For each row of the answer."""
+    problem: str = ""
+    """What cannot be compared by value: "type float32 became float16", "shape [1, 3] became [1, 4]"."""
+    absolute: Array = field(default_factory=lambda: _EMPTY)
+    relative: Array = field(default_factory=lambda: _EMPTY)
+    nan_rows: int = 0
+    """Rows with NaN on one side only."""
+    infinite_rows: int = 0
+    labels: int = 0
+    """Changed strings, integers and truth values."""
+    examples: tuple[tuple[str, str], ...] = ()
+    """Expected and answered label, of some of them."""
+    shift: int | None = None
+    """What was added to most changed integers, or by how many places scores moved; None: not one number."""
+    top: Mapping[int, int] = field(default_factory=dict)
+    """k -> rows whose k highest scores are others, among those that differ."""
+    severity: float = 0.0
+    """The largest difference in tolerances; infinite for everything but numbers."""
+
+    @property
+    def equal(self) -> bool:
+        return not self.problem and not self.differing.any()
+
+
+def tolerance_of(
+    array: Array,
+    by_type: TypeTolerances,
+    given: OutputTolerance | None,
+    *,
+    typed: bool,
+    bfloat16: bool,
+    scale: float,
+) -> Tolerance | None:
+    """The tolerance of an output; None if it is compared exactly."""
+    kind, size = array.dtype.kind, array.dtype.itemsize
+    usual = None
+    if kind in "fc":
+        width = size // 2 if kind == "c" else size
+        names = {2: by_type.float16, 4: by_type.float32}
+        usual = names.get(width, by_type.float64) if typed else by_type.float32
+        usual = by_type.bfloat16 if bfloat16 else usual
+    if given is None or (given.relative is None and given.absolute is None):
+        return None if usual is None else Tolerance(usual, None, scale)
+    if kind not in "fciu":
+        return None
+    if given.absolute is not None:
+        return Tolerance(given.relative or 0.0, given.absolute)
+    return Tolerance(given.relative or 0.0, None, scale)
+
+
+def compared(
+    expected: Array,
+    answered: Array,
+    tolerance: Tolerance | None,
+    *,
+    rows: int,
+    typed: bool,
+    tops: Sequence[int],
+) -> ArrayDifference:
+    """Compare an output of two answers of `rows` rows. `typed`: whether both forms carry types."""
+    if problem := _problem(expected, answered, typed):
+        return everywhere(rows, problem)
+    if _identical(expected, answered):
+        zeros = np.zeros(expected.size) if expected.dtype.kind in "fc" else _EMPTY
+        return ArrayDifference(differing=np.zeros(rows, bool), absolute=zeros, relative=zeros)
+    numeric = expected.dtype.kind in "fc" or answered.dtype.kind in "fc"
+    if not numeric and tolerance is None:
+        return _labels(expected, answered, rows)
+    return _numbers(expected, answered, tolerance or Tolerance(0.0), rows, tops)
+
+
+def magnitude(array: Array) -> tuple[float, int]:
+    """Sum of the magnitudes of all finite numbers, and their count; (0, 0) of what holds none."""
+    if array.dtype.kind not in "fciu" or not array.size:
+        return 0.0, 0
+    values = np.abs(array.astype(np.complex128 if array.dtype.kind == "c" else np.float64))
+    finite = values[np.isfinite(values)]
+    return float(finite.sum()), finite.size
+
+
+def _problem(expected: Array, answered: Array, typed: bool) -> str:
+    kinds = [_kind(array) for array in (expected, answered)]
+    if kinds[0] != kinds[1]:
+        return f"type {kinds[0]} became {kinds[1]}"
+    if typed and expected.dtype != answered.dtype:
+        return f"type {expected.dtype} became {answered.dtype}"
+    if expected.shape != answered.shape:
+        return f"shape {list(expected.shape)} became {list(answered.shape)}"
+    return ""
+
+
+def _kind(array: Array) -> str:
+    if array.dtype.kind in "OSU":
+        return "string"
+    return "truth value" if array.dtype.kind == "b" else "number"
+
+
+def everywhere(rows: int, problem: str) -> ArrayDifference:
+    """A difference in every row that is none of values."""
+    return ArrayDifference(differing=np.ones(rows, bool), problem=problem, severity=math.inf)
+
+
+def _identical(expected: Array, answered: Array) -> bool:
+    if expected.dtype != answered.dtype:
+        return False
+    return np.array_equal(expected, answered, equal_nan=expected.dtype.kind in "fc")
+
+
+def _by_row(array: Array, rows: int) -> Array:
+    """The elements of each row side by side: shape (rows, elements)."""
+    return array.reshape(rows, -1) if array.size else np.empty((rows, 0), array.dtype)
+
+
+def _labels(expected: Array, answered: Array, rows: int) -> ArrayDifference:
+    changed = _by_row(np.asarray(expected != answered, bool), rows)
+    before, after = expected[expected != answered], answered[expected != answered]
+    shift = None
+    if expected.dtype.kind in "iu" and len(before):
+        moved = Counter(b - a for a, b in zip(before.tolist(), after.tolist(), strict=True))
+        ((step, count),) = moved.most_common(1)
+        shift = step if 2 * count > len(before) else None  # the last class may become the first
+    pairs = zip(before[:_MOST_EXAMPLES].tolist(), after[:_MOST_EXAMPLES].tolist(), strict=True)
+    return ArrayDifference(
+        differing=np.asarray(changed.any(axis=1), bool),
+        labels=len(before),
+        examples=tuple((_shown(a), _shown(b)) for a, b in pairs),
+        shift=shift,
+        severity=math.inf if len(before) else 0.0,
+    )
+
+
+def _shown(label: object) -> str:
+    return label.decode(errors="replace") if isinstance(label, bytes) else str(label)
+
+
+def _numbers(
+    expected: Array, answered: Array, tolerance: Tolerance, rows: int, tops: Sequence[int]
+) -> ArrayDifference:
+    was, now = (_by_row(_plain(array), rows) for array in (expected, answered))
+    nan = np.isnan(was) != np.isnan(now)
+    equal = (was == now) | (np.isnan(was) & np.isnan(now))
+    infinite = ~equal & ~nan & ~(np.isfinite(was) & np.isfinite(now))
+    with np.errstate(all="ignore"):
+        absolute = np.where(equal, 0.0, np.abs(now - was))
+        size = np.where(np.isfinite(was), np.abs(was), 0.0)
+        if tolerance.absolute is None:
+            largest = size.max(axis=1, keepdims=True, initial=0.0)
+            size = np.broadcast_to(np.maximum(largest, tolerance.scale), was.shape)
+        relative = np.where(equal, 0.0, absolute / size)
+        limit = tolerance.relative * size + (tolerance.absolute or 0.0)
+        excess = np.where(equal, 0.0, absolute / limit)
+    bad = nan | infinite
+    changed = bad | (absolute > limit)
+    differing: NDArray[np.bool_] = np.asarray(changed.any(axis=1), bool)
+    top, shift = _scores(expected, was, now, differing, rows, tops)
+    return ArrayDifference(
+        differing=differing,
+        absolute=absolute[~bad],
+        relative=relative[~bad],
+        nan_rows=int(nan.any(axis=1).sum()),
+        infinite_rows=int(infinite.any(axis=1).sum()),
+        shift=shift,
+        top=top,
+        severity=math.inf if bad.any() else float(excess.max(initial=0.0)),
+    )
+
+
+def _plain(array: Array) -> Array:
+    """Numbers as float64; a complex one as two of them."""
+    if array.dtype.kind == "c":
+        return np.stack([array.real, array.imag], axis=-1).astype(np.float64)
+    return array.astype(np.float64)
+
+
+def _scores(
+    array: Array,
+    was: Array,
+    now: Array,
+    differing: NDArray[np.bool_],
+    rows: int,
+    tops: Sequence[int],
+) -> tuple[dict[int, int], int | None]:
+    """Changes of the highest scores, and by how many places all of them moved, of rows that differ.
+
+    Ties within the tolerance are no change: such a row does not differ.
+    """
+    width = array.shape[-1] if array.ndim else 1
+    one_vector = rows == 1 and array.ndim == 1
+    if width < 2 or not (array.ndim == 2 or one_vector) or array.dtype.kind == "c":
+        return {}, None
+    if rows == 1 and array.ndim == 2:  # several vectors in an answer without rows in common
+        pick = np.repeat(differing, array.shape[0])
+        was, now = was.reshape(-1, width), now.reshape(-1, width)
+    else:
+        pick = differing
+    was, now = (np.nan_to_num(side[pick], nan=-math.inf) for side in (was, now))
+    top = {}
+    for k in tops:
+        if k < width and len(was):
+            before, after = (np.sort(np.argpartition(-side, k - 1)[:, :k]) for side in (was, now))
+            top[k] = int((before != after).any(axis=1).sum())
+    if len(was) and width > 2:
+        for places in (1, -1):  # one row first: most differ in another way
+            if np.allclose(np.roll(was[0], places), now[0]) and np.allclose(
+                np.roll(was, places, axis=1), now
+            ):
+                return top, places
+    return top, None

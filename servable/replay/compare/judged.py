@@ -1,0 +1,103 @@
+"""The comparison of a replay from its first answer to its page: what is added, printed, written and
+decided."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from infra.packing import servable
+from infra.parameters.loading import Loaded
+from infra.parameters.replay import Replay
+from model_packaging.refusal import PackagingError
+from model_packaging.saved_model import read
+from model_packaging.saved_model.reading import DEFAULT_SIGNATURE
+from servable.replay.answers import AnswerPair
+from servable.replay.captured import CapturedRequest
+from servable.replay.compare.comparison import Comparison
+from servable.replay.compare.gate import exceeded
+from servable.replay.compare.output import as_object, lines, write_worst
+from servable.replay.redaction import Redaction
+from servable_tensors import UNNAMED_OUTPUT
+
+
+def only_output(loaded: Loaded, variant: str | None) -> str | None:
+    """The name of the only output of the model that is asked; None if it has several, or is elsewhere."""
+    environment = loaded.environment
+    if environment is None:
+        return None
+    placed = environment.variants.get(variant or next(iter(environment.variants)))
+    model = environment.models.get(placed.model) if placed else None
+    if placed is None or model is None or model.saved_model is None:
+        return None
+    try:
+        newest = list(servable(placed.model, model, loaded.root).versions().values())[-1]
+        names = read(newest).signatures.get(DEFAULT_SIGNATURE)
+    except (PackagingError, OSError, IndexError):
+        return None  # serving it will say what is wrong
+    return next(iter(names.outputs)) if names and len(names.outputs) == 1 else None
+
+
+class Judged:
+    """Compares a replay's answers as they come."""
+
+    def __init__(
+        self, limits: Replay, *, gate: bool, side_by_side: bool, only_output: str | None
+    ) -> None:
+        """`gate`: whether limits decide; `side_by_side`: whether two targets are asked."""
+        self._limits, self._gate, self._side_by_side = limits, gate, side_by_side
+        self.comparison = Comparison(limits, only_output=only_output or UNNAMED_OUTPUT)
+
+    def add(self, pair: AnswerPair) -> None:
+        self.comparison.add(pair)
+
+    def sentences(self) -> list[str] | None:
+        """What the gate found; None without a gate."""
+        self.comparison.finish()
+        if not self._gate:
+            return None
+        return exceeded(self.comparison, self._limits, side_by_side=self._side_by_side)
+
+    def as_object(self) -> dict[str, Any]:
+        sentences = self.sentences()
+        return as_object(self.comparison, self._limits, sentences, side_by_side=self._side_by_side)
+
+    def show(self) -> None:
+        sentences = self.sentences()
+        for line in lines(self.comparison, self._limits, side_by_side=self._side_by_side):
+            click.echo(line)
+        if sentences is not None:
+            click.echo("gate: NOT met" if sentences else "gate: met")
+            for sentence in sentences:
+                click.echo(f"gate: {sentence}")
+
+    def write(self, folder: Path, title: str, where: str, redaction: Redaction | None) -> None:
+        """Write the page, and the requests that differ most as a capture file."""
+        from servable.replay.compare.page import write  # a second of imports
+
+        sentences = self.sentences()
+        if redaction is not None:
+            # Labels are parts of bodies.
+            for output in self.comparison.outputs.values():
+                output.examples.clear()
+        worst = write_worst(self._redacted(redaction), folder)
+        page = write(
+            folder,
+            self.comparison,
+            self._limits,
+            title=title,
+            where=where,
+            gate=sentences,
+            side_by_side=self._side_by_side,
+        )
+        if worst is not None:
+            click.echo(
+                f"{worst}: the requests that differ most; replay them with --captured", err=True
+            )
+        click.echo(f"{page}: report with pictures", err=True)
+
+    def _redacted(self, redaction: Redaction | None) -> list[CapturedRequest]:
+        worst = self.comparison.worst
+        if redaction is None:
+            return [one.pair.request for one in worst]
+        return [redaction.request(one.pair.request) for one in worst]

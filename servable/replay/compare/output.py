@@ -1,0 +1,169 @@
+"""What a comparison prints: a table of outputs, the latencies, the gate; the same as JSON. No body, no
+value."""
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from infra.parameters.replay import Replay
+from model_packaging.beside import beside
+from servable.load.precision import Interval, readable
+from servable.replay.capture_lines import write_line
+from servable.replay.captured import CapturedRequest
+from servable.replay.compare.comparison import Comparison, OutputStatistics, WorstRequest
+from servable.replay.compare.gate import difference_of, latency_ratios, percent
+
+WORST_FILE = "worst.jsonl"
+"""The requests that differ most, as a capture file that `servable replay` can play alone."""
+SHOWN = 5
+
+
+def lines(comparison: Comparison, limits: Replay, *, side_by_side: bool) -> list[str]:
+    """What was compared, a line for each output that differs, the worst requests, and the latencies."""
+    share = comparison.differing_rows / comparison.rows if comparison.rows else 0.0
+    found = [
+        f"compared: {comparison.compared:,} of {comparison.requests:,} requests; "
+        f"{comparison.differing_rows:,} of {comparison.rows:,} rows differ ({percent(share)})"
+    ]
+    if comparison.without_expected:
+        found.append(f"without a captured answer: {comparison.without_expected:,}")
+    if comparison.new_errors:
+        found.append(
+            f"failed: {comparison.new_errors:,}, although the expected answer is none of an error"
+        )
+    if comparison.mended or comparison.failed_on_both:
+        found.append(
+            f"expected errors: {comparison.failed_on_both:,} failed again, {comparison.mended:,} are "
+            "answered now"
+        )
+    for output in differing_outputs(comparison):
+        found.append(f"  {output.name}: {difference_of(output)}")
+    found += [
+        f"  differs most: {request.pair.request.where}, {request.pair.request_id}: "
+        f"{'; '.join(request.reasons)}"
+        for request in comparison.worst[:SHOWN]
+    ]
+    if comparison.latency.count:
+        found += latency_lines(comparison, limits, side_by_side=side_by_side)
+    return found
+
+
+def differing_outputs(comparison: Comparison) -> list[OutputStatistics]:
+    """The outputs that differ, the one with the largest share first."""
+    several = [one for one in comparison.outputs.values() if one.differing or one.added]
+    return sorted(several, key=lambda one: -one.share)
+
+
+def latency_lines(comparison: Comparison, limits: Replay, *, side_by_side: bool) -> list[str]:
+    before, after = (comparison.latency.latencies(side) for side in (0, 1))
+    found = []
+    for percent_, _, ratio in latency_ratios(comparison, limits):
+        pair = f"{readable(before.percentile_ms(percent_))} -> {readable(after.percentile_ms(percent_))} ms"
+        known = "too few answers for a ratio" if ratio is None else _times(ratio)
+        found.append(f"latency p{percent_:g}: {pair}; {known}")
+    if not side_by_side:
+        found.append(
+            "latency: captured at another time and place, so the gate does not judge it; --against asks two "
+            "targets side by side"
+        )
+    return found
+
+
+def _times(ratio: Interval) -> str:
+    return f"{ratio.value:.2f} times ({ratio.low:.2f} to {ratio.high:.2f})"
+
+
+def as_object(
+    comparison: Comparison, limits: Replay, gate: list[str] | None, *, side_by_side: bool
+) -> dict[str, Any]:
+    """The comparison as JSON. `gate`: its sentences; None where no gate was asked for."""
+    return {
+        "requests": comparison.requests,
+        "compared": comparison.compared,
+        "without_expected": comparison.without_expected,
+        "errors": dict(comparison.errors),
+        "answered_now": comparison.mended,
+        "failed_on_both": comparison.failed_on_both,
+        "rows": comparison.rows,
+        "differing_rows": comparison.differing_rows,
+        "differing_requests": comparison.differing_requests,
+        "content_types": [
+            {"expected": before, "answered": after, "answers": count}
+            for (before, after), count in comparison.content_types.items()
+        ],
+        "outputs": {name: _output(one) for name, one in sorted(comparison.outputs.items())},
+        "latency": _latency(comparison, limits, side_by_side),
+        "worst": [_worst(request) for request in comparison.worst],
+        "gate": None if gate is None else {"held": not gate, "lines": gate},
+    }
+
+
+def _output(output: OutputStatistics) -> dict[str, Any]:
+    return {
+        "rows": output.rows,
+        "differing_rows": output.differing,
+        "relative_tolerance": output.tolerance,
+        "relative": _sketch(output.relative),
+        "absolute": _sketch(output.absolute),
+        "nan_rows": output.nan,
+        "infinite_rows": output.infinite,
+        "changed_labels": output.labels,
+        "shift": output.shift,
+        "changed_top": {str(k): count for k, count in sorted(output.top.items())},
+        "problems": dict(output.problems),
+        "added": output.added,
+        "came_as": output.swapped_with,
+    }
+
+
+def _sketch(sketch: Any) -> dict[str, float | None]:
+    numbers = {
+        "median": sketch.percentile(50),
+        "p99": sketch.percentile(99),
+        "largest": sketch.largest if sketch.count else math.nan,
+    }
+    return {name: _json(value) for name, value in numbers.items()}
+
+
+def _json(value: float) -> float | None:
+    """JSON has neither NaN nor infinity: null for the first, the largest float for the second."""
+    if math.isnan(value):
+        return None
+    return value if math.isfinite(value) else 1.7976931348623157e308
+
+
+def _latency(comparison: Comparison, limits: Replay, side_by_side: bool) -> dict[str, Any]:
+    before, after = (comparison.latency.latencies(side) for side in (0, 1))
+    found: dict[str, Any] = {"requests": comparison.latency.count, "side_by_side": side_by_side}
+    for percent_, most, ratio in latency_ratios(comparison, limits):
+        found[f"p{percent_:g}"] = {
+            "expected_ms": _json(before.percentile_ms(percent_)),
+            "answered_ms": _json(after.percentile_ms(percent_)),
+            "ratio": None
+            if ratio is None
+            else {"value": ratio.value, "low": ratio.low, "high": ratio.high},
+            "limit": most,
+        }
+    return found
+
+
+def _worst(request: WorstRequest) -> dict[str, Any]:
+    captured = request.pair.request
+    return {
+        "event_id": captured.event_id,
+        "file": captured.file,
+        "line": captured.line,
+        "reasons": list(request.reasons),
+        "tolerances": request.severity if math.isfinite(request.severity) else None,
+    }
+
+
+def write_worst(requests: Sequence[CapturedRequest], folder: Path) -> Path | None:
+    """Write requests as a capture file, with mode 0600; None of none. Raises OSError."""
+    if not requests:
+        return None
+    with beside(folder / WORST_FILE) as file:
+        for request in requests:
+            file.write(write_line(request) + b"\n")
+    return folder / WORST_FILE

@@ -1,0 +1,140 @@
+"""Golden requests of captured ones: what the set covers, what is left out, and what is written."""
+
+import dataclasses
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from infra.parameters.loading import load
+from servable.golden.command import golden
+from servable.golden.frozen import why_not
+from servable.golden.selection import GoldenSelection
+from servable.replay.captured import CapturedRequest, RecordedAnswer
+from servable.verify.golden import differing
+from servable_tensors import wire
+from servable_tensors.codecs import CODECS, CSV, JSON, NPY, NPZ, PROTOBUF
+from servable_tensors.npy import to_npy
+from servable_tensors.predict_messages import model_spec_bytes, predict_message
+from tests.conftest import VALID
+from tests.servable.replay.captures import request, written
+
+ANSWER = RecordedAnswer(body=b'{"predictions": [0.5]}', content_type=JSON)
+
+
+def asked(
+    body: bytes | dict[str, object], content_type: str = JSON, **more: object
+) -> CapturedRequest:
+    content = body if isinstance(body, bytes) else json.dumps(body).encode()
+    made = request(content_type=content_type, body=content)
+    changes = {"event_id": repr(content)[:200], "answer": ANSWER, **more}
+    return dataclasses.replace(made, **changes)  # type: ignore[arg-type]
+
+
+def rows(*values: float) -> CapturedRequest:
+    return asked({"instances": [{"x": [value, 0.5]} for value in values]})
+
+
+def chosen(*several: CapturedRequest, most: int = 12) -> list[CapturedRequest]:
+    selection = GoldenSelection()
+    for one in several:
+        selection.add(one)
+    return [one for one, _ in selection.chosen(most)]
+
+
+LEAST, GREATEST, LONGEST = rows(-9.0), rows(9.0), rows(1.0, 2.0, 3.0)
+
+
+@pytest.mark.parametrize(
+    "special",
+    [
+        LEAST,
+        GREATEST,
+        LONGEST,
+        asked({"inputs": {"x": [[1.0, 0.5]]}}),
+        asked({"instances": [{"x": [1.0, 0.5]}], "signature_name": "other"}),
+        asked({"instances": [{"x": [1.0, 0.5, 0.5]}]}),
+        asked({"instances": [{"y": [1.0, 0.5]}]}),
+        asked({"instances": [{"x": ["a", "b"]}]}),
+        asked(b"1,0.5\n", CSV),
+        asked(to_npy(np.ones((1, 2))), NPY),
+        asked(
+            predict_message(model_spec_bytes("", None, "regress"), {"x": np.ones((1, 2))}), PROTOBUF
+        ),
+    ],
+    ids=[
+        "least", "greatest", "most rows", "columns", "a signature", "a shape", "an input", "strings",
+        "CSV", "an array", "protobuf",
+    ],
+)  # fmt: skip
+def test_what_only_one_of_many_requests_holds_is_covered(special: CapturedRequest) -> None:
+    ordinary = [rows(number / 10) for number in range(50)]
+    assert special in chosen(*ordinary[:25], special, *ordinary[25:])
+
+
+def test_requests_of_one_kind_are_few() -> None:
+    assert len(chosen(*(rows(number / 10) for number in range(200)))) <= 3
+
+
+def test_at_most_as_many_as_wanted_and_first_those_that_cover_most() -> None:
+    everything = asked({"inputs": {"x": [[-99.0, 99.0]] * 9}})
+    assert chosen(*(rows(number / 10) for number in range(20)), everything, most=1) == [everything]
+
+
+@pytest.mark.parametrize(
+    ("captured", "reason"),
+    [
+        (asked({}, answer=None), "without an answer"),
+        (asked({}, answer=dataclasses.replace(ANSWER, status=500)), "without an answer"),
+        (asked(b"", NPZ), "of content type application/x-npz"),
+        (asked({}, custom_attributes="tfs-model-name=b"), "with custom attributes"),
+        (asked({}, answer=dataclasses.replace(ANSWER, content_type=NPY)), "answered in application/x-npy"),
+    ],
+)  # fmt: skip
+def test_what_a_golden_request_cannot_hold_is_left_out(
+    captured: CapturedRequest, reason: str
+) -> None:
+    assert reason in str(why_not(captured))
+
+
+@pytest.fixture
+def ran(project: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project whose golden requests were written."""
+    (project / "cdk.json").write_text("{}")
+    (project / "environments" / "prod.toml").write_text(VALID)
+    written(project / "captured" / "x.jsonl", LEAST, GREATEST)
+    monkeypatch.chdir(project)
+    options = ["prod", "--from-captured", "captured", "--write"]
+    assert CliRunner().invoke(golden, options, standalone_mode=False).return_value == 0
+    return project
+
+
+def test_the_written_file_loads_and_names_the_requests_with_their_answers(ran: Path) -> None:
+    (loaded,) = load(ran, ran / "environments")
+    assert loaded.environment is not None, loaded.findings
+    several = loaded.environment.models["ranker"].golden_requests.values()
+    kept = {
+        (ran / one.request).read_bytes(): (ran / str(one.answer)).read_bytes() for one in several
+    }
+    assert kept == {LEAST.body: ANSWER.body, GREATEST.body: ANSWER.body}
+
+
+def test_writing_again_replaces_the_tables(ran: Path) -> None:
+    options = ["prod", "--from-captured", "captured", "--write", "--most", "1"]
+    CliRunner().invoke(golden, options, standalone_mode=False)
+    (loaded,) = load(ran, ran / "environments")
+    assert loaded.environment is not None
+    assert len(loaded.environment.models["ranker"].also_golden) == 1
+
+
+@pytest.mark.parametrize(("off", "count"), [(1e-6, 0), (1e-2, 1)])
+def test_a_golden_answer_in_protobuf_is_compared_by_its_numbers(off: float, count: int) -> None:
+    before, after = (
+        CODECS[PROTOBUF].write_answer(
+            {"p": np.array([value], "<f4")}, rows=False, model_spec=wire.ModelSpec
+        )
+        for value in (0.5, 0.5 + off)
+    )
+    assert len(list(differing(before, after, 1e-4))) == count

@@ -1,0 +1,188 @@
+"""How answers are compared: forms, tolerances, labels, missing outputs, and the requests that differ most."""
+
+import json
+
+import numpy as np
+import pytest
+
+from infra.parameters.replay import OutputTolerance, Replay
+from servable.load.latencies import Latencies
+from servable.replay.compare.comparison import WORST, Comparison
+from servable.replay.compare.decoding import outputs_of
+from servable.replay.compare.latency_ratio import LatencyRatio
+from servable.replay.compare.output import as_object, lines
+from servable.replay.compare.sketch import Sketch
+from servable_tensors.codecs import CSV, JSON_LINES, PROTOBUF
+from tests.servable.replay.pairs import comparison_of, gate, pair_of, recorded, written
+
+
+def of_json(expected: object, answered: object, **settings: object) -> Comparison:
+    """One pair of answers in JSON."""
+    before, after = (recorded(json.dumps(body).encode()) for body in (expected, answered))
+    return comparison_of(iter([pair_of(0, before, after)]), Replay(**settings))  # type: ignore[arg-type]
+
+
+def of_text(expected: str, answered: str, content_type: str) -> Comparison:
+    before, after = (recorded(body.encode(), content_type) for body in (expected, answered))
+    return comparison_of(iter([pair_of(0, before, after)]))
+
+
+def test_json_of_any_form_is_compared_by_path() -> None:
+    before = {"labels": [{"label": "cat", "score": 0.9}, {"label": "dog", "score": 0.1}], "n": None}
+    after = {"labels": [{"label": "cat", "score": 0.9}, {"label": "cow", "score": 0.1}], "n": None}
+    assert [one.name for one in of_json(before, after).outputs.values() if one.differing] == [
+        "labels[].label"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("expected", "answered", "differing"),
+    [
+        ("0.5,1\n0.25,2\n", "0.50000001,1\n0.25,2\n", 0),
+        ("0.5,1\n0.25,2\n", "0.5,1\n0.26,2\n", 1),
+        ("cat,0.5\ndog,0.5\n", "cat,0.5\ncow,0.5\n", 1),
+        ("1\n2\n", "1\n2\n3\n", 2),
+    ],
+)
+def test_lines_of_csv_are_rows(expected: str, answered: str, differing: int) -> None:
+    assert of_text(expected, answered, CSV).differing_rows == differing
+
+
+def test_json_lines_are_rows() -> None:
+    found = of_text('{"a": 1.0}\n{"a": 2.0}\n', '{"a": 1.0}\n{"a": 2.5}\n', JSON_LINES)
+    assert (found.rows, found.differing_rows) == (2, 1)
+
+
+@pytest.mark.parametrize("body", [b"", b"\xff\x00", b"{", b"[" * 100_000, b'{"a": 1}x'])
+@pytest.mark.parametrize(
+    "content_type", ["application/json", CSV, PROTOBUF, "application/x-npy", ""]
+)
+def test_no_body_is_too_damaged_to_be_read(body: bytes, content_type: str) -> None:
+    assert outputs_of(body, content_type).rows >= 1
+
+
+def test_a_missing_output_and_an_added_one_with_its_values_are_a_new_name() -> None:
+    found = of_json({"predictions": [{"a": 1.5, "b": 2}]}, {"predictions": [{"c": 1.5, "b": 2}]})
+    assert found.outputs["a"].swapped_with == "c"
+
+
+@pytest.mark.parametrize(
+    ("answered", "problem"),
+    [
+        ({"predictions": [[1.0, 2.0, 3.0]]}, "shape [1, 2] became [1, 3]"),
+        ({"predictions": [["1", "2"]]}, "type number became string"),
+        ({"predictions": [[True, False]]}, "type number became truth value"),
+    ],
+)
+def test_another_shape_or_type_is_named(answered: object, problem: str) -> None:
+    found = of_json({"predictions": [[1.0, 2.0]]}, answered)
+    assert problem in found.outputs["output"].problems
+
+
+def test_a_float32_that_becomes_float64_is_a_difference_in_a_form_with_types() -> None:
+    several = (
+        recorded(written({"a": np.ones(2, kind)}, PROTOBUF), PROTOBUF) for kind in ("<f4", "<f8")
+    )
+    assert "type float32 became float64 in 1 answer" in gate(iter([pair_of(0, *several)]))
+
+
+def test_a_whole_number_beside_a_fraction_is_the_same_number_in_json() -> None:
+    assert of_json({"predictions": [1, 2]}, {"predictions": [1.0, 2.0]}).differing_rows == 0
+
+
+@pytest.mark.parametrize(("off", "differing"), [(0.99e-5, 0), (1.01e-5, 1)])
+def test_the_tolerance_is_relative_to_the_largest_number_of_the_row(
+    off: float, differing: int
+) -> None:
+    before, after = {"predictions": [[2.0, 0.0]]}, {"predictions": [[2.0, 2 * off]]}
+    assert of_json(before, after).differing_rows == differing
+
+
+def test_a_single_small_number_is_judged_beside_the_outputs_mean_magnitude() -> None:
+    before = {"predictions": [1.0, -1.0, 1e-6]}
+    assert of_json(before, {"predictions": [1.0, -1.0, 2e-6]}).differing_rows == 0
+
+
+@pytest.mark.parametrize(("answered", "differing"), [(1.05, 0), (1.2, 1)])
+def test_an_outputs_own_absolute_tolerance_replaces_its_types(
+    answered: float, differing: int
+) -> None:
+    settings = {"outputs": {"output": OutputTolerance(absolute=0.1)}}
+    before, after = {"predictions": [[1.0, 1e6]]}, {"predictions": [[answered, 1e6]]}
+    assert of_json(before, after, **settings).differing_rows == differing
+
+
+def test_one_infinity_is_found_and_two_are_equal() -> None:
+    infinity = float("inf")
+    before, after = {"predictions": [infinity, 1.0]}, {"predictions": [infinity, infinity]}
+    assert of_json(before, after).outputs["output"].infinite == 1
+
+
+def test_the_highest_scores_that_change_are_counted() -> None:
+    before, after = {"predictions": [[0.2, 0.5, 0.3]]}, {"predictions": [[0.2, 0.3, 0.5]]}
+    assert of_json(before, after, top=[1, 2]).outputs["output"].top == {1: 1, 2: 0}
+
+
+def test_integers_that_all_moved_by_one_are_a_shift() -> None:
+    assert of_json({"predictions": [1, 2]}, {"predictions": [2, 3]}).outputs["output"].shift == 1
+
+
+def test_scores_that_moved_by_one_place_are_a_shift() -> None:
+    before, after = {"predictions": [[0.1, 0.2, 0.7]]}, {"predictions": [[0.7, 0.1, 0.2]]}
+    assert "the scores moved by 1 place" in "".join(
+        lines(of_json(before, after), Replay(), side_by_side=False)
+    )
+
+
+def test_another_content_type_of_the_same_values_is_found() -> None:
+    before, after = recorded(b'{"predictions": [1.0]}'), recorded(b"1.0\n", CSV)
+    assert "1 answer came as text/csv instead of application/json." in gate(
+        iter([pair_of(0, before, after)])
+    )
+
+
+def test_the_requests_that_differ_most_are_kept_and_bounded() -> None:
+    def pair(number: int) -> object:
+        before, after = (
+            recorded(json.dumps({"predictions": [value]}).encode()) for value in (1.0, 1.0 + number)
+        )
+        return pair_of(number, before, after)
+
+    worst = comparison_of(pair(number) for number in range(3 * WORST)).worst  # type: ignore[misc]
+    numbers = [int(one.pair.request_id.removeprefix("event-")) for one in worst]
+    assert numbers == list(reversed(range(2 * WORST, 3 * WORST)))
+
+
+def test_no_body_and_no_label_is_printed() -> None:
+    found = of_json({"predictions": ["secret"]}, {"predictions": ["private"]})
+    printed = json.dumps(as_object(found, Replay(), [], side_by_side=False))
+    shown = "".join(lines(found, Replay(), side_by_side=False))
+    assert not [word for word in ("secret", "private") if word in printed + shown]
+
+
+def test_nothing_compared_does_not_pass() -> None:
+    assert "No answer was compared" in gate(iter([pair_of(0, None, recorded(b"{}"))]))
+
+
+def test_a_percentile_of_a_sketch_is_within_its_bound() -> None:
+    values = np.random.default_rng(0).lognormal(size=5_000)
+    sketch = Sketch()
+    for piece in np.array_split(values, 50):
+        sketch.add(piece)
+    exact = np.percentile(values, 99)
+    assert abs(sketch.percentile(99) - exact) < 0.03 * exact
+
+
+def test_latencies_of_any_number_of_requests_are_kept_in_few_blocks() -> None:
+    ratio = LatencyRatio()
+    for number in range(3_000):
+        ratio.add(1.0 + number % 7, 2.0)
+    assert ratio.latencies(1) == Latencies.of([2.0] * 3_000)
+
+
+@pytest.mark.parametrize(("count", "known"), [(999, False), (1_000, True)])
+def test_a_p99_is_judged_from_a_thousand_answers_on(count: int, known: bool) -> None:
+    ratio = LatencyRatio()
+    for number in range(count):
+        ratio.add(1.0 + number % 10, 1.0 + number % 9)
+    assert (ratio.ratio(99) is not None) == known

@@ -1,0 +1,209 @@
+"""Ten changes that the gate must find and name by output, and ten that it must let pass."""
+
+import json
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from infra.parameters.replay import Replay
+from servable.replay.answers import AnswerPair
+from servable_tensors.codecs import JSON, NPZ, PROTOBUF
+from tests.servable.replay.pairs import (
+    CLASS_NAMES,
+    KERNEL,
+    Answer,
+    Change,
+    gate,
+    inputs_of,
+    model,
+    pair_of,
+    pairs,
+    recorded,
+    written,
+)
+
+FORMS = (JSON, PROTOBUF, NPZ)
+
+
+def other_kernel(kernel: np.ndarray) -> Change:
+    return lambda number, before: model(inputs_of(number), kernel)
+
+
+def swapped(number: int, before: Answer) -> Answer:
+    return {**before, "scores": before["logits"], "logits": before["scores"]}
+
+
+def shifted_labels(number: int, before: Answer) -> Answer:
+    best = (before["best"] + 1) % len(CLASS_NAMES)
+    return {**before, "best": best, "name": CLASS_NAMES[best]}
+
+
+def other_preprocessing(number: int, before: Answer) -> Answer:
+    return model(inputs_of(number) / np.float32(127.5) * np.float32(127.0))
+
+
+def without_default(number: int, before: Answer) -> Answer:
+    """The default of an input added a bias, as of a feature that callers leave out."""
+    return model(inputs_of(number), bias=0.2)
+
+
+HARMFUL: dict[str, tuple[Change, str]] = {
+    "weights changed by 1 %": (other_kernel(KERNEL * np.float32(1.01)), "Output scores:"),
+    "another version": (other_kernel(KERNEL[:, ::-1].copy()), "Output scores:"),
+    "outputs swapped": (
+        swapped,
+        "Output scores: 80 of 80 rows differ (100 %; at most 0 %); its values came as logits",
+    ),
+    "a class label shift": (
+        shifted_labels,
+        "80 labels changed; most labels that changed moved by +1",
+    ),
+    "float16 weights": (
+        other_kernel(KERNEL.astype(np.float16).astype(np.float32)),
+        "Output scores:",
+    ),
+    "a preprocessing constant": (other_preprocessing, "Output logits: 80 of 80 rows differ"),
+    "a dropped input default": (without_default, "Output logits: 80 of 80 rows differ"),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("name", HARMFUL)
+def test_the_gate_finds_a_harmful_change_and_names_the_output(name: str, form: str) -> None:
+    change, sentence = HARMFUL[name]
+    assert sentence in gate(pairs(change, content_type=form))
+
+
+def last_digit(number: int, before: Answer) -> Answer:
+    """Every float is the next one."""
+    return {
+        name: np.nextafter(array, np.float32(np.inf)) if array.dtype.kind == "f" else array
+        for name, array in before.items()
+    }
+
+
+def other_threads(number: int, before: Answer) -> Answer:
+    """The sums are made in another order."""
+    order = np.random.default_rng(number).permutation(8)
+    return model(inputs_of(number)[:, order], KERNEL[order])
+
+
+def other_patch(number: int, before: Answer) -> Answer:
+    """Another release's kernels compute in double precision and round at the end."""
+    after = model(inputs_of(number).astype(np.float64), KERNEL.astype(np.float64))
+    return {**after, "offset": before["offset"]}
+
+
+def one_by_one(number: int, before: Answer) -> Answer:
+    """Rows are computed alone, or in the batch of others."""
+    several = [model(row[None]) for row in inputs_of(number)]
+    return {name: np.concatenate([one[name] for one in several]) for name in before}
+
+
+def reordered(number: int, before: Answer) -> Answer:
+    return dict(reversed(list(before.items())))
+
+
+HARMLESS: dict[str, Change] = {
+    "nothing": lambda number, before: before,
+    "another last digit": last_digit,
+    "another order of outputs": reordered,
+    "batching on": one_by_one,
+    "other threads": other_threads,
+    "another TensorFlow patch": other_patch,
+}
+
+
+@pytest.mark.parametrize("form", [JSON, PROTOBUF])
+@pytest.mark.parametrize("name", HARMLESS)
+def test_the_gate_lets_a_harmless_change_pass(name: str, form: str) -> None:
+    def change(number: int, before: Answer) -> Answer:
+        after = HARMLESS[name](number, before)
+        return {key: after[key].astype(before[key].dtype) for key in after}
+
+    assert gate(pairs(change, content_type=form)) == ""
+
+
+def reformatted(number: int, before: Answer) -> AnswerPair:
+    expected = written(before)
+    other = json.dumps(json.loads(expected), indent=1, sort_keys=True).encode()
+    return pair_of(number, recorded(expected), recorded(other, "application/json; charset=utf-8"))
+
+
+def test_another_format_of_the_same_json_passes() -> None:
+    assert gate(reformatted(number, model(inputs_of(number))) for number in range(10)) == ""
+
+
+def test_columns_in_the_place_of_rows_pass() -> None:
+    def pair(number: int) -> AnswerPair:
+        before = model(inputs_of(number))
+        columns = {name: array.tolist() for name, array in before.items() if name != "name"}
+        rows = {name: before[name] for name in columns}
+        answered = recorded(json.dumps({"outputs": columns}).encode())
+        return pair_of(number, recorded(written(rows)), answered)
+
+    assert gate(pair(number) for number in range(10)) == ""
+
+
+def test_an_error_that_is_expected_passes() -> None:
+    def pair(number: int) -> AnswerPair:
+        if number:
+            return next(pairs(HARMLESS["nothing"], count=1))
+        refused = recorded(b'{"error": "no"}', status=400)
+        return pair_of(number, refused, refused)
+
+    assert gate(pair(number) for number in range(5)) == ""
+
+
+def test_nan_on_one_row_in_ten_thousand_is_found() -> None:
+    before = model(np.random.default_rng(0).normal(size=(100, 8)).astype(np.float32))
+    logits = before["logits"].copy()
+    logits[2, 3] = np.nan
+    body, damaged = (written(answer, PROTOBUF) for answer in (before, {**before, "logits": logits}))
+    expected = recorded(body, PROTOBUF)
+    several = (
+        pair_of(number, expected, recorded(damaged, PROTOBUF) if number == 57 else expected)
+        for number in range(100)
+    )
+    found = gate(several)
+    assert "Output logits: 1 of 10,000 rows differ (0.01 %; at most 0 %)" in found
+    assert "NaN on one side in 1 row" in found
+
+
+def test_one_error_in_a_thousand_is_found() -> None:
+    answer = recorded(written(model(inputs_of(0))), status=200)
+    failed = recorded(b"", "", error="timeout")
+    several = (pair_of(n, answer, failed if n == 500 else answer) for n in range(1000))
+    assert gate(several) == "1 of 1,000 requests failed (0.1 %; at most 0 %): 1 x timeout."
+
+
+def timed(slower: float, *, count: int, seed: int = 0) -> Iterator[AnswerPair]:
+    """Two targets asked in turns: noise of both, and of the moment, which slows both."""
+    random = np.random.default_rng(seed)
+    moment = np.exp(0.2 * np.sin(np.arange(count) / 200))
+    before, after = (moment * random.lognormal(1.0, 0.4, count) for _ in range(2))
+    body = written({"offset": np.zeros(1, np.float32)})
+    for number in range(count):
+        yield pair_of(
+            number,
+            recorded(body, latency_ms=float(before[number])),
+            recorded(body, latency_ms=float(slower * after[number])),
+        )
+
+
+def test_twenty_percent_slower_is_found() -> None:
+    assert "p99 latency is" in gate(timed(1.2, count=6_000), side_by_side=True)
+
+
+def test_equally_fast_passes() -> None:
+    assert gate(timed(1.0, count=6_000), side_by_side=True) == ""
+
+
+def test_twice_as_slow_as_a_captured_latency_passes_because_it_is_of_another_time() -> None:
+    assert gate(timed(2.0, count=2_000), side_by_side=False) == ""
+
+
+def test_a_limit_of_the_file_is_the_gates() -> None:
+    change = HARMFUL["weights changed by 1 %"][0]
+    assert gate(pairs(change), Replay(differing_rows_share=1.0)) == ""

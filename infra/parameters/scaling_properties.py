@@ -43,7 +43,10 @@ class ScalingProperties:
 
 
 def scaling_properties(environment: Environment, placed: Placement) -> ScalingProperties:
-    """Return the properties of one variant with instances, with the alarms of steps and of the objective."""
+    """Return the properties of one variant with instances, with the alarms of steps and of the objective.
+
+    The alarms are by the minute, as a rehearsal is, also if [metrics] publishes at other intervals.
+    """
     endpoint, variant = environment.endpoint.name, placed.variant
     resource = f"endpoint/{endpoint}/variant/{placed.name}"
     dimensions = [

@@ -35,7 +35,7 @@ from tests.presets import synthesised
 from tests.servable.test_check_against import git
 from tests.servable.tune.formula_trials import FormulaTrials
 
-pytestmark = [pytest.mark.long, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
 
 # {what stands on a page: what is typed in its place}
 INSTEAD = {

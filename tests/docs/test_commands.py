@@ -77,12 +77,12 @@ class Reader:
                 return 0, _asked(service, operation, options)
             case ["cdk", "deploy", *rest]:
                 return self._deploy(rest)
-            case ["servable", "serve", *_]:
+            case ["servable", "serve", "prod"] | ["servable", "serve", "prod", "--port", "0"]:
                 return 0, self._serving()
             case ["servable", "load" | "tune", *_]:
                 with measured_quickly():
                     return outputs.run(typed, self.folder)
-            case ["servable", *_]:
+            case ["servable", command, *_] if command != "serve":
                 return outputs.run(typed, self.folder)
         raise AssertionError("add to tests/docs/page_commands.py which test types it, or why none")
 

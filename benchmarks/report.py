@@ -12,8 +12,8 @@ WITH_SPREAD = ["| | measured | lowest to highest | wanted | |", "|---|---:|---:|
 
 
 def read(result: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(result.read_text(encoding="utf-8"))
-    return found
+    parsed: dict[str, Any] = json.loads(result.read_text(encoding="utf-8"))
+    return parsed
 
 
 def write(result: Path, found: dict[str, Any]) -> None:

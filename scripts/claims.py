@@ -91,8 +91,8 @@ def _of_rows(file: str, part: Any, date: str, key: str) -> Iterator[StatedFact]:
 
 def _of_module(file: str, text: str) -> Iterator[StatedFact]:
     """Every citation of a page, and every number of a constant that has none."""
-    said = _texts(text)
-    for line, words in said.items():
+    texts = _texts(text)
+    for line, words in texts.items():
         if "http" in words:
             date = _DATE.search(words)
             page = re.search(r"https?://[^\s,;)]+", words)
@@ -104,7 +104,7 @@ def _of_module(file: str, text: str) -> Iterator[StatedFact]:
     for node in tree.body:
         if not isinstance(node, ast.Assign | ast.AnnAssign) or node.value is None:
             continue
-        last = said.get(node.lineno - 1, last)
+        last = texts.get(node.lineno - 1, last)
         target = node.targets[0] if isinstance(node, ast.Assign) else node.target
         name, value = getattr(target, "id", ""), node.value
         number = isinstance(value, ast.Constant) and type(value.value) in (int, float)

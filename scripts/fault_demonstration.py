@@ -136,14 +136,14 @@ class Demonstration:
         return at
 
     def _states(self) -> dict[str, str]:
-        found = self._cloudwatch.describe_alarms()["MetricAlarms"]
-        return {one["AlarmName"]: one["StateValue"] for one in found}
+        metric_alarms = self._cloudwatch.describe_alarms()["MetricAlarms"]
+        return {one["AlarmName"]: one["StateValue"] for one in metric_alarms}
 
     def _history(self, alarm: str) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = self._cloudwatch.describe_alarm_history(
+        alarm_history_items: list[dict[str, Any]] = self._cloudwatch.describe_alarm_history(
             AlarmName=alarm, HistoryItemType="StateUpdate", ScanBy="TimestampAscending"
         )["AlarmHistoryItems"]
-        return found
+        return alarm_history_items
 
     def _changed(self, alarm: str, state: str, after: datetime) -> datetime:
         moments: list[datetime] = [

@@ -56,8 +56,8 @@ TEMPLATE: Mapping[str, Callable[[], str]] = {
 
 
 def _read(name: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((ROOT / name).read_text(encoding="utf-8"))
-    return found
+    parsed: dict[str, Any] = json.loads((ROOT / name).read_text(encoding="utf-8"))
+    return parsed
 
 
 def _text(value: dict[str, Any]) -> str:

@@ -141,8 +141,8 @@ class _Server:
         """How long it held the answers since it was last asked; it starts them again."""
         self._input.write(b"\n")
         self._input.flush()
-        found: dict[str, float] = json.loads(self._output.readline())
-        return found
+        parsed: dict[str, float] = json.loads(self._output.readline())
+        return parsed
 
 
 @contextmanager

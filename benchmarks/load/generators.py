@@ -77,17 +77,17 @@ def wrk(url: str, body: Body, users: int, seconds: float, folder: Path) -> Any:
         ["wrk", *options, f"{url}/invocations"], capture_output=True, text=True, check=True
     )
     took = time.perf_counter() - began
-    found = json.loads(done.stdout.splitlines()[-1])
-    errors = {kind: count for kind, count in found["errors"].items() if count}
+    parsed = json.loads(done.stdout.splitlines()[-1])
+    errors = {kind: count for kind, count in parsed["errors"].items() if count}
     # Answers of a bad status are among its requests, broken connections are not.
-    answered = found["sent"] - errors.get("status", 0)
+    answered = parsed["sent"] - errors.get("status", 0)
     return {
-        "sent": found["sent"],
+        "sent": parsed["sent"],
         "failed": sum(errors.values()),
         "errors": errors,
-        "rps": answered / found["seconds"],
-        "p50_ms": found["p50_ms"],
-        "p99_ms": found["p99_ms"],
+        "rps": answered / parsed["seconds"],
+        "p50_ms": parsed["p50_ms"],
+        "p99_ms": parsed["p99_ms"],
         "cpu_share": (_children_seconds() - cpu) / took,
     }
 

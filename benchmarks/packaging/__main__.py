@@ -120,8 +120,8 @@ def _python(way: str, folder: Path, target: Path) -> dict[str, Any]:
     ran = subprocess.run(
         [*command, str(folder), str(target)], check=True, stdout=subprocess.PIPE, text=True
     )
-    found: dict[str, Any] = json.loads(ran.stdout)
-    return found
+    parsed: dict[str, Any] = json.loads(ran.stdout)
+    return parsed
 
 
 if __name__ == "__main__":

@@ -94,8 +94,8 @@ def _ready_seconds(process: EndpointProcess, old: int) -> float:
 
 
 def _counts(process: EndpointProcess) -> dict[str, int]:
-    found: dict[str, int] = json.loads(EndpointCaller(process.url).ask(b"", FORM, "counts")[1])
-    return found
+    parsed: dict[str, int] = json.loads(EndpointCaller(process.url).ask(b"", FORM, "counts")[1])
+    return parsed
 
 
 def _grpc_port(process: EndpointProcess) -> int:

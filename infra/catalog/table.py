@@ -10,5 +10,5 @@ from typing import Any
 def table(name: str) -> dict[str, Any]:
     """The content of `infra/catalog/NAME.json`, read once. Every table states its source and date."""
     text = resources.files("infra.catalog").joinpath(f"{name}.json").read_text(encoding="utf-8")
-    found: dict[str, Any] = json.loads(text)
-    return found
+    parsed: dict[str, Any] = json.loads(text)
+    return parsed

@@ -182,9 +182,9 @@ class Page:
         matches = set(re.findall(r"this to `environments/([\w-]+)\.toml`", self._text))
         for command in self.commands():
             if command.program == "servable" and command.words[1:2] == ("init",):
-                told = command.words[2:]
-                named = [b for a, b in pairwise(told) if a == "--name"]
-                matches |= set(named) or {Path(it).name.replace("_", "-") for it in told[:1]}
+                words = command.words[2:]
+                named = [b for a, b in pairwise(words) if a == "--name"]
+                matches |= set(named) or {Path(it).name.replace("_", "-") for it in words[:1]}
         return matches
 
     def _inline(self) -> Iterator[tuple[int, Token]]:

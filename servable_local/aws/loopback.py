@@ -100,8 +100,8 @@ class Access:
         plain = urllib.request.Request(self.url + path, body, dict(request.headers.items()))
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         with opener.open(plain, timeout=timeout_seconds) as answer:
-            found: dict[str, Any] = json.loads(answer.read())
-            return found
+            parsed: dict[str, Any] = json.loads(answer.read())
+            return parsed
 
 
 class Loopback:

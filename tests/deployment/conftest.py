@@ -53,8 +53,8 @@ class Deployment:
 
     def template(self) -> dict[str, Any]:
         (file,) = (self.project / "cdk.out" / "assembly-local").glob("*.template.json")
-        found: dict[str, Any] = json.loads(file.read_text())
-        return found
+        parsed: dict[str, Any] = json.loads(file.read_text())
+        return parsed
 
     def made(self) -> Inventory:
         """What exists beyond the bootstrap."""

@@ -79,6 +79,6 @@ def test_it_predicts_what_tensorflow_predicts(aws: LocalAws) -> None:
         ContentType="application/json",
         Body=(GOLDEN / "request-rows.json").read_bytes(),
     )
-    said = json.loads(answer["Body"].read())["predictions"]
+    predictions = json.loads(answer["Body"].read())["predictions"]
     wanted = json.loads((GOLDEN / "answer-rows.json").read_text())["predictions"]
-    assert said == pytest.approx(wanted, rel=1e-5)
+    assert predictions == pytest.approx(wanted, rel=1e-5)

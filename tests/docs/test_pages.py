@@ -74,8 +74,8 @@ def project(tmp_path: Path) -> Path:
 def test_what_does_not_hold_is_said(case: str, project: Path) -> None:
     text, said = BROKEN[case]
     (project / "README.md").write_text(f"# Title\n\n{text}\n")
-    (found,) = check_pages.problems(project)
-    assert said in found
+    (problem,) = check_pages.problems(project)
+    assert said in problem
 
 
 def test_what_holds_is_not_said(project: Path) -> None:

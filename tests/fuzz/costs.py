@@ -41,8 +41,8 @@ def cost_of(checked: Checked, body: Body, transport: str, *, refuses: bool) -> d
     with os.fdopen(reading, "rb") as pipe:
         text = pipe.read()
     os.waitpid(process, 0)
-    told: dict[str, Any] = json.loads(text or b'{"status": 0, "cpu_seconds": 0, "peak_mib": 0}')
-    return {**told, "transport": transport, "refuses": refuses, "bytes": len(body.bytes)}
+    parsed: dict[str, Any] = json.loads(text or b'{"status": 0, "cpu_seconds": 0, "peak_mib": 0}')
+    return {**parsed, "transport": transport, "refuses": refuses, "bytes": len(body.bytes)}
 
 
 def costs(words: list[str], transports: tuple[str, ...] = TRANSPORTS) -> Iterator[dict[str, Any]]:

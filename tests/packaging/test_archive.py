@@ -23,10 +23,10 @@ def names(archive: Path) -> list[str]:
 def request(inputs: ArchiveInputs, folder: Path) -> dict[str, Any]:
     """What the CDK CLI would hand to the packer."""
     archives = folder / ".servable" / "archives"
-    said: dict[str, Any] = json.loads(
+    parsed: dict[str, Any] = json.loads(
         command(inputs, expected_key=key(inputs), archives=archives)[-1]
     )
-    return said
+    return parsed
 
 
 def test_the_layout_is_the_containers(inputs: ArchiveInputs, tmp_path: Path) -> None:

@@ -58,8 +58,8 @@ def test_the_model_gives_the_golden_answers_to_the_requests_written(
     model = tf.saved_model.load(str(info.folder))
     serve = model.signatures["serving_default"]
     answer = serve(**{key: tf.constant(value) for key, value in inputs.items()})["prob"].numpy()
-    said = json.loads((RANKER / "golden" / f"answer-{form}.json").read_text())
-    assert answer.tolist() == pytest.approx(next(iter(said.values())), abs=1e-6)
+    parsed = json.loads((RANKER / "golden" / f"answer-{form}.json").read_text())
+    assert answer.tolist() == pytest.approx(next(iter(parsed.values())), abs=1e-6)
 
 
 def test_the_same_requests_give_the_same_bytes(info: SavedModelInfo) -> None:

@@ -52,9 +52,9 @@ def test_a_second_run_packs_nothing_again(prod: Path) -> None:
 
 
 def test_json_says_what_went_in(prod: Path) -> None:
-    (said,) = json.loads(run("prod", "--find-links", "house", "--json").stdout)
+    (parsed,) = json.loads(run("prod", "--find-links", "house", "--json").stdout)
     assert {"code/inference.py", "code/lib/plain.py", "ranker/1/saved_model.pb"} <= set(
-        said["entries"]
+        parsed["entries"]
     )
 
 
@@ -79,8 +79,8 @@ def test_findings_that_it_does_not_mend_stop_it(prod: Path) -> None:
 
 def test_a_refusal_is_json_too(prod: Path) -> None:
     (prod / "none.tar.gz").write_bytes(b"")
-    (said,) = json.loads(run("--verify", "none.tar.gz", "--json").stdout)["problems"]
-    assert said.startswith("none.tar.gz: is not a whole .tar.gz")
+    (problem,) = json.loads(run("--verify", "none.tar.gz", "--json").stdout)["problems"]
+    assert problem.startswith("none.tar.gz: is not a whole .tar.gz")
 
 
 def _archive(project: Path, op: str) -> str:
@@ -121,8 +121,8 @@ def test_an_archive_without_a_problem_says_what_was_not_tried(prod: Path) -> Non
 
 def test_findings_are_json_too(prod: Path) -> None:
     (prod / "code" / "inference.py").write_text("import tensorflow\n")
-    said = json.loads(run("prod", "--find-links", "house", "--json").stdout)
-    assert len(said["problems"]) == 2
+    parsed = json.loads(run("prod", "--find-links", "house", "--json").stdout)
+    assert len(parsed["problems"]) == 2
 
 
 def test_warnings_are_said_too(prod: Path) -> None:

@@ -51,8 +51,8 @@ def test_a_removed_variant_that_scales_exits_1(revision: Path) -> None:
 def test_a_removed_variant_is_first_let_go_by_scaling_as_that_revision_has_it(
     revision: Path,
 ) -> None:
-    said = json.loads(run(revision, SCALED, "--json").stdout)
-    assert [one["command"] for one in said["deploys"]] == [
+    parsed = json.loads(run(revision, SCALED, "--json").stdout)
+    assert [one["command"] for one in parsed["deploys"]] == [
         "git worktree add ../deployed HEAD && (cd ../deployed && cdk deploy 'prod/*' -c "
         "prod.variants.second.scaling.hold=true -c "
         "prod.variants.second.instance_type=ml.c5.xlarge); git worktree remove --force ../deployed",
@@ -86,9 +86,9 @@ def test_renamed_variants_under_a_rollout_are_refused_with_the_way_that_works(
 ) -> None:
     rollout = '[alarms]\np99_latency_ms = 100\n[rollout]\nstrategy = "canary"\n'
     ran = run(revision, SECOND.replace("variants.second", "variants.third") + rollout, "--json")
-    said = json.loads(ran.stdout)
-    assert (said["verdict"], said["deploys"]) == ("refused", [])
-    assert "take [rollout] out for this deploy" in said["reasons"][0]
+    parsed = json.loads(ran.stdout)
+    assert (parsed["verdict"], parsed["deploys"]) == ("refused", [])
+    assert "take [rollout] out for this deploy" in parsed["reasons"][0]
 
 
 def test_the_rename_of_a_protected_endpoint_is_said_to_keep_the_old_one(revision: Path) -> None:

@@ -50,8 +50,8 @@ def test_a_difference_is_1_and_is_said_with_what_to_do(in_project: pytest.Monkey
 
 
 def test_programs_read_differences_as_json(in_project: pytest.MonkeyPatch) -> None:
-    said = json.loads(verified(in_project, [DIFFERENCE], "--json").stdout)
-    assert (said["ok"], said["differences"][0]["kind"]) == (False, "drifted weight")
+    parsed = json.loads(verified(in_project, [DIFFERENCE], "--json").stdout)
+    assert (parsed["ok"], parsed["differences"][0]["kind"]) == (False, "drifted weight")
 
 
 def test_what_could_not_be_asked_is_1_in_a_sentence(in_project: pytest.MonkeyPatch) -> None:

@@ -95,8 +95,8 @@ def test_the_answer_can_be_written_to_a_file(
 
 def test_json_has_the_answer_and_what_is_known_of_it(server: RuntimeServer, run: Run) -> None:
     server.answer = relayed
-    said = json.loads(run("--body", "body.json", "--url", server.url, "--json").stdout)
-    assert said.keys() == {"variant", "seconds", "content_type", "answer"}
+    parsed = json.loads(run("--body", "body.json", "--url", server.url, "--json").stdout)
+    assert parsed.keys() == {"variant", "seconds", "content_type", "answer"}
 
 
 def test_a_failure_is_a_sentence_on_stderr_and_exits_1(server: RuntimeServer, run: Run) -> None:

@@ -135,10 +135,10 @@ class FakeModelServer:
         if not path.startswith("/v1/models/m"):
             return 404, b'{"error": "Servable not found for request"}'
         try:
-            found = json.loads(body)
-            key = "instances" if "instances" in found else "inputs"
-            value = found[key]
-            if found.get("signature_name", "serving_default") != "serving_default":
+            parsed = json.loads(body)
+            key = "instances" if "instances" in parsed else "inputs"
+            value = parsed[key]
+            if parsed.get("signature_name", "serving_default") != "serving_default":
                 return 200, json.dumps({"outputs": value}).encode()
             rows = value["x"] if key == "inputs" and isinstance(value, dict) else value
             rows = [row["x"] if isinstance(row, dict) else row for row in rows]

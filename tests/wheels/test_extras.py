@@ -80,8 +80,8 @@ def ran(tmp_path_factory: pytest.TempPathFactory, wheels: Path) -> Runs:
     command = [sys.executable, "-c", RUNS, "blocked", "lines"]
     done = subprocess.run(command, cwd=project, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    found: Runs = json.loads(done.stdout)
-    return found
+    parsed: Runs = json.loads(done.stdout)
+    return parsed
 
 
 @pytest.mark.parametrize("command", EVERY_COMMAND)

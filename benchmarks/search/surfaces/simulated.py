@@ -85,8 +85,8 @@ def _key(point: Point) -> str:
 
 @functools.cache
 def _table() -> dict[str, dict[str, float]]:
-    found: dict[str, dict[str, float]] = json.loads(TABLE.read_text(encoding="utf-8"))
-    return found
+    parsed: dict[str, dict[str, float]] = json.loads(TABLE.read_text(encoding="utf-8"))
+    return parsed
 
 
 def main() -> None:

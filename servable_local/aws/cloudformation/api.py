@@ -265,8 +265,8 @@ class CloudFormationApi(BaseResponse):
         return EmptyResult()
 
     def list_change_sets(self) -> ActionResult:
-        found = self._stack.change_sets.values()
-        return ActionResult({"Summaries": [change_set.summary() for change_set in found]})
+        change_sets = self._stack.change_sets.values()
+        return ActionResult({"Summaries": [change_set.summary() for change_set in change_sets]})
 
 
 def _resources(stack: Stack, changed: str) -> list[dict[str, Any]]:

@@ -34,20 +34,20 @@ def test_users_are_doubled_until_the_throughput_is_flat() -> None:
 
 
 def test_the_loads_around_the_knee_are_near_to_each_other() -> None:
-    asked = sorted(loads(Schedule(loop="closed", objective=HUNDRED), full_at_20))
+    parsed = sorted(loads(Schedule(loop="closed", objective=HUNDRED), full_at_20))
     # p99 is 75 ms up to 20 users, and 100 ms at 26.7.
-    below, above = max(x for x in asked if x <= 26), min(x for x in asked if x > 26)
+    below, above = max(x for x in parsed if x <= 26), min(x for x in parsed if x > 26)
     assert above / below <= 1.1
 
 
 def test_no_load_is_asked_twice() -> None:
-    asked = loads(Schedule(loop="closed", objective=HUNDRED), full_at_20)
-    assert len(asked) == len(set(asked))
+    parsed = loads(Schedule(loop="closed", objective=HUNDRED), full_at_20)
+    assert len(parsed) == len(set(parsed))
 
 
 def test_the_most_is_never_exceeded() -> None:
-    asked = loads(Schedule(loop="closed", most=50), lambda users: step(users, 10.0 * users))
-    assert max(asked) == 50
+    parsed = loads(Schedule(loop="closed", most=50), lambda users: step(users, 10.0 * users))
+    assert max(parsed) == 50
 
 
 def test_a_target_that_fails_is_not_loaded_further() -> None:

@@ -244,10 +244,10 @@ def test_a_scalable_target_moves_the_instances_inside_its_bounds(
 ) -> None:
     account.deploy(serving(account.put_archive(b"a")))
     account.scale(least=least, most=most)
-    (found,) = account.client("sagemaker").describe_endpoint(EndpointName="ranker")[
+    (variant,) = account.client("sagemaker").describe_endpoint(EndpointName="ranker")[
         "ProductionVariants"
     ]
-    assert found["CurrentInstanceCount"] == count
+    assert variant["CurrentInstanceCount"] == count
 
 
 ASYNC = {"OutputConfig": {"S3OutputPath": "s3://answers/"}}

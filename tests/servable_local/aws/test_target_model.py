@@ -94,9 +94,9 @@ def test_the_double_predicts_with_the_target(real: LocalAws) -> None:
         ContentType="application/json",
         Body=(GOLDEN / "request-rows.json").read_bytes(),
     )
-    found = json.loads(answer["Body"].read())["predictions"]
+    predictions = json.loads(answer["Body"].read())["predictions"]
     wanted = json.loads((GOLDEN / "answer-rows.json").read_text())["predictions"]
-    assert found == pytest.approx(wanted, abs=1e-5)
+    assert predictions == pytest.approx(wanted, abs=1e-5)
 
 
 @pytest.mark.long

@@ -41,17 +41,17 @@ class Watched:
             self.clock.advance(minutes=1)
 
     def state(self, alarm: str, region: str = REGION) -> str:
-        found = self._client("cloudwatch", region).describe_alarms(
+        alarms = self._client("cloudwatch", region).describe_alarms(
             AlarmNames=[alarm], AlarmTypes=["MetricAlarm", "CompositeAlarm"]
         )
-        (state,) = (one["StateValue"] for one in found["MetricAlarms"] + found["CompositeAlarms"])
+        (state,) = (one["StateValue"] for one in alarms["MetricAlarms"] + alarms["CompositeAlarms"])
         return str(state)
 
     def statistic(self, name: str, statistic: str, **dimensions: str) -> Any:
         """The metric's statistic of the last hour and this minute, in one period; None without data."""
         now = self.clock.now()
         key = "ExtendedStatistics" if statistic.startswith("p") else "Statistics"
-        found = self.account.client("cloudwatch").get_metric_statistics(
+        datapoints = self.account.client("cloudwatch").get_metric_statistics(
             Namespace="AWS/SageMaker",
             MetricName=name,
             Dimensions=[
@@ -65,9 +65,9 @@ class Watched:
             Period=86400 * 365,
             **{key: [statistic]},
         )["Datapoints"]
-        if not found:
+        if not datapoints:
             return None
-        (point,) = found
+        (point,) = datapoints
         return point.get(statistic, point.get("ExtendedStatistics", {}).get(statistic))
 
     def containers(self, archive: bytes) -> list[StandIn]:

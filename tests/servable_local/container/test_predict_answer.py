@@ -51,8 +51,8 @@ def test_columns_have_every_number_on_its_own_line() -> None:
 
 @pytest.mark.parametrize("shape", [(0,), (2, 0), (0, 3), (3, 0, 2)])
 def test_an_empty_output_keeps_its_shape(shape: tuple[int, ...]) -> None:
-    found = json.loads(as_columns({"x": np.zeros(shape)}))["outputs"]
-    assert found == np.zeros(shape).tolist()
+    outputs = json.loads(as_columns({"x": np.zeros(shape)}))["outputs"]
+    assert outputs == np.zeros(shape).tolist()
 
 
 def test_an_output_named_bytes_is_base64() -> None:

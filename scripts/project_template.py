@@ -34,6 +34,11 @@ def _runbook() -> str:
     return (ROOT / "docs" / "runbook.md").read_text(encoding="utf-8")
 
 
+def _secure_base() -> str:
+    """docs/security.md says `extends = "secure-base"`; a file extends only what lies beside it."""
+    return (ROOT / "environments" / "secure-base.toml").read_text(encoding="utf-8")
+
+
 def _conformance() -> str:
     """Elsewhere what makes the models is installed from the project's own wheels."""
     text = (ROOT / CONFORMANCE).read_text(encoding="utf-8")
@@ -51,6 +56,7 @@ TEMPLATE: Mapping[str, Callable[[], str]] = {
     f"{FOLDER}/package.json": _package,
     f"{FOLDER}/package-lock.json": _lock,
     f"{FOLDER}/docs/runbook.md": _runbook,
+    f"{FOLDER}/environments/secure-base.toml": _secure_base,
     f"{FOLDER}/dot-github/workflows/conformance.yml": _conformance,
 }
 

@@ -50,6 +50,7 @@ def test_a_project_has_what_deploying_takes_and_no_python(written: Path) -> None
         "docs/runbook.md",
         "environments/base.toml",
         "environments/schema.json",
+        "environments/secure-base.toml",
         "package-lock.json",
         "package.json",
         "requirements.txt",

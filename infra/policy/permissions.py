@@ -67,7 +67,7 @@ PERMISSIONS: tuple[Permission, ...] = (
         capability="read the model",
         actions=("s3:GetObject",),
         on=("archive",),
-        wildcard="only of a prefix, which carries the hash of the files under it",
+        wildcard="only for a model that is a prefix, which contains the hash of its files",
     ),
     Permission(
         capability="decrypt the model (endpoint.archive_kms_keys, artifact.kms_key)",
@@ -99,7 +99,7 @@ PERMISSIONS: tuple[Permission, ...] = (
         capability="write logs",
         actions=("logs:CreateLogStream", "logs:DescribeLogStreams", "logs:PutLogEvents"),
         on=("log_group", "log_streams"),
-        wildcard="SageMaker names the streams of its containers after instances we cannot know",
+        wildcard="SageMaker names the streams after instances, which are not known beforehand",
     ),
     Permission(
         capability="publish metrics",
@@ -108,10 +108,10 @@ PERMISSIONS: tuple[Permission, ...] = (
         wildcard="cloudwatch:PutMetricData takes no resource for a metric; narrowed by namespace",
     ),
     Permission(
-        capability="take back an update ([rollout])",
+        capability="roll back an update ([rollout])",
         actions=("cloudwatch:DescribeAlarms",),
         on=("rollback_alarms",),
-        wildcard="alarms are named after configurations that do not exist yet; naming them is a circle",
+        wildcard="alarms are named after configurations that do not exist yet; naming them would be circular",
     ),
     Permission(
         capability="capture samples ([capture])",
@@ -155,12 +155,12 @@ PERMISSIONS: tuple[Permission, ...] = (
         condition=via_s3("{region}"),
     ),
     Permission(
-        capability="tell of an answer ([asynchronous])",
+        capability="publish notifications ([asynchronous])",
         actions=("sns:Publish",),
         on=("topics",),
     ),
     Permission(
-        capability="encrypt what it tells ([asynchronous])",
+        capability="encrypt notifications ([asynchronous])",
         actions=("kms:Decrypt", "kms:GenerateDataKey"),
         on=("topic_key",),
         condition={"StringEquals": {VIA: "sns.{region}.amazonaws.com"}},
@@ -179,7 +179,7 @@ PERMISSIONS: tuple[Permission, ...] = (
         wildcard="an interface has no name before it is made; its subnet and groups are named",
     ),
     Permission(
-        capability="hand over and give back its interfaces ([network])",
+        capability="attach and delete network interfaces ([network])",
         actions=(
             "ec2:CreateNetworkInterfacePermission",
             "ec2:DeleteNetworkInterface",
@@ -190,7 +190,7 @@ PERMISSIONS: tuple[Permission, ...] = (
         wildcard="the interfaces are made by SageMaker, one for an instance, and named by EC2",
     ),
     Permission(
-        capability="look at the VPC ([network])",
+        capability="describe the VPC ([network])",
         actions=(
             "ec2:DescribeDhcpOptions",
             "ec2:DescribeNetworkInterfaces",

@@ -9,13 +9,15 @@ _HEAD = """\
 
 Generated from infra/policy by `python scripts/generate.py`; do not edit.
 
+For whoever reviews IAM: every permission that a deployment gives. Who may deploy, and the roles of pipelines:
+[pipelines](pipelines.md).
+
 ## The model's role
 
-This page lists every IAM permission that a deployment gives, for whoever reviews it. Every model has a role
-of its own, with one policy and no managed one. Only SageMaker may assume it, and only for this account and
-region (ArnLike `aws:SourceArn`: `arn:aws:sagemaker:REGION:ACCOUNT:*`). A row with a table of the environment
-file in brackets exists only with that table; all others always exist. A test compares each row with the
-synthesised role (tests/constructs/test_permissions.py).
+Every model has a role of its own, with one inline policy and no managed one. Only SageMaker may assume
+it, and only for this account and region (ArnLike `aws:SourceArn`: `arn:aws:sagemaker:REGION:ACCOUNT:*`).
+A row with a table or key of the environment file in brackets exists only with it; all others always exist. A test compares
+each row with the synthesised role (tests/constructs/test_permissions.py).
 
 | capability | actions | resource | condition | reason for a wildcard |
 |---|---|---|---|---|

@@ -27,22 +27,22 @@ ON = {
     "encrypt core dumps (core_dumps.kms_key)": VALID + DUMPS,
     "decrypt the model (endpoint.archive_kms_keys, artifact.kms_key)": ARCHIVE_KEYS,
     "list the files of a model that is a prefix": PREFIX,
-    "take back an update ([rollout])": VALID + '[rollout]\nstrategy = "canary"\n',
+    "roll back an update ([rollout])": VALID + '[rollout]\nstrategy = "canary"\n',
     "capture samples ([capture])": VALID + "[capture]\n",
     "encrypt samples ([capture])": VALID + f'[capture]\nkms_key = "{KEY}4"\n',
     "read requests ([asynchronous])": VALID + "[asynchronous]\n",
     "write answers ([asynchronous])": VALID + "[asynchronous]\n",
     "encrypt requests and answers ([asynchronous])": VALID
     + f'[asynchronous]\nkms_key = "{KEY}5"\n',
-    "tell of an answer ([asynchronous])": VALID + "[asynchronous]\n",
-    "encrypt what it tells ([asynchronous])": VALID
+    "publish notifications ([asynchronous])": VALID + "[asynchronous]\n",
+    "encrypt notifications ([asynchronous])": VALID
     + f'[asynchronous]\n[alarms]\ntopic_kms_key = "{KEY}6"\n',
     "encrypt volumes (endpoint.volume_kms_key)": VALID.replace(
         'name = "ranker"', f'name = "ranker"\nvolume_kms_key = "{KEY}1"'
     ),
     "join the VPC ([network])": VALID + NETWORK,
-    "hand over and give back its interfaces ([network])": VALID + NETWORK,
-    "look at the VPC ([network])": VALID + NETWORK,
+    "attach and delete network interfaces ([network])": VALID + NETWORK,
+    "describe the VPC ([network])": VALID + NETWORK,
 }
 # Of each place, what its ARN begins with in the test's account.
 SHAPES = {

@@ -121,7 +121,7 @@ def _processes(instance: Instance, served: Served) -> tuple[int, str]:
         return by_memory, (
             f"{served.server_gib:.1f} GiB each: more would take over half of {instance.memory_gib:g} GiB"
         )
-    return by_cpu, f"one for each {VCPUS_PER_PROCESS} of {instance.vcpus} vCPUs"
+    return by_cpu, f"one for each {VCPUS_PER_PROCESS} vCPUs, of which there are {instance.vcpus}"
 
 
 def _workers(instance: Instance, served: Served, processes: int) -> tuple[int, str]:

@@ -71,7 +71,8 @@ def golden(environment: str, folder: str, place: str, **options: Any) -> int:
     if not options["as_json"]:
         click.echo(diff(loaded.file, before, after), nl=False)
         done = "written" if options["write"] else "not written; --write writes them"
-        click.echo(f"{len(several)} golden requests: {done}")
+        noun = "golden request" if len(several) == 1 else "golden requests"
+        click.echo(f"{len(several)} {noun}: {done}")
     return 0
 
 

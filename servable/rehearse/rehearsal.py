@@ -48,7 +48,7 @@ def measured(
     p50_ms: float | None,
     p99_ms: float | None,
 ) -> MeasuredInstance:
-    """What was given; for the rest the newest `servable load` of it, the file, or the article's example."""
+    """What was given; for the rest the newest `servable load` of it, the file, or an example."""
     report = _newest(loaded.root, loaded.name)
     scaling = placed.variant.scaling
     stated = scaling.max_rps_per_instance if scaling else None
@@ -56,7 +56,7 @@ def measured(
         (rate, "given"),
         (report and report[0], "servable load"),
         (stated, "max_rps_per_instance in the file"),
-        (EXAMPLE_RPS, "the article's example"),
+        (EXAMPLE_RPS, "an example: measure with `servable load`"),
     )
     medians = (
         (p50_ms, "given"),

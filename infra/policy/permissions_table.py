@@ -16,8 +16,8 @@ For whoever reviews IAM: every permission that a deployment gives. Who may deplo
 
 Every model has a role of its own, with one inline policy and no managed one. Only SageMaker may assume
 it, and only for this account and region (ArnLike `aws:SourceArn`: `arn:aws:sagemaker:REGION:ACCOUNT:*`).
-A row with a table or key of the environment file in brackets exists only with it; all others always exist. A test compares
-each row with the synthesised role (tests/constructs/test_permissions.py).
+A row with a table or key of the environment file in brackets exists only with it; all others always exist.
+A test compares each row with the synthesised role (tests/constructs/test_permissions.py).
 
 | capability | actions | resource | condition | reason for a wildcard |
 |---|---|---|---|---|

@@ -66,7 +66,7 @@ def shorten_load_steps(copy: Path) -> None:
     """Whether the search's command works is asked of the page, not what it finds."""
     file = copy / "servable" / "tune" / "trials.py"
     pace = r"warm_up_seconds=1.0, least_seconds=3.0, most_seconds=\d.0"
-    short = "warm_up_seconds=0.2, least_seconds=0.5, most_seconds=1.0"
+    short = "warm_up_seconds=0.5, least_seconds=1.5, most_seconds=2.0"
     text, count = re.subn(pace, short, file.read_text(encoding="utf-8"))
     assert count == 2
     file.write_text(text, encoding="utf-8")

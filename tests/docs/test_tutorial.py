@@ -62,16 +62,6 @@ def script(commands: list[str]) -> str:
     return "\n".join(lines)
 
 
-def shorten_load_steps(copy: Path) -> None:
-    """Whether the search's command works is asked of the page, not what it finds."""
-    file = copy / "servable" / "tune" / "trials.py"
-    pace = r"warm_up_seconds=1.0, least_seconds=3.0, most_seconds=\d.0"
-    short = "warm_up_seconds=0.5, least_seconds=1.5, most_seconds=2.0"
-    text, count = re.subn(pace, short, file.read_text(encoding="utf-8"))
-    assert count == 2
-    file.write_text(text, encoding="utf-8")
-
-
 @contextmanager
 def copied(folder: Path) -> Iterator[Path]:
     """A fresh copy. Ends what a page that stops half way leaves running."""
@@ -116,7 +106,6 @@ class Followed:
 @pytest.fixture(scope="module")
 def followed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Followed]:
     with copied(tmp_path_factory.mktemp("tutorial")) as copy:
-        shorten_load_steps(copy)
         yield Followed(copy, run(copy, script(TYPED), timeout_seconds=540))
 
 

@@ -25,7 +25,7 @@ gc.disable()
 def pytest_collection_finish() -> None:
     """All that is imported is left out of every later search for garbage."""
     gc.freeze()
-    gc.set_threshold(50_000, 20, 20)
+    gc.set_threshold(10_000, 10, 10)
     gc.enable()
 
 

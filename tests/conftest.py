@@ -44,6 +44,7 @@ LONGEST = (
     "fuzz/test_http2_answers.py",
     "constructs/test_any_combination.py",
     "fuzz/test_client_answers.py",
+    "examples/test_articles_deployed.py",
     "deployment/test_production.py",
     "servable_local/aws/test_ctrl_c.py",
     "servable_local/container/test_observed.py",

@@ -62,6 +62,7 @@ LONGEST = (
     "servable_local/aws/test_tune_on_endpoints.py",
     "deployment/test_failed_update.py",
     "constructs/test_any_combination.py",
+    "examples/test_articles_deployed.py",
     "servable/tune/test_tune_command.py",
     "constructs/test_published_metrics.py",
     "servable_client/test_chaos.py",

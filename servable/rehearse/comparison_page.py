@@ -11,11 +11,7 @@ from servable.report.tables import Cell, ReportTable, Row
 def comparison_tab(comparison: Comparison, proposed: Proposed, *, priced: bool) -> Tab:
     several = by_cost(comparison)
     rows = tuple(
-        Row(
-            tuple(map(Cell, row(one, comparison))),
-            "chosen" if one is comparison.best else "",
-        )
-        for one in several
+        Row(_cells(one, comparison), "chosen" if one is comparison.best else "") for one in several
     )
     return Tab(
         "comparison",
@@ -30,6 +26,17 @@ def comparison_tab(comparison: Comparison, proposed: Proposed, *, priced: bool) 
         tuple(lines(comparison, priced=priced)),
         (ReportTable("Policies by cost", heads(priced=priced), rows),),
         proposed.diff,
+    )
+
+
+def _cells(one: Compared, comparison: Comparison) -> tuple[Cell, ...]:
+    name, cost, broken, refused, marks = row(one, comparison)
+    return (
+        Cell(name),
+        Cell(cost, one.cost),
+        Cell(broken, one.broken),
+        Cell(refused, float(refused.rstrip("%"))),
+        Cell(marks),
     )
 
 
@@ -54,7 +61,7 @@ def _scatter(comparison: Comparison, priced: bool) -> bytes:
     title = f"Each policy on the same {comparison.days} random days"
     style.finish(axes, title=title, x=f"{unit} a day", y="minutes a day outside of the objective")
     style.from_zero(axes, x=True)
-    axes.set_ylim(bottom=-0.03 * axes.get_ylim()[1])
+    axes.set_ylim(bottom=-0.07 * axes.get_ylim()[1])  # the ring around a zero is whole
     return style.png(figure)
 
 

@@ -29,6 +29,10 @@ class CaptureLineError(Exception):
     """A line holds no request that can be replayed. `str()` says why."""
 
 
+class AnswerAloneError(CaptureLineError):
+    """A line has an answer and no request: only Output was captured."""
+
+
 def read_line(line: bytes, *, file: str, number: int) -> CapturedRequest:
     """Return the request of a line. `file`: its path, which names the variant. Raises CaptureLineError."""
     try:
@@ -50,7 +54,7 @@ def request_of(record: Any, *, file: str, number: int) -> CapturedRequest:
 def _request(record: Any, file: str, number: int) -> CapturedRequest:
     data, metadata = record["captureData"], record["eventMetadata"]
     if "endpointInput" not in data and "endpointOutput" in data:
-        raise CaptureLineError("it has an answer and no request: capture Input too")
+        raise AnswerAloneError("it has an answer and no request: capture Input too")
     content_type, body = _part(data["endpointInput"])
     answer = None
     if data.get("endpointOutput") is not None:

@@ -1,5 +1,6 @@
 """The progress of a replay: one line on a terminal, elsewhere a line every few seconds."""
 
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -41,40 +42,50 @@ def line() -> Iterator[Callable[[Callable[[], str]], None]]:
 
 @contextmanager
 def progress_of(index: CaptureIndex, pace: ReplayPace) -> Iterator[Progress]:
-    """Yield what a replay calls after each answer."""
-    began = time.monotonic()
-    first: int | None = None
+    """Yield what a replay calls after each answer. A thread shows it, in the gaps between requests too."""
+    tick = _Ticker(index, pace)
+    ended = threading.Event()
+
+    def watch() -> None:
+        while not ended.wait(_REFRESH_SECONDS):
+            show(tick.text)
+
     with line() as show:
-
-        def progress(summary: ReplaySummary, moment: float) -> None:
-            nonlocal first
-            first = summary.answered - 1 if first is None else first
-            show(
-                lambda: _progress(
-                    index, pace, summary, moment, time.monotonic() - began, first or 0
-                )
-            )
-
-        yield progress
+        watcher = threading.Thread(target=watch, daemon=True)
+        watcher.start()
+        try:
+            yield tick.answered
+        finally:
+            ended.set()
+            watcher.join()
 
 
-def _progress(
-    index: CaptureIndex,
-    pace: ReplayPace,
-    summary: ReplaySummary,
-    moment: float,
-    seconds: float,
-    before: int,
-) -> str:
-    rate = (summary.answered - before) / seconds
-    left = (len(index) - summary.answered) / rate
-    if not pace.as_fast:
-        left = max(0.0, float(index.times[-1]) - moment) / pace.speed
-    failed = sum(summary.failures.values())
-    return (
-        f"{summary.answered:,} of {len(index):,} answered, {failed:,} failed; {rate:,.0f} requests/s; "
-        f"about {duration(left)} left"
-    )
+class _Ticker:
+    """What is known of a replay under way, and its estimate."""
+
+    def __init__(self, index: CaptureIndex, pace: ReplayPace) -> None:
+        self._index, self._pace = index, pace
+        self._began = self._at = time.monotonic()
+        self._moment = float(index.times[0])
+        self._done = self._before = self._failed = 0
+
+    def answered(self, summary: ReplaySummary, moment: float) -> None:
+        if not self._done:
+            self._before = summary.answered - 1  # an earlier process has answered these
+        self._done, self._failed = summary.answered, sum(summary.failures.values())
+        self._moment, self._at = moment, time.monotonic()
+
+    def text(self) -> str:
+        now, total = time.monotonic(), len(self._index)
+        rate = (self._done - self._before) / (now - self._began)
+        left = (total - self._done) / rate if rate else 0.0
+        if not self._pace.as_fast:
+            left = (float(self._index.times[-1]) - self._moment) / self._pace.speed
+            left = max(0.0, left - (now - self._at))
+        return (
+            f"{self._done:,} of {total:,} answered, {self._failed:,} failed; {rate:,.0f} requests/s; "
+            f"about {duration(left)} left"
+        )
 
 
 def duration(seconds: float) -> str:

@@ -46,6 +46,7 @@ class ReplaySender:
         self._words = tempfile.TemporaryFile()  # noqa: SIM115  (close() closes it)
         self._waiting: dict[int, CapturedRequest] = {}
         self._failed: BaseException | None = None
+        self._feeder: threading.Thread | None = None
         self._process = subprocess.Popen(
             [sys.executable, "-m", "gevent.monkey", "--module", _MODULE],
             stdin=subprocess.PIPE,
@@ -84,7 +85,7 @@ class ReplaySender:
         `requests`: (captured moment in seconds, request), rising; read by a thread, as they are sent. Raises
         LoadError, and what reading `requests` raises.
         """
-        feeder = threading.Thread(target=self._feed, args=(requests,), daemon=True)
+        self._feeder = feeder = threading.Thread(target=self._feed, args=(requests,), daemon=True)
         feeder.start()
         while True:
             message, bodies = self._heard()
@@ -120,7 +121,7 @@ class ReplaySender:
         try:
             self._input.write(frame(message, body))
             self._input.flush()
-        except (BrokenPipeError, ValueError):  # ended, or closed meanwhile
+        except (OSError, ValueError):  # ended, or closed meanwhile
             raise self._ended() from None
 
     def _heard(self) -> tuple[dict[str, Any], bytes]:
@@ -132,6 +133,8 @@ class ReplaySender:
         return received
 
     def _ended(self) -> LoadError:
+        if self._words.closed:  # asked by the thread that is fed no more
+            return LoadError("the replay has ended")
         self._words.seek(0)
         lines = self._words.read().decode(errors="replace").splitlines()[-10:]
         return LoadError("\n".join(["the sending process of the replay has ended.", *lines]))
@@ -140,6 +143,8 @@ class ReplaySender:
         """End the process. Idempotent."""
         self._process.kill()
         self._process.wait(_END_SECONDS)
+        if self._feeder is not None:
+            self._feeder.join(_END_SECONDS)
         for pipe in (self._input, self._output):
             try:
                 pipe.close()

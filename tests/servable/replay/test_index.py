@@ -40,6 +40,16 @@ def test_files_of_variants_and_hours_are_merged_by_time(folder: Path) -> None:
     assert ids(index(folder)) == [f"event-{number}" for number in order]
 
 
+def test_requests_of_one_captured_second_keep_the_order_of_their_lines(tmp_path: Path) -> None:
+    seconds = (1, 0, 1, 0)
+    for name, first in (("a", 0), ("b", 4)):
+        captured = [
+            request(first + line, time=NINE + second) for line, second in enumerate(seconds)
+        ]
+        written(tmp_path / f"{name}.jsonl", *captured)
+    assert ids(index(tmp_path)) == [f"event-{number}" for number in (1, 3, 5, 7, 0, 2, 4, 6)]
+
+
 def test_a_window_has_its_beginning_and_not_its_end(folder: Path) -> None:
     found = index(folder, begin=NINE + 1.5, end=NINE + 3.5)
     assert ids(found) == ["event-1", "event-2"]
@@ -99,6 +109,26 @@ def test_a_line_longer_than_any_record_is_passed_over(monkeypatch: pytest.Monkey
         (3, 21, b"cd\n"),
         (4, 24, b"e"),
     ]
+
+
+def test_a_file_that_cannot_be_read_is_named_and_the_others_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused = written(tmp_path / "a.jsonl", request(0))
+    written(tmp_path / "b.jsonl", request(1))
+    chunks = LocalPlace.chunks
+
+    def reading(place: LocalPlace, file: places.CaptureFile) -> Iterator[bytes]:
+        if file.name == str(refused):
+            raise places.UnreadableFileError(f"{refused}: cannot be read: Permission denied")
+        return chunks(place, file)
+
+    monkeypatch.setattr(LocalPlace, "chunks", reading)
+    found = index(tmp_path)
+    assert [str(skipped) for skipped in found.skipped] == [
+        f"{refused}: skipped: cannot be read: Permission denied"
+    ]
+    assert ids(found) == ["event-1"]
 
 
 def test_a_place_that_is_not_there_is_named(tmp_path: Path) -> None:

@@ -4,8 +4,8 @@
 
 In: frames {"plan": …}, then requests with their bodies, then {"end": true}. Out: {"ready": true},
 {"answered": …} with the bodies of its answers, {"error": …}, and {"ended": true} when all are answered.
-It ends when its standard input does, and so with whoever started it. Locust is not needed: nothing is counted
-here. What waits here is bounded: the pipe fills, and whoever writes requests waits.
+It ends with whoever started it, also while requests wait for their moment. Locust is not needed: nothing is
+counted here. What waits here is bounded: the pipe fills, and whoever writes requests waits.
 """
 
 import os
@@ -30,6 +30,7 @@ from servable.load.load_target import Body, LoadTarget
 
 # The first request is due after so long: some have come by then.
 _START_SECONDS = 0.25
+_LOOK_SECONDS = 0.5
 _MOST_WAITING = 1024
 _MOST_WAITING_BYTES = 16_000_000
 # As fast as the objective allows: callers are added while p99 holds, as TCP adds to its window.
@@ -126,10 +127,17 @@ class ReplayWorker:
         if plan["as_fast"]:
             self._callers = Callers(plan["objective_ms"])
         self._say({"ready": True})
+        gevent.spawn(self._watch, os.getppid())
         gevent.spawn(self._receive)
         self._send()
         self._wait_while(lambda: self._under_way + self._unread > 0)
         self._say({"ended": True})
+
+    def _watch(self, parent: int) -> None:
+        """End with the parent: the end of standard input is not seen while its requests wait for room."""
+        while os.getppid() == parent:
+            gevent.sleep(_LOOK_SECONDS)
+        os._exit(0)
 
     def _receive(self) -> None:
         while (received := read_frame(self._requests)) is not None:

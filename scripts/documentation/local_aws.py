@@ -102,7 +102,7 @@ _APIS: dict[str, Any] = {
     "ssm": "ssm.SimpleSystemManagerResponse",
     "sts": "sts.TokenResponse",
 }
-# Of CDK itself, which nobody serves.
+# CDK's own: no service has it.
 _NO_SERVICES = {"AWS::CDK::Metadata"}
 # Service in the name of a resource type, where boto3 has another.
 _OF_TYPES = {"applicationautoscaling": "application-autoscaling"}

@@ -72,7 +72,7 @@ class Advantage:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Comparison:
+class PolicyComparison:
     """`compared`: the file's policy first. `left_out`: {alternative: why}."""
 
     compared: Sequence[Compared]
@@ -89,7 +89,7 @@ def compare(
     allowed_minutes: float,
     left_out: dict[str, str],
     progress: Progress,
-) -> Comparison:
+) -> PolicyComparison:
     """The first trial is the file's policy. The best is chosen on some days and judged on others."""
     compared = unbeaten(computed(trials, range(days), progress))
     best = chosen(compared, allowed_minutes)
@@ -97,7 +97,7 @@ def compare(
     if best.trial is not trials[0]:
         again = computed([trials[0], best.trial], range(days, 2 * days), progress)
         advantage = judged(again[0], again[1], allowed_minutes)
-    return Comparison(
+    return PolicyComparison(
         compared=compared, best=best, advantage=advantage, days=days, left_out=left_out
     )
 

@@ -1,14 +1,14 @@
 """The page's part about compared policies: cost against minutes outside of the objective."""
 
 from servable.rehearse.candidates import Proposed
-from servable.rehearse.comparison import Compared, Comparison
+from servable.rehearse.comparison import Compared, PolicyComparison
 from servable.rehearse.comparison_output import by_cost, heads, lines, row
 from servable.report import style
 from servable.report.page import Picture, Tab
 from servable.report.tables import Cell, ReportTable, Row
 
 
-def comparison_tab(comparison: Comparison, proposed: Proposed, *, priced: bool) -> Tab:
+def comparison_tab(comparison: PolicyComparison, proposed: Proposed, *, priced: bool) -> Tab:
     several = by_cost(comparison)
     rows = tuple(
         Row(_cells(one, comparison), "chosen" if one is comparison.best else "") for one in several
@@ -29,7 +29,7 @@ def comparison_tab(comparison: Comparison, proposed: Proposed, *, priced: bool) 
     )
 
 
-def _cells(one: Compared, comparison: Comparison) -> tuple[Cell, ...]:
+def _cells(one: Compared, comparison: PolicyComparison) -> tuple[Cell, ...]:
     name, cost, broken, refused, marks = row(one, comparison)
     return (
         Cell(name),
@@ -40,7 +40,7 @@ def _cells(one: Compared, comparison: Comparison) -> tuple[Cell, ...]:
     )
 
 
-def _scatter(comparison: Comparison, priced: bool) -> bytes:
+def _scatter(comparison: PolicyComparison, priced: bool) -> bytes:
     figure = style.figure()
     axes = figure.subplots()
     kept = sorted((one for one in comparison.compared if one.unbeaten), key=lambda one: one.cost)

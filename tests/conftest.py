@@ -139,7 +139,7 @@ _folders = itertools.count()
 def tmp_path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """As pytest's own, which for a new folder looks through all there are, of thousands of tests."""
     name = re.sub(r"\W", "_", request.node.name)[:30]
-    return tmp_path_factory.mktemp(f"{name}-{next(_folders)}", numbered=False)
+    return tmp_path_factory.mktemp(f"{name}_{next(_folders)}", numbered=False)
 
 
 def make_project(folder: Path) -> Path:

@@ -67,7 +67,7 @@ bench-search: .venv/.everything  # how good tune's search is, beside others; DAT
 bench-tune: .venv/.everything  # whether tune finds a planted setting; RUNS=1 for fewer; writes docs/performance.md (2 hours)
 	@$(BIN)/python -m benchmarks.tune $(if $(RUNS),--runs $(RUNS))
 
-bench-rehearse: .venv/.everything  # how long rehearsed days take; writes docs/performance.md (2 minutes)
+bench-rehearse: .venv/.everything  # how long rehearsed days take, and whether they hold; writes docs/performance.md (5 minutes)
 	@$(BIN)/python -m benchmarks.rehearse
 
 bench-replay: .venv/.everything  # captured requests replayed: memory, pace; writes docs/performance.md (5 minutes)

@@ -41,7 +41,12 @@ def bootstrapped(
     assert ran.returncode == 0, ran.stdout + ran.stderr
 
 
-def run_in(project: Path, *command: str, environment: Mapping[str, str]) -> Ran:
+def run_in(
+    project: Path,
+    *command: str,
+    environment: Mapping[str, str],
+    timeout_seconds: float = 100.0,
+) -> Ran:
     return subprocess.run(
         command,
         cwd=project,
@@ -49,5 +54,5 @@ def run_in(project: Path, *command: str, environment: Mapping[str, str]) -> Ran:
         capture_output=True,
         text=True,
         check=False,
-        timeout=100,
+        timeout=timeout_seconds,
     )

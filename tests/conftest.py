@@ -25,7 +25,7 @@ gc.disable()
 def pytest_collection_finish() -> None:
     """All that is imported is left out of every later search for garbage."""
     gc.freeze()
-    gc.set_threshold(50_000, 20, 20)
+    gc.set_threshold(10_000, 10, 10)
     gc.enable()
 
 
@@ -62,6 +62,7 @@ LONGEST = (
     "servable_local/aws/test_tune_on_endpoints.py",
     "deployment/test_failed_update.py",
     "constructs/test_any_combination.py",
+    "examples/test_articles_deployed.py",
     "servable/tune/test_tune_command.py",
     "constructs/test_published_metrics.py",
     "servable_client/test_chaos.py",
@@ -138,7 +139,7 @@ _folders = itertools.count()
 def tmp_path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """As pytest's own, which for a new folder looks through all there are, of thousands of tests."""
     name = re.sub(r"\W", "_", request.node.name)[:30]
-    return tmp_path_factory.mktemp(f"{name}-{next(_folders)}", numbered=False)
+    return tmp_path_factory.mktemp(f"{name}_{next(_folders)}", numbered=False)
 
 
 def make_project(folder: Path) -> Path:

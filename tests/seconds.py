@@ -1,4 +1,4 @@
-"""Where the tests' time goes, by folder: `python -m pytest -m "not long" -n 2 -p tests.seconds`.
+"""Where the tests' time goes, by folder: what make test and make test-long run, with `-p tests.seconds`.
 
 Seconds of a processor, which other work on the computer changes little. "Started" are those of the
 processes that tests start; those that tests share are counted when they end, in a row of their own.
@@ -61,6 +61,8 @@ def pytest_testnodedown(node: Any) -> None:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     total: Counter[str] = Counter()
+    if terminalreporter.config.getoption("numprocesses", None):
+        _add("pytest, which gives the tests to its workers", **{SELF: _now()[0]})
     rows = sorted(_rows.items(), key=lambda row: -row[1][SELF] - row[1][STARTED])
     lines = [
         "| where | tests | seconds | of them in processes that are started |",

@@ -34,6 +34,8 @@ tensorflow = "2.20"
 model = "large"
 instance_type = "ml.r5.24xlarge"
 startup_timeout_seconds = 900
+# One copy of the weights: an instance of this type would have several model servers.
+container.tfs_processes = 1
 """
 
 

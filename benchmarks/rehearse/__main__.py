@@ -1,27 +1,31 @@
-"""How long rehearsed days take: `make bench-rehearse`. Writes result.json and docs/performance.md.
+"""How long rehearsed days take, and whether they hold: `make bench-rehearse`. Writes docs/performance.md.
 
-One day with up to 200 instances; then 50 policies over 20 random days each, on two cores. `--small` tries
-the second with 4 policies over 2 days, and writes nothing.
+One day with up to 200 instances; 50 policies over 20 random days each, on two cores; one instance beside the
+local container at three loads. `--small` tries the last two in half a minute, and writes nothing.
 """
 
 import math
-import random
 import sys
+import tempfile
 import time
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from benchmarks.command import Told, clock, machine, main
-from benchmarks.rehearse import report
+from benchmarks.rehearse import container, report
 from benchmarks.rehearse.report import RESULT
+from servable.rehearse.alternatives import Alternative
+from servable.rehearse.comparison import PolicyTrial, computed
 from servable_scaling.rehearsal.day import RehearsedDay, rehearse
 from servable_scaling.rehearsal.fleet import InstanceModel
 from servable_scaling.rehearsal.queueing import Service
 from servable_scaling.rehearsal.scenario import Scenario
+from servable_scaling.rehearsal.traffic import random_day
 
 POLICIES, DAYS, CORES, REPEATS = 50, 20, 2, 5
 SMALL = "--small"
+SHOWN_SECONDS, LOAD_SECONDS = 10.0, 40.0
 MINUTES, MOST_INSTANCES = 24 * 60, 200
 RATE_RPS = 164.0
 RESOURCE = "endpoint/ranker/variant/primary"
@@ -40,13 +44,9 @@ ERRORS = ALARM | {
 }  # fmt: skip
 
 
-def day(seed: int, model: InstanceModel, share: float) -> RehearsedDay:
-    """A random day whose peak needs most of the instances. `share` of the rate: what the policy tracks."""
-    source = random.Random(seed)
-    requests = [
-        60 * RATE_RPS * 0.7 * MOST_INSTANCES * source.uniform(0.9, 1.1) * _shape(minute)
-        for minute in range(MINUTES)
-    ]
+def scenario(model: InstanceModel, share: float) -> Scenario:
+    """A day whose peak needs most of the instances. `share` of the rate: what the policy tracks."""
+    most_rps = RATE_RPS * 0.7 * MOST_INSTANCES
     tracking = {
         "PolicyName": "track",
         "ScalingTargetId": "target",
@@ -64,8 +64,8 @@ def day(seed: int, model: InstanceModel, share: float) -> RehearsedDay:
         "MinCapacity": 2,
         "MaxCapacity": MOST_INSTANCES,
     }
-    scenario = Scenario(
-        requests=requests,
+    return Scenario(
+        requests=[60 * most_rps * _shape(minute) for minute in range(MINUTES)],
         model=model,
         routing="least_outstanding_requests",
         resource=RESOURCE,
@@ -77,7 +77,11 @@ def day(seed: int, model: InstanceModel, share: float) -> RehearsedDay:
         page='ALARM("p99") OR ALARM("5xx")',
         p99_ms=100,
     )
-    return rehearse(scenario)
+
+
+def day(seed: int, model: InstanceModel, share: float) -> RehearsedDay:
+    planned = scenario(model, share)
+    return rehearse(replace(planned, requests=random_day(planned.requests, seed)))
 
 
 def _shape(minute: int) -> float:
@@ -89,20 +93,26 @@ def fresh() -> InstanceModel:
     return InstanceModel(RATE_RPS, Service(0.02, 0.06), queue=2048)
 
 
-def policy(share: float, days: int) -> int:
-    """Minutes outside of the objective of one policy."""
-    model = fresh()
-    return sum(len(day(seed, model, share).broken) for seed in range(days))
-
-
 def compared(policies: int, days: int, told: Told) -> float:
-    """Seconds of all policies over all days."""
-    begun = time.perf_counter()
-    with ProcessPoolExecutor(CORES) as pool:
-        shares = [0.3 + 0.6 * number / policies for number in range(policies)]
-        running = [pool.submit(policy, share, days) for share in shares]
-        for number, one in enumerate(as_completed(running), 1):
-            told(f"policy {number} of {policies}: {one.result()} minutes outside of the objective")
+    """Seconds of all policies over all days, as `servable rehearse --compare` computes them."""
+    begun = shown = time.perf_counter()
+
+    def progress(done: int, whole: int, seconds_left: float) -> None:
+        nonlocal shown
+        if time.perf_counter() - shown > SHOWN_SECONDS or done == whole:
+            shown = time.perf_counter()
+            told(f"{done:,} of {whole:,} days; about {seconds_left:.0f} s left")
+
+    shares = [0.3 + 0.6 * number / policies for number in range(policies)]
+    trials = [
+        PolicyTrial(
+            alternative=Alternative(label=f"{share:.0%}", sets={}),
+            scenario=scenario(fresh(), share),
+            per_hour=1.0,
+        )
+        for share in shares
+    ]
+    computed(trials, range(days), progress, cores=CORES)
     return time.perf_counter() - begun
 
 
@@ -115,12 +125,20 @@ def measured(folder: Path, told: Told) -> dict[str, Any]:
         most = max(most, *(one.answering for one in found.minutes))
         told(f"a day with up to {most} instances: {seconds[-1]:.2f} s")
     many = compared(POLICIES, DAYS, told)
-    return {"machine": before, "most_instances": most, "day_seconds": seconds, "many_seconds": many}
+    return {
+        "machine": before,
+        "most_instances": most,
+        "day_seconds": seconds,
+        "many_seconds": many,
+        "container": container.measured(folder, told, seconds=LOAD_SECONDS),
+    }
 
 
 if __name__ == "__main__":
     if SMALL in sys.argv:
         told = clock()
         told(f"{compared(4, 2, told):.1f} s for 4 policies over 2 days")
+        with tempfile.TemporaryDirectory() as folder:
+            container.measured(Path(folder), told, seconds=4.0)
         sys.exit(0)
     sys.exit(main(measured, RESULT) or int(not report.met()))

@@ -116,11 +116,15 @@ def _difference(points: Shares) -> str:
     return f"{points.mean():+.1f} ({low:+.1f} to {high:+.1f})"
 
 
-Target = tuple[str, Callable[[Shares], str], str, Callable[[Shares], bool], Shares]
+Met = Callable[[Shares], Any]
+Target = tuple[str, Callable[[Shares], str], str, Met, Shares]
 
 
 def _targets(runs: Mapping[str, Any]) -> Iterator[Target]:
-    """(label, what to show, what is wanted, whether it is met, a value for each surface)."""
+    """(label, what to show, what is wanted, whether it is met, a value for each surface).
+
+    Whether it is met is asked of draws [..., surfaces] and answered for each of them.
+    """
     for family, by_noise in runs.items():
         for noise, by_name in by_noise.items():
             ours, label = by_name[OURS], f"{family}, {float(noise):.0%} noise"
@@ -149,7 +153,7 @@ def _at_least(label: str, shares: Shares, wanted: float, of: Any) -> Target:
         label,
         lambda values: f"{of(values):.1%}",
         f"at least {wanted:.0%}",
-        lambda values: bool(of(values) >= wanted),
+        lambda draws: of(draws, axis=-1) >= wanted,
         shares,
     )
 
@@ -160,7 +164,7 @@ def _flat(label: str, yes: NDArray[np.bool_], least: float) -> Target:
         label,
         lambda values: f"{values.sum():.0f} of {count}",
         f"at least {least * count:.0f}",
-        lambda values: bool(values.sum() >= round(least * count)),
+        lambda draws: draws.sum(axis=-1) >= round(least * count),
         yes.astype(float),
     )
 
@@ -169,10 +173,10 @@ def _row(
     label: str,
     show: Callable[[Shares], str],
     wanted: str,
-    met: Callable[[Shares], bool],
+    met: Met,
     values: Shares,
 ) -> str:
-    often = sum(met(drawn) for drawn in _drawn(values)) / _RESAMPLES
+    often = met(_drawn(values)).sum() / _RESAMPLES
     said = "met" if met(values) else "**not met**"
     return row(label, show(values), wanted, said, f"{100 * often:.0f}")
 
@@ -181,9 +185,9 @@ def _shares(runs: Mapping[str, Any]) -> Shares:
     return np.array(runs["share_of_best"])
 
 
-def _nine_in_ten(shares: Shares) -> float:
+def _nine_in_ten(shares: Shares, axis: int = -1) -> Any:
     """What nine searches in ten reach at least."""
-    return float(np.sort(shares)[len(shares) // 10])
+    return np.sort(shares, axis=axis).take(shares.shape[axis] // 10, axis=axis)
 
 
 def _drawn(values: Shares) -> Shares:

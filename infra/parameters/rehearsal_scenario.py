@@ -44,10 +44,10 @@ class Incidents:
 
 
 def stated_day(environment: Environment, root: Path) -> list[float] | None:
-    """The requests by the minute that [traffic] states, or None. Raises TrafficError, OSError."""
+    """The requests by the minute that [traffic] states, or None. Raises TrafficError."""
     traffic = environment.traffic
     if traffic.day is not None:
-        return from_file(root / traffic.day)
+        return from_file(root / traffic.day, traffic.day)
     if traffic.profile is None or traffic.peak_rps is None:
         return None
     quiet = BASE_SHARE * traffic.peak_rps if traffic.quiet_rps is None else traffic.quiet_rps

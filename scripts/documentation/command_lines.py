@@ -216,6 +216,7 @@ OTHERS = {
     "mkdir": "of the shell",
     "npm": "installs package-lock.json",
     "npx": "starts the CDK CLI that npm installed",
+    "sed": "edits a file, where a page changes one in a line",
     "source": "of the shell",
 }
 

@@ -34,7 +34,7 @@ commands. This page is written by `python scripts/generate.py`; its table is rea
     servable-local down                            # ends it with all its endpoints; everything deployed is gone
 
 The wheels are not on PyPI: [installing](installing.md) says how to build them. Without `[run]`, which is TensorFlow and 2 GB,
-everything but SageMaker endpoints works; an endpoint then fails with a reason that says what to install.
+it takes 190 MB, and everything but SageMaker endpoints works; an endpoint fails with a reason that says what to install.
 
 `up` returns when requests are answered, about a second after it was called, and takes about 80 MB of memory
 (`make bench-local` measures both: [performance](performance.md)). It prints the variables that lead clients to it; the
@@ -102,7 +102,7 @@ _APIS: dict[str, Any] = {
     "ssm": "ssm.SimpleSystemManagerResponse",
     "sts": "sts.TokenResponse",
 }
-# Of CDK itself, which nobody serves.
+# CDK's own: no service has it.
 _NO_SERVICES = {"AWS::CDK::Metadata"}
 # Service in the name of a resource type, where boto3 has another.
 _OF_TYPES = {"applicationautoscaling": "application-autoscaling"}

@@ -1,16 +1,13 @@
 """The request bodies of a load test: golden requests, captured ones or any file, with weights."""
 
-import base64
-import binascii
 import dataclasses
-import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from infra.parameters.loading import Loaded
 from model_packaging.refusal import PackagingError
 from servable.load.load_target import Body
+from servable.replay.capture_lines import AnswerAloneError, CaptureLineError, read_line
 from servable_tensors.trace_context import without_trace
 
 CONTENT_TYPES = {
@@ -107,33 +104,24 @@ def read(file: Path, *, content_type: str | None = None, weight: float = 1.0) ->
 
 def _captured(file: Path, content: bytes) -> Iterator[Body]:
     any_input = False
-    for number, line in enumerate(content.splitlines(), start=1):
+    for number, line in enumerate(content.splitlines(keepends=True), start=1):
         if not line.strip():
             continue
         try:
-            record = json.loads(line)
-            # Where only answers are captured there is no input.
-            request = record["captureData"].get("endpointInput")
-            if request is None:
-                continue
-            body, kind = _decoded(request), request["observedContentType"]
-        except (ValueError, KeyError, TypeError, AttributeError, binascii.Error) as error:
-            raise BodyError(
-                f"{file}, line {number}: not a record of data capture: {error!r}"
-            ) from None
+            request = read_line(line, file=str(file), number=number)
+        except AnswerAloneError:
+            continue  # only answers were captured there
+        except CaptureLineError as error:
+            raise BodyError(f"{file}, line {number}: {error}") from None
         any_input = True
-        attributes = record.get("eventMetadata", {}).get("customAttributes")
-        captured = ",".join(attributes) if isinstance(attributes, list) else ""
-        # A request played again is not a part of the trace in which it was captured.
+        # A request sent again is not a part of the trace in which it was captured.
+        attributes = without_trace(request.custom_attributes or "")[0]
         yield Body(
-            content=body, content_type=kind, custom_attributes=without_trace(captured)[0] or None
+            content=request.body,
+            content_type=request.content_type,
+            custom_attributes=attributes or None,
+            accept=request.accept,
+            target_model=request.target_model,
         )
     if not any_input:
         raise BodyError(f"{file}: no captured input; capture Input, not only Output")
-
-
-def _decoded(request: dict[str, Any]) -> bytes:
-    data: str = request["data"]
-    return (
-        base64.b64decode(data, validate=True) if request["encoding"] == "BASE64" else data.encode()
-    )

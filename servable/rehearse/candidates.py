@@ -15,7 +15,7 @@ from infra.parameters.placement import Placement
 from infra.parameters.rehearsal_scenario import Incidents, MeasuredInstance, scenario
 from servable.project import refused
 from servable.rehearse.alternatives import Alternative
-from servable.rehearse.comparison import Comparison, PolicyTrial
+from servable.rehearse.comparison import PolicyComparison, PolicyTrial
 from servable.rehearse.rehearsal import variant_of
 from servable.tune import environment_edit
 from servable.tune.environment_edit import KeyChange
@@ -83,7 +83,7 @@ def _price(loaded: Loaded, placed: Placement) -> float | None:
     return None if price is None else price.usd_per_hour
 
 
-def proposed(loaded: Loaded, comparison: Comparison) -> Proposed:
+def proposed(loaded: Loaded, comparison: PolicyComparison) -> Proposed:
     """The file with the best policy, where its advantage holds."""
     file = loaded.root / loaded.file
     before = after = file.read_text(encoding="utf-8")

@@ -72,7 +72,7 @@ class Advantage:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Comparison:
+class PolicyComparison:
     """`compared`: the file's policy first. `left_out`: {alternative: why}."""
 
     compared: Sequence[Compared]
@@ -89,15 +89,15 @@ def compare(
     allowed_minutes: float,
     left_out: dict[str, str],
     progress: Progress,
-) -> Comparison:
+) -> PolicyComparison:
     """The first trial is the file's policy. The best is chosen on some days and judged on others."""
-    compared = unbeaten(_run(trials, range(days), progress))
+    compared = unbeaten(computed(trials, range(days), progress))
     best = chosen(compared, allowed_minutes)
     advantage = None
     if best.trial is not trials[0]:
-        again = _run([trials[0], best.trial], range(days, 2 * days), progress)
+        again = computed([trials[0], best.trial], range(days, 2 * days), progress)
         advantage = judged(again[0], again[1], allowed_minutes)
-    return Comparison(
+    return PolicyComparison(
         compared=compared, best=best, advantage=advantage, days=days, left_out=left_out
     )
 
@@ -152,12 +152,14 @@ def interval(differences: Sequence[float]) -> tuple[float, float, float]:
     return mean, mean - half, mean + half
 
 
-def _run(trials: Sequence[PolicyTrial], seeds: range, progress: Progress) -> list[Compared]:
-    """Every policy over every day. KeyboardInterrupt ends the processes."""
+def computed(
+    trials: Sequence[PolicyTrial], seeds: range, progress: Progress, *, cores: int | None = None
+) -> list[Compared]:
+    """Every policy over every day, on these cores (default: all). KeyboardInterrupt ends the processes."""
     found: dict[tuple[int, int], DayResult] = {}
     begun, whole = time.monotonic(), len(trials) * len(seeds)
     pool = ProcessPoolExecutor(
-        max_workers=min(os.cpu_count() or 1, whole),
+        max_workers=min(cores or os.cpu_count() or 1, whole),
         mp_context=multiprocessing.get_context("spawn"),
         initializer=_begin,
         initargs=(os.getpid(),),

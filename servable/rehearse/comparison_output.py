@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from servable.rehearse.candidates import Proposed
-from servable.rehearse.comparison import Compared, Comparison, Progress
+from servable.rehearse.comparison import Compared, PolicyComparison, Progress
 
 SILENT_SECONDS = 3.0
 
@@ -29,7 +29,7 @@ def heads(*, priced: bool) -> tuple[str, ...]:
     return "policy", "$ a day" if priced else "hours a day", "minutes outside", "refused", ""
 
 
-def row(one: Compared, comparison: Comparison) -> tuple[str, ...]:
+def row(one: Compared, comparison: PolicyComparison) -> tuple[str, ...]:
     refused = sum(day.refused_share for day in one.days) / len(one.days)
     marks = [
         *(["best"] if one is comparison.best else []),
@@ -44,11 +44,11 @@ def row(one: Compared, comparison: Comparison) -> tuple[str, ...]:
     )
 
 
-def by_cost(comparison: Comparison) -> list[Compared]:
+def by_cost(comparison: PolicyComparison) -> list[Compared]:
     return sorted(comparison.compared, key=lambda one: (one.cost, one.broken))
 
 
-def show(comparison: Comparison, proposed: Proposed, *, priced: bool, write: bool) -> None:
+def show(comparison: PolicyComparison, proposed: Proposed, *, priced: bool, write: bool) -> None:
     file = comparison.compared[0]
     kept = [one for one in by_cost(comparison) if one.unbeaten or one in (file, comparison.best)]
     table = [heads(priced=priced), *(row(one, comparison) for one in kept)]
@@ -63,7 +63,7 @@ def show(comparison: Comparison, proposed: Proposed, *, priced: bool, write: boo
         click.echo("written" if write else "not written; --write applies it")
 
 
-def lines(comparison: Comparison, *, priced: bool) -> Iterator[str]:
+def lines(comparison: PolicyComparison, *, priced: bool) -> Iterator[str]:
     """What follows, each in a sentence."""
     count = len(comparison.compared)
     beaten = sum(not one.unbeaten for one in comparison.compared)
@@ -77,7 +77,7 @@ def lines(comparison: Comparison, *, priced: bool) -> Iterator[str]:
     yield verdict(comparison, priced=priced)
 
 
-def verdict(comparison: Comparison, *, priced: bool) -> str:
+def verdict(comparison: PolicyComparison, *, priced: bool) -> str:
     """Whether the best is better than the file's policy, with the intervals."""
     label, advantage = comparison.best.trial.alternative.label, comparison.advantage
     if advantage is None:
@@ -95,7 +95,7 @@ def verdict(comparison: Comparison, *, priced: bool) -> str:
 
 
 def as_json(
-    comparison: Comparison, proposed: Proposed, *, priced: bool, write: bool
+    comparison: PolicyComparison, proposed: Proposed, *, priced: bool, write: bool
 ) -> dict[str, Any]:
     advantage = comparison.advantage
     interval = ("value", "low", "high")

@@ -1,21 +1,17 @@
 """The page's part about compared policies: cost against minutes outside of the objective."""
 
 from servable.rehearse.candidates import Proposed
-from servable.rehearse.comparison import Compared, Comparison
+from servable.rehearse.comparison import Compared, PolicyComparison
 from servable.rehearse.comparison_output import by_cost, heads, lines, row
 from servable.report import style
 from servable.report.page import Picture, Tab
 from servable.report.tables import Cell, ReportTable, Row
 
 
-def comparison_tab(comparison: Comparison, proposed: Proposed, *, priced: bool) -> Tab:
+def comparison_tab(comparison: PolicyComparison, proposed: Proposed, *, priced: bool) -> Tab:
     several = by_cost(comparison)
     rows = tuple(
-        Row(
-            tuple(map(Cell, row(one, comparison))),
-            "chosen" if one is comparison.best else "",
-        )
-        for one in several
+        Row(_cells(one, comparison), "chosen" if one is comparison.best else "") for one in several
     )
     return Tab(
         "comparison",
@@ -33,7 +29,18 @@ def comparison_tab(comparison: Comparison, proposed: Proposed, *, priced: bool) 
     )
 
 
-def _scatter(comparison: Comparison, priced: bool) -> bytes:
+def _cells(one: Compared, comparison: PolicyComparison) -> tuple[Cell, ...]:
+    name, cost, broken, refused, marks = row(one, comparison)
+    return (
+        Cell(name),
+        Cell(cost, one.cost),
+        Cell(broken, one.broken),
+        Cell(refused, float(refused.rstrip("%"))),
+        Cell(marks),
+    )
+
+
+def _scatter(comparison: PolicyComparison, priced: bool) -> bytes:
     figure = style.figure()
     axes = figure.subplots()
     kept = sorted((one for one in comparison.compared if one.unbeaten), key=lambda one: one.cost)
@@ -54,7 +61,7 @@ def _scatter(comparison: Comparison, priced: bool) -> bytes:
     title = f"Each policy on the same {comparison.days} random days"
     style.finish(axes, title=title, x=f"{unit} a day", y="minutes a day outside of the objective")
     style.from_zero(axes, x=True)
-    axes.set_ylim(bottom=-0.03 * axes.get_ylim()[1])
+    axes.set_ylim(bottom=-0.07 * axes.get_ylim()[1])  # the ring around a zero is whole
     return style.png(figure)
 
 

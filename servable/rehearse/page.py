@@ -59,7 +59,7 @@ def _day(result: Rehearsed) -> bytes:
             name = "on-call engineer\nis woken" if not number and axes is latency else None
             axes.axvline(minute / 60, color=style.RED, linestyle=":", label=name)
     latency.set_yscale("log")
-    latency.yaxis.set_major_formatter("{x:g}")
+    latency.yaxis.set_major_formatter("{x:,g}")
     latency.yaxis.set_minor_formatter("")
     style.finish(traffic, title="Requests", x="", y="per second")
     style.finish(fleet, title="Instances", x="", y="instances")

@@ -39,7 +39,7 @@ def captured(place: Path, *, percent: float = 100.0) -> list[float]:
 
 
 def _times(file: Path) -> Iterator[datetime]:
-    with file.open(encoding="utf-8") as lines:
+    with file.open(encoding="utf-8", errors="replace") as lines:
         for number, line in enumerate(lines, 1):
             if not line.strip():
                 continue

@@ -2,7 +2,9 @@
 
 Read: both directions or Input alone; CSV, JSON and BASE64; inferenceTime in whole seconds or finer; custom
 attributes, inferenceId and whatever else eventMetadata has; the keys that recordings of ours add.
+Manifests of batch transform jobs name files and hold no requests.
 Sources: https://docs.aws.amazon.com/sagemaker/latest/dg/model-monitor-data-capture-endpoint.html (2026-11-22)
+https://docs.aws.amazon.com/sagemaker/latest/dg/model-monitor-data-capture-batch.html (2026-11-22)
 https://docs.aws.amazon.com/sagemaker/latest/dg/model-monitor-pre-and-post-processing.html (2026-11-22)
 https://github.com/aws/sagemaker-python-sdk, legacy/tests/data/monitor/captured-data.jsonl (2026-11-22)
 """
@@ -29,6 +31,10 @@ class CaptureLineError(Exception):
     """A line holds no request that can be replayed. `str()` says why."""
 
 
+class AnswerAloneError(CaptureLineError):
+    """A line has an answer and no request: only Output was captured."""
+
+
 def read_line(line: bytes, *, file: str, number: int) -> CapturedRequest:
     """Return the request of a line. `file`: its path, which names the variant. Raises CaptureLineError."""
     try:
@@ -48,9 +54,11 @@ def request_of(record: Any, *, file: str, number: int) -> CapturedRequest:
 
 
 def _request(record: Any, file: str, number: int) -> CapturedRequest:
+    if isinstance(record, list) and record and "prefix" in record[0]:
+        raise CaptureLineError("it is a manifest of a batch transform job, which holds no requests")
     data, metadata = record["captureData"], record["eventMetadata"]
     if "endpointInput" not in data and "endpointOutput" in data:
-        raise CaptureLineError("it has an answer and no request: capture Input too")
+        raise AnswerAloneError("it has an answer and no request: capture Input too")
     content_type, body = _part(data["endpointInput"])
     answer = None
     if data.get("endpointOutput") is not None:

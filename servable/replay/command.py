@@ -327,7 +327,7 @@ def _ended(result: ReplayResult, judged: Judged, *, as_json: bool) -> int:
     else:
         for sentence in result.lines():
             click.echo(sentence)
-        judged.show()
+        judged.show(whole=not result.interrupted)
     if result.interrupted:
         click.echo("interrupted; the same command goes on with the others", err=True)
         return 130

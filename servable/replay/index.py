@@ -15,7 +15,14 @@ from numpy.typing import NDArray
 
 from servable.replay.capture_lines import CaptureLineError, read_line
 from servable.replay.captured import CapturedRequest
-from servable.replay.places import SUFFIX, CaptureFile, CapturePlace, PlaceError, lines_of
+from servable.replay.places import (
+    SUFFIX,
+    CaptureFile,
+    CapturePlace,
+    PlaceError,
+    UnreadableFileError,
+    lines_of,
+)
 from servable_local.container.recording import media_type
 
 # A file of an hour may hold what was asked for a little before or after it.
@@ -113,7 +120,10 @@ class CaptureIndex:
                 self._files.append(file)
         total, done = sum(file.size for file in self._files), 0
         for number, file in enumerate(self._files):
-            self._read_file(number, file, lambda here, done=done: report(done + here, total))  # type: ignore[misc]
+            try:
+                self._read_file(number, file, lambda here, done=done: report(done + here, total))  # type: ignore[misc]
+            except UnreadableFileError as error:
+                self._skip(file.name, 0, str(error).removeprefix(f"{file.name}: "))
             done += file.size
         self._sort()
 

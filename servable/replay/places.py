@@ -29,6 +29,10 @@ class PlaceError(Exception):
     """PLACE cannot be read. `str()` is a whole sentence."""
 
 
+class UnreadableFileError(PlaceError):
+    """The disk refuses one file; the others can be read."""
+
+
 @dataclass(frozen=True, slots=True)
 class CaptureFile:
     """A file of a place. `name`: as messages show it, a path or s3://bucket/key."""
@@ -146,7 +150,9 @@ class _explained:  # noqa: N801  (a context manager, named as it is read)
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
         if isinstance(error, OSError):
-            raise PlaceError(f"{self._file.name}: cannot be read: {error.strerror}") from None
+            raise UnreadableFileError(
+                f"{self._file.name}: cannot be read: {error.strerror}"
+            ) from None
         if isinstance(error, BotoCoreError | ClientError):
             raise PlaceError(
                 f"{self._file.name}: cannot be read: {error}; reading needs s3:ListBucket, s3:GetObject "

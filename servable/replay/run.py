@@ -44,13 +44,15 @@ def run_folder(root: Path, name: str, question: Mapping[str, Any], *, anew: bool
     `question`: everything by which answers differ; another one is another run. A finished run is never gone
     on with: the same question asked again is a new run.
     """
-    key = hashlib.sha256(json.dumps(question, sort_keys=True).encode()).hexdigest()[:10]
+    # A relative path means other files in another folder.
+    asked = json.dumps([question, str(Path.cwd())], sort_keys=True)
+    key = hashlib.sha256(asked.encode()).hexdigest()[:10]
     safe = "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in name)
     stem = f"{safe.strip('-')[:60]}-{key}"
     for folder in sorted((root / RUNS).glob(f"{stem}-*"), reverse=True):
         if not anew and not _finished(folder):
             return folder
-    now = datetime.datetime.now(datetime.UTC).strftime("%Y%m%d-%H%M%S")
+    now = datetime.datetime.now(datetime.UTC).strftime("%Y%m%d-%H%M%S-%f")
     folder = root / RUNS / f"{stem}-{now}"
     _write(folder, {"question": dict(question), "finished": False})
     return folder

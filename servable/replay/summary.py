@@ -32,8 +32,9 @@ class ReplaySummary:
         self.answered += 1
         answer, captured = replayed.answered, request.answer
         if answer.failed:
-            # A request that was refused then and is refused now is no failure of the replay.
-            if captured is None or captured.status != answer.status:
+            # What was refused then and is refused now is no failure. An endpoint says 424 for any refusal
+            # of its container: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_runtime_InvokeEndpoint.html
+            if answer.error or captured is None or not captured.failed:
                 self.failures[answer.error or str(answer.status)] += 1
         elif answer.latency_ms is not None:
             self._new.append((answer.latency_ms, replayed.send_lag_ms))

@@ -94,7 +94,7 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 def parser() -> argparse.ArgumentParser:
-    """Of the command line."""
+    """The parser of the command line."""
     program = argparse.ArgumentParser(
         prog="servable-local",
         description="A local AWS for cdk, boto3 and the AWS CLI; its state is in .servable of this folder.",

@@ -104,7 +104,7 @@ class _Piece:
                 at += len(chunk)
 
 
-class Content:
+class ObjectContent:
     """Bytes that never change. Taking a slice copies nothing; iterating gives them chunk by chunk."""
 
     def __init__(self, pieces: Sequence[_Piece], sums: dict[str, bytes] | None = None) -> None:
@@ -118,7 +118,7 @@ class Content:
         return cls([_Piece(body, 0, len(body))])
 
     @classmethod
-    def joined(cls, contents: Iterable["Content"]) -> Self:
+    def joined(cls, contents: Iterable["ObjectContent"]) -> Self:
         """One after the other. Neighbours in one file are one piece."""
         pieces: list[_Piece] = []
         for piece in (piece for content in contents for piece in content._pieces):
@@ -135,7 +135,7 @@ class Content:
     def __len__(self) -> int:
         return self._length
 
-    def __getitem__(self, wanted: slice) -> "Content":
+    def __getitem__(self, wanted: slice) -> "ObjectContent":
         """A slice without a step."""
         start, stop, _ = wanted.indices(self._length)
         pieces, at = [], 0
@@ -144,7 +144,7 @@ class Content:
             if first < last:
                 pieces.append(piece.cut(first, last))
             at += piece.length
-        return Content(pieces)
+        return ObjectContent(pieces)
 
     def __iter__(self) -> Iterator[bytes]:
         for piece in self._pieces:
@@ -200,7 +200,7 @@ class ObjectFolder:
         length: int,
         algorithms: Iterable[str] = (),
         part: tuple[str, int] | None = None,
-    ) -> Content:
+    ) -> ObjectContent:
         """`length` bytes of `stream`, or less where it ends. Raises OSError, as from a full disk.
 
         MD5, SHA256 and `algorithms` are computed on the way. `part`: the upload and the number of
@@ -217,7 +217,7 @@ class ObjectFolder:
                 target.write(chunk)
                 done += len(chunk)
         digests = {algorithm: total.digest() for algorithm, total in sums.items()}
-        return Content([_Piece(file, start, done)], digests)
+        return ObjectContent([_Piece(file, start, done)], digests)
 
     def _place(self, length: int, part: tuple[str, int] | None) -> tuple[StoredFile, int]:
         """A file, and where in it. Parts of one length lie in one file, as the object will have them."""

@@ -13,7 +13,7 @@ from xml.sax.saxutils import escape
 from moto.moto_server.werkzeug_app import MotoRequestHandler
 
 from servable_local import cross_origin
-from servable_local.aws.contents import IN_MEMORY_BYTES, Content, ObjectFolder
+from servable_local.aws.contents import IN_MEMORY_BYTES, ObjectContent, ObjectFolder
 from servable_local.aws.controls import Controls
 from servable_local.aws.loopback import PREFIX
 from servable_local.aws.moto_patches.objects import ENVIRON, is_object, received
@@ -118,7 +118,7 @@ class RequestRouter:
 
     def _body(
         self, environ: _Environ, request: ReceivedRequest, limit: int | None
-    ) -> bytes | Content:
+    ) -> bytes | ObjectContent:
         """All of it: on the disk where it is an object's and long, which only a request whose head is
         known to be right may have."""
         length = _length(environ, limit)
@@ -159,7 +159,7 @@ def _hand_on(environ: _Environ, request: ReceivedRequest, verified: VerifiedRequ
         del environ[name]
     environ["HTTP_X_MOTO_ACCOUNT_ID"] = verified.account
     body = verified.body
-    if isinstance(body, Content):
+    if isinstance(body, ObjectContent):
         environ[ENVIRON], body = body, b""
     environ["wsgi.input"] = io.BytesIO(body)
     environ["CONTENT_LENGTH"] = str(len(body))

@@ -20,7 +20,7 @@ from botocore.awsrequest import AWSRequest
 from botocore.compat import HTTPHeaders
 from botocore.credentials import Credentials
 
-from servable_local.aws.contents import Content
+from servable_local.aws.contents import ObjectContent
 from servable_local.aws.loopback import PREFIX, SERVICE
 from servable_local.aws.refusals import AccessError, Reason
 from servable_local.aws.signed_request import (
@@ -39,7 +39,7 @@ LONGEST_EXPIRY_SECONDS = 7 * 24 * 3600
 LARGEST_UNSTATED_BODY_BYTES = 32 << 20
 HOW = '`eval "$(servable local up)"`, or `servable-local up`, sets the keys of this run'
 # Called once, with the most bytes that the body may have: all of it, or AccessError.
-ReadBody = Callable[[int | None], bytes | Content]
+ReadBody = Callable[[int | None], bytes | ObjectContent]
 _EMPTY_SHA256 = hashlib.sha256(b"").hexdigest()
 # Proxies and Lambda add it to what was signed before; botocore and the others never sign it.
 _NEVER_SIGNED = frozenset({"x-amzn-trace-id"})
@@ -90,7 +90,7 @@ class VerifiedRequest:
 
     account: str
     scope: CredentialScope
-    body: bytes | Content
+    body: bytes | ObjectContent
 
 
 class Verifier:
@@ -202,7 +202,7 @@ class Verifier:
             )
 
 
-def _sha256(body: bytes | Content) -> str:
+def _sha256(body: bytes | ObjectContent) -> str:
     digest = hashlib.sha256(body).digest() if isinstance(body, bytes) else body.digest("SHA256")
     return digest.hex()
 

@@ -25,7 +25,7 @@ ZONES = 3
 
 @dataclass(frozen=True)
 class _Batch:
-    """Of a rolling deployment: the minutes in which it starts, answers, and has replaced as many."""
+    """One batch of a rolling deployment: the minutes in which it starts, answers and ends."""
 
     starts: int
     answers: int

@@ -79,7 +79,7 @@ class InstanceModel:
             return (1.0, 0.0, 0.0, 0.0)
         # What arrivals and service vary within a minute bounds what can queue in it.
         spread = math.sqrt(SECONDS * (1 + variation) / (self.rate_rps * instances))
-        return (1.0, 0.0, waits, min(wait / waits, spread))
+        return (1.0, 0.0, waits, min(wait / waits, spread, self.queue / self.rate_rps))
 
 
 @dataclass
@@ -159,7 +159,10 @@ class QueuedFleet:
         for number in range(SLICES):
             share = (number + 0.5) / SLICES
             waiting = min(self.model.queue, max(0.0, before + (after - before) * share))
-            slices.append((1 / SLICES, round(waiting / rate, 3), *steady[2:]))
+            # What comes behind the last place is refused, and waits for nothing.
+            room = round((self.model.queue - waiting) / rate, 3)
+            beyond = min(steady[3], room)
+            slices.append((1 / SLICES, round(waiting / rate, 3), steady[2], beyond))
         return slices, refused
 
     def _merge(self) -> None:

@@ -3,7 +3,7 @@
 import csv
 import math
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import get_args
 
@@ -75,20 +75,31 @@ def random_day(requests: Sequence[float], seed: int) -> list[float]:
     return minutes
 
 
-def from_file(file: Path) -> list[float]:
-    """minute,requests: minutes rise from 0; those left out have no request. Raises TrafficError, OSError."""
+def from_file(file: Path, shown: str = "") -> list[float]:
+    """minute,requests: minutes rise from 0; those left out have no request. Raises TrafficError.
+
+    `shown`: the file's name in messages.
+    """
+    name = shown or str(file)
+    try:
+        lines = file.read_text(encoding="utf-8-sig", errors="replace").splitlines()
+    except OSError as wrong:
+        raise TrafficError(f"{name}: cannot be read: {wrong.strerror}") from None
+    return _minutes(name, lines)
+
+
+def _minutes(file: str, lines: Iterable[str]) -> list[float]:
     found: dict[int, float] = {}
-    with file.open(newline="", encoding="utf-8-sig") as lines:
-        for number, row in enumerate(csv.reader(lines), 1):
-            if not row or (number == 1 and row[0].strip().lower() == "minute"):
-                continue
-            minute, requests = _row(file, number, row)
-            if found and minute <= max(found):
-                raise TrafficError(
-                    f"{file}:{number}: minute {minute} comes after minute {max(found)}; each minute "
-                    "stands once, in rising order"
-                )
-            found[minute] = requests
+    for number, row in enumerate(csv.reader(lines), 1):
+        if not row or (number == 1 and row[0].strip().lower() == "minute"):
+            continue
+        minute, requests = _row(file, number, row)
+        if found and minute <= max(found):
+            raise TrafficError(
+                f"{file}:{number}: minute {minute} comes after minute {max(found)}; each minute "
+                "stands once, in rising order"
+            )
+        found[minute] = requests
     if not found:
         raise TrafficError(f"{file}: has no line; write minute,requests, such as 0,1200")
     return filled(found)
@@ -99,7 +110,7 @@ def filled(minutes: Mapping[int, float]) -> list[float]:
     return [minutes.get(minute, 0.0) for minute in range(max(minutes) + 1)]
 
 
-def _row(file: Path, number: int, row: list[str]) -> tuple[int, float]:
+def _row(file: str, number: int, row: list[str]) -> tuple[int, float]:
     try:
         minute, requests = int(row[0]), float(row[1])
     except (IndexError, ValueError):

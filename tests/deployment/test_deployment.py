@@ -4,21 +4,40 @@ One file, for one deployment: a worker takes whole files.
 """
 
 import collections
+import hashlib
 import io
 import json
+import subprocess
+import sys
 import tarfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import requests
 
-from tests.checkouts import ROOT
+from servable_local.aws.local_aws import ACCOUNT, REGION
+from tests.checkouts import ROOT, run_in
 from tests.deployment.conftest import OVERRIDE, Deployment, maximum
 
-pytestmark = pytest.mark.long
+# A deployment and a container start in one test's fixtures.
+pytestmark = [pytest.mark.long, pytest.mark.timeout(300)]
 
 GOLDEN = ROOT / "examples" / "ranker" / "golden"
+REGISTERED = f"""\
+account = "{ACCOUNT}"
+region = "{REGION}"
+production = false
+[endpoint]
+name = "registered"
+[models.ranker]
+artifact = {{ model_package = "ranker/1" }}
+[variants.primary]
+model = "ranker"
+instance_type = "ml.c5.xlarge"
+"""
 
 
 def test_every_resource_of_the_template_exists_type_by_type_and_count_by_count(
@@ -137,3 +156,61 @@ def test_diff_shows_what_an_override_would_change(deployment: Deployment) -> Non
 def test_an_override_is_deployed_and_read_back(deployment: Deployment) -> None:
     deployment.deploy("-c", OVERRIDE)
     assert maximum(deployment) == 4
+
+
+@pytest.fixture(scope="module")
+def served(
+    deployment: Deployment, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[str, Path]]:
+    """URL of `servable serve` for a model package with the deployed archive, and its cache."""
+    sagemaker = deployment.aws.client("sagemaker")
+    model = sagemaker.describe_model(ModelName=sagemaker.list_models()["Models"][0]["ModelName"])
+    container = {key: model["PrimaryContainer"][key] for key in ("Image", "ModelDataUrl")}
+    sagemaker.create_model_package_group(ModelPackageGroupName="ranker")
+    sagemaker.create_model_package(
+        ModelPackageGroupName="ranker",
+        ModelApprovalStatus="Approved",
+        InferenceSpecification={
+            "Containers": [container],
+            "SupportedContentTypes": ["application/json"],
+            "SupportedResponseMIMETypes": ["application/json"],
+        },
+    )
+    folder, cache = deployment.project / "registry", tmp_path_factory.mktemp("cache")
+    folder.mkdir()
+    (folder / "registered.toml").write_text(REGISTERED)
+    environment = {**deployment.environment, "XDG_CACHE_HOME": str(cache)}
+    command = (sys.executable, "-m", "servable")
+    named = ("registered", "--environments", "registry")
+    ran = run_in(deployment.project, *command, "pin", *named, environment=environment)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    process = subprocess.Popen(
+        [*command, "serve", *named, "--json", "--port", "0", "--log", cache / "log"],
+        cwd=deployment.project,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    try:
+        assert process.stdout is not None
+        yield json.loads(process.stdout.readline())["url"], cache
+    finally:
+        process.terminate()
+        process.communicate()
+
+
+def test_a_model_package_is_served_on_this_computer(served: tuple[str, Path]) -> None:
+    body = (GOLDEN / "request-rows.json").read_bytes()
+    headers = {"Content-Type": "application/json"}
+    answer = requests.post(f"{served[0]}/invocations", body, headers=headers, timeout=30).json()
+    wanted = json.loads((GOLDEN / "answer-rows.json").read_text())
+    np.testing.assert_allclose(answer["predictions"], wanted["predictions"], atol=1e-5)
+
+
+def test_its_archive_is_kept_under_its_hash(
+    served: tuple[str, Path], deployment: Deployment
+) -> None:
+    (kept,) = (served[1] / "servable" / "archives").glob("*.tar.gz")
+    digest = hashlib.sha256(deployment.archive()).hexdigest()
+    assert kept.name == f"{digest}.tar.gz"

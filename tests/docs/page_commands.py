@@ -9,7 +9,8 @@ from scripts.documentation.command_lines import programs
 from scripts.documentation.pages import commands, pages
 from tests.checkouts import ROOT
 from tests.docs import outputs
-from tests.docs.test_tutorial import PICTURES, README, TYPED, typed
+from tests.docs.test_readme import README
+from tests.docs.test_tutorial import PICTURES, TYPED, typed
 
 Words = tuple[str, ...]
 

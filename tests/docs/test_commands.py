@@ -25,6 +25,8 @@ import servable.report.page
 import servable.tune.tune
 from infra.parameters.loading import load
 from infra.parameters.overrides import from_options
+from servable.replay.capture_lines import write_line
+from servable.replay.captured import CapturedRequest, RecordedAnswer
 from servable_local.aws import down, status
 from servable_local.aws.local_aws import ACCOUNT, REGION
 from tests.checkouts import PATH, ROOT, bootstrapped, checkout, run_in
@@ -41,12 +43,15 @@ pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
 INSTEAD = {
     "FILE": "model.tar.gz",
     "prod.endpoint.name=ranker-blue": "prod.endpoint.name=ranker-prod",  # there is no other
+    "s3://BUCKET/captured": "s3://captured-requests/captured",
+    "http://127.0.0.1:8081": "http://127.0.0.1:8080",  # one container stands for both
     "12": "1",  # the number of a deployment, where there is one
 }
 # Seconds in the place of minutes, and the local AWS in the place of the account.
 ALSO = {
     ("servable", "load"): "--users 1 --step-seconds 0.6 --warm-up-seconds 0.2",
     ("servable", "load", "prod", "--target", "deployed"): "--local",
+    ("servable", "replay", "prod", "--captured", "requests.jsonl", "--target"): "--local",
     ("servable", "tune"): "--trials 6",
 }
 # {command: its exit code}: verify finds that an override is not deployed.
@@ -88,13 +93,14 @@ class Reader:
 
     def _own(self, word: str) -> str:
         """The word with what is here in the place of the page's example."""
+        word = INSTEAD.get(word, word)
         if word.startswith(SERVED_AT):
             self._serving()
             return word.replace(SERVED_AT, self._address)
         if word.endswith("…"):
             places = self.folder.glob(word.replace("…", "*"))
             return str(next(place for place in places if place.is_dir()))
-        return INSTEAD.get(word, word)
+        return word
 
     def _serving(self) -> str:
         """The line that `servable serve prod` prints, on whatever port is free."""
@@ -159,6 +165,9 @@ def small_project(folder: Path) -> Path:
     shutil.copy(GOLDEN / "request-rows.json", project / "request.json")
     ids, values = np.zeros((100, 39), np.int64), np.zeros((100, 39), np.float32)
     np.savez(project / "arrays.npz", feat_ids=ids, feat_vals=values)
+    (project / "captured").mkdir()
+    for place in ("requests.jsonl", "captured/17-02-431.jsonl"):
+        (project / place).write_bytes(captured())
     outputs.run(("servable", "package", "prod"), project)
     (archive,) = project.glob(".servable/archives/*.tar.gz")
     shutil.copy(archive, project / "model.tar.gz")
@@ -167,6 +176,22 @@ def small_project(folder: Path) -> Path:
     git(project, "commit", "--quiet", "--message", "deployed")
     git(project, "tag", "v1.4")
     return project
+
+
+def captured() -> bytes:
+    """A captured request with its answer, as a line."""
+    recorded = CapturedRequest(
+        event_id="4c0ffee1",
+        time=0.0,
+        content_type="application/json",
+        body=(GOLDEN / "request-rows.json").read_bytes(),
+        answer=RecordedAnswer(
+            body=(GOLDEN / "answer-rows.json").read_bytes(), content_type="application/json"
+        ),
+        file="",
+        line=1,
+    )
+    return write_line(recorded) + b"\n"
 
 
 @contextmanager
@@ -198,6 +223,10 @@ def reader(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reader]:
             patch.setenv(name, value)
         try:
             bootstrapped(folder.parent, environment=made.environment)
+            boto3.client("s3").create_bucket(Bucket="captured-requests")
+            boto3.client("s3").put_object(
+                Bucket="captured-requests", Key="captured/17-02-431.jsonl", Body=captured()
+            )
             yield made
         finally:
             made.close()

@@ -49,7 +49,7 @@ variants.primary.scaling.max_rps_per_instance = 100"""
 
         try:
             requests = stated_day(environment, self.loaded.root)
-        except (TrafficError, OSError) as wrong:
+        except TrafficError as wrong:
             yield self.finding(
                 "traffic.day", str(wrong), remedy="correct it, or take traffic.day out"
             )

@@ -4,8 +4,8 @@
 
 In: frames {"plan": …}, then requests with their bodies, then {"end": true}. Out: {"ready": true},
 {"answered": …} with the bodies of its answers, {"error": …}, and {"ended": true} when all are answered.
-It ends when its standard input does, and so with whoever started it. Locust is not needed: nothing is counted
-here. What waits here is bounded: the pipe fills, and whoever writes requests waits.
+It ends with whoever started it, also while requests wait for their moment. Locust is not needed: nothing is
+counted here. What waits here is bounded: the pipe fills, and whoever writes requests waits.
 """
 
 import os
@@ -14,6 +14,7 @@ import signal
 import ssl
 import sys
 import time
+from collections.abc import Callable
 from typing import Any
 
 import gevent
@@ -29,6 +30,7 @@ from servable.load.load_target import Body, LoadTarget
 
 # The first request is due after so long: some have come by then.
 _START_SECONDS = 0.25
+_LOOK_SECONDS = 0.5
 _MOST_WAITING = 1024
 _MOST_WAITING_BYTES = 16_000_000
 # As fast as the objective allows: callers are added while p99 holds, as TCP adds to its window.
@@ -108,6 +110,8 @@ class ReplayWorker:
         self._targets: list[ReplayedTarget] = []
         self._callers: Callers | None = None
         self._under_way = 0
+        self._unread = 0
+        """Answers that wait for whoever started us to read them."""
 
     def run(self) -> None:
         """Send everything, and return when all is answered."""
@@ -123,12 +127,17 @@ class ReplayWorker:
         if plan["as_fast"]:
             self._callers = Callers(plan["objective_ms"])
         self._say({"ready": True})
+        gevent.spawn(self._watch, os.getppid())
         gevent.spawn(self._receive)
         self._send()
-        while self._under_way:
-            self._free.clear()
-            self._free.wait()
+        self._wait_while(lambda: self._under_way + self._unread > 0)
         self._say({"ended": True})
+
+    def _watch(self, parent: int) -> None:
+        """End with the parent: the end of standard input is not seen while its requests wait for room."""
+        while os.getppid() == parent:
+            gevent.sleep(_LOOK_SECONDS)
+        os._exit(0)
 
     def _receive(self) -> None:
         while (received := read_frame(self._requests)) is not None:
@@ -150,10 +159,8 @@ class ReplayWorker:
             self._room.set()
             if start is None:
                 start = time.perf_counter() + _START_SECONDS
-            if self._callers is not None:
-                while self._under_way >= int(self._callers.most):
-                    self._free.clear()
-                    self._free.wait()
+            if (callers := self._callers) is not None:
+                self._wait_while(lambda: self._under_way >= int(callers.most))
                 due = time.perf_counter()
             else:
                 due = start + request["due"]
@@ -162,8 +169,15 @@ class ReplayWorker:
                 if self._under_way >= MOST_UNDER_WAY:
                     self._not_sent(request["number"])
                     continue
+            # Who reads too slowly is waited for: what is then sent late says so.
+            self._wait_while(lambda: self._unread >= _MOST_WAITING)
             self._under_way += 1
             gevent.spawn(self._ask, request, content, due)
+
+    def _wait_while(self, holds: Callable[[], bool]) -> None:
+        while holds():
+            self._free.clear()
+            self._free.wait()
 
     def _ask(self, request: dict[str, Any], content: bytes, due: float) -> None:
         body = Body(content=content, **request["headers"])
@@ -184,8 +198,11 @@ class ReplayWorker:
             failed = any(answer["error"] or answer["status"] >= 500 for answer in said)
             self._callers.done(slowest, failed=failed)
         self._under_way -= 1
+        self._unread += 1
         self._free.set()
         self._say({"answered": {"number": number, "lagMs": lag_ms, "answers": said}}, *bodies)
+        self._unread -= 1
+        self._free.set()
 
     def _not_sent(self, number: int) -> None:
         said = _none(f"not sent: {MOST_UNDER_WAY} requests were under way")

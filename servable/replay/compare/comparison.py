@@ -22,7 +22,7 @@ import numpy as np
 from infra.parameters.replay import Replay
 from servable.replay.answers import AnswerPair
 from servable.replay.captured import RecordedAnswer
-from servable.replay.compare.decoding import UNKNOWN, Outputs, media_type, outputs_of
+from servable.replay.compare.decoding import UNKNOWN, AnswerOutputs, media_type, outputs_of
 from servable.replay.compare.difference import (
     MISSING,
     ArrayDifference,
@@ -39,7 +39,7 @@ from servable_tensors.tensors import Array
 _Counted = TypeVar("_Counted")
 # Answers that are held back; enough for a mean, and little memory.
 _HELD_PAIRS, _HELD_BYTES = 256, 8 << 20
-# Outputs of one answer that are looked for under another name; each is compared with each.
+# AnswerOutputs of one answer that are looked for under another name; each is compared with each.
 _MOST_SWAPPED = 32
 _MOST_EXAMPLES = 20
 WORST = 20
@@ -136,8 +136,8 @@ class WorstRequest:
 @dataclass(frozen=True, slots=True)
 class _Held:
     pair: AnswerPair
-    expected: Outputs
-    answered: Outputs
+    expected: AnswerOutputs
+    answered: AnswerOutputs
 
 
 class Comparison:
@@ -245,7 +245,7 @@ class Comparison:
             self._keep(held.pair, max([known, *severities]), tuple(reasons))
 
     def _differences(
-        self, expected: Outputs, answered: Outputs
+        self, expected: AnswerOutputs, answered: AnswerOutputs
     ) -> Iterator[tuple[str, ArrayDifference]]:
         for name, array in expected.arrays.items():
             other = answered.arrays.get(name)
@@ -255,7 +255,12 @@ class Comparison:
                 yield name, self._difference(name, array, other, expected, answered)
 
     def _difference(
-        self, name: str, array: Array, other: Array, expected: Outputs, answered: Outputs
+        self,
+        name: str,
+        array: Array,
+        other: Array,
+        expected: AnswerOutputs,
+        answered: AnswerOutputs,
     ) -> ArrayDifference:
         typed = expected.typed and answered.typed
         # A whole number and a fraction beside each other, in text: compared as fractions.
@@ -274,7 +279,10 @@ class Comparison:
         )
 
     def _renamed(
-        self, expected: Outputs, answered: Outputs, differences: Mapping[str, ArrayDifference]
+        self,
+        expected: AnswerOutputs,
+        answered: AnswerOutputs,
+        differences: Mapping[str, ArrayDifference],
     ) -> None:
         """Look for the values of outputs that differ under other names."""
         wrong = [name for name, one in differences.items() if not one.equal][:_MOST_SWAPPED]
@@ -320,14 +328,14 @@ def _size(pair: AnswerPair) -> int:
 
 def _read(
     expected: RecordedAnswer, answered: RecordedAnswer, only_output: str
-) -> tuple[Outputs, Outputs]:
+) -> tuple[AnswerOutputs, AnswerOutputs]:
     before = _named(outputs_of(expected.body, expected.content_type), only_output)
     if (expected.body, expected.content_type) == (answered.body, answered.content_type):
         return before, before
     return before, _named(outputs_of(answered.body, answered.content_type), only_output)
 
 
-def _named(outputs: Outputs, only_output: str) -> Outputs:
+def _named(outputs: AnswerOutputs, only_output: str) -> AnswerOutputs:
     if list(outputs.arrays) != [UNNAMED_OUTPUT]:
         return outputs
     return dataclasses.replace(outputs, arrays={only_output: outputs.arrays[UNNAMED_OUTPUT]})

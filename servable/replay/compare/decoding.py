@@ -23,7 +23,7 @@ _WHOLE_NUMBERS = re.compile(r"\s*[-+]?\d{1,18}\s*")
 
 
 @dataclass(frozen=True, slots=True)
-class Outputs:
+class AnswerOutputs:
     """An answer's outputs by name."""
 
     arrays: Mapping[str, Array]
@@ -32,7 +32,7 @@ class Outputs:
     typed: bool
     """Whether the form carries types; JSON and CSV do not."""
     bfloat16: frozenset[str] = frozenset()
-    """Outputs of this type, which arrays hold as float32."""
+    """AnswerOutputs of this type, which arrays hold as float32."""
 
 
 def media_type(content_type: str) -> str:
@@ -40,7 +40,7 @@ def media_type(content_type: str) -> str:
     return content_type.partition(";")[0].strip().lower()
 
 
-def outputs_of(body: bytes, content_type: str) -> Outputs:
+def outputs_of(body: bytes, content_type: str) -> AnswerOutputs:
     """Read an answer. Raises nothing: a body that cannot be read is one string, `WHOLE_BODY`."""
     media = media_type(content_type)
     reader = _READERS.get(media) or (_json if media.endswith("+json") else _sniffed(body))
@@ -48,10 +48,10 @@ def outputs_of(body: bytes, content_type: str) -> Outputs:
         found = reader(body)
     except (TensorError, ValueError, TypeError, RecursionError, DecodeError, csv.Error):
         found = None
-    return found or Outputs({WHOLE_BODY: _texts([body])}, 1, True)
+    return found or AnswerOutputs({WHOLE_BODY: _texts([body])}, 1, True)
 
 
-def _sniffed(body: bytes) -> Callable[[bytes], Outputs | None]:
+def _sniffed(body: bytes) -> Callable[[bytes], AnswerOutputs | None]:
     """The reader for a body of unknown type, by its first bytes."""
     if body.startswith(b"\x93NUMPY"):
         return _npy
@@ -60,21 +60,21 @@ def _sniffed(body: bytes) -> Callable[[bytes], Outputs | None]:
     return _json if body[:64].lstrip()[:1] in (b"{", b"[") else lambda body: None
 
 
-def _with_rows(arrays: Mapping[str, Array], *, typed: bool, **more: Any) -> Outputs:
+def _with_rows(arrays: Mapping[str, Array], *, typed: bool, **more: Any) -> AnswerOutputs:
     lengths = {array.shape[0] if array.ndim else None for array in arrays.values()}
     (length,) = lengths if len(lengths) == 1 else (None,)
-    return Outputs(arrays, length or 1, typed, **more)
+    return AnswerOutputs(arrays, length or 1, typed, **more)
 
 
-def _npy(body: bytes) -> Outputs:
+def _npy(body: bytes) -> AnswerOutputs:
     return _with_rows(CODECS[NPY].read_answer(body), typed=True)
 
 
-def _npz(body: bytes) -> Outputs:
+def _npz(body: bytes) -> AnswerOutputs:
     return _with_rows(CODECS[NPZ].read_answer(body), typed=True)
 
 
-def _protobuf(body: bytes) -> Outputs:
+def _protobuf(body: bytes) -> AnswerOutputs:
     arrays = CODECS[PROTOBUF].read_answer(body)
     if places_in(body) is not None:  # plain numbers, none of them bfloat16
         return _with_rows(arrays, typed=True)
@@ -83,28 +83,28 @@ def _protobuf(body: bytes) -> Outputs:
     return _with_rows(arrays, typed=True, bfloat16=halves)
 
 
-def _json(body: bytes) -> Outputs:
+def _json(body: bytes) -> AnswerOutputs:
     try:
         return _with_rows(CODECS[JSON].read_answer(body), typed=False)
     except ValueError:
-        return Outputs(_flattened(json.loads(body)), 1, False)
+        return AnswerOutputs(_flattened(json.loads(body)), 1, False)
 
 
-def _json_lines(body: bytes) -> Outputs:
+def _json_lines(body: bytes) -> AnswerOutputs:
     rows = [line for line in body.splitlines() if line.strip()]
     return _json(b'{"predictions": [' + b",".join(rows) + b"]}")
 
 
-def _csv(body: bytes) -> Outputs:
+def _csv(body: bytes) -> AnswerOutputs:
     rows = [row for row in csv.reader(io.StringIO(body.decode(errors="surrogateescape"))) if row]
     if len({len(row) for row in rows}) != 1:
         lines = _texts([line.strip() for line in body.splitlines() if line.strip()])
-        return Outputs({UNNAMED_OUTPUT: lines}, len(lines) or 1, False)
+        return AnswerOutputs({UNNAMED_OUTPUT: lines}, len(lines) or 1, False)
     columns = [_column(list(column)) for column in zip(*rows, strict=True)]
     if all(column.dtype.kind in "if" for column in columns):
-        return Outputs({UNNAMED_OUTPUT: np.stack(columns, axis=1)}, len(rows), False)
+        return AnswerOutputs({UNNAMED_OUTPUT: np.stack(columns, axis=1)}, len(rows), False)
     named = {f"column {number}": column for number, column in enumerate(columns, start=1)}
-    return Outputs(named, len(rows), False)
+    return AnswerOutputs(named, len(rows), False)
 
 
 def _column(fields: list[str]) -> Array:
@@ -155,7 +155,7 @@ def _texts(values: list[bytes]) -> Array:
     return array
 
 
-_READERS: Mapping[str, Callable[[bytes], Outputs | None]] = {
+_READERS: Mapping[str, Callable[[bytes], AnswerOutputs | None]] = {
     JSON: _json,
     JSON_LINES: _json_lines,
     "application/jsons": _json_lines,

@@ -14,6 +14,8 @@ from servable_tensors.tensors import Array
 _EMPTY = np.empty(0)
 MISSING = "missing"
 """The problem of an output that only the expected answer has."""
+# Masks, as -1e9 in logits, say nothing of how exact the others are: they are judged by themselves.
+_MASK = 1e8
 # Examples of changed labels that are kept of one answer.
 _MOST_EXAMPLES = 20
 
@@ -109,13 +111,14 @@ def compared(
     return _numbers(expected, answered, tolerance or Tolerance(0.0), rows, tops)
 
 
+@np.errstate(all="ignore")
 def magnitude(array: Array) -> tuple[float, int]:
-    """Sum of the magnitudes of all finite numbers, and their count; (0, 0) of what holds none."""
+    """Sum of the magnitudes of all numbers but masks, and their count; (0, 0) of what holds none."""
     if array.dtype.kind not in "fciu" or not array.size:
         return 0.0, 0
     values = np.abs(array.astype(np.complex128 if array.dtype.kind == "c" else np.float64))
-    finite = values[np.isfinite(values)]
-    return float(finite.sum()), finite.size
+    usual = values[values < _MASK]
+    return float(usual.sum()), usual.size
 
 
 def _problem(expected: Array, answered: Array, typed: bool) -> str:
@@ -132,7 +135,7 @@ def _problem(expected: Array, answered: Array, typed: bool) -> str:
 def _kind(array: Array) -> str:
     if array.dtype.kind in "OSU":
         return "string"
-    return "truth value" if array.dtype.kind == "b" else "number"
+    return {"b": "truth value", "c": "complex number"}.get(array.dtype.kind, "number")
 
 
 def everywhere(rows: int, problem: str) -> ArrayDifference:
@@ -173,6 +176,7 @@ def _shown(label: object) -> str:
     return label.decode(errors="replace") if isinstance(label, bytes) else str(label)
 
 
+@np.errstate(all="ignore")
 def _numbers(
     expected: Array, answered: Array, tolerance: Tolerance, rows: int, tops: Sequence[int]
 ) -> ArrayDifference:
@@ -180,15 +184,15 @@ def _numbers(
     nan = np.isnan(was) != np.isnan(now)
     equal = (was == now) | (np.isnan(was) & np.isnan(now))
     infinite = ~equal & ~nan & ~(np.isfinite(was) & np.isfinite(now))
-    with np.errstate(all="ignore"):
-        absolute = np.where(equal, 0.0, np.abs(now - was))
-        size = np.where(np.isfinite(was), np.abs(was), 0.0)
-        if tolerance.absolute is None:
-            largest = size.max(axis=1, keepdims=True, initial=0.0)
-            size = np.broadcast_to(np.maximum(largest, tolerance.scale), was.shape)
-        relative = np.where(equal, 0.0, absolute / size)
-        limit = tolerance.relative * size + (tolerance.absolute or 0.0)
-        excess = np.where(equal, 0.0, absolute / limit)
+    absolute = np.where(equal, 0.0, np.abs(now - was))
+    size = np.where(np.isfinite(was), np.abs(was), 0.0)
+    if tolerance.absolute is None:
+        others = np.where(size < _MASK, size, 0.0)
+        largest = others.max(axis=1, keepdims=True, initial=0.0)
+        size = np.maximum(size, np.maximum(largest, tolerance.scale))
+    relative = np.where(equal, 0.0, absolute / size)
+    limit = tolerance.relative * size + (tolerance.absolute or 0.0)
+    excess = np.where(equal, 0.0, absolute / limit)
     bad = nan | infinite
     changed = bad | (absolute > limit)
     differing: NDArray[np.bool_] = np.asarray(changed.any(axis=1), bool)

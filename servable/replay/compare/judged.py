@@ -62,8 +62,10 @@ class Judged:
         sentences = self.sentences()
         return as_object(self.comparison, self._limits, sentences, side_by_side=self._side_by_side)
 
-    def show(self) -> None:
-        sentences = self.sentences()
+    def show(self, *, whole: bool) -> None:
+        """Print what was compared. `whole`: all requests were sent, so that the gate decides."""
+        sentences = self.sentences() if whole else None
+        self.comparison.finish()
         for line in lines(self.comparison, self._limits, side_by_side=self._side_by_side):
             click.echo(line)
         if sentences is not None:

@@ -23,7 +23,7 @@ from moto.s3.models import FakeKey, FakeMultipart, s3_backends
 from moto.s3.utils import compute_checksum
 from moto.utilities.utils import get_partition
 
-from servable_local.aws.contents import Content, ObjectFolder
+from servable_local.aws.contents import ObjectContent, ObjectFolder
 from servable_local.aws.signed_request import ReceivedRequest
 
 ENVIRON = "servable.content"
@@ -66,7 +66,7 @@ def is_object(request: ReceivedRequest) -> bool:
 
 def received(
     folder: ObjectFolder, request: ReceivedRequest, stream: IO[bytes], length: int
-) -> Content:
+) -> ObjectContent:
     """The body of such a request, on the disk, with the checksum that its headers name."""
     named = request.header("x-amz-sdk-checksum-algorithm")
     algorithms = {named.upper()} if named else set()
@@ -79,13 +79,13 @@ def received(
     return folder.receive(stream, length, algorithms & _ALGORITHMS, part)
 
 
-def content_of(account: str, region: str, bucket: str, key: str) -> Content:
+def content_of(account: str, region: str, bucket: str, key: str) -> ObjectContent:
     """What an object that is there holds."""
     return _content(s3_backends[account][get_partition(region)].get_object(bucket, key))
 
 
-def _content(key: Any) -> Content:
-    content: Content = key.servable_content
+def _content(key: Any) -> ObjectContent:
+    content: ObjectContent = key.servable_content
     return content
 
 
@@ -101,14 +101,14 @@ def _restore(key: Any, state: dict[str, Any]) -> None:
     key.lock, key._value_buffer = threading.Lock(), io.BytesIO()
 
 
-def _value(key: Any) -> Content | bytes:
+def _value(key: Any) -> ObjectContent | bytes:
     return _content(key) if _as_content.get() else bytes(_content(key))
 
 
-def _set_value(key: Any, value: Content | bytes | str) -> None:
+def _set_value(key: Any, value: ObjectContent | bytes | str) -> None:
     if isinstance(value, str):
         value = value.encode()
-    key.servable_content = value if isinstance(value, Content) else Content.of(value)
+    key.servable_content = value if isinstance(value, ObjectContent) else ObjectContent.of(value)
     key.contentsize = len(value)
 
 
@@ -120,7 +120,7 @@ def _etag(key: Any) -> str:
 
 def _complete(
     upload: Any, wanted: Iterable[tuple[int, str]]
-) -> tuple[Content, str, tuple[str, str, int] | None]:
+) -> tuple[ObjectContent, str, tuple[str, str, int] | None]:
     """The parts as one content, its ETag, and its checksum where the upload named an algorithm."""
     chosen: list[Any] = []
     for number, etag in wanted:
@@ -135,7 +135,7 @@ def _complete(
     contents = [_content(part) for part in chosen]
     digests = b"".join(codecs.decode(part.etag.strip('"'), "hex") for part in chosen)
     etag = f"{hashlib.md5(digests, usedforsecurity=False).hexdigest()}-{len(chosen)}"
-    whole = Content.joined(contents)
+    whole = ObjectContent.joined(contents)
     checksum = _checksum(upload.metadata, contents, whole)
     for (
         part
@@ -145,7 +145,7 @@ def _complete(
 
 
 def _checksum(
-    metadata: Mapping[str, str], parts: Sequence[Content], whole: Content
+    metadata: Mapping[str, str], parts: Sequence[ObjectContent], whole: ObjectContent
 ) -> tuple[str, str, int] | None:
     """Its kind, itself, and of how many parts.
 
@@ -158,13 +158,13 @@ def _checksum(
     default = "FULL_OBJECT" if algorithm == "CRC64NVME" else "COMPOSITE"
     kind = metadata.get("x-amz-checksum-type") or default
     if kind == "COMPOSITE":
-        sums = Content.of(b"".join(part.digest(algorithm) for part in parts))
+        sums = ObjectContent.of(b"".join(part.digest(algorithm) for part in parts))
         return kind, sums.checksum(algorithm), len(parts)
     return kind, whole.checksum(algorithm), 1
 
 
 def _compute_checksum(body: Any, algorithm: str, encode_base64: bool = True) -> bytes:
-    if isinstance(body, Content):
+    if isinstance(body, ObjectContent):
         return body.checksum(algorithm).encode() if encode_base64 else body.digest(algorithm)
     return bytes(_COMPUTE_CHECKSUM(body, algorithm, encode_base64))
 
@@ -205,7 +205,7 @@ class S3Api(_S3Response):  # type: ignore[misc]
         """moto looks in the body for one, which the local AWS takes without a trailer."""
         content = self.raw_body
         algorithm = self.headers.get("x-amz-sdk-checksum-algorithm", "")
-        if not (algorithm and isinstance(content, Content)):
+        if not (algorithm and isinstance(content, ObjectContent)):
             return super()._get_checksum(response_headers)  # type: ignore[no-any-return]
         name = f"x-amz-checksum-{algorithm.lower()}"
         value = self.headers.get(name) or content.checksum(algorithm)

@@ -48,7 +48,13 @@ def launch_double(
     log: Path | None = None,
 ) -> Process:
     """Imported here and not above, so that the server starts without TensorFlow."""
-    from servable_local.container.launch import LaunchError, launch
+    try:
+        from servable_local.container.launch import LaunchError, launch
+    except ModuleNotFoundError as missing:
+        raise VariantStartError(
+            f"the local container runs {missing.name}, which is not installed here: "
+            "pip install 'servable-local[run]'"
+        ) from None
 
     try:
         return cast(

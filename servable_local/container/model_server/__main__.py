@@ -6,6 +6,7 @@ Standard output: {"imported": true} once; then for each of them {"ready": NUMBER
 """
 
 import argparse
+import gc
 import importlib.util
 import json
 import os
@@ -31,10 +32,15 @@ def main() -> None:
     whole = importlib.util.find_spec("tensorflow")
     assert whole is not None  # launch.py has looked
     sys.modules["tensorflow"] = importlib.util.module_from_spec(whole)
-    # Before the forks: all model servers share what this takes. It starts no thread.
+    # Before the forks: all model servers share what this takes. It starts no thread. What is imported
+    # stays, so no garbage is looked for in it: a tenth of the time, and its pages stay shared.
+    # https://docs.python.org/3/library/gc.html#gc.freeze, 2026-11-22
+    gc.disable()
     with without_usual_notes():
         from servable_local.container.model_server.process import run
 
+    gc.freeze()
+    gc.enable()
     events.tell(imported=True)
     children: dict[int, int] = {}
     own_pid = os.getpid()

@@ -146,6 +146,11 @@ def test_what_is_dearer_and_holds_no_better_is_beaten() -> None:
     assert [one.unbeaten for one in found] == [True, False, True, True]
 
 
+def test_what_costs_the_same_and_holds_worse_is_beaten() -> None:
+    found = unbeaten([compared((10, 3)), compared((10, 2))])
+    assert [one.unbeaten for one in found] == [False, True]
+
+
 def test_the_best_is_the_cheapest_that_holds() -> None:
     holds, cheap = compared((12, 0)), compared((9, 5))
     assert chosen([compared((14, 0)), holds, cheap], allowed_minutes=0) is holds

@@ -89,6 +89,25 @@ def test_either_a_file_or_a_shape_is_given(run: Callable[..., Result]) -> None:
     assert "either --traffic FILE or --profile" in run().output
 
 
+def test_the_day_may_be_stated_in_the_file(run: Callable[..., Result]) -> None:
+    text = SCALED + 'profile = "daily"\nquiet_rps = 10\n'
+    minutes = result(run("--json", text=text))["minutes"]
+    assert (minutes[180]["requests"], minutes[900]["requests"]) == (600, 24_000)
+
+
+def test_a_file_of_traffic_may_be_stated_too(
+    run: Callable[..., Result], environment: Write
+) -> None:
+    (environment().root / "day.csv").write_text("0,600\n2,1200\n")
+    minutes = result(run("--json", text=SCALED + 'day = "day.csv"\n'))["minutes"]
+    assert [one["requests"] for one in minutes] == [600, 0, 1200]
+
+
+def test_a_diff_is_written_only_for_the_file_itself(run: Callable[..., Result]) -> None:
+    found = run("--profile", "daily", "--compare", "--write", "--set", "alarms.p99_latency_ms=9")
+    assert "--write goes with --compare, and not with --set" in found.output
+
+
 def test_the_instance_is_as_given(run: Callable[..., Result]) -> None:
     given = ("--rate-per-instance", "50", "--p50-ms", "10", "--p99-ms", "30")
     found = result(run("--profile", "daily", "--json", *given))["measured"]

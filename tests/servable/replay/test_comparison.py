@@ -98,6 +98,11 @@ def test_the_tolerance_is_relative_to_the_largest_number_of_the_row(
     assert of_json(before, after).differing_rows == differing
 
 
+def test_a_mask_hides_no_difference_of_other_numbers() -> None:
+    before, after = {"predictions": [[0.5, -1e9]]}, {"predictions": [[0.6, -1e9]]}
+    assert of_json(before, after).differing_rows == 1
+
+
 def test_a_single_small_number_is_judged_beside_the_outputs_mean_magnitude() -> None:
     before = {"predictions": [1.0, -1.0, 1e-6]}
     assert of_json(before, {"predictions": [1.0, -1.0, 2e-6]}).differing_rows == 0

@@ -4,20 +4,22 @@ import json
 import shutil
 import subprocess
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import click
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
-from infra.parameters.loading import load
+from infra.parameters.loading import Loaded, load
 from servable.replay.command import replay
 from servable.replay.compare.output import WORST_FILE
 from servable.serve.container import serve_locally
 from servable.serve.serve import prepared
 from servable_local.container.recording import Recording
 from tests.conftest import RANKER, VALID
+from tests.servable.replay.pairs import DEFAULTS, comparison_of, pairs
 
 pytestmark = pytest.mark.long
 
@@ -46,7 +48,7 @@ def bodies() -> Iterator[bytes]:
 
 
 @pytest.fixture(scope="module")
-def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def served(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A project under git, and recorded.jsonl with what its model answered."""
     root = tmp_path_factory.mktemp("replayed")
     (root / "environments").mkdir()
@@ -74,8 +76,9 @@ def ran(project: Path, monkeypatch: pytest.MonkeyPatch, *arguments: str) -> Resu
 
 
 def test_batching_and_other_threads_pass_and_a_changed_answer_does_not(
-    project: Path, monkeypatch: pytest.MonkeyPatch
+    served: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    project = served
     place = ("--captured", "recorded.jsonl")
     batched = ran(project, monkeypatch, "batched", *place)
     assert batched.return_value == 0, (batched.output, batched.exception)
@@ -98,3 +101,43 @@ def test_batching_and_other_threads_pass_and_a_changed_answer_does_not(
     worst = Path(report["folder"], WORST_FILE)
     assert len(worst.read_bytes().splitlines()) == 20
     assert worst.stat().st_mode & 0o777 == 0o600
+
+
+def test_the_pages_pictures_and_tables_name_every_output(tmp_path: Path) -> None:
+    from servable.replay.compare.page import write
+
+    comparison = comparison_of(
+        pairs(lambda number, before: {**before, "scores": before["scores"] * 2})
+    )
+    page = write(
+        tmp_path,
+        comparison,
+        DEFAULTS,
+        title="a against b",
+        where="",
+        gate=["x"],
+        side_by_side=False,
+    )
+    text = page.read_text()
+    assert [name for name in comparison.outputs if f">{name}" not in text] == []
+    assert (tmp_path / "pictures" / "outputs.png").is_file()
+
+
+def test_a_pipelines_gate_passes_where_the_file_names_no_captured_requests(
+    environment: Callable[..., Loaded], project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    environment()
+    (project / "cdk.json").write_text("{}")
+    monkeypatch.chdir(project)
+    ended = CliRunner().invoke(replay, ["prod", "--gate"], standalone_mode=False)
+    assert (ended.return_value, "nothing is replayed" in ended.output) == (0, True)
+
+
+def test_without_a_gate_and_a_place_it_is_wrong_use(
+    environment: Callable[..., Loaded], project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    environment()
+    (project / "cdk.json").write_text("{}")
+    monkeypatch.chdir(project)
+    ended = CliRunner().invoke(replay, ["prod"], standalone_mode=False)
+    assert isinstance(ended.exception, click.UsageError)

@@ -111,6 +111,26 @@ def test_a_line_longer_than_any_record_is_passed_over(monkeypatch: pytest.Monkey
     ]
 
 
+def test_a_file_that_cannot_be_read_is_named_and_the_others_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused = written(tmp_path / "a.jsonl", request(0))
+    written(tmp_path / "b.jsonl", request(1))
+    chunks = LocalPlace.chunks
+
+    def reading(place: LocalPlace, file: places.CaptureFile) -> Iterator[bytes]:
+        if file.name == str(refused):
+            raise places.UnreadableFileError(f"{refused}: cannot be read: Permission denied")
+        return chunks(place, file)
+
+    monkeypatch.setattr(LocalPlace, "chunks", reading)
+    found = index(tmp_path)
+    assert [str(skipped) for skipped in found.skipped] == [
+        f"{refused}: skipped: cannot be read: Permission denied"
+    ]
+    assert ids(found) == ["event-1"]
+
+
 def test_a_place_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(PlaceError, match="there is no such file or folder"):
         index(tmp_path / "nothing")

@@ -8,7 +8,7 @@ import pytest
 
 from infra.parameters.replay import Replay
 from servable.replay.answers import AnswerPair
-from servable_tensors.codecs import JSON, NPZ, PROTOBUF
+from servable_tensors.codecs import JSON, PROTOBUF
 from tests.servable.replay.pairs import (
     CLASS_NAMES,
     KERNEL,
@@ -23,7 +23,7 @@ from tests.servable.replay.pairs import (
     written,
 )
 
-FORMS = (JSON, PROTOBUF, NPZ)
+FORMS = (JSON, PROTOBUF)
 
 
 def other_kernel(kernel: np.ndarray) -> Change:

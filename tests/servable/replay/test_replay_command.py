@@ -87,6 +87,20 @@ def test_the_same_command_goes_on_after_it_was_ended(place: Path, end: signal.Si
     assert lines_kept(place) == [*range(1, COUNT + 1)]
 
 
+def test_a_killed_replay_sends_nothing_more_of_what_waits_for_its_moment(tmp_path: Path) -> None:
+    """More requests wait than the sending process takes in."""
+    hour = [request(number, time=NINE + 3600) for number in range(3000)]
+    written(tmp_path / "captured" / "x.jsonl", request(0), *hour)
+    with Server(answered) as server:
+        process = started(tmp_path, server.url)
+        until(lambda: len(server.asked) > 0)
+        family = psutil.Process(process.pid).children(recursive=True)
+        assert family
+        process.kill()
+        ended(process)
+        until(lambda: not any(map(psutil.Process.is_running, family)))
+
+
 def test_headers_and_bodies_are_sent_as_captured(tmp_path: Path) -> None:
     captured = request(
         content_type="text/csv", custom_attributes="tier=gold", accept="a/b", target_model="m"

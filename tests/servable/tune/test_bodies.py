@@ -10,13 +10,15 @@ import pytest
 from servable.load.bodies import BodyError, read
 
 
-def captured(encoding: str, data: str, kind: str = "text/csv", **more: Any) -> str:
+def captured(
+    encoding: str, data: str, kind: str = "text/csv", part: str = "endpointInput", **more: Any
+) -> str:
     """A record as SageMaker's documentation shows one."""
     asked = {"observedContentType": kind, "mode": "INPUT", "data": data, "encoding": encoding}
     return json.dumps(
         {
-            "captureData": {"endpointInput": asked},
-            "eventMetadata": {"eventId": "1"} | more,
+            "captureData": {part: asked},
+            "eventMetadata": {"eventId": "1", "inferenceTime": "2026-11-21T09:00:00Z"} | more,
             "eventVersion": "0",
         }
     )
@@ -69,7 +71,7 @@ def test_json_lines_that_are_no_capture_are_one_body(tmp_path: Path) -> None:
         ("a.json", None, "cannot be read"),
         ("a.json", "", "is empty"),
         ("a.bin", "x", "--content-type"),
-        ("a.jsonl", '{"captureData": {}}', "no captured input"),
+        ("a.jsonl", captured("CSV", "1", part="endpointOutput"), "no captured input"),
         ("a.jsonl", '{"captureData": 1}', "line 1"),
         ("a.jsonl", captured("BASE64", "!"), "line 1"),
     ],

@@ -3,12 +3,13 @@
 import os
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 
 import pytest
 
-from servable_local.aws.sagemaker.container import Container
+from servable_local.aws.sagemaker.container import Container, VariantStartError, launch_double
 from servable_local.aws.sagemaker.published_metrics import Utilisation
 
 
@@ -84,3 +85,11 @@ def test_a_busy_container_takes_time_and_memory() -> None:
         container.close()
     assert found["CPUUtilization"] > 0
     assert found["MemoryUtilization"] > 0
+
+
+def test_where_its_packages_are_missing_the_reason_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "servable_local.container.launch", None)
+    with pytest.raises(VariantStartError, match=r"pip install 'servable-local\[run\]'"):
+        launch_double(None, {})

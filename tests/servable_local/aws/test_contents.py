@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from servable_local.aws.contents import Content, ObjectFolder, StoredFile
+from servable_local.aws.contents import ObjectContent, ObjectFolder, StoredFile
 
 
 def files(folder: Path) -> list[Path]:
     return [one for one in folder.iterdir() if one.is_file()]
 
 
-def stored(folder: ObjectFolder, body: bytes) -> Content:
+def stored(folder: ObjectFolder, body: bytes) -> ObjectContent:
     return folder.receive(io.BytesIO(body), len(body))
 
 
@@ -25,7 +25,7 @@ def test_a_slice_of_joined_contents_is_the_slice_of_their_bytes(
     tmp_path_factory: pytest.TempPathFactory, parts: list[bytes], start: int, stop: int
 ) -> None:
     folder = ObjectFolder(tmp_path_factory.getbasetemp() / "slices")
-    joined = Content.joined([stored(folder, part) for part in parts])
+    joined = ObjectContent.joined([stored(folder, part) for part in parts])
     assert bytes(joined[start:stop]) == b"".join(parts)[start:stop]
 
 
@@ -49,13 +49,13 @@ def test_a_file_goes_with_the_last_content_that_has_a_piece_of_it(tmp_path: Path
     assert files(tmp_path) == []
 
 
-def uploaded(folder: ObjectFolder, *parts: tuple[int, bytes]) -> Content:
+def uploaded(folder: ObjectFolder, *parts: tuple[int, bytes]) -> ObjectContent:
     """Parts of one upload, received in this order, and joined in that of their numbers."""
     received = {
         number: folder.receive(io.BytesIO(body), len(body), part=("upload", number))
         for number, body in parts
     }
-    return Content.joined(received[number] for number in sorted(received))
+    return ObjectContent.joined(received[number] for number in sorted(received))
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_a_linked_file_stays_when_its_object_goes(tmp_path: Path) -> None:
 
 
 def test_bytes_in_memory_can_be_linked(tmp_path: Path) -> None:
-    Content.of(b"abc").link(tmp_path / "linked")
+    ObjectContent.of(b"abc").link(tmp_path / "linked")
     assert (tmp_path / "linked").read_bytes() == b"abc"
 
 

@@ -3,6 +3,7 @@
 import platform
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -19,29 +20,38 @@ OF_IMAGE = "cp399-cp399-manylinux_2_17_x86_64"  # a Python that runs nowhere
 COMPILED = "fast/core.cpython-399-x86_64-linux-gnu.so"
 
 
-@pytest.fixture
-def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The index of pip's settings."""
-    folder = tmp_path / "house"
-    folder.mkdir()
-    monkeypatch.setenv("PIP_NO_INDEX", "1")
-    monkeypatch.setenv("PIP_FIND_LINKS", str(folder))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    return folder
+def set_index(folder: Path, patch: pytest.MonkeyPatch) -> Path:
+    """A folder of wheels in pip's settings, and a cache of this project's own; returns the first."""
+    (folder / "house").mkdir()
+    patch.setenv("PIP_NO_INDEX", "1")
+    patch.setenv("PIP_FIND_LINKS", str(folder / "house"))
+    patch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
+    return folder / "house"
 
 
-@pytest.fixture
-def code(tmp_path: Path) -> Path:
+def vendor(folder: Path) -> Path:
     """code/lib as it is vendored: one compiled package, one pure, one for any Python 3."""
-    made = tmp_path / "made"
+    made = folder / "made"
     made.mkdir()
     wheels = [
         wheel(made, "fast", "1.5", OF_IMAGE, files={COMPILED: "machine code"}),
         wheel(made, "plain"),
         wheel(made, "stable", tag=f"cp311-abi3-manylinux_2_17_{platform.machine()}"),
     ]
-    unpack(wheels, tmp_path / "code" / "lib")
-    return tmp_path / "code"
+    unpack(wheels, folder / "code" / "lib")
+    return folder / "code"
+
+
+@pytest.fixture
+def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The index of pip's settings."""
+    return set_index(tmp_path, monkeypatch)
+
+
+@pytest.fixture
+def code(tmp_path: Path) -> Path:
+    """A code folder with packages for the image's Python."""
+    return vendor(tmp_path)
 
 
 def tag(packages: CompiledPackages) -> list[str]:
@@ -63,36 +73,41 @@ def test_what_was_fetched_once_needs_no_index(code: Path, house: Path) -> None:
     assert tag(compiled_packages(code)) == [f"TAG = '{OURS}-none-any'\n"]
 
 
-@pytest.fixture
-def not_fetched(code: Path, house: Path) -> CompiledPackages:
-    """Where the index has only another version for this Python."""
-    for version in ("1.3", "1.6", "1.4"):
-        wheel(house, "fast", version, f"{OURS}-none-any")
-    return compiled_packages(code)
+@dataclass
+class NotFetched:
+    """What comes of an index that has only other versions for this Python."""
+
+    packages: CompiledPackages
+    cache: Path
+
+
+@pytest.fixture(scope="module")
+def not_fetched(tmp_path_factory: pytest.TempPathFactory) -> NotFetched:
+    folder = tmp_path_factory.mktemp("not_fetched")
+    with pytest.MonkeyPatch.context() as patch:
+        house = set_index(folder, patch)
+        for version in ("1.3", "1.6", "1.4"):
+            wheel(house, "fast", version, f"{OURS}-none-any")
+        return NotFetched(compiled_packages(vendor(folder)), folder / "cache")
 
 
 def test_another_version_is_never_taken_and_file_package_and_pythons_are_named(
-    not_fetched: CompiledPackages,
+    not_fetched: NotFetched,
 ) -> None:
-    (problem,) = not_fetched.problems
+    paths, (problem,) = not_fetched.packages.paths, not_fetched.packages.problems
     said = f"code/lib/{COMPILED}: fast 1.5 is compiled for Python 3.99; this computer runs Python "
-    assert (not_fetched.paths, problem.startswith(f"{said}{platform.python_version()}, ")) == (
-        (),
-        True,
-    )
+    assert (paths, problem.startswith(f"{said}{platform.python_version()}, ")) == ((), True)
 
 
 def test_the_newest_version_that_there_is_for_this_python_is_named(
-    not_fetched: CompiledPackages,
+    not_fetched: NotFetched,
 ) -> None:
-    (problem,) = not_fetched.problems
+    (problem,) = not_fetched.packages.problems
     assert "could not be fetched (pip finds versions up to 1.6 for it); " in problem
 
 
-def test_a_fetch_that_fails_leaves_nothing_in_the_cache(
-    not_fetched: CompiledPackages, tmp_path: Path
-) -> None:
-    (of_this_python,) = (tmp_path / "cache" / "servable" / "packages").iterdir()
+def test_a_fetch_that_fails_leaves_nothing_in_the_cache(not_fetched: NotFetched) -> None:
+    (of_this_python,) = (not_fetched.cache / "servable" / "packages").iterdir()
     assert list(of_this_python.iterdir()) == []
 
 

@@ -3,6 +3,8 @@
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from servable_scaling.rehearsal.day import RehearsedDay, rehearse
 from servable_scaling.rehearsal.fleet import InstanceModel
 from servable_scaling.rehearsal.queueing import Service
@@ -66,6 +68,12 @@ def test_instances_that_start_are_paid() -> None:
 def test_callers_of_a_spike_wait_until_new_instances_have_answered_the_backlog() -> None:
     broken = day(SPIKE, **SCALED).broken
     assert (broken[0], broken[-1]) == (10, 17)
+
+
+def test_nobody_waits_longer_than_a_full_queue_takes() -> None:
+    small = InstanceModel(rate_rps=100, service=Service(0.02, 0.02), queue=50)
+    slowest = max(one.p99_ms or 0 for one in day(SPIKE, **SCALED, model=small).minutes)
+    assert slowest == pytest.approx(500 + 20, rel=0.02)
 
 
 def test_the_engineer_is_woken_after_the_alarms_window() -> None:

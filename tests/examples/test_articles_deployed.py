@@ -20,7 +20,7 @@ from servable_local.aws import LocalAws, running
 from tests.checkouts import PATH, ROOT, bootstrapped, checkout, run_in
 from tests.presets import synthesised
 
-pytestmark = [pytest.mark.long, pytest.mark.timeout(300)]  # five containers start in one fixture
+pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]  # five containers start in one fixture
 EXAMPLES = ROOT / "examples"
 PRESETS = {
     "pages": "g4dn",
@@ -70,7 +70,7 @@ class Presets:
         variables = self.aws.environment_over({**os.environ, "PATH": PATH}, **WHO)
         bootstrapped(self._project.parent, environment=variables, where=where)
         command = ("cdk", "deploy", "*/*", "--require-approval", "never", "--concurrency", "5")
-        ran = run_in(self._project, *command, environment=variables)
+        ran = run_in(self._project, *command, environment=variables, timeout_seconds=400)
         assert ran.returncode == 0, ran.stdout + ran.stderr
 
     def report(self, preset: str) -> Report:

@@ -59,6 +59,15 @@ def test_several_variants_stand_side_by_side(synthesise: Synthesise) -> None:
     assert placed["primary: latency (ms)"] == placed["challenger: latency (ms)"]
 
 
+def test_a_graph_that_one_variant_alone_has_is_shown(synthesise: Synthesise) -> None:
+    metrics = "[metrics]\nenhanced_metrics = true\npublish_seconds = 60\n"
+    gpu = SECOND.replace("ml.c5.xlarge", "ml.g5.xlarge")
+    shown = titles(synthesise(VALID + gpu + metrics))
+    assert [title.partition(":")[0] for title in shown if "GPU by accelerator" in title] == [
+        "challenger"
+    ]
+
+
 def test_instances_are_drawn_between_min_and_max(synthesise: Synthesise) -> None:
     lines = graph(synthesise(SCALED), "instances that answer")["annotations"]["horizontal"]
     assert [(line["value"], line["label"]) for line in lines] == [(2, "min 2"), (6, "max 6")]

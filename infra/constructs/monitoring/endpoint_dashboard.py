@@ -61,16 +61,18 @@ class EndpointDashboard(Construct):
 
 def _rows(variants: Sequence[VariantGraphs]) -> list[Sequence[Widget]]:
     if len(variants) == 1:
-        made = [graph(COLUMNS // 2) for graph in variants[0].all]
+        made = [graph(COLUMNS // 2) for graph in variants[0].all.values()]
         return [made[at : at + 2] for at in range(0, len(made), 2)]
     groups = [
         variants[at : at + MOST_SIDE_BY_SIDE] for at in range(0, len(variants), MOST_SIDE_BY_SIDE)
     ]
-    return [
-        [variant.all[number](COLUMNS // len(group)) for variant in group]
-        for number in range(len(variants[0].all))
+    # A variant with GPUs has a graph that another lacks, and one with instance pools lacks one.
+    rows = [
+        [variant.all[name](COLUMNS // len(group)) for variant in group if name in variant.all]
+        for name in dict.fromkeys(name for variant in variants for name in variant.all)
         for group in groups
     ]
+    return [row for row in rows if row]
 
 
 def _log(endpoint: WatchedEndpoint, alarms: EndpointAlarms) -> Widget:

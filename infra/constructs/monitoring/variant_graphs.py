@@ -41,15 +41,15 @@ class VariantGraphs:
     alarms: EndpointAlarms
 
     @property
-    def all(self) -> list[Graph]:
-        """All graphs, in the same order for every variant of the endpoint."""
+    def all(self) -> dict[str, Graph]:
+        """{name: graph}; the names are those of other variants of the endpoint where both have it."""
         names = [*self.endpoint.kind.graphs]
         if self.endpoint.published.by_instance:
             names.append("latency_by_instance")
             # What is 100 % differs by type, and which type an instance is of cannot be searched for.
             names += [] if self.variant.pools else ["cpu_by_instance"]
             names += ["gpu_by_accelerator"] if self.variant.gpus else []
-        return [getattr(self, name) for name in names]
+        return {name: getattr(self, name) for name in names}
 
     @property
     def _metrics(self) -> EndpointMetrics:

@@ -15,6 +15,8 @@ from tests.servable_local.aws.container_stand_in import Launcher
 class Account:
     """One account of the local AWS, empty when the test begins."""
 
+    settled_within_seconds = 30.0
+
     def __init__(self, aws: LocalAws, launcher: Launcher) -> None:
         self.aws = aws
         self.launcher = launcher
@@ -61,7 +63,7 @@ class Account:
     def settled(self, name: str = "stack") -> str:
         # Looked at from inside: asking all the time slows down what is waited for.
         stack = CloudFormationApi.regions.of(self.number, REGION).get(name)
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + self.settled_within_seconds
         while stack.in_progress and time.monotonic() < deadline:
             time.sleep(0.005)
         assert not stack.in_progress, f"{name} is still {stack.status}"

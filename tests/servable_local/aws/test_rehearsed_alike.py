@@ -1,11 +1,12 @@
 """The local AWS, on a clock that stands still, does what a rehearsal computes, for 90 minutes."""
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from servable.rehearse.recorded import invocations
+from servable_local.aws.clock import floor
 from servable_local.aws.server import Server
 from servable_scaling.rehearsal.day import RehearsedDay, rehearse
 from servable_scaling.rehearsal.fleet import InstanceModel
@@ -47,11 +48,11 @@ Seen = list[tuple[int, str]]
 class Window:
     """Ninety minutes of one endpoint between 1 and 3 instances, in the local AWS and rehearsed."""
 
-    def __init__(self, watched: Watched, server: Server) -> None:
-        self.scaled = Scaled(watched, server)
+    def __init__(self, watched: Watched, server: Server, archive: bytes = b"") -> None:
+        self.scaled = Scaled(watched, server, archive=archive)
         self.scaled.fault(start_seconds=60 * START_MINUTES)
         self.watched = watched
-        self.begins = watched.clock.now()
+        self.begins = floor(watched.clock.now(), 60)
         self.policies: dict[str, Any] = {}
         self.alarms: list[dict[str, Any]] = []
         self.actions: list[dict[str, Any]] = []
@@ -80,15 +81,15 @@ class Window:
         before: dict[str, str] = {}
         changed: Seen = []
         cloudwatch = self.scaled.account.client("cloudwatch")
-        for minute, requests in enumerate(REQUESTS, 1):
+        for requests in REQUESTS:
             self.watched.minutes(1, requests=requests)
             for one in cloudwatch.describe_alarms()["MetricAlarms"]:
                 name, state = _short(one["AlarmName"]), one["StateValue"]
                 if before.get(name, "INSUFFICIENT_DATA") != state:
-                    changed.append((minute, f"{name} {state}"))
+                    changed.append((self._minute(one["StateUpdatedTimestamp"]), f"{name} {state}"))
                 before[name] = state
         activities = [
-            (self._minute(one["StartTime"].replace(tzinfo=None)), one["Description"])
+            (self._minute(one["StartTime"]), one["Description"])
             for one in reversed(self.scaled.activities())
         ]
         return activities, changed
@@ -128,7 +129,8 @@ class Window:
         ]
 
     def _minute(self, at: datetime) -> int:
-        return round((at - self.begins) / timedelta(minutes=1))
+        naive = at.astimezone(UTC).replace(tzinfo=None) if at.tzinfo else at
+        return round((naive - self.begins) / timedelta(minutes=1))
 
 
 def _short(alarm: str) -> str:

@@ -50,10 +50,12 @@ STEP: dict[str, Any] = {
 class Scaled:
     """`ranker` with two instances, between 1 and 6, and at most three containers."""
 
-    def __init__(self, watched: Watched, server: Server, *policies: dict[str, Any]) -> None:
+    def __init__(
+        self, watched: Watched, server: Server, *policies: dict[str, Any], archive: bytes = b""
+    ) -> None:
         self.watched, self.account = watched, watched.account
         server.hostings.of(self.account.number, REGION).most_containers = 3
-        self.archive = f"scaled {self.account.number}".encode()
+        self.archive = archive or f"scaled {self.account.number}".encode()
         template = serving(self.account.put_archive(self.archive))
         template["Resources"]["Target"] = {
             "Type": "AWS::ApplicationAutoScaling::ScalableTarget",

@@ -87,10 +87,9 @@ class Scaled:
 
     def activities(self, **more: Any) -> list[dict[str, Any]]:
         """Newest first."""
-        found: list[dict[str, Any]] = self.client.describe_scaling_activities(
-            ServiceNamespace="sagemaker", **more
-        )["ScalingActivities"]
-        return found
+        pages = self.client.get_paginator("describe_scaling_activities")
+        found = pages.paginate(ServiceNamespace="sagemaker", **more).build_full_result()
+        return list(found["ScalingActivities"])
 
     def fault(self, **faults: Any) -> None:
         for name, value in faults.items():

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from servable.replay.captured import CapturedRequest
-from servable.replay.compare.decoding import media_type, outputs_of
+from servable.replay.compare.decoding import outputs_of
+from servable_local.container.recording import media_type
 from servable_tensors import wire
 from servable_tensors.codecs import CODECS, JSON, PROTOBUF
 from servable_tensors.tensors import Array

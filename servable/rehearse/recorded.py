@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from servable.replay.capture_lines import CaptureLineError, seconds_of
 from servable_scaling.rehearsal.traffic import MOST_MINUTES, TrafficError, filled
 
 MINUTE, DAY = timedelta(minutes=1), timedelta(days=1)
@@ -44,12 +45,12 @@ def _times(file: Path) -> Iterator[datetime]:
             if not line.strip():
                 continue
             try:
-                time = datetime.fromisoformat(json.loads(line)["eventMetadata"]["inferenceTime"])
-            except (ValueError, KeyError, TypeError):
+                seconds = seconds_of(json.loads(line)["eventMetadata"]["inferenceTime"])
+            except (ValueError, KeyError, TypeError, CaptureLineError):
                 raise TrafficError(
                     f"{file}:{number}: not a record of data capture with its inferenceTime"
                 ) from None
-            yield time.astimezone(UTC)
+            yield datetime.fromtimestamp(seconds, UTC)
 
 
 def invocations(

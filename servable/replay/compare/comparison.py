@@ -22,7 +22,7 @@ import numpy as np
 from infra.parameters.replay import Replay
 from servable.replay.answers import AnswerPair
 from servable.replay.captured import RecordedAnswer
-from servable.replay.compare.decoding import UNKNOWN, AnswerOutputs, media_type, outputs_of
+from servable.replay.compare.decoding import UNKNOWN, AnswerOutputs, outputs_of
 from servable.replay.compare.difference import (
     MISSING,
     ArrayDifference,
@@ -33,6 +33,7 @@ from servable.replay.compare.difference import (
 )
 from servable.replay.compare.latency_ratio import LatencyRatio
 from servable.replay.compare.sketch import Sketch
+from servable_local.container.recording import media_type
 from servable_tensors import UNNAMED_OUTPUT
 from servable_tensors.tensors import Array
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from google.protobuf.message import DecodeError
 
+from servable_local.container.recording import media_type
 from servable_tensors import UNNAMED_OUTPUT, TensorError, untyped_json, wire
 from servable_tensors.codecs import CODECS, CSV, JSON, JSON_LINES, NPY, NPZ, PROTOBUF
 from servable_tensors.predict_messages import places_in
@@ -33,11 +34,6 @@ class AnswerOutputs:
     """Whether the form carries types; JSON and CSV do not."""
     bfloat16: frozenset[str] = frozenset()
     """AnswerOutputs of this type, which arrays hold as float32."""
-
-
-def media_type(content_type: str) -> str:
-    """The content type without parameters, in lower case."""
-    return content_type.partition(";")[0].strip().lower()
 
 
 def outputs_of(body: bytes, content_type: str) -> AnswerOutputs:

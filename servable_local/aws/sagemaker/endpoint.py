@@ -36,7 +36,7 @@ class EndpointDependencies:
 
 @dataclass(frozen=True)
 class Route:
-    """Where one request goes. `config_name` only while an update is being watched."""
+    """The variant that one request goes to. `config_name` only while an update is being watched."""
 
     variant: HostedVariant
     config_name: str | None

@@ -1,6 +1,7 @@
 """A day that was: counted in files of data capture, or asked of CloudWatch."""
 
 import json
+import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,8 @@ NOW = DAY + timedelta(days=2)
 
 def lines(*times: str) -> str:
     return "".join(
-        json.dumps({"captureData": {}, "eventMetadata": {"inferenceTime": time}}) + "\n"
-        for time in times
+        json.dumps({"captureData": {}, "eventMetadata": {"inferenceTime": moment}}) + "\n"
+        for moment in times
     )
 
 
@@ -27,6 +28,17 @@ def test_requests_are_counted_by_the_minute_from_midnight(tmp_path: Path) -> Non
     file = tmp_path / "a.jsonl"
     file.write_text(lines("2026-11-20T00:02:59Z", "2026-11-20T00:01:00Z", "2026-11-20T00:02:00.5Z"))
     assert captured(file) == [0, 1, 2]
+
+
+def test_a_time_without_a_zone_is_utc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a.jsonl").write_text(lines("2026-11-20T00:02:00"))
+    monkeypatch.setenv("TZ", "EST+5")
+    time.tzset()
+    try:
+        assert captured(tmp_path) == [0, 0, 1]
+    finally:
+        monkeypatch.undo()
+        time.tzset()
 
 
 def test_a_folder_is_counted_with_all_that_it_holds(tmp_path: Path) -> None:

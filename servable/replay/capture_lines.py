@@ -17,7 +17,7 @@ import re
 from typing import Any
 
 from servable.replay.captured import CapturedRequest, RecordedAnswer
-from servable_local.container.recording import captured_part, media_type, utc
+from servable_local.container.capture_record import captured_part, media_type, utc
 
 OCTETS = "application/octet-stream"
 # Headers are visible ASCII: a line break would begin another header, or another request.

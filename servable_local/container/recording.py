@@ -5,8 +5,6 @@ targetModel. Readers of the format pass over keys that they do not know.
 Source: https://docs.aws.amazon.com/sagemaker/latest/dg/model-monitor-data-capture-endpoint.html (2026-11-22)
 """
 
-import base64
-import datetime
 import json
 import os
 import re
@@ -18,39 +16,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
+from servable_local.container.capture_record import captured_part, utc
 from servable_local.container.http_messages import HttpAnswer, HttpRequest
 from servable_local.private_files import private_opener
 
 Answering = Callable[[HttpRequest], Awaitable[HttpAnswer]]
 ATTRIBUTES = "X-Amzn-SageMaker-Custom-Attributes"
-# The text encodings. SageMaker takes them for the types that CaptureContentTypeHeader names, BASE64 else:
-# https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CaptureContentTypeHeader.html (2026-11-22)
-_TEXT = {"application/json": "JSON", "application/jsonlines": "JSON", "text/csv": "CSV"}
 # The path of a prediction; in multi-model mode it names the model.
 _PREDICTION = re.compile(r"/invocations(?:/|$)|/models/(?P<model>[^/]+)/invoke$")
-
-
-def media_type(content_type: str) -> str:
-    """Return a content type without its parameters, in lower case."""
-    return content_type.partition(";")[0].strip().lower()
-
-
-def captured_part(mode: str, content_type: str, body: bytes) -> dict[str, str]:
-    """Return endpointInput or endpointOutput. `mode`: INPUT or OUTPUT. What is no UTF-8 becomes BASE64."""
-    encoding = _TEXT.get(media_type(content_type), "BASE64")
-    try:
-        data = body.decode() if encoding != "BASE64" else ""
-    except UnicodeDecodeError:
-        encoding = "BASE64"
-    if encoding == "BASE64":
-        data = base64.b64encode(body).decode()
-    return {"observedContentType": content_type, "mode": mode, "data": data, "encoding": encoding}
-
-
-def utc(seconds: float) -> str:
-    """Return an inferenceTime of seconds since 1970, with microseconds."""
-    moment = datetime.datetime.fromtimestamp(seconds, datetime.UTC)
-    return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 @dataclass(frozen=True, kw_only=True)

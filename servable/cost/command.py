@@ -163,4 +163,5 @@ def _counted(costs: Cost, which: Which) -> str:
             variant.serverless.max_concurrency for variant in costs.variants if variant.serverless
         )
         return "   nobody asks" if which == "min_instances" else f"{most:4} all busy "
-    return f"{sum(getattr(variant, which) for variant in costs.variants):4} instances"
+    count = sum(getattr(variant, which) for variant in costs.variants)
+    return f"{count:4} {'instance ' if count == 1 else 'instances'}"

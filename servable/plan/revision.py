@@ -97,5 +97,6 @@ def _git(root: Path, revision: str, *arguments: str) -> str:
         raise RevisionError(revision, "git is not installed; --against reads its history") from None
     if ran.returncode:
         lines = ran.stderr.strip().splitlines() or ["git failed"]
-        raise RevisionError(revision, lines[0].removeprefix("fatal: "))
+        said = lines[0].removeprefix("fatal: ")
+        raise RevisionError(revision, f"{said}; give a commit, branch or tag that git log shows")
     return ran.stdout

@@ -18,7 +18,7 @@ from servable.load.knee import Knee, knee
 from servable.load.load_generator import LoadError, LoadGenerator
 from servable.load.load_target import container
 from servable.load.load_test import measure
-from servable.load.measurement import CURVE, LoadCurve
+from servable.load.measurement import CURVE, LoadCurve, LoadStep
 from servable.load.pace import Pace
 from servable.load.precision import readable
 from servable.load.reached import Reached, asked_of
@@ -134,10 +134,7 @@ class Trials(ABC):
         """The file's limit; where this computer is too slow for it, one that it can rank by."""
         schedule, percent = Schedule(loop="closed", fixed=(1.0,)), self._run.options.percent
         curve = self._curve(self.machines.wanted[0], schedule, self.trial_pace, kept=None)
-        alone_ms = curve.steps[0].latencies.percentile_ms(percent)
-        if stated_ms is not None and alone_ms <= NEAR * stated_ms:
-            return Objective(percent=percent, most_ms=stated_ms)
-        return Objective(percent=percent, most_ms=float(f"{SLOWER_THAN_ALONE * alone_ms:.2g}"))
+        return limit_beside(curve.steps[0], percent, stated_ms)
 
     def around(self, objective: Objective) -> Around:
         """Decided once, too."""
@@ -218,6 +215,24 @@ class Trials(ABC):
         if kept is not None:
             curve.write(kept / CURVE)
         return curve
+
+
+def limit_beside(alone: LoadStep, percent: float, stated_ms: float | None) -> Objective:
+    """The stated limit, or one that this computer can rank by. `alone`: one caller at today's settings.
+
+    Raises LoadError where nothing was answered.
+    """
+    if not alone.latencies.count:
+        kinds = [f"{count} {kind}" for kind, count in alone.errors.items()]
+        said = ", ".join(kinds + [f"{alone.timeouts} timeouts"] * bool(alone.timeouts))
+        raise LoadError(
+            f"today's settings answered none of {alone.sent} requests ({said or 'nothing was sent'}), so no "
+            "limit can be set; try the request with servable serve and servable invoke first"
+        )
+    alone_ms = alone.latencies.percentile_ms(percent)
+    if stated_ms is not None and alone_ms <= NEAR * stated_ms:
+        return Objective(percent=percent, most_ms=stated_ms)
+    return Objective(percent=percent, most_ms=float(f"{SLOWER_THAN_ALONE * alone_ms:.2g}"))
 
 
 def measured_of(

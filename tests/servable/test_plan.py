@@ -1,6 +1,7 @@
 """`servable plan ENV --against REF`: exit codes, words and JSON."""
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -72,7 +73,8 @@ def test_a_file_with_an_error_is_not_planned(revision: Path) -> None:
 
 def test_a_revision_that_is_not_there_is_said(revision: Path) -> None:
     ran = CliRunner().invoke(plan, ["prod", "--against", "nowhere"], standalone_mode=False)
-    assert "nowhere" in str(ran.exception)
+    wanted = r"--against nowhere: .*nowhere.*; give a commit, branch or tag that git log shows"
+    assert re.fullmatch(wanted, str(ran.exception))
 
 
 def test_an_embedded_aws_and_a_revision_are_wrong_use(revision: Path) -> None:

@@ -121,6 +121,11 @@ def test_the_written_file_loads_and_names_the_requests_with_their_answers(ran: P
     assert kept == {LEAST.body: ANSWER.body, GREATEST.body: ANSWER.body}
 
 
+def test_an_empty_line_stands_between_what_is_written_and_the_next_table(ran: Path) -> None:
+    text = (ran / "environments" / "prod.toml").read_text()
+    assert text.count("\n\n[variants.primary]\n") == 1
+
+
 def test_writing_again_replaces_the_tables(ran: Path) -> None:
     options = ["prod", "--from-captured", "captured", "--write", "--most", "1"]
     CliRunner().invoke(golden, options, standalone_mode=False)

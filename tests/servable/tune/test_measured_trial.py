@@ -1,10 +1,13 @@
 """A trial's curve: what a search learns from it, and when it learns nothing."""
 
+import pytest
+
 from servable.load.knee import knee
 from servable.load.latencies import Latencies
+from servable.load.load_generator import LoadError
 from servable.load.measurement import LoadCurve
 from servable.tune.objective import Objective
-from servable.tune.trials import lateness
+from servable.tune.trials import lateness, limit_beside
 from tests.servable.tune.measured import curve, step
 
 HUNDRED = Objective(most_ms=100.0)
@@ -30,3 +33,10 @@ def test_where_a_lower_load_broke_the_objective_the_highest_may_have_been_late()
 
 def test_where_every_load_was_late_it_is_none() -> None:
     assert late(curve(step(4, 300.0, send_lags=LATE)))
+
+
+def test_where_one_caller_got_no_answer_no_limit_is_made_up() -> None:
+    broken = step(1, 0.0, latencies=Latencies.of([]), errors={"500 Internal Server Error": 3})
+    wanted = r"none of 3 requests \(3 500 Internal Server Error\).*servable invoke"
+    with pytest.raises(LoadError, match=wanted):
+        limit_beside(broken, 99.0, None)

@@ -4,6 +4,7 @@ import gc
 import itertools
 import re
 import shutil
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -123,6 +124,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     folder = Path(__file__).parent
     rank = {folder / file: number for number, file in enumerate(LONGEST)}
     items.sort(key=lambda item: rank.get(item.path, len(rank)))
+
+
+def pytest_runtest_setup() -> None:
+    """boto3's own session keeps the credentials it first found: those of another test's local AWS."""
+    if "boto3" in sys.modules:
+        vars(sys.modules["boto3"])["DEFAULT_SESSION"] = None
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -36,6 +36,9 @@ second_terminal=$!
 for _ in $(seq 600); do grep -q 'http://' serve.txt && break; sleep 0.2; done
 address=$(grep -o 'http://[0-9.:]*' serve.txt | head -1)
 """
+# A computer that has other work may refuse to compare: what is measured is a formula, and all else the command's
+# own. tests/servable/tune/test_local_trials.py measures a container.
+TUNED = "python -m tests.servable.tune.formula_trials trials.log {words}"
 AND_ENDED = "{line}\nkill $second_terminal; wait $second_terminal || true\n"
 MINE = "../my-service"  # the project that the pages make
 
@@ -55,6 +58,8 @@ def script(commands: list[str]) -> str:
         lines.append(f"echo; echo {shlex.quote('$ ' + line)}")
         if line.startswith("servable serve "):
             lines.append(SERVED.format(line=line))
+        elif line.startswith("servable tune "):
+            lines.append(TUNED.format(words=line.removeprefix("servable ")))
         elif ADDRESS in line:
             lines.append(AND_ENDED.format(line=line.replace(ADDRESS, "$address")))
         else:

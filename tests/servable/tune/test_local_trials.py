@@ -1,0 +1,62 @@
+"""What `servable tune` measures: a container of this computer, with a point's settings."""
+
+from collections.abc import Iterator
+from unittest.mock import Mock
+
+import pytest
+
+from infra.parameters.loading import load
+from infra.parameters.placement import placements
+from servable.load.bodies import read
+from servable.load.measurement import CURVE, LoadCurve
+from servable.load.pace import Pace
+from servable.tune.objective import Objective
+from servable.tune.run import Run, TuneOptions, TuneProgress
+from servable.tune.search.trial import Measurement
+from servable.tune.trials import LocalTrials
+from tests.conftest import RANKER, VALID, make_project
+
+pytestmark = pytest.mark.long
+QUICK = Pace(warm_up_seconds=0.2, least_seconds=1.0, most_seconds=1.0)
+EASY = Objective(most_ms=60_000.0)
+
+
+@pytest.fixture(scope="module")
+def trials(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalTrials]:
+    project = make_project(tmp_path_factory.mktemp("tuned"))
+    (project / "environments" / "prod.toml").write_text(VALID)
+    (loaded,) = load(project, project / "environments")
+    assert loaded.environment is not None
+    (placement,) = placements(loaded, loaded.environment)
+    body = RANKER.parent / "golden" / "request-rows.json"
+    options = TuneOptions(bodies=read(body), body_names=(body.name,), only=("inter_op_threads",))
+    silent = TuneProgress(began=Mock(), trial=Mock(), stage=Mock(), step=Mock())
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        LocalTrials(Run(loaded, placement, options, silent)) as made,
+    ):
+        patch.chdir(project)
+        patch.setattr(LocalTrials, "trial_pace", QUICK)
+        yield made
+
+
+@pytest.fixture(scope="module")
+def measured(trials: LocalTrials) -> Measurement:
+    """A trial at one user, with another number of threads than today's."""
+    space = trials.machines.space
+    every = [space.point(number) for number in range(len(space.keys))]
+    (point,) = [one for one in every if one["inter_op_threads"] == 1]
+    return trials.trial(point, EASY, 1.0)
+
+
+def test_a_trial_s_value_is_its_requests_per_second(measured: Measurement) -> None:
+    assert measured.value == measured.about["rps"]["value"] > 0
+
+
+def test_every_request_of_a_trial_is_answered(measured: Measurement, trials: LocalTrials) -> None:
+    curve = LoadCurve.read(trials._run.folder / measured.about["curve"] / CURVE)
+    assert [step.errors for step in curve.steps] == [{}] * len(curve.steps)
+
+
+def test_without_a_stated_limit_one_caller_alone_sets_it(trials: LocalTrials) -> None:
+    assert 0 < trials.objective().most_ms < EASY.most_ms

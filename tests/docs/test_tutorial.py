@@ -36,7 +36,7 @@ second_terminal=$!
 for _ in $(seq 600); do grep -q 'http://' serve.txt && break; sleep 0.2; done
 address=$(grep -o 'http://[0-9.:]*' serve.txt | head -1)
 """
-# A computer that has other work may refuse to compare: what is measured is a formula, and all else the command's
+# Where a computer has other work, nothing may be compared: a formula is measured, all else is the command's
 # own. tests/servable/tune/test_local_trials.py measures a container.
 TUNED = "python -m tests.servable.tune.formula_trials trials.log {words}"
 AND_ENDED = "{line}\nkill $second_terminal; wait $second_terminal || true\n"

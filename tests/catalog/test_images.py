@@ -29,13 +29,15 @@ DEVICES = {"cpu": "ml.c5.xlarge", "gpu": "ml.g4dn.xlarge"}
 
 @pytest.fixture(scope="module")
 def image_uris() -> Iterator[Any]:
-    """The resolver reads AWS's endpoints again for every call, 50 ms each; here once."""
+    """The resolver reads AWS's endpoints and its own table again for every call; here once."""
     from sagemaker.core import common_utils, image_uris
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            common_utils, "_botocore_resolver", functools.cache(common_utils._botocore_resolver)
-        )
+        for module, name in (
+            (common_utils, "_botocore_resolver"),
+            (image_uris, "config_for_framework"),
+        ):
+            patch.setattr(module, name, functools.cache(getattr(module, name)))
         yield image_uris
 
 

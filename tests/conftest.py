@@ -27,7 +27,7 @@ gc.disable()
 def pytest_collection_finish() -> None:
     """All that is imported is left out of every later search for garbage.
 
-    Every session of botocore's reads the services' models anew, 50 to 200 ms each: here one reads them for all.
+    Every session of botocore's reads the services' models anew, 50 to 200 ms each: here it is done once.
     """
     if "botocore.loaders" in sys.modules:
         loader = sys.modules["botocore.loaders"].JSONFileLoader
@@ -71,6 +71,7 @@ LONGEST = (
     "servable_local/aws/test_tune_on_endpoints.py",
     "deployment/test_failed_update.py",
     "constructs/test_any_combination.py",
+    "conformance",
     "examples/test_articles_deployed.py",
     "servable/tune/test_tune_command.py",
     "constructs/test_published_metrics.py",
@@ -90,10 +91,8 @@ LONGEST = (
 
 # Files whose tests share what the first of them starts: one worker takes all of a group.
 SHARING = (
-    ("tests/conformance/",),
     ("tests/constructs/",),
     ("tests/servable_local/aws/",),
-    ("tests/wheels/",),
     # In these TensorFlow is imported into the worker's own process.
     (
         "tests/servable_local/container/",
@@ -105,33 +104,45 @@ SHARING = (
 )
 
 
+# Of the slow tests only these share enough: a container for each kind of archive.
+SLOW_SHARING = (("tests/conformance/",),)
+
+
 class GroupScheduling(LoadFileScheduling):  # type: ignore[misc]
-    """Gives workers whole files, and whole groups of SHARING; those with the most tests first."""
+    """Gives workers whole files, and whole groups of those that share."""
 
     def _split_scope(self, nodeid: str) -> str:
-        group = next((files for files in SHARING if nodeid.startswith(files)), None)
+        sharing = SLOW_SHARING if self.config.option.markexpr == "long" else SHARING
+        group = next((files for files in sharing if nodeid.startswith(files)), None)
         return group[0] if group else str(super()._split_scope(nodeid))
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> GroupScheduling | None:
-    """Slow tests are distributed by file: few of them share, and LONGEST orders them."""
-    return None if config.option.markexpr == "long" else GroupScheduling(config, log)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> GroupScheduling:
+    """Those with the most tests come first; with --no-loadscope-reorder, as LONGEST orders them."""
+    return GroupScheduling(config, log)
+
+
+_WHOLE_FILE_IS_LONG = re.compile(r"^pytestmark = (?:\[\s*)?pytest\.mark\.long\b", re.MULTILINE)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Where only the slow tests are wanted, no other file is imported: by every worker."""
-    if config.option.markexpr != "long" or collection_path.suffix != ".py":
+    """Where only the slow tests are wanted, or none of them, no worker imports the other files."""
+    wanted = config.option.markexpr
+    if wanted not in ("long", "not long") or collection_path.suffix != ".py":
         return None
-    return "mark.long" not in collection_path.read_text(encoding="utf-8") or None
+    text = collection_path.read_text(encoding="utf-8")
+    if wanted == "long":
+        return "mark.long" not in text or None
+    return _WHOLE_FILE_IS_LONG.search(text) is not None or None
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Workers take files in this order, after pytest-randomly has shuffled them."""
     folder = Path(__file__).parent
-    rank = {folder / file: number for number, file in enumerate(LONGEST)}
-    items.sort(key=lambda item: rank.get(item.path, len(rank)))
+    rank = {folder / name: number for number, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: rank.get(item.path, rank.get(item.path.parent, len(rank))))
 
 
 def pytest_runtest_setup() -> None:

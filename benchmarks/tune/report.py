@@ -18,12 +18,11 @@ def section() -> str:
     refusals = [line for run in runs for line in run["said"]]
     said = [f"`--minutes {wanted}` was enough."]
     if refusals:
+        minutes = " to ".join(map(str, dict.fromkeys((asked[0], asked[-1]))))
         said = [
             f"With `--minutes {wanted}` it says before it measures, or after the first trial, that they",
-            f"are too few; the runs were given what it asked for, {asked[0]} to {asked[-1]} minutes.",
-            "The first time:",
-            "",
-            f"    {refusals[0]}",
+            f"are too few; the runs were given what it asked for, {minutes} minutes.",
+            f"The first time: “{refusals[0].removeprefix('servable tune: ')}”.",
         ]
     return page_section(
         "Tuning",

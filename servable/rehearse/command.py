@@ -52,8 +52,8 @@ OPTIONS = (
     ),
     click.option(
         "--recording",
-        type=click.Path(exists=True, path_type=Path),
-        help="File of SageMaker's data capture, or a folder of them: the day that it was.",
+        metavar="PLACE",
+        help="Captured requests: a file, a folder, or s3://BUCKET/PREFIX; the day that it was.",
     ),
     click.option(
         "--cloudwatch",

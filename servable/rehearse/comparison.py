@@ -11,13 +11,13 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 
 from servable.rehearse.alternatives import Alternative
+from servable.student_t import t975
 from servable_local.container.parent_watchdog import die_with
 from servable_scaling.rehearsal.day import rehearse
 from servable_scaling.rehearsal.fleet import InstanceModel
 from servable_scaling.rehearsal.scenario import Scenario
 from servable_scaling.rehearsal.traffic import random_day
 
-_Z975 = statistics.NormalDist().inv_cdf(0.975)
 Progress = Callable[[int, int, float], None]
 """(days that are computed, all days, seconds left)"""
 
@@ -137,17 +137,9 @@ def unbeaten(compared: Sequence[Compared]) -> list[Compared]:
 
 
 def interval(differences: Sequence[float]) -> tuple[float, float, float]:
-    """(mean, low, high): 95 % of Student's t, by its expansion around the normal's quantile.
-
-    Source: Abramowitz and Stegun, Handbook of Mathematical Functions, 26.7.5.
-    """
-    mean, free, z = statistics.fmean(differences), len(differences) - 1, _Z975
-    quantile = (
-        z
-        + (z**3 + z) / (4 * free)
-        + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * free**2)
-        + (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / (384 * free**3)
-    )
+    """(mean, low, high): 95 % of Student's t."""
+    mean = statistics.fmean(differences)
+    quantile = t975(len(differences) - 1)
     half = quantile * statistics.stdev(differences) / math.sqrt(len(differences))
     return mean, mean - half, mean + half
 

@@ -4,53 +4,79 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 from servable.replay.capture_lines import CaptureLineError, seconds_of
+from servable.replay.places import (
+    NO_SUFFIX,
+    SUFFIX,
+    TOO_LONG,
+    CapturePlace,
+    UnreadableFileError,
+    lines_of,
+)
+from servable.replay.skipped import SkippedLines
 from servable_scaling.rehearsal.traffic import MOST_MINUTES, TrafficError, filled
 
 MINUTE, DAY = timedelta(minutes=1), timedelta(days=1)
 # Minutes are kept so long. https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_GetMetricData.html
 # (2026-11-22)
 KEPT_DAYS = 15
+# What a line raises that is no captured request.
+_FOREIGN = (ValueError, KeyError, TypeError, ArithmeticError, RecursionError, CaptureLineError)
 
 
-def captured(place: Path, *, percent: float = 100.0) -> list[float]:
-    """Minutes from the first captured day's midnight (UTC). `place`: a file of data capture, or their folder.
+def captured(
+    place: CapturePlace, name: str, skipped: SkippedLines, *, percent: float = 100.0
+) -> list[float]:
+    """Minutes from the first captured day's midnight (UTC). `name`: of the place, for messages.
 
-    `percent`: of the requests were captured; the others are added. Raises TrafficError, OSError.
+    `skipped` takes what is no captured request, as a replay's does. `percent`: of the requests were
+    captured; the others are added. Raises TrafficError, PlaceError.
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/model-monitor-data-capture-endpoint.html
     (eventMetadata.inferenceTime, 2026-11-22)
     """
-    files = sorted(place.rglob("*.jsonl")) if place.is_dir() else [place]
-    times = [time for file in files for time in _times(file)]
+    times = list(_times(place, skipped))
     if not times:
+        first = "".join(f"; {one}" for one in skipped.all[:1])
         raise TrafficError(
-            f"{place}: no record of data capture; allowed: a .jsonl file, or a folder"
+            f"{name}: no record of data capture{first}; allowed: a .jsonl file, a folder of them, or "
+            "s3://BUCKET/PREFIX"
         )
     midnight = min(times).replace(hour=0, minute=0, second=0, microsecond=0)
     counts = Counter(int((time - midnight) // MINUTE) for time in times)
     if max(counts) >= MOST_MINUTES:
         raise TrafficError(
-            f"{place}: the records are of {max(times) - min(times)}; allowed: at most 7 days, in a folder of "
+            f"{name}: the records are of {max(times) - min(times)}; allowed: at most 7 days, in a folder of "
             "their own"
         )
     return filled({minute: count * 100 / percent for minute, count in counts.items()})
 
 
-def _times(file: Path) -> Iterator[datetime]:
-    with file.open(encoding="utf-8", errors="replace") as lines:
-        for number, line in enumerate(lines, 1):
-            if not line.strip():
-                continue
-            try:
-                seconds = seconds_of(json.loads(line)["eventMetadata"]["inferenceTime"])
-            except (ValueError, KeyError, TypeError, CaptureLineError):
-                raise TrafficError(
-                    f"{file}:{number}: not a record of data capture with its inferenceTime"
-                ) from None
-            yield datetime.fromtimestamp(seconds, UTC)
+def _times(place: CapturePlace, skipped: SkippedLines) -> Iterator[datetime]:
+    for file in place.files():
+        if not file.name.endswith(SUFFIX):
+            skipped.add(file.name, 0, NO_SUFFIX)
+            continue
+        try:
+            for number, _, line in lines_of(place.chunks(file)):
+                if line is None:
+                    skipped.add(file.name, number, TOO_LONG)
+                elif line.strip():
+                    try:
+                        seconds = seconds_of(json.loads(line)["eventMetadata"]["inferenceTime"])
+                        yield datetime.fromtimestamp(seconds, UTC)
+                    except (
+                        ValueError,
+                        KeyError,
+                        TypeError,
+                        ArithmeticError,
+                        RecursionError,
+                        CaptureLineError,
+                    ):
+                        skipped.add(file.name, number, "no captured request with its inferenceTime")
+        except UnreadableFileError as error:
+            skipped.add(file.name, 0, str(error).removeprefix(f"{file.name}: "))
 
 
 def invocations(

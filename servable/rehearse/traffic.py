@@ -3,13 +3,17 @@
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import click
 
+from infra.parameters.environment import Environment
 from infra.parameters.loading import Loaded
 from infra.parameters.rehearsal_scenario import stated_day
 from model_packaging.refusal import PackagingError
 from servable.rehearse.recorded import captured, invocations
+from servable.replay.places import PlaceError, place_of
+from servable.replay.skipped import SkippedLines, skipped_lines
 from servable_scaling.rehearsal.traffic import (
     BASE_SHARE,
     PROFILES,
@@ -27,7 +31,7 @@ class DayOptions:
     shape: str | None
     peak_rps: float | None
     base_rps: float | None
-    recording: Path | None
+    recording: str | None
     cloudwatch: datetime | None
     local: bool
     endpoint_url: str | None
@@ -38,11 +42,14 @@ def day_of(loaded: Loaded, options: DayOptions) -> list[float]:
     days = (options.traffic, options.shape, options.recording, options.cloudwatch)
     if sum(day is not None for day in days) > 1:
         raise click.UsageError("give one of --traffic, --profile, --recording and --cloudwatch")
-    if options.cloudwatch is None and (options.local or options.endpoint_url):
-        raise click.UsageError("--local and --endpoint-url go with --cloudwatch")
+    in_s3 = options.recording is not None and options.recording.startswith("s3://")
+    if not (options.cloudwatch or in_s3) and (options.local or options.endpoint_url):
+        raise click.UsageError(
+            "--local and --endpoint-url go with --cloudwatch and --recording s3://…"
+        )
     try:
         stated = _day(loaded, options)
-    except (TrafficError, PackagingError, OSError) as wrong:
+    except (TrafficError, PlaceError, PackagingError, OSError) as wrong:
         raise click.ClickException(str(wrong)) from None
     if stated is None:
         shapes = "|".join(PROFILES)
@@ -61,11 +68,26 @@ def _day(loaded: Loaded, options: DayOptions) -> list[float] | None:
     if options.shape is not None:
         return _shaped(loaded, options.shape, options.peak_rps, options.base_rps)
     if options.recording is not None:
-        known = environment.capture
-        return captured(options.recording, percent=known.sample_percent if known else 100)
+        return _recorded(environment, options, options.recording)
     if options.cloudwatch is not None:
         return _counted(loaded, options, options.cloudwatch)
     return stated_day(environment, loaded.root)
+
+
+def _recorded(environment: Environment, options: DayOptions, recording: str) -> list[float]:
+    def s3() -> Any:
+        # Only here: it needs boto3, of the extra [aws].
+        from servable.aws_account import account_of
+
+        account = account_of(environment, local=options.local, endpoint_url=options.endpoint_url)
+        return account.client("s3")
+
+    known, skipped = environment.capture, SkippedLines()
+    percent = known.sample_percent if known else 100
+    found = captured(place_of(recording, s3), recording, skipped, percent=percent)
+    for sentence in skipped_lines(skipped.all):
+        click.echo(sentence, err=True)
+    return found
 
 
 def _counted(loaded: Loaded, options: DayOptions, day: datetime) -> list[float]:

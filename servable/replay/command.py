@@ -28,7 +28,8 @@ from servable.replay.redaction import Redaction, RedactionError
 from servable.replay.run import RUNS, ReplayError, ReplayTarget, run_folder
 from servable.replay.run import replay as replayed
 from servable.replay.sending import ReplayPace
-from servable.replay.summary import ReplayResult, skipped_lines
+from servable.replay.skipped import skipped_lines
+from servable.replay.summary import ReplayResult
 from servable.signals import as_ctrl_c
 from servable_local.container.launch import LaunchError
 

@@ -16,13 +16,16 @@ from numpy.typing import NDArray
 from servable.replay.capture_lines import CaptureLineError, read_line
 from servable.replay.captured import CapturedRequest
 from servable.replay.places import (
+    NO_SUFFIX,
     SUFFIX,
+    TOO_LONG,
     CaptureFile,
     CapturePlace,
     PlaceError,
     UnreadableFileError,
     lines_of,
 )
+from servable.replay.skipped import Skipped, SkippedLines
 from servable_local.container.capture_record import media_type
 
 # A file of an hour may hold what was asked for a little before or after it.
@@ -73,27 +76,6 @@ def _drawn(event_id: str) -> float:
     return float(int.from_bytes(digest, "big")) / 2.0**64
 
 
-@dataclass(slots=True)
-class Skipped:
-    """Lines of one file that were skipped for one reason."""
-
-    file: str
-    reason: str
-    count: int
-    """0: the whole file."""
-    first: int
-    """Line from 1; 0: the whole file."""
-
-    def __str__(self) -> str:
-        if not self.count:
-            return f"{self.file}: skipped: {self.reason}"
-        if self.count == 1:
-            return f"{self.file}, line {self.first}: skipped: {self.reason}"
-        return (
-            f"{self.file}: {self.count:,} lines skipped, the first is {self.first}: {self.reason}"
-        )
-
-
 class CaptureIndex:
     """The chosen requests of a place in the order of their time; iterating reads them, one at a time."""
 
@@ -107,7 +89,7 @@ class CaptureIndex:
         self._place = place
         self._selection = selection
         self._files: list[CaptureFile] = []
-        self._skipped: dict[tuple[str, str], Skipped] = {}
+        self._skipped = SkippedLines()
         self.lines_read = 0
         """Lines of all files that were read, skipped ones included."""
         self._times = array("d")
@@ -115,7 +97,7 @@ class CaptureIndex:
         """File, line, offset, size of each request, one after the other."""
         for file in place.files():
             if not file.name.endswith(SUFFIX):
-                self._skip(file.name, 0, f"its name does not end in {SUFFIX}")
+                self._skipped.add(file.name, 0, NO_SUFFIX)
             elif selection.wants_file(file):
                 self._files.append(file)
         total, done = sum(file.size for file in self._files), 0
@@ -123,7 +105,7 @@ class CaptureIndex:
             try:
                 self._read_file(number, file, lambda here, done=done: report(done + here, total))  # type: ignore[misc]
             except UnreadableFileError as error:
-                self._skip(file.name, 0, str(error).removeprefix(f"{file.name}: "))
+                self._skipped.add(file.name, 0, str(error).removeprefix(f"{file.name}: "))
             done += file.size
         self._sort()
 
@@ -133,7 +115,7 @@ class CaptureIndex:
             if line % _LINES_PER_REPORT == 0:
                 report(offset)
             if content is None:
-                self._skip(file.name, line, "it is longer than any line of data capture")
+                self._skipped.add(file.name, line, TOO_LONG)
             elif content.strip():
                 self._read_line(number, file, line, offset, content)
         report(file.size)
@@ -145,15 +127,11 @@ class CaptureIndex:
         try:
             request = read_line(content, file=file.name, number=line)
         except CaptureLineError as error:
-            self._skip(file.name, line, str(error))
+            self._skipped.add(file.name, line, str(error))
             return
         if self._selection.wants(request):
             self._times.append(request.time)
             self._place_of.extend((number, line, offset, len(content)))
-
-    def _skip(self, file: str, line: int, reason: str) -> None:
-        known = self._skipped.setdefault((file, reason), Skipped(file, reason, 0, line))
-        known.count += 1 if line else 0
 
     def _sort(self) -> None:
         times = np.frombuffer(self._times, np.float64) if self._times else np.zeros(0)
@@ -173,7 +151,7 @@ class CaptureIndex:
     @property
     def skipped(self) -> list[Skipped]:
         """What was skipped, by file and reason."""
-        return list(self._skipped.values())
+        return self._skipped.all
 
     def __len__(self) -> int:
         return len(self.times)

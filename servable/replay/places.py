@@ -6,18 +6,19 @@ Source: https://docs.aws.amazon.com/sagemaker/latest/dg/model-monitor-data-captu
 
 import datetime
 import re
+import sys
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from botocore.exceptions import BotoCoreError, ClientError
-
 SUFFIX = ".jsonl"
+NO_SUFFIX = f"its name does not end in {SUFFIX}"
 # Bodies are at most 6 MB, 8 MB in BASE64, in both directions; what is longer is no line of data capture.
 # https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_runtime_InvokeEndpoint.html (2026-11-22)
 MOST_LINE_BYTES = 32_000_000
+TOO_LONG = "it is longer than any line of data capture"
 _CHUNK_BYTES = 1 << 20
 # Parts of objects in S3 that are kept: as many as the files of an hour are read in turns.
 _PART_BYTES = 256 * 1024
@@ -72,7 +73,8 @@ class LocalPlace:
     def files(self) -> list[CaptureFile]:
         if not self._path.exists():
             raise PlaceError(
-                f"{self._path}: there is no such file or folder; give --captured PLACE"
+                f"{self._path}: there is no such file or folder; allowed: a file or folder of captured "
+                "requests, or s3://BUCKET/PREFIX"
             )
         paths = [self._path]
         if self._path.is_dir():
@@ -153,7 +155,9 @@ class _explained:  # noqa: N801  (a context manager, named as it is read)
             raise UnreadableFileError(
                 f"{self._file.name}: cannot be read: {error.strerror}"
             ) from None
-        if isinstance(error, BotoCoreError | ClientError):
+        # Where S3 is asked, it is imported; folders are read without it.
+        botocore = sys.modules.get("botocore.exceptions")
+        if botocore and isinstance(error, botocore.BotoCoreError | botocore.ClientError):
             raise PlaceError(
                 f"{self._file.name}: cannot be read: {error}; reading needs s3:ListBucket, s3:GetObject "
                 "and kms:Decrypt of its key"

@@ -2,7 +2,6 @@
 
 import datetime
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,11 +9,10 @@ from typing import Any
 from servable.load.latencies import Latencies
 from servable.replay.answers import Replayed
 from servable.replay.captured import CapturedRequest
-from servable.replay.index import CaptureIndex, Skipped
+from servable.replay.index import CaptureIndex
+from servable.replay.skipped import Skipped
 
 _AT_ONCE = 1000
-# More files than a screen shows are in the run's folder.
-SKIPPED_SHOWN = 10
 
 
 class ReplaySummary:
@@ -113,14 +111,6 @@ def as_object(skipped: Skipped) -> dict[str, Any]:
         "lines": skipped.count,
         "first_line": skipped.first,
     }
-
-
-def skipped_lines(skipped: Sequence[Skipped]) -> list[str]:
-    """Return a sentence for each file and reason, those of many files cut short."""
-    lines = [str(one) for one in skipped[:SKIPPED_SHOWN]]
-    if len(skipped) > SKIPPED_SHOWN:
-        lines.append(f"and {len(skipped) - SKIPPED_SHOWN:,} more; --json lists all")
-    return lines
 
 
 def utc_text(seconds: float) -> str:

@@ -4,6 +4,8 @@ import pytest
 
 from tests.conformance.asking import Endpoint
 
+pytestmark = pytest.mark.long
+
 ROW = {"instances": [[1.0, 2.0]]}
 
 

@@ -2,7 +2,11 @@
 
 from concurrent.futures import ThreadPoolExecutor
 
+import pytest
+
 from tests.conformance.asking import Endpoint
+
+pytestmark = pytest.mark.long
 
 ROW = [1.0, 2.0]
 ONE = {"signature_name": "batch", "instances": [ROW]}

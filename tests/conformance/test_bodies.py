@@ -7,6 +7,8 @@ import pytest
 
 from tests.conformance.asking import Endpoint
 
+pytestmark = pytest.mark.long
+
 NEWEST_FACTOR = 3  # version 2 triples
 ROWS = [[1.0, 2.0], [3.0, 4.0]]
 TRIPLED = [[3.0, 6.0], [9.0, 12.0]]

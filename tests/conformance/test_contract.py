@@ -6,6 +6,8 @@ from servable.conformance.contract import CHECKS
 from servable.conformance.targets import ContainerTarget
 from tests.conformance.asking import Endpoint
 
+pytestmark = pytest.mark.long
+
 # "within 250 ms" and "within 2 s" are for a container of its own, and not for a busy computer.
 UNTIMED = [sentence for sentence in CHECKS if "within" not in sentence]
 

@@ -10,6 +10,8 @@ import requests
 from servable_local.container.faults import Part
 from tests.conformance.conftest import Double
 
+pytestmark = pytest.mark.long
+
 ROW = {"instances": [[1.0, 2.0]]}
 RESTART_SECONDS = 5.0
 # A machine with other work can take 5 s for what takes 0.7 s; three times in a row it does not.

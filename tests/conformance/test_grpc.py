@@ -8,6 +8,8 @@ import pytest
 from servable_tensors import wire
 from tests.conformance.asking import Endpoint
 
+pytestmark = pytest.mark.long
+
 FLOAT = wire.DataType["DT_FLOAT"]
 
 

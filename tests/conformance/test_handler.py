@@ -7,6 +7,8 @@ import pytest
 from tests.conformance.asking import Endpoint
 from tests.conformance.conftest import Double
 
+pytestmark = pytest.mark.long
+
 ROW = {"instances": [[1.0, 2.0]]}
 
 

@@ -14,6 +14,8 @@ from servable_local.container.launch import launch
 from tests.conformance.archives import MODELS
 from tests.conformance.conftest import Double
 
+pytestmark = pytest.mark.long
+
 ROW = {"instances": [[1.0, 2.0]]}
 
 
@@ -137,7 +139,6 @@ def before_2_20() -> Iterator[Double]:
         yield Double(process)
 
 
-@pytest.mark.long
 def test_up_to_2_19_requests_for_it_fail_and_it_stays_loaded(before_2_20: Double) -> None:
     _ended(before_2_20, "killed")
     answers = [before_2_20.post(ROW, path="/models/killed/invoke") for _ in range(2)]

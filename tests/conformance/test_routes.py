@@ -10,6 +10,8 @@ import requests
 from tests.conformance.asking import Endpoint
 from tests.conformance.conftest import Double
 
+pytestmark = pytest.mark.long
+
 ROW = b'{"instances": [[1.0, 2.0]]}'
 
 

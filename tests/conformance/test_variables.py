@@ -8,6 +8,8 @@ import pytest
 from servable_local.container.launch import LaunchError, launch
 from tests.conformance import archives
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(scope="session")
 def refusal(start: object, folder: Path) -> Callable[[dict[str, str]], str]:

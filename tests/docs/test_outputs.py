@@ -16,7 +16,11 @@ from tests.checkouts import ROOT
 from tests.docs import outputs
 from tests.docs.outputs import Shown
 
-SHOWN = sorted({one.command: one for one in outputs.made_from_files()}.items())
+SHOWN = [
+    # Every policy's days are computed: ten seconds of a processor.
+    pytest.param(command, marks=[pytest.mark.long] if "--compare" in command else [])
+    for command in sorted({one.command for one in outputs.made_from_files()})
+]
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +29,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
-@pytest.mark.parametrize("command", [command for command, _ in SHOWN])
+@pytest.mark.parametrize("command", SHOWN)
 def test_a_page_shows_what_the_command_prints(command: str, project: Path) -> None:
     made = outputs.output(command, project)
     wrong = [one.page for one in outputs.shown() if one.command == command and not one.holds(made)]

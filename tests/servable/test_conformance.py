@@ -18,6 +18,8 @@ from servable.conformance.prepare import start_script
 from servable.conformance.targets import LOCAL_SERVER
 from servable_local.container.http_messages import HttpAnswer, encoded
 
+pytestmark = pytest.mark.long
+
 OF_2_20 = containers(case for case in cases() if case.image == "2.20")
 PLAIN = OF_2_20[0]
 ERROR = ObservedAnswer(400, "application/json", b'{"error": "no"}')

@@ -10,8 +10,10 @@ import pytest
 
 from tests.servable_handler.mutation import SEEDS
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).resolve().parents[2]
-MANY, ALL = 2_500, 100_000
+ALL = 100_000
 
 
 def fuzzed(content_type: str, count: int, timeout_seconds: int) -> dict[str, Any]:
@@ -32,12 +34,6 @@ def check(found: dict[str, Any]) -> None:
     assert found["memory_mib"][-1] <= 1.05 * found["memory_mib"][0], found["memory_mib"]
 
 
-@pytest.mark.parametrize("content_type", SEEDS)
-def test_no_damaged_body_is_a_5xx_or_stays_in_memory(content_type: str) -> None:
-    check(fuzzed(content_type, MANY, 100))
-
-
-@pytest.mark.long
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("content_type", SEEDS)
 def test_of_a_hundred_thousand_damaged_bodies_none_is_a_5xx_or_stays(content_type: str) -> None:

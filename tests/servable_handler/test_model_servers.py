@@ -15,6 +15,8 @@ from servable_handler.transport.model_servers import ModelServers
 from servable_handler.transport.rest import BrokenOffError, RestConnections
 from tests.servable_handler.fake_model_server import FakeModelServer
 
+pytestmark = pytest.mark.long
+
 PREDICT = "Predict"
 
 

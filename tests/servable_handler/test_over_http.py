@@ -17,6 +17,8 @@ from tests.servable_handler.conftest import npy, npz
 from tests.servable_handler.endpoints import ECHOES, RANKER, golden, packed, post, predict_request
 from tests.servable_handler.mutation import SEEDS, damaged
 
+pytestmark = pytest.mark.long
+
 ARRAYS, ANSWER = golden()
 COLUMNS = {name: array.tolist() for name, array in ARRAYS.items()}
 ROWS = [dict(zip(COLUMNS, row, strict=True)) for row in zip(*COLUMNS.values(), strict=True)]

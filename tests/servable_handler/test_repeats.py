@@ -21,6 +21,8 @@ from tests.servable_handler.mortal_server import DEADLY
 from tests.servable_handler.test_model_servers import call
 from tests.servable_handler.test_small_calls import SETTINGS, frame, whole
 
+pytestmark = pytest.mark.long
+
 LARGE = 20_000
 """Bytes of a gRPC request for which grpcio is used."""
 Ask = Callable[[ModelServers, bytes], object]

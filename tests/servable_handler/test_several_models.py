@@ -13,6 +13,8 @@ import pytest
 
 from model_packaging.request_path import request_path
 
+pytestmark = pytest.mark.long
+
 # What `_import_custom_modules` and `_import_handlers` do.
 LOAD = """
 import importlib.util, os, sys

@@ -11,6 +11,8 @@ import pytest
 from tests.checkouts import ROOT
 from tests.wheels.built import file_of, metadata
 
+pytestmark = pytest.mark.long
+
 NOT_IMPORTED = {
     "grpc",
     "gevent",

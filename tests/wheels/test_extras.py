@@ -16,6 +16,8 @@ from servable.main import COMMANDS as EVERY_COMMAND
 from tests.conftest import RANKER, VALID
 from tests.wheels.environment import required, requirements_of
 
+pytestmark = pytest.mark.long
+
 # Runs commands in a Python that cannot import what the base does not require.
 RUNS = """\
 import contextlib, importlib.util, io, json, sys
@@ -47,10 +49,12 @@ BASE = (
     "check prod",
     "cost prod",
     "package prod",
+    "rehearse prod --recording day.jsonl",
     "doctor",
     "init model --name first",
     "local down",
 )
+RECORDED = '{"captureData": {}, "eventMetadata": {"inferenceTime": "2026-11-20T00:00:00Z"}}\n'
 Runs = dict[str, tuple[int, str]]
 
 
@@ -68,6 +72,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory, wheels: Path) -> Runs:
     wants = VALID.replace('name = "ranker"', 'name = "wanting"')
     wants = wants.replace("tensorflow =", 'code = "wanting"\ntensorflow =')
     (project / "environments" / "wants.toml").write_text(wants)
+    (project / "day.jsonl").write_text(RECORDED)
     base = set(required(["servable"], requirements_of(wheels)))
     blocked = {"servable_client"} | {
         top

@@ -8,6 +8,8 @@ import pytest
 
 from tests.checkouts import ROOT
 
+pytestmark = pytest.mark.long
+
 
 def run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     """Python in `folder`, which comes first on its path, and the project after it."""

@@ -19,6 +19,8 @@ from servable.main import COMMANDS as EVERY_COMMAND
 from tests.checkouts import ROOT
 from tests.wheels.built import file_of, metadata
 
+pytestmark = pytest.mark.long
+
 PYPROJECT: dict[str, Any] = metadata("servable")
 EXTRAS: dict[str, list[str]] = PYPROJECT["optional-dependencies"]
 # requirements*.in -> the extras of servable, "" its own requirements, that it installs too.
@@ -123,7 +125,6 @@ def test_the_wheels_pin_each_other_to_their_version() -> None:
     assert {str(pin.specifier) for pin in pins} == {f"=={version}"}
 
 
-@pytest.mark.long
 def test_the_same_sources_build_the_same_bytes(wheels: Path, tmp_path: Path) -> None:
     build(tmp_path)
     assert [path.read_bytes() for path in sorted(tmp_path.iterdir())] == [

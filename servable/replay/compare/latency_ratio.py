@@ -13,6 +13,7 @@ import numpy as np
 
 from servable.load.latencies import Latencies, bin_number, middles_ms
 from servable.load.precision import Interval
+from servable.student_t import Z975, t975
 from servable_tensors.tensors import Array
 
 # Between so many blocks and twice as many: neighbours are merged when there are more.
@@ -20,7 +21,6 @@ _BLOCKS, _FIRST_BLOCK = 32, 8
 _DRAWS = 1000
 # A percentile is judged only if so many answers lie beyond it: p99 of 1,000.
 _BEYOND = 10
-_NORMAL = 1.96
 
 
 class LatencyRatio:
@@ -67,7 +67,7 @@ class LatencyRatio:
         )
         before, after = (self._percentiles(drawn, side, percent) for side in (0, 1))
         low, high = (np.percentile(np.log(after / before), [2.5, 97.5]) - value).tolist()
-        wider = _student(len(self._blocks) - 1) / _NORMAL
+        wider = t975(len(self._blocks) - 1) / Z975
         return Interval(
             value=math.exp(value),
             low=math.exp(value + wider * min(low, 0.0)),
@@ -97,12 +97,3 @@ class LatencyRatio:
 def _merge(into: dict[int, int], more: Mapping[int, int]) -> None:
     for number, count in more.items():
         into[number] = into.get(number, 0) + count
-
-
-def _student(degrees: int) -> float:
-    """Student's t, 97.5 %, by its expansion around the normal's; within 2 % from four degrees of freedom.
-
-    Source: Abramowitz and Stegun, Handbook of Mathematical Functions, 26.7.5
-    """
-    degrees, z = max(degrees, 1), _NORMAL
-    return z + (z**3 + z) / (4 * degrees) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * degrees**2)

@@ -1,5 +1,6 @@
 """A day that was: counted in files of data capture, or asked of CloudWatch."""
 
+import io
 import json
 import time
 from datetime import UTC, datetime, timedelta
@@ -8,9 +9,12 @@ from typing import Any
 
 import boto3
 import pytest
+from botocore.response import StreamingBody
 from botocore.stub import Stubber
 
 from servable.rehearse.recorded import captured, invocations
+from servable.replay.places import LocalPlace, place_of
+from servable.replay.skipped import SkippedLines
 from servable_scaling.rehearsal.traffic import TrafficError
 
 DAY = datetime(2026, 11, 20, tzinfo=UTC)
@@ -24,10 +28,17 @@ def lines(*times: str) -> str:
     )
 
 
+def counted(place: Path, *, percent: float = 100.0) -> tuple[list[float], list[str]]:
+    """(requests by the minute, what was skipped)"""
+    skipped = SkippedLines()
+    found = captured(LocalPlace(place), str(place), skipped, percent=percent)
+    return found, [str(one) for one in skipped.all]
+
+
 def test_requests_are_counted_by_the_minute_from_midnight(tmp_path: Path) -> None:
     file = tmp_path / "a.jsonl"
     file.write_text(lines("2026-11-20T00:02:59Z", "2026-11-20T00:01:00Z", "2026-11-20T00:02:00.5Z"))
-    assert captured(file) == [0, 1, 2]
+    assert counted(file) == ([0, 1, 2], [])
 
 
 def test_a_time_without_a_zone_is_utc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -35,7 +46,7 @@ def test_a_time_without_a_zone_is_utc(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setenv("TZ", "EST+5")
     time.tzset()
     try:
-        assert captured(tmp_path) == [0, 0, 1]
+        assert counted(tmp_path) == ([0, 0, 1], [])
     finally:
         monkeypatch.undo()
         time.tzset()
@@ -45,27 +56,59 @@ def test_a_folder_is_counted_with_all_that_it_holds(tmp_path: Path) -> None:
     for hour in ("00", "01"):
         (tmp_path / hour).mkdir()
         (tmp_path / hour / "a.jsonl").write_text(lines(f"2026-11-20T{hour}:00:00Z"))
-    found = captured(tmp_path)
+    found, _ = counted(tmp_path)
     assert (len(found), sum(found)) == (61, 2)
 
 
 def test_requests_that_were_not_sampled_are_added(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text(lines("2026-11-20T00:00:00Z"))
-    assert captured(tmp_path, percent=10) == [10]
+    assert counted(tmp_path, percent=10) == ([10], [])
+
+
+@pytest.mark.parametrize("foreign", ["not JSON", "{}", "[]", "1", '{"eventMetadata": null}'])
+def test_a_foreign_line_is_named_and_the_others_counted(tmp_path: Path, foreign: str) -> None:
+    file = tmp_path / "a.jsonl"
+    moment = "2026-11-20T00:00:00Z"
+    file.write_text(lines(moment) + foreign + "\n" + lines(moment))
+    said = f"{file}, line 2: skipped: no captured request with its inferenceTime"
+    assert counted(file) == ([2], [said])
+
+
+def test_files_of_another_kind_are_named(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text(lines("2026-11-20T00:00:00Z"))
+    (tmp_path / "manifest.txt").write_text("captured on Friday")
+    said = f"{tmp_path}/manifest.txt: skipped: its name does not end in .jsonl"
+    assert counted(tmp_path) == ([1], [said])
+
+
+def test_a_prefix_of_s3_is_counted() -> None:
+    s3 = boto3.client(
+        "s3", region_name="us-east-1", aws_access_key_id="key", aws_secret_access_key="secret"
+    )
+    content = lines("2026-11-20T00:01:00Z").encode()
+    listed = {"Contents": [{"Key": "captured/a.jsonl", "Size": len(content)}]}
+    with Stubber(s3) as asked:
+        asked.add_response("list_objects_v2", listed, {"Bucket": "day", "Prefix": "captured"})
+        body = StreamingBody(io.BytesIO(content), len(content))
+        asked.add_response(
+            "get_object", {"Body": body}, {"Bucket": "day", "Key": "captured/a.jsonl"}
+        )
+        place = place_of("s3://day/captured", lambda: s3)
+        assert captured(place, "s3://day/captured", SkippedLines()) == [0, 1]
 
 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "no record of data capture"),
-        ("{}\n", "a.jsonl:1: not a record of data capture"),
+        ("", "no record of data capture; allowed"),
+        ("{}\n", "no record of data capture; .*a.jsonl, line 1: skipped: no captured request"),
         (lines("2026-11-20T00:00:00Z", "2026-11-28T00:00:00Z"), "allowed: at most 7 days"),
     ],
 )
 def test_what_is_no_recording_of_a_week_is_refused(tmp_path: Path, text: str, said: str) -> None:
     (tmp_path / "a.jsonl").write_text(text)
     with pytest.raises(TrafficError, match=said):
-        captured(tmp_path)
+        counted(tmp_path)
 
 
 def asked(*pages: dict[int, float], day: datetime = DAY) -> list[float]:

@@ -16,6 +16,8 @@ from tests.servable_local.aws.container_stand_in import Launcher
 from tests.servable_local.aws.everything_on import QUEUED, watching
 from tests.servable_local.aws.local_account import Account
 
+pytestmark = pytest.mark.long
+
 OBJECTIVE = "ranker-objective"
 BREAKING = re.compile(r"ranker-(primary|challenger)-(p\d\d-latency|5xx)$")
 ASYNC_FAILURES = ("failed-requests", "expired-requests", "failed-notifications")

@@ -23,6 +23,8 @@ from tests.servable_local.aws.gunicorn_log import gunicorn_log
 from tests.servable_local.aws.local_account import Account
 from tests.servable_local.aws.watched_endpoint import Watched
 
+pytestmark = pytest.mark.long
+
 GROUP = "/aws/sagemaker/Endpoints/ranker"
 LOADER = "2026-11-21 12:00:00.000000: I tensorflow_serving/core/loader_harness.cc:"
 RETRIER = (

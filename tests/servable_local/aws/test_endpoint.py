@@ -11,6 +11,8 @@ from tests.servable_local.aws.container_stand_in import Launcher
 from tests.servable_local.aws.deployed_templates import serving
 from tests.servable_local.aws.local_account import Account
 
+pytestmark = pytest.mark.long
+
 
 def _ask(account: Account, **more: str) -> dict[str, object]:
     runtime = account.client("sagemaker-runtime")

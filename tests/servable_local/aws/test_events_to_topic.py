@@ -8,6 +8,8 @@ from tests.servable_local.aws.deployed_templates import serving
 from tests.servable_local.aws.topic_inbox import TopicInbox
 from tests.servable_local.aws.watched_endpoint import Watched
 
+pytestmark = pytest.mark.long
+
 OF_EVENTS = ("AWS::Events::Rule", "AWS::KMS::Key", "AWS::SNS::Topic", "AWS::SNS::TopicPolicy")
 
 

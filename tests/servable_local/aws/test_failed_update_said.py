@@ -11,6 +11,8 @@ from tests.servable_local.aws.container_stand_in import Launcher
 from tests.servable_local.aws.deployed_templates import serving
 from tests.servable_local.aws.local_account import Account
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(scope="module")
 def account(embedded: LocalAws, launcher: Launcher) -> Account:

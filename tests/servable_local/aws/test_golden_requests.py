@@ -21,6 +21,8 @@ from tests.servable_local.aws.container_stand_in import Launcher
 from tests.servable_local.aws.synthesised import Deployed
 from tests.servable_local.aws.test_guarded_update import Update
 
+pytestmark = pytest.mark.long
+
 OTHER = {"variants.primary.container.tfs_processes": "2"}
 FOLDER = ROOT / "examples" / "updates"
 

@@ -21,6 +21,8 @@ from servable.history.restoring import restored, write
 from tests.conftest import VALID
 from tests.servable_local.aws.local_account import Account
 
+pytestmark = pytest.mark.long
+
 STACK = "prod-endpoint"
 TEXT = VALID.replace("eu-west-1", "us-east-1")
 ARCHIVE = b"what was packed then"

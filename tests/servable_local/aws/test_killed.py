@@ -15,6 +15,8 @@ from servable_local.aws import down, up
 from tests.checkouts import ROOT
 from tests.servable_local.aws.deployed_templates import serving
 
+pytestmark = pytest.mark.long
+
 psutil = pytest.importorskip("psutil")
 END_SECONDS = 5.0
 

@@ -12,6 +12,8 @@ from servable_local.aws.local_aws import LocalAws
 from tests.servable_local.aws.container_stand_in import Launcher
 from tests.servable_local.aws.deployed_preset import Preset
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(scope="module")
 def queue(embedded: LocalAws, launcher: Launcher) -> Preset:

@@ -21,6 +21,8 @@ from tests.checkouts import ROOT
 from tests.servable_local.aws.container_stand_in import Launcher
 from tests.servable_local.aws.local_account import Account
 
+pytestmark = pytest.mark.long
+
 ENV, STACK, ENDPOINT = "staging", "ranker-staging-endpoint", "ranker-staging"
 OTHER_TYPE = {"variants.primary.instance_type": "ml.c5.9xlarge"}
 OTHER_SETTING = {"variants.primary.container.tfs_processes": "2"}

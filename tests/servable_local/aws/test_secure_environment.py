@@ -16,6 +16,8 @@ from tests.servable_local.aws.container_stand_in import Launcher
 from tests.servable_local.aws.everything_on import FLAGS
 from tests.servable_local.aws.local_account import Account
 
+pytestmark = pytest.mark.long
+
 KEY = "arn:aws:kms:eu-west-1:111111111111:key/00000000-0000-0000-0000-00000000000"
 TRUST = {
     "Version": "2012-10-17",

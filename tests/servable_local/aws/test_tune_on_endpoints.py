@@ -40,6 +40,8 @@ from tests.servable_local.aws.container_stand_in import Launcher
 from tests.servable_local.aws.deployed_templates import serving
 from tests.servable_local.aws.local_account import Account
 
+pytestmark = pytest.mark.long
+
 QUICK = Pace(warm_up_seconds=0.2, least_seconds=0.5, most_seconds=0.5)
 WORKERS = "SAGEMAKER_GUNICORN_WORKERS"
 
@@ -216,7 +218,6 @@ COMMAND = [
 COMMAND += ["--setting", "gunicorn_workers", "--trials", "8", "--for", "cost", "--json"]
 
 
-@pytest.mark.long
 def test_killed_the_next_run_removes_the_endpoint_and_goes_on(
     account: Account, prod: Loaded, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -19,6 +19,8 @@ from stacks.pipeline_stack import _reads
 from tests.servable_local.aws.container_stand_in import Launcher
 from tests.servable_local.aws.verified import GOLDEN, Project, Verified
 
+pytestmark = pytest.mark.long
+
 TARGET = {
     "ServiceNamespace": "sagemaker",
     "ResourceId": "endpoint/ranker/variant/primary",

@@ -7,6 +7,8 @@ import pytest
 from tests.servable_local.aws.deployed_templates import environment
 from tests.servable_local.aws.local_account import Account
 
+pytestmark = pytest.mark.long
+
 _BESIDE = [("AWS::S3::Bucket", 1)]  # the one that holds the archive
 
 

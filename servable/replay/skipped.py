@@ -1,0 +1,52 @@
+"""What a reading of captured requests skips: named by file and reason, counted, and never an end of it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+# More files than a screen shows are in the run's folder.
+SHOWN = 10
+
+
+@dataclass(slots=True)
+class Skipped:
+    """Lines of one file that were skipped for one reason."""
+
+    file: str
+    reason: str
+    count: int
+    """0: the whole file."""
+    first: int
+    """Line from 1; 0: the whole file."""
+
+    def __str__(self) -> str:
+        if not self.count:
+            return f"{self.file}: skipped: {self.reason}"
+        if self.count == 1:
+            return f"{self.file}, line {self.first}: skipped: {self.reason}"
+        return (
+            f"{self.file}: {self.count:,} lines skipped, the first is {self.first}: {self.reason}"
+        )
+
+
+class SkippedLines:
+    """`add` each line as it comes; `all` has a Skipped for each file and reason."""
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[str, str], Skipped] = {}
+
+    def add(self, file: str, line: int, reason: str) -> None:
+        """`line`: from 1; 0 is the whole file."""
+        known = self._found.setdefault((file, reason), Skipped(file, reason, 0, line))
+        known.count += 1 if line else 0
+
+    @property
+    def all(self) -> list[Skipped]:
+        return list(self._found.values())
+
+
+def skipped_lines(skipped: Sequence[Skipped]) -> list[str]:
+    """Return a sentence for each file and reason, those of many files cut short."""
+    lines = [str(one) for one in skipped[:SHOWN]]
+    if len(skipped) > SHOWN:
+        lines.append(f"and {len(skipped) - SHOWN:,} more; --json lists all")
+    return lines

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from scripts.fault_demonstration import SLOW_MS
 from tests.demo.marked_demo import Demo
 
 pytestmark = [
@@ -53,8 +54,9 @@ def test_callers_saw_the_model_fail(finished: tuple[dict[str, Any], Any, Any]) -
 
 
 def test_callers_saw_the_model_slow(finished: tuple[dict[str, Any], Any, Any]) -> None:
-    slowest = max(minute["p50_ms"] or 0 for minute in finished[0]["minutes"])
-    assert slowest > 600
+    # The median is of a minute that may have begun before it was slowed.
+    slowest = max(minute["p99_ms"] or 0 for minute in finished[0]["minutes"])
+    assert slowest > SLOW_MS
 
 
 @pytest.mark.parametrize("step", ["Deploy environments/local.toml", "Slowed", "Killed"])

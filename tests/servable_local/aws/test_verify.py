@@ -2,7 +2,9 @@
 
 import functools
 import json
+import traceback
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import aws_cdk as cdk
@@ -336,6 +338,10 @@ def test_a_pipelines_role_may_ask_everything_that_verifying_asks(
     asked: set[str] = set()
 
     def note(model: Any, **_: Any) -> None:
+        # Captured requests are put by the local AWS, in this process and with this client.
+        files = {Path(frame.filename).name for frame in traceback.extract_stack()}
+        if "data_capture.py" in files:
+            return
         metadata = model.service_model.metadata
         prefix = metadata.get("signingName", metadata["endpointPrefix"])
         asked.add(action(prefix, model.name))
@@ -350,4 +356,4 @@ def test_a_pipelines_role_may_ask_everything_that_verifying_asks(
         client.meta.events.unregister("before-call", note, unique_id="asked")
     assert written.loaded.environment is not None
     allowed = {*LOOKS, *_reads(cdk.Stack(), "prod", written.loaded.environment)}
-    assert asked - allowed == set()
+    assert (len(asked) > 10, asked - allowed) == (True, set())

@@ -78,11 +78,10 @@ def with_tables(text: str, model: str, tables: Sequence[Golden]) -> str:
     """An environment file with these as models.MODEL.also_golden, in the place of those that it has."""
     document: Any = tomlkit.parse(text)
     several = tomlkit.aot()
-    items: list[Any] = [tomlkit.item(table.model_dump()) for table in tables]
-    for item in items:
-        several.append(item)
-    if items:  # tomlkit writes an empty line between them, and none before the table that follows
-        items[-1].add(tomlkit.nl())
+    for table in tables:
+        several.append(tomlkit.item(table.model_dump()))
+    if tables:  # tomlkit writes an empty line between them, and none before the table that follows
+        several[-1].add(tomlkit.nl())
     models = document.setdefault("models", tomlkit.table(is_super_table=True))
     models.setdefault(model, tomlkit.table(is_super_table=True))["also_golden"] = several
     return f"{tomlkit.dumps(document).rstrip()}\n"

@@ -7,14 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from servable.replay.capture_lines import CaptureLineError, seconds_of
-from servable.replay.places import (
-    NO_SUFFIX,
-    SUFFIX,
-    TOO_LONG,
-    CapturePlace,
-    UnreadableFileError,
-    lines_of,
-)
+from servable.replay.places import CapturePlace, captured_files, captured_lines
 from servable.replay.skipped import SkippedLines
 from servable_scaling.rehearsal.traffic import MOST_MINUTES, TrafficError, filled
 
@@ -54,29 +47,13 @@ def captured(
 
 
 def _times(place: CapturePlace, skipped: SkippedLines) -> Iterator[datetime]:
-    for file in place.files():
-        if not file.name.endswith(SUFFIX):
-            skipped.add(file.name, 0, NO_SUFFIX)
-            continue
-        try:
-            for number, _, line in lines_of(place.chunks(file)):
-                if line is None:
-                    skipped.add(file.name, number, TOO_LONG)
-                elif line.strip():
-                    try:
-                        seconds = seconds_of(json.loads(line)["eventMetadata"]["inferenceTime"])
-                        yield datetime.fromtimestamp(seconds, UTC)
-                    except (
-                        ValueError,
-                        KeyError,
-                        TypeError,
-                        ArithmeticError,
-                        RecursionError,
-                        CaptureLineError,
-                    ):
-                        skipped.add(file.name, number, "no captured request with its inferenceTime")
-        except UnreadableFileError as error:
-            skipped.add(file.name, 0, str(error).removeprefix(f"{file.name}: "))
+    for file in captured_files(place, skipped):
+        for number, _, line in captured_lines(place, file, skipped):
+            try:
+                seconds = seconds_of(json.loads(line)["eventMetadata"]["inferenceTime"])
+                yield datetime.fromtimestamp(seconds, UTC)
+            except _FOREIGN:
+                skipped.add(file.name, number, "no captured request with its inferenceTime")
 
 
 def invocations(

@@ -16,14 +16,11 @@ from numpy.typing import NDArray
 from servable.replay.capture_lines import CaptureLineError, read_line
 from servable.replay.captured import CapturedRequest
 from servable.replay.places import (
-    NO_SUFFIX,
-    SUFFIX,
-    TOO_LONG,
     CaptureFile,
     CapturePlace,
     PlaceError,
-    UnreadableFileError,
-    lines_of,
+    captured_files,
+    captured_lines,
 )
 from servable.replay.skipped import Skipped, SkippedLines
 from servable_local.container.capture_record import media_type
@@ -95,30 +92,18 @@ class CaptureIndex:
         self._times = array("d")
         self._place_of = array("Q")
         """File, line, offset, size of each request, one after the other."""
-        for file in place.files():
-            if not file.name.endswith(SUFFIX):
-                self._skipped.add(file.name, 0, NO_SUFFIX)
-            elif selection.wants_file(file):
+        for file in captured_files(place, self._skipped):
+            if selection.wants_file(file):
                 self._files.append(file)
         total, done = sum(file.size for file in self._files), 0
         for number, file in enumerate(self._files):
-            try:
-                self._read_file(number, file, lambda here, done=done: report(done + here, total))  # type: ignore[misc]
-            except UnreadableFileError as error:
-                self._skipped.add(file.name, 0, str(error).removeprefix(f"{file.name}: "))
-            done += file.size
-        self._sort()
-
-    def _read_file(self, number: int, file: CaptureFile, report: Callable[[int], None]) -> None:
-        offset = 0
-        for line, offset, content in lines_of(self._place.chunks(file)):
-            if line % _LINES_PER_REPORT == 0:
-                report(offset)
-            if content is None:
-                self._skipped.add(file.name, line, TOO_LONG)
-            elif content.strip():
+            for line, offset, content in captured_lines(place, file, self._skipped):
+                if line % _LINES_PER_REPORT == 0:
+                    report(done + offset, total)
                 self._read_line(number, file, line, offset, content)
-        report(file.size)
+            done += file.size
+            report(done, total)
+        self._sort()
 
     def _read_line(
         self, number: int, file: CaptureFile, line: int, offset: int, content: bytes

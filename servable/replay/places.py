@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-SUFFIX = ".jsonl"
-NO_SUFFIX = f"its name does not end in {SUFFIX}"
+from servable.replay.skipped import SkippedLines
+
+_SUFFIX = ".jsonl"
 # Bodies are at most 6 MB, 8 MB in BASE64, in both directions; what is longer is no line of data capture.
 # https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_runtime_InvokeEndpoint.html (2026-11-22)
 MOST_LINE_BYTES = 32_000_000
-TOO_LONG = "it is longer than any line of data capture"
 _CHUNK_BYTES = 1 << 20
 # Parts of objects in S3 that are kept: as many as the files of an hour are read in turns.
 _PART_BYTES = 256 * 1024
@@ -182,3 +182,29 @@ def lines_of(chunks: Iterator[bytes]) -> Iterator[tuple[int, int, bytes | None]]
             dropped, rest = dropped + len(rest), b""
     if rest or dropped:
         yield number, offset, None if dropped else rest
+
+
+def captured_files(place: CapturePlace, skipped: SkippedLines) -> Iterator[CaptureFile]:
+    """Yield the files of data capture; others are skipped by name. Raises PlaceError."""
+    for file in place.files():
+        if file.name.endswith(_SUFFIX):
+            yield file
+        else:
+            skipped.add(file.name, 0, f"its name does not end in {_SUFFIX}")
+
+
+def captured_lines(
+    place: CapturePlace, file: CaptureFile, skipped: SkippedLines
+) -> Iterator[tuple[int, int, bytes]]:
+    """Yield (number from 1, offset, line) of a file, empty lines apart. Raises PlaceError.
+
+    What is too long, and what the disk refuses, is skipped by name.
+    """
+    try:
+        for number, offset, line in lines_of(place.chunks(file)):
+            if line is None:
+                skipped.add(file.name, number, "it is longer than any line of data capture")
+            elif line.strip():
+                yield number, offset, line
+    except UnreadableFileError as error:
+        skipped.add(file.name, 0, str(error).removeprefix(f"{file.name}: "))

@@ -1,6 +1,5 @@
 """A project of one's own to break: a folder with environments, a SavedModel and code."""
 
-import functools
 import gc
 import itertools
 import re
@@ -25,14 +24,7 @@ gc.disable()
 
 
 def pytest_collection_finish() -> None:
-    """All that is imported is left out of every later search for garbage.
-
-    Every session of botocore's reads the services' models anew, 50 to 200 ms each: here it is done once.
-    """
-    if "botocore.loaders" in sys.modules:
-        loader = sys.modules["botocore.loaders"].JSONFileLoader
-        read = functools.cache(functools.partial(loader.load_file, loader()))
-        loader.load_file = lambda _, path: read(path)
+    """All that is imported is left out of every later search for garbage."""
     gc.freeze()
     gc.set_threshold(10_000, 10, 10)
     gc.enable()

@@ -4,14 +4,17 @@ import gc
 import os
 import signal
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 
-def synthesise(root: Path) -> None:
-    """Writes the cloud assembly of the project in `root` to the folder that the CDK CLI names.
+def synthesise(
+    root: Path, *, outdir: str | None = None, context: Mapping[str, str] | None = None
+) -> None:
+    """Writes the cloud assembly of the project in `root` to `outdir`, or where the CDK CLI says.
 
-    The CLI's context selects the folder of environment files (`environments`), overrides, the roles of
-    a pipeline, and audits. Exits with a message if synthesis is not possible.
+    The CLI's context, or `context`, selects the folder of environment files (`environments`), overrides,
+    the roles of a pipeline, and audits. Exits with a message if synthesis is not possible.
     """
     # Ctrl-C ends it without a trace of Python's: the next synthesis writes everything anew.
     signal.signal(signal.SIGINT, lambda *_: os._exit(130))
@@ -30,6 +33,8 @@ def synthesise(root: Path) -> None:
     # The built-in validator takes 7 s of every synth; `make check` runs its native twin in 0.1 s.
     # tree.json is not used, and stack traces would show CDK's JavaScript instead of the line in Python.
     app = cdk.App(
+        outdir=outdir,
+        context=context,
         analytics_reporting=False,
         builtin_cloud_formation_validation=False,
         stack_traces=False,
@@ -39,7 +44,6 @@ def synthesise(root: Path) -> None:
     if not folder.is_dir():
         sys.exit(f"{folder}: there is no such folder; give one with -c environments=FOLDER")
     overrides = from_options(app.node.get_all_context())
-
     environments = load(root, folder, overrides)
     lost = strangers(overrides, [loaded.name for loaded in environments], "-c")
     if lost:
@@ -61,7 +65,6 @@ def synthesise(root: Path) -> None:
         from stacks.audits import audit  # a second of its own: only who asks waits for it
 
         audit(app, str(nag))
-
     # The CLI would take an old report for this run's, and refuse what has been corrected since.
     Path(app.outdir, "validation-report.json").unlink(missing_ok=True)
     app.synth()

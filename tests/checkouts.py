@@ -6,6 +6,7 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
+from servable_local.aws import LocalAws
 from servable_local.aws.local_aws import ACCOUNT, REGION
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -23,6 +24,11 @@ NOT_COPIED = shutil.ignore_patterns(
 PATH = f"{ROOT / '.venv/bin'}:{ROOT / 'node_modules/.bin'}:{os.environ['PATH']}"
 
 HERE = f"aws://{ACCOUNT}/{REGION}"
+BOOTSTRAP_TEMPLATE = ROOT / "node_modules/aws-cdk/lib/api/bootstrap/bootstrap-template.yaml"
+BOOTSTRAP_PARAMETERS = {  # what the command gives where nothing is chosen
+    "FileAssetsBucketKmsKeyId": "AWS_MANAGED_KEY",
+    "CloudFormationExecutionPolicies": "arn:aws:iam::aws:policy/AdministratorAccess",
+}
 
 Ran = subprocess.CompletedProcess[str]
 
@@ -33,12 +39,28 @@ def checkout(target: Path) -> Path:
     return target
 
 
-def bootstrapped(
+def bootstrap(
     folder: Path, *arguments: str, environment: Mapping[str, str], where: str = HERE
 ) -> None:
     """`cdk bootstrap` in a folder that is no project: in one, the CLI synthesises it first."""
     ran = run_in(folder, "cdk", "bootstrap", where, *arguments, environment=environment)
     assert ran.returncode == 0, ran.stdout + ran.stderr
+
+
+def bootstrapped(aws: LocalAws, *, account: str = ACCOUNT, region: str = REGION) -> None:
+    """The stack that `cdk bootstrap` makes, of the CLI's own template, without the CLI's two seconds."""
+    cloudformation = aws.client("cloudformation", account=account, region=region)
+    cloudformation.create_stack(
+        StackName="CDKToolkit",
+        TemplateBody=BOOTSTRAP_TEMPLATE.read_text(encoding="utf-8"),
+        Parameters=[
+            {"ParameterKey": name, "ParameterValue": value}
+            for name, value in BOOTSTRAP_PARAMETERS.items()
+        ],
+        Capabilities=["CAPABILITY_NAMED_IAM"],
+    )
+    made = cloudformation.get_waiter("stack_create_complete")
+    made.wait(StackName="CDKToolkit", WaiterConfig={"Delay": 1, "MaxAttempts": 60})
 
 
 def run_in(

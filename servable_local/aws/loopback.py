@@ -46,20 +46,31 @@ def _config(service: str) -> Any:
 
 
 @functools.cache
-def _session() -> Any:
-    import boto3
+def _core() -> Any:
+    """One session of botocore for all: it reads the services' models, 50 ms to 200 ms each, only once."""
     import botocore.session
 
-    # One for all: a session reads the services' models, 50 ms to 200 ms each, only once.
-    # It reads no profile and no ~/.aws: a profile that is set but not there is an error.
-    core = botocore.session.Session(
+    # No profile and no ~/.aws: a profile that is set but not there is an error.
+    return botocore.session.Session(
         session_vars={
             "profile": (None, None, None, None),
             "config_file": (None, None, os.devnull, None),
             "credentials_file": (None, None, os.devnull, None),
         }
     )
-    return boto3.session.Session(botocore_session=core, region_name="us-east-1")
+
+
+@functools.cache
+def _session() -> Any:
+    import boto3
+
+    return boto3.session.Session(botocore_session=_core(), region_name="us-east-1")
+
+
+@functools.cache
+def service_model(service: str) -> Any:
+    """botocore's model of a service (botocore.model.ServiceModel), as its clients here read it."""
+    return _core().get_service_model(service)
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,14 @@ from servable_local.aws.cloudwatch.alarms_api import CloudWatchApi
 from servable_local.aws.contents import ObjectFolder
 from servable_local.aws.controls import Controls
 from servable_local.aws.loopback import Access, Loopback, Regions
-from servable_local.aws.moto_patches import cloudformation, objects, s3, session_keys, topics
+from servable_local.aws.moto_patches import (
+    cloudformation,
+    objects,
+    regions,
+    s3,
+    session_keys,
+    topics,
+)
 from servable_local.aws.moto_patches.logs import LogsApi
 from servable_local.aws.request_router import RequestHandler, RequestRouter
 from servable_local.aws.sagemaker.container import Launch, launch_double
@@ -106,7 +113,7 @@ class Server:
         # Before the first request: moto builds an application per service from these once.
         for module, paths in _PATHS.items():
             importlib.import_module(module).url_paths.update(paths)
-        for patch in (s3, objects, topics, cloudformation, session_keys):
+        for patch in (regions, s3, objects, topics, cloudformation, session_keys):
             patch.install()
         controls = Controls(self._clock, lambda account, region: self.hostings.of(account, region))
         dispatcher = Dispatcher({"applicationautoscaling": self._prepare_scaling})

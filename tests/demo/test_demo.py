@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 
 import pytest
 
@@ -25,7 +26,7 @@ STEPS = [
     "Change one parameter",
     "Destroy everything",
 ]
-DEMO = "scripts.demo"
+DEMO, FROM_STEP = "scripts.demo", "tests.demo.from_step"
 
 
 def test_the_demo_shows_predictions_and_leaves_nothing() -> None:
@@ -51,12 +52,12 @@ Interrupt = Callable[[str], Interrupted]
 
 
 @pytest.fixture(scope="module")
-def interrupted() -> Interrupt:
-    """`interrupted(step)`: the demo is run once for each step."""
+def interrupted(assembly: Path) -> Interrupt:
+    """`interrupted(step)`: the demo is begun once at each step."""
 
     @cache
     def once(step: str) -> Interrupted:
-        demo = Demo(DEMO)
+        demo = Demo(FROM_STEP, DEMO, step, str(assembly))
         demo.read_until(step)
         time.sleep(0.7)  # into the step
         running = " ".join(demo.alive())

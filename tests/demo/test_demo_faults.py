@@ -4,6 +4,7 @@ import json
 import signal
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -60,8 +61,8 @@ def test_callers_saw_the_model_slow(finished: tuple[dict[str, Any], Any, Any]) -
 
 
 @pytest.mark.parametrize("step", ["Deploy environments/local.toml", "Slowed", "Killed"])
-def test_an_interruption_leaves_no_process_and_exits_130(step: str) -> None:
-    demo = Demo(DEMO)
+def test_an_interruption_leaves_no_process_and_exits_130(step: str, assembly: Path) -> None:
+    demo = Demo("tests.demo.from_step", DEMO, step, str(assembly))
     demo.read_until(step)
     time.sleep(0.7)  # into the step
     demo.process.send_signal(signal.SIGINT)

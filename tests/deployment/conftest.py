@@ -33,7 +33,7 @@ class Deployment:
         return self.aws.environment_over({**os.environ, "PATH": PATH})
 
     def bootstrap(self) -> None:
-        bootstrapped(self.project.parent, environment=self.environment)
+        bootstrapped(self.aws)
         self.before = inventory(self.aws)
 
     def cdk(self, *arguments: str) -> Ran:

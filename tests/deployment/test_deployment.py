@@ -153,9 +153,21 @@ def test_diff_shows_what_an_override_would_change(deployment: Deployment) -> Non
     assert any("MaxCapacity" in line for line in lines)
 
 
-def test_an_override_is_deployed_and_read_back(deployment: Deployment) -> None:
+@pytest.fixture(scope="module")
+def overridden(deployment: Deployment) -> int:
+    """`max_instances` that is live after a deployment with an override."""
     deployment.deploy("-c", OVERRIDE)
-    assert maximum(deployment) == 4
+    return maximum(deployment)
+
+
+def test_an_override_is_deployed_and_read_back(overridden: int) -> None:
+    assert overridden == 4
+
+
+@pytest.mark.usefixtures("overridden")
+def test_a_deployment_without_the_override_takes_it_back(deployment: Deployment) -> None:
+    deployment.be_plain()
+    assert maximum(deployment) == 2
 
 
 @pytest.fixture(scope="module")

@@ -1,5 +1,4 @@
-"""What one deployment changes is taken back: by the next, and where the model cannot be loaded by
-itself. With the real CDK CLI."""
+"""A deployment whose model cannot be loaded is taken back by itself. With the real CDK CLI."""
 
 import threading
 from collections.abc import Iterator
@@ -10,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.checkouts import ROOT, Ran
-from tests.deployment.conftest import OVERRIDE, Deployment, bootstrapped_copy, maximum
+from tests.deployment.conftest import Deployment, bootstrapped_copy
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(300)]  # three runs of the CLI in one fixture
 GOLDEN = ROOT / "examples" / "ranker" / "golden" / "request-rows.json"
@@ -98,9 +97,3 @@ def test_the_old_endpoint_answered_every_request_meanwhile(failed: Failed) -> No
 
 def test_the_old_endpoint_is_in_service(failed: Failed) -> None:
     assert failed.endpoint == "InService"
-
-
-def test_a_deployment_without_the_override_takes_it_back(deployed: Deployment) -> None:
-    deployed.deploy("-c", OVERRIDE)
-    deployed.deploy()
-    assert maximum(deployed) == 2

@@ -1,4 +1,7 @@
-"""environments/prod.toml deployed and updated: canary, rollback alarms, another account and region."""
+"""environments/prod.toml deployed and updated: canary, rollback alarms, another account and region.
+
+With one model server and two workers in the place of 4 and 16: they are started three times.
+"""
 
 import os
 from collections.abc import Iterator
@@ -9,6 +12,10 @@ from servable_local.aws import LocalAws, running
 from tests.checkouts import PATH, Ran, bootstrapped, checkout, run_in
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(300)]  # two deployments in one fixture
+FEWER = {
+    "tfs_processes    = 4": "tfs_processes    = 1",
+    "gunicorn_workers = 16": "gunicorn_workers = 2",
+}
 WHO = {"account": "333333333333", "region": "eu-west-1"}
 
 
@@ -16,14 +23,19 @@ class Production:
     def __init__(self, aws: LocalAws, tmp_path_factory: pytest.TempPathFactory) -> None:
         self.aws = aws
         self._project = checkout(tmp_path_factory.mktemp("production") / "project")
+        file = self._project / "environments" / "prod.toml"
+        text = file.read_text(encoding="utf-8")
+        for stated, fewer in FEWER.items():
+            assert stated in text
+            text = text.replace(stated, fewer)
+        file.write_text(text, encoding="utf-8")
 
     @property
     def environment(self) -> dict[str, str]:
         return self.aws.environment_over({**os.environ, "PATH": PATH}, **WHO)
 
     def bootstrap(self) -> None:
-        where = "aws://{account}/{region}".format(**WHO)
-        bootstrapped(self._project.parent, environment=self.environment, where=where)
+        bootstrapped(self.aws, **WHO)
 
     def cdk(self, *arguments: str) -> Ran:
         ran = run_in(self._project, "cdk", *arguments, environment=self.environment)

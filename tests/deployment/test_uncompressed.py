@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from servable_local.aws import LocalAws, running
-from tests.checkouts import PATH, bootstrapped, checkout, run_in
+from tests.checkouts import PATH, bootstrap, checkout, run_in
 
 pytestmark = pytest.mark.long
 GOLDEN = Path(__file__).resolve().parents[2] / "examples" / "ranker" / "golden"
@@ -26,7 +26,7 @@ def aws(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalAws]:
         chosen += ["-c", f'local.endpoint.archive_kms_keys=["{key["Arn"]}"]']
         # By id: of an ARN the bootstrap's template makes a policy on another key.
         by_id = ("--bootstrap-kms-key-id", key["KeyId"])
-        bootstrapped(project.parent, *by_id, environment=environment)
+        bootstrap(project.parent, *by_id, environment=environment)
         deploy = ("deploy", "local/*", "--require-approval", "never")
         ran = run_in(project, "cdk", *deploy, *chosen, environment=environment)
         assert ran.returncode == 0, ran.stdout + ran.stderr

@@ -222,7 +222,7 @@ def reader(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reader]:
         for name, value in aws.environment().items():
             patch.setenv(name, value)
         try:
-            bootstrapped(folder.parent, environment=made.environment)
+            bootstrapped(aws)
             boto3.client("s3").create_bucket(Bucket="captured-requests")
             boto3.client("s3").put_object(
                 Bucket="captured-requests", Key="captured/17-02-431.jsonl", Body=captured()

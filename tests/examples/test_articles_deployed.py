@@ -17,7 +17,7 @@ from servable.plan.synthesis import SynthesisedStack
 from servable.verify.run import Report, compare
 from servable_client.formats import decode
 from servable_local.aws import LocalAws, running
-from tests.checkouts import PATH, ROOT, bootstrapped, checkout, run_in
+from tests.checkouts import PATH, ROOT, bootstrap, checkout, run_in
 from tests.presets import synthesised
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]  # five containers start in one fixture
@@ -68,7 +68,7 @@ class Presets:
     def deploy(self) -> None:
         where = f"aws://{WHO['account']}/{WHO['region']}"
         variables = self.aws.environment_over({**os.environ, "PATH": PATH}, **WHO)
-        bootstrapped(self._project.parent, environment=variables, where=where)
+        bootstrap(self._project.parent, environment=variables, where=where)
         command = ("cdk", "deploy", "*/*", "--require-approval", "never", "--concurrency", "5")
         ran = run_in(self._project, *command, environment=variables, timeout_seconds=400)
         assert ran.returncode == 0, ran.stdout + ran.stderr

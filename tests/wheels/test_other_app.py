@@ -37,12 +37,12 @@ def aws(tmp_path_factory: pytest.TempPathFactory, wheels: Path) -> Iterator[Loca
     ran = subprocess.run(command, cwd=project, capture_output=True, text=True, check=True)
     try:
         environment = {**os.environ, "PATH": PATH, **json.loads(ran.stdout)["environment"]}
-        bootstrapped(folder, environment=environment)
+        found = status(folder=project / ".servable")
+        assert found is not None
+        bootstrapped(found)
         deploy = ("cdk", "deploy", "--require-approval", "never")
         deployed = run_in(project, *deploy, environment=environment)
         assert deployed.returncode == 0, deployed.stdout + deployed.stderr
-        found = status(folder=project / ".servable")
-        assert found is not None
         yield found
     finally:
         subprocess.run([program, "down"], cwd=project, check=True, capture_output=True)

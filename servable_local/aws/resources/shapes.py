@@ -4,15 +4,14 @@ CloudFormation accepts "5" for 5 and "true" for true; an API does not. A propert
 API does not know is refused by name: nothing in a template is silently left out.
 """
 
-import functools
 import json
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import botocore.loaders
-import botocore.model
 from botocore.validate import ParamValidator
+
+from servable_local.aws.loopback import service_model
 
 Properties = Mapping[str, Any]
 _NUMBERS = ("integer", "long", "float", "double")
@@ -20,12 +19,6 @@ _NUMBERS = ("integer", "long", "float", "double")
 
 class ResourceError(Exception):
     """A service refused or failed. `str()` is the reason that CloudFormation shows."""
-
-
-@functools.cache
-def service_model(service: str) -> botocore.model.ServiceModel:
-    document = botocore.loaders.Loader().load_service_model(service, "service-2")
-    return botocore.model.ServiceModel(document, service_name=service)
 
 
 def fit(properties: Properties, service: str, operation: str) -> dict[str, Any]:

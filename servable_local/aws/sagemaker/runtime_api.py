@@ -13,12 +13,11 @@ from moto.core.common_types import TYPE_RESPONSE
 from moto.core.responses import BaseResponse
 
 from servable_local.aws.errors import ValidationError
-from servable_local.aws.loopback import Loopback, Regions
+from servable_local.aws.loopback import Loopback, Regions, service_model
 from servable_local.aws.resources.shapes import (
     broken_length,
     broken_pattern,
     refusal,
-    service_model,
 )
 from servable_local.aws.sagemaker.container import Answered, Container
 from servable_local.aws.sagemaker.data_capture import is_captured, put_captured

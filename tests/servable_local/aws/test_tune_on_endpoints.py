@@ -42,7 +42,7 @@ from tests.servable_local.aws.local_account import Account
 
 pytestmark = pytest.mark.long
 
-QUICK = Pace(warm_up_seconds=0.2, least_seconds=0.5, most_seconds=0.5)
+QUICK = Pace(warm_up_seconds=0.1, least_seconds=0.2, most_seconds=0.2)
 WORKERS = "SAGEMAKER_GUNICORN_WORKERS"
 
 
@@ -215,7 +215,7 @@ COMMAND = [
     "--body",
     "a.json",
 ]
-COMMAND += ["--setting", "gunicorn_workers", "--trials", "8", "--for", "cost", "--json"]
+COMMAND += ["--setting", "gunicorn_workers", "--trials", "6", "--for", "cost", "--json"]
 
 
 def test_killed_the_next_run_removes_the_endpoint_and_goes_on(

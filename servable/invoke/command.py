@@ -110,6 +110,9 @@ def invoke(environment: str, folder: str, sets: tuple[str, ...], body: Path, **o
 
 def _environment(name: str, folder: str, sets: tuple[str, ...]) -> Environment:
     known = {loaded.name: loaded for loaded in loaded_with(sets, *project(folder), name=name)}
+    if name not in known and "://" in name:
+        own = next(iter(known), "ENV")  # its file says what the model takes
+        raise click.UsageError(f"{name} is an address: servable invoke {own} --url {name} --body …")
     if name not in known:
         raise unknown(name, known)
     loaded = known[name]

@@ -146,6 +146,13 @@ PLAIN = VALID
 WITH_HANDLER = VALID.replace('saved_model = "model"', 'saved_model = "model"\nhandler = "servable"')
 
 
+def test_an_address_in_the_place_of_the_environment_is_told_where_it_goes(run: Run) -> None:
+    arguments = ["http://127.0.0.1:8080", "--body", "body.json"]
+    with pytest.raises(click.UsageError) as refused:
+        CliRunner().invoke(invoke, arguments, standalone_mode=False, catch_exceptions=False)
+    assert "servable invoke prod --url http://127.0.0.1:8080 --body" in str(refused.value)
+
+
 def test_a_signature_that_the_container_would_ignore_is_refused(
     server: RuntimeServer, run: Run
 ) -> None:

@@ -92,11 +92,11 @@ class Text:
 
 def python_texts(source: str, name: str, *, docstrings_only: bool = False) -> Iterator[Text]:
     """Docstrings of modules, classes, functions and attributes; literals of several words; comments."""
-    tree = ast.parse(source)
-    docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    pieces = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr)
+    nodes = [*ast.walk(ast.parse(source))]
+    docstrings = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+    pieces = {id(part) for node in nodes if isinstance(node, ast.JoinedStr)
               for part in ast.walk(node) if part is not node}  # fmt: skip
-    for node in ast.walk(tree):
+    for node in nodes:
         if id(node) in pieces or not isinstance(node, ast.Constant | ast.JoinedStr):
             continue
         text = _literal(node)

@@ -5,10 +5,9 @@ from collections.abc import Sequence
 from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 
-from infra.catalog import metrics
 from infra.catalog.log_filters import log_filters
 from infra.constructs.monitoring.endpoint_alarms import EndpointAlarms
-from infra.constructs.monitoring.measured import PERIOD_SECONDS, Computed
+from infra.constructs.monitoring.measured import Computed, searched
 from infra.constructs.monitoring.signals import MILLISECONDS, PERCENT, Unit
 from infra.constructs.monitoring.variant_graphs import VariantGraphs
 from infra.constructs.monitoring.watched_endpoint import NAMESPACE, WatchedEndpoint
@@ -102,12 +101,7 @@ def fleet_graphs(endpoint_name: str, *, width: int) -> list[Widget]:
 def _graph(
     endpoint_name: str, metric: str, statistic: str, title: str, unit: Unit, width: int
 ) -> Widget:
-    metrics.check(NAMESPACE, metric, statistic, DIMENSIONS)
-    found = (
-        f"SEARCH('{{{NAMESPACE},{','.join(DIMENSIONS)}}} "
-        f'EndpointName="{endpoint_name}" MetricName="{metric}"\', '
-        f"'{statistic}', {PERIOD_SECONDS})"
-    )
+    found = searched(NAMESPACE, metric, DIMENSIONS, statistic, EndpointName=endpoint_name)
     shown = Computed(expression=f"{found} / {unit.in_the_metric:g}")
     return graph(
         f"during an update, by configuration: {title} ({unit.symbol})",

@@ -3,12 +3,14 @@
 Every CDK object is a round trip to the jsii process, and an environment has fifty metrics.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import aws_cdk as cdk
 from aws_cdk import aws_cloudwatch as cloudwatch
+
+from infra.catalog.metrics import check
 
 PERIOD_SECONDS = 60  # as often as SageMaker publishes unless [metrics] says otherwise
 # An alarm's plain statistics; all others (such as p99) are extended statistics.
@@ -111,6 +113,19 @@ class Computed:
             "returnData": True,
         }
         return {"metrics": [result, *(one.in_query(name) for name, one in self.using.items())]}
+
+
+def searched(
+    namespace: str, name: str, dimensions: Sequence[str], statistic: str, **values: str
+) -> str:
+    """The expression that finds each metric of this name with these dimensions, some of them known.
+
+    https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/search-expression-syntax.html (2026-11-23)
+    """
+    check(namespace, name, statistic, dimensions)
+    known = " ".join(f'{key}="{value}"' for key, value in {**values, "MetricName": name}.items())
+    schema = ",".join((namespace, *dimensions))
+    return f"SEARCH('{{{schema}}} {known}', '{statistic}', {PERIOD_SECONDS})"
 
 
 Metric = Measured | Computed

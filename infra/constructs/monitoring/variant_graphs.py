@@ -3,10 +3,9 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from infra.catalog.metrics import check as check_published
 from infra.catalog.prices import price
 from infra.constructs.monitoring.endpoint_alarms import EndpointAlarms
-from infra.constructs.monitoring.measured import PERIOD_SECONDS, Computed, Measured
+from infra.constructs.monitoring.measured import PERIOD_SECONDS, Computed, Measured, searched
 from infra.constructs.monitoring.signals import MILLISECONDS, PERCENT, Unit
 from infra.constructs.monitoring.watched_endpoint import (
     MACHINES,
@@ -181,12 +180,8 @@ class VariantGraphs:
         width: int,
     ) -> Widget:
         # A search, because instances come and go.
-        check_published(namespace, metric, "Average", dimensions)
-        found = (
-            f"SEARCH('{{{namespace},{','.join(dimensions)}}} "
-            f'EndpointName="{self.endpoint.name}" VariantName="{self.variant.name}" '
-            f"MetricName=\"{metric}\"', 'Average', {PERIOD_SECONDS})"
-        )
+        known = {"EndpointName": self.endpoint.name, "VariantName": self.variant.name}
+        found = searched(namespace, metric, dimensions, "Average", **known)
         shown = Computed(expression=f"{found} / {unit.in_the_metric:g}")
         return graph(
             f"{self.variant.name}: {title} ({unit.symbol})",

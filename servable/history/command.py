@@ -47,7 +47,8 @@ def history(
         return 1
     errors = [finding for finding in back.findings if finding.severity is Severity.ERROR]
     if writes and not errors:
-        click.echo(f"{write(loaded, files, back)}: written", err=True)
+        file, kept = write(loaded, files, back)
+        click.echo(f"{file}: written; what it was before is kept in {kept}", err=True)
     _show_restored(loaded, back, as_json, shown=not writes or bool(errors))
     return int(bool(errors))
 

@@ -3,6 +3,7 @@
 Before that, its archive and image are verified to exist unchanged.
 """
 
+import hashlib
 import re
 import tempfile
 from collections.abc import Iterator
@@ -20,11 +21,14 @@ from infra.parameters.finding import Finding, Severity
 from infra.parameters.loading import Loaded, load
 from infra.preflight.check import check
 from model_packaging.beside import beside
+from model_packaging.private_folder import private_folder
 from model_packaging.refusal import PackagingError
 from servable.aws_account import Account, absent
 from servable.history.deployments import Deployment
 from servable.verify.model import digest
 
+# Files as they were: git has their comments only where they were committed.
+REPLACED = Path(".servable") / "replaced"
 # Keys that describe how an archive is packed; an archive in S3 is packed already.
 _OF_PACKING = (
     "saved_model",
@@ -79,12 +83,16 @@ def restored(loaded: Loaded, deployment: Deployment, account: Account) -> Restor
     return Restored(text=text, findings=findings, notes=notes)
 
 
-def write(loaded: Loaded, folder: Path, restorable: Restored) -> Path:
-    """Replace the environment's file atomically."""
+def write(loaded: Loaded, folder: Path, restorable: Restored) -> tuple[Path, Path]:
+    """Replace the environment's file atomically; return it, and the place of what it was before."""
     file = folder / f"{loaded.name}.toml"
-    with beside(file) as to:
-        to.write(restorable.text.encode())
-    return file
+    before = file.read_bytes()
+    name = f"{loaded.name}-{hashlib.sha256(before).hexdigest()[:12]}.toml"
+    kept = private_folder(loaded.root / REPLACED) / name
+    for place, content in ((kept, before), (file, restorable.text.encode())):
+        with beside(place) as to:
+            to.write(content)
+    return file, kept
 
 
 def _copy(value: Any) -> Any:

@@ -12,13 +12,13 @@ from servable.load.precision import readable
 from servable.report import style
 from servable.report.content import Content
 
-NO_STEP = "No step that counts: in every one requests were sent late. See the table of steps."
+NO_STEP = "No step counts: every request failed or was sent late. See the table of steps."
 _SHOWN_PERCENTS = (50.0, 90.0, 95.0, 99.0)
 
 
 def throughput(contents: Sequence[Content]) -> bytes:
     """Requests per second above, latency bands below, the knee in both."""
-    if not any(content.curve.valid for content in contents):
+    if not any(step.latencies.bins for content in contents for step in content.curve.valid):
         return style.nothing(NO_STEP, title="Throughput against load")
     figure = style.figure(high=7.4)
     above, below = figure.subplots(2, 1, sharex=True)
@@ -68,7 +68,7 @@ def throughput(contents: Sequence[Content]) -> bytes:
 
 def distribution(contents: Sequence[Content]) -> bytes:
     """How many are slower than: the tail is what an objective is about."""
-    if not any(content.at_knee for content in contents):
+    if not any(content.at_knee and content.at_knee.latencies.bins for content in contents):
         return style.nothing(NO_STEP, title="Share of requests that are slower than a latency")
     figure = style.figure()
     axes = figure.subplots()

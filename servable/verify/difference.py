@@ -17,6 +17,13 @@ _NAMES = (
     "CaptureMode",
 )
 
+# What the two values are, where they are not the live one and the deployed one.
+SIDES = {
+    "not as in the file": ("deployed", "in the file"),
+    "override": ("deployed", "in the file"),
+    "golden answer": ("answered", "kept answer"),
+}
+
 
 @dataclass(frozen=True, kw_only=True)
 class Difference:
@@ -37,7 +44,8 @@ class Difference:
         if self.wanted is None and self.found is None:
             text = self.kind
         else:
-            text = f"{self.kind}: {_short(self.found)}, deployed {_short(self.wanted)}"
+            found, wanted = SIDES.get(self.kind, ("live", "deployed"))
+            text = f"{self.kind}: {found} {_short(self.found)}, {wanted} {_short(self.wanted)}"
         return f"{what}: {text}; {self.remedy}"
 
 

@@ -21,6 +21,7 @@ from servable.verify.difference import Difference
 from servable_tensors import TensorError
 
 KIND = "golden answer"
+NO_ANSWER = "an answer"  # is wanted, and none came
 # An instance that runs answers within it; one that must first be started needs minutes more.
 WAIT_SECONDS = 120.0
 POLL_SECONDS = 0.2
@@ -96,7 +97,7 @@ def _ask(
         )
         return
     except (ClientError, NotAnsweredError) as error:
-        yield differs(str(error), "an answer", "look at the endpoint's log group")
+        yield differs(str(error), NO_ANSWER, "look at the endpoint's log group")
         return
     if wanted is None:
         write = f"servable invoke ENV --body {golden.request} --output {golden.answer or 'FILE'}"

@@ -65,8 +65,14 @@ def stopped(*, folder: Path | None = None, as_json: bool = False) -> str:
     ended = down(folder=folder)
     if as_json:
         return _json({"ended": ended})
-    where = (folder or Path.cwd() / ".servable").parent
-    return f"local AWS: {'stopped' if ended else f'not running for {where}'}"
+    if not ended:
+        return f"local AWS: not running for {(folder or Path.cwd() / '.servable').parent}"
+    if not os.environ.get("AWS_ENDPOINT_URL", "").startswith("http://127.0.0.1:"):
+        return "local AWS: stopped"
+    return (
+        "local AWS: stopped; this terminal's AWS variables still name it: open another terminal, or "
+        "start it here again"
+    )
 
 
 def main(words: Sequence[str] | None = None) -> int:

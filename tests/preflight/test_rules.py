@@ -47,8 +47,8 @@ def test_variants_without_any_weight_are_refused(environment: Environment) -> No
 
 def test_an_unknown_instance_type_names_the_nearest(environment: Environment) -> None:
     assert said(environment, **{"ml.c5.xlarge": "ml.c5.4xlrge"}) == [
-        "variants.primary.instance_type: 'ml.c5.4xlrge' is unknown; allowed: the 263 types of "
-        "infra/catalog, such as ml.c5.xlarge; did you mean ml.c5.4xlarge?"
+        "variants.primary.instance_type: 'ml.c5.4xlrge' is unknown; allowed: the 263 types that "
+        "Servable knows, such as ml.c5.xlarge; did you mean ml.c5.4xlarge?"
     ]
 
 

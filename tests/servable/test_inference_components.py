@@ -3,11 +3,14 @@
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pytest
+
 from servable.plan.live import Live, _live
 from servable.plan.plan import _verdict
 from servable.verify.deployed import Deployed, Resource
 from servable.verify.difference import Difference
 from servable.verify.endpoint import look
+from servable.verify.golden import KIND, NO_ANSWER
 from servable.verify.patching import verdict
 
 LIVE = {
@@ -87,6 +90,16 @@ def test_aws_cannot_patch_without_the_archive_and_with_another_role() -> None:
         "no, because of its model: artefact missing (s3://b/k); "
         "execution role: role trust (serving)"
     )
+
+
+@pytest.mark.parametrize(
+    ("wanted", "begins"), [("0.187", "yes"), (NO_ANSWER, "no, because of its health")]
+)
+def test_another_answer_does_not_stop_patching_and_none_does(wanted: str, begins: str) -> None:
+    other = Difference(
+        kind=KIND, resource="ranker/primary", wanted=wanted, found="-0.087", remedy=""
+    )
+    assert verdict(deployed(MODEL, ROLE), [other]).startswith(begins)
 
 
 def test_another_roles_change_does_not_stop_patching() -> None:

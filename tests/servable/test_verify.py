@@ -46,7 +46,19 @@ def test_as_deployed_is_0(in_project: pytest.MonkeyPatch) -> None:
 def test_a_difference_is_1_and_is_said_with_what_to_do(in_project: pytest.MonkeyPatch) -> None:
     ran = verified(in_project, [DIFFERENCE])
     assert ran.return_value == 1
-    assert ran.stderr == "ranker/primary: drifted weight: 5, deployed 9; deploy again\n"
+    assert ran.stderr == "ranker/primary: drifted weight: live 5, deployed 9; deploy again\n"
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        ("not as in the file", "deployed 2, in the file 5"),
+        ("golden answer", "answered 2, kept answer 5"),
+    ],
+)
+def test_each_value_of_a_difference_is_named(kind: str, said: str) -> None:
+    difference = Difference(kind=kind, resource="x", wanted=5, found=2, remedy="deploy")
+    assert str(difference) == f"x: {kind}: {said}; deploy"
 
 
 def test_programs_read_differences_as_json(in_project: pytest.MonkeyPatch) -> None:

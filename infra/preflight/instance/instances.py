@@ -32,7 +32,7 @@ class InstanceUnknown(Rule):
             yield self.finding(
                 key,
                 f"{given!r} is not usable here: {reason}" if reason else f"{given!r} is unknown",
-                allowed=f"the {len(instances())} types of infra/catalog, such as ml.c5.xlarge",
+                allowed=f"the {len(instances())} types that Servable knows, such as ml.c5.xlarge",
                 remedy=f"did you mean {close}?" if close and not reason else "choose another",
             )
 

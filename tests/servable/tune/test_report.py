@@ -71,6 +71,16 @@ def test_a_run_whose_every_step_was_refused_has_a_page_that_says_so(tmp_path: Pa
     assert "no step counts, for in every one" in written.read_text(encoding="utf-8")
 
 
+def test_a_run_of_which_every_request_failed_has_a_page_too(tmp_path: Path) -> None:
+    curve = content().curve
+    failed = dataclasses.replace(
+        curve.steps[0], latencies=Latencies.of([]), errors={"400 Bad Request": 1_796}
+    )
+    written = write_load_report(tmp_path, dataclasses.replace(curve, steps=(failed,)), OBJECTIVE)
+    assert written is not None
+    assert "1,796" in written.read_text(encoding="utf-8")
+
+
 def test_the_page_of_a_load_test_has_no_tab_of_a_search() -> None:
     alone = dataclasses.replace(content(), trials=(), effects={}, recommendation=None)
     assert [tab.id for tab in page.tabs([alone])] == ["throughput", "latency", "machine"]

@@ -160,6 +160,14 @@ def test_the_way_back_serves_the_archive_where_it_was_held_to_its_hash(past: Pas
     assert artifact.sha256 == hashlib.sha256(ARCHIVE).hexdigest()
 
 
+def test_the_file_that_the_way_back_replaces_is_kept(past: Past) -> None:
+    found = restored(past.loaded(), past.found()[1], past.asked)
+    folder = past.project / "environments"
+    before = {file: file.read_bytes() for file in folder.glob("*.toml")}
+    file, kept = write(past.loaded(), folder, found)
+    assert kept.read_bytes() == before[file] != file.read_bytes()
+
+
 def test_a_removed_archive_is_refused_beforehand_with_the_reason(past: Past) -> None:
     past.remove(ARCHIVE)
     with pytest.raises(PackagingError, match="the archive no longer exists; check out"):

@@ -89,5 +89,13 @@ def test_down_says_that_it_ended_one(tmp_path: Path) -> None:
     assert _run(tmp_path, "down").stdout == "local AWS: stopped\n"
 
 
+def test_down_says_that_the_terminal_still_names_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    up = json.loads(_run(tmp_path, "up", "--json").stdout)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", up["environment"]["AWS_ENDPOINT_URL"])
+    assert "this terminal's AWS variables still name it" in _run(tmp_path, "down").stdout
+
+
 def test_down_again_exits_0(tmp_path: Path) -> None:
     assert _run(tmp_path, "down").exit_code == 0

@@ -8,16 +8,16 @@ from pathlib import Path
 
 # What these print is for somebody to read, also where nothing failed.
 NOTED = {"claims"}
-# The templates' check, which takes as long as all others together, uses every core by itself.
+# The types' check and the templates', a core each; then the others.
 AT_ONCE = 2
 ROOT = Path(__file__).resolve().parents[1]
 PYTHON = [sys.executable]
 # The longest first: the others are through before it.
 CHECKS = {
     "templates": [*PYTHON, "scripts/check_templates.py"],
+    "types": ["mypy"],
     "style": ["ruff", "check", "."],
     "format": ["ruff", "format", "--check", "--quiet", "."],
-    "types": ["mypy"],
     "imports": ["lint-imports", "--no-cache"],
     "structure": [*PYTHON, "-m", "scripts.check_structure"],
     "generated": [*PYTHON, "scripts/generate.py", "--check"],

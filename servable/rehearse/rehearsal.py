@@ -50,22 +50,23 @@ def measured(
 ) -> MeasuredInstance:
     """What was given; for the rest the newest `servable load` of it, the file, or an example."""
     report = _newest(loaded.root, loaded.name)
+    loaded_by = report[3] if report else ""
     scaling = placed.variant.scaling
     stated = scaling.max_rps_per_instance if scaling else None
     rates = (
         (rate, "given"),
-        (report and report[0], "servable load"),
+        (report and report[0], loaded_by),
         (stated, "max_rps_per_instance in the file"),
         (EXAMPLE_RPS, "an example: measure with `servable load`"),
     )
     medians = (
         (p50_ms, "given"),
-        (report and report[1], "servable load"),
+        (report and report[1], loaded_by),
         (EXAMPLE_P50_MS, "an example"),
     )
     tails = (
         (p99_ms, "given"),
-        (report and report[2], "servable load"),
+        (report and report[2], loaded_by),
         (EXAMPLE_P99_MS, "an example"),
     )
     chosen = [
@@ -80,8 +81,8 @@ def measured(
     return MeasuredInstance(rate_rps=rps, p50_ms=p50, p99_ms=p99, source=source)
 
 
-def _newest(root: Path, name: str) -> tuple[float, float, float] | None:
-    """(requests/s at most, p50 and p99 in ms of the lightest load) of the newest load test of it."""
+def _newest(root: Path, name: str) -> tuple[float, float, float, str] | None:
+    """(requests/s at most, p50 and p99 in ms of the lightest load, where) of its newest load test."""
     files = sorted(root.glob(f"{LOADS}/**/curve.json"), key=lambda file: file.stat().st_mtime)
     if not files:
         return None
@@ -96,7 +97,8 @@ def _newest(root: Path, name: str) -> tuple[float, float, float] | None:
         if curve.asked.environment == name and steps:
             lightest = steps[0].latencies
             rate = max(one.throughput_rps.value for one in steps)
-            return rate, lightest.percentile_ms(50), lightest.percentile_ms(99)
+            where = "servable load" + (" of this computer" if curve.asked.relative else "")
+            return rate, lightest.percentile_ms(50), lightest.percentile_ms(99), where
     return None
 
 

@@ -21,7 +21,7 @@ _NAMES = (
 SIDES = {
     "not as in the file": ("deployed", "in the file"),
     "override": ("deployed", "in the file"),
-    "golden answer": ("answered", "kept answer"),
+    "golden answer": ("got", "wanted"),
 }
 
 

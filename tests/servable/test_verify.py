@@ -53,7 +53,7 @@ def test_a_difference_is_1_and_is_said_with_what_to_do(in_project: pytest.Monkey
     ("kind", "said"),
     [
         ("not as in the file", "deployed 2, in the file 5"),
-        ("golden answer", "answered 2, kept answer 5"),
+        ("golden answer", "got 2, wanted 5"),
     ],
 )
 def test_each_value_of_a_difference_is_named(kind: str, said: str) -> None:

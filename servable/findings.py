@@ -12,13 +12,22 @@ COLOURS = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.ACKNOWLED
 
 
 def print_findings(findings_by_name: Mapping[str, Sequence[Finding]]) -> None:
-    """Print the summary to stdout and the findings to stderr; a finding that environments share, once."""
+    """Print the summary to stdout and the findings to stderr; a finding that environments share, once.
+
+    The rules that were not checked are named for environments without an error.
+    """
     width = max((len(name) for name in findings_by_name), default=0)
     for name, findings in findings_by_name.items():
         click.echo(f"{name:{width}}  {summary(findings)}")
     sys.stdout.flush()
     print_lines(finding for findings in findings_by_name.values() for finding in findings)
-    for text in not_checked(findings_by_name):
+    # After an error they would be many, most of them its consequences.
+    mended = {
+        name: findings
+        for name, findings in findings_by_name.items()
+        if not any(finding.severity is Severity.ERROR for finding in findings)
+    }
+    for text in not_checked(mended):
         click.secho(text, dim=True, err=True)
 
 

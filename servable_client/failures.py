@@ -63,18 +63,18 @@ def of_container(
     endpoint: str, status: int | None, words: str, retry_after: str | None
 ) -> PredictionError:
     """Return the error for a container's HTTP status."""
-    reason = f"{endpoint}: {_sentence(words)}"
+    answers = f"answers {status}" if status else "does not answer"
+    reason = f"{endpoint}: the container {answers}: {_sentence(words)}"
     if status == 429:
         return QueueFullError(reason, status=429, retry_after_seconds=_seconds(retry_after))
     if status == 404:
-        return EndpointNotFoundError(f"the container answers 404: {reason}", status=404)
+        return EndpointNotFoundError(reason, status=404)
     if status == 415:
         hint = 'without a handler it takes JSON, JSON lines and CSV only: set handler = "servable"'
-        return RefusedError(f"the container answers 415: {reason}; {hint}", status=415)
+        return RefusedError(f"{reason}; {hint}", status=415)
     if status is not None and 400 <= status < 500:
-        return RefusedError(f"the container answers {status}: {reason}", status=status)
-    answers = f"answers {status}" if status else "does not answer"
-    return ModelFailedError(f"the container {answers}: {reason}", status=status or None)
+        return RefusedError(reason, status=status)
+    return ModelFailedError(reason, status=status or None)
 
 
 def _sentence(words: str) -> str:

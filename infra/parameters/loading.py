@@ -151,6 +151,8 @@ def load_one(
     except ValidationError as wrong:
         # If the base cannot be read, its keys are missing; only the unreadable base is reported.
         errors = [one for one in wrong.errors() if not (partial and one["type"] == "missing")]
+        # What is missing last: it may be a consequence of a misspelt table.
+        errors.sort(key=lambda error: error["type"] == "missing")
         findings += [finding(error, source, shown) for error in errors]
         draft = None if partial else _draft(source.values, wrong)
     if not findings:

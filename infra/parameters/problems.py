@@ -83,7 +83,8 @@ def _words(error: ErrorDetails, key: tuple[str, ...]) -> tuple[str, str, str]:
         remedy = f"did you mean {close}?" if close else "take it out"
         return f"unknown key {key[-1]!r}", ", ".join(known), remedy
     if kind in _TYPES:
-        return f"{_shown(given)} is not {_TYPES[kind]}", _TYPES[kind], _instead(kind, given)
+        allowed = ", ".join(part for part in (_TYPES[kind], _bounds(key)) if part)
+        return f"{_shown(given)} is not {_TYPES[kind]}", allowed, _instead(kind, given)
     if kind in _BOUNDS:
         allowed = _bounds(key) or _BOUNDS[kind].format(**error["ctx"])
         return f"{_shown(given)} is out of range", allowed, "change it"
@@ -138,7 +139,9 @@ def _instead(kind: str, given: Any) -> str:
         return f'put it in quotes: "{given}"'
     if kind == "list_type" and isinstance(given, str):
         return f'put it in brackets: ["{given}"]'
-    return f"write {_TYPES[kind]}"
+    if kind in ("int_type", "float_type") and isinstance(given, str) and given.isdecimal():
+        return f"leave out the quotes: {given}"
+    return "change it"
 
 
 def _shown(given: Any) -> str:

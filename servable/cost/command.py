@@ -6,11 +6,14 @@ from pathlib import Path
 
 import click
 
+from infra.catalog.instances import instances
+from infra.parameters.finding import meant
 from infra.parameters.loading import Loaded
 from infra.policy.sizing import HOURS_PER_MONTH
 from servable.cost.cost import (
     EXAMPLE_SECONDS,
     NOT_INCLUDED,
+    SERVERLESS,
     UNKNOWN,
     WHICH,
     Cost,
@@ -62,13 +65,22 @@ def cost(
                 "then": None if then is None else then.as_json(),
             }
         click.echo(json.dumps(output, indent=2))
-        return 0
+        return _strange(now)
     _show(now)
     if then is not None:
         click.echo(f"against {against}: {difference(now, then)}")
     elif against is not None:
         click.echo(f"against {against}: the file is new, or could not be read then")
-    return 0
+    return _strange(now)
+
+
+def _strange(costs: Cost) -> int:
+    """Report what has no price and is no instance type that we know. Returns the exit code."""
+    strange = [name for name in costs.unknown if name != SERVERLESS and name not in instances()]
+    for name in strange:
+        problem = f"{name!r} is unknown and has no price; {meant(name, instances())}"
+        click.echo(f"servable cost: {problem}", err=True)
+    return int(bool(strange))
 
 
 def _refresh(loaded: Loaded, files: Path) -> None:

@@ -23,7 +23,14 @@ from servable.invoke.invoke import (
     written,
 )
 from servable.project import ENVIRONMENTS, SET, loaded_with, project, unknown
-from servable_client import Answer, Endpoint, Outputs, PredictionError, Progress
+from servable_client import (
+    Answer,
+    Endpoint,
+    EndpointNotFoundError,
+    Outputs,
+    PredictionError,
+    Progress,
+)
 from servable_client.formats import codecs
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -104,6 +111,8 @@ def invoke(environment: str, folder: str, sets: tuple[str, ...], body: Path, **o
         _show(answer, options, seconds)
     except (PredictionError, PackagingError) as error:
         click.echo(f"servable invoke: {error}", err=True)
+        if isinstance(error, EndpointNotFoundError) and not options["url"]:
+            click.echo(f"`cdk deploy '{environment}/*'` deploys it", err=True)
         return 1
     return 0
 

@@ -61,6 +61,8 @@ class LoadStep:
     """How well those two are known, from how they varied during the step."""
     errors: dict[str, int] = field(default_factory=dict)
     """By kind, as "500 Internal Server Error" or "connection refused". Never among latencies."""
+    first_answers: dict[str, str] = field(default_factory=dict)
+    """For each kind of error that came as an answer the body of the first, at most 4,096 bytes."""
     timeouts: int = 0
     """Not answered in time, those still under way at the end included. Never among latencies."""
     send_lags: Latencies

@@ -2,6 +2,7 @@
 
 import json
 import math
+import textwrap
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -18,6 +19,8 @@ from servable.tune.objective import Objective
 
 # Progress is shown at least every ten seconds.
 SILENT_SECONDS = 8.0
+# Sentence, allowed values and remedy of one problem; the rest stands in the curve's file.
+MOST_ANSWER_CHARACTERS = 400
 COLUMNS = ("requests/s", "within", "p50 ms", "p95 ms", "p99 ms", "failed", "late ms", "generator")
 
 
@@ -67,6 +70,10 @@ def _remark(step: LoadStep) -> str:
     if step.refused:
         return "refused: sent late"
     return "" if step.known else "not known within 5 %"
+
+
+def _on_a_line(answer: str) -> str:
+    return textwrap.shorten(answer, MOST_ANSWER_CHARACTERS, placeholder=" …")
 
 
 def _ms(value: float) -> str:
@@ -123,7 +130,11 @@ def _lines(
             step.errors | ({"timeout": step.timeouts} if step.timeouts else {})
         ).items():
             failed[kind] = failed.get(kind, 0) + count
-    lines += [f"failed: {count} x {kind}" for kind, count in sorted(failed.items())]
+    answers = {kind: text for step in curve.steps for kind, text in step.first_answers.items()}
+    for kind, count in sorted(failed.items()):
+        lines.append(f"failed: {count} x {kind}")
+        if kind in answers:
+            lines.append(f"  such as: {_on_a_line(answers[kind])}")
     lines += [
         f"refused, {step.load:g} {unit}: {step.refused}" for step in curve.steps if step.refused
     ]

@@ -3,6 +3,7 @@
 import os
 import random
 import socket
+import textwrap
 from collections.abc import Sequence
 
 import psutil
@@ -13,6 +14,8 @@ HOST = "127.0.0.1"
 # Below the kernel's ephemeral range (32768 up), so that no outgoing connection takes one.
 _LOWEST, _HIGHEST = 15_000, 32_000
 _TRIES = 200
+# Of another program's command line.
+MOST_CHARACTERS = 80
 
 
 class PortError(Exception):
@@ -90,8 +93,13 @@ def _held(port: int) -> str:
 
 
 def _named(process: psutil.Process) -> str:
-    words = " ".join(process.cmdline())[:160] or process.name()
-    return f"; process {process.pid} holds it: {words}"
+    words = process.cmdline()
+    local = any(word.startswith("servable_local.container") for word in words)
+    what = "a local container" if local else textwrap.shorten(" ".join(words), MOST_CHARACTERS)
+    return (
+        f"; process {process.pid} holds it ({what or process.name()}); choose another port, or end "
+        "that process"
+    )
 
 
 def _local_container_for(port: int) -> psutil.Process | None:

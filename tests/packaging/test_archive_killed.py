@@ -1,4 +1,4 @@
-"""kill -9 while 400 MB are packed: what has the final name is whole, and the next run succeeds."""
+"""kill -9 while 100 MB are packed: what has the final name is whole, and the next run succeeds."""
 
 import hashlib
 import random
@@ -53,7 +53,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Model]:
     version.mkdir(parents=True)
     (version / "saved_model.pb").write_bytes(b"a graph")
     with (version / "weights").open("wb") as file:
-        for number in range(200):
+        for number in range(100):
             file.write(random.Random(number).randbytes(1_000_000))
     inputs = ArchiveInputs(servables=(Servable(name="m", folder=folder / "model"),))
     whole = pack(inputs, folder / "whole.tar.gz")

@@ -57,19 +57,28 @@ def test_an_unknown_key_like_no_other_is_to_be_taken_out(environment: Environmen
 @pytest.mark.parametrize(
     ("line", "problem"),
     [
-        ('min_instances = "2"', "'2' is not a whole number; allowed: a whole number"),
-        ("min_instances = 1.5", "1.5 is not a whole number; allowed: a whole number"),
-        ("min_instances = true", "True is not a whole number; allowed: a whole number"),
-        ("container = 3", "3 is not a table; allowed: a table"),
-        ('weight = "much"', "'much' is not a number; allowed: a number"),
+        (
+            'min_instances = "2"',
+            "'2' is not a whole number; allowed: a whole number, 0 or more and 10000 or less; leave out the quotes: 2",
+        ),
+        (
+            "min_instances = 1.5",
+            "1.5 is not a whole number; allowed: a whole number, 0 or more and 10000 or less; change it",
+        ),
+        (
+            "min_instances = true",
+            "True is not a whole number; allowed: a whole number, 0 or more and 10000 or less; change it",
+        ),
+        ("container = 3", "3 is not a table; allowed: a table; change it"),
+        ('weight = "much"', "'much' is not a number; allowed: a number, 0 or more and 1000000 or less; change it"),
     ],
 )
 def test_a_wrong_type_names_the_value_and_the_type(
     environment: Environment, line: str, problem: str
 ) -> None:
     key = line.split(" ")[0]
-    start = f"environments/prod.toml: variants.primary.{key}: {problem}; write "
-    assert [one[: len(start)] for one in said(environment, f"{VALID}{line}\n")] == [start]
+    whole = f"environments/prod.toml: variants.primary.{key}: {problem}"
+    assert said(environment, f"{VALID}{line}\n") == [whole]
 
 
 def test_a_number_out_of_range_names_the_range(environment: Environment) -> None:
@@ -144,8 +153,8 @@ def test_a_problem_of_shape_hides_none_of_the_rules(environment: Environment) ->
         },
     )
     assert [one.split(": ")[1] for one in found] == [
-        "account",
         "colour",
+        "account",
         "models.ranker.saved_model",
         "variants.primary.instance_type",
     ]

@@ -42,6 +42,13 @@ def test_a_finding_is_on_stderr_and_exits_1(two: Path, monkeypatch: pytest.Monke
     assert ran.stderr.startswith("environments/prod.toml: variants.primary.colour: unknown key")
 
 
+def test_rules_that_were_not_checked_are_counted_after_an_error_and_not_named(
+    two: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran = run(monkeypatch, two, "dev", "--set", "dev.variants.primary.instance_type=ml.c5.huge")
+    assert ("not checked" in ran.stdout, "not checked" in ran.stderr) == (True, False)
+
+
 def test_json_has_file_key_value_and_remedy(two: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     finding = json.loads(run(monkeypatch, two, "prod", "--json").stdout)["prod"][0]
     assert {"file", "key", "given", "problem", "allowed", "remedy", "severity"} <= set(finding)

@@ -127,6 +127,17 @@ def test_where_nothing_has_a_price_no_sum_is_shown(
     assert "$" not in shown
 
 
+def test_a_type_that_there_is_not_and_has_no_price_is_an_error(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (project / "environments" / "prod.toml").write_text(VALID)
+    monkeypatch.chdir(project)
+    arguments = ["prod", "--set", "variants.primary.instance_type=ml.c5.4xlrge"]
+    ran = CliRunner().invoke(command, arguments, standalone_mode=False)
+    problem = "'ml.c5.4xlrge' is unknown and has no price; did you mean ml.c5.4xlarge?"
+    assert (ran.return_value, ran.stderr) == (1, f"servable cost: {problem}\n")
+
+
 @given(counts, some.floats(1, 1000))
 def test_predictions_cost_twice_while_both_fleets_run(count: int, rps: float) -> None:
     found = cost("prod", environment(count, rps=rps, rollout={"strategy": "canary"}))

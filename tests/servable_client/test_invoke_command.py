@@ -103,7 +103,19 @@ def test_a_failure_is_a_sentence_on_stderr_and_exits_1(server: RuntimeServer, ru
     server.answer = lambda received: Reply(400, b'{"error": "x: got 3 rows"}', JSON)
     ran = run("--body", "body.json", "--url", server.url)
     assert (ran.return_value, ran.stdout) == (1, "")
-    assert ran.stderr.startswith("servable invoke: the container answers 400: ")
+    said = f"servable invoke: {server.url}: the container answers 400: x: got 3 rows\n"
+    assert ran.stderr == said
+
+
+def test_an_endpoint_that_there_is_not_is_said_with_the_command_that_deploys_it(
+    server: RuntimeServer, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", server.url)
+    answer = b'{"Message": "Endpoint ranker of account 123456789012 not found."}'
+    kind = JSON | {"x-amzn-errortype": "ValidationError"}
+    server.answer = lambda received: Reply(400, answer, kind)
+    ran = run("--body", "x.npz")
+    assert ran.stderr.endswith("\n`cdk deploy 'prod/*'` deploys it\n")
 
 
 def test_a_binary_answer_wants_a_file(server: RuntimeServer, run: Run) -> None:

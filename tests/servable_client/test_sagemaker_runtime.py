@@ -222,7 +222,7 @@ def test_what_was_turned_away_is_sent_again(
 
 def test_the_containers_own_words_are_in_the_error(server: RuntimeServer, connect: Connect) -> None:
     server.answer = lambda received: model_error(400, '{"error": "x: got 3 rows"}')
-    with pytest.raises(RefusedError, match=r"the container answers 400: ranker: x: got 3 rows$"):
+    with pytest.raises(RefusedError, match=r"ranker: the container answers 400: x: got 3 rows$"):
         connect().predict(x=X)
 
 

@@ -79,12 +79,17 @@ class Connection:
             self._used_at = time.perf_counter()
         else:
             self.close()
-        return OK if 200 <= self._status < 300 else self._refusal(self._status)
+        return OK if 200 <= self._status < 300 else self._kind_of_refusal()
 
     @property
     def status(self) -> int | None:
         """HTTP status of the last answer; None if it did not come, or not whole."""
         return self._status if self._complete else None
+
+    @property
+    def refusal(self) -> str:
+        """Body of the last answer if that was an error, its first 4,096 bytes; else empty."""
+        return self._error_body.decode(errors="replace").strip() if self._complete else ""
 
     @property
     def answer(self) -> bytes:
@@ -143,7 +148,8 @@ class Connection:
         # 100 Continue and its like come before the answer.
         self._complete = self._status >= 200
 
-    def _refusal(self, status: int) -> str:
+    def _kind_of_refusal(self) -> str:
+        status = self._status
         if not self._error_type:
             return str(status)
         try:

@@ -148,6 +148,8 @@ class LoadWorker:
                 recorder.done(sent, None, now, kind)
             else:
                 recorder.done(due, sent, now, kind)
+            if kind:
+                recorder.refused(kind, connection.refusal)
         finally:
             recorder.under_way -= 1
         return kind

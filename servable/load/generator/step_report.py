@@ -30,6 +30,7 @@ class Recorder:
         self._took: list[float] = []
         self._lags: list[float] = []
         self._errors: Counter[str] = Counter()
+        self._first_answers: dict[str, str] = {}
         self._timeouts = 0
         self._cpu_began: float | None = None
         self._cpu_seconds = 0.0
@@ -53,6 +54,11 @@ class Recorder:
         else:
             self._errors[kind] += 1
 
+    def refused(self, kind: str, answer: str) -> None:
+        """`answer`: body of a request that ended as `kind`; the first one is kept."""
+        if answer and kind not in self._first_answers:
+            self._first_answers[kind] = answer
+
     def never_sent(self, due: float, kind: str) -> None:
         if self.begin <= due < self.end:
             self._errors[kind] += 1
@@ -75,7 +81,7 @@ class Recorder:
             self._cpu_seconds = time.process_time() - self._cpu_began
 
     def report(self) -> dict[str, Any]:
-        """All since the last one. Numbers only: it goes to another process."""
+        """All since the last one, as numbers and texts: it goes to another process."""
         finished, due, took, lags = (
             np.array(times) for times in (self._finished, self._due, self._took, self._lags)
         )
@@ -93,6 +99,7 @@ class Recorder:
             },
             "lags": asdict(Latencies.of(1000 * lags)),
             "errors": errors,
+            "first_answers": self._first_answers,
             "timeouts": timeouts,
             "cpu_seconds": self._cpu_seconds,
         }
@@ -108,6 +115,7 @@ class Tally:
         self._blocks: dict[int, Latencies] = defaultdict(Latencies)
         self._lags = Latencies()
         self._errors: Counter[str] = Counter()
+        self._first_answers: dict[str, str] = {}
         self._timeouts = 0
 
     def add(self, report: dict[str, Any]) -> None:
@@ -121,6 +129,7 @@ class Tally:
             self._blocks[block] += Latencies(**latencies)
         self._lags += Latencies(**report["lags"])
         self._errors.update(report["errors"])
+        self._first_answers = report["first_answers"] | self._first_answers
         self._timeouts += report["timeouts"]
 
     @property
@@ -169,6 +178,11 @@ class Tally:
             p95_interval_ms=percentile(blocks, 95),
             p99_interval_ms=percentile(blocks, 99),
             errors=dict(sorted(self._errors.items())),
+            first_answers={
+                kind: answer
+                for kind, answer in sorted(self._first_answers.items())
+                if kind in self._errors
+            },
             timeouts=self._timeouts,
             send_lags=self._lags,
             generator_cpu_share=(

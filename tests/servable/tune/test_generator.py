@@ -116,7 +116,7 @@ def test_a_model_s_error_says_what_the_container_said(measured: Measured) -> Non
     said = b'{"OriginalStatusCode": 500, "Message": "no"}'
     with Server(always(424, {"x-amzn-ErrorType": "ModelError:x"}, said)) as server:
         step = measured(container(server.url), 1)
-    assert set(step.errors) == {"424 ModelError, 500 from the container"}
+    assert step.first_answers == {"424 ModelError, 500 from the container": said.decode()}
 
 
 def test_nobody_there_is_an_error_of_every_request(measured: Measured) -> None:

@@ -17,7 +17,9 @@ from click.testing import CliRunner
 
 from servable.load.command import load
 from servable.load.measurement import CURVE, LoadCurve
+from servable.load.output import say
 from tests.checkouts import ROOT
+from tests.servable.tune.measured import curve, step
 from tests.servable.tune.servers import OK, Answer, Server
 
 pytestmark = pytest.mark.long
@@ -187,6 +189,15 @@ def test_a_process_that_joins_shares_the_users(body: Path, tmp_path: Path) -> No
         worker.communicate(timeout=30)
     users = LoadCurve.read(tmp_path / CURVE).steps[0].users
     assert (worker.returncode, len(server.ports), users) == (0, 4, 4)
+
+
+def test_what_failed_is_shown_with_its_first_answer(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    answer = '{"error": "signature \'s\' has no output \'x\'"}'
+    failed = step(1, 0.0, errors={"400": 7}, first_answers={"400": answer})
+    say(curve(failed), None, tmp_path, as_json=False)
+    assert f"failed: 7 x 400\n  such as: {answer}\n" in capsys.readouterr().out
 
 
 def test_no_other_computer_can_join_unless_an_address_is_named() -> None:

@@ -2,11 +2,13 @@
 
 Its faults are set from outside: `status`, and `seconds` that an answer takes on the
 manual clock, without anybody waiting. `answer`, where it is set, is its whole answer.
+With the variable TAKES_SECONDS it answers one request at a time, each after so many seconds.
 """
 
 import json
 import socket
 import threading
+import time
 from collections.abc import Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -24,6 +26,8 @@ class StandIn:
         self.hangs_up = False
         self.closed = False
         self.answer: bytes | None = None
+        takes_seconds = float(variables.get("TAKES_SECONDS", "0"))
+        one_at_a_time = threading.Lock()
         container = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -32,6 +36,9 @@ class StandIn:
                 if container.hangs_up:
                     return
                 clock.pause(container.seconds)
+                if takes_seconds:
+                    with one_at_a_time:
+                        time.sleep(takes_seconds)
                 status = container.status
                 said = {
                     "path": self.path,

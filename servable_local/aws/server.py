@@ -29,6 +29,7 @@ from servable_local.aws.moto_patches import (
     session_keys,
     topics,
 )
+from servable_local.aws.moto_patches.ec2 import without_ec2
 from servable_local.aws.moto_patches.logs import LogsApi
 from servable_local.aws.request_router import RequestHandler, RequestRouter
 from servable_local.aws.sagemaker.container import Launch, launch_double
@@ -65,7 +66,7 @@ class Dispatcher(DomainDispatcherApplication):
     looked up once. `prepare`: {service: what comes before it is made}, such as an import that takes long.
     """
 
-    def __init__(self, prepare: Mapping[str, Callable[[], None]]) -> None:
+    def __init__(self, prepare: Mapping[str, Callable[[], object]]) -> None:
         super().__init__(self._made)
         self._prepare = prepare
         self._backends: dict[str, Any] = {}
@@ -116,7 +117,12 @@ class Server:
         for patch in (regions, s3, objects, topics, cloudformation, session_keys):
             patch.install()
         controls = Controls(self._clock, lambda account, region: self.hostings.of(account, region))
-        dispatcher = Dispatcher({"applicationautoscaling": self._prepare_scaling})
+        dispatcher = Dispatcher(
+            {
+                "applicationautoscaling": self._prepare_scaling,
+                "ssm": lambda: without_ec2("moto.ssm.urls"),
+            }
+        )
         secret = secret_access_key or session_keys.new_secret()
         # The router needs the port, which is free to choose until something listens there.
         self._server = make_server(
@@ -179,8 +185,7 @@ class Server:
         return RegionalScaling(aws, self.hostings.of(*of), self._cloudwatches.of(*of))
 
     def _prepare_scaling(self) -> None:
-        # With it moto imports all of EC2: most of what a start would take, for who never scales.
-        urls = importlib.import_module("moto.applicationautoscaling.urls")
+        urls = without_ec2("moto.applicationautoscaling.urls")
         urls.url_paths["{0}/$"] = ScalingApi.dispatch
         ScalingApi.scalings, ScalingApi.hostings = self._scalings, self.hostings
 

@@ -24,11 +24,11 @@ def speaker(most_trials: int) -> TuneProgress:
 
     def began(folder: Path, machines: Machines, done: int, objective: Objective) -> None:
         limit = f"p{objective.percent:g} at most {objective.most_ms:g} ms"
-        click.echo(f"{len(machines.space):,} points may be tried; {limit}; {folder}", err=True)
+        click.echo(f"{len(machines.space):,} combinations of settings; {limit}; {folder}", err=True)
         for name, why in machines.left_out.items():
             click.echo(f"not tried: {name}: {why}", err=True)
         if done:
-            click.echo(f"{done} trials are done already; going on", err=True)
+            click.echo(f"an earlier run made {done} of the trials; going on", err=True)
 
     def trial(one: Trial, seconds_left: float | None) -> None:
         about = one.measured.about

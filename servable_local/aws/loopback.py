@@ -46,7 +46,7 @@ def _config(service: str) -> Any:
 
 
 @functools.cache
-def _core() -> Any:
+def botocore_session() -> Any:
     """One session of botocore for all: it reads the services' models, 50 ms to 200 ms each, only once."""
     import botocore.session
 
@@ -61,16 +61,16 @@ def _core() -> Any:
 
 
 @functools.cache
-def _session() -> Any:
+def _boto3_session() -> Any:
     import boto3
 
-    return boto3.session.Session(botocore_session=_core(), region_name="us-east-1")
+    return boto3.session.Session(botocore_session=botocore_session(), region_name="us-east-1")
 
 
 @functools.cache
 def service_model(service: str) -> Any:
     """botocore's model of a service (botocore.model.ServiceModel), as its clients here read it."""
-    return _core().get_service_model(service)
+    return botocore_session().get_service_model(service)
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class Access:
         key = (self.url, self.secret_access_key, service, account, region)
         with _lock:  # creating boto3 clients is not thread-safe, using them is
             if key not in _clients:
-                _clients[key] = _session().client(
+                _clients[key] = _boto3_session().client(
                     service,
                     endpoint_url=self.url,
                     region_name=region,

@@ -23,8 +23,8 @@ from servable_local.aws.controls import Controls
 from servable_local.aws.loopback import Access, Loopback, Regions
 from servable_local.aws.moto_patches import (
     cloudformation,
+    models,
     objects,
-    regions,
     s3,
     session_keys,
     topics,
@@ -56,6 +56,8 @@ _PATHS = {
     "moto.logs.urls": {"{0}/$": LogsApi.dispatch},
     "moto.sts.urls": {"{0}/$": session_keys.StsApi.dispatch},
 }
+
+_IMPORTED: dict[str, Callable[[], object]] = {"ssm": lambda: without_ec2("moto.ssm.urls")}
 
 
 class Dispatcher(DomainDispatcherApplication):
@@ -114,15 +116,10 @@ class Server:
         # Before the first request: moto builds an application per service from these once.
         for module, paths in _PATHS.items():
             importlib.import_module(module).url_paths.update(paths)
-        for patch in (regions, s3, objects, topics, cloudformation, session_keys):
+        for patch in (models, s3, objects, topics, cloudformation, session_keys):
             patch.install()
         controls = Controls(self._clock, lambda account, region: self.hostings.of(account, region))
-        dispatcher = Dispatcher(
-            {
-                "applicationautoscaling": self._prepare_scaling,
-                "ssm": lambda: without_ec2("moto.ssm.urls"),
-            }
-        )
+        dispatcher = Dispatcher(_IMPORTED | {"applicationautoscaling": self._prepare_scaling})
         secret = secret_access_key or session_keys.new_secret()
         # The router needs the port, which is free to choose until something listens there.
         self._server = make_server(

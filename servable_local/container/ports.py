@@ -14,7 +14,7 @@ HOST = "127.0.0.1"
 # Below the kernel's ephemeral range (32768 up), so that no outgoing connection takes one.
 _LOWEST, _HIGHEST = 15_000, 32_000
 _TRIES = 200
-# Of another program's command line.
+# As much of a command line as tells which program it is.
 MOST_CHARACTERS = 80
 
 

@@ -59,7 +59,8 @@ def test_an_unknown_key_like_no_other_is_to_be_taken_out(environment: Environmen
     [
         (
             'min_instances = "2"',
-            "'2' is not a whole number; allowed: a whole number, 0 or more and 10000 or less; leave out the quotes: 2",
+            "'2' is not a whole number; allowed: a whole number, 0 or more and 10000 or less; "
+            "leave out the quotes: 2",
         ),
         (
             "min_instances = 1.5",
@@ -70,7 +71,10 @@ def test_an_unknown_key_like_no_other_is_to_be_taken_out(environment: Environmen
             "True is not a whole number; allowed: a whole number, 0 or more and 10000 or less; change it",
         ),
         ("container = 3", "3 is not a table; allowed: a table; change it"),
-        ('weight = "much"', "'much' is not a number; allowed: a number, 0 or more and 1000000 or less; change it"),
+        (
+            'weight = "much"',
+            "'much' is not a number; allowed: a number, 0 or more and 1000000 or less; change it",
+        ),
     ],
 )
 def test_a_wrong_type_names_the_value_and_the_type(

@@ -27,7 +27,9 @@ def without_ec2(module: str) -> ModuleType:
     if _EC2 in sys.modules:
         return importlib.import_module(module)
     stand_in = ModuleType(_EC2)
-    stand_in.__path__ = [str(Path(moto.__path__[0], "ec2"))]  # its exceptions are imported as they are
+    stand_in.__path__ = [
+        str(Path(moto.__path__[0], "ec2"))
+    ]  # its exceptions are imported as they are
     setattr(stand_in, "ec2_backends", _Backends())  # noqa: B010 - mypy forbids the plain form
     sys.modules[_EC2] = stand_in
     try:

@@ -194,7 +194,7 @@ def test_a_process_that_joins_shares_the_users(body: Path, tmp_path: Path) -> No
 def test_what_failed_is_shown_with_its_first_answer(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    answer = '{"error": "signature \'s\' has no output \'x\'"}'
+    answer = "{\"error\": \"signature 's' has no output 'x'\"}"
     failed = step(1, 0.0, errors={"400": 7}, first_answers={"400": answer})
     say(curve(failed), None, tmp_path, as_json=False)
     assert f"failed: 7 x 400\n  such as: {answer}\n" in capsys.readouterr().out

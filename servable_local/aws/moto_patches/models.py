@@ -1,0 +1,47 @@
+"""What botocore's files say of a service is read once: by the clients here and by what answers them.
+
+Upstream (moto 5.2.5): moto reads each service's model beside botocore, with extras of its own for some, and
+asks a new session of botocore for the regions of each, which reads the model again, and the endpoints of all
+services: 1 s of processor time until a first deployment is there.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import botocore.session
+import moto
+from moto.core import utils
+
+from servable_local.aws.loopback import botocore_session
+
+_MODEL = utils._load_service_model
+_REGIONS = botocore.session.Session.get_available_regions
+_PARTITIONS = botocore.session.Session.get_available_partitions
+
+
+def install() -> None:
+    """Idempotent."""
+    sessions = botocore.session.Session
+    setattr(utils, "_load_service_model", _service_model)  # noqa: B010 - mypy forbids the plain form
+    setattr(sessions, "get_available_regions", _regions)  # noqa: B010
+    setattr(sessions, "get_available_partitions", _partitions)  # noqa: B010
+
+
+def _service_model(service: str, kind: str) -> dict[str, Any]:
+    """`kind`: "service-2" or "paginators-1"."""
+    if any(Path(moto.__path__[0], service).glob("*/*.moto-extras.*")):
+        own: dict[str, Any] = _MODEL(service, kind)
+        return own
+    loader = botocore_session().get_component("data_loader")
+    shared: dict[str, Any] = loader.load_service_model(service, kind)
+    return shared
+
+
+def _regions(_: Any, *arguments: Any, **more: Any) -> list[str]:
+    found: list[str] = _REGIONS(botocore_session(), *arguments, **more)
+    return found
+
+
+def _partitions(_: Any) -> list[str]:
+    found: list[str] = _PARTITIONS(botocore_session())
+    return found

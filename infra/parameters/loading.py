@@ -142,21 +142,12 @@ def load_one(
     file = folder / f"{name}.toml"
     shown = file.relative_to(root).as_posix() if file.is_relative_to(root) else file.as_posix()
     source = read(root, folder, name)
-    partial = bool(source.findings)
     findings = [*_name(name, shown), *source.findings]
-    environment = draft = None
+    partial = bool(source.findings)
     findings += override.apply(source, name, overrides, option)
-    try:
-        draft = Environment.model_validate(source.values)
-    except ValidationError as wrong:
-        # If the base cannot be read, its keys are missing; only the unreadable base is reported.
-        errors = [one for one in wrong.errors() if not (partial and one["type"] == "missing")]
-        # What is missing last: it may be a consequence of a misspelt table.
-        errors.sort(key=lambda error: error["type"] == "missing")
-        findings += [finding(error, source, shown) for error in errors]
-        draft = None if partial else _draft(source.values, wrong)
-    if not findings:
-        environment = draft
+    draft, wrong = _validated(source, shown, partial=partial)
+    findings += wrong
+    environment = None if findings else draft
     return Loaded(
         name=name,
         file=shown,
@@ -167,6 +158,27 @@ def load_one(
         source=source,
         overrides=dict(sorted(overrides.items())),
     )
+
+
+def _validated(
+    source: Source, file: str, *, partial: bool
+) -> tuple[Environment | None, list[Finding]]:
+    """Return what is valid of a file, if that is enough, and the findings about the rest.
+
+    `partial`: its base, or the file itself, could not be read, which is a finding already.
+    """
+    if source.values and not partial and not source.values.keys() & Environment.model_fields.keys():
+        problem = "none of its keys is one of an environment file"
+        remedy = "name the project's folder: `servable --project FOLDER COMMAND`"
+        return None, [file_error(file, "", problem, remedy)]
+    try:
+        return Environment.model_validate(source.values), []
+    except ValidationError as wrong:
+        errors = [one for one in wrong.errors() if not (partial and one["type"] == "missing")]
+        # What is missing last: it may be a consequence of a misspelt table.
+        errors.sort(key=lambda error: error["type"] == "missing")
+        findings = [finding(error, source, file) for error in errors]
+        return None if partial else _draft(source.values, wrong), findings
 
 
 def _name(name: str, file: str) -> list[Finding]:

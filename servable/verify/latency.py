@@ -1,7 +1,7 @@
 """The first minutes after the last update: p99 latency against its alarm."""
 
 from collections.abc import Callable, Iterator
-from datetime import timedelta
+from datetime import UTC, timedelta
 from itertools import groupby
 from typing import Any
 
@@ -38,7 +38,8 @@ def look(
             ExtendedStatistics=["p99"],
         )["Datapoints"]
         if not points:
-            note(f"{variant}: nobody called in the first {FIRST_MINUTES} minutes since {since}")
+            at = f"{since.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+            note(f"{variant}: nobody called in the first {FIRST_MINUTES} minutes since {at}")
             continue
         by_minute = sorted((point["Timestamp"], _milliseconds(point)) for point in points)
         worst = max(latency_ms for _, latency_ms in by_minute)

@@ -50,6 +50,15 @@ def test_every_renamed_key_leads_to_one_that_there_is() -> None:
         assert type_at(tuple(now.split("."))) is not None
 
 
+def test_of_another_program_s_file_its_keys_are_not_said_one_by_one(
+    environment: Environment,
+) -> None:
+    assert said(environment, "version = 1\n[tool]\nx = 1\n") == [
+        "environments/prod.toml: none of its keys is one of an environment file; name the project's "
+        "folder: `servable --project FOLDER COMMAND`"
+    ]
+
+
 def test_an_unknown_key_like_no_other_is_to_be_taken_out(environment: Environment) -> None:
     assert said(environment, "zzz = 1\n" + VALID)[0].endswith("; take it out")
 

@@ -35,3 +35,12 @@ def test_columns_have_heads_above_their_cells(printed: list[str]) -> None:
 
 def test_an_override_stands_below_its_deployment(printed: list[str]) -> None:
     assert printed[2:] == ["    override: endpoint.name=x"]
+
+
+@pytest.mark.parametrize(
+    ("number", "live", "state"),
+    [(2, True, "live"), (1, False, "earlier"), (None, False, "never live")],
+)
+def test_each_state_has_a_word(number: int | None, live: bool, state: str) -> None:
+    deployment = Deployment(number=number, time="", live=live, fingerprint="f", record=None)
+    assert command._cells(deployment)[2] == state

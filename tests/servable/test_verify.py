@@ -1,18 +1,22 @@
 """`servable verify` and `servable doctor` in a pipeline: exit codes, and JSON for programs."""
 
 import json
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from botocore.exceptions import EndpointConnectionError
 from click.testing import CliRunner, Result
 
+from infra.parameters.loading import load
 from model_packaging.refusal import PackagingError
 from servable.aws_account import remedy_for
 from servable.doctor import command as doctor_command
 from servable.doctor.look import Look
 from servable.verify import command as verify_command
+from servable.verify.latency import look
 from servable.verify.run import Difference, Report
 from tests.conftest import VALID
 
@@ -99,3 +103,16 @@ def test_doctor_says_which_pattern_selects_the_stacks(in_project: pytest.MonkeyP
     in_project.setattr("servable.doctor.account.account", lambda *given: [])
     ran = CliRunner().invoke(doctor_command.doctor, ["prod"], standalone_mode=False)
     assert "`cdk deploy 'prod/*'` deploys prod; `cdk deploy prod` matches no stack" in ran.stdout
+
+
+def test_a_minute_of_the_clock_is_said_without_its_seconds(project: Path) -> None:
+    (project / "environments" / "prod.toml").write_text(VALID)
+    (loaded,) = load(project, project / "environments")
+    assert loaded.environment is not None
+    updated = datetime(2026, 11, 23, 10, 12, 3, 456, tzinfo=timezone(timedelta(hours=1)))
+    account = Mock()
+    account.client("sagemaker").describe_endpoint.return_value = {"LastModifiedTime": updated}
+    account.client("cloudwatch").get_metric_statistics.return_value = {"Datapoints": []}
+    notes: list[str] = []
+    assert list(look(account, loaded.environment, {}, notes.append)) == []
+    assert notes == ["primary: nobody called in the first 15 minutes since 2026-11-23 09:12 UTC"]

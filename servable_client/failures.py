@@ -78,9 +78,10 @@ def of_container(
 
 
 def _sentence(words: str) -> str:
-    """Return the message in {"error": "…"}, or the text itself."""
+    """Return the message in TensorFlow Serving's {"error": "…"} or in Falcon's "description", or the text."""
     try:
-        reason = json.loads(words)["error"]
+        told = json.loads(words)
+        reason = told["error"] if "error" in told else told["description"]
     except (ValueError, TypeError, KeyError):
         reason = words
     return str(reason).strip()[:_SHOWN] or "the answer is empty"

@@ -21,6 +21,8 @@ from servable.tune.objective import Objective
 SILENT_SECONDS = 8.0
 # Sentence, allowed values and remedy of one problem; the rest stands in the curve's file.
 MOST_ANSWER_CHARACTERS = 400
+# Where SageMaker, TensorFlow Serving, Falcon (gunicorn's side of the container) say what is wrong.
+MESSAGES = ("OriginalMessage", "error", "description")
 COLUMNS = ("requests/s", "within", "p50 ms", "p95 ms", "p99 ms", "failed", "late ms", "generator")
 
 
@@ -73,6 +75,15 @@ def _remark(step: LoadStep) -> str:
 
 
 def _on_a_line(answer: str) -> str:
+    """Return the message in an error's JSON, or the text itself, shortened."""
+    try:
+        told = json.loads(answer)
+    except ValueError:
+        told = None
+    if isinstance(told, dict):
+        for key in MESSAGES:
+            if isinstance(told.get(key), str):
+                return _on_a_line(told[key])
     return textwrap.shorten(answer, MOST_ANSWER_CHARACTERS, placeholder=" …")
 
 

@@ -99,8 +99,14 @@ def test_json_has_the_answer_and_what_is_known_of_it(server: RuntimeServer, run:
     assert parsed.keys() == {"variant", "seconds", "content_type", "answer"}
 
 
-def test_a_failure_is_a_sentence_on_stderr_and_exits_1(server: RuntimeServer, run: Run) -> None:
-    server.answer = lambda received: Reply(400, b'{"error": "x: got 3 rows"}', JSON)
+@pytest.mark.parametrize(
+    "answer",
+    [b'{"error": "x: got 3 rows"}', b'{"title": "Bad request", "description": "x: got 3 rows"}'],
+)
+def test_a_failure_is_a_sentence_on_stderr_and_exits_1(
+    server: RuntimeServer, run: Run, answer: bytes
+) -> None:
+    server.answer = lambda received: Reply(400, answer, JSON)
     ran = run("--body", "body.json", "--url", server.url)
     assert (ran.return_value, ran.stdout) == (1, "")
     said = f"servable invoke: {server.url}: the container answers 400: x: got 3 rows\n"

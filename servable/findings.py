@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import click
 
 from infra.parameters.finding import Finding, Severity
+from infra.preflight.check import errors
 from infra.preflight.rendering import line, not_checked, summary
 
 COLOURS = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.ACKNOWLEDGED: "green"}
@@ -22,11 +23,7 @@ def print_findings(findings_by_name: Mapping[str, Sequence[Finding]]) -> None:
     sys.stdout.flush()
     print_lines(finding for findings in findings_by_name.values() for finding in findings)
     # After an error they would be many, most of them its consequences.
-    mended = {
-        name: findings
-        for name, findings in findings_by_name.items()
-        if not any(finding.severity is Severity.ERROR for finding in findings)
-    }
+    mended = {name: found for name, found in findings_by_name.items() if not errors(found)}
     for text in not_checked(mended):
         click.secho(text, dim=True, err=True)
 

@@ -143,9 +143,8 @@ def load_one(
     shown = file.relative_to(root).as_posix() if file.is_relative_to(root) else file.as_posix()
     source = read(root, folder, name)
     findings = [*_name(name, shown), *source.findings]
-    partial = bool(source.findings)
     findings += override.apply(source, name, overrides, option)
-    draft, wrong = _validated(source, shown, partial=partial)
+    draft, wrong = _validated(source, shown)
     findings += wrong
     environment = None if findings else draft
     return Loaded(
@@ -160,13 +159,9 @@ def load_one(
     )
 
 
-def _validated(
-    source: Source, file: str, *, partial: bool
-) -> tuple[Environment | None, list[Finding]]:
-    """Return what is valid of a file, if that is enough, and the findings about the rest.
-
-    `partial`: its base, or the file itself, could not be read, which is a finding already.
-    """
+def _validated(source: Source, file: str) -> tuple[Environment | None, list[Finding]]:
+    """Return what is valid of a file, if that is enough, and the findings about the rest."""
+    partial = bool(source.findings)  # the file or its base could not be read: nothing is missing
     if source.values and not partial and not source.values.keys() & Environment.model_fields.keys():
         problem = "none of its keys is one of an environment file"
         remedy = "name the project's folder: `servable --project FOLDER COMMAND`"

@@ -21,6 +21,7 @@ from infra.parameters.finding import Finding, Severity
 from infra.parameters.loading import Loaded, load
 from infra.preflight.check import check
 from model_packaging.beside import beside
+from model_packaging.places import MADE
 from model_packaging.private_folder import private_folder
 from model_packaging.refusal import PackagingError
 from servable.aws_account import Account, absent
@@ -28,7 +29,7 @@ from servable.history.deployments import Deployment
 from servable.verify.model import digest
 
 # Files as they were: git has their comments only where they were committed.
-REPLACED = Path(".servable") / "replaced"
+REPLACED = Path(MADE) / "replaced"
 # Keys that describe how an archive is packed; an archive in S3 is packed already.
 _OF_PACKING = (
     "saved_model",

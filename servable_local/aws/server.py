@@ -1,10 +1,8 @@
 """The local AWS in one process: moto's services, and ours in the place of six of them."""
 
-import importlib
 import logging
 import shutil
 import threading
-from collections.abc import Callable, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any, ClassVar
@@ -55,9 +53,9 @@ _PATHS = {
     "moto.cloudwatch.urls": {"{0}/$": CloudWatchApi.dispatch},
     "moto.logs.urls": {"{0}/$": LogsApi.dispatch},
     "moto.sts.urls": {"{0}/$": session_keys.StsApi.dispatch},
+    "moto.applicationautoscaling.urls": {"{0}/$": ScalingApi.dispatch},
+    "moto.ssm.urls": {},
 }
-
-_IMPORTED: dict[str, Callable[[], object]] = {"ssm": lambda: without_ec2("moto.ssm.urls")}
 
 
 class Dispatcher(DomainDispatcherApplication):
@@ -65,12 +63,11 @@ class Dispatcher(DomainDispatcherApplication):
 
     moto looks through its folder on the disk and two hundred patterns for every request, a third
     of what a small one takes (5.2 ms of processor time against 3.6 ms, moto 5.2.5): here a host is
-    looked up once. `prepare`: {service: what comes before it is made}, such as an import that takes long.
+    looked up once.
     """
 
-    def __init__(self, prepare: Mapping[str, Callable[[], object]]) -> None:
-        super().__init__(self._made)
-        self._prepare = prepare
+    def __init__(self) -> None:
+        super().__init__(create_backend_app)
         self._backends: dict[str, Any] = {}
 
     def get_backend_for_host(self, host: str | None) -> Any:
@@ -79,11 +76,6 @@ class Dispatcher(DomainDispatcherApplication):
         if host not in self._backends:
             self._backends[host] = super().get_backend_for_host(host)
         return self._backends[host]
-
-    def _made(self, service: Any) -> Any:
-        if service in self._prepare:
-            self._prepare[service]()
-        return create_backend_app(service)
 
 
 class Server:
@@ -115,11 +107,11 @@ class Server:
         logging.getLogger("werkzeug").setLevel(logging.WARNING)
         # Before the first request: moto builds an application per service from these once.
         for module, paths in _PATHS.items():
-            importlib.import_module(module).url_paths.update(paths)
+            without_ec2(module).url_paths.update(paths)
         for patch in (models, s3, objects, topics, cloudformation, session_keys):
             patch.install()
         controls = Controls(self._clock, lambda account, region: self.hostings.of(account, region))
-        dispatcher = Dispatcher(_IMPORTED | {"applicationautoscaling": self._prepare_scaling})
+        dispatcher = Dispatcher()
         secret = secret_access_key or session_keys.new_secret()
         # The router needs the port, which is free to choose until something listens there.
         self._server = make_server(
@@ -143,8 +135,8 @@ class Server:
                 aws, launch, folder, self._cloudwatches.of(aws.account, aws.region), most_containers
             ),
         )
-        self._scalings = Regions(self.access, self._scaling)
-        for api in (SageMakerApi, RuntimeApi):
+        ScalingApi.scalings = self._scalings = Regions(self.access, self._scaling)
+        for api in (SageMakerApi, RuntimeApi, ScalingApi):
             api.hostings = self.hostings
         CloudFormationApi.regions = Regions(self.access, CloudFormation)
         Server._running = self.url
@@ -180,11 +172,6 @@ class Server:
     def _scaling(self, aws: Loopback) -> RegionalScaling:
         of = (aws.account, aws.region)
         return RegionalScaling(aws, self.hostings.of(*of), self._cloudwatches.of(*of))
-
-    def _prepare_scaling(self) -> None:
-        urls = without_ec2("moto.applicationautoscaling.urls")
-        urls.url_paths["{0}/$"] = ScalingApi.dispatch
-        ScalingApi.scalings, ScalingApi.hostings = self._scalings, self.hostings
 
     def _tick(self, at: datetime) -> None:
         # In this order: an alarm sees the minute that ended, scaling and an update see the alarm, and

@@ -144,12 +144,11 @@ class LoadWorker:
         try:
             kind = connection.ask(request)
             now = time.perf_counter()
+            answer = connection.refusal if kind else ""
             if due is None:
-                recorder.done(sent, None, now, kind)
+                recorder.done(sent, None, now, kind, answer)
             else:
-                recorder.done(due, sent, now, kind)
-            if kind:
-                recorder.refused(kind, connection.refusal)
+                recorder.done(due, sent, now, kind, answer)
         finally:
             recorder.under_way -= 1
         return kind

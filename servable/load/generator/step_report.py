@@ -35,10 +35,11 @@ class Recorder:
         self._cpu_began: float | None = None
         self._cpu_seconds = 0.0
 
-    def done(self, due: float, sent: float | None, now: float, kind: str) -> None:
+    def done(self, due: float, sent: float | None, now: float, kind: str, answer: str) -> None:
         """A request that was to be sent at `due` and was sent at `sent` has ended at `now`.
 
-        `sent` None: a closed loop's, sent when it was due; how late is told by `late()`.
+        `sent` None: a closed loop's, sent when it was due; how late is told by `late()`. `answer`: the body
+        of a refusal, of which the first of each kind is kept.
         """
         if kind == OK and self.begin <= now < self.end:
             self._finished.append(now)
@@ -53,11 +54,8 @@ class Recorder:
             self._timeouts += 1
         else:
             self._errors[kind] += 1
-
-    def refused(self, kind: str, answer: str) -> None:
-        """`answer`: body of a request that ended as `kind`; the first one is kept."""
-        if answer and kind not in self._first_answers:
-            self._first_answers[kind] = answer
+            if answer:
+                self._first_answers.setdefault(kind, answer)
 
     def never_sent(self, due: float, kind: str) -> None:
         if self.begin <= due < self.end:
@@ -178,11 +176,7 @@ class Tally:
             p95_interval_ms=percentile(blocks, 95),
             p99_interval_ms=percentile(blocks, 99),
             errors=dict(sorted(self._errors.items())),
-            first_answers={
-                kind: answer
-                for kind, answer in sorted(self._first_answers.items())
-                if kind in self._errors
-            },
+            first_answers=dict(sorted(self._first_answers.items())),
             timeouts=self._timeouts,
             send_lags=self._lags,
             generator_cpu_share=(

@@ -23,13 +23,12 @@ class _Backends:
 
 
 def without_ec2(module: str) -> ModuleType:
-    """Import a module of moto. Meanwhile no other thread may import one; the dispatcher's lock sees to it."""
+    """Import a module of moto, before there are threads that import others."""
     if _EC2 in sys.modules:
         return importlib.import_module(module)
     stand_in = ModuleType(_EC2)
-    stand_in.__path__ = [
-        str(Path(moto.__path__[0], "ec2"))
-    ]  # its exceptions are imported as they are
+    # Its exceptions are imported as they are.
+    stand_in.__path__ = [str(Path(moto.__path__[0], "ec2"))]
     setattr(stand_in, "ec2_backends", _Backends())  # noqa: B010 - mypy forbids the plain form
     sys.modules[_EC2] = stand_in
     try:

@@ -10,7 +10,6 @@ forests. Needs Linux on x86-64 and what requirements-local.txt installs; 1.5 GB 
 
 import argparse
 import base64
-import ctypes
 import datetime
 import json
 import mmap
@@ -25,12 +24,10 @@ from typing import Any
 
 from infra.catalog.images import number
 from model_packaging.saved_model.operations import attribute_value
+from scripts.registered_ops import KERNELS, LIBRARIES
 from servable_tensors import wire
 
 CATALOG = Path(__file__).resolve().parents[1] / "infra" / "catalog"
-LIBRARIES = ("libtensorflow_framework.so.2", "libtensorflow_cc.so.2")
-# Kernels that older wheels have in libraries of their own.
-KERNELS = "libtfkernel_*.so"
 # What TensorFlow Serving links beside TensorFlow, from a version on: a wheel, its libraries, and the
 # TensorFlow for which that wheel was built.
 # Source: tensorflow_serving/model_servers/BUILD (SUPPORTED_TENSORFLOW_OPS) and the versions in
@@ -48,93 +45,6 @@ OLDEST = "2.12"
 
 class OpsTableError(Exception):
     """The table cannot be made; `str()` says why."""
-
-
-# In a process of its own: what one TensorFlow registers.
-
-
-class _Buffer(ctypes.Structure):
-    """TF_Buffer of tensorflow/c/tf_buffer.h."""
-
-    _fields_ = (
-        ("data", ctypes.c_void_p),
-        ("length", ctypes.c_size_t),
-        ("deallocator", ctypes.c_void_p),
-    )
-
-
-class _Output(ctypes.Structure):
-    """TF_Output of tensorflow/c/c_api.h."""
-
-    _fields_ = (("operation", ctypes.c_void_p), ("index", ctypes.c_int))
-
-
-class _Library:
-    """The C API of the TensorFlow in a folder. Source: tensorflow/c/c_api.h"""
-
-    def __init__(self, folder: Path) -> None:
-        libraries = [
-            ctypes.CDLL(str(folder / library), ctypes.RTLD_GLOBAL) for library in LIBRARIES
-        ]
-        self._c = libraries[-1]
-        pointers = "Status Graph SessionOptions Session ImportGraphDefOptions BufferFromString"
-        for name in pointers.split():
-            getattr(self._c, f"TF_New{name}").restype = ctypes.c_void_p
-        for name in ("TF_GetAllOpList", "TF_GetAllRegisteredKernels"):
-            getattr(self._c, name).restype = ctypes.POINTER(_Buffer)
-        self._c.TF_Message.restype = ctypes.c_char_p
-        self._c.TF_GraphOperationByName.restype = ctypes.c_void_p
-        self._c.TF_LoadLibrary.restype = ctypes.c_void_p
-        self._status = ctypes.c_void_p(self._c.TF_NewStatus())
-        for kernels in sorted(folder.glob(KERNELS)):
-            self.add(kernels)
-
-    def registered(self) -> tuple[bytes, bytes]:
-        """OpList and KernelList, serialized."""
-        found = (self._c.TF_GetAllOpList(), self._c.TF_GetAllRegisteredKernels(self._status))
-        ops, kernels = (ctypes.string_at(one[0].data, one[0].length) for one in found)
-        return ops, kernels
-
-    def add(self, library: Path) -> None:
-        self._c.TF_LoadLibrary(str(library).encode(), self._status)
-        if message := self._message():
-            raise OpsTableError(f"{library.name}: {message}")
-
-    def answer(self, graph: bytes) -> str:
-        """What it says to running the node "x" of a graph; "" where nothing is wrong."""
-        c, status = self._c, self._status
-        whole = ctypes.c_void_p(c.TF_NewGraph())
-        buffer = ctypes.c_void_p(c.TF_NewBufferFromString(graph, ctypes.c_size_t(len(graph))))
-        options = ctypes.c_void_p(c.TF_NewImportGraphDefOptions())
-        c.TF_GraphImportGraphDef(whole, buffer, options, status)
-        if message := self._message():
-            return message
-        session = c.TF_NewSession(whole, ctypes.c_void_p(c.TF_NewSessionOptions()), status)
-        fetched = _Output(c.TF_GraphOperationByName(whole, b"x"), 0)
-        value, none = ctypes.c_void_p(), None
-        c.TF_SessionRun(
-            ctypes.c_void_p(session), none, none, none, 0, ctypes.byref(fetched),
-            ctypes.byref(value), 1, none, 0, none, status,
-        )  # fmt: skip
-        return self._message()
-
-    def _message(self) -> str:
-        return str(self._c.TF_Message(self._status).decode())
-
-
-def read(folder: Path) -> None:
-    """Writes what the TensorFlow in the folder has, and what `added-*.so` beside it register."""
-    library = _Library(folder)
-    questions = sorted(folder.glob("*.graph"))
-    for name, body in zip(("ops", "kernels"), library.registered(), strict=True):
-        (folder / name).write_bytes(body)
-    for graph in questions:
-        graph.with_suffix(".answer").write_text(library.answer(graph.read_bytes()))
-    added = sorted(folder.glob("added-*.so"))
-    for one in added:
-        library.add(one)
-    for name, body in zip(("all-ops", "all-kernels"), library.registered(), strict=True):
-        (folder / name).write_bytes(body)
 
 
 # The rows of the table.
@@ -174,8 +84,11 @@ def _attribute(attribute: Any) -> dict[str, Any]:
     return row
 
 
-def _value(message: Any) -> tuple[str, Any]:
-    return attribute_value(wire.AttrValue.FromString(message.SerializeToString()))
+def _value(message: Any) -> list[Any]:
+    """[kind, value], as the table's file holds it: a version is compared with those that are read from it."""
+    value = attribute_value(wire.AttrValue.FromString(message.SerializeToString()))
+    held: list[Any] = json.loads(json.dumps(value))
+    return held
 
 
 def _merged(kernels: list[dict[str, list[int]]]) -> list[dict[str, list[int]]]:
@@ -298,8 +211,7 @@ def _plugins(requirement: str, place: str, wheels: Path, into: Path) -> None:
 
 
 def _ask(folder: Path) -> None:
-    """Runs `read` in another process: two TensorFlows do not fit into one."""
-    command = [sys.executable, "-m", "scripts.ops_table", "--read", str(folder)]
+    command = [sys.executable, "-m", "scripts.registered_ops", str(folder)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise OpsTableError(f"reading {folder} failed: {done.stderr[-2000:]}")
@@ -389,11 +301,7 @@ def main() -> str | None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("versions", nargs="*", help="TensorFlow versions, as 2.20")
     parser.add_argument("--wheels", type=Path, help="Folder of wheels (default: temporary)")
-    parser.add_argument("--read", type=Path, help=argparse.SUPPRESS)
     given = parser.parse_args()
-    if given.read:
-        read(given.read)
-        return None
     if old := [one for one in given.versions if number(one) < number(OLDEST)]:
         return f"{old[0]}: the wheels before {OLDEST} have no C++ library to read"
     ops_file, versions_file = CATALOG / "ops.jsonl", CATALOG / "op_versions.json"

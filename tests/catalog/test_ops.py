@@ -9,6 +9,8 @@ from infra.catalog import images, ops
 from infra.catalog.ops import op_table
 from scripts.ops_table import ADDED, as_rows, as_tables, as_text
 from scripts.ops_table import _merged as merged
+from scripts.ops_table import _value as value
+from servable_tensors import wire
 
 CATALOG = Path(ops.__file__).parent
 TABLES = {
@@ -34,6 +36,12 @@ def test_writing_the_tables_again_changes_nothing() -> None:
     known = json.loads((CATALOG / "op_versions.json").read_text(encoding="utf-8"))["versions"]
     rows = dict(json.loads(line) for line in text.splitlines())
     assert as_text(as_rows(as_tables(rows, known))) == text
+
+
+def test_a_default_is_as_it_is_read_from_the_file_again() -> None:
+    """Else a version that is added stands beside an equal one in every row."""
+    found = value(wire.AttrValue(s=b"x"))
+    assert found == json.loads(json.dumps(found))
 
 
 def test_kernels_of_one_attribute_become_one() -> None:

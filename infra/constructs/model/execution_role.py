@@ -54,8 +54,14 @@ class ModelDependencies:
     def arns(self, stack: cdk.Stack, image: Image, archive: Archive) -> dict[str, list[str]]:
         """ARNs of the existing resources, by the names of the permission table."""
 
-        def named(service: str, resource: str, *names: str, separator: str = "/") -> list[str]:
-            arn = stack.format_arn(service=service, resource=resource)
+        def named(
+            service: str,
+            resource: str,
+            *names: str,
+            separator: str = "/",
+            account: str | None = None,
+        ) -> list[str]:
+            arn = stack.format_arn(service=service, account=account, resource=resource)
             return [f"{arn}{separator}{name}" for name in names]
 
         network = self.network
@@ -73,8 +79,12 @@ class ModelDependencies:
             ],
             "log_group": [self.log_group_arn],
             "log_streams": [f"{self.log_group_arn}:log-stream:*"],
-            "subnets": named("ec2", "subnet", *network.subnets),
-            "security_groups": named("ec2", "security-group", *network.security_groups),
+            # A shared one's ARN names the account that owns it (AWS RAM); no file knows which.
+            # https://github.com/runs-on/runs-on/issues/463 (2026-03-16)
+            "subnets": named("ec2", "subnet", *network.subnets, account="*"),
+            "security_groups": named(
+                "ec2", "security-group", *network.security_groups, account="*"
+            ),
         }
         if archive.listed is not None:
             found["bucket"] = [archive.listed.bucket_arn]

@@ -8,7 +8,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from infra.parameters.loading import load
 from servable.plan.command import plan
+from servable.plan.live import Live
+from servable.plan.plan import planned
 from tests.checkouts import ROOT
 from tests.conftest import VALID
 from tests.servable.test_check_against import SCALED, SECOND, git
@@ -115,7 +118,25 @@ def test_an_endpoint_that_is_not_protected_in_both_is_said_to_be_deleted(
 def test_protection_is_a_change_that_replaces_nothing(revision: Path) -> None:
     ran = run(revision, SECOND.replace('name = "ranker"', 'name = "ranker"\nprotect = true'))
     assert (ran.return_value, "the fleet stays" in ran.stdout) == (0, True)
-    assert "SageMaker::Endpoint: DeletionPolicy: Retain (new)" in ran.stdout
+    assert "SageMaker::Endpoint: DeletionPolicy: RetainExceptOnCreate (new)" in ran.stdout
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "reasons"),
+    [(None, ["deleted"]), ("ranker", ["deleted", "outside this stack"])],
+    ids=["nothing is left", "an endpoint is left"],
+)
+def test_the_plan_of_a_locked_stack_says_all_that_is_in_the_way(
+    project: Path, endpoint: str | None, reasons: list[str]
+) -> None:
+    (project / "environments" / "prod.toml").write_text(VALID)
+    (loaded,) = load(project, project / "environments")
+    now = Live(stack_status="ROLLBACK_COMPLETE", unlocking="aws", endpoint_name=endpoint)
+    shown = planned(loaded, now, {"Resources": {}}, against="what is live", folder="environments")
+    assert shown.verdict == "refused"
+    assert [word in reason for word, reason in zip(reasons, shown.reasons, strict=True)] == [
+        True
+    ] * len(reasons)
 
 
 def test_asynchronous_inference_of_the_revision_is_known_to_stay(revision: Path) -> None:

@@ -1,7 +1,6 @@
 """The AWS account of an environment: credentials, region, bootstrap, quotas, network."""
 
 from collections.abc import Callable, Iterator
-from functools import partial
 
 from botocore.exceptions import ClientError, NoCredentialsError
 
@@ -40,7 +39,7 @@ def account(name: str, environment: Environment, aws: Account) -> Iterator[Look]
     yield judged("credentials", fine, f"{identity['Arn']}", mend)
     if not fine:
         return
-    looks = {**_ASKED, "stack": partial(endpoint_stack, name)}
+    looks = {**_ASKED, "stack": lambda *given: endpoint_stack(name, *given)}
     for subject, look in looks.items():
         try:
             yield from look(environment, aws)
@@ -53,7 +52,7 @@ def endpoint_stack(name: str, environment: Environment, aws: Account) -> Iterato
     stack = stack_name(name, environment, "endpoint")
     described = unless_absent(aws.client("cloudformation").describe_stacks, StackName=stack)
     found = {} if described is None else described["Stacks"][0]
-    unlocking = unlocking_command(found, environment.region)
+    unlocking = unlocking_command(found)
     said = f"{stack}: {found.get('StackStatus', 'not deployed')}"
     mend = f"`{unlocking}`, then `cdk deploy '{name}/*'`, which deletes it and creates it again"
     if unlocking:

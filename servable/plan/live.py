@@ -68,7 +68,7 @@ def live(loaded: Loaded, client: Clients) -> Live:
                 Path(loaded.file), problem, "use a profile of that account (AWS_PROFILE)"
             )
         name = stack_name(loaded.name, environment, "endpoint")
-        return _live(environment.endpoint.name, name, client, environment.region)
+        return _live(environment.endpoint.name, name, client)
     except AwsError as wrong:
         remedy = remedy_for(
             wrong, "check credentials and network, or give --local or --against REF"
@@ -78,10 +78,9 @@ def live(loaded: Loaded, client: Clients) -> Live:
         ) from None
 
 
-def _live(wanted: str, stack: str, client: Clients, region: str) -> Live:
+def _live(wanted: str, stack: str, client: Clients) -> Live:
     described_stack, template = _stack(stack, client("cloudformation"))
-    status = described_stack.get("StackStatus")
-    unlocking = unlocking_command(described_stack, region)
+    status, unlocking = described_stack.get("StackStatus"), unlocking_command(described_stack)
     own = endpoint_name(template) if template else None
     sagemaker = client("sagemaker")
     described = unless_absent(sagemaker.describe_endpoint, EndpointName=own or wanted)
@@ -134,7 +133,7 @@ def types_of(variant: Mapping[str, Any]) -> tuple[str, ...]:
     return (variant["InstanceType"],) if "InstanceType" in variant else ()
 
 
-def unlocking_command(stack: Mapping[str, Any], region: str) -> str | None:
+def unlocking_command(stack: Mapping[str, Any]) -> str | None:
     """Return the command that lets a stack be deleted which failed to be created and is protected.
 
     `stack`: the answer of DescribeStacks; empty: there is no stack.
@@ -144,7 +143,7 @@ def unlocking_command(stack: Mapping[str, Any], region: str) -> str | None:
         return None
     return (
         "aws cloudformation update-termination-protection --no-enable-termination-protection "
-        f"--stack-name {stack['StackName']} --region {region}"
+        f"--stack-name {stack['StackName']} --region {stack['StackId'].split(':')[3]}"
     )
 
 

@@ -54,14 +54,8 @@ class ModelDependencies:
     def arns(self, stack: cdk.Stack, image: Image, archive: Archive) -> dict[str, list[str]]:
         """ARNs of the existing resources, by the names of the permission table."""
 
-        def named(
-            service: str,
-            resource: str,
-            *names: str,
-            separator: str = "/",
-            account: str | None = None,
-        ) -> list[str]:
-            arn = stack.format_arn(service=service, account=account, resource=resource)
+        def named(service: str, resource: str, *names: str, separator: str = "/") -> list[str]:
+            arn = stack.format_arn(service=service, resource=resource)
             return [f"{arn}{separator}{name}" for name in names]
 
         network = self.network
@@ -79,12 +73,8 @@ class ModelDependencies:
             ],
             "log_group": [self.log_group_arn],
             "log_streams": [f"{self.log_group_arn}:log-stream:*"],
-            # A shared one's ARN names the account that owns it (AWS RAM); no file knows which.
-            # https://github.com/runs-on/runs-on/issues/463 (2026-03-16)
-            "subnets": named("ec2", "subnet", *network.subnets, account="*"),
-            "security_groups": named(
-                "ec2", "security-group", *network.security_groups, account="*"
-            ),
+            "subnets": _in_any_account(stack, "subnet", network.subnets),
+            "security_groups": _in_any_account(stack, "security-group", network.security_groups),
         }
         if archive.listed is not None:
             found["bucket"] = [archive.listed.bucket_arn]
@@ -122,6 +112,15 @@ class ModelDependencies:
         if place != "volume_key" or key is None or not key.startswith(ALIAS):
             return {}
         return {"ForAnyValue:StringEquals": {"kms:ResourceAliases": [key]}}
+
+
+def _in_any_account(stack: cdk.Stack, resource: str, names: Sequence[str]) -> list[str]:
+    """ARNs of what may be shared (AWS RAM): they name the account that owns it, which no file knows.
+
+    Source: https://github.com/runs-on/runs-on/issues/463 (2026-03-16)
+    """
+    arn = stack.format_arn(service="ec2", account="*", resource=resource)
+    return [f"{arn}/{name}" for name in names]
 
 
 def _for_this_account(stack: cdk.Stack) -> dict[str, dict[str, str]]:

@@ -146,7 +146,8 @@ def test_a_locked_stack_is_told_with_the_command_that_unlocks_it() -> None:
 
 
 def stack_look(status: str, protected: bool) -> Look:
-    stack = {"StackName": "prod-endpoint", "StackStatus": status}
+    arn = "arn:aws:cloudformation:us-west-2:111111111111:stack/prod-endpoint/1"
+    stack = {"StackId": arn, "StackName": "prod-endpoint", "StackStatus": status}
     told = Told(describe_stacks={"Stacks": [stack | {"EnableTerminationProtection": protected}]})
     (look,) = endpoint_stack("prod", environment(), told)
     return look

@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
@@ -11,7 +12,7 @@ from click.testing import CliRunner, Result
 from infra.parameters.loading import load
 from servable.plan.command import plan
 from servable.plan.live import Live
-from servable.plan.plan import planned
+from servable.plan.plan import DeployPlan, planned
 from tests.checkouts import ROOT
 from tests.conftest import VALID
 from tests.servable.test_check_against import SCALED, SECOND, git
@@ -121,22 +122,33 @@ def test_protection_is_a_change_that_replaces_nothing(revision: Path) -> None:
     assert "SageMaker::Endpoint: DeletionPolicy: RetainExceptOnCreate (new)" in ran.stdout
 
 
+def after_a_failed_creation(project: Path, **state: Any) -> DeployPlan:
+    (project / "environments" / "prod.toml").write_text(VALID)
+    (loaded,) = load(project, project / "environments")
+    now = Live(stack_status="ROLLBACK_COMPLETE", **state)
+    return planned(loaded, now, {"Resources": {}}, against="what is live", folder="environments")
+
+
+def test_a_creation_that_failed_is_made_again_by_one_deploy(project: Path) -> None:
+    assert after_a_failed_creation(project).verdict == "create"
+
+
 @pytest.mark.parametrize(
-    ("endpoint", "reasons"),
+    ("endpoint", "words"),
     [(None, ["deleted"]), ("ranker", ["deleted", "outside this stack"])],
     ids=["nothing is left", "an endpoint is left"],
 )
 def test_the_plan_of_a_locked_stack_says_all_that_is_in_the_way(
-    project: Path, endpoint: str | None, reasons: list[str]
+    project: Path, endpoint: str | None, words: list[str]
 ) -> None:
-    (project / "environments" / "prod.toml").write_text(VALID)
-    (loaded,) = load(project, project / "environments")
-    now = Live(stack_status="ROLLBACK_COMPLETE", unlocking="aws", endpoint_name=endpoint)
-    shown = planned(loaded, now, {"Resources": {}}, against="what is live", folder="environments")
-    assert shown.verdict == "refused"
-    assert [word in reason for word, reason in zip(reasons, shown.reasons, strict=True)] == [
-        True
-    ] * len(reasons)
+    shown = after_a_failed_creation(project, unlocking="aws", endpoint_name=endpoint)
+    pairs = zip(words, shown.reasons, strict=True)
+    assert (shown.verdict, [word for word, reason in pairs if word in reason]) == ("refused", words)
+
+
+def test_the_plan_of_a_locked_stack_begins_with_what_unlocks_it(project: Path) -> None:
+    deploys = after_a_failed_creation(project, unlocking="aws unlock").deploys
+    assert [deploy.command for deploy in deploys] == ["aws unlock", "cdk deploy 'prod/*'"]
 
 
 def test_asynchronous_inference_of_the_revision_is_known_to_stay(revision: Path) -> None:

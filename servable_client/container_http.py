@@ -9,7 +9,7 @@ from servable_client.errors import (
     DeadlineExceededError,
     UnreachableError,
 )
-from servable_client.exchange import Answer, Deadline, Request, check_framed, read_body
+from servable_client.exchange import Answer, Deadline, Request, read_body
 from servable_client.failures import of_container
 from servable_client.forks import in_each_process
 from servable_client.job import Job
@@ -57,7 +57,8 @@ class ContainerHttp:
                 redirect=False,
                 preload_content=False,
             )
-            body = read_body(answer, answer.headers, deadline)
+            framed = answer.status == 200
+            body = read_body(answer, answer.headers, deadline, framed=framed)
         except HTTPError as error:
             if not ATTEMPT.written:
                 raise UnreachableError(f"{self._url}: {error}; is the container up?") from None
@@ -71,7 +72,6 @@ class ContainerHttp:
         if answer.status != 200:
             words = body.decode(errors="replace")
             raise of_container(self._url, answer.status, words, answer.headers.get("Retry-After"))
-        check_framed(answer.headers)
         return Answer(body=body, content_type=answer.headers.get("Content-Type", ""))
 
     def submit(self, request: Request, *, seconds: float, upload_to: str | None) -> Job:

@@ -57,25 +57,6 @@ class Answer:
     """The production variant that answered."""
 
 
-def check_framed(headers: Mapping[str, str]) -> None:
-    """Refuse an answer without a stated length, since a truncated one would look complete.
-
-    `headers`: case-insensitive, or in lower case. Raises `BadAnswerError`.
-    """
-    chunked = "chunked" in headers.get("transfer-encoding", "").lower()
-    if not chunked and _length_bytes(headers) is None:
-        length = headers.get("content-length", "")
-        raise BadAnswerError(
-            f"the answer has the Content-Length {length!r:.40} and is not chunked, so a part of it "
-            "cannot be told from the whole; the container must send one of the two"
-        )
-
-
-def _length_bytes(headers: Mapping[str, str]) -> int | None:
-    length = headers.get("content-length", "")
-    return int(length) if re.fullmatch("[0-9]{1,19}", length) else None
-
-
 class Deadline:
     """A deadline on the clock of time.monotonic()."""
 
@@ -88,14 +69,27 @@ class Deadline:
         return self._at - time.monotonic()
 
 
-def read_body(stream: Any, headers: Mapping[str, str], deadline: Deadline) -> bytes:
+def read_body(
+    stream: Any, headers: Mapping[str, str], deadline: Deadline, *, framed: bool = True
+) -> bytes:
     """Read the whole body in pieces, so that a stated length takes no memory before it arrives.
 
-    The stream notices a truncated body only at its end. Raises `DeadlineExceededError`.
+    `headers`: case-insensitive, or in lower case. `framed`: refuse a body without a stated length,
+    since a truncated one would look complete. Raises `BadAnswerError`, `DeadlineExceededError`.
     """
+    length = headers.get("content-length", "")
+    is_stated = re.fullmatch("[0-9]{1,19}", length) is not None
     try:
-        length = _length_bytes(headers)
-        if length is not None and length <= _PIECE_BYTES:
+        if (
+            framed
+            and not is_stated
+            and "chunked" not in headers.get("transfer-encoding", "").lower()
+        ):
+            raise BadAnswerError(
+                f"the answer has the Content-Length {length!r:.40} and is not chunked, so a part of it "
+                "cannot be told from the whole; the container must send one of the two"
+            )
+        if is_stated and int(length) <= _PIECE_BYTES:
             small: bytes = stream.read()
             return small
         pieces = []

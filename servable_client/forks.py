@@ -16,22 +16,15 @@ import os
 import queue
 import socket
 import weakref
-from typing import Protocol
+from typing import Any
 
 # Not weakref.WeakMethod: its callback fails if it ends before its object, as at a process's end.
-_owners: "weakref.WeakSet[PerProcess]" = weakref.WeakSet()
+_owners: "weakref.WeakSet[Any]" = weakref.WeakSet()
 _sockets: "weakref.WeakSet[socket.socket]" = weakref.WeakSet()
 _pools: "weakref.WeakSet[PoolQueue]" = weakref.WeakSet()
 
 
-class PerProcess(Protocol):
-    """An object with parts that belong to one process."""
-
-    def _start(self) -> None:
-        """Makes these parts anew."""
-
-
-def in_each_process(owner: PerProcess) -> None:
+def in_each_process(owner: Any) -> None:
     """Calls the owner's `_start` now, and again in every forked child while the owner lives."""
     owner._start()
     _owners.add(owner)

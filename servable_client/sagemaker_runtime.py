@@ -19,7 +19,7 @@ from servable_client.errors import (
     NotAllowedError,
     UnreachableError,
 )
-from servable_client.exchange import Answer, Deadline, Request, check_framed, read_body
+from servable_client.exchange import Answer, Deadline, Request, read_body
 from servable_client.failures import of_sagemaker
 from servable_client.forks import in_each_process
 from servable_client.job import Job
@@ -91,11 +91,6 @@ class SageMakerRuntime:
                 parameters["TargetModel"] = request.selection.target_model
             answer = self._connected().invoke_endpoint(Body=request.body, **parameters)
             headers = answer["ResponseMetadata"]["HTTPHeaders"]
-            try:
-                check_framed(headers)
-            except BaseException:
-                answer["Body"].close()  # with what is unread in it, the connection is of no use
-                raise
             return Answer(
                 body=read_body(answer["Body"], headers, deadline),
                 content_type=answer.get("ContentType", ""),

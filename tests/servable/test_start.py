@@ -234,8 +234,8 @@ def signature_of(**inputs: tuple[str, tuple[int | None, ...] | None]) -> Signatu
         ((1, 512, 512, 128, 1), "one row takes more than 5,000,000 bytes as JSON"),
         (((1 << 63) - 1,), "one row takes more than 5,000,000 bytes as JSON"),
         ((1 << 40, 0), "one row takes more than 5,000,000 bytes as JSON"),
-        ((1,) * 1_000_000, "an input of more than 254 dimensions"),
-        ((1,) * 255, "an input of more than 254 dimensions"),
+        ((1,) * 1_000_000, "or more than 254 dimensions"),
+        ((1,) * 255, "or more than 254 dimensions"),
     ],
     ids=["33 million", "2^63", "2^40 lists", "a million dimensions", "255 dimensions"],
 )

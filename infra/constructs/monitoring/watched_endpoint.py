@@ -123,6 +123,15 @@ class EndpointMetrics:
         metrics.check(namespace, name, "Sum", [], self.kind.name)
         return Measured(namespace=namespace, name=name, statistic="Sum")
 
+    def golden_request_errors(self) -> Measured:
+        """Share of golden requests answered with an error, 0 to 1, by their sender, which sees only the
+        update under way."""
+        namespace, name = f"{metrics.OWN}{self.endpoint_name}", "GoldenRequestErrors"
+        metrics.check(namespace, name, "Average", self.extra_dimensions, self.kind.name)
+        return Measured(
+            namespace=namespace, name=name, statistic="Average", dimensions=self.extra_dimensions
+        )
+
     def of_variant(
         self,
         name: str,

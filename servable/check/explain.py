@@ -261,7 +261,7 @@ def _rolled_back_by(
         why = "for 4xx set alarms.error_4xx_percent or alarms.model_error_percent"
         why = why if rollout.rollback_on_4xx else "rollback_on_4xx is false: callers' 4xx do not count"
     elif all(update.first_share_percent < 100 for update in updates):
-        why = "4xx count beyond the old fleet's percentage, if SageMaker publishes errors by configuration"
+        why = "4xx count beyond the old fleet's percentage, where errors are published by fleet"
     else:
         why = "4xx count whoever causes them where the first share is the whole fleet"
     return "rolled back by", ", ".join(kinds), "sizing", why

@@ -83,12 +83,17 @@ class RolloutAlarmLeftOut(Rule):
         left_out = [name for name in watched[MOST_ALARMS:] if name[1] not in ("5xx", "latency")]
         if left_out:
             yield self.finding(
-                "rollout.rollback_on_4xx",
-                f"an update can have {len(watched)} rollback alarms; not among the first {MOST_ALARMS}: "
+                "rollout.strategy",
+                f"{environment.rollout.strategy}: {len(watched)} rollback alarms are configured; not among "
+                f"the first {MOST_ALARMS}: "
                 + ", ".join("-".join(filter(None, name)) for name in left_out),
-                allowed=f"{MOST_ALARMS} rollback alarms",
-                remedy="set rollback_on_4xx = false, take variants out, or acknowledge this finding",
-                reads=("alarms.error_4xx_percent", "alarms.model_error_percent"),
+                allowed=f"at most {MOST_ALARMS}",
+                remedy="set rollout.rollback_on_4xx = false, take variants out, or acknowledge this finding",
+                reads=(
+                    "rollout.rollback_on_4xx",
+                    "alarms.error_4xx_percent",
+                    "alarms.model_error_percent",
+                ),
             )
 
 

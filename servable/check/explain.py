@@ -257,9 +257,10 @@ def _rolled_back_by(
         environment.alarms, variants=list(environment.production_variants), kind=environment.kind
     )[:MOST_ALARMS]
     kinds = [kind for variant, kind in watched if variant in (name, None)]
-    if {"4xx", "model-errors"}.isdisjoint(kinds):
+    if not rollout.rollback_on_4xx:
+        why = "rollback_on_4xx is false: callers' 4xx do not count"
+    elif {"4xx", "model-errors"}.isdisjoint(kinds):
         why = "for 4xx set alarms.error_4xx_percent or alarms.model_error_percent"
-        why = why if rollout.rollback_on_4xx else "rollback_on_4xx is false: callers' 4xx do not count"
     elif all(update.first_share_percent < 100 for update in updates):
         why = "4xx count beyond the old fleet's percentage, where errors are published by fleet"
     else:

@@ -168,7 +168,7 @@ def _golden_requests(new_fleet: EndpointMetrics, alarms: Alarms) -> Signal:
         kind="golden-requests",
         variant=None,
         what="golden requests answered with an error",
-        metric=new_fleet.golden_request_errors(),
+        metric=new_fleet.counted_in_log("GoldenRequestErrors", "Average"),
         threshold=alarms.error_5xx_percent,
         unit=PERCENT,
         # The sender looks for the update's stage once a minute, and may see the bake a minute late.

@@ -159,7 +159,8 @@ def test_trouble_on_the_new_fleet_takes_the_update_back(
 def published(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whether SageMaker publishes errors of one fleet; AWS documents only latency so."""
     if request.param == "of the variant alone":
-        monkeypatch.setattr(published_metrics, "OF_ONE_FLEET", {"ModelLatency"})
+        errors = {"Invocation4XXErrors", "Invocation5XXErrors", "InvocationModelErrors"}
+        monkeypatch.setattr(published_metrics, "OF_BOTH_FLEETS", errors | {"Invocations"})
 
 
 @pytest.mark.parametrize(("status", "alarm"), [(400, "4xx"), (503, "5xx")])

@@ -36,12 +36,15 @@ class Alarms(Table):
     Tens of milliseconds are usual; 500 means throttling or network faults."""
     error_4xx_percent: Share | None = None
     """Percentage of requests answered with 4xx. If omitted, there is no such alarm: only you know how
-    many mistakes of your callers are usual."""
+    many mistakes of your callers are usual. It also rolls back an update whose new fleet exceeds the old
+    one's percentage by as much (rollout.rollback_on_4xx)."""
     error_5xx_percent: Share = 1.0
-    """Percentage of requests answered with 5xx. 1 % is above what restarts and retries cause."""
+    """Percentage of requests answered with 5xx. 1 % is above what restarts and retries cause. The
+    alarm also rolls back an update."""
     model_error_percent: Share | None = None
     """Percentage of requests that the container did not answer with 2xx: 4xx, 5xx, broken connections
-    and timeouts. If omitted, there is no such alarm."""
+    and timeouts. If omitted, there is no such alarm. It also rolls back an update, as
+    error_4xx_percent does."""
     cpu_percent: Share = 90.0
     """Mean CPU utilization of the instances, in percent of all their vCPUs. Above 90 requests wait for
     each other; scaling should have added instances before."""

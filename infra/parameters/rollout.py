@@ -1,11 +1,14 @@
 """[rollout]: how an update replaces the live fleet, and the golden requests sent while it bakes."""
 
+from collections.abc import Sequence
 from pathlib import PurePosixPath
 from typing import Annotated, Literal
 
 from pydantic import Field
 
+from infra.parameters.alarms import Alarms
 from infra.parameters.table import Table
+from infra.policy.kinds import EndpointKind
 from infra.policy.update import Update
 
 CONTENT_TYPES = {
@@ -15,6 +18,9 @@ CONTENT_TYPES = {
     ".npy": "application/x-npy",
     ".pb": "application/x-protobuf",
 }
+
+# https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_AutoRollbackConfig.html (2026-11-23)
+MOST_ALARMS = 10
 
 
 class GoldenRequests(Table):
@@ -57,9 +63,15 @@ class Rollout(Table):
     """Minutes that each share bakes before the next; with all_at_once, minutes that the old instances
     stay. SageMaker allows at most 60. The bake must outlast the alarms' window, or no alarm can
     fire in it."""
+    rollback_on_4xx: bool = True
+    """Whether alarms.error_4xx_percent and alarms.model_error_percent, where set, also roll an update
+    back. The new fleet must exceed the old fleet's percentage by the threshold, so that your callers' own
+    bad requests do not count; where there is no old fleet to compare with (all_at_once, a single
+    instance, or error metrics that SageMaker does not publish by configuration), the threshold alone
+    decides. false: only 5xx, p99 and golden requests do."""
     golden_requests: GoldenRequests | None = None
     """Requests that are sent while an update bakes, so that the alarms also judge an endpoint without
-    traffic. Default: none."""
+    traffic; errors in the answers roll the update back. Default: none."""
 
     @property
     def percent(self) -> int:
@@ -77,6 +89,28 @@ class Rollout(Table):
         if self.strategy != "rolling":
             return None
         return self.batch_percent, self.rollback_batch_percent or self.batch_percent
+
+    def rollback_alarms(
+        self, alarms: Alarms, *, variants: Sequence[str], kind: EndpointKind
+    ) -> list[tuple[str | None, str]]:
+        """(variant, kind of alarm) of every alarm that may roll an update back, most important first.
+
+        SageMaker watches MOST_ALARMS: the first ones win. Golden requests have no variant.
+        """
+        kinds = ["5xx"] if alarms.p99_latency_ms is None else ["5xx", "latency"]
+        watched: list[tuple[str | None, str]] = [
+            (name, each) for name in variants for each in kinds
+        ]
+        if self.golden_requests is not None:
+            watched.append((None, "golden-requests"))
+        if not self.rollback_on_4xx:
+            return watched
+        published = kind.publishes("InvocationModelErrors", "AWS/SageMaker")
+        if alarms.model_error_percent is not None and published:
+            watched += [(name, "model-errors") for name in variants]
+        if alarms.error_4xx_percent is not None:
+            watched += [(name, "4xx") for name in variants]
+        return watched
 
     def updates(self, *, least: int, most: int, window_minutes: int) -> list[Update]:
         """The updates that a fleet of `least` to `most` instances may go through.

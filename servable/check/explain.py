@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from infra.parameters.environment import Environment
 from infra.parameters.loading import Loaded
 from infra.parameters.placement import Placement, placements
-from infra.parameters.rollout import Rollout
+from infra.parameters.rollout import MOST_ALARMS, Rollout
 from infra.policy.container import Batching
 from infra.policy.hosting import driver_for
 from infra.policy.scaling import cooldowns, invocations_per_instance_per_minute
@@ -245,7 +245,27 @@ def update_lines(
     earliest = updates[0].earliest_alarm_minutes
     bakes = f"{earliest} min into a bake of {rollout.bake_minutes} min"
     yield ("earliest rollback", bakes, "sizing", f"an alarm must see {counted(earliest, 'minute')}")
+    if not variant.shadow:
+        yield _rolled_back_by(environment, rollout, placed.name, updates)
     yield ("an update takes", _takes(updates, start), "sizing", _parts(updates, start))
+
+
+def _rolled_back_by(
+    environment: Environment, rollout: Rollout, name: str, updates: list[Update]
+) -> Said:
+    watched = rollout.rollback_alarms(
+        environment.alarms, variants=list(environment.production_variants), kind=environment.kind
+    )[:MOST_ALARMS]
+    kinds = [kind for variant, kind in watched if variant in (name, None)]
+    if not rollout.rollback_on_4xx:
+        why = "rollback_on_4xx is false: callers' 4xx do not count"
+    elif {"4xx", "model-errors"}.isdisjoint(kinds):
+        why = "for 4xx set alarms.error_4xx_percent or alarms.model_error_percent"
+    elif all(update.first_share_percent < 100 for update in updates):
+        why = "4xx count beyond the old fleet's percentage, where errors are published by fleet"
+    else:
+        why = "4xx count whoever causes them where the first share is the whole fleet"
+    return "rolled back by", ", ".join(kinds), "sizing", why
 
 
 def _shares(updates: list[Update]) -> str:

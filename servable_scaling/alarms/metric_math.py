@@ -1,8 +1,10 @@
 """Metric math for one point in time: the operations that alarms and dashboards here use.
 
 Numbers, ids, + - * / ** and comparisons, IF, FILL, ABS, and MAX, MIN, SUM, AVG of a list
-`[m1, m2]`. Anything else is refused by name when the alarm is put.
+`[m1, m2]`. Anything else is refused by name when the alarm is put. Of two metrics of which one has
+no data, arithmetic and comparisons take 0 for it; a metric without data and a number give no data.
 Source: https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/using-metric-math.html
+(2026-11-23: "Basic arithmetic functions", "Comparison and logical operators", "Using IF expressions")
 """
 
 import ast
@@ -52,7 +54,7 @@ class Expression:
         self._term = self._compiled(tree)
 
     def value(self, values: Values) -> float | None:
-        """None where a metric that it needs has no data, and for a division by zero."""
+        """None where no metric that it needs has data, and for a division by zero."""
         return self._term(values)
 
     def _compiled(self, node: ast.expr) -> _Term:
@@ -63,22 +65,22 @@ class Expression:
                 self.ids.add(name)
                 return lambda values: values.get(name)
             case ast.UnaryOp(op=ast.USub(), operand=inner):
-                return _applied(operator.neg, self._compiled(inner))
+                return self._applied(operator.neg, inner)
             case ast.BinOp(left=left, op=sign, right=right) if type(sign) in _BINARY:
-                both = self._compiled(left), self._compiled(right)
-                return _applied(_BINARY[type(sign)], *both)
+                return self._applied(_BINARY[type(sign)], left, right)
             case ast.Compare(left=left, ops=[order], comparators=[right]) if (
                 type(order) in _COMPARISONS
             ):
-                both = self._compiled(left), self._compiled(right)
-                return _applied(_COMPARISONS[type(order)], *both)
+                return self._applied(_COMPARISONS[type(order)], left, right)
             case ast.Call(func=ast.Name(id="ABS"), args=[inner], keywords=[]):
-                return _applied(abs, self._compiled(inner))
+                return self._applied(abs, inner)
             case ast.Call(func=ast.Name(id="FILL"), args=[_, _] as parts, keywords=[]):
                 wanted, default = map(self._compiled, parts)
                 return lambda values: _first_known(wanted(values), default, values)
-            case ast.Call(func=ast.Name(id="IF"), args=[_, _, _] as parts, keywords=[]):
-                test, yes, no = map(self._compiled, parts)
+            case ast.Call(func=ast.Name(id="IF"), args=[_, _, *_] as parts, keywords=[]) if (
+                len(parts) <= 3
+            ):
+                test, yes, *no = map(self._compiled, parts)
                 return lambda values: _chosen(test(values), yes, no, values)
             case ast.Call(func=ast.Name(id=name), args=[ast.List(elts=parts)], keywords=[]) if (
                 name in _OF_LISTS and parts
@@ -89,13 +91,36 @@ class Expression:
             f"{ast.unparse(node)} in the expression {self.text} is not emulated."
         )
 
+    def _applied(self, function: Callable[..., float], *parts: ast.expr) -> _Term:
+        terms = [self._compiled(part) for part in parts]
+        of_metrics = [_of_metrics(part) for part in parts]
+
+        def term(values: Values) -> float | None:
+            operands = [compiled(values) for compiled in terms]
+            of_series = [operand for operand, yes in zip(operands, of_metrics, strict=True) if yes]
+            if of_series and all(operand is None for operand in of_series):
+                return None
+            try:
+                return float(function(*(operand or 0.0 for operand in operands)))
+            except (ZeroDivisionError, OverflowError):
+                return None
+
+        return term
+
+
+def _of_metrics(node: ast.expr) -> bool:
+    """Whether it is a time series and not a number: an id begins with a lowercase letter."""
+    return any(isinstance(part, ast.Name) and part.id[0].islower() for part in ast.walk(node))
+
 
 def _first_known(found: float | None, default: _Term, values: Values) -> float | None:
     return default(values) if found is None else found
 
 
-def _chosen(test: float | None, yes: _Term, no: _Term, values: Values) -> float | None:
-    return None if test is None else (yes if test else no)(values)
+def _chosen(test: float | None, yes: _Term, no: Sequence[_Term], values: Values) -> float | None:
+    if test:
+        return yes(values) or 0.0  # no data counts as 0 in this branch, and is dropped in the other
+    return no[0](values) if test is not None and no else None
 
 
 def _of_known(
@@ -103,14 +128,3 @@ def _of_known(
 ) -> float | None:
     known = [value for value in found if value is not None]
     return function(known) if known else None
-
-
-def _applied(function: Callable[..., float], *terms: _Term) -> _Term:
-    def term(values: Values) -> float | None:
-        found = [one(values) for one in terms]
-        try:
-            return None if None in found else float(function(*found))
-        except (ZeroDivisionError, OverflowError):
-            return None
-
-    return term

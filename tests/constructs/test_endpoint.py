@@ -111,13 +111,13 @@ def rollback_alarms(found: Synthesised) -> list[str]:
     return [name for name in found.ids("AWS::CloudWatch::Alarm") if "Rollback" in name]
 
 
-def test_a_rollback_watches_the_new_fleet_alone(synthesise: Synthesise) -> None:
-    found = synthesise(CANARY)
-    names = {
-        dimension["Name"]
-        for alarm in rollback_alarms(found)
-        for dimension in found.template["Resources"][alarm]["Properties"]["Dimensions"]
-    }
+def test_a_rollback_judges_the_latency_of_the_new_fleet_alone(synthesise: Synthesise) -> None:
+    (latency,) = [
+        alarm
+        for alarm in synthesise(CANARY).all("AWS::CloudWatch::Alarm")
+        if "-rollback-primary-latency-" in alarm["AlarmName"]
+    ]
+    names = {dimension["Name"] for dimension in latency["Dimensions"]}
     assert names == {"EndpointConfigName", "EndpointName", "VariantName"}
 
 

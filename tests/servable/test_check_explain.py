@@ -104,3 +104,39 @@ def test_scaling_is_explained(
         setting for setting in json.loads(ran.stdout)["dev"]["settings"] if setting["name"] == name
     ]
     assert (line["value"], line["origin"]) == (value, origin)
+
+
+@pytest.mark.parametrize(
+    ("lines", "kinds", "reason"),
+    [
+        ('[rollout]\nstrategy = "canary"\n', "5xx", "for 4xx set alarms.error_4xx_percent or"),
+        (
+            '[alarms]\nerror_4xx_percent = 5\n[rollout]\nstrategy = "canary"\nrollback_on_4xx = false\n',
+            "5xx",
+            "rollback_on_4xx is false: callers' 4xx do not count",
+        ),
+        (
+            '[alarms]\nerror_4xx_percent = 5\n[rollout]\nstrategy = "canary"\n',
+            "5xx, 4xx",
+            "4xx count beyond the old fleet's percentage, where errors are published by fleet",
+        ),
+        (
+            '[alarms]\nerror_4xx_percent = 5\n[rollout]\nstrategy = "all_at_once"\n',
+            "5xx, 4xx",
+            "4xx count whoever causes them where the first share is the whole fleet",
+        ),
+    ],
+)
+def test_it_says_which_errors_roll_an_update_back(
+    project: Path, monkeypatch: pytest.MonkeyPatch, lines: str, kinds: str, reason: str
+) -> None:
+    text = VALID + "min_instances = 2\nmax_instances = 2\n" + lines
+    (project / "environments" / "dev.toml").write_text(text)
+    monkeypatch.chdir(project)
+    ran = CliRunner().invoke(check, ["--explain", "--json"], standalone_mode=False)
+    (line,) = [
+        setting
+        for setting in json.loads(ran.stdout)["dev"]["settings"]
+        if setting["name"] == "rolled back by"
+    ]
+    assert (line["value"], line["reason"].startswith(reason)) == (kinds, True)

@@ -1,5 +1,7 @@
 """Metric math, one point in time."""
 
+import itertools
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -36,10 +38,6 @@ def test_an_expression_says(text: str, wanted: float) -> None:
     assert Expression(text).value(values) == pytest.approx(wanted)
 
 
-def test_what_is_missing_makes_the_result_missing() -> None:
-    assert Expression("a + b").value({"a": 1.0, "b": None}) is None
-
-
 def test_a_division_by_zero_is_no_datapoint() -> None:
     assert Expression("a / b").value({"a": 1.0, "b": 0.0}) is None
 
@@ -50,3 +48,54 @@ def test_a_division_by_zero_is_no_datapoint() -> None:
 def test_what_is_not_emulated_is_refused(text: str) -> None:
     with pytest.raises(UnknownExpressionError):
         Expression(text)
+
+
+# The documentation's own tables: a metric per list, None where it has no data.
+# https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/using-metric-math.html (2026-11-23)
+@pytest.mark.parametrize(
+    ("text", "m1", "m2", "m3", "result"),
+    [
+        ("m1 < m2", (30, 20, 0, 0), (20, None, 20, None), (), (0, 0, 1, 0)),
+        ("m1 >= 30", (30, 20, 0, 0), (), (), (1, 0, 0, 0)),
+        (
+            "IF(m1, m2, m3)",
+            (1, 1, 0, 0, None),
+            (30, None, 0, 0, 30),
+            (0, 0, 20, None, 20),
+            (30, 0, 20, None, None),
+        ),
+        (
+            "IF(m1, 5, m3)",
+            (1, 1, 0, 0, None),
+            (),
+            (0, 0, 20, None, 20),
+            (5, 5, 20, None, None),
+        ),
+        ("IF(m1, m2, 5)", (1, 1, 0, 0, None), (30, None, 0, 0, 30), (), (30, 0, 5, 5, None)),
+        ("IF(m1 < 400, m1)", (399, 400, None), (), (), (399, None, None)),
+    ],
+)
+def test_it_gives_the_documented_values(
+    text: str,
+    m1: tuple[float | None, ...],
+    m2: tuple[float | None, ...],
+    m3: tuple[float | None, ...],
+    result: tuple[float | None, ...],
+) -> None:
+    points = itertools.zip_longest(m1, m2, m3)
+    values = [dict(zip(("m1", "m2", "m3"), point, strict=True)) for point in points]
+    assert tuple(Expression(text).value(point) for point in values) == result
+
+
+@pytest.mark.parametrize(
+    ("text", "result"), [("a + b", 1.0), ("b - a", -1.0), ("b / a", 0.0), ("a / b", None)]
+)
+def test_a_metric_without_data_counts_as_0_beside_one_with_data(
+    text: str, result: float | None
+) -> None:
+    assert Expression(text).value({"a": 1.0, "b": None}) == result
+
+
+@pytest.mark.parametrize("text", ["a + b", "a * 5", "5 - a", "a > 1", "-a", "IF(a > 1, 2, 3)"])
+def test_without_any_data_there_is_no_datapoint(text: str) -> None:
+    assert Expression(text).value({"a": None, "b": None}) is None

@@ -122,7 +122,7 @@ class Signal:
 
 
 # graph -> alarm -> (what it looks at, metric, statistic, its threshold's key in [alarms])
-_WATCHED = {
+WATCHED = {
     "latency": {
         "p50-latency": ("p50 latency", "ModelLatency", "p50", "p50_latency_ms"),
         "p90-latency": ("p90 latency", "ModelLatency", "p90", "p90_latency_ms"),
@@ -166,7 +166,7 @@ def variant_signals(
     metrics: EndpointMetrics, variant: WatchedVariant, alarms: Alarms
 ) -> Iterator[Signal]:
     """Every alarm of a variant that the file configures and whose metric its endpoint publishes."""
-    for graph, watched in _WATCHED.items():
+    for graph, watched in WATCHED.items():
         namespace = MACHINES if graph == "saturation" else NAMESPACE
         for kind, (what, metric, statistic, key) in watched.items():
             threshold = getattr(alarms, key)

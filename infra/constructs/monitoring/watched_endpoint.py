@@ -117,11 +117,12 @@ class EndpointMetrics:
             label=f"{variant}: requests",
         )
 
-    def counted_in_log(self, name: str) -> Measured:
-        """Log lines of all variants in one minute that match a filter of log_filters.json."""
-        namespace = f"{metrics.OWN}{self.endpoint_name}"
-        metrics.check(namespace, name, "Sum", [], self.kind.name)
-        return Measured(namespace=namespace, name=name, statistic="Sum")
+    def counted_in_log(self, name: str, statistic: str = "Sum") -> Measured:
+        """Log lines of all variants in one minute that match a filter of log_filters.json, or
+        GoldenRequestErrors of the function that sends golden requests."""
+        namespace, dimensions = f"{metrics.OWN}{self.endpoint_name}", self.extra_dimensions
+        metrics.check(namespace, name, statistic, dimensions, self.kind.name)
+        return Measured(namespace=namespace, name=name, statistic=statistic, dimensions=dimensions)
 
     def of_variant(
         self,

@@ -1,6 +1,6 @@
 """An endpoint's deployment configuration, and the alarms on the new fleet that roll an update back."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,10 +13,11 @@ from infra.constructs.acknowledged import HIPAA, NIST, accept_for
 from infra.constructs.endpoint.model_endpoint import ModelEndpoint
 from infra.constructs.model.execution_role import rollback_prefix
 from infra.constructs.monitoring.endpoint_alarms import EndpointAlarm
-from infra.constructs.monitoring.signals import MILLISECONDS, PERCENT, Signal
+from infra.constructs.monitoring.measured import Computed, Measured
+from infra.constructs.monitoring.signals import MILLISECONDS, PERCENT, WATCHED, Signal
 from infra.constructs.monitoring.watched_endpoint import EndpointMetrics
 from infra.parameters.alarms import Alarms
-from infra.parameters.rollout import Rollout
+from infra.parameters.rollout import MOST_ALARMS, Rollout
 from infra.policy.update import SECONDS_PER_MINUTE, Update
 
 Endpoint = sagemaker.CfnEndpoint
@@ -39,28 +40,39 @@ class EndpointRollout(Construct):
         alarms: Alarms,
     ) -> None:
         """`rollout` None means SageMaker's own update, which no alarm watches. `alarms` has thresholds
-        and window; `p99_latency_ms` and `error_5xx_percent` are watched."""
+        and window."""
         super().__init__(scope, construct_id)
         if rollout is None:
             return
-        possible = [
-            (update, variant.start_seconds)
-            for variant in endpoint.variants
-            for update in rollout.updates(
+        possible = {
+            variant.name: rollout.updates(
                 least=variant.watched.min_instances,
                 most=variant.watched.max_instances,
                 window_minutes=endpoint.metrics.published.window_minutes(alarms.window_minutes),
             )
-        ]
+            for variant in endpoint.variants
+        }
         endpoint.resource.deployment_config = _deployment_config(
             rollout,
-            self._alarms(endpoint, alarms),
-            updates=[update for update, _ in possible],
-            longest_seconds=max(update.longest_seconds(start) for update, start in possible),
+            self._alarms(endpoint, rollout, alarms, possible),
+            updates=[update for updates in possible.values() for update in updates],
+            longest_seconds=max(
+                update.longest_seconds(variant.start_seconds)
+                for variant in endpoint.variants
+                for update in possible[variant.name]
+            ),
         )
 
-    def _alarms(self, endpoint: ModelEndpoint, alarms: Alarms) -> list[str]:
-        """Names of the alarms on p99 latency and 5xx of every variant, for this configuration only.
+    def _alarms(
+        self,
+        endpoint: ModelEndpoint,
+        rollout: Rollout,
+        alarms: Alarms,
+        possible: Mapping[str, Sequence[Update]],
+    ) -> list[str]:
+        """Names of the alarms that roll an update back, for this configuration only.
+
+        `possible` has the updates that each variant may go through.
 
         Every configuration gets alarms of its own: CloudWatch keeps an alarm's state when the alarm is
         changed, and one that is in ALARM from the incident would roll back the fix.
@@ -70,19 +82,32 @@ class EndpointRollout(Construct):
         new_fleet = replace(endpoint.metrics, extra_dimensions={"EndpointConfigName": config_name})
         short = endpoint.fingerprint[:8]
         names = []
-        for variant in (one.name for one in endpoint.variants if not one.shadow):
-            for signal in _signals(new_fleet, variant, alarms):
-                alarm = EndpointAlarm(
-                    scope,
-                    f"{signal.name}-{short}",
-                    signal=signal,
-                    name=f"{rollback_prefix(endpoint.name)}{signal.name}-{short}",
-                    description=f"Takes back an update of {endpoint.name} to configuration {short}: "
-                    f"{signal.said} in variant {variant}. {signal.few_samples}{signal.earliest}"
-                    f"Runbook: {alarms.runbook}#rollback",
-                ).alarm
-                accept_for((NIST, HIPAA), alarm, SILENT)
-                names.append(alarm.ref)
+        watched = rollout.rollback_alarms(
+            alarms,
+            variants=[variant.name for variant in endpoint.variants if not variant.shadow],
+            kind=endpoint.kind,
+        )
+        for variant, kind in watched[:MOST_ALARMS]:
+            if variant is None:
+                signal = _golden_requests(new_fleet, alarms)
+            elif kind == "latency":
+                signal = _latency(new_fleet, variant, alarms)
+            else:
+                # Then every update is compared in its first bake, and need not be when no old fleet is left.
+                beside = all(update.first_share_percent < 100 for update in possible[variant])
+                signal = _errors(new_fleet, variant, kind, alarms, beside_old_fleet=beside)
+            where = "" if variant is None else f" in variant {variant}"
+            alarm = EndpointAlarm(
+                scope,
+                f"{signal.name}-{short}",
+                signal=signal,
+                name=f"{rollback_prefix(endpoint.name)}{signal.name}-{short}",
+                description=f"Takes back an update of {endpoint.name} to configuration {short}: "
+                f"{signal.said}{where}. {signal.few_samples}{signal.earliest}"
+                f"Runbook: {alarms.runbook}#rollback",
+            ).alarm
+            accept_for((NIST, HIPAA), alarm, SILENT)
+            names.append(alarm.ref)
         return names
 
 
@@ -126,26 +151,77 @@ def send_golden_requests(
     endpoint.resource.node.add_dependency(sender)
 
 
-def _signals(metrics: EndpointMetrics, variant: str, alarms: Alarms) -> Iterator[Signal]:
-    yield Signal(
-        kind="5xx",
+def _latency(new_fleet: EndpointMetrics, variant: str, alarms: Alarms) -> Signal:
+    return Signal(
+        kind="latency",
         variant=variant,
-        what="requests answered 5xx",
-        metric=metrics.error_5xx_share(variant),
+        what="p99 latency",
+        metric=new_fleet.model_latency(variant, "p99"),
+        threshold=alarms.p99_latency_ms or 0,
+        unit=MILLISECONDS,
+        minutes=alarms.window_minutes,
+    )
+
+
+def _golden_requests(new_fleet: EndpointMetrics, alarms: Alarms) -> Signal:
+    return Signal(
+        kind="golden-requests",
+        variant=None,
+        what="golden requests answered with an error",
+        metric=new_fleet.counted_in_log("GoldenRequestErrors", "Average"),
         threshold=alarms.error_5xx_percent,
+        unit=PERCENT,
+        # The sender looks for the update's stage once a minute, and may see the bake a minute late.
+        minutes=max(1, alarms.window_minutes - 1),
+    )
+
+
+def _errors(
+    new_fleet: EndpointMetrics, variant: str, kind: str, alarms: Alarms, *, beside_old_fleet: bool
+) -> Signal:
+    """The alarm on a kind of errors; all but 5xx count only as far as the old fleet has fewer.
+
+    `beside_old_fleet`: every update sends the first share to the new fleet and the rest to the old.
+
+    AWS documents EndpointConfigName for ModelLatency alone. Where the metric of errors lacks it, the
+    errors of both fleets are taken, from the first request that the new fleet answers on.
+    https://docs.aws.amazon.com/sagemaker/latest/dg/deployment-guardrails-configuration.html (2026-11-23)
+    """
+    what, metric, _, key = WATCHED["errors"][kind]
+    both_fleets = replace(new_fleet, extra_dimensions={})
+
+    def counted(fleet: EndpointMetrics, name: str, statistic: str) -> Measured:
+        seconds = fleet.published.requests_seconds
+        return replace(fleet.of_variant(name, variant, statistic), period_seconds=seconds)
+
+    # CloudWatch's arithmetic takes 0 for a metric without data beside one with data.
+    # https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/using-metric-math.html (2026-11-23)
+    share, threshold, in_words = "new_errors / new_requests", getattr(alarms, key), None
+    if kind != "5xx":
+        excess = f"{share} - (errors - new_errors) / (requests - new_requests)"
+        alone = "" if beside_old_fleet else f", {share}"
+        share = f"IF(requests - new_requests > 0, {excess}{alone})"
+        in_words = f"{what} above the old fleet's percentage by more than {threshold:g} points"
+    either = "IF(new_answers + 0 * requests > 0, errors / requests)"
+    return Signal(
+        kind=kind,
+        variant=variant,
+        what=what,
+        in_words=in_words,
+        metric=Computed(
+            expression=f"IF(new_requests + 0 * requests > 0, {share}, {either})",
+            using={
+                "errors": counted(both_fleets, metric, "Sum"),
+                "requests": counted(both_fleets, metric, "SampleCount"),
+                "new_errors": counted(new_fleet, metric, "Sum"),
+                "new_requests": counted(new_fleet, metric, "SampleCount"),
+                "new_answers": counted(new_fleet, "ModelLatency", "SampleCount"),
+            },
+        ),
+        threshold=threshold,
         unit=PERCENT,
         minutes=alarms.window_minutes,
     )
-    if alarms.p99_latency_ms is not None:
-        yield Signal(
-            kind="latency",
-            variant=variant,
-            what="p99 latency",
-            metric=metrics.model_latency(variant, "p99"),
-            threshold=alarms.p99_latency_ms,
-            unit=MILLISECONDS,
-            minutes=alarms.window_minutes,
-        )
 
 
 def _deployment_config(

@@ -59,7 +59,7 @@ class GoldenSender(Construct):
         keep_log: bool = False,
     ) -> None:
         """`endpoint_name` is a literal, because the function must exist before the endpoint's update.
-        `inform` is notified when requests cannot be sent. `runbook` is the address of its page."""
+        `inform` is notified when requests judge nothing. `runbook` is the address of its page."""
         super().__init__(scope, construct_id)
         function = self._function(endpoint_name, roles, log_kms_key_arn, keep_log)
         self._watch(function, endpoint_name, inform, runbook)
@@ -98,7 +98,7 @@ class GoldenSender(Construct):
     def _watch(
         self, function: functions.CfnFunction, endpoint_name: str, inform: sns.ITopic, runbook: str
     ) -> None:
-        """Alarms when requests cannot be sent, which the rollback alarms on the fleet do not see.
+        """Alarms when requests judge nothing, which the rollback alarms on the fleet do not see.
 
         The function's errors count: it raises, times out, or is not started.
         https://docs.aws.amazon.com/lambda/latest/dg/monitoring-metrics-types.html (2026-11-22)
@@ -113,7 +113,7 @@ class GoldenSender(Construct):
             kind="golden-requests",
             variant=None,
             what="errors of the function that sends golden requests",
-            in_words="golden requests cannot be sent",
+            in_words="golden requests cannot be sent, or the live fleet fails them",
             metric=errors,
             threshold=0,
             unit=Unit("", 1),

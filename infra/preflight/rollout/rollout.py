@@ -7,12 +7,12 @@ from infra.catalog.metrics import least_samples
 from infra.parameters.environment import Environment
 from infra.parameters.finding import Severity
 from infra.parameters.placement import Placement
+from infra.parameters.rollout import MOST_ALARMS
 from infra.policy.sizing import start_seconds
 from infra.policy.update import LONGEST
 from infra.preflight.rendering import counted
 from infra.preflight.rule import Findings, Rule, VariantRule
 
-MOST_ALARMS = 10
 SECONDS_PER_MINUTE = 60
 # Strategy to the key with the first share of an update; all_at_once has no such key.
 SHARE = {"canary": "canary_percent", "linear": "step_percent", "rolling": "batch_percent"}
@@ -42,7 +42,7 @@ rollout = { strategy = "canary", bake_minutes = 10 }"""
 
 
 class RolloutTooManyAlarms(Rule):
-    """SageMaker watches an update with at most ten alarms.
+    """SageMaker watches an update with at most ten alarms; 5xx and p99 of every variant come first.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_AutoRollbackConfig.html
     """
@@ -59,6 +59,41 @@ class RolloutTooManyAlarms(Rule):
                 f"{each} rollback alarm{'s' if each > 1 else ''} each make {count}",
                 allowed=f"at most {MOST_ALARMS}",
                 remedy="take variants out, or [rollout]",
+            )
+
+
+class RolloutAlarmLeftOut(Rule):
+    """After ten alarms SageMaker takes no more, so that a threshold does not roll an update back.
+
+    5xx and p99 of every variant come first, then golden requests, model_error_percent, error_4xx_percent.
+    Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_AutoRollbackConfig.html
+    """
+
+    severity = Severity.WARNING
+    example = "# [rollout] and six variants with alarms.error_4xx_percent"
+
+    def check(self, environment: Environment) -> Findings:
+        if environment.rollout is None:
+            return
+        watched = environment.rollout.rollback_alarms(
+            environment.alarms,
+            variants=list(environment.production_variants),
+            kind=environment.kind,
+        )
+        left_out = [name for name in watched[MOST_ALARMS:] if name[1] not in ("5xx", "latency")]
+        if left_out:
+            yield self.finding(
+                "rollout.strategy",
+                f"{environment.rollout.strategy}: {len(watched)} rollback alarms are configured; not among "
+                f"the first {MOST_ALARMS}: "
+                + ", ".join("-".join(filter(None, name)) for name in left_out),
+                allowed=f"at most {MOST_ALARMS}",
+                remedy="set rollout.rollback_on_4xx = false, take variants out, or acknowledge this finding",
+                reads=(
+                    "rollout.rollback_on_4xx",
+                    "alarms.error_4xx_percent",
+                    "alarms.model_error_percent",
+                ),
             )
 
 

@@ -32,6 +32,9 @@ class Weather:
             self._add(alarm, threshold * 1.01 or 1 if bad else threshold * 0.1)
 
     def _computed(self, alarm: Mapping[str, Any], bad: bool) -> None:
+        if "-rollback-" in alarm["AlarmName"]:
+            self._beside_old_fleet(alarm, bad)
+            return
         by_name = {
             metric["MetricStat"]["Metric"]["MetricName"]: metric["MetricStat"]["Metric"]
             for metric in alarm["Metrics"]
@@ -45,6 +48,18 @@ class Weather:
         for _ in range(7):  # requests, each answered by one of so many instances
             self._add(by_name["Invocations"], 1)
             self._add(by_name["InvocationsPerInstance"], 1 / (most if bad else most - 1))
+
+    def _beside_old_fleet(self, alarm: Mapping[str, Any], bad: bool) -> None:
+        """A request to the new fleet, refused or answered, and an answered one to the old fleet."""
+        of = {
+            one["Id"]: one["MetricStat"]["Metric"]
+            for one in alarm["Metrics"]
+            if "MetricStat" in one
+        }
+        self._add(of["new_errors"], float(bad))
+        if of["errors"]["MetricName"] != "Invocation5XXErrors":  # those would page for the variant
+            self._add(of["errors"], float(bad))
+            self._add(of["errors"], 0.0)
 
     def _add(self, metric: Mapping[str, Any], value: float) -> None:
         dimensions = {

@@ -3,6 +3,7 @@
 Its faults are set from outside: `status`, and `seconds` that an answer takes on the
 manual clock, without anybody waiting. `answer`, where it is set, is its whole answer.
 With the variable TAKES_SECONDS it answers one request at a time, each after so many seconds.
+`MISTAKE`, a caller's own bad request, is answered 400 by every container.
 """
 
 import json
@@ -14,6 +15,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 from servable_local.aws.clock import ManualClock
+
+MISTAKE = b"a caller's mistake"
 
 
 class StandIn:
@@ -39,7 +42,7 @@ class StandIn:
                 if takes_seconds:
                     with one_at_a_time:
                         time.sleep(takes_seconds)
-                status = container.status
+                status = 400 if body == MISTAKE else container.status
                 said = {
                     "path": self.path,
                     "archive": container.archive.decode(errors="replace"),

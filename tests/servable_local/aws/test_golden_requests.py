@@ -1,16 +1,18 @@
 """An endpoint that nobody calls, updated to a version that fails: golden requests, or nobody notices."""
 
 import base64
+import contextlib
 import io
 import json
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError, ReadTimeoutError
 
 from infra.constructs.rollout.golden_sender import CODE
+from infra.functions import golden_sender
 from infra.functions.golden_sender import UnsentError, send
 from infra.parameters.loading import load
 from servable.plan.synthesis import endpoint_template
@@ -44,10 +46,14 @@ def quiet(templates: list[dict[str, Any]], embedded: LocalAws, launcher: Launche
 
 
 class Scheduled:
-    """What EventBridge would do: the function with the rule's input, once a minute."""
+    """What EventBridge would do: the function with the rule's input, once a minute.
 
-    def __init__(self, deployed: Deployed) -> None:
+    What it prints reaches the metrics, as CloudWatch reads it from Lambda's log.
+    """
+
+    def __init__(self, deployed: Deployed, clock: ManualClock | None = None) -> None:
         self.client = deployed.account.client
+        self._clock = clock
         (rule,) = [
             one
             for one in self.client("events").list_rules()["Rules"]
@@ -60,39 +66,70 @@ class Scheduled:
 
     def run(self) -> dict[str, int]:
         sagemaker, runtime = self.client("sagemaker"), self.client("sagemaker-runtime")
-        found: dict[str, int] = send(self.event, sagemaker, runtime, self.waited.append)
-        return found
+        printed = io.StringIO()
+        try:
+            with contextlib.redirect_stdout(printed):
+                return send(self.event, sagemaker, runtime, self.waited.append)
+        finally:
+            for line in printed.getvalue().splitlines():
+                self._publish(json.loads(line))
+
+    def _publish(self, line: dict[str, Any]) -> None:
+        """Source: CloudWatch_Embedded_Metric_Format_Specification.html of CloudWatch's guide (2026-11-23)."""
+        assert self._clock is not None
+        (published,) = line["_aws"]["CloudWatchMetrics"]
+        ((*names,),) = published["Dimensions"]
+        (metric,) = published["Metrics"]
+        self.client("cloudwatch").put_metric_data(
+            Namespace=published["Namespace"],
+            MetricData=[
+                {
+                    "MetricName": metric["Name"],
+                    "Dimensions": [{"Name": name, "Value": line[name]} for name in names],
+                    "Value": line[metric["Name"]],
+                    "Timestamp": self._clock.now(),
+                }
+            ],
+        )
 
 
-Failing = Callable[[bool], str]
+Reported = Callable[["Refusing"], list[int]]
+Failing = Callable[[bool, int], str]
 
 
 @pytest.fixture
 def failing(
     templates: list[dict[str, Any]], embedded: LocalAws, launcher: Launcher, clock: ManualClock
 ) -> Failing:
-    """What becomes of an update whose new version answers 503, with golden requests or without."""
+    """What becomes of an update whose new version fails so, with golden requests or without."""
 
-    def run(golden: bool) -> str:
+    def run(golden: bool, status: int) -> str:
         deployed = Deployed(embedded, launcher, templates[0])
         clock.advance(seconds=60 - clock.now().second)
-        update, sender = Update(deployed, templates[1]), Scheduled(deployed)
-        update.new.status = 503
+        update, sender = Update(deployed, templates[1]), Scheduled(deployed, clock)
+        update.new.status = status
         for _ in range(15):
             if golden:
                 sender.run()
             clock.advance(minutes=1)
-        return update.status()
+        return f"{update.status()}: {update.endpoint().get('FailureReason', '')}"
 
     return run
 
 
-def test_with_golden_requests_it_is_taken_back(failing: Failing) -> None:
-    assert failing(True) == "UPDATE_ROLLBACK_COMPLETE"
+@pytest.mark.parametrize("status", [400, 503])
+def test_with_golden_requests_it_is_taken_back(failing: Failing, status: int) -> None:
+    ended = failing(True, status)
+    assert ended.startswith("UPDATE_ROLLBACK_COMPLETE: ")
+    assert "updates-canary-rollback-golden-requests-" in ended
+
+
+def test_golden_requests_that_are_answered_end_no_update(failing: Failing) -> None:
+    assert failing(True, 200) == "UPDATE_COMPLETE: "
 
 
 def test_without_them_nobody_notices(failing: Failing) -> None:
-    assert failing(False) == "UPDATE_COMPLETE"
+    assert failing(False, 503) == "UPDATE_COMPLETE: "
 
 
 def test_it_looks_every_minute(quiet: Deployed) -> None:
@@ -144,13 +181,20 @@ def test_it_may_ask_this_endpoint_and_no_other(templates: list[dict[str, Any]]) 
 class Refusing:
     """A client of SageMaker and of its runtime: the endpoint is being updated, and calls fail so."""
 
-    def __init__(self, error: Exception, *, of: str = "invoke_endpoint") -> None:
+    def __init__(
+        self, error: Exception, *, of: str = "invoke_endpoint", stages: Sequence[str] = ("Baking",)
+    ) -> None:
         self._error, self._of = error, of
+        self._stages = iter(stages)
+        self._stage = ""
 
     def describe_endpoint(self, **_: Any) -> dict[str, Any]:
         if self._of == "describe_endpoint":
             raise self._error
-        return {"EndpointStatus": "Updating"}
+        self._stage = next(self._stages, self._stage)
+        variant = {"VariantStatus": [{"Status": self._stage}]}
+        pending = {"EndpointConfigName": "new", "ProductionVariants": [variant]}
+        return {"EndpointStatus": "Updating", "PendingDeploymentSummary": pending}
 
     def invoke_endpoint(self, **_: Any) -> dict[str, Any]:
         raise self._error
@@ -160,38 +204,69 @@ def refused(code: str, **more: Any) -> ClientError:
     return ClientError({"Error": {"Code": code, "Message": "no"}, **more}, "InvokeEndpoint")
 
 
+@pytest.fixture
+def reported(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Reported:
+    """The values of the rollback alarm's metric after a minute with this client."""
+    monkeypatch.setattr(golden_sender, "REPAIRS", set())
+
+    def minute(client: Refusing) -> list[int]:
+        with contextlib.suppress(UnsentError):
+            send(EVENT, client, client, lambda _: None)
+        lines = map(json.loads, capsys.readouterr().out.splitlines())
+        return [line["GoldenRequestErrors"] for line in lines]
+
+    return minute
+
+
 EVENT = {"endpoint": "updates-canary", "body": "", "content_type": "text/csv", "per_minute": 2}
+UNSENT = [
+    refused("AccessDeniedException"),
+    refused("ValidationError"),
+    refused("ThrottlingException"),
+    EndpointConnectionError(endpoint_url="https://runtime.example.com"),
+]
+OF_THE_FLEET = [
+    refused("ModelError", OriginalStatusCode=415),
+    refused("ModelError", OriginalStatusCode=503),
+    refused("ServiceUnavailable"),
+    ReadTimeoutError(endpoint_url="https://runtime.example.com"),
+]
 
 
-@pytest.mark.parametrize(
-    "error",
-    [
-        refused("AccessDeniedException"),
-        refused("ValidationError"),
-        refused("ThrottlingException"),
-        refused("ModelError", OriginalStatusCode=415),
-        EndpointConnectionError(endpoint_url="https://runtime.example.com"),
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize("error", UNSENT, ids=str)
 def test_a_request_that_cannot_be_sent_fails_the_function(error: Exception) -> None:
     client = Refusing(error)
-    with pytest.raises(UnsentError, match="2 of 2 golden requests were not sent: "):
+    with pytest.raises(UnsentError, match="2 of 2 requests judge nothing: "):
         send(EVENT, client, client, lambda _: None)
 
 
-@pytest.mark.parametrize(
-    "error",
-    [
-        refused("ModelError", OriginalStatusCode=503),
-        refused("ServiceUnavailable"),
-        ReadTimeoutError(endpoint_url="https://runtime.example.com"),
-    ],
-    ids=str,
-)
-def test_a_failure_of_the_fleet_is_left_to_its_alarms(error: Exception) -> None:
-    client = Refusing(error)
-    assert send(EVENT, client, client, lambda _: None) == {"sent": 2, "failed": 2}
+@pytest.mark.parametrize("error", UNSENT, ids=str)
+def test_a_request_that_cannot_be_sent_ends_no_update(reported: Reported, error: Exception) -> None:
+    assert reported(Refusing(error)) == []
+
+
+@pytest.mark.parametrize("error", OF_THE_FLEET, ids=str)
+def test_an_answer_that_is_an_error_counts_towards_the_rollback(
+    reported: Reported, error: Exception
+) -> None:
+    assert reported(Refusing(error)) == [1, 1]
+
+
+@pytest.mark.parametrize("error", OF_THE_FLEET, ids=str)
+def test_before_the_new_fleet_has_traffic_nothing_counts(
+    reported: Reported, error: Exception
+) -> None:
+    assert reported(Refusing(error, stages=["Creating"])) == []
+
+
+def test_an_update_that_repairs_a_failing_fleet_is_not_ended(reported: Reported) -> None:
+    client = Refusing(refused("ModelError"), stages=["Creating", "Creating", "Baking"])
+    assert (reported(client), reported(client)) == ([], [])
+
+
+def test_an_update_whose_first_shift_came_in_that_minute_is_judged(reported: Reported) -> None:
+    client = Refusing(refused("ModelError"), stages=["Creating", "Baking"])
+    assert (reported(client), reported(client)) == ([], [1, 1])
 
 
 def test_not_to_see_whether_it_is_updated_fails_the_function() -> None:

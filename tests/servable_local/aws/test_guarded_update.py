@@ -9,8 +9,9 @@ import pytest
 
 from servable_local.aws.clock import ManualClock
 from servable_local.aws.local_aws import LocalAws
+from servable_local.aws.sagemaker import published_metrics
 from servable_local.aws.server import Server
-from tests.servable_local.aws.container_stand_in import Launcher, StandIn
+from tests.servable_local.aws.container_stand_in import MISTAKE, Launcher, StandIn
 from tests.servable_local.aws.synthesised import Deployed, synthesise
 from tests.servable_local.aws.topic_inbox import TopicInbox
 from tests.servable_local.aws.watched_endpoint import Watched
@@ -154,6 +155,39 @@ def test_trouble_on_the_new_fleet_takes_the_update_back(
     assert update.status() == "UPDATE_ROLLBACK_COMPLETE"
 
 
+@pytest.fixture(params=["per configuration", "of the variant alone"])
+def published(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether SageMaker publishes errors of one fleet; AWS documents only latency so."""
+    if request.param == "of the variant alone":
+        errors = {"Invocation4XXErrors", "Invocation5XXErrors", "InvocationModelErrors"}
+        monkeypatch.setattr(published_metrics, "OF_BOTH_FLEETS", errors | {"Invocations"})
+
+
+@pytest.mark.parametrize(("status", "alarm"), [(400, "4xx"), (503, "5xx")])
+@pytest.mark.usefixtures("published")
+def test_a_canary_that_fails_every_request_is_rolled_back_for_it(
+    status: int, alarm: str, update: Update, watched: Watched
+) -> None:
+    update.new.status = status
+    watched.minutes(4, requests=2, endpoint=update.name)
+    ended, reason = update.status(), update.endpoint().get("FailureReason", "")
+    assert (ended, f"-rollback-primary-{alarm}-" in reason) == ("UPDATE_ROLLBACK_COMPLETE", True)
+
+
+@pytest.mark.usefixtures("published")
+def test_its_good_twin_is_not(update: Update, watched: Watched) -> None:
+    watched.minutes(15, requests=2, endpoint=update.name)
+    assert update.status() == "UPDATE_COMPLETE"
+
+
+def test_callers_own_bad_requests_do_not_end_an_update(update: Update, watched: Watched) -> None:
+    for _ in range(15):
+        watched.ask(4, update.name)
+        watched.ask(2, update.name, body=MISTAKE)
+        watched.clock.advance(minutes=1)
+    assert update.status() == "UPDATE_COMPLETE"
+
+
 def test_trouble_on_the_old_fleet_alone_does_not(update: Update, watched: Watched) -> None:
     update.old.status = 503
     watched.minutes(15, requests=2, endpoint=update.name)
@@ -228,7 +262,7 @@ def test_a_fix_deployed_while_the_old_fleets_alarm_is_on_completes(
         )
     fix = begin("prod")
     Watched(live, clock, server).minutes(15, requests=2, endpoint=fix.name)
-    assert (len(alarms), fix.status()) == (2, "UPDATE_COMPLETE")
+    assert (len(alarms), fix.status()) == (3, "UPDATE_COMPLETE")
 
 
 def test_the_metrics_of_one_fleet_carry_its_configuration(update: Update, watched: Watched) -> None:

@@ -26,12 +26,19 @@ class Watched:
         """To the beginning of a minute, so that a test's first minute is a whole one."""
         self.clock.advance(seconds=60 - self.clock.now().second)
 
-    def ask(self, times: int = 1, endpoint: str = "ranker", region: str = REGION) -> None:
+    def ask(
+        self,
+        times: int = 1,
+        endpoint: str = "ranker",
+        region: str = REGION,
+        *,
+        body: bytes = b"x",
+    ) -> None:
         """Whatever the answer is."""
         runtime = self._client("sagemaker-runtime", region)
         for _ in range(times):
             with contextlib.suppress(ClientError):
-                runtime.invoke_endpoint(EndpointName=endpoint, Body=b"x")
+                runtime.invoke_endpoint(EndpointName=endpoint, Body=body)
 
     def minutes(
         self, count: int, requests: int = 1, endpoint: str = "ranker", region: str = REGION

@@ -1,11 +1,15 @@
 """The CDK app of a project: every file in environments/ is a stage, deployed with `cdk deploy 'NAME/*'`."""
 
+import atexit
 import gc
 import os
+import shutil
 import signal
 import sys
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
+from typing import NoReturn
 
 
 def synthesise(
@@ -16,11 +20,12 @@ def synthesise(
     The CLI's context, or `context`, selects the folder of environment files (`environments`), overrides,
     the roles of a pipeline, and audits. Exits with a message if synthesis is not possible.
     """
-    # Ctrl-C ends it without a trace of Python's: the next synthesis writes everything anew.
-    signal.signal(signal.SIGINT, lambda *_: os._exit(130))
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _exit)
     # The process lives for seconds: garbage collection would take a twentieth of its time.
     gc.disable()
     try:
+        start_cdk()
         import aws_cdk as cdk
     except ModuleNotFoundError as missing:
         sys.exit(
@@ -68,3 +73,28 @@ def synthesise(
     # The CLI would take an old report for this run's, and refuse what has been corrected since.
     Path(app.outdir, "validation-report.json").unlink(missing_ok=True)
     app.synth()
+
+
+def start_cdk() -> None:
+    """Import aws_cdk, which starts Node.js with a temporary folder that this process removes.
+
+    A terminal's Ctrl-C and `timeout` signal the whole process group: Node.js ends at once, and would leave
+    its files (jsii-kernel-*) behind.
+    """
+    if "aws_cdk" in sys.modules:
+        return
+    folder = tempfile.mkdtemp(prefix="servable-jsii-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    before = {name: value for name, value in os.environ.items() if name == "TMPDIR"}
+    os.environ["TMPDIR"] = folder
+    try:
+        import aws_cdk  # noqa: F401
+    finally:
+        del os.environ["TMPDIR"]
+        os.environ.update(before)
+
+
+def _exit(number: int, frame: object) -> NoReturn:
+    """End without a trace of Python's or Node.js's; the next synthesis writes everything anew."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+    sys.exit(128 + number)  # and not os._exit: atexit ends Node.js, and removes its files

@@ -1,13 +1,15 @@
 """Bodies from files: any, captured ones, and files that hold none."""
 
 import base64
+import io
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from servable.load.bodies import BodyError, read
+from servable.load.bodies import BodyError, bodies_of, read
 
 
 def captured(
@@ -85,3 +87,9 @@ def test_a_file_without_a_body_is_refused(
         file.write_text(content)
     with pytest.raises(BodyError, match=said):
         read(file)
+
+
+def test_a_body_of_standard_input_is_json(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b'{"inputs": 1}')))
+    (body,), _ = bodies_of(["-"], content_type=None, loaded=None)
+    assert (body.content, body.content_type) == (b'{"inputs": 1}', "application/json")

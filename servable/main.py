@@ -1,18 +1,25 @@
 """The command `servable`: finds the subcommand and calls it.
 
-Exit codes: 0 done, 1 problems were found, 2 wrong use, 130 interrupted.
+Exit codes: 0 done, 1 problems were found, 2 wrong use, 130 interrupted (143 by SIGTERM, 129 by SIGHUP).
 """
 
+import errno
 import importlib
 import io
+import os
+import shutil
 import sys
+from pathlib import Path
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
+from infra.parameters.finding import meant
 from servable.extras import explained, missing_for, without
 from servable.hidden import HiddenPackageError, refuse_hidden
-from servable.signals import raise_on_ctrl_c
+from servable.project_folder import standing_in
+from servable.signals import interrupted_code, raise_on_ctrl_c
 
 COMMANDS = {
     "check": "Check environments against every rule, before anything is deployed.",
@@ -38,6 +45,8 @@ COMMANDS = {
 }
 # Each command is in servable/NAME/command.py, except these:
 ELSEWHERE = {"pin": "servable.package.pin"}
+# Returned by a command that keeps what it has done when Ctrl-C or another signal ends it.
+INTERRUPTED = 130
 
 
 class Lazy(click.Group):
@@ -48,7 +57,12 @@ class Lazy(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
-            return None
+            if ctx.resilient_parsing or cmd_name.startswith("-"):
+                return None  # shell completion; an option after --
+            allowed = ", ".join(sorted(COMMANDS))
+            ctx.fail(
+                f"there is no command {cmd_name!r}; allowed: {allowed}; {meant(cmd_name, COMMANDS)}"
+            )
         if missing := missing_for(cmd_name):
             return without(cmd_name, COMMANDS[cmd_name], missing)
         module = importlib.import_module(ELSEWHERE.get(cmd_name, f"servable.{cmd_name}.command"))
@@ -56,12 +70,18 @@ class Lazy(click.Group):
         raise_on_ctrl_c()  # everything that the command imports at its beginning is imported
         return command
 
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        names = [name for name in sorted(COMMANDS) if name.startswith(incomplete)]
+        commands = [CompletionItem(name, help=COMMANDS[name]) for name in names]  # imports none
+        return [*commands, *click.Command.shell_complete(self, ctx, incomplete)]
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl(sorted(COMMANDS.items()))
 
 
-@click.group(cls=Lazy)
+@click.group(cls=Lazy, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="servable", message="%(prog)s %(version)s")
 @click.option(
     "--project",
     type=click.Path(exists=True, file_okay=False),
@@ -80,7 +100,8 @@ def main(arguments: list[str] | None = None) -> Any:
             stream.reconfigure(errors="backslashreplace")
     try:
         refuse_hidden()
-        sys.exit(_run(arguments) or 0)
+        code = _run(arguments) or 0
+        sys.exit(interrupted_code() if code == INTERRUPTED else code)
     except click.UsageError as wrong:
         wrong.show()
         sys.exit(2)
@@ -92,11 +113,11 @@ def main(arguments: list[str] | None = None) -> Any:
         sys.exit(2)
     except OSError as wrong:
         # A full disk or a read-only folder: the state of the computer, not a fault of the code.
-        click.echo(f"{wrong.filename or 'output'}: {wrong.strerror or wrong}", err=True)
+        click.echo(f"{_program(arguments)}: {_problem(wrong)}", err=True)
         sys.exit(1)
     except (click.Abort, KeyboardInterrupt):
         click.echo("interrupted", err=True)
-        sys.exit(130)
+        sys.exit(interrupted_code())
 
 
 def _run(arguments: list[str] | None) -> Any:
@@ -104,6 +125,26 @@ def _run(arguments: list[str] | None) -> Any:
     try:
         return servable.main(args=arguments, prog_name="servable", standalone_mode=False)
     except ModuleNotFoundError as missing:
-        words = sys.argv[1:] if arguments is None else arguments
-        name = next((word for word in words if word in COMMANDS), "")
-        raise explained(missing, f"servable {name}") from None
+        raise explained(missing, _program(arguments)) from None
+
+
+def _program(arguments: list[str] | None) -> str:
+    words = sys.argv[1:] if arguments is None else arguments
+    return " ".join(["servable", *[word for word in words if word in COMMANDS][:1]])
+
+
+def _problem(wrong: OSError) -> str:
+    if wrong.errno not in (errno.ENOSPC, errno.EDQUOT):
+        return f"{wrong.filename or 'output'}: {wrong.strerror or wrong}"
+    # A write to an open file names none: these are the folders that commands write to.
+    folders = {Path(wrong.filename).parent if wrong.filename else standing_in(): None}
+    folders[Path(os.environ.get("TMPDIR", "/tmp"))] = None
+    free = [
+        f"{shutil.disk_usage(each).free / 1e6:,.0f} MB in {each}"
+        for each in folders
+        if each.is_dir()
+    ]
+    return (
+        f"{wrong.filename or 'a file or the output'}: {wrong.strerror}; free: {', '.join(free)}; "
+        "make room there, or where the output goes, and run the command again"
+    )

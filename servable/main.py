@@ -57,18 +57,22 @@ class Lazy(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
-            if ctx.resilient_parsing or cmd_name.startswith("-"):
-                return None  # shell completion; an option after --
-            allowed = ", ".join(sorted(COMMANDS))
-            ctx.fail(
-                f"there is no command {cmd_name!r}; allowed: {allowed}; {meant(cmd_name, COMMANDS)}"
-            )
+            return None
         if missing := missing_for(cmd_name):
             return without(cmd_name, COMMANDS[cmd_name], missing)
         module = importlib.import_module(ELSEWHERE.get(cmd_name, f"servable.{cmd_name}.command"))
         command: click.Command = getattr(module, cmd_name)
         raise_on_ctrl_c()  # everything that the command imports at its beginning is imported
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if name not in COMMANDS and not name.startswith("-") and not ctx.resilient_parsing:
+            allowed = ", ".join(sorted(COMMANDS))
+            ctx.fail(f"there is no command {name!r}; allowed: {allowed}; {meant(name, COMMANDS)}")
+        return super().resolve_command(ctx, args)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         names = [name for name in sorted(COMMANDS) if name.startswith(incomplete)]

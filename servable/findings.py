@@ -7,7 +7,7 @@ import click
 
 from infra.parameters.finding import Finding, Severity
 from infra.preflight.check import errors
-from infra.preflight.rendering import counted, line, not_checked, summary
+from infra.preflight.rendering import line, not_checked, summary
 
 COLOURS = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.ACKNOWLEDGED: "green"}
 
@@ -17,7 +17,7 @@ def print_findings(
 ) -> None:
     """Print the summary to stdout and the findings to stderr; a finding that environments share, once.
 
-    For environments without an error the rules that were not checked are counted, or named (`explain`).
+    `explain`: name the rules that were not checked, for environments without an error.
     """
     width = max((len(name) for name in findings_by_name), default=0)
     for name, findings in findings_by_name.items():
@@ -26,15 +26,11 @@ def print_findings(
     print_lines(finding for findings in findings_by_name.values() for finding in findings)
     # After an error they would be many, most of them its consequences.
     mended = {name: found for name, found in findings_by_name.items() if not errors(found)}
-    rules = {
-        finding.rule
-        for findings in mended.values()
-        for finding in findings
-        if finding.severity is Severity.NOT_CHECKED
-    }
-    counts = f"not checked: {counted(len(rules), 'rule')} for want of an input"
-    short = [f"{counts}; `servable check --explain` names rules and inputs"] if rules else []
-    for text in not_checked(mended) if explain else short:
+    short = (
+        "not checked: rules that lack an input; `servable check --explain` names rules and inputs"
+    )
+    texts = not_checked(mended)
+    for text in texts if explain else [short][: len(texts)]:
         click.secho(text, dim=True, err=True)
 
 

@@ -15,7 +15,6 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
-from infra.parameters.finding import meant
 from servable.extras import explained, missing_for, without
 from servable.hidden import HiddenPackageError, refuse_hidden
 from servable.project_folder import standing_in
@@ -52,9 +51,6 @@ INTERRUPTED = 130
 class Lazy(click.Group):
     """A group that imports a command when it is called, so that `check` does not load what `local` needs."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted(COMMANDS)
-
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
@@ -64,15 +60,6 @@ class Lazy(click.Group):
         command: click.Command = getattr(module, cmd_name)
         raise_on_ctrl_c()  # everything that the command imports at its beginning is imported
         return command
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        name = args[0]
-        if name not in COMMANDS and not name.startswith("-") and not ctx.resilient_parsing:
-            allowed = ", ".join(sorted(COMMANDS))
-            ctx.fail(f"there is no command {name!r}; allowed: {allowed}; {meant(name, COMMANDS)}")
-        return super().resolve_command(ctx, args)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         names = [name for name in sorted(COMMANDS) if name.startswith(incomplete)]
@@ -84,7 +71,11 @@ class Lazy(click.Group):
             formatter.write_dl(sorted(COMMANDS.items()))
 
 
-@click.group(cls=Lazy, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=Lazy,
+    commands={name: click.Command(name, help=text) for name, text in COMMANDS.items()},
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 @click.version_option(package_name="servable", message="%(prog)s %(version)s")
 @click.option(
     "--project",
@@ -138,17 +129,15 @@ def _program(arguments: list[str] | None) -> str:
 
 
 def _problem(wrong: OSError) -> str:
+    problem = f"{wrong.filename or 'a file or the output'}: {wrong.strerror or wrong}"
     if wrong.errno not in (errno.ENOSPC, errno.EDQUOT):
-        return f"{wrong.filename or 'output'}: {wrong.strerror or wrong}"
-    # A write to an open file names none: these are the folders that commands write to.
-    folders = {Path(wrong.filename).parent if wrong.filename else standing_in(): None}
-    folders[Path(os.environ.get("TMPDIR", "/tmp"))] = None
+        return problem
+    # A write to an open file does not name it; commands write to these folders.
+    folders = [standing_in(), Path(os.environ.get("TMPDIR", "/tmp"))]
     free = [
         f"{shutil.disk_usage(each).free / 1e6:,.0f} MB in {each}"
         for each in folders
         if each.is_dir()
     ]
-    return (
-        f"{wrong.filename or 'a file or the output'}: {wrong.strerror}; free: {', '.join(free)}; "
-        "make room there, or where the output goes, and run the command again"
-    )
+    remedy = "make room there, or where the output goes, and run the command again"
+    return f"{problem}; free: {', '.join(free)}; {remedy}"

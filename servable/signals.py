@@ -29,11 +29,8 @@ def raise_on_ctrl_c() -> None:
 
 
 def as_ctrl_c() -> None:
-    """Treat SIGTERM and SIGHUP as Ctrl-C, and SIGINT too where a shell's "&" has ignored it."""
-    for number in _NUMBERS:
-        # A closed terminal or SSH session; under nohup the command goes on.
-        if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, _interrupt)
+    """Raise KeyboardInterrupt on SIGINT even where a shell's "&" has ignored it."""
+    signal.signal(signal.SIGINT, _interrupt)
 
 
 def interrupted_code() -> int:

@@ -9,7 +9,6 @@ import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import NoReturn
 
 
 def synthesise(
@@ -28,9 +27,8 @@ def synthesise(
         start_cdk()
         import aws_cdk as cdk
     except ModuleNotFoundError as missing:
-        sys.exit(
-            f"{missing}: run `make install` in a checkout, `pip install 'servable[synth]'` elsewhere"
-        )
+        how = "run `make install` in a checkout, `pip install 'servable[synth]'` elsewhere"
+        sys.exit(f"{missing}: {how}")
     from infra.parameters.loading import load
     from infra.parameters.overrides import from_options, strangers
     from stacks.environment_stage import add_environment
@@ -85,16 +83,14 @@ def start_cdk() -> None:
         return
     folder = tempfile.mkdtemp(prefix="servable-jsii-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    before = {name: value for name, value in os.environ.items() if name == "TMPDIR"}
+    before = tempfile.gettempdir()
     os.environ["TMPDIR"] = folder
-    try:
-        import aws_cdk  # noqa: F401
-    finally:
-        del os.environ["TMPDIR"]
-        os.environ.update(before)
+    import aws_cdk  # noqa: F401
+
+    os.environ["TMPDIR"] = before
 
 
-def _exit(number: int, frame: object) -> NoReturn:
+def _exit(number: int, frame: object) -> None:
     """End without a trace of Python's or Node.js's; the next synthesis writes everything anew."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
     sys.exit(128 + number)  # and not os._exit: atexit ends Node.js, and removes its files

@@ -7,9 +7,6 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
-PARAMETERS = "parameters"
-"""In the place of a rule's id: a file that cannot be read, an invalid key or value."""
-
 
 class Severity(enum.StrEnum):
     ERROR = "error"
@@ -66,7 +63,7 @@ def file_error(
 ) -> Finding:
     """A finding about an environment file or an override that cannot be read."""
     return Finding(
-        rule=PARAMETERS,
+        rule="parameters",
         severity=Severity.ERROR,
         file=file,
         key=key,

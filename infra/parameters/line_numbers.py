@@ -1,11 +1,9 @@
-"""The lines of a TOML file that set its keys, which tomllib does not keep."""
+"""The line of a TOML file that sets a key, which tomllib does not keep."""
 
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
-
-from infra.parameters.sources import KeyPath
 
 
 def line_number(file: Path, key: str) -> int | None:
@@ -14,31 +12,25 @@ def line_number(file: Path, key: str) -> int | None:
         text = file.read_text(encoding="utf-8-sig")
     except (OSError, ValueError):  # an option, which gave the value; a file that is no text
         return None
-    numbers, path = _numbers(text), tuple(key.split("."))
-    return next(
-        (numbers[path[:end]] for end in range(len(path), 0, -1) if path[:end] in numbers), None
-    )
-
-
-def _numbers(text: str) -> dict[KeyPath, int]:
-    numbers: dict[KeyPath, int] = {}
-    header, statement, begin = "", "", 1
-    for number, line in enumerate(text.split("\n"), start=1):  # splitlines knows other ends of lines
-        statement += f"{line}\n"
+    line, most, header, statement, begin = None, 0, "", "", 1
+    for number, part in enumerate(text.split("\n"), start=1):  # splitlines splits elsewhere, too
+        statement += f"{part}\n"
         heads = statement.lstrip().startswith("[")
         try:
             values = tomllib.loads(statement if heads else header + statement)
         except tomllib.TOMLDecodeError:
             continue  # it goes on in the next line
+        if (depth := _depth(values, key.split("."))) > most:
+            line, most = begin, depth
         header = statement if heads else header
-        for path in _paths(values):
-            numbers.setdefault(path, begin)
         statement, begin = "", number + 1
-    return numbers
+    return line
 
 
-def _paths(values: dict[str, Any], at: KeyPath = ()) -> Iterator[KeyPath]:
-    for name, value in values.items():
-        yield (*at, name)
-        if isinstance(value, dict):
-            yield from _paths(value, (*at, name))
+def _depth(values: Any, path: Sequence[str]) -> int:
+    """Return how many names of the path lead into the values."""
+    for depth, name in enumerate(path):
+        if not isinstance(values, dict) or name not in values:
+            return depth
+        values = values[name]
+    return len(path)

@@ -6,7 +6,7 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from infra.parameters.finding import PARAMETERS, Finding, Severity
+from infra.parameters.finding import Finding, Severity
 
 
 def counted(number: int, word: str) -> str:
@@ -17,7 +17,7 @@ def counted(number: int, word: str) -> str:
 def line(finding: Finding) -> str:
     """The finding's message, after a severity other than error, with the name that [acknowledge] takes."""
     mark = "" if finding.severity is Severity.ERROR else f"{finding.severity.value}: "
-    rule = "" if finding.rule == PARAMETERS else f" [{finding.acknowledgement}]"
+    rule = "" if finding.rule == "parameters" else f" [{finding.acknowledgement}]"
     return f"{mark}{finding}{rule}"
 
 

@@ -15,7 +15,8 @@ For whoever types a command: the help of each, word for word. Generated from `se
 `python scripts/generate.py`; do not edit.
 
 Every command exits with 0 when it is done, 1 when it found problems, 2 when it was used wrongly, 130 when it
-was interrupted (143 by SIGTERM). What people read goes to stdout and problems to stderr; `--json` is for programs.
+was interrupted, 143 by SIGTERM. What people read goes to stdout and problems to stderr; `--json` is for
+programs.
 
 """
 

@@ -20,8 +20,9 @@ PARENT = """
 from pathlib import Path
 from infra.parameters.loading import load
 from servable.plan.synthesis import synthesised
-from servable.signals import as_ctrl_c
-as_ctrl_c()
+from servable.signals import end_on_ctrl_c, raise_on_ctrl_c
+end_on_ctrl_c()
+raise_on_ctrl_c()
 root = Path.cwd()
 synthesised(load(root, root / "environments")[0], root / "environments", {})
 """

@@ -55,10 +55,6 @@ def test_a_name_that_is_nearly_right_is_answered_with_the_right_one(
     assert (ran.exit_code, f"did you mean {meant}?" in said) == (2, True)
 
 
-def test_an_unknown_command_lists_those_that_there_are() -> None:
-    assert ", ".join(sorted(COMMANDS)) in CliRunner().invoke(servable, ["zzz"]).output
-
-
 @pytest.mark.parametrize("name", sorted(COMMANDS))
 def test_set_is_one_option_of_every_command_that_reads_an_environment(name: str) -> None:
     given = [option.help for option in command(name).params if "--set" in option.opts]

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from servable.load.load_generator import join
-from servable.signals import as_ctrl_c, interrupted_code
+from servable.signals import as_ctrl_c, end_on_ctrl_c, interrupted_code, raise_on_ctrl_c
 from servable_local.container.launch import STDERR, LaunchError, launch
 from tests.checkouts import ROOT
 from tests.conftest import VALID
@@ -30,14 +30,16 @@ def kept() -> Iterator[None]:
 @pytest.mark.parametrize("number", ENDING, ids=lambda number: number.name)
 def test_it_ends_as_ctrl_c_does(number: signal.Signals) -> None:
     signal.signal(number, signal.SIG_DFL)
-    as_ctrl_c()
+    end_on_ctrl_c()
+    raise_on_ctrl_c()
     with pytest.raises(KeyboardInterrupt):
         signal.raise_signal(number)
 
 
 @pytest.mark.parametrize("number", ENDING, ids=lambda number: number.name)
 def test_its_exit_code_is_that_of_a_shell(number: signal.Signals) -> None:
-    as_ctrl_c()
+    end_on_ctrl_c()
+    raise_on_ctrl_c()
     with pytest.raises(KeyboardInterrupt):
         signal.raise_signal(number)
     assert interrupted_code() == 128 + number
@@ -75,8 +77,16 @@ def test_sigterm_leaves_no_temporary_folder_and_exits_with_143(project: Path) ->
 
 def test_under_nohup_a_closed_terminal_ends_nothing() -> None:
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    as_ctrl_c()
+    end_on_ctrl_c()
+    raise_on_ctrl_c()
     assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+
+
+def test_ctrl_c_ends_a_command_for_which_a_shell_ignores_it() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    as_ctrl_c()
+    with pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGINT)
 
 
 @pytest.mark.parametrize("before", ["end_on_ctrl_c()", "end_on_ctrl_c(); raise_on_ctrl_c()"])

@@ -44,7 +44,12 @@ def _commands(group: click.Group, path: str) -> Iterator[tuple[str, tuple[str, s
         assert command is not None  # the group has just named it
         whole = f"{path} {name}"
         context = click.Context(
-            command, info_name=whole, terminal_width=COLUMNS, max_content_width=COLUMNS, color=False
+            command,
+            info_name=whole,
+            terminal_width=COLUMNS,
+            max_content_width=COLUMNS,
+            color=False,
+            help_option_names=["-h", "--help"],
         )
         # The list of commands says it in the words of its own table.
         said = COMMANDS[name] if path == "servable" else command.get_short_help_str(COLUMNS)

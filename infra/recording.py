@@ -8,6 +8,7 @@ Synth knows neither who deploys nor when; the publishing process does. REQUEST i
 
 import getpass
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -83,6 +84,7 @@ def _revision(root: Path) -> str | None:
 def main(request: Mapping[str, Any]) -> Path:
     file = Path(request["file"])
     file.parent.mkdir(parents=True, exist_ok=True)
+    file.parent.chmod(0o700)  # as all of .servable: the record holds who deployed
     beside = file.with_suffix(".part")
     text = json.dumps(completed(request["record"], Path(request["root"])), indent=2, sort_keys=True)
     beside.write_text(text, encoding="utf-8")
@@ -91,4 +93,5 @@ def main(request: Mapping[str, Any]) -> Path:
 
 
 if __name__ == "__main__":
+    os.umask(0o077)
     print(main(json.loads(sys.argv[1])))

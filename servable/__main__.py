@@ -1,13 +1,13 @@
 """The entry point of the command `servable`, also as `python -m servable`.
 
-Nothing that takes time is imported before the handler of Ctrl-C is set.
+Nothing that takes time is imported before the handlers of signals are set.
 """
 
 from servable.signals import end_on_ctrl_c
 
 
 def main() -> None:
-    """Run the command; Ctrl-C ends the process with 130 before and after it, too."""
+    """Run the command; Ctrl-C and SIGTERM end the process before and after it, too."""
     end_on_ctrl_c()
     try:
         from servable.main import main as run

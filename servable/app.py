@@ -14,7 +14,7 @@ from servable.signals import end_on_ctrl_c
 
 def main() -> None:
     """Write the cloud assembly to the CDK CLI's output folder; exit with 2 if a package is missing."""
-    end_on_ctrl_c()  # before the imports that take time, and to the end: a synthesis is repeated
+    end_on_ctrl_c()  # before the imports that take time
     from servable.extras import MissingExtraError
     from servable.hidden import HiddenPackageError, refuse_hidden
 

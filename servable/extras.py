@@ -66,6 +66,8 @@ def explained(error: ModuleNotFoundError, who: str) -> Exception:
     """Return the error to raise for `error`: a `MissingExtraError` if an extra contains the module."""
     module = (error.name or "").partition(".")[0]
     known = MODULES.get(module)
+    if known and who == "servable local":
+        known = "aws,local"  # it needs both: asked for at once, and not one after the other
     return MissingExtraError(who, module, known) if known else error
 
 

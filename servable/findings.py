@@ -12,10 +12,12 @@ from infra.preflight.rendering import line, not_checked, summary
 COLOURS = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.ACKNOWLEDGED: "green"}
 
 
-def print_findings(findings_by_name: Mapping[str, Sequence[Finding]]) -> None:
+def print_findings(
+    findings_by_name: Mapping[str, Sequence[Finding]], *, explain: bool = False
+) -> None:
     """Print the summary to stdout and the findings to stderr; a finding that environments share, once.
 
-    The rules that were not checked are named for environments without an error.
+    `explain`: name the rules that were not checked, for environments without an error.
     """
     width = max((len(name) for name in findings_by_name), default=0)
     for name, findings in findings_by_name.items():
@@ -24,12 +26,17 @@ def print_findings(findings_by_name: Mapping[str, Sequence[Finding]]) -> None:
     print_lines(finding for findings in findings_by_name.values() for finding in findings)
     # After an error they would be many, most of them its consequences.
     mended = {name: found for name, found in findings_by_name.items() if not errors(found)}
-    for text in not_checked(mended):
+    short = (
+        "not checked: rules that lack an input; `servable check --explain` names rules and inputs"
+    )
+    texts = not_checked(mended)
+    for text in texts if explain else [short][: len(texts)]:
         click.secho(text, dim=True, err=True)
 
 
 def print_lines(findings: Iterable[Finding]) -> None:
-    """Print findings to stderr, each once, without those that say that a rule was not checked."""
+    """Print findings to stderr, each once and errors first, without rules that were not checked."""
     checked = [finding for finding in findings if finding.severity is not Severity.NOT_CHECKED]
+    checked.sort(key=lambda finding: [*Severity].index(finding.severity))
     for text, severity in {line(finding): finding.severity for finding in checked}.items():
         click.secho(text, fg=COLOURS[severity], err=True)

@@ -1,18 +1,24 @@
 """The command `servable`: finds the subcommand and calls it.
 
-Exit codes: 0 done, 1 problems were found, 2 wrong use, 130 interrupted.
+Exit codes: 0 done, 1 problems were found, 2 wrong use, 130 interrupted (143 by SIGTERM, 129 by SIGHUP).
 """
 
+import errno
 import importlib
 import io
+import os
+import shutil
 import sys
+from pathlib import Path
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from servable.extras import explained, missing_for, without
 from servable.hidden import HiddenPackageError, refuse_hidden
-from servable.signals import raise_on_ctrl_c
+from servable.project_folder import standing_in
+from servable.signals import interrupted_code, raise_on_ctrl_c
 
 COMMANDS = {
     "check": "Check environments against every rule, before anything is deployed.",
@@ -38,13 +44,12 @@ COMMANDS = {
 }
 # Each command is in servable/NAME/command.py, except these:
 ELSEWHERE = {"pin": "servable.package.pin"}
+# Returned by a command that keeps what it has done when Ctrl-C or another signal ends it.
+INTERRUPTED = 130
 
 
 class Lazy(click.Group):
     """A group that imports a command when it is called, so that `check` does not load what `local` needs."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
@@ -56,12 +61,22 @@ class Lazy(click.Group):
         raise_on_ctrl_c()  # everything that the command imports at its beginning is imported
         return command
 
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        names = [name for name in sorted(COMMANDS) if name.startswith(incomplete)]
+        commands = [CompletionItem(name, help=COMMANDS[name]) for name in names]  # imports none
+        return [*commands, *click.Command.shell_complete(self, ctx, incomplete)]
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl(sorted(COMMANDS.items()))
 
 
-@click.group(cls=Lazy)
+@click.group(
+    cls=Lazy,
+    commands={name: click.Command(name, help=text) for name, text in COMMANDS.items()},
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+@click.version_option(package_name="servable", message="%(prog)s %(version)s")
 @click.option(
     "--project",
     type=click.Path(exists=True, file_okay=False),
@@ -80,7 +95,8 @@ def main(arguments: list[str] | None = None) -> Any:
             stream.reconfigure(errors="backslashreplace")
     try:
         refuse_hidden()
-        sys.exit(_run(arguments) or 0)
+        code = _run(arguments) or 0
+        sys.exit(interrupted_code() if code == INTERRUPTED else code)
     except click.UsageError as wrong:
         wrong.show()
         sys.exit(2)
@@ -92,11 +108,11 @@ def main(arguments: list[str] | None = None) -> Any:
         sys.exit(2)
     except OSError as wrong:
         # A full disk or a read-only folder: the state of the computer, not a fault of the code.
-        click.echo(f"{wrong.filename or 'output'}: {wrong.strerror or wrong}", err=True)
+        click.echo(f"{_program(arguments)}: {_problem(wrong)}", err=True)
         sys.exit(1)
     except (click.Abort, KeyboardInterrupt):
         click.echo("interrupted", err=True)
-        sys.exit(130)
+        sys.exit(interrupted_code())
 
 
 def _run(arguments: list[str] | None) -> Any:
@@ -104,6 +120,24 @@ def _run(arguments: list[str] | None) -> Any:
     try:
         return servable.main(args=arguments, prog_name="servable", standalone_mode=False)
     except ModuleNotFoundError as missing:
-        words = sys.argv[1:] if arguments is None else arguments
-        name = next((word for word in words if word in COMMANDS), "")
-        raise explained(missing, f"servable {name}") from None
+        raise explained(missing, _program(arguments)) from None
+
+
+def _program(arguments: list[str] | None) -> str:
+    words = sys.argv[1:] if arguments is None else arguments
+    return " ".join(["servable", *[word for word in words if word in COMMANDS][:1]])
+
+
+def _problem(wrong: OSError) -> str:
+    problem = f"{wrong.filename or 'a file or the output'}: {wrong.strerror or wrong}"
+    if wrong.errno not in (errno.ENOSPC, errno.EDQUOT):
+        return problem
+    # A write to an open file does not name it; commands write to these folders.
+    folders = [standing_in(), Path(os.environ.get("TMPDIR", "/tmp"))]
+    free = [
+        f"{shutil.disk_usage(each).free / 1e6:,.0f} MB in {each}"
+        for each in folders
+        if each.is_dir()
+    ]
+    remedy = "make room there, or where the output goes, and run the command again"
+    return f"{problem}; free: {', '.join(free)}; {remedy}"

@@ -1,34 +1,49 @@
-"""Signals that end a command as Ctrl-C does, so that it removes its temporary files and processes."""
+"""Signals that end a command as Ctrl-C does, so that it removes its temporary files and processes.
+
+The exit code is that of a shell: 128 and the signal's number, 130 after Ctrl-C and 143 after SIGTERM.
+"""
 
 import os
 import signal
 
+_NUMBERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_received = signal.SIGINT
+
 
 def end_on_ctrl_c() -> None:
-    """End the process with 130 on Ctrl-C, where a KeyboardInterrupt would print a trace.
+    """End the process at once on Ctrl-C, SIGTERM and SIGHUP, where a KeyboardInterrupt would print a trace.
 
-    For moments that leave nothing behind: imports and synthesis. A command that a shell's "&" has
-    started ignores SIGINT, and goes on doing so.
+    For moments that leave nothing behind: imports, Python's shutdown. A signal that the process
+    ignores stays ignored: SIGINT of a command that a shell's "&" has started, SIGHUP under nohup.
     """
-    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
-        signal.signal(signal.SIGINT, _end)
+    for number in _NUMBERS:
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, _end)
 
 
 def raise_on_ctrl_c() -> None:
-    """Undo `end_on_ctrl_c`: Ctrl-C raises KeyboardInterrupt."""
-    if signal.getsignal(signal.SIGINT) is _end:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+    """Undo `end_on_ctrl_c`: Ctrl-C, SIGTERM and SIGHUP raise KeyboardInterrupt."""
+    for number in _NUMBERS:
+        if signal.getsignal(number) is _end:
+            signal.signal(number, _interrupt)
 
 
 def as_ctrl_c() -> None:
-    """Treat SIGTERM and SIGHUP as Ctrl-C, and SIGINT too where a shell's "&" has ignored it."""
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    # A closed terminal or SSH session; under nohup the command goes on.
-    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
-        signal.signal(signal.SIGHUP, signal.default_int_handler)
+    """Raise KeyboardInterrupt on SIGINT even where a shell's "&" has ignored it."""
+    signal.signal(signal.SIGINT, _interrupt)
 
 
-def _end(*_: object) -> None:
+def interrupted_code() -> int:
+    """Return the exit code for the signal that interrupted the command."""
+    return 128 + _received
+
+
+def _interrupt(number: int, frame: object) -> None:
+    global _received
+    _received = signal.Signals(number)
+    raise KeyboardInterrupt
+
+
+def _end(number: int, frame: object) -> None:
     os.write(2, b"interrupted\n")
-    os._exit(130)
+    os._exit(128 + number)

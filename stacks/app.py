@@ -1,9 +1,12 @@
 """The CDK app of a project: every file in environments/ is a stage, deployed with `cdk deploy 'NAME/*'`."""
 
+import atexit
 import gc
 import os
+import shutil
 import signal
 import sys
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -16,16 +19,16 @@ def synthesise(
     The CLI's context, or `context`, selects the folder of environment files (`environments`), overrides,
     the roles of a pipeline, and audits. Exits with a message if synthesis is not possible.
     """
-    # Ctrl-C ends it without a trace of Python's: the next synthesis writes everything anew.
-    signal.signal(signal.SIGINT, lambda *_: os._exit(130))
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _exit)
     # The process lives for seconds: garbage collection would take a twentieth of its time.
     gc.disable()
     try:
+        start_cdk()
         import aws_cdk as cdk
     except ModuleNotFoundError as missing:
-        sys.exit(
-            f"{missing}: run `make install` in a checkout, `pip install 'servable[synth]'` elsewhere"
-        )
+        how = "run `make install` in a checkout, `pip install 'servable[synth]'` elsewhere"
+        sys.exit(f"{missing}: {how}")
     from infra.parameters.loading import load
     from infra.parameters.overrides import from_options, strangers
     from stacks.environment_stage import add_environment
@@ -68,3 +71,26 @@ def synthesise(
     # The CLI would take an old report for this run's, and refuse what has been corrected since.
     Path(app.outdir, "validation-report.json").unlink(missing_ok=True)
     app.synth()
+
+
+def start_cdk() -> None:
+    """Import aws_cdk, which starts Node.js with a temporary folder that this process removes.
+
+    A terminal's Ctrl-C and `timeout` signal the whole process group: Node.js ends at once, and would leave
+    its files (jsii-kernel-*) behind.
+    """
+    if "aws_cdk" in sys.modules:
+        return
+    folder = tempfile.mkdtemp(prefix="servable-jsii-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    before = tempfile.gettempdir()
+    os.environ["TMPDIR"] = folder
+    import aws_cdk  # noqa: F401
+
+    os.environ["TMPDIR"] = before
+
+
+def _exit(number: int, frame: object) -> None:
+    """End without a trace of Python's or Node.js's; the next synthesis writes everything anew."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+    sys.exit(128 + number)  # and not os._exit: atexit ends Node.js, and removes its files

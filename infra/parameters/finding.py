@@ -36,11 +36,14 @@ class Finding:
     allowed: str = ""
     remedy: str
     acknowledgeable: bool = False
+    line: int | None = None
+    """Line of the file that sets the key, or the table around it; None if it was not looked for."""
     reads: tuple[str, ...] = ()
     """Other keys that the finding depends on: it is not shown while one of them has a problem itself."""
 
     def __str__(self) -> str:
-        where = f"{self.file}: {self.key}: " if self.key else f"{self.file}: "
+        where = f"{self.file}:{self.line}: " if self.line else f"{self.file}: "
+        where += f"{self.key}: " if self.key else ""
         allowed = f"; allowed: {self.allowed}" if self.allowed else ""
         return f"{where}{self.problem}{allowed}; {self.remedy}"
 

@@ -13,7 +13,7 @@ Generated from the rules in infra/preflight by `python scripts/generate.py`; do 
 
 This page explains every finding of `servable check`, for whoever got one. The command takes a second and
 needs no AWS; `cdk synth` and `cdk deploy` show the same findings and stop only the stacks that have an error
-(`cdk synth` without a selector then exits with 1). A rule that lacks an input is shown as *not checked*,
+(`cdk synth` without a selector then exits with 1). A rule that lacks an input counts as *not checked*,
 never as passed: `--against REF` gives the revision that is deployed, `[traffic]` the callers' requests,
 `artifact.size_gib` an archive's size. [beyond-linters.md](beyond-linters.md) counts which of these faults
 template linters find.

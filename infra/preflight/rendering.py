@@ -15,9 +15,10 @@ def counted(number: int, word: str) -> str:
 
 
 def line(finding: Finding) -> str:
-    """The finding's message; a severity other than error stands before it."""
+    """The finding's message, after a severity other than error, with the name that [acknowledge] takes."""
     mark = "" if finding.severity is Severity.ERROR else f"{finding.severity.value}: "
-    return f"{mark}{finding}"
+    rule = "" if finding.rule == "parameters" else f" [{finding.acknowledgement}]"
+    return f"{mark}{finding}{rule}"
 
 
 def listed(findings: Sequence[Finding]) -> str:

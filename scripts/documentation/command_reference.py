@@ -15,7 +15,8 @@ For whoever types a command: the help of each, word for word. Generated from `se
 `python scripts/generate.py`; do not edit.
 
 Every command exits with 0 when it is done, 1 when it found problems, 2 when it was used wrongly, 130 when it
-was interrupted. What people read goes to stdout and problems to stderr; `--json` is for programs.
+was interrupted, 143 by SIGTERM. What people read goes to stdout and problems to stderr; `--json` is for
+programs.
 
 """
 
@@ -43,7 +44,12 @@ def _commands(group: click.Group, path: str) -> Iterator[tuple[str, tuple[str, s
         assert command is not None  # the group has just named it
         whole = f"{path} {name}"
         context = click.Context(
-            command, info_name=whole, terminal_width=COLUMNS, max_content_width=COLUMNS, color=False
+            command,
+            info_name=whole,
+            terminal_width=COLUMNS,
+            max_content_width=COLUMNS,
+            color=False,
+            help_option_names=["-h", "--help"],
         )
         # The list of commands says it in the words of its own table.
         said = COMMANDS[name] if path == "servable" else command.get_short_help_str(COLUMNS)

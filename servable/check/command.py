@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 import click
 
 from infra.parameters.finding import Finding, Severity
+from infra.parameters.line_numbers import line_number
 from infra.parameters.loading import Loaded
 from infra.preflight.check import check_all, errors
 from servable.findings import print_findings
@@ -46,15 +47,20 @@ def check(
 ) -> int:
     """Check the named environments, or all, against every rule; exit 1 on an error."""
     now = datetime.now(UTC)
-    loaded = [
+    every = [
         replace(environment, asked_at=now) for environment in _load(folder, sets, against, names)
     ]
-    chosen = [named(loaded, name) for name in names] or loaded
+    chosen = [named(every, name) for name in names] or every
     if not chosen:
         click.echo(f"there is no environment to check; {FIRST}", err=True)
     findings_by_name = {environment.name: check_all(environment) for environment in chosen}
     if runs:
         _run(chosen, findings_by_name)
+    for loaded in chosen:
+        findings_by_name[loaded.name] = [
+            replace(finding, line=line_number(loaded.root / finding.file, finding.key))
+            for finding in findings_by_name[loaded.name]
+        ]
     if as_json:
         output: dict[str, object] = {
             name: [finding.as_json() for finding in findings]
@@ -72,7 +78,7 @@ def check(
     else:
         if explain:
             _explain(chosen)
-        print_findings(findings_by_name)
+        print_findings(findings_by_name, explain=explain)
     return int(
         any(
             finding.severity is Severity.ERROR

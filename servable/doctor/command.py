@@ -7,7 +7,7 @@ import click
 from model_packaging.refusal import PackagingError
 from servable.doctor.look import Look
 from servable.doctor.machine import machine
-from servable.project import ENVIRONMENTS, one_environment, project
+from servable.project import ENVIRONMENTS, SET, one_environment, project
 
 COLOURS = {"ok": "green", "problem": "red", "open": "yellow"}
 
@@ -15,14 +15,17 @@ COLOURS = {"ok": "green", "problem": "red", "open": "yellow"}
 @click.command()
 @click.argument("environment", metavar="[ENV]", required=False)
 @ENVIRONMENTS
+@SET
 @click.option("--local", is_flag=True, help="Use the local AWS (`servable local up`).")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def doctor(environment: str | None, folder: str, local: bool, as_json: bool) -> int:
+def doctor(
+    environment: str | None, folder: str, sets: tuple[str, ...], local: bool, as_json: bool
+) -> int:
     """Check this computer and, with ENV, the account it is deployed to; exit 1 on a problem."""
     root, _ = project(folder)
     looks = list(machine(root))
     if environment is not None:
-        loaded, _ = one_environment(environment, folder)
+        loaded, _ = one_environment(environment, folder, sets)
         assert loaded.environment is not None  # one_environment has looked
         looks.append(_stacks(loaded.name))
         # Imported here: checking this computer alone does not need boto3.

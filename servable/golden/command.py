@@ -13,7 +13,7 @@ from servable.aws_account import account_of
 from servable.golden.frozen import frozen, why_not, with_tables
 from servable.golden.selection import GoldenSelection
 from servable.load.options import AS_JSON, LOCAL
-from servable.project import ENVIRONMENTS, one_environment
+from servable.project import ENVIRONMENTS, SET, one_environment
 from servable.replay.index import CaptureIndex, CaptureSelection
 from servable.replay.places import PlaceError, place_of
 from servable.tune.environment_edit import diff
@@ -27,6 +27,7 @@ _LEAST_TOLERANCE = 1e-4
 @click.command(context_settings={"show_default": True})
 @click.argument("environment", metavar="ENV")
 @ENVIRONMENTS
+@SET
 @click.option(
     "--from-captured",
     "place",
@@ -39,13 +40,13 @@ _LEAST_TOLERANCE = 1e-4
 @click.option("--write", is_flag=True, help="Write the files, and name them in ENV's file.")
 @LOCAL
 @AS_JSON
-def golden(environment: str, folder: str, place: str, **options: Any) -> int:
+def golden(environment: str, folder: str, sets: tuple[str, ...], place: str, **options: Any) -> int:
     """Choose a few captured requests that cover content types, signatures, shapes and extremes of the inputs.
 
     Each becomes a golden request with its captured answer, which `servable verify` compares. Their bodies are
     then files of the project: look for personal data in them before they are committed.
     """
-    loaded, files = one_environment(environment, folder)
+    loaded, files = one_environment(environment, folder, sets)
     assert loaded.environment is not None  # one_environment has looked
     try:
         selection, left_out = _selected(loaded, place, local=options["local"])

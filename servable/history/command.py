@@ -13,12 +13,13 @@ from servable.findings import print_lines
 from servable.history.deployments import Deployment, deployments
 from servable.history.restoring import Restored, restored, write
 from servable.plan.synthesis import stack_name
-from servable.project import ENVIRONMENTS, one_environment
+from servable.project import ENVIRONMENTS, SET, one_environment
 
 
 @click.command()
 @click.argument("environment", metavar="ENV")
 @ENVIRONMENTS
+@SET
 @click.option("--local", is_flag=True, help="Use the local AWS (`servable local up`).")
 @click.option(
     "--restore", metavar="N", help="Restore a deployment: its number, or its fingerprint."
@@ -28,12 +29,18 @@ from servable.project import ENVIRONMENTS, one_environment
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def history(
-    environment: str, folder: str, local: bool, restore: str | None, writes: bool, as_json: bool
+    environment: str,
+    folder: str,
+    sets: tuple[str, ...],
+    local: bool,
+    restore: str | None,
+    writes: bool,
+    as_json: bool,
 ) -> int:
     """List every deployment of ENV, newest first; with --restore, print the file that restores one."""
     if writes and restore is None:
         raise click.UsageError("--write goes with --restore N")
-    loaded, files = one_environment(environment, folder)
+    loaded, files = one_environment(environment, folder, sets)
     assert loaded.environment is not None  # one_environment has looked
     try:
         account = account_of(loaded.environment, local=local)

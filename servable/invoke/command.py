@@ -2,6 +2,7 @@
 
 import json
 import shlex
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -33,7 +34,8 @@ from servable_client import (
 )
 from servable_client.formats import codecs
 
-FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+FILE = click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path)
+STDIN = Path("-")
 TEXTS = ("application/json", "application/jsonlines", "text/")
 
 
@@ -43,13 +45,15 @@ TEXTS = ("application/json", "application/jsonlines", "text/")
     "--body",
     type=FILE,
     required=True,
-    help="File to send: arrays (.npy, .npz), or a body that is sent unchanged.",
+    help="File to send: arrays (.npy, .npz), or a body that is sent unchanged; - for standard input.",
 )
 @ENVIRONMENTS
 @SET
 @click.option("--local", is_flag=True, help="Use the local AWS (`servable local up`).")
 @click.option("--url", help="Address of a container, as `servable serve` prints it.")
-@click.option("--content-type", help="Content type of the body (default: by the file's name).")
+@click.option(
+    "--content-type", help="Content type of the body (default: by the file's name; JSON for -)."
+)
 @click.option(
     "--accept",
     default="application/json",
@@ -144,11 +148,14 @@ def _without_handler(environment: Environment, variant: str | None) -> str | Non
 
 
 def _sent(endpoint: Endpoint, file: Path, options: dict[str, Any]) -> Answer:
-    content_type = options["content_type"] or CONTENT_TYPES.get(file.suffix)
+    content_type = options["content_type"] or CONTENT_TYPES.get(
+        ".json" if file == STDIN else file.suffix
+    )
     if content_type is None:
         known = ", ".join((*CONTENT_TYPES, *ARRAY_FILES))
         raise click.UsageError(f"{file}: give --content-type, or a file that ends in {known}")
-    return endpoint.invoke(file.read_bytes(), content_type=content_type, accept=options["accept"])
+    body = file.read_bytes() if file != STDIN else sys.stdin.buffer.read()
+    return endpoint.invoke(body, content_type=content_type, accept=options["accept"])
 
 
 def _predicted(endpoint: Endpoint, file: Path, options: dict[str, Any]) -> Outputs:

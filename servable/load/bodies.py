@@ -1,6 +1,7 @@
 """The request bodies of a load test: golden requests, captured ones or any file, with weights."""
 
 import dataclasses
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -18,6 +19,7 @@ CONTENT_TYPES = {
     ".npy": "application/x-npy",
     ".npz": "application/x-npz",
 }
+STDIN = Path("-")
 # A line of data capture has this key.
 # Source: https://docs.aws.amazon.com/sagemaker/latest/dg/model-monitor-data-capture-endpoint.html
 _CAPTURED = b'"captureData"'
@@ -89,13 +91,13 @@ def read(file: Path, *, content_type: str | None = None, weight: float = 1.0) ->
     A file of SageMaker's data capture has one body in each line; any other file is one body.
     """
     try:
-        content = file.read_bytes()
+        content = file.read_bytes() if file != STDIN else sys.stdin.buffer.read()
     except OSError as error:
         raise BodyError(f"{file}: cannot be read: {error.strerror}") from None
     if content_type is None and _CAPTURED in content[:65536]:
         captured = list(_captured(file, content))
         return [dataclasses.replace(body, weight=weight / len(captured)) for body in captured]
-    kind = content_type or CONTENT_TYPES.get(file.suffix)
+    kind = content_type or CONTENT_TYPES.get(".json" if file == STDIN else file.suffix)
     if kind is None:
         known = ", ".join(CONTENT_TYPES)
         raise BodyError(f"{file}: give --content-type, or a file that ends in {known}")

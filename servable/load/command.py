@@ -67,7 +67,7 @@ def load(what: str | None, folder: str, **options: Any) -> int:
 
 
 def _measured(held: ExitStack, what: str, folder: str, options: dict[str, Any]) -> int:
-    loaded = None if is_url(what) else one_environment(what, folder)[0]
+    loaded = None if is_url(what) else one_environment(what, folder, options["sets"])[0]
     if options["gate"] and loaded is not None and loaded.environment is not None:
         expected(loaded.environment, options)
     bodies, names = bodies_of(options["files"], content_type=options["content_type"], loaded=loaded)

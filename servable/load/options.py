@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from servable.project import ENVIRONMENTS
+from servable.project import ENVIRONMENTS, SET
 
 
 class Loads(click.ParamType[Any]):
@@ -51,15 +51,16 @@ BODY = click.option(
     "files",
     multiple=True,
     metavar="FILE[=WEIGHT]",
-    help="File with a request, or captured ones; repeat for a mix (default: the model's warm_up, else its "
-    "golden request).",
+    help="File with a request, or captured ones, or - for standard input; repeat for a mix (default: the "
+    "model's warm_up, else its golden request).",
 )
 CONTENT_TYPE = click.option(
-    "--content-type", help="Content type of the bodies (default: by the file's name)."
+    "--content-type", help="Content type of the bodies (default: by the file's name; JSON for -)."
 )
 AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 OPTIONS = (
     ENVIRONMENTS,
+    SET,
     # --- what is asked
     click.option(
         "--target",
@@ -198,5 +199,7 @@ def checked(what: str | None, options: dict[str, Any]) -> None:
         raise click.UsageError("--target sagemaker costs money: give it together with --dollars")
     if options["processes"] + options["workers"] < 1:
         raise click.UsageError("no sending process: give --processes or --workers")
-    if is_url(what) and (options["variant"] or options["target"] != "local"):
-        raise click.UsageError("--variant and --target apply to an environment, not to an address")
+    if is_url(what) and (options["variant"] or options["sets"] or options["target"] != "local"):
+        raise click.UsageError(
+            "--variant, --set and --target apply to an environment, not to an address"
+        )

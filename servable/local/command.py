@@ -64,5 +64,5 @@ def status_command(as_json: bool) -> None:
 @local.command("down")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def down_command(as_json: bool) -> None:
-    """Stop the local AWS with all its endpoints, and delete everything deployed to it."""
+    """Stop the local AWS, and delete all that is deployed to it."""
     click.echo(stopped(folder=state_folder(), as_json=as_json))

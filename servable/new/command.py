@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 from pathlib import Path
 
 import click
@@ -26,6 +27,8 @@ def new(directory: Path, name: str | None, as_json: bool) -> int:
             f"--name {name}: not a service name; allowed: a lower-case letter, then lower-case "
             "letters, digits and hyphens, at most 63 in all"
         )
+    if ".." in directory.parts:  # of a folder that may not exist yet
+        directory = directory.resolve()
     service = name or service_name(directory)
     files = project_files(service)
     if problems := conflicts(directory, files):
@@ -39,6 +42,7 @@ def new(directory: Path, name: str | None, as_json: bool) -> int:
     for file in files:
         click.echo(f"{directory / file}: written")
     click.echo(
-        f"next: cd {directory}, then `servable init SAVED_MODEL`; README.md there says how to install it"
+        f"next: cd {shlex.quote(str(directory))}, then `servable init SAVED_MODEL`; README.md there says "
+        "how to install it"
     )
     return 0

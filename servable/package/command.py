@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
 from infra.parameters.finding import Severity
-from infra.parameters.loading import Loaded, load
+from infra.parameters.loading import Loaded
 from infra.preflight.check import check, errors
 from model_packaging.existing_archive import listing
 from model_packaging.refusal import PackagingError
@@ -17,7 +17,7 @@ from servable.findings import print_lines
 from servable.package import output
 from servable.package.package import Package, image_for, tensorflow_for, with_graph_faults
 from servable.package.package import package as packages_of
-from servable.project import ENVIRONMENTS, MENDED_BY_PACKING, project, unknown
+from servable.project import ENVIRONMENTS, MENDED_BY_PACKING, SET, loaded_with, named, project
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
@@ -25,6 +25,7 @@ FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 @click.command()
 @click.argument("environment", metavar="[ENV]", required=False)
 @ENVIRONMENTS
+@SET
 @click.option(
     "--find-links",
     type=click.Path(exists=True, file_okay=False),
@@ -41,6 +42,7 @@ FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 def package(
     environment: str | None,
     folder: str,
+    sets: tuple[str, ...],
     find_links: str | None,
     listed: Path | None,
     verified: Path | None,
@@ -55,7 +57,9 @@ def package(
     try:
         if listed:
             return _list(listed, as_json)
-        loaded = _environment(environment, folder) if environment else None
+        loaded = None
+        if environment:
+            loaded = named(loaded_with(sets, *project(folder), name=environment), environment)
         if verified:
             return _verify(verified, loaded, as_json)
         if loaded is None:
@@ -63,14 +67,6 @@ def package(
         return _package(loaded, Path(find_links) if find_links else None, as_json)
     except PackagingError as refusal:
         return _refused([str(refusal)], as_json)
-
-
-def _environment(name: str, folder: str) -> Loaded:
-    root, files = project(folder)
-    known = {loaded.name: loaded for loaded in load(root, files)}
-    if name not in known:
-        raise unknown(name, known)
-    return known[name]
 
 
 def _package(loaded: Loaded, find_links: Path | None, as_json: bool) -> int:

@@ -16,6 +16,7 @@ from model_packaging.refusal import PackagingError
 from servable.app import prefer_installed_node
 
 TIMEOUT_SECONDS = 300
+STOP_SECONDS = 10
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,18 +44,23 @@ def synthesised(
         **{f"{loaded.name}.{key}": value for key, value in overrides.items()},
     }
     with tempfile.TemporaryDirectory(prefix="servable-synth-") as out:
-        ran = subprocess.run(
+        with subprocess.Popen(
             # -P: folders of the project hide no package of ours.
             [sys.executable, "-P", "-m", "servable.app"],
             cwd=loaded.root,
             env={**os.environ, "CDK_OUTDIR": out, "CDK_CONTEXT_JSON": json.dumps(context)},
-            capture_output=True,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
             text=True,
-            check=False,
-            timeout=TIMEOUT_SECONDS,
-        )
-        if ran.returncode:
-            reason = (ran.stderr.strip().splitlines() or ["servable-app failed"])[-1]
+        ) as app:
+            try:
+                _, errors = app.communicate(timeout=TIMEOUT_SECONDS)
+            except BaseException:
+                app.terminate()  # not killed, as subprocess.run does: it removes its own files
+                app.wait(STOP_SECONDS)
+                raise
+        if app.returncode:
+            reason = (errors.strip().splitlines() or ["servable-app failed"])[-1]
             raise PackagingError(loaded.root, reason, "see `cdk synth`")
         return _stacks(Path(out, f"assembly-{loaded.name}"), loaded)
 
@@ -65,8 +71,12 @@ def endpoint_template(loaded: Loaded) -> dict[str, Any]:
     This takes half the time of a subprocess. The caller has checked the environment.
     Raises `PackagingError` if CDK refuses it, as without the feature flags of `servable new`.
     """
-    prefer_installed_node()  # which the next line starts
-    import aws_cdk as cdk  # imported here: it takes a second, and reading stack names does not need it
+    prefer_installed_node()  # which the next lines start
+    # Imported here: it takes a second, and reading stack names does not need it.
+    from stacks.app import start_cdk
+
+    start_cdk()
+    import aws_cdk as cdk
 
     from stacks.environment_stage import EnvironmentStage
 

@@ -16,7 +16,7 @@ from servable.aws_account import account_of
 from servable.load.load_generator import LoadError
 from servable.load.options import ABOVE_0, AS_JSON, ENDPOINT_URL, LOCAL, is_url, with_options
 from servable.load.reached import Reached, reached_by
-from servable.project import ENVIRONMENTS, one_environment
+from servable.project import ENVIRONMENTS, SET, one_environment
 from servable.project_folder import standing_in
 from servable.replay.capture_lines import CaptureLineError, seconds_of
 from servable.replay.compare.against import other_target
@@ -64,6 +64,7 @@ class Attribute(click.ParamType[Any]):
 
 OPTIONS = (
     ENVIRONMENTS,
+    SET,
     # --- what is sent
     click.option(
         "--captured",
@@ -150,7 +151,7 @@ def replay(what: str, folder: str, **options: Any) -> int:
     --gate, if a limit is exceeded.
     """
     _checked(what, options)
-    loaded = None if is_url(what) else one_environment(what, folder)[0]
+    loaded = None if is_url(what) else one_environment(what, folder, options["sets"])[0]
     if (nothing := _placed(what, loaded, options)) is not None:
         click.echo(nothing)
         return 0
@@ -174,9 +175,9 @@ def _checked(what: str, options: dict[str, Any]) -> None:
         raise click.UsageError("--local and --endpoint-url are two places: give one of them")
     if options["local"] or options["endpoint_url"]:
         options["target"] = "deployed"
-    if is_url(what) and (options["variant"] or options["target"] != "local"):
+    if is_url(what) and (options["variant"] or options["sets"] or options["target"] != "local"):
         raise click.UsageError(
-            "--variant, --target and --local apply to an environment, not to a URL"
+            "--variant, --set, --target and --local apply to an environment, not to a URL"
         )
 
 
@@ -300,7 +301,7 @@ def _question(
     """Return everything by which answers differ: what is sent, where to, how fast."""
     names = (
         "place", "begin", "end", "sample", "content_types", "where", "target", "local", "endpoint_url",
-        "variant", "speed", "as_fast", "p99_ms", "against",
+        "variant", "speed", "as_fast", "p99_ms", "against", "sets",
     )  # fmt: skip
     deployed = None
     if options["target"] == "deployed" and loaded is not None and loaded.environment is not None:

@@ -10,7 +10,7 @@ import click
 
 from model_packaging.private_folder import private_folder, private_opener
 from model_packaging.refusal import PackagingError
-from servable.project import ENVIRONMENTS, one_environment, refused
+from servable.project import ENVIRONMENTS, SET, one_environment, refused
 from servable.serve.container import Faults, serve_image, serve_locally
 from servable.serve.serve import PreparedVariant, prepared
 from servable.signals import as_ctrl_c
@@ -23,6 +23,7 @@ FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 @click.command()
 @click.argument("environment", metavar="ENV")
 @ENVIRONMENTS
+@SET
 @click.option("--variant", help="Variant to serve (default: the first).")
 @click.option("--archive", type=FILE, help="Serve this model.tar.gz instead of packing one.")
 @click.option(
@@ -73,9 +74,9 @@ FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
     help="Size at which the recording ends.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def serve(environment: str, folder: str, **options: Any) -> int:
+def serve(environment: str, folder: str, sets: tuple[str, ...], **options: Any) -> int:
     """Serve ENV on 127.0.0.1 with the container variables that are deployed, until Ctrl-C."""
-    loaded, _ = one_environment(environment, folder)
+    loaded, _ = one_environment(environment, folder, sets)
     if problems := refused(loaded):
         click.echo("\n".join(problems), err=True)
         return 1

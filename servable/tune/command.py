@@ -20,7 +20,7 @@ from servable.load.options import (
     with_options,
 )
 from servable.load.temporary.live import TemporaryError
-from servable.project import ENVIRONMENTS, one_environment, refused
+from servable.project import ENVIRONMENTS, SET, one_environment, refused
 from servable.signals import as_ctrl_c
 from servable.tune import environment_edit
 from servable.tune.output import say, speaker
@@ -49,6 +49,7 @@ class Names(click.ParamType[Any]):
 
 OPTIONS = (
     ENVIRONMENTS,
+    SET,
     click.option("--variant", help="One of the environment's variants; left out, the first."),
     # --- where
     click.option(
@@ -141,7 +142,7 @@ def tune(environment: str, folder: str, **told: Any) -> int:
     Ctrl-C, or worse, loses the trial under way; the same command goes on with the others.
     """
     checked(told)
-    loaded, _ = one_environment(environment, folder)
+    loaded, _ = one_environment(environment, folder, told["sets"])
     if problems := refused(loaded):
         click.echo("\n".join(problems), err=True)
         return 1

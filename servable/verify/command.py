@@ -6,7 +6,7 @@ import click
 
 from model_packaging.refusal import PackagingError
 from servable.aws_account import account_of
-from servable.project import ENVIRONMENTS, one_environment
+from servable.project import ENVIRONMENTS, SET, one_environment
 from servable.verify.run import Report
 from servable.verify.run import verify as verify_environment
 
@@ -14,13 +14,7 @@ from servable.verify.run import verify as verify_environment
 @click.command()
 @click.argument("environment", metavar="ENV")
 @ENVIRONMENTS
-@click.option(
-    "--set",
-    "sets",
-    multiple=True,
-    metavar="[ENV.]KEY=VALUE",
-    help="Expect this override to be in force.",
-)
+@SET
 @click.option("--local", is_flag=True, help="Use the local AWS (`servable local up`).")
 @click.option("--no-invoke", is_flag=True, help="Do not send the golden request.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")

@@ -88,8 +88,8 @@ def main(words: Sequence[str] | None = None) -> int:
             text, runs = shown("servable-local", **options)
             print(text)
             return DONE if runs else FOUND_PROBLEMS
-    except LocalAwsStartError as error:
-        print(f"servable-local up: {error}", file=sys.stderr)
+    except (LocalAwsStartError, OSError) as error:
+        print(f"servable-local {given.command}: {error}", file=sys.stderr)
         return FOUND_PROBLEMS
     except ModuleNotFoundError as error:
         print(f"servable-local {given.command}: {error}", file=sys.stderr)

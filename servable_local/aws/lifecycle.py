@@ -31,6 +31,8 @@ _LONGEST_COMMAND = 100
 _LONGEST_REFUSAL_BYTES = 10_000
 STOP_SECONDS = 15.0
 _START_SECONDS = 60.0
+# With less free space the log may lack the reason itself.
+_LEAST_FREE_BYTES = 1_000_000
 _POLL_SECONDS = 0.02
 
 
@@ -175,7 +177,7 @@ def down(*, folder: Path | None = None) -> bool:
     """Ends it and every endpoint it runs; False where none ran. Idempotent."""
     state_file = StateFile(folder or default_folder())
     state = state_file.read()
-    pid = state.pid if state else state_file.holder()
+    pid = state.pid if state else state_file.holder() or _starting(state_file.folder)
     if pid is None:
         state_file.remove()
         return False
@@ -219,6 +221,19 @@ def running(
         shutil.rmtree(folder, ignore_errors=True)
 
 
+def _starting(folder: Path) -> int | None:
+    """Return the process that a killed `up` has started, which does not hold the folder's lock yet."""
+    try:
+        import psutil
+    except ModuleNotFoundError:
+        return None  # nor can a local AWS start here
+    for process in psutil.process_iter(["cmdline"]):
+        words = process.info["cmdline"] or []
+        if words[1:5] == ["-m", "servable_local.aws", "--folder", str(folder)]:
+            return int(process.pid)
+    return None
+
+
 def _require_moto() -> None:
     if importlib.util.find_spec("moto") is None:
         problem = "the local AWS needs moto, which is not installed here"
@@ -239,9 +254,12 @@ def _await(process: "subprocess.Popen[bytes]", state_file: StateFile, port: int)
                 "for a free port"
             )
         if code not in (None, EXIT_HELD):
+            free = shutil.disk_usage(state_file.folder).free
+            remedy = f"see {state_file.folder / 'aws.log'}"
+            if free < _LEAST_FREE_BYTES:
+                remedy = f"make room in {state_file.folder}: {free / 1e6:.1f} MB are free there"
             raise LocalAwsStartError(
-                f"the local AWS ended with code {code} while starting; "
-                f"see {state_file.folder / 'aws.log'}"
+                f"the local AWS ended with code {code} while starting; {remedy}"
             )
         if found := _found(state_file):
             return replace(found, already_up=found.pid != process.pid)

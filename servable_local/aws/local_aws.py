@@ -42,7 +42,10 @@ class LocalAws:
         """
         own = self.folder / "client"
         no_proxy = os.environ.get("NO_PROXY", os.environ.get("no_proxy", ""))
-        hosts = ",".join(filter(None, (no_proxy, "127.0.0.1", "localhost")))
+        # Each once: the lines of `up` are evaluated again in the same shell.
+        hosts = ",".join(
+            dict.fromkeys(filter(None, [*no_proxy.split(","), "127.0.0.1", "localhost"]))
+        )
         return {
             "AWS_ENDPOINT_URL": self.url,
             "AWS_ACCESS_KEY_ID": account,

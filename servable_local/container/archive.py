@@ -15,6 +15,9 @@ from pathlib import Path, PurePosixPath
 
 from servable_local.container.compiled_packages import CompiledPackages
 
+# Python walks and removes folders recursively, and keeps a file open for each.
+_MOST_FOLDERS = 100
+
 
 class ArchiveError(Exception):
     """The archive cannot be used. `str()` is a whole sentence."""
@@ -41,7 +44,7 @@ def _unpack_member(
 ) -> None:
     refusal = _refusal(member)
     if refusal:
-        raise ArchiveError(f"{archive}: {member.name!r} is {refusal}")
+        raise ArchiveError(f"{archive}: {member.name!r:.200} is {refusal}")
     target = folder / PurePosixPath(member.name)
     if member.isdir():
         target.mkdir(parents=True, exist_ok=True)
@@ -58,6 +61,8 @@ def _refusal(member: tarfile.TarInfo) -> str | None:
     name = PurePosixPath(member.name)
     if name.is_absolute():
         return "an absolute path; pack paths relative to the model's folder"
+    if len(name.parts) > _MOST_FOLDERS:
+        return f"deeper than {_MOST_FOLDERS} folders; pack fewer inside each other"
     if ".." in name.parts:
         return "a path with '..'; pack paths inside the model's folder"
     if member.issym() or member.islnk():

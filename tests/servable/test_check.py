@@ -3,12 +3,15 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
+from infra.parameters.finding import Severity, file_error
 from servable.check.command import check
+from servable.findings import print_lines
 from tests.conftest import VALID
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -39,7 +42,7 @@ def test_a_clean_environment_is_ok_and_exits_0(two: Path, monkeypatch: pytest.Mo
 def test_a_finding_is_on_stderr_and_exits_1(two: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ran = run(monkeypatch, two)
     assert ran.return_value == 1
-    assert ran.stderr.startswith("environments/prod.toml: variants.primary.colour: unknown key")
+    assert ran.stderr.startswith("environments/prod.toml:12: variants.primary.colour: unknown key")
 
 
 def test_rules_that_were_not_checked_are_counted_after_an_error_and_not_named(
@@ -100,3 +103,43 @@ def test_the_project_is_where_cdk_json_is_whatever_the_working_folder(
     elsewhere = tmp_path_factory.mktemp("elsewhere")
     ran = run(monkeypatch, elsewhere, "dev", "--environments", str(two / "environments"))
     assert ran.stdout == "dev  ok, 8 not checked\n"
+
+
+def test_rules_that_were_not_checked_take_one_line(
+    two: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = run(monkeypatch, two, "dev").stderr.splitlines()
+    assert lines == [
+        "not checked: rules that lack an input; `servable check --explain` names rules and inputs"
+    ]
+
+
+def test_explain_names_the_rules_that_were_not_checked(
+    two: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "request-too-large" in run(monkeypatch, two, "dev", "--explain").stderr
+
+
+def test_a_finding_ends_with_the_name_that_acknowledge_takes(
+    two: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran = run(monkeypatch, two, "dev", "--set", "variants.primary.instance_type=ml.c5.huge")
+    assert ran.stderr.splitlines()[0].endswith(" [instance-unknown]")
+
+
+def test_a_finding_has_the_line_of_its_key_in_json(
+    two: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    finding = json.loads(run(monkeypatch, two, "prod", "--json").stdout)["prod"][0]
+    text = (two / "environments" / "prod.toml").read_text().splitlines()
+    assert text[finding["line"] - 1] == "colour = 1"
+
+
+def test_errors_come_before_warnings(capsys: pytest.CaptureFixture[str]) -> None:
+    finding = file_error("a.toml", "", "is wrong", "change it")
+    print_lines([replace(finding, severity=severity) for severity in reversed(Severity)])
+    assert [line.partition(":")[0] for line in capsys.readouterr().err.splitlines()] == [
+        "a.toml",
+        "warning",
+        "acknowledged",
+    ]

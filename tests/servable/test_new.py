@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 import subprocess
 from importlib.metadata import version
 from pathlib import Path
@@ -215,3 +216,14 @@ def test_a_workflow_holds_no_key_and_reads_sources_alone(workflows: list[Path]) 
         allowed = yaml.safe_load(file.read_text())["permissions"].items()
         assert set(allowed) <= {("contents", "read"), ("id-token", "write")}
         assert "secrets." not in file.read_text()
+
+
+def test_the_next_command_is_quoted_for_the_shell(tmp_path: Path) -> None:
+    ran = run(str(tmp_path / "my service$(x)"))
+    after = ran.stdout.partition("next: ")[2].partition(", then")[0]
+    assert shlex.split(after) == ["cd", str(tmp_path / "my service$(x)")]
+
+
+def test_a_folder_may_be_named_by_way_of_one_that_is_not_there(tmp_path: Path) -> None:
+    ran = run(str(tmp_path / "x" / ".." / "y"))
+    assert (ran.return_value, [folder.name for folder in tmp_path.iterdir()]) == (0, ["y"])

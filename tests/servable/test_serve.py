@@ -155,11 +155,11 @@ def test_a_second_start_says_who_holds_the_port(served: tuple[str, int]) -> None
         pytest.param(signal.SIGTERM, id="sigterm", marks=pytest.mark.long),
     ],
 )
-def test_an_interruption_ends_everything_and_is_130(number: signal.Signals) -> None:
+def test_an_interruption_ends_everything_and_its_code_is_a_shells(number: signal.Signals) -> None:
     with serving() as (process, _, pid):
         family = _family(pid)
         process.send_signal(number)
-        assert (process.wait(20), _alive(family)) == (130, [])
+        assert (process.wait(20), _alive(family)) == (128 + number, [])
 
 
 @pytest.mark.long

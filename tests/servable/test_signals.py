@@ -1,17 +1,20 @@
 """Which signals end a command as Ctrl-C does."""
 
+import os
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from servable.load.load_generator import join
-from servable.signals import as_ctrl_c
+from servable.signals import as_ctrl_c, end_on_ctrl_c, interrupted_code, raise_on_ctrl_c
 from servable_local.container.launch import STDERR, LaunchError, launch
 from tests.checkouts import ROOT
+from tests.conftest import VALID
 
 ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
@@ -27,14 +30,63 @@ def kept() -> Iterator[None]:
 @pytest.mark.parametrize("number", ENDING, ids=lambda number: number.name)
 def test_it_ends_as_ctrl_c_does(number: signal.Signals) -> None:
     signal.signal(number, signal.SIG_DFL)
-    as_ctrl_c()
-    assert signal.getsignal(number) is signal.default_int_handler
+    end_on_ctrl_c()
+    raise_on_ctrl_c()
+    with pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(number)
+
+
+@pytest.mark.parametrize("number", ENDING, ids=lambda number: number.name)
+def test_its_exit_code_is_that_of_a_shell(number: signal.Signals) -> None:
+    end_on_ctrl_c()
+    raise_on_ctrl_c()
+    with pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(number)
+    assert interrupted_code() == 128 + number
+
+
+# `git show` finds a temporary folder that holds files of the revision.
+GIT = """#!/bin/sh
+case "$*" in
+*ls-tree*) printf 'environments/prod.toml\\0' ;;
+*) kill -TERM $PPID; exec sleep 20 ;;
+esac
+"""
+
+
+def test_sigterm_leaves_no_temporary_folder_and_exits_with_143(project: Path) -> None:
+    (project / "environments" / "prod.toml").write_text(VALID)
+    (project / "tmp").mkdir()
+    (project / "bin").mkdir()
+    (project / "bin" / "git").write_text(GIT)
+    (project / "bin" / "git").chmod(0o755)
+    ran = subprocess.run(
+        [sys.executable, "-m", "servable", "check", "--against", "HEAD"],
+        cwd=project,
+        env={
+            **os.environ,
+            "PATH": f"{project / 'bin'}:{os.environ['PATH']}",
+            "PYTHONPATH": str(ROOT),
+            "TMPDIR": str(project / "tmp"),
+        },
+        capture_output=True,
+        check=False,
+    )
+    assert (ran.returncode, list((project / "tmp").iterdir())) == (143, [])
 
 
 def test_under_nohup_a_closed_terminal_ends_nothing() -> None:
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    as_ctrl_c()
+    end_on_ctrl_c()
+    raise_on_ctrl_c()
     assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+
+
+def test_ctrl_c_ends_a_command_for_which_a_shell_ignores_it() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    as_ctrl_c()
+    with pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGINT)
 
 
 @pytest.mark.parametrize("before", ["end_on_ctrl_c()", "end_on_ctrl_c(); raise_on_ctrl_c()"])

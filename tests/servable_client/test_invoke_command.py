@@ -205,3 +205,11 @@ def test_an_embedded_aws_that_does_not_run_is_said(
     monkeypatch.setattr("servable.invoke.invoke.status", lambda folder: None)
     ran = run("--body", "x.npz", "--local")
     assert "servable local up" in ran.stderr
+
+
+def test_a_body_of_standard_input_is_sent_as_json(server: RuntimeServer, run: Run) -> None:
+    server.answer = relayed
+    command = ["prod", "--body", "-", "--url", server.url]
+    CliRunner().invoke(invoke, command, input=b'{"inputs": 1}', standalone_mode=False)
+    (got,) = server.received
+    assert (got.body, got.headers["content-type"]) == (b'{"inputs": 1}', "application/json")

@@ -1,7 +1,9 @@
 """Bodies from files: any, captured ones, and files that hold none."""
 
 import base64
+import io
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -107,3 +109,9 @@ def test_without_a_body_the_file_s_own_request_is_sent(
     (loaded.root / "warm.json").write_bytes(b"{}")
     bodies, _ = bodies_of([], content_type=None, loaded=loaded)
     assert [body.content for body in bodies] == [content]
+
+
+def test_a_body_of_standard_input_is_json(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b'{"inputs": 1}')))
+    (body,), _ = bodies_of(["-"], content_type=None, loaded=None)
+    assert (body.content, body.content_type) == (b'{"inputs": 1}', "application/json")

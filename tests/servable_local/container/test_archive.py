@@ -1,4 +1,5 @@
 import tarfile
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -60,3 +61,13 @@ def test_files_are_written_below_the_folder(tmp_path: Path) -> None:
         tar.add(__file__, "./1/variables/file")
     unpack(archive, tmp_path / "unpacked")
     assert (tmp_path / "unpacked/1/variables/file").read_bytes() == Path(__file__).read_bytes()
+
+
+@pytest.mark.parametrize(("folders", "refused"), [(99, False), (100, True), (2000, True)])
+def test_folders_that_lie_too_deep_are_refused_in_a_sentence(
+    folders: int, refused: bool, tmp_path: Path
+) -> None:
+    member = _member("/".join(["d"] * folders + ["saved_model.pb"]))
+    archive = _archive_of(member, tmp_path)
+    with pytest.raises(ArchiveError, match="deeper than 100") if refused else nullcontext():
+        unpack(archive, tmp_path / "unpacked")

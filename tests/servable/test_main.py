@@ -1,0 +1,100 @@
+"""Habits that every command shares: help, version, completion, overrides, unknown names."""
+
+import importlib
+from importlib.metadata import version
+from pathlib import Path
+
+import click
+import pytest
+from click.shell_completion import BashComplete
+from click.testing import CliRunner
+
+from servable.extras import explained
+from servable.main import COMMANDS, servable
+from servable.project import SET
+from tests.conftest import VALID
+
+# They write into the file, which does not have the overrides.
+WRITE_THE_FILE = {"init", "pin"}
+ARGUMENTS = {
+    "golden": ["--from-captured", "captured"],
+    "invoke": ["--body", "-"],
+    "rehearse": ["--profile", "daily"],
+    "replay": ["--captured", "captured"],
+}
+
+
+def command(name: str) -> click.Command:
+    found = servable.get_command(click.Context(servable), name)
+    assert found is not None
+    return found
+
+
+def reads_environments(name: str) -> bool:
+    return any("--environments" in parameter.opts for parameter in command(name).params)
+
+
+def test_version_is_that_of_the_package() -> None:
+    assert CliRunner().invoke(servable, ["--version"]).output == f"servable {version('servable')}\n"
+
+
+@pytest.mark.parametrize("words", [[], *([name] for name in COMMANDS), ["local", "up"]])
+def test_h_is_help(words: list[str]) -> None:
+    assert CliRunner().invoke(servable, [*words, "-h"]).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [(["chekc"], "check"), (["check", "--agianst", "x"], "--against"), (["local", "upp"], "up")],
+)
+def test_a_name_that_is_nearly_right_is_answered_with_the_right_one(
+    words: list[str], meant: str
+) -> None:
+    ran = CliRunner().invoke(servable, words)
+    said = ran.output.lower().replace("'", "")
+    assert (ran.exit_code, f"did you mean {meant}?" in said) == (2, True)
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_set_is_one_option_of_every_command_that_reads_an_environment(name: str) -> None:
+    given = [option.help for option in command(name).params if "--set" in option.opts]
+    shared = SET(click.Command("x", callback=None)).params[0].help
+    expected = [shared] if reads_environments(name) and name not in WRITE_THE_FILE else []
+    assert given == expected
+
+
+@pytest.mark.parametrize("name", sorted(set(COMMANDS) - WRITE_THE_FILE - {"conformance"}))
+def test_an_override_reaches_the_environment(
+    name: str, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not reads_environments(name):
+        pytest.skip("reads no environment")
+    (project / "environments" / "prod.toml").write_text(VALID)
+    monkeypatch.chdir(project)
+    monkeypatch.setattr("servable.doctor.command.machine", lambda root: [])  # it starts programs
+    arguments = [name, "prod", *ARGUMENTS.get(name, []), "--set", "colour=1"]
+    ran = CliRunner().invoke(servable, arguments, input=b"{}")
+    assert "colour" in ran.output
+
+
+def test_a_shell_completes_commands_without_importing_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delattr(importlib, "import_module")
+    completion = BashComplete(servable, {}, "servable", "_SERVABLE_COMPLETE")
+    assert [item.value for item in completion.get_completions([], "c")] == [
+        "check",
+        "conformance",
+        "cost",
+    ]
+
+
+def test_the_help_of_local_is_whole_at_80_columns() -> None:
+    ran = CliRunner().invoke(servable, ["local", "--help"], terminal_width=80)
+    assert "..." not in ran.output.partition("Commands:")[2]
+
+
+@pytest.mark.parametrize("module", ["moto", "botocore"])
+def test_local_without_extras_asks_for_both_in_one_command(module: str) -> None:
+    missing = ModuleNotFoundError(f"No module named {module!r}", name=module)
+    assert "pip install 'servable[aws,local]'" in str(explained(missing, "servable local"))

@@ -1,0 +1,53 @@
+"""A local AWS whose start fails or is killed, and the variables for a shell."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from servable_local.aws import LocalAws, LocalAwsStartError, down
+from servable_local.aws.lifecycle import _await, spawn
+from servable_local.aws.state_file import StateFile
+
+
+def test_down_ends_one_that_a_killed_up_has_just_started(tmp_path: Path) -> None:
+    process = spawn(tmp_path, 0, with_parent=False, seconds_per_minute=60.0)
+    try:
+        ended = down(folder=tmp_path)
+        assert (ended, process.wait(15) != 0) == (True, True)
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_down_leaves_one_of_another_folder(tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    process = spawn(tmp_path / "other", 0, with_parent=False, seconds_per_minute=60.0)
+    try:
+        assert not down(folder=tmp_path)
+    finally:
+        process.kill()
+        process.wait()
+
+
+@pytest.mark.parametrize(("free", "named"), [(999_999, "make room in"), (1_000_000, "aws.log")])
+def test_a_start_that_fails_names_the_log_or_the_full_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, free: int, named: str
+) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=free))
+    process = subprocess.Popen([sys.executable, "-c", "raise SystemExit(1)"])
+    with pytest.raises(LocalAwsStartError, match=named):
+        _await(process, StateFile(tmp_path), 0)
+
+
+def test_hosts_without_a_proxy_do_not_grow_when_evaluated_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    aws = LocalAws("http://127.0.0.1:1", 1, "", tmp_path, "secret")
+    monkeypatch.setenv("NO_PROXY", "example.com")
+    first = aws.environment()["NO_PROXY"]
+    monkeypatch.setenv("NO_PROXY", first)
+    assert aws.environment()["NO_PROXY"] == first == "example.com,127.0.0.1,localhost"

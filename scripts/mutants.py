@@ -9,14 +9,15 @@ of a function, in a copy of the repository. Survivors have to be read: some chan
 import argparse
 import ast
 import importlib
-import multiprocessing
 import os
 import random
+import re
+import resource
 import shutil
-import signal
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from difflib import unified_diff
 from functools import partial
 from operator import setitem
 from pathlib import Path
@@ -27,76 +28,58 @@ from hypothesis import Phase, settings
 ROOT = Path(__file__).resolve().parents[1]
 LINKED = (".git", ".venv", "node_modules")
 # Imported once for all runs: these start no threads or processes, which a fork would not inherit.
-IMPORTED = (
-    "boto3",
-    "click",
-    "hypothesis.strategies",
-    "libcst",
-    "moto",
-    "numpy",
-    "pydantic",
-    "rich",
-)
+IMPORTED = ("boto3", "click", "libcst", "moto", "numpy", "pydantic", "rich.console")
 # A failure is enough: hypothesis neither shrinks its example nor keeps it for the next mutation.
-PHASES = (Phase.explicit, Phase.generate)
-settings.register_profile("mutants", deadline=None, database=None, phases=PHASES)
-PLUGINS = ("-p", "no:cacheprovider", "-p", "no:randomly", "--hypothesis-profile=mutants")
-ORDER: tuple[type[ast.cmpop], ...] = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
-OPERATORS = (ORDER, (ast.Eq, ast.NotEq), (ast.Is, ast.IsNot), (ast.In, ast.NotIn))
+settings.register_profile("mutants", deadline=None, database=None, phases=list(Phase)[:3])
+OPTIONS = ("-xm", "not long", "-pno:cacheprovider", "-pno:randomly", "--hypothesis-profile=mutants")
+OPERATORS = [group.split() for group in ("Lt LtE Gt GtE", "Eq NotEq", "Is IsNot", "In NotIn")]
 SIMPLE = ast.Assign | ast.AugAssign | ast.AnnAssign | ast.Return | ast.Raise | ast.Delete
 REMOVED = SIMPLE | ast.Break | ast.Continue | ast.Assert | ast.If | ast.For | ast.Expr
-KEPT = ("'", '"', "log", "_log")  # docstrings and logging
+KEPT = re.compile("['\"]|_?log").match  # docstrings and logging
+NEGATED = partial(ast.UnaryOp, ast.Not())
 
 
 def mutations(tree: ast.AST, draw: random.Random) -> Iterator[tuple[int, Callable[[], None]]]:
     """The line of each possible mutation, and a call that carries it out in the tree."""
     functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
-    in_functions = {id(node) for function in functions for node in ast.walk(function)}
+    inside = [node for function in functions for node in ast.walk(function)]
+    removable = {
+        node for node in inside if isinstance(node, REMOVED) and not KEPT(ast.unparse(node))
+    }
     for node in ast.walk(tree):
         line = getattr(node, "lineno", 0)
         if isinstance(node, ast.Compare):
-            for index, operator in enumerate(node.ops):
-                group = next(group for group in OPERATORS if type(operator) in group)
-                other = draw.choice([kind for kind in group if kind is not type(operator)])
-                yield line, partial(setitem, node.ops, index, other())
+            for index, name in enumerate(type(operator).__name__ for operator in node.ops):
+                others = {*next(group for group in OPERATORS if name in group)} - {name}
+                other = getattr(ast, draw.choice(sorted(others)))()
+                yield line, partial(setitem, node.ops, index, other)
         elif isinstance(node, ast.Constant) and type(node.value) in (int, float):
-            yield (
-                line,
-                partial(setattr, node, "value", eval(f"{node.value!r} {draw.choice('+-')} 1")),
-            )
+            number = node.value + draw.choice((-1, 1))  # type: ignore[operator]
+            yield line, partial(setattr, node, "value", number)
         elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-            yield line, partial(setattr, node, "operand", ast.UnaryOp(node.op, node.operand))
-        elif isinstance(node, ast.If | ast.While | ast.IfExp | ast.Assert):
-            yield line, partial(setattr, node, "test", ast.UnaryOp(ast.Not(), node.test))
-        elif isinstance(node, ast.comprehension):
-            for index, test in enumerate(node.ifs):
-                yield test.lineno, partial(setitem, node.ifs, index, ast.UnaryOp(ast.Not(), test))
-        for _, block in ast.iter_fields(node) if id(node) in in_functions else ():
-            for index, statement in enumerate(block if isinstance(block, list) else ()):
-                if isinstance(statement, REMOVED) and not ast.unparse(statement).startswith(KEPT):
-                    yield statement.lineno, partial(setitem, block, index, ast.Pass())
+            yield line, partial(setattr, node, "operand", NEGATED(node.operand))
+        elif isinstance(node, ast.If | ast.While | ast.IfExp):
+            yield line, partial(setattr, node, "test", NEGATED(node.test))
+        for block in (value for _, value in ast.iter_fields(node) if isinstance(value, list)):
+            for index, child in enumerate(block):
+                if isinstance(node, ast.comprehension):
+                    yield child.lineno, partial(setitem, block, index, NEGATED(child))
+                elif child in removable:
+                    yield child.lineno, partial(setitem, block, index, ast.Pass())
 
 
-def run(copy: Path, tests: list[str]) -> None:
-    """pytest in the copy, from which this process and those that it starts import everything."""
-    os.setsid()
+def passes(copy: Path, tests: list[str]) -> bool:
+    """Runs pytest in the copy, from which it and the processes that it starts import everything."""
+    if child := os.fork():
+        return os.waitpid(child, 0)[1] == 0
+    resource.setrlimit(resource.RLIMIT_CPU, (300, 300))  # ends an endless loop
     os.chdir(copy)
     sys.path[:] = [str(copy), *(folder for folder in sys.path if folder not in ("", str(ROOT)))]
     os.environ["PYTHONPATH"] = str(copy)
     del sys.modules["scripts"]
     for stream in (1, 2):
         os.dup2(os.open("pytest.txt", os.O_WRONLY | os.O_CREAT | os.O_APPEND), stream)
-    os._exit(pytest.main(["-x", "-m", "not long", *PLUGINS, *tests]))
-
-
-def passes(copy: Path, tests: list[str], seconds: float) -> bool:
-    (copy / "pytest.txt").unlink(missing_ok=True)
-    process = multiprocessing.get_context("fork").Process(target=run, args=(copy, tests))
-    process.start()
-    process.join(seconds)
-    if process.exitcode is None:
-        os.killpg(process.pid or 0, signal.SIGKILL)  # with what the tests started
-    return process.exitcode == 0
+    os._exit(pytest.main([*OPTIONS, *tests]))
 
 
 def main() -> None:
@@ -106,43 +89,35 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=40, help="Number of mutations (default: 40).")
     parser.add_argument("--seed", type=int, default=0, help="Seed of the draw (default: 0).")
     options = parser.parse_args()
-    possible = []
+    draw, possible = random.Random(options.seed), []
     for file in sorted((ROOT / options.folder).rglob("*.py")) or [ROOT / options.folder]:
-        path, text = file.relative_to(ROOT), file.read_text(encoding="utf-8")
-        numbers = range(len(list(mutations(ast.parse(text), random.Random()))))
-        possible += [(path, text, number) for number in numbers]
-    draw = random.Random(options.seed)
-    drawn = draw.sample(possible, min(options.count, len(possible)))
+        every = mutations(ast.parse(file.read_text(encoding="utf-8")), draw)
+        possible += [(file.relative_to(ROOT), number) for number, _ in enumerate(every)]
+    drawn, killed = draw.sample(possible, min(options.count, len(possible))), 0
+    for name in IMPORTED:
+        importlib.import_module(name)
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
         copy = Path(folder).resolve() / "copy"
-        shutil.copytree(ROOT, copy, symlinks=True, ignore=shutil.ignore_patterns(*LINKED))
+        shutil.copytree(ROOT, copy, ignore=shutil.ignore_patterns(*LINKED), symlinks=True)
         for name in LINKED:
             (copy / name).symlink_to(ROOT / name)
-        for name in IMPORTED:
-            importlib.import_module(name)
-        if not passes(copy, options.tests, 600):
+        if not passes(copy, options.tests):
             sys.exit((copy / "pytest.txt").read_text() + "The tests fail without a mutation.")
-        killed = 0
-        for run_number, (path, text, number) in enumerate(drawn):
+        for seconds, (path, number) in enumerate(drawn):
+            text = (copy / path).read_text(encoding="utf-8")
             tree = ast.parse(text)
-            before = ast.unparse(tree).splitlines()
+            before = ast.unparse(tree).split("\n")
             line, mutate = list(mutations(tree, draw))[number]
             mutate()
-            after = ast.unparse(tree).splitlines()
+            after = ast.unparse(tree).split("\n")
             (copy / path).write_text("\n".join(after), encoding="utf-8")
-            # Python knows bytecode by the second and the size of its source.
-            os.utime(copy / path, (run_number, run_number))
-            survived = passes(copy, options.tests, 300)
-            shutil.copy2(ROOT / path, copy / path)
+            # Python recognizes old bytecode by the second and the size of its source.
+            os.utime(copy / path, (seconds, seconds))
+            survived = passes(copy, options.tests)
             killed += not survived
-            change = next(pair for pair in zip(before, after, strict=False) if len(set(pair)) > 1)
-            print(
-                "SURVIVED" if survived else "killed",
-                f"{path}:{line}",
-                *change,
-                sep="  ",
-                flush=True,
-            )
+            (copy / path).write_text(text, encoding="utf-8")
+            print("SURVIVED" if survived else "killed", f"{path}:{line}")
+            print(*[*unified_diff(before, after, n=0, lineterm="")][3:], sep="\n", flush=True)
     print(f"{killed} of {len(drawn)} killed ({killed / len(drawn):.0%}), seed {options.seed}")
 
 

@@ -396,7 +396,7 @@ def test_more_processes_than_vcpus_have_a_thread_each() -> None:
     ],
 )
 def test_batches_are_computed_on_a_processs_vcpus_and_wait_for_every_worker(
-    machine: str, served: Served, written: dict[str, object], threads: int, queue: int
+    machine: str, served: Served, written: dict[str, Any], threads: int, queue: int
 ) -> None:
     batching = Batching(max_batch_size=5, timeout_micros=7)
     value, origin, reason = choice(

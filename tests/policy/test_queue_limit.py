@@ -1,5 +1,7 @@
 """How many requests wait in an instance before one is refused: the narrowest of the container's parts."""
 
+from typing import Any
+
 import pytest
 
 from infra.policy.container import Batching, ContainerSettings
@@ -13,12 +15,12 @@ GUNICORN = "Gunicorn: its backlog is full"
 QUEUE = "TensorFlow Serving: max_enqueued_batches"
 
 
-def narrowest(workers: int, rows: int = 1, vcpus: int = 4, **settings: object) -> QueueLimit:
+def narrowest(workers: int, rows: int = 1, vcpus: int = 4, **settings: Any) -> QueueLimit:
     found = ContainerSettings.model_validate(settings)
     return queue_limit(found, vcpus=vcpus, workers=workers, processes=2, rows=rows)
 
 
-def limit(workers: int, rows: int = 1, **settings: object) -> int:
+def limit(workers: int, rows: int = 1, **settings: Any) -> int:
     return narrowest(workers, rows, **settings).requests
 
 

@@ -49,7 +49,9 @@ def retries_of(configured_seconds: int, tensorflow: str) -> int:
 
 def waited_seconds(configured_seconds: int, tensorflow: str) -> float:
     """The pauses of those retries, of which the first comes at once."""
-    pauses = (min(0.1 * 2**n, 120.0) for n in range(1, retries_of(configured_seconds, tensorflow)))
+    pauses = (
+        min(0.1 * float(2**n), 120.0) for n in range(1, retries_of(configured_seconds, tensorflow))
+    )
     return round(sum(pauses), 1)
 
 

@@ -100,7 +100,7 @@ def test_a_tracking_policys_cooldowns_are_300_seconds_where_it_names_none(
 def test_a_tracking_policy_scales_in_unless_that_is_disabled(
     disabled: bool | None, scales_in: bool
 ) -> None:
-    more = {} if disabled is None else {"DisableScaleIn": disabled}
+    more: dict[str, Any] = {} if disabled is None else {"DisableScaleIn": disabled}
     policy = scaling_policy(tracking(50, **more))
     assert isinstance(policy, TargetTracking)
     assert policy.scales_in is scales_in

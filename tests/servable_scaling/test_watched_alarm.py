@@ -2,6 +2,7 @@
 
 from datetime import datetime, timedelta
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -114,7 +115,7 @@ def test_two_targets_scale_on_their_own() -> None:
     ],
 )
 def test_a_change_names_the_actions_of_its_new_state(
-    more: dict[str, object], numbers: list[float], actions: tuple[str, ...]
+    more: dict[str, Any], numbers: list[float], actions: tuple[str, ...]
 ) -> None:
     fleet = Fleet(target=target(), alarms=[alarm("step", **more)])
     (change,) = fleet.advance(1, Numbers(Use=numbers)).changed

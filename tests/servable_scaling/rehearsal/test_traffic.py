@@ -34,7 +34,8 @@ from servable_scaling.rehearsal.traffic import TrafficError, filled, from_file, 
 )
 def test_a_profile_goes_from_its_base_to_its_peak(name: str, minute: int, rps: float) -> None:
     requests = profile(name, peak_rps=11, base_rps=1)
-    assert (len(requests), requests[minute]) == (1440, pytest.approx(60 * rps))
+    assert len(requests) == 1440
+    assert requests[minute] == pytest.approx(60 * rps)
 
 
 FLAT = [[math.log(one / 100) for one in random_day([100.0] * 41, seed)] for seed in range(600)]

@@ -137,11 +137,17 @@ def test_data_that_end_are_told_with_the_actions_for_that() -> None:
     )
 
 
+class Offset(Numbers):
+    """60 in periods that begin within a minute, 40 in whole minutes."""
+
+    def value(self, query: MetricQuery, start: datetime, end: datetime) -> float | None:
+        return 60.0 if start.second else 40.0
+
+
 def test_an_alarm_on_minutes_is_looked_at_once_a_minute() -> None:
     fleet = Fleet(4, target=target(), policies={"s": steps((0, None, 1))}, alarms=[alarm("s")])
-    numbers = Numbers(Use=[40, 60])
-    looks = [fleet.advance(minute, numbers).changed for minute in (1, 1 + 1 / 6, 2 - 1 / 6, 2)]
-    assert [[one.state for one in changes] for changes in looks] == [["OK"], [], [], ["ALARM"]]
+    looks = [fleet.advance(minute, Offset()).changed for minute in (1, 1.5, 2)]
+    assert [[one.state for one in changes] for changes in looks] == [["OK"], [], []]
 
 
 def test_a_watched_alarm_keeps_its_state_where_few_samples_are_left_unjudged() -> None:
@@ -168,6 +174,13 @@ def test_each_datapoint_is_asked_for_once() -> None:
     numbers, watched = Counting(), WatchedAlarm(alarm("s", minutes=3))
     for minute in range(1, 20):
         watched.look(numbers, at(minute))
+    assert len(numbers.minutes) == len(set(numbers.minutes))
+
+
+def test_the_oldest_datapoint_of_the_range_is_kept_over_a_pause() -> None:
+    numbers, watched = Counting(), WatchedAlarm(alarm("s", minutes=3))
+    watched.look(numbers, at(3))
+    watched.look(numbers, at(7))  # looks at five minutes, from the last one that is there on
     assert len(numbers.minutes) == len(set(numbers.minutes))
 
 

@@ -77,8 +77,9 @@ def test_an_update_that_sagemaker_refuses_is_an_error(
     assert list(changes(project, old, new)) == rules
 
 
-def test_instances_do_not_become_serverless(project: Path) -> None:
-    said = changes(project, "", SERVERLESS)
+@pytest.mark.parametrize("old", ["", SCALED], ids=["fixed", "scaled"])
+def test_instances_do_not_become_serverless(project: Path, old: str) -> None:
+    said = changes(project, old, SERVERLESS)
     assert list(said) == ["change-instances-to-serverless"]
     assert said["change-instances-to-serverless"].startswith(
         "environments/prod.toml: variants: against HEAD: SageMaker does not make variant primary "

@@ -74,6 +74,12 @@ def test_one_part_is_the_same_however_many_requests_are_in_it() -> None:
     )
 
 
+def test_the_percentile_of_two_parts_is_of_both() -> None:
+    model = InstanceModel(10, CONSTANT, 10)
+    parts = [(0.5, 0.0, 0.0, 0.0), (0.5, 5.0, 0.0, 0.0)]
+    assert model.at(parts, 0.9) == pytest.approx(5.1, rel=1e-3)
+
+
 @pytest.mark.parametrize(("rate", "servers"), [(10, 1), (24, 2), (26, 3), (1, 1)])
 def test_the_servers_are_the_rate_times_the_service_time(rate: float, servers: int) -> None:
     assert InstanceModel(rate, CONSTANT, 10).servers == servers

@@ -33,6 +33,11 @@ BATCHING = "variants.primary.container.batching = { max_batch_size = 64 }"
         ("memory", UNSIZED, "models.ranker.artifact.size_gib"),
         ("storage-too-small", UNSIZED, "models.ranker.artifact.size_gib"),
         (
+            "memory",
+            'models.many.multi_model = ["ranker"]\nvariants.primary.model = "many"',
+            "a load test: which of the models are loaded together is not known",
+        ),
+        (
             "replay-output-unknown",
             f"{UNSIZED}\nreplay.outputs.scores.relative = 0.1",
             "a saved_model without code, whose outputs are known",

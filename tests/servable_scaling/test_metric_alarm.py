@@ -278,3 +278,9 @@ def test_the_last_datapoints_alone_are_told() -> None:
     found = rule().evaluate(Numbers(Use=[10.0, 20.0, 30.0, 40.0]), at(4), "OK")
     assert found is not None
     assert [value for _, value in found.datapoints] == [30.0, 40.0]
+
+
+def test_few_samples_of_math_are_judged() -> None:
+    metrics = [stat("Use", ReturnData=False), {"Id": "e", "Expression": "use * 2"}]
+    judging = rule(Metrics=metrics, EvaluateLowSampleCountPercentile="ignore")
+    assert judging.evaluate(Few(1), at(5), "OK") is not None

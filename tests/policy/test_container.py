@@ -12,10 +12,15 @@ from infra.policy.container import (
     Batching,
     ContainerSettings,
     VariableError,
+    inert_reason,
+    setting_of,
     settings_of,
+    variable_of,
     variables_of,
+    worker_class_of,
 )
 from servable_handler.settings import Settings, read_settings
+from tests.policy.container_oracle import start
 
 ROOT = Path(__file__).resolve().parents[2]
 VARIABLE = re.compile(
@@ -79,6 +84,17 @@ def test_settings_left_out_render_only_the_default_model() -> None:
         ("SERVABLE_TRANSPORT", "http", "auto, rest, grpc"),
         ("SERVABLE_GRPC_FROM_BYTES", "-1", "a whole number from 0 up"),
         ("SERVABLE_TIMING_HEADER", "yes", "0 or 1"),
+        ("SAGEMAKER_TFS_FRACTIONAL_GPU_MEM_MARGIN", "half", "a number below 1"),
+        ("SAGEMAKER_TFS_FRACTIONAL_GPU_MEM_MARGIN", "nan", "a number below 1"),
+        ("SAGEMAKER_TFS_FRACTIONAL_GPU_MEM_MARGIN", "-inf", "a number below 1"),
+        ("SAGEMAKER_TFS_INTER_OP_PARALLELISM", "-1", "a whole number from 0 up"),
+        ("SAGEMAKER_TFS_WAIT_TIME_SECONDS", "0", "a whole number from 1 up"),
+        ("SAGEMAKER_GUNICORN_WORKERS", "0", "a whole number from 1 up"),
+        ("SAGEMAKER_GUNICORN_THREADS", "0", "a whole number from 1 up"),
+        ("SAGEMAKER_GUNICORN_TIMEOUT_SECONDS", "0", "a whole number from 1 up"),
+        ("SAGEMAKER_NGINX_PROXY_READ_TIMEOUT_SECONDS", "0", "a whole number from 1 up"),
+        ("OMP_NUM_THREADS", "0", "a whole number from 1 up"),
+        ("SERVABLE_REQUEST_TIMEOUT_SECONDS", "0", "a whole number from 1 up"),
     ],
 )
 def test_a_variable_the_image_refuses_names_what_it_takes(
@@ -87,6 +103,140 @@ def test_a_variable_the_image_refuses_names_what_it_takes(
     with pytest.raises(VariableError) as raised:
         settings_of({variable: text})
     assert str(raised.value) == f"{variable}: {text!r} is not accepted; allowed: {allowed}"
+
+
+BATCHES = {
+    "SAGEMAKER_TFS_MAX_BATCH_SIZE": 1,
+    "SAGEMAKER_TFS_BATCH_TIMEOUT_MICROS": 0,
+    "SAGEMAKER_TFS_NUM_BATCH_THREADS": 1,
+    "SAGEMAKER_TFS_MAX_ENQUEUED_BATCHES": 1,
+}
+
+
+@pytest.mark.parametrize(("variable", "least"), BATCHES.items())
+def test_a_batching_variable_below_its_least_is_refused(variable: str, least: int) -> None:
+    allowed = f"a whole number from {least} up"
+    with pytest.raises(VariableError, match=f"{variable}: .* allowed: {allowed}"):
+        settings_of({"SAGEMAKER_TFS_ENABLE_BATCHING": "true", variable: str(least - 1)})
+
+
+def test_the_least_of_every_number_is_read() -> None:
+    least = {name: str(number) for name, number in BATCHES.items()}
+    least |= {"SAGEMAKER_TFS_ENABLE_BATCHING": "true", "SERVABLE_GRPC_FROM_BYTES": "0"}
+    counts = (
+        "SAGEMAKER_TFS_INSTANCE_COUNT",
+        "SAGEMAKER_TFS_WAIT_TIME_SECONDS",
+        "SAGEMAKER_GUNICORN_WORKERS",
+        "SAGEMAKER_GUNICORN_THREADS",
+        "SAGEMAKER_GUNICORN_TIMEOUT_SECONDS",
+        "SAGEMAKER_NGINX_PROXY_READ_TIMEOUT_SECONDS",
+        "OMP_NUM_THREADS",
+        "SERVABLE_REQUEST_TIMEOUT_SECONDS",
+    )
+    least |= dict.fromkeys(counts, "1")
+    assert variables_of(settings_of(least), default_model=None) == dict(sorted(least.items()))
+
+
+def test_batching_has_the_images_defaults() -> None:
+    variables = {"SAGEMAKER_TFS_ENABLE_BATCHING": "true"}
+    image = start(variables, vcpus=4, gpus=0, has_code=False).batching
+    batching = settings_of(variables).batching
+    assert image is not None
+    assert batching == Batching(
+        max_batch_size=image["max_batch_size"], timeout_micros=image["batch_timeout_micros"]
+    )
+
+
+def test_batching_is_off_where_the_image_leaves_it_off() -> None:
+    off = {"SAGEMAKER_TFS_ENABLE_BATCHING": "False", "SAGEMAKER_TFS_MAX_BATCH_SIZE": "0"}
+    assert settings_of(off).batching is None
+
+
+@pytest.mark.parametrize(
+    ("field", "allowed", "refused"),
+    [
+        ("tfs_processes", 1, 0),
+        ("tfs_processes", 1_000_000, 1_000_001),
+        ("grpc_from_bytes", 0, -1),
+        ("gpu_memory_margin", 0.999, 1),
+        ("gpu_memory_margin", -3.0, float("-inf")),
+        ("batching", {"timeout_micros": 0}, {"timeout_micros": -1}),
+        ("batching", {"max_batch_size": 1}, {"max_batch_size": 0}),
+    ],
+)
+def test_a_setting_has_the_bounds_of_its_variable(
+    field: str, allowed: object, refused: object
+) -> None:
+    assert ContainerSettings.model_validate({field: allowed})
+    with pytest.raises(ValueError, match=field):
+        ContainerSettings.model_validate({field: refused})
+
+
+@pytest.mark.parametrize(
+    ("variable", "setting"),
+    [
+        ("SAGEMAKER_GUNICORN_WORKERS", "gunicorn_workers"),
+        ("SAGEMAKER_TFS_ENABLE_BATCHING", "batching"),
+        ("SAGEMAKER_TFS_MAX_BATCH_SIZE", "batching.max_batch_size"),
+        ("MY_OWN", None),
+    ],
+)
+def test_a_variable_is_written_by_one_setting(variable: str, setting: str | None) -> None:
+    assert setting_of(variable) == setting
+
+
+def test_a_setting_names_the_variable_that_it_writes() -> None:
+    plain = [name for name in ContainerSettings.model_fields if name != "batching"]
+    assert [setting_of(variable_of(name)) for name in plain] == plain
+
+
+# serve.py of the image: up to 2.19 multi-model mode starts Gunicorn with gthread.
+@pytest.mark.parametrize(
+    ("written", "tensorflow", "multi_model", "worker_class"),
+    [
+        (None, "2.20", False, "gevent"),
+        (None, "2.20", True, "gevent"),
+        (None, "2.19", False, "gevent"),
+        (None, "2.19", True, "gthread"),
+        ("sync", "2.19", True, "gthread"),
+        ("sync", "2.19", False, "sync"),
+        ("sync", "2.20", True, "sync"),
+    ],
+)
+def test_workers_are_of_the_class_that_the_image_starts(
+    written: str | None, tensorflow: str, multi_model: bool, worker_class: str
+) -> None:
+    settings = ContainerSettings.model_validate({"gunicorn_worker_class": written})
+    assert worker_class_of(settings, tensorflow, multi_model=multi_model) == worker_class
+
+
+@pytest.mark.parametrize(
+    ("variable", "tensorflow", "reason"),
+    [
+        ("TF_DISABLE_MKL", "2.20", "TensorFlow 2.20 does not read it; use the key onednn"),
+        (
+            "TF_DISABLE_POOL_ALLOCATOR",
+            "2.20",
+            "TensorFlow 2.20 does not read it; use the key onednn",
+        ),
+        ("TF_DISABLE_MKL", "2.3", None),
+        ("PYTHONPATH", "2.20", "the image overwrites it; put modules into the code folder"),
+        ("MY_OWN", "2.20", None),
+    ],
+)
+def test_a_variable_without_effect_has_the_reason(
+    variable: str, tensorflow: str, reason: str | None
+) -> None:
+    assert inert_reason(variable, tensorflow=tensorflow) == reason
+
+
+def test_an_unknown_version_is_taken_for_the_newest() -> None:
+    assert "TF_DISABLE_MKL" not in variables_of(ContainerSettings(onednn=False), default_model="m")
+
+
+def test_variables_are_sorted_because_templates_are_compared() -> None:
+    names = list(variables_of(ContainerSettings(onednn=True, tfs_processes=2), default_model="m"))
+    assert names == sorted(names)
 
 
 def test_zero_op_threads_are_left_to_tensorflow() -> None:

@@ -1,9 +1,10 @@
 """How long scaling waits between two changes."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infra.policy.scaling import DEFAULT_COOLDOWN_SECONDS, cooldowns
+from infra.policy.scaling import cooldowns
 
 SECONDS = st.integers(0, 604_800)
 
@@ -28,9 +29,36 @@ def test_instances_leave_at_half_the_pace(out: int | None, start: float | None) 
 
 def test_of_a_model_of_unknown_size_it_is_application_auto_scalings_own() -> None:
     found = cooldowns(out_seconds=None, in_seconds=None, start_seconds=None)
-    assert found.out_seconds == DEFAULT_COOLDOWN_SECONDS
+    assert (found.out_seconds, found.in_seconds) == (300, 600)
 
 
-def test_a_derived_cooldown_says_why() -> None:
-    found = cooldowns(out_seconds=None, in_seconds=None, start_seconds=203.4)
-    assert found.out_reason.startswith("a new instance answers after about 203 s")
+@pytest.mark.parametrize(
+    ("out", "start", "reason"),
+    [
+        (60, 203.4, "from the file"),
+        (
+            None,
+            None,
+            "Application Auto Scaling's default, because the time of a start is not known",
+        ),
+        (
+            None,
+            203.4,
+            "a new instance answers after about 203 s, and relieves others only then",
+        ),
+    ],
+)
+def test_a_scale_out_cooldown_says_why(out: int | None, start: float | None, reason: str) -> None:
+    found = cooldowns(out_seconds=out, in_seconds=None, start_seconds=start)
+    assert found.out_reason == reason
+
+
+@pytest.mark.parametrize(
+    ("back", "reason"),
+    [
+        (60, "from the file"),
+        (None, "twice the scale-out cooldown, because an instance too few costs requests"),
+    ],
+)
+def test_a_scale_in_cooldown_says_why(back: int | None, reason: str) -> None:
+    assert cooldowns(out_seconds=1, in_seconds=back, start_seconds=None).in_reason == reason

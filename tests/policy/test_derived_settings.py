@@ -150,3 +150,25 @@ def test_onednn_is_switched_as_the_images_tensorflow_reads_it(
 ) -> None:
     found = variables_of(ContainerSettings(onednn=False), default_model="m", tensorflow=tensorflow)
     assert {name: value for name, value in found.items() if name.startswith("TF_")} == switches
+
+
+UNKNOWN = Served(model_gib=None, has_code=None)
+
+
+def test_an_archive_whose_code_is_unknown_gets_workers() -> None:
+    assert derived("ml.c5.4xlarge", UNKNOWN).settings.gunicorn_workers == 16
+
+
+def test_threads_follow_the_processes_of_the_file() -> None:
+    settings = derived("ml.c5.4xlarge", WITHOUT, tfs_processes=8).settings
+    assert (settings.inter_op_threads, settings.intra_op_threads) == (2, 1)
+
+
+def test_workers_leave_the_memory_of_the_processes_of_the_file() -> None:
+    served = Served(model_gib=1.7, has_code=True, measured_worker_gib=2.0)
+    assert derived("ml.c5.4xlarge", served, tfs_processes=8).settings.gunicorn_workers == 6
+
+
+def test_more_processes_than_vcpus_have_a_thread_each() -> None:
+    settings = derived("ml.c5.xlarge", WITHOUT, tfs_processes=5).settings
+    assert settings.inter_op_threads == 1

@@ -1,6 +1,10 @@
 """Every process gets the part of its own GPU that it should have."""
 
+import math
+
+import hypothesis.strategies as st
 import pytest
+from hypothesis import given
 
 from infra.catalog.instances import instances
 from infra.policy.gpu_memory import margin_for, process_gib, share_of_gpu
@@ -19,6 +23,32 @@ def test_four_gpus_are_shared_out_in_whole(processes: int, margin: float, share:
     assert share_of_gpu(processes, margin) == share
 
 
+@pytest.mark.parametrize(
+    ("processes", "margin"), [(5, -1.0), (9, -1.4), (10, -1.6667), (11, -1.9333)]
+)
+def test_the_margin_is_that_of_the_gpu_with_most_processes(processes: int, margin: float) -> None:
+    assert margin_for(FOUR_GPUS, processes) == margin
+
+
+@given(st.integers(2, 64))
+def test_no_gpu_gives_away_more_than_its_share(processes: int) -> None:
+    share = share_of_gpu(processes, margin_for(FOUR_GPUS, processes))
+    assert share is not None
+    assert share * math.ceil(processes / 4) == pytest.approx(0.8, abs=0.002)
+
+
+@given(st.integers(1, 16), st.none() | st.floats(-5, 0.9))
+def test_a_share_is_the_one_that_the_image_renders(processes: int, margin: float | None) -> None:
+    variables = {"SAGEMAKER_TFS_INSTANCE_COUNT": str(processes)}
+    if margin is not None:
+        variables["SAGEMAKER_TFS_FRACTIONAL_GPU_MEM_MARGIN"] = str(margin)
+    server = start(variables, vcpus=48, gpus=4, has_code=False).model_servers[0]
+    flags = [flag for flag in server if flag.startswith("--per_process_gpu_memory_fraction")]
+    share = share_of_gpu(processes, margin)
+    rendered = [] if share is None else [f"--per_process_gpu_memory_fraction={share}"]
+    assert flags == rendered
+
+
 def test_without_a_margin_four_processes_get_a_fifth_of_their_own_gpu() -> None:
     assert share_of_gpu(4, None) == 0.2
 
@@ -33,8 +63,32 @@ def test_one_process_is_given_no_share() -> None:
     assert (margin_for(ONE_GPU, 1), share_of_gpu(1, None)) == (None, None)
 
 
-def test_one_process_leaves_to_the_system_what_tensorflow_leaves() -> None:
-    assert process_gib(ONE_GPU, 1, None) == pytest.approx(16 - 1050 / 1024)
+# tensorflow/core/common_runtime/gpu/gpu_device.cc, MinSystemMemory: by compute capability, of which
+# K80 has 3.7, V100 7.0, T4 7.5, A100 8.0 and H100 9.0; B200's is in no source here.
+@pytest.mark.parametrize(
+    ("name", "gpu_gib", "system_mib"),
+    [
+        ("ml.p2.xlarge", 12, 500),
+        ("ml.p3.2xlarge", 16, 1050),
+        ("ml.g4dn.xlarge", 16, 1050),
+        ("ml.p4d.24xlarge", 40, 1536),
+        ("ml.p5.48xlarge", 80, 1800),
+    ],
+)
+def test_one_process_leaves_to_the_system_what_tensorflow_leaves(
+    name: str, gpu_gib: int, system_mib: int
+) -> None:
+    process = process_gib(instances()[name], 1, None)
+    assert process == pytest.approx(gpu_gib - system_mib / 1024)
+
+
+def test_a_gpu_of_unknown_capability_counts_as_new() -> None:
+    new = instances()["ml.p6-b200.48xlarge"]
+    assert process_gib(new, 1, None) == pytest.approx(new.gpu_memory_gib - 1800 / 1024)
+
+
+def test_a_process_among_several_has_its_share() -> None:
+    assert process_gib(ONE_GPU, 2, None) == pytest.approx(0.4 * 16)
 
 
 def test_the_flag_that_the_container_renders_is_the_share_that_was_meant() -> None:

@@ -1,16 +1,27 @@
 """How many requests wait in an instance before one is refused: the narrowest of the container's parts."""
 
+from typing import Any
+
 import pytest
 
 from infra.policy.container import Batching, ContainerSettings
-from infra.policy.queue_limit import queue_limit
+from infra.policy.queue_limit import QueueLimit, queue_limit
 
 BATCHING = Batching(max_batch_size=64, max_enqueued_batches=4)
 
 
-def limit(workers: int, rows: int = 1, **settings: object) -> int:
+NGINX = "NGINX: no connection is free"
+GUNICORN = "Gunicorn: its backlog is full"
+QUEUE = "TensorFlow Serving: max_enqueued_batches"
+
+
+def narrowest(workers: int, rows: int = 1, vcpus: int = 4, **settings: Any) -> QueueLimit:
     found = ContainerSettings.model_validate(settings)
-    return queue_limit(found, vcpus=4, workers=workers, processes=2, rows=rows).requests
+    return queue_limit(found, vcpus=vcpus, workers=workers, processes=2, rows=rows)
+
+
+def limit(workers: int, rows: int = 1, **settings: Any) -> int:
+    return narrowest(workers, rows, **settings).requests
 
 
 def test_without_code_nginx_takes_a_thousand_for_each_vcpu() -> None:
@@ -32,3 +43,30 @@ def test_batches_that_may_wait_hold_whole_requests(rows: int, waiting: int) -> N
 
 def test_sync_workers_that_are_fewer_than_the_batch_queue_never_fill_it() -> None:
     assert limit(workers=8, rows=64, batching=BATCHING, gunicorn_worker_class="sync") == 8 + 2048
+
+
+@pytest.mark.parametrize(
+    ("narrow", "refuses"),
+    [
+        (narrowest(0), NGINX),
+        (narrowest(1), GUNICORN),
+        (narrowest(3), NGINX),
+        (narrowest(1023, vcpus=3, gunicorn_worker_class="sync"), GUNICORN),
+        (narrowest(1024, vcpus=3, gunicorn_worker_class="sync"), NGINX),  # 3,072 at both
+        (narrowest(1, batching=BATCHING), QUEUE),
+        (narrowest(0, batching=Batching(max_batch_size=64)), NGINX),
+    ],
+)
+def test_what_refuses_is_the_narrowest_part(narrow: QueueLimit, refuses: str) -> None:
+    assert narrow.refuses == refuses
+
+
+def test_workers_take_no_more_than_nginx_hands_on() -> None:
+    assert limit(workers=100) == 4 * 1024
+
+
+@pytest.mark.parametrize(("enqueued", "waiting"), [(2047, 4094), (2048, 4096), (3000, 4096)])
+def test_a_batch_queue_that_is_never_full_refuses_nothing(enqueued: int, waiting: int) -> None:
+    batching = Batching(max_batch_size=1, max_enqueued_batches=enqueued)
+    narrow = narrowest(0, batching=batching)
+    assert (narrow.requests, narrow.refuses == QUEUE) == (waiting, waiting < 4096)

@@ -52,6 +52,82 @@ def test_what_is_refused(
     assert list(refused_update(rule).problems(old, new)) == concerned
 
 
+SEVERAL = DeployedVariant(
+    instance_type="ml.c5.xlarge", scales=True, pools=("ml.c5.xlarge", "ml.m5.xlarge")
+)
+
+
+@pytest.mark.parametrize(
+    ("rule", "old", "new", "problem"),
+    [
+        (
+            "change-async-removed",
+            state(queued=True, a=C5),
+            state(a=C5),
+            "SageMaker does not take asynchronous inference away from an endpoint",
+        ),
+        (
+            "change-instances-to-serverless",
+            state(a=C5),
+            state(a=SERVERLESS),
+            "SageMaker does not make variant a serverless: the endpoint runs on instances",
+        ),
+        (
+            "change-variants-under-rollout",
+            state(a=C5, b=C5),
+            state(guarded=True, c=C5, a=C5, d=C5),
+            "with [rollout] variants keep their names: b goes, c is new, d is new",
+        ),
+        (
+            "change-type-while-scaled",
+            state(a=SCALED),
+            state(a=SEVERAL),
+            "variant a is scaled: SageMaker does not change ml.c5.xlarge to ml.c5.xlarge, else "
+            "ml.m5.xlarge in one update",
+        ),
+        (
+            "change-variant-removed-while-scaled",
+            state(a=SCALED, b=C5),
+            state(b=C5),
+            "variant a is scaled: SageMaker does not remove it in one update",
+        ),
+    ],
+)
+def test_a_refusal_names_the_variant_and_the_change(
+    rule: str, old: EndpointState, new: EndpointState, problem: str
+) -> None:
+    assert list(refused_update(rule).problems(old, new).values()) == [problem]
+
+
+def test_a_variant_without_a_type_is_serverless() -> None:
+    assert (SERVERLESS.runs_on, C5.runs_on) == ("serverless", "ml.c5.xlarge")
+
+
+def test_a_shadow_variant_may_go_under_a_rollout() -> None:
+    problems = refused_update("change-variants-under-rollout").problems
+    assert problems(state(a=C5, b=SHADOW), state(guarded=True, a=C5)) == {}
+
+
+def test_a_scaled_variant_that_becomes_serverless_is_refused_once() -> None:
+    old, new = state(a=SCALED), state(a=SERVERLESS)
+    assert [row.id for row in REFUSED_UPDATES if row.problems(old, new)] == [
+        "change-instances-to-serverless"
+    ]
+
+
+def test_one_serverless_variant_among_instances_is_named() -> None:
+    problems = refused_update("change-instances-to-serverless").problems
+    assert list(problems(state(a=C5, b=C5), state(a=C5, b=SERVERLESS))) == ["b"]
+
+
+# https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-scaling-update.html
+def test_scaling_is_held_in_a_deploy_of_its_own() -> None:
+    assert [row.id for row in REFUSED_UPDATES if row.two_deploys] == [
+        "change-type-while-scaled",
+        "change-variant-removed-while-scaled",
+    ]
+
+
 @pytest.mark.parametrize("row", REFUSED_UPDATES, ids=lambda row: str(row.id))
 def test_every_row_is_a_rule_with_the_same_source(row: RefusedUpdate) -> None:
     (rule,) = [one for one in RULES if one.id == row.id]

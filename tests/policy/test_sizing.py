@@ -97,3 +97,61 @@ def test_timeouts_are_twice_the_estimate_within_what_sagemaker_allows(
     served = Served(model_gib=gib)
     found = (download_timeout_seconds(served), startup_timeout_seconds(served, processes=1))
     assert found == (download, startup)
+
+
+# https://docs.aws.amazon.com/lambda/latest/dg/configuration-memory.html: a vCPU for each 1,769 MB
+@pytest.mark.parametrize(
+    ("memory_mib", "vcpus"), [(1024, 1), (3072, 1), (3537, 1), (3538, 2), (6144, 3)]
+)
+def test_a_serverless_container_has_vcpus_by_its_memory(memory_mib: int, vcpus: int) -> None:
+    found = sizing.machine(None, memory_mib)
+    assert (found.vcpus, found.memory_gib) == (vcpus, memory_mib / 1024)
+
+
+def test_a_serverless_container_has_no_gpu_and_no_local_disk() -> None:
+    found = sizing.machine(None, 2048)
+    assert (found.name, found.gpus, found.local_nvme_gb, found.burstable) == (
+        "serverless with 2048 MiB",
+        0,
+        0,
+        False,
+    )
+
+
+def test_a_variant_on_instances_runs_on_its_type() -> None:
+    assert sizing.machine("ml.c5.xlarge", None) is C5
+
+
+def test_a_variant_without_a_known_type_is_a_key_error() -> None:
+    for instance_type in (None, "ml.unheard-of.xlarge"):
+        with pytest.raises(KeyError):
+            sizing.machine(instance_type, None)
+
+
+# https://docs.aws.amazon.com/sagemaker/latest/dg/serverless-endpoints.html
+def test_a_serverless_container_has_5_gb_and_answers_within_3_minutes() -> None:
+    assert (sizing.SERVERLESS_DISK_GB, sizing.SERVERLESS_START_SECONDS) == (5, 180)
+
+
+def test_an_archive_of_unknown_size_counts_as_large_as_its_files() -> None:
+    served = Served(model_gib=2.0)
+    assert (sizing.disk_gib(served), sizing.download_seconds(served)) == (4.0, 40.0)
+
+
+def test_a_server_that_was_measured_needs_no_size_of_the_model() -> None:
+    assert Served(model_gib=None, measured_server_gib=3.0).server_gib == 3.0
+
+
+@pytest.mark.parametrize("rate", [0.1, 1.1, 3.3, 7.7])
+def test_traffic_of_whole_instances_needs_no_further_one_for_a_rounding_error(rate: float) -> None:
+    found = sizing.instances_for(rate * 3 * 0.7, max_rps_per_instance=rate, safety_factor=0.7)
+    assert found == 3
+
+
+def test_no_traffic_needs_an_instance() -> None:
+    assert sizing.instances_for(0, max_rps_per_instance=5, safety_factor=1) == 1
+
+
+@pytest.mark.parametrize(("instances", "more"), [(1, 1), (10, 2), (20, 2), (21, 4), (100, 10)])
+def test_batches_are_whole_instances(instances: int, more: int) -> None:
+    assert sizing.instances_during_update(instances, batches=(5, 5)) == instances + more

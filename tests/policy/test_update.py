@@ -118,3 +118,56 @@ def test_a_start_may_take_half_an_hour() -> None:
 
 def test_a_start_may_take_twice_its_estimate() -> None:
     assert update().longest_seconds(1000) == 14 * 60 + 2000 + 40  # whole minutes
+
+
+# Download and health check take 3600 s each at most (API_ProductionVariant).
+def test_a_start_of_unknown_length_may_take_what_sagemaker_allows() -> None:
+    assert update().longest_seconds(None) == 14 * 60 + 7200
+
+
+def test_every_start_of_a_rolling_update_may_take_twice_its_estimate() -> None:
+    assert (
+        update("rolling", 50).longest_seconds(1000) == 2 * (10 * 60) + 2 * 2000 + 20
+    )  # whole minutes
+
+
+def test_an_update_never_takes_more_than_eight_hours() -> None:
+    assert update("rolling", 5, 20).longest_seconds(None) == 8 * 3600
+
+
+@pytest.mark.parametrize(
+    ("strategy", "percent", "seconds"),
+    [
+        ("all_at_once", 100, 10 * 60),
+        ("canary", 10, 10 * 60 + 4 * 60),
+        ("linear", 50, 10 * 60 + 4 * 60),
+        ("linear", 25, 3 * 10 * 60 + 4 * 60),
+        ("rolling", 25, 4 * 10 * 60),
+    ],
+)
+def test_the_last_bake_is_whole_where_no_step_went_before(
+    strategy: Strategy, percent: int, seconds: int
+) -> None:
+    assert update(strategy, percent, 8).bakes_seconds == seconds
+
+
+def test_a_last_bake_is_never_longer_than_the_files() -> None:
+    short = Update(strategy="canary", percent=10, bake_minutes=3, window_minutes=9, instances=4)
+    assert short.last_bake_seconds == 3 * 60
+
+
+def test_an_alarm_fires_after_its_window_at_the_earliest() -> None:
+    assert update().earliest_alarm_minutes == 3
+
+
+def test_a_canary_of_one_instance_is_the_whole_fleet_and_bakes_twice() -> None:
+    assert update(instances=1).steps == (1, 1)
+
+
+def test_a_rollback_brings_back_every_old_instance_at_once_by_default() -> None:
+    rolling = Update(strategy="rolling", percent=25, bake_minutes=10, window_minutes=3, instances=8)
+    assert rolling.instances_at_once == 16
+
+
+def test_a_rolling_update_starts_instances_for_each_batch() -> None:
+    assert (update("rolling", 25, 8).starts, update("linear", 25, 8).starts) == (4, 1)

@@ -4,10 +4,12 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
+from infra.policy.sizing import Served
 from infra.policy.wait_time import (
-    LONGEST_SECONDS,
     default_seconds,
+    download_timeout_seconds,
     real_wait_seconds,
+    startup_timeout_seconds,
     wait_seconds_for,
 )
 
@@ -45,12 +47,40 @@ def retries_of(configured_seconds: int, tensorflow: str) -> int:
     return retries
 
 
+def waited_seconds(configured_seconds: int, tensorflow: str) -> float:
+    """The pauses of those retries, of which the first comes at once."""
+    pauses = (
+        min(0.1 * float(2**n), 120.0) for n in range(1, retries_of(configured_seconds, tensorflow))
+    )
+    return round(sum(pauses), 1)
+
+
 @pytest.mark.parametrize("tensorflow", VERSIONS)
 def test_the_table_is_the_images_rule(tensorflow: str) -> None:
-    for seconds in range(1, 3601):
-        # The first retry comes at once.
-        pauses = [min(0.1 * 2**n, 120.0) for n in range(1, retries_of(seconds, tensorflow))]
-        assert real_wait_seconds(seconds, tensorflow) == pytest.approx(sum(pauses)), seconds
+    for seconds in (*range(1, 3601), *range(3601, 86_401, 100)):
+        assert real_wait_seconds(seconds, tensorflow) == waited_seconds(seconds, tensorflow), (
+            seconds
+        )
+
+
+@pytest.mark.parametrize("tensorflow", VERSIONS)
+@pytest.mark.parametrize("power", range(1, 20))
+def test_the_table_changes_at_the_second_at_which_the_image_does(
+    tensorflow: str, power: int
+) -> None:
+    for seconds in range(2**power // 10, 2**power // 10 + 3):
+        assert real_wait_seconds(seconds, tensorflow) == waited_seconds(seconds, tensorflow), (
+            seconds
+        )
+
+
+@pytest.mark.parametrize("tensorflow", VERSIONS)
+@pytest.mark.parametrize("configured", [1, 3, 13, 100, 5000, 52_429])
+def test_a_load_as_long_as_the_image_waits_needs_no_more(tensorflow: str, configured: int) -> None:
+    load = real_wait_seconds(configured, tensorflow)
+    smallest = wait_seconds_for(load, tensorflow)
+    assert smallest <= configured
+    assert real_wait_seconds(smallest, tensorflow) == load
 
 
 @given(st.floats(0, 1044), st.sampled_from(VERSIONS))
@@ -61,4 +91,37 @@ def test_what_is_configured_for_a_load_really_waits_for_it(load: float, tensorfl
 
 
 def test_a_load_that_no_image_waits_for_gets_a_day() -> None:
-    assert wait_seconds_for(5000, "2.20") == LONGEST_SECONDS
+    assert wait_seconds_for(5000, "2.20") == 24 * 60 * 60
+
+
+# 0.2 GiB are loaded in a second, and 0.1 downloaded (assumptions of infra/policy/sizing.py); SageMaker
+# takes 60 to 3600 s, and waits for 60 s by default.
+@pytest.mark.parametrize(
+    ("gib", "processes", "timeout"),
+    [
+        (6.0, 1, None),
+        (3.0, 2, None),
+        (6.01, 1, 120),
+        (12.0, 1, 120),
+        (12.01, 1, 180),
+        (6.01, 2, 180),
+        (350.0, 1, 3540),
+        (354.01, 1, 3600),
+        (400.0, 1, 3600),
+        (None, 1, None),
+    ],
+)
+def test_the_startup_timeout_is_twice_the_load_in_whole_minutes(
+    gib: float | None, processes: int, timeout: int | None
+) -> None:
+    assert startup_timeout_seconds(Served(model_gib=gib), processes=processes) == timeout
+
+
+@pytest.mark.parametrize(
+    ("gib", "timeout"), [(3.0, None), (3.01, 120), (6.01, 180), (179.9, 3600), (None, None)]
+)
+def test_the_download_timeout_is_twice_the_download_in_whole_minutes(
+    gib: float | None, timeout: int | None
+) -> None:
+    served = Served(model_gib=gib, compressed=False)
+    assert download_timeout_seconds(served) == timeout

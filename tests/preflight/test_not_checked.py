@@ -33,6 +33,11 @@ BATCHING = "variants.primary.container.batching = { max_batch_size = 64 }"
         ("memory", UNSIZED, "models.ranker.artifact.size_gib"),
         ("storage-too-small", UNSIZED, "models.ranker.artifact.size_gib"),
         (
+            "memory",
+            'models.many.multi_model = ["ranker"]\nvariants.primary.model = "many"',
+            "a load test: which of the models are loaded together is not known",
+        ),
+        (
             "replay-output-unknown",
             f"{UNSIZED}\nreplay.outputs.scores.relative = 0.1",
             "a saved_model without code, whose outputs are known",
@@ -48,6 +53,17 @@ BATCHING = "variants.primary.container.batching = { max_batch_size = 64 }"
             "models.ranker.artifact.size_gib",
         ),
         (
+            "scaling-behind-traffic",
+            f'traffic.profile = "spike"\nvariants.primary.max_instances = 8\n{SCALING}',
+            "traffic.peak_rps",
+        ),
+        (
+            "scaling-behind-traffic",
+            'traffic.profile = "spike"\ntraffic.peak_rps = 400\nvariants.primary.max_instances = 8\n'
+            "variants.primary.scaling.max_concurrency_per_instance = 4",
+            "variants.primary.scaling.max_rps_per_instance",
+        ),
+        (
             "instance-not-in-region",
             'region = "xx-west-1"',
             "a region of infra/catalog: xx-west-1",
@@ -60,6 +76,21 @@ def test_a_rule_without_its_input_names_the_input(
     found = check_all(overlaid(project, lines))
     (one,) = [each for each in found if each.rule == rule]
     assert (one.severity, one.remedy) == (Severity.NOT_CHECKED, f"give {needs}")
+
+
+@pytest.mark.parametrize(
+    ("rule", "lines"),
+    [
+        ("scaling-behind-traffic", SCALING),
+        ("scaling-behind-traffic", 'traffic.profile = "spike"'),
+        ("memory", ""),
+        ("rollout-bake-unseen", ""),
+    ],
+)
+def test_a_rule_without_anything_to_check_says_nothing(
+    project: Path, rule: str, lines: str
+) -> None:
+    assert [one for one in check_all(overlaid(project, lines)) if one.rule == rule] == []
 
 
 def test_what_is_not_checked_stops_no_deployment(project: Path) -> None:

@@ -10,6 +10,7 @@ from servable_scaling.alarms.statistics import (
     Samples,
     UnknownStatisticError,
     check_statistic,
+    percent_of,
     statistic,
 )
 
@@ -81,3 +82,64 @@ def test_nothing_has_no_statistic() -> None:
 def test_a_statistic_that_is_not_emulated_is_named() -> None:
     with pytest.raises(UnknownStatisticError, match="tm99"):
         check_statistic("tm99")
+
+
+@pytest.mark.parametrize("percent", ["p0", "p50", "p99.9", "p99.99", "p100"])
+def test_a_percentile_has_a_name_of_its_own(percent: str) -> None:
+    check_statistic(percent)
+    assert percent_of(percent) == float(percent[1:])
+
+
+@pytest.mark.parametrize("name", ["p101", "p", "p-1", "P99", "Average2", ""])
+def test_another_name_is_refused_with_those_that_are_known(name: str) -> None:
+    with pytest.raises(UnknownStatisticError, match="known are SampleCount, Average, Sum"):
+        statistic(Samples(), name)
+
+
+def test_a_simple_statistic_is_no_percentile() -> None:
+    assert percent_of("Average") is None
+
+
+def test_the_p100_is_the_largest_and_the_p0_the_smallest() -> None:
+    samples = _of([3.0, 1.0, 2.0])
+    assert (statistic(samples, "p100"), statistic(samples, "p0")) == (3.0, 1.0)
+
+
+def test_a_value_may_stand_for_several_samples() -> None:
+    samples = Samples()
+    samples.add(1.0, times=3)
+    samples.add(5.0)
+    found = [statistic(samples, name) for name in ("SampleCount", "Sum", "p75", "p76")]
+    assert found == [4, 8, 1.0, 5.0]
+
+
+def test_a_statistic_set_counts_in_the_others() -> None:
+    samples = _of([5.0])
+    samples.add_set(count=3, total=9, least=1, most=7)
+    names = ("SampleCount", "Sum", "Average", "Minimum", "Maximum")
+    assert [statistic(samples, name) for name in names] == [4, 14, 3.5, 1, 7]
+
+
+def test_beside_a_statistic_set_there_are_no_percentiles() -> None:
+    samples = _of([5.0])
+    samples.add_set(count=1, total=5, least=5, most=5)
+    assert statistic(samples, "p50") is None
+
+
+def test_two_thousand_different_values_are_exact() -> None:
+    samples = _of([1_000_000.0 + one for one in range(2000)])
+    assert (statistic(samples, "p50"), samples.coarse) == (1_000_999.0, False)
+    samples.add(5.0)
+    assert (samples.coarse, statistic(samples, "Minimum")) == (True, 5.0)
+
+
+def test_what_was_kept_coarsely_stays_so_when_stretches_are_merged() -> None:
+    coarse, exact = _of([1000.0 + one for one in range(2001)]), _of([1234.0])
+    exact.merge(coarse)
+    exact.add(1235.0)
+    assert (exact.coarse, 1234.0 in exact.values, 1235.0 in exact.values) == (True, False, False)
+
+
+def test_rounded_values_keep_three_digits() -> None:
+    coarse = _of([1000.0 + one for one in range(2001)])
+    assert {f"{value:.0f}"[3:] for value in coarse.values} == {"0"}

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from servable_scaling.choices import ScalingChoices
-from servable_scaling.schedule import ActionSchedule
+from servable_scaling.schedule import ActionSchedule, ScheduleError, last_run
 from tests.servable_scaling.minutes import RESOURCE, Fleet, Numbers, at, target, tracking
 
 
@@ -185,3 +185,165 @@ def test_bounds_that_would_cross_fail_the_action() -> None:
     fleet = Fleet(2, target=target(1, 5, ScheduledActions=[_morning(MinCapacity=6)]))
     fleet.run(range(0, 9), Numbers())
     assert (fleet.told[0]["StatusCode"], fleet.desired) == ("Failed", 2)
+
+
+@pytest.mark.parametrize(
+    ("expression", "problem", "allowed"),
+    [
+        ("rate(0 minutes)", "'0 minutes' is not an interval", "rate(N UNIT): a whole number"),
+        ("rate(1 week)", "'1 week' is not an interval", "minutes, hours or days"),
+        ("at(2026-02-30T00:00:00)", "is not a point in time", "at(yyyy-mm-ddThh:mm:ss)"),
+        ("at(2026-12-24)", "'2026-12-24' is not a point in time", "at(2026-12-24T18:00:00)"),
+        ("cron(0 7 * * ?)", "cron has six fields, but '0 7 * * ?' has 5", "day of week, year"),
+        ("cron(0 7 * * ? * *)", "cron has six fields, but '0 7 * * ? * *' has 7", "cron(0 7 ?"),
+        ("cron(0 7 * * * *)", "day of the month is * and day of the week *", "? in one of them"),
+        ("cron(0 7 ? * ? *)", "day of the month is ? and day of the week ?", "? in one of them"),
+        ("cron(0 7 31 FEB ? *)", "month FEB has no day 31", "1 to 29"),
+        ("cron(0 7 31 4,6,9,11 ? *)", "month 4,6,9,11 has no day 31", "1 to 30"),
+        ("cron(60 7 * * ? *)", "minute 60 is out of range", "0 to 59"),
+        ("cron(0 24 * * ? *)", "hour 24 is out of range", "0 to 23"),
+        ("cron(0 7 0 * ? *)", "day of the month 0 is out of range", "1 to 31"),
+        ("cron(0 7 32 * ? *)", "day of the month 32 is out of range", "1 to 31"),
+        ("cron(0 7 * 0 ? *)", "month 0 is out of range", "1 to 12 or JAN to DEC"),
+        ("cron(0 7 * 13 ? *)", "month 13 is out of range", "1 to 12 or JAN to DEC"),
+        ("cron(0 7 ? * 0 *)", "day of the week 0 is out of range", "1 to 7 or SUN to SAT"),
+        ("cron(0 7 ? * 8 *)", "day of the week 8 is out of range", "1 to 7 or SUN to SAT"),
+        ("cron(0 7 ? * MON-FRIDAY *)", "day of the week MON-FRIDAY is out of range", "SUN to SAT"),
+        ("cron(0 7 * * ? 1969)", "year 1969 is out of range", "1970 to 2199"),
+        ("cron(0 7 * * ? 2200)", "year 2200 is out of range", "1970 to 2199"),
+        ("cron(*/0 7 * * ? *)", "'*/0' is not a valid minute", "0 to 59, with , - * /"),
+        ("cron(1+2 7 * * ? *)", "'1+2' is not a valid minute", "0 to 59, with , - * /"),
+        ("cron(0 7 L-100 * ? *)", "day of the month L-100 is out of range", "1 to 31"),
+        ("cron(0 7 32W * ? *)", "day of the month 32W is out of range", "1 to 31"),
+        ("cron(0 7 ? * 2#6 *)", "'2#6' is not a valid day of the week", "1 to 7"),
+        ("cron(L 7 * * ? *)", "minute L is out of range", "0 to 59"),
+    ],
+)
+def test_an_expression_that_aws_refuses_says_what_is_allowed(
+    expression: str, problem: str, allowed: str
+) -> None:
+    for read in (last_run, lambda text: ActionSchedule(text, created=at(0))):
+        with pytest.raises(ScheduleError) as raised:
+            read(expression)
+        assert problem in str(raised.value)
+        assert allowed in raised.value.allowed
+
+
+@pytest.mark.parametrize(
+    ("expression", "last"),
+    [
+        ("at(2026-11-23T07:00:00)", datetime(2026, 11, 23, 7)),
+        ("cron(0 7 * * ? *)", None),
+        ("cron(0 7 * * ? 2026-2028)", datetime(2028, 12, 31, 23, 59, 59)),
+        ("rate(5 minutes)", None),
+    ],
+)
+def test_a_schedule_ends_with_its_only_time_or_its_last_year(
+    expression: str, last: datetime | None
+) -> None:
+    assert last_run(expression) == last
+
+
+@pytest.mark.parametrize("expression", ["cron(0 0 29 2 ? *)", "cron(0 0 31 2,3 ? *)"])
+def test_a_day_that_only_some_of_the_months_or_years_have_is_allowed(expression: str) -> None:
+    assert last_run(expression) is None
+
+
+@pytest.mark.parametrize(
+    ("minutes", "runs"),
+    [
+        ("0/20", [0, 20, 40]),
+        ("50-5/5", [50, 55, 0, 5]),
+        ("5/25", [5, 30, 55]),
+        ("*/30", [0, 30]),
+        ("1,3-5", [1, 3, 4, 5]),
+        ("59", [59]),
+        ("10-20/5", [10, 15, 20]),
+        ("58-1", [58, 59, 0, 1]),
+    ],
+)
+def test_minutes_are_lists_ranges_and_steps(minutes: str, runs: list[int]) -> None:
+    found = _runs(f"cron({minutes} 6 * * ? *)", at(0), 1440)
+    assert found == sorted(f"06:{minute:02}" for minute in runs)
+
+
+@pytest.mark.parametrize(
+    ("rate", "minutes"), [("1 minute", 1), ("7 minutes", 7), ("2 hours", 120), ("1 day", 1440)]
+)
+def test_a_rate_is_in_minutes_hours_or_days(rate: str, minutes: int) -> None:
+    schedule = ActionSchedule(f"rate({rate})", created=at(0))
+    due = [minute for minute in range(2900) if schedule.due(at(minute))]
+    assert due[:2] == [minutes, 2 * minutes]
+
+
+def test_a_rate_begins_with_the_minute_of_its_start() -> None:
+    start = at(5) + timedelta(seconds=42)
+    assert _runs("rate(20 minutes)", at(0), 60, start=start) == ["00:05", "00:25", "00:45"]
+
+
+def test_before_its_start_time_it_does_not_run() -> None:
+    assert _runs("cron(* * * * ? *)", at(0), 7, start=at(5)) == ["00:05", "00:06"]
+
+
+def test_in_the_minute_of_its_end_time_it_still_runs() -> None:
+    assert _runs("cron(* * * * ? *)", at(0), 9, end=at(1)) == ["00:00", "00:01"]
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Etc/UTC", None])
+def test_utc_is_no_time_zone_of_its_own(zone: str | None) -> None:
+    assert _runs("cron(0 7 * * ? *)", at(0), 1440, time_zone=zone) == ["07:00"]
+
+
+def test_a_rate_has_no_time_zone() -> None:
+    found = _runs("rate(12 hours)", at(0), 1441, start=at(0), time_zone="Asia/Kolkata")
+    assert found == ["00:00", "12:00", "00:00"]
+
+
+def test_an_hour_that_is_left_out_runs_whole_right_after_where_it_is_so_chosen() -> None:
+    choices = ScalingChoices(skipped_local_time="after")
+    day, zone = datetime(2026, 3, 29), "Europe/Berlin"
+    found = [
+        _runs(f"cron({minute} 2 * * ? *)", day, 1440, choices, time_zone=zone) for minute in (0, 59)
+    ]
+    assert found == [["01:00"], ["01:00"]]
+
+
+@pytest.mark.parametrize(
+    ("fields", "month", "days"),
+    [
+        ("31W * ? *", 11, [30]),  # November has 30 days: the last one, a Monday
+        ("L-29 * ? *", 11, [1]),
+        ("? * SUNL *", 11, [29]),
+        ("? * 1L *", 11, [29]),
+        ("? * MONL *", 11, [30]),
+        ("? * 7#1 *", 11, [7]),
+        ("? * SUN#1 *", 11, [1]),
+        ("? * 2#5 *", 10, []),  # October 2026 has four Mondays
+        ("? * SAT,SUN *", 8, [1, 2, 8, 9, 15, 16, 22, 23, 29, 30]),
+        ("? 10 MON *", 11, []),
+        ("1 * ? 2025", 11, []),
+        ("7W * ? *", 11, [6]),
+        ("8W * ? *", 11, [9]),
+    ],
+)
+def test_days_of_other_months(fields: str, month: int, days: list[int]) -> None:
+    assert _days(fields, month) == days
+
+
+# 31 October 2026 is a Saturday, 31 January 2027 a Sunday, 1 February 2026 a Sunday.
+@pytest.mark.parametrize(
+    ("fields", "day"),
+    [
+        ("31W 10 ? 2026", datetime(2026, 10, 30)),
+        ("LW 10 ? 2026", datetime(2026, 10, 30)),
+        ("31W 1 ? 2027", datetime(2027, 1, 29)),
+        ("1W 2 ? 2026", datetime(2026, 2, 2)),
+        ("30W 8 ? 2026", datetime(2026, 8, 31)),
+        ("L 2 ? 2028", datetime(2028, 2, 29)),
+        ("? 2 3L 2028", datetime(2028, 2, 29)),
+    ],
+)
+def test_the_only_day_of_a_month(fields: str, day: datetime) -> None:
+    schedule = ActionSchedule(f"cron(0 0 {fields})", created=at(0))
+    month = [day.replace(day=1) + timedelta(days=index) for index in range(31)]
+    assert [one for one in month if schedule.due(one)] == [day]

@@ -1,11 +1,13 @@
 """Alarms that are looked at minute by minute: the same decisions as the local AWS's, and when they act."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from random import Random
+from typing import Any
 
 import pytest
 
 from servable_scaling.alarms.metric_alarm import MetricAlarmRule
+from servable_scaling.alarms.query import MetricQuery
 from servable_scaling.autoscaling import Autoscaling
 from servable_scaling.scalable_target import ScalingPropertyError
 from servable_scaling.target_scaler import ScaledResource
@@ -101,3 +103,97 @@ def test_two_targets_scale_on_their_own() -> None:
     numbers = Numbers(A=[90], B=[140])
     wanted = [scaling.advance(at(minute), numbers, two).desired for minute in (1, 2, 3)]
     assert wanted == [{}, {}, {RESOURCE: 4, other: 6}]
+
+
+@pytest.mark.parametrize(
+    ("more", "numbers", "actions"),
+    [
+        ({"OKActions": ["fine"]}, [40], ("fine",)),
+        ({"InsufficientDataActions": ["dark"], "AlarmActions": ["red"]}, [60], ("red",)),
+        ({"ActionsEnabled": False, "OKActions": ["fine"]}, [40], ()),
+        ({"AlarmActions": []}, [60], ()),
+    ],
+)
+def test_a_change_names_the_actions_of_its_new_state(
+    more: dict[str, Any], numbers: list[float], actions: tuple[str, ...]
+) -> None:
+    fleet = Fleet(target=target(), alarms=[alarm("step", **more)])
+    (change,) = fleet.advance(1, Numbers(Use=numbers)).changed
+    assert change.actions == actions
+
+
+def test_data_that_end_are_told_with_the_actions_for_that() -> None:
+    fleet = Fleet(target=target(), alarms=[alarm("step", InsufficientDataActions=["dark"])])
+    numbers = Numbers(Use=[60, None, None, None, None, None])
+    changes = [one for minute in range(1, 7) for one in fleet.advance(minute, numbers).changed]
+    assert [(one.state, one.actions) for one in changes] == [
+        ("ALARM", ("step",)),
+        ("INSUFFICIENT_DATA", ("dark",)),
+    ]
+    assert (changes[0].at, changes[0].alarm, changes[0].before) == (
+        at(1),
+        "step-high",
+        "INSUFFICIENT_DATA",
+    )
+
+
+class Offset(Numbers):
+    """60 in periods that begin within a minute, 40 in whole minutes."""
+
+    def value(self, query: MetricQuery, start: datetime, end: datetime) -> float | None:
+        return 60.0 if start.second else 40.0
+
+
+def test_an_alarm_on_minutes_is_looked_at_once_a_minute() -> None:
+    fleet = Fleet(4, target=target(), policies={"s": steps((0, None, 1))}, alarms=[alarm("s")])
+    looks = [fleet.advance(minute, Offset()).changed for minute in (1, 1.5, 2)]
+    assert [[one.state for one in changes] for changes in looks] == [["OK"], [], []]
+
+
+def test_a_watched_alarm_keeps_its_state_where_few_samples_are_left_unjudged() -> None:
+    few = alarm("s", ExtendedStatistic="p99", EvaluateLowSampleCountPercentile="ignore")
+    del few["Statistic"]
+    watched = WatchedAlarm(few)
+    assert watched.look(Numbers(Use=[60]), at(3)) == ("INSUFFICIENT_DATA", "INSUFFICIENT_DATA")
+    assert watched.evaluation is None
+
+
+class Counting(Numbers):
+    """Numbers that count how often each minute is asked for."""
+
+    def __init__(self) -> None:
+        super().__init__(Use=[60])
+        self.minutes: list[datetime] = []
+
+    def value(self, query: MetricQuery, start: datetime, end: datetime) -> float | None:
+        self.minutes.append(start)
+        return super().value(query, start, end)
+
+
+def test_each_datapoint_is_asked_for_once() -> None:
+    numbers, watched = Counting(), WatchedAlarm(alarm("s", minutes=3))
+    for minute in range(1, 20):
+        watched.look(numbers, at(minute))
+    assert len(numbers.minutes) == len(set(numbers.minutes))
+
+
+def test_the_oldest_datapoint_of_the_range_is_kept_over_a_pause() -> None:
+    numbers, watched = Counting(), WatchedAlarm(alarm("s", minutes=3))
+    watched.look(numbers, at(3))
+    watched.look(numbers, at(7))  # looks at five minutes, from the last one that is there on
+    assert len(numbers.minutes) == len(set(numbers.minutes))
+
+
+def test_after_a_pause_the_range_is_asked_for_anew() -> None:
+    numbers, watched = Counting(), WatchedAlarm(alarm("s", minutes=3))
+    watched.look(numbers, at(10))
+    numbers.minutes.clear()
+    watched.look(numbers, at(60))
+    assert numbers.minutes == [at(minute) for minute in range(55, 60)]
+
+
+def test_a_delayed_metric_is_looked_at_where_it_is_complete() -> None:
+    watched = WatchedAlarm(alarm("s"), delay_seconds=120)
+    numbers = Numbers(Use=[40, 40, 60])
+    states = [watched.look(numbers, at(minute))[1] for minute in (3, 4, 5)]
+    assert states == ["OK", "OK", "ALARM"]

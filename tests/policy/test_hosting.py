@@ -1,0 +1,178 @@
+"""An instance type gets the image that it can run, the driver of the image's CUDA, and its timeouts."""
+
+import pytest
+
+from infra.catalog.instances import Instance, instances
+from infra.policy.container import ContainerSettings
+from infra.policy.derived_settings import Derived
+from infra.policy.hosting import (
+    Hosting,
+    driver_for,
+    driver_for_all,
+    hosting,
+    newest_version,
+    runs,
+)
+from infra.policy.sizing import Served
+
+GPU_2 = "al2-ami-sagemaker-inference-gpu-2"
+GPU_3 = "al2-ami-sagemaker-inference-gpu-3-1"
+GPU_4 = "al2023-ami-sagemaker-inference-gpu-4-1"
+OWN_IMAGE = "111111111111.dkr.ecr.eu-west-1.amazonaws.com/tfs:2"
+
+
+def machine(name: str) -> Instance:
+    return instances()[f"ml.{name}"]
+
+
+# SageMaker refuses ml.p2 from 2.12 on (infra/catalog/gpus.json); its K80 has no kernels of CUDA 12.
+@pytest.mark.parametrize(
+    ("name", "newest"),
+    [("c5.xlarge", "2.20"), ("g5.xlarge", "2.20"), ("p3.2xlarge", "2.20"), ("p2.xlarge", "2.10")],
+)
+def test_the_newest_version_is_the_last_that_the_gpu_has_kernels_for(
+    name: str, newest: str
+) -> None:
+    assert newest_version(machine(name)) == newest
+
+
+@pytest.mark.parametrize(
+    ("version", "name", "kernels"),
+    [
+        ("2.0", "c5.xlarge", True),
+        ("2.18", "g5.xlarge", True),
+        ("2.10", "p2.xlarge", True),
+        ("2.11", "p2.xlarge", False),  # its CUDA is not documented
+        ("2.14", "p2.xlarge", False),  # CUDA 11.8, and refused by SageMaker
+        ("2.20", "p2.xlarge", False),
+        ("2.18", "p3.2xlarge", False),
+        ("2.14", "p3.2xlarge", True),
+        ("2.20", "p3.2xlarge", True),
+    ],
+)
+def test_an_old_gpu_runs_documented_cuda_versions_that_have_kernels_for_it(
+    version: str, name: str, kernels: bool
+) -> None:
+    assert runs(version, machine(name)) is kernels
+
+
+# https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ProductionVariant.html
+# (InferenceAmiVersion): CUDA 12.2, 12.4 and 13.0; the images have 11.8, 12.2 and 12.9.
+@pytest.mark.parametrize(
+    ("version", "name", "ami"),
+    [
+        ("2.20", "c5.xlarge", None),
+        ("2.20", "g5.xlarge", GPU_4),
+        ("2.19", "g5.xlarge", GPU_2),
+        ("2.19", "p5e.48xlarge", GPU_3),
+        ("2.18", "g5.xlarge", GPU_4),  # CUDA 12 of unknown minor version: the newest driver
+        ("2.14", "g5.xlarge", None),
+        ("2.13", "g5.xlarge", None),
+        ("2.20", "p3.2xlarge", None),
+    ],
+)
+def test_the_driver_is_the_oldest_that_carries_the_images_cuda(
+    version: str, name: str, ami: str | None
+) -> None:
+    assert driver_for(version, machine(name)) == ami
+
+
+@pytest.mark.parametrize(
+    ("hosts", "ami"),
+    [
+        ([("2.20", "c5.xlarge"), ("2.19", "m5.xlarge")], None),
+        ([("2.19", "g5.xlarge"), ("2.19", "g6.xlarge")], GPU_2),
+        (
+            [("2.19", "g5.xlarge"), ("2.20", "g6.xlarge")],
+            GPU_2,
+        ),  # mounts CUDA's compatibility libraries
+        ([("2.19", "g6.xlarge"), ("2.19", "p5e.48xlarge")], GPU_3),
+        ([("2.19", "p5e.48xlarge"), ("2.20", "g5.xlarge")], GPU_4),
+        ([("2.19", "g5.xlarge"), ("2.19", "p5e.48xlarge")], GPU_3),
+        ([("2.18", "g5.xlarge"), ("2.18", "g6.xlarge")], GPU_4),
+    ],
+)
+def test_several_types_share_the_oldest_driver_that_is_for_all(
+    hosts: list[tuple[str, str]], ami: str | None
+) -> None:
+    assert driver_for_all([(version, machine(name)) for version, name in hosts]) == ami
+
+
+@pytest.mark.parametrize(
+    ("hosts", "names"),
+    [
+        ([("2.19", "g5.xlarge"), ("2.20", "p3.2xlarge")], "ml.g5.xlarge, ml.p3.2xlarge"),
+        ([("2.18", "g5.xlarge"), ("2.19", "g5.2xlarge")], "ml.g5.xlarge, ml.g5.2xlarge"),
+    ],
+)
+def test_types_without_a_common_driver_are_named(hosts: list[tuple[str, str]], names: str) -> None:
+    with pytest.raises(KeyError, match=names):
+        driver_for_all([(version, machine(name)) for version, name in hosts])
+
+
+def hosted(
+    name: str = "g5.xlarge", settings: ContainerSettings | None = None, **given: object
+) -> Hosting:
+    return hosting(
+        instance=machine(name),
+        tensorflow="2.20",
+        region="eu-west-1",
+        derived=Derived(settings or ContainerSettings(tfs_processes=2, gunicorn_workers=3), ()),
+        default_model="ranker",
+        served=Served(model_gib=12.0),
+        **given,  # type: ignore[arg-type]
+    )
+
+
+@pytest.mark.parametrize(("name", "device"), [("c5.xlarge", "cpu"), ("g5.xlarge", "gpu")])
+def test_the_image_is_awss_for_the_device_and_region(name: str, device: str) -> None:
+    image = hosted(name).image
+    assert (image.region, image.repository) == ("eu-west-1", "tensorflow-inference")
+    assert device in image.tag
+
+
+def test_an_image_of_ones_own_is_taken_as_it_is() -> None:
+    assert hosted(own_image=OWN_IMAGE).image.uri == OWN_IMAGE
+
+
+def test_an_image_outside_ecr_is_refused() -> None:
+    with pytest.raises(KeyError, match="docker.io/tfs"):
+        hosted(own_image="docker.io/tfs")
+
+
+def test_the_driver_is_derived_where_the_file_names_none() -> None:
+    assert (hosted().inference_ami, hosted(inference_ami=GPU_2).inference_ami) == (GPU_4, GPU_2)
+
+
+def test_variables_of_ones_own_are_added_and_never_replace_a_setting() -> None:
+    own = {"MINE": "1", "SAGEMAKER_GUNICORN_WORKERS": "9"}
+    assert hosted(own_variables=own).variables == {
+        "MINE": "1",
+        "SAGEMAKER_GUNICORN_WORKERS": "3",
+        "SAGEMAKER_TFS_DEFAULT_MODEL_NAME": "ranker",
+        "SAGEMAKER_TFS_INSTANCE_COUNT": "2",
+    }
+
+
+def test_variables_are_sorted_because_templates_are_compared() -> None:
+    names = list(hosted(own_variables={"Z": "1", "A": "1"}).variables)
+    assert names == sorted(names)
+
+
+def test_onednn_is_switched_off_as_the_version_reads_it() -> None:
+    variables = hosted(settings=ContainerSettings(onednn=False)).variables
+    assert "TF_DISABLE_MKL" not in variables
+
+
+def test_the_download_has_twice_its_estimate() -> None:
+    assert hosted().download_timeout_seconds == 2 * 2 * 12 * 10
+
+
+@pytest.mark.parametrize(("processes", "timeout"), [(None, 120), (1, 120), (2, 240)])
+def test_every_process_loads_before_the_first_answer(processes: int | None, timeout: int) -> None:
+    settings = ContainerSettings(tfs_processes=processes)
+    assert hosted(settings=settings).startup_timeout_seconds == timeout
+
+
+def test_what_is_deployed_is_what_was_derived() -> None:
+    assert (hosted().tensorflow, hosted().settings.gunicorn_workers) == ("2.20", 3)

@@ -1,0 +1,275 @@
+"""The words of a graph's faults: the operation, what is wrong, the images that take it, the remedy."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.preflight.graphs import Graph
+from tests.preflight.test_graph_faults import BYTECODE, faults, module, rules, table, texts
+
+NONE = "no image takes it"
+AGAIN = "export the model again with the TensorFlow of the image"
+STABLEHLO = (
+    "export it again with a jax version from the image's time, or with the native serialization "
+    "version and the StableHLO version that the image reads"
+)
+PYTHON = (
+    "write it with TensorFlow's operations in place of tf.py_function and tf.numpy_function, or do it "
+    "in transforms.py or inference.py of the code folder"
+)
+ASSET = (
+    "export it as an asset (tf.saved_model.Asset), or put it into the archive and name it by "
+    "/opt/ml/model/…"
+)
+SERVED = "in function '__inference_serve': "
+LATE = "; the model does not load, or its first request fails"
+FAILS = "; the request that reaches it fails"
+
+
+@pytest.fixture
+def graph(tmp_path: Path) -> Graph:
+    return Graph(tmp_path / "1")
+
+
+def planted(op: str, words: str) -> str:
+    return f"{op} (node 'planted') {SERVED}{words}"
+
+
+def removed(graph: Graph) -> None:
+    graph.producer = 27
+    graph.served("TensorArrayV2", types=("dtype",), dtype=1)
+
+
+@pytest.mark.parametrize(
+    ("plant", "version", "problem", "allowed", "remedy"),
+    [
+        (
+            lambda graph: graph.main("MyOp"),
+            "2.20",
+            "MyOp (node 'planted'): TensorFlow Serving 2.20 has no such operation; the model does not load",
+            NONE,
+            "export the model without this custom operation, or name your own image that has it "
+            "(models.NAME.image)",
+        ),
+        (
+            lambda graph: graph.served("DecodeJxl"),
+            "2.20",
+            planted("DecodeJxl", f"TensorFlow Serving 2.20 has no such operation{LATE}"),
+            NONE,
+            "only TensorFlow 2.21 has it, for which there is no image: export the model without it, or "
+            "name your own image (models.NAME.image)",
+        ),
+        (
+            removed,
+            "2.20",
+            planted(
+                "TensorArrayV2",
+                "is not allowed in graphs of GraphDef version 26 or newer, and this graph has version "
+                f"27{FAILS}",
+            ),
+            NONE,
+            "export the model again with a newer TensorFlow",
+        ),
+        (
+            lambda graph: graph.served("MatMul"),
+            "2.20",
+            planted("MatMul", f"states no T, which has no default{LATE}"),
+            NONE,
+            AGAIN,
+        ),
+        (
+            lambda graph: graph.served("MatMul", types=("T",), T=1, transpose_a=b"yes"),
+            "2.20",
+            planted("MatMul", f"transpose_a is string, and must be bool in TensorFlow 2.20{LATE}"),
+            NONE,
+            AGAIN,
+        ),
+        (
+            lambda graph: graph.served("MatMul", types=("T",), T=7),
+            "2.12",
+            planted(
+                "MatMul",
+                "T is string, and must be one of bfloat16, float16, float32, float64, int32, int64, "
+                f"uint8, uint16, uint32, uint64, complex64, complex128 in TensorFlow 2.12{LATE}",
+            ),
+            NONE,
+            AGAIN,
+        ),
+        (
+            lambda graph: graph.served("MatMul", types=("T", "odd"), T=1, odd=1),
+            "2.20",
+            planted(
+                "MatMul", "TensorFlow 2.20 does not know its attribute odd (float32) and ignores it"
+            ),
+            NONE,
+            "compare an answer of the container with one of the process that exported the model; or "
+            "export it with the TensorFlow of the image",
+        ),
+        (
+            lambda graph: graph.served("XlaCallModule", **module(BYTECODE[6], 11)),
+            "2.20",
+            planted(
+                "XlaCallModule", f"has version 11, and TensorFlow 2.20 runs versions 4 to 10{FAILS}"
+            ),
+            NONE,
+            STABLEHLO,
+        ),
+        (
+            lambda graph: graph.served("XlaCallModule", **module(BYTECODE[6], 3)),
+            "2.20",
+            planted(
+                "XlaCallModule", f"has version 3, and TensorFlow 2.20 runs versions 4 to 10{FAILS}"
+            ),
+            NONE,
+            STABLEHLO,
+        ),
+        (
+            lambda graph: graph.served("XlaCallModule", **module(BYTECODE[6], 8)),
+            "2.14",
+            planted(
+                "XlaCallModule",
+                "its module is MLIR bytecode 6 (StableHLO 0.15.0), and TensorFlow 2.14 reads up to "
+                f"4{FAILS}",
+            ),
+            "the images of TensorFlow 2.16, 2.18, 2.19, 2.20",
+            'set tensorflow = "2.20"',
+        ),
+        (
+            lambda graph: graph.served("XlaCallModule", **module(BYTECODE[6] + b"\0buffer_v1\0")),
+            "2.20",
+            planted(
+                "XlaCallModule",
+                f"its StableHLO 0.15.0 has buffer_v1, and TensorFlow 2.20 has not{FAILS}",
+            ),
+            NONE,
+            STABLEHLO,
+        ),
+        (
+            lambda graph: graph.served(
+                "XlaCallModule", **module(BYTECODE[6].replace(b"0.15.0", b"2.0.0"))
+            ),
+            "2.20",
+            planted(
+                "XlaCallModule",
+                "its StableHLO 2.0.0 has no guarantee to run in TensorFlow 2.20, which has StableHLO 1",
+            ),
+            NONE,
+            STABLEHLO,
+        ),
+        (
+            lambda graph: graph.served(
+                "XlaCallModule", **module(BYTECODE[6]), platforms=texts(b"CUDA", b"TPU")
+            ),
+            "2.20",
+            planted(
+                "XlaCallModule",
+                f"its module is for CUDA, TPU, and an instance type without a GPU is CPU{FAILS}",
+            ),
+            NONE,
+            'export it again with native_serialization_platforms=("cpu", "cuda") of jax2tf.convert, or '
+            "choose an instance type with a GPU",
+        ),
+        (
+            lambda graph: graph.main("PyFunc", token=b"f", Tin=[], Tout=[]),
+            "2.20",
+            "PyFunc (node 'planted'): calls a Python function, and TensorFlow Serving has no Python; "
+            "the model does not load",
+            NONE,
+            PYTHON,
+        ),
+        (
+            lambda graph: graph.served("PyFunc", token=b"f", Tin=[], Tout=[]),
+            "2.20",
+            planted(
+                "PyFunc", f"calls a Python function, and TensorFlow Serving has no Python{FAILS}"
+            ),
+            NONE,
+            PYTHON,
+        ),
+        (
+            lambda graph: graph.served_file("ReadFile", b"/etc/words"),
+            "2.20",
+            planted(
+                "ReadFile",
+                "needs '/etc/words': a file that is not an asset of the model, which the container may "
+                "not have",
+            ),
+            NONE,
+            ASSET,
+        ),
+        (
+            lambda graph: graph.served_file("ReadFile", b"s3://bucket/words"),
+            "2.20",
+            planted(
+                "ReadFile",
+                "needs 's3://bucket/words': the network, which the container may not have",
+            ),
+            NONE,
+            ASSET,
+        ),
+        (
+            lambda graph: graph.served("ReadFile"),
+            "2.20",
+            planted(
+                "ReadFile",
+                "takes a file whose name the graph computes, and the archive has no assets",
+            ),
+            NONE,
+            ASSET,
+        ),
+        (
+            lambda graph: setattr(graph, "min_consumer", 99_999),
+            "2.20",
+            "the graph asks for a TensorFlow that reads version 99999 of GraphDef (min_consumer), and "
+            "2.20 reads up to 2288: the model does not load",
+            NONE,
+            "export it again with the TensorFlow of the image",
+        ),
+        (
+            lambda graph: setattr(graph, "bad_consumers", [table("2.20").graph_def]),
+            "2.20",
+            "the graph names 2.20 as one that may not read it (bad_consumers): the model does not load",
+            "the images of TensorFlow 2.12, 2.13, 2.14, 2.16, 2.18, 2.19",
+            'set tensorflow = "2.19"',
+        ),
+    ],
+)
+def test_a_fault_says_what_is_wrong_and_what_to_do(
+    graph: Graph,
+    plant: Callable[[Graph], None],
+    version: str,
+    problem: str,
+    allowed: str,
+    remedy: str,
+) -> None:
+    plant(graph)
+    (fault,) = faults(graph, version)
+    assert (fault.problem, fault.allowed, fault.remedy) == (problem, allowed, remedy)
+
+
+def test_a_module_for_cpus_alone_needs_a_type_without_a_gpu(graph: Graph) -> None:
+    graph.served("XlaCallModule", **module(BYTECODE[6]), platforms=texts(b"CPU"))
+    (fault,) = faults(graph, cpu=False)
+    assert "for CPU, and an instance type with a GPU is CUDA" in fault.problem
+    assert fault.remedy.endswith("or choose an instance type without a GPU")
+
+
+def test_the_same_fault_of_several_nodes_is_told_once(graph: Graph) -> None:
+    for kind in (1, 2):
+        graph.served("MatMul", types=("T",), T=kind, odd=1)
+    assert rules(graph) == ["model-op-attribute-ignored"]
+
+
+def test_two_faults_of_one_operation_are_two(graph: Graph) -> None:
+    graph.served("MatMul", types=("T",), T=1, odd=1)
+    graph.served("MatMul", types=("T",), T=7)
+    assert rules(graph) == ["model-op-attribute-ignored", "model-op-attribute"]
+
+
+@pytest.mark.parametrize(("version", "found"), [(3, 1), (4, 0), (10, 0), (11, 1)])
+def test_a_module_is_run_between_the_oldest_and_the_newest_version(
+    graph: Graph, version: int, found: int
+) -> None:
+    graph.served("XlaCallModule", **module(BYTECODE[6], version))
+    assert len(faults(graph)) == found

@@ -1,0 +1,56 @@
+"""Models of one multi-model endpoint whose own code/lib/ holds two versions of a package.
+
+Packages that pip puts there are in test_multi_model_packages.py.
+"""
+
+from pathlib import Path
+
+import pytest
+
+from infra.preflight.check import check
+from tests.conftest import VALID, Environment
+
+MODELS = "".join(f'[models.{name}]\nsaved_model = "model"\ncode = "{name}"\n' for name in "abc")
+
+
+def said(environment: Environment, members: str = '"a", "b"') -> list[str]:
+    text = VALID.replace('saved_model = "model"', f"multi_model = [{members}]") + MODELS
+    found = check(environment(text))
+    return [str(one) for one in found if one.rule == "multi-model-packages"]
+
+
+@pytest.fixture
+def code(project: Path) -> Path:
+    """Code of three models: a and b hold the package `plain`, in 1.0 and 2.0; c and b `other`, in 1.0."""
+    for name, lib in (
+        ("a", ["plain-1.0"]),
+        ("b", ["plain-2.0", "other-1.0"]),
+        ("c", ["other-1.0"]),
+    ):
+        for package in lib:
+            (project / name / "lib" / f"{package}.dist-info").mkdir(parents=True)
+        (project / name / "inference.py").write_text("def handler(data, context): ...\n")
+    return project
+
+
+def test_two_versions_of_a_package_in_one_process_are_refused(
+    environment: Environment, code: Path
+) -> None:
+    assert said(environment) == [
+        "environments/prod.toml: models.ranker.multi_model: plain is 2.0 in the code of 'b', and 1.0 in "
+        "that of 'a'; they share one process; allowed: one version of a package in all models of the "
+        "endpoint; name one version in the requirements.txt of both, and run: servable package prod"
+    ]
+
+
+@pytest.mark.parametrize("members", ['"a"', '"b", "c"', '"a", "c"'])
+def test_models_without_a_package_in_two_versions_are_clean(
+    environment: Environment, code: Path, members: str
+) -> None:
+    assert said(environment, members) == []
+
+
+def test_a_model_that_is_not_there_is_left_to_its_own_rule(
+    environment: Environment, code: Path
+) -> None:
+    assert said(environment, '"a", "absent"') == []

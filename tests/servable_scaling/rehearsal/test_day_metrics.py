@@ -1,0 +1,257 @@
+"""The metrics of a rehearsed day, as alarms see them, and what callers of each minute got."""
+
+import math
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from servable_scaling.rehearsal.day import RehearsedDay, rehearse
+from servable_scaling.rehearsal.fleet import InstanceModel
+from servable_scaling.rehearsal.queueing import Service
+from servable_scaling.rehearsal.scenario import PlacedDeployment, Scenario
+from tests.servable_scaling.minutes import RESOURCE, START, target
+
+MODEL = InstanceModel(rate_rps=100, service=Service(0.02, 0.05), queue=2000)
+QUIET = [3000.0] * 20
+# What one request takes on average: the mean of a lognormal with that median and p99.
+MEAN_SECONDS = 0.02 * math.exp((math.log(2.5) / 2.326348) ** 2 / 2)
+
+
+def day(requests: list[float], **more: Any) -> RehearsedDay:
+    scenario = Scenario(
+        requests=requests,
+        model=MODEL,
+        routing="least_outstanding_requests",
+        resource=RESOURCE,
+        instances=2,
+        start_minutes=4,
+        p99_ms=100,
+        begins=START,
+    )
+    return rehearse(replace(scenario, **more))
+
+
+def state(metric: str, statistic: str, threshold: float, requests: list[float], **more: Any) -> str:
+    """The last state of an alarm on one datapoint above the threshold."""
+    alarm = {
+        "AlarmName": "a",
+        "Namespace": "AWS/SageMaker",
+        "MetricName": metric,
+        ("ExtendedStatistic" if statistic.startswith("p") else "Statistic"): statistic,
+        "Period": more.pop("period", 60),
+        "EvaluationPeriods": 1,
+        "Threshold": threshold,
+        "ComparisonOperator": "GreaterThanThreshold",
+        "TreatMissingData": "missing",
+        **more.pop("alarm", {}),
+    }
+    changes = day(requests, alarms=[alarm], **more).alarms
+    return changes[-1].state if changes else "INSUFFICIENT_DATA"
+
+
+REFUSING = {"model": replace(MODEL, queue=0, kept={}, percentiles={}), "p99_ms": None}
+
+
+@pytest.mark.parametrize(
+    ("metric", "statistic", "period", "value", "more"),
+    [
+        ("Invocations", "Sum", 60, 3000, {}),
+        ("Invocations", "Sum", 300, 15_000, {}),
+        ("Invocations", "Average", 300, 3000, {}),
+        ("Invocations", "Maximum", 300, 3000, {}),
+        ("InvocationsPerInstance", "Sum", 60, 1500, {}),
+        ("InvocationsPerInstance", "Sum", 60, 1000, {"instances": 3}),
+        ("ModelLatency", "Average", 60, 1e6 * MEAN_SECONDS, {}),
+        ("ModelLatency", "p50", 60, 20_000, {}),
+        ("ConcurrentRequestsPerModel", "Average", 60, 25 * MEAN_SECONDS, {}),
+    ],
+)
+def test_an_alarm_sees_the_metric_of_a_steady_day(
+    metric: str, statistic: str, period: int, value: float, more: dict[str, Any]
+) -> None:
+    states = [
+        state(metric, statistic, value * factor, QUIET, period=period, **more)
+        for factor in (0.98, 1.02)
+    ]
+    assert states == ["ALARM", "OK"]
+
+
+def test_a_metric_of_ten_seconds_is_a_sixth_of_the_minutes_sum() -> None:
+    states = [state("Invocations", "Sum", value, QUIET, period=10) for value in (499, 501)]
+    assert states == ["ALARM", "OK"]
+
+
+@pytest.mark.parametrize(
+    ("statistic", "value"), [("Sum", 9000), ("Average", 1800), ("Maximum", 3000)]
+)
+def test_a_period_of_several_minutes_has_the_statistic_of_all(statistic: str, value: float) -> None:
+    uneven = [1000.0, 3000.0, 1000.0, 3000.0, 1000.0] * 5
+    states = [
+        state("Invocations", statistic, value + more, uneven[:21], period=300) for more in (-1, 1)
+    ]
+    assert states == ["ALARM", "OK"]
+
+
+def test_errors_are_the_share_of_the_requests_that_are_refused() -> None:
+    share = 6000 / 18_000  # two instances answer 12,000 a minute
+    states = [
+        state("Invocation5XXErrors", "Average", share * factor, [18_000.0] * 9, **REFUSING)
+        for factor in (0.99, 1.01)
+    ]
+    assert states == ["ALARM", "OK"]
+
+
+@pytest.mark.parametrize(
+    ("metric", "statistic"),
+    [("ModelLatency", "p99"), ("ModelLatency", "Average"), ("Invocation5XXErrors", "Average")],
+)
+def test_minutes_without_requests_have_no_datapoint(metric: str, statistic: str) -> None:
+    assert state(metric, statistic, -1, [0.0] * 9) == "INSUFFICIENT_DATA"
+
+
+@pytest.mark.parametrize("metric", ["InvocationsPerInstance", "ModelLatency"])
+def test_without_an_instance_there_is_no_datapoint(metric: str) -> None:
+    assert state(metric, "Average", -1, QUIET, instances=0) == "INSUFFICIENT_DATA"
+
+
+def test_a_metric_that_is_not_rehearsed_has_no_datapoint() -> None:
+    assert state("CPUUtilization", "Average", -1, QUIET) == "INSUFFICIENT_DATA"
+
+
+@pytest.mark.parametrize(("requests", "judged"), [(999.0, "INSUFFICIENT_DATA"), (1001.0, "ALARM")])
+def test_the_samples_of_a_percentile_are_the_requests(requests: float, judged: str) -> None:
+    few = {"EvaluateLowSampleCountPercentile": "ignore"}
+    assert state("ModelLatency", "p99", 1, [requests] * 9, alarm=few) == judged
+
+
+def test_the_samples_of_a_longer_period_are_those_of_all_its_minutes() -> None:
+    few = {"EvaluateLowSampleCountPercentile": "ignore"}
+    assert state("ModelLatency", "p99", 1, [201.0] * 21, period=300, alarm=few) == "ALARM"
+
+
+def test_the_engineer_is_woken_once_for_each_episode() -> None:
+    uneven = [5000.0] * 3 + [1000.0] * 3 + [5000.0] * 3 + [1000.0] * 3
+    alarm = {
+        "AlarmName": "busy",
+        "Namespace": "AWS/SageMaker",
+        "MetricName": "Invocations",
+        "Statistic": "Sum",
+        "Period": 60,
+        "EvaluationPeriods": 1,
+        "Threshold": 3000,
+        "ComparisonOperator": "GreaterThanThreshold",
+    }
+    assert day(uneven, alarms=[alarm], page="ALARM(busy)").woken == [1, 7]
+
+
+def test_percentiles_are_those_of_the_service_time() -> None:
+    minute = day(QUIET).minutes[5]
+    assert minute.p50_ms == pytest.approx(20, rel=0.03)
+    assert minute.p99_ms == pytest.approx(50, rel=0.075)
+
+
+@pytest.mark.parametrize(
+    ("requests", "more"),
+    [([0.0] * 3, {}), (QUIET, {"latencies": False}), (QUIET, {"instances": 0})],
+)
+def test_percentiles_are_left_out_where_nothing_is_answered_or_nobody_reads_them(
+    requests: list[float], more: dict[str, Any]
+) -> None:
+    minute = day(requests, **more).minutes[1]
+    assert (minute.p50_ms, minute.p99_ms) == (None, None)
+
+
+def test_the_use_is_the_busiest_fleets() -> None:
+    plan = PlacedDeployment(minute=2, shares=(10.0, 100.0), bake_minutes=3)
+    uses = [one.use for one in day(QUIET, deployment=plan).minutes]
+    expected = [0.25] * 6 + [0.225] * 3 + [0.25] * 11
+    assert uses == pytest.approx(expected)
+
+
+def test_both_fleets_answer_from_the_begin_of_the_first_share_to_the_end_of_the_last() -> None:
+    plan = PlacedDeployment(minute=2, shares=(10.0, 100.0), bake_minutes=3)
+    answering = [one.answering for one in day(QUIET, deployment=plan).minutes]
+    assert answering == [2] * 6 + [4] * 6 + [2] * 8
+
+
+def test_a_deployment_all_at_once_without_a_bake_replaces_the_fleet_at_its_start() -> None:
+    plan = PlacedDeployment(minute=2)
+    answering = [one.answering for one in day(QUIET, deployment=plan).minutes]
+    assert answering == [2] * 20
+
+
+def test_requests_that_nothing_answers_are_refused() -> None:
+    dark = day([600.0] * 3, instances=0)
+    assert (dark.refused, dark.broken) == (1800, [0, 1, 2])
+
+
+@pytest.mark.parametrize(("refused_share", "broken"), [(0.009, []), (0.011, [0, 1, 2])])
+def test_a_minute_that_refuses_more_than_one_percent_is_outside_of_the_objective(
+    refused_share: float, broken: list[int]
+) -> None:
+    requests = [12_000 / (1 - refused_share)] * 3
+    assert day(requests, **REFUSING).broken == broken
+
+
+@pytest.mark.parametrize(("objective", "broken"), [(45, [0, 1]), (51, []), (None, [])])
+def test_a_minute_that_is_slower_is_outside_of_the_objective(
+    objective: float | None, broken: list[int]
+) -> None:
+    assert day(QUIET[:2], p99_ms=objective).broken == broken
+
+
+def test_the_instance_hours_are_of_all_that_is_paid() -> None:
+    assert day([0.0] * 90).instance_hours == 3
+
+
+def test_the_backlog_of_a_dead_instance_is_refused() -> None:
+    # Of 12,500 requests two instances answer 12,000 in the minute; half of the others die with one.
+    died = day([12_500.0, 5000.0], instance_dies=(1,), p99_ms=None)
+    assert [one.refused for one in died.minutes] == pytest.approx([0, 250])
+
+
+@pytest.mark.parametrize(("instances", "answering"), [(1, 0), (2, 1), (3, 2), (4, 2), (6, 4)])
+def test_a_zone_holds_a_third_of_the_instances_rounded_up(instances: int, answering: int) -> None:
+    assert day(QUIET, instances=instances, zone_fails=(5,)).minutes[5].answering == answering
+
+
+def test_the_instances_of_a_failed_zone_are_replaced_and_paid_meanwhile() -> None:
+    minutes = day(QUIET, instances=9, zone_fails=(5,)).minutes
+    assert [one.answering for one in minutes[4:11]] == [9, 6, 6, 6, 6, 9, 9]
+    assert {one.paid for one in minutes} == {9}
+
+
+def test_more_deaths_than_instances_leave_none() -> None:
+    assert day(QUIET, instance_dies=(5, 5, 5)).minutes[5].answering == 0
+
+
+TRACKING = {
+    "PolicyName": "track",
+    "ScalingTargetId": "t",
+    "TargetTrackingScalingPolicyConfiguration": {
+        "TargetValue": 3000,
+        "PredefinedMetricSpecification": {
+            "PredefinedMetricType": "SageMakerVariantInvocationsPerInstance"
+        },
+        "ScaleOutCooldown": 0,
+        "ScaleInCooldown": 0,
+    },
+}
+
+
+def test_a_fleet_that_is_scaled_in_is_paid_no_more() -> None:
+    quiet = day([0.0] * 40, instances=5, targets={"t": target(2, 20)}, policies={"p": TRACKING})
+    assert (quiet.minutes[0].paid, quiet.minutes[-1].paid) == (5, 2)
+
+
+def test_a_days_activities_are_told_with_their_minutes() -> None:
+    busy = day([24_000.0] * 9, targets={"t": target(2, 20)}, policies={"p": TRACKING})
+    assert [one.started - START for one in busy.activities][:1] == [timedelta(minutes=3)]
+
+
+def test_two_batches_of_an_odd_fleet_are_whole_instances() -> None:
+    plan = PlacedDeployment(minute=1, bake_minutes=2, batch_percent=50)
+    paid = [one.paid for one in day(QUIET, instances=3, deployment=plan).minutes]
+    assert paid == [3] + [5] * 6 + [4] * 6 + [3] * 7

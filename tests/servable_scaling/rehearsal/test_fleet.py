@@ -1,0 +1,202 @@
+"""Instances that queue: what waits, what is refused, what is lost, and percentiles of both."""
+
+import math
+from statistics import NormalDist
+
+import pytest
+
+from servable_scaling.rehearsal.fleet import Cohort, InstanceModel, QueuedFleet, Routing
+from servable_scaling.rehearsal.queueing import (
+    Service,
+    erlang_c,
+    mean_wait,
+    percentile,
+    quantile_cells,
+)
+
+LOGNORMAL = Service(0.02, 0.05)
+CONSTANT = Service(0.1, 0.1)
+IDLE = (1.0, 0.0, 0.0, 0.0)
+
+
+def fleet(count: int = 1, routing: Routing = "random", queue: float = 1000) -> QueuedFleet:
+    return QueuedFleet(InstanceModel(10, CONSTANT, queue), routing, count)
+
+
+def test_the_service_time_is_lognormal_by_its_median_and_p99() -> None:
+    sigma = math.log(2.5) / NormalDist().inv_cdf(0.99)
+    assert (LOGNORMAL.sigma, LOGNORMAL.mean_seconds, LOGNORMAL.variation) == pytest.approx(
+        (sigma, 0.02 * math.exp(sigma**2 / 2), math.exp(sigma**2) - 1)
+    )
+
+
+def test_a_p99_below_the_median_counts_as_a_constant_time() -> None:
+    assert (Service(0.1, 0.05).sigma, Service(0.1, 0.05).mean_seconds) == (0, 0.1)
+
+
+def test_the_cells_of_a_distribution_are_all_of_it_and_finer_in_the_tail() -> None:
+    cells = quantile_cells()
+    begins = [sum(share for share, _ in cells[:index]) for index in range(len(cells))]
+    assert sum(share for share, _ in cells) == pytest.approx(1)
+    assert [middle for _, middle in cells] == pytest.approx(
+        [begin + share / 2 for begin, (share, _) in zip(begins, cells, strict=True)]
+    )
+    assert [share for share, _ in cells] == sorted((share for share, _ in cells), reverse=True)
+
+
+# At the end of a cell the percentile is the cell's middle: up to 7.5 % less than it is.
+@pytest.mark.parametrize(
+    ("share", "within"),
+    [(0.5, 0.03), (0.7125, 0.01), (0.9, 0.075), (0.985, 0.01), (0.99, 0.075), (0.9985, 0.01)],
+)
+def test_a_percentile_without_waiting_is_the_lognormals(share: float, within: float) -> None:
+    seconds = 0.02 * math.exp(LOGNORMAL.sigma * NormalDist().inv_cdf(share))
+    assert percentile(LOGNORMAL.cells, [IDLE], share) == pytest.approx(seconds, rel=within)
+
+
+@pytest.mark.parametrize("share", [0.2, 0.5, 0.95, 0.99])
+def test_a_percentile_of_a_constant_time_is_that_of_the_exponential_wait(share: float) -> None:
+    waiting = (1.0, 0.3, 0.8, 0.25)
+    wait = max(0.0, 0.25 * math.log(0.8 / (1 - share)))
+    assert percentile(CONSTANT.cells, [waiting], share) == pytest.approx(0.4 + wait, rel=2e-3)
+
+
+def test_a_percentile_weighs_parts_by_their_requests() -> None:
+    parts = [(0.9, 0.0, 0.0, 0.0), (0.1, 5.0, 0.0, 0.0)]
+    found = [percentile(CONSTANT.cells, parts, share) for share in (0.89, 0.91)]
+    assert found == pytest.approx([0.1, 5.1], rel=1e-3)
+
+
+def test_one_part_is_the_same_however_many_requests_are_in_it() -> None:
+    model = InstanceModel(10, CONSTANT, 10)
+    assert [model.at([(share, 0.3, 0.0, 0.0)], 0.5) for share in (0.2, 1.0)] == pytest.approx(
+        [0.4, 0.4], rel=1e-3
+    )
+
+
+def test_the_percentile_of_two_parts_is_of_both() -> None:
+    model = InstanceModel(10, CONSTANT, 10)
+    parts = [(0.5, 0.0, 0.0, 0.0), (0.5, 5.0, 0.0, 0.0)]
+    assert model.at(parts, 0.9) == pytest.approx(5.1, rel=1e-3)
+
+
+@pytest.mark.parametrize(("rate", "servers"), [(10, 1), (24, 2), (26, 3), (1, 1)])
+def test_the_servers_are_the_rate_times_the_service_time(rate: float, servers: int) -> None:
+    assert InstanceModel(rate, CONSTANT, 10).servers == servers
+
+
+# Erlang's C of one server is its load; of two it is 2a²/((2-a)(1+a))... written for a = 1: 1/3.
+@pytest.mark.parametrize(("servers", "load", "waits"), [(1, 0.3, 0.3), (2, 1.0, 1 / 3)])
+def test_erlangs_formula(servers: int, load: float, waits: float) -> None:
+    assert erlang_c(servers, load) == pytest.approx(waits)
+
+
+@pytest.mark.parametrize("variation", [0.0, 0.5, 1.0, 3.0])
+def test_a_single_server_waits_as_pollaczek_and_khinchine_say(variation: float) -> None:
+    wait = mean_wait(servers=1, use=0.8, mean_seconds=2, variation=variation)
+    assert wait == pytest.approx(0.8 / 0.2 * (1 + variation) / 2 * 2)
+
+
+def test_without_requests_nobody_waits() -> None:
+    assert InstanceModel(10, CONSTANT, 10).steady(0, 1) == IDLE
+
+
+def test_hardly_any_waiting_is_none() -> None:
+    assert InstanceModel(1000, CONSTANT, 10).steady(0.3, 1) == IDLE
+
+
+def test_an_instance_of_its_own_waits_as_the_queue_says() -> None:
+    model = InstanceModel(10, CONSTANT, 1000)
+    share, delay, waits, each = model.steady(0.8, 1)
+    assert (share, delay, waits) == pytest.approx((1, 0, 0.8))
+    assert waits * each == pytest.approx(
+        mean_wait(servers=1, use=0.8, mean_seconds=0.1, variation=0)
+    )
+
+
+def test_the_wait_is_at_most_a_full_queue() -> None:
+    assert InstanceModel(10, CONSTANT, 2).steady(0.99, 1)[3] == pytest.approx(0.2)
+
+
+@pytest.mark.parametrize("use", [0.995, 0.999, 1.5])
+def test_near_its_rate_a_minute_bounds_the_wait(use: float) -> None:
+    model = InstanceModel(10, Service(0.1, 1.0), 1e9)
+    spread = math.sqrt(60 * (1 + model.service.variation) / 10)
+    assert model.steady(use, 1)[3] == pytest.approx(spread)
+
+
+def test_a_fleet_without_instances_refuses_everything() -> None:
+    minute = fleet(0).serve(70)
+    assert (minute.parts, minute.refused, minute.use) == ([], 70, 0)
+
+
+def test_the_use_is_of_every_instances_rate() -> None:
+    assert fleet(2).serve(600).use == pytest.approx(0.5)
+
+
+def test_instances_that_are_none_change_nothing() -> None:
+    several = fleet(2)
+    several.add(0)
+    assert (several.count, len(several.cohorts)) == (2, 1)
+
+
+def test_the_newest_instances_are_removed_first() -> None:
+    several = fleet(2)
+    several.serve(2 * 700)
+    several.add(3)
+    several.remove(4)
+    assert [(one.count, round(one.backlog, 6)) for one in several.cohorts] == [(1, 100)]
+
+
+def test_no_more_instances_are_removed_than_there_are() -> None:
+    several = fleet(2)
+    several.remove(5)
+    assert (several.count, several.cohorts) == (0, [])
+
+
+@pytest.mark.parametrize(("drained", "lost"), [(True, 0), (False, 200)])
+def test_requests_are_lost_with_instances_that_do_not_drain(drained: bool, lost: float) -> None:
+    several = fleet(3)
+    several.serve(3 * 700)
+    assert several.remove(2, drained=drained) == pytest.approx(lost)
+
+
+def test_equal_queues_are_one_cohort() -> None:
+    several = fleet(2)
+    several.add(3)
+    several.serve(0)
+    assert several.cohorts == [Cohort(5)]
+
+
+def test_refused_requests_are_those_of_every_instance() -> None:
+    assert fleet(3, queue=40).serve(3 * 700).refused == pytest.approx(180)
+
+
+def test_a_backlog_is_answered_in_a_quiet_minute() -> None:
+    single = fleet()
+    single.serve(700)
+    single.serve(550)
+    assert single.cohorts[0].backlog == pytest.approx(50)
+
+
+@pytest.mark.parametrize("queue", [1000, 60])
+def test_a_growing_backlog_delays_each_quarter_of_a_minute_more(queue: float) -> None:
+    delays = [delay for _, delay, _, _ in fleet(queue=queue).serve(700).parts]
+    waiting = [min(queue, 100 * quarter) for quarter in (0.125, 0.375, 0.625, 0.875)]
+    assert delays == pytest.approx([one / 10 for one in waiting], abs=6e-4)
+
+
+def test_the_quarters_of_a_minute_are_equal_shares() -> None:
+    assert [part[0] for part in fleet().serve(700).parts] == [0.25] * 4
+
+
+def test_behind_the_last_place_nobody_waits() -> None:
+    beyond = [each for *_, each in fleet(queue=60).serve(700).parts]
+    assert beyond[-2:] == [0, 0]
+
+
+def test_a_backlog_that_ends_within_the_minute_still_delays_its_begin() -> None:
+    single = fleet()
+    single.serve(700)
+    delays = [delay for _, delay, _, _ in single.serve(400).parts]
+    assert delays == pytest.approx([7.5, 2.5, 0, 0], abs=2e-3)

@@ -1,0 +1,130 @@
+"""The requests of a day: profiles, random days, and files of them."""
+
+import math
+import statistics
+from pathlib import Path
+
+import pytest
+
+from servable_scaling.rehearsal.traffic import TrafficError, filled, from_file, profile, random_day
+
+
+@pytest.mark.parametrize(
+    ("name", "minute", "rps"),
+    [
+        ("spike", 719, 1),
+        ("spike", 720, 11),
+        ("spike", 734, 11),
+        ("spike", 735, 1),
+        ("daily", 180, 1),
+        ("daily", 540, 6),
+        ("daily", 900, 11),
+        ("daily", 1260, 6),
+        ("ramp", 0, 1),
+        ("ramp", 480, 1),
+        ("ramp", 528, 2),
+        ("ramp", 720, 6),
+        ("ramp", 960, 11),
+        ("ramp", 1439, 11),
+        ("launch", 539, 1),
+        ("launch", 540, 11),
+        ("launch", 660, 6),
+        ("launch", 780, 3.5),
+    ],
+)
+def test_a_profile_goes_from_its_base_to_its_peak(name: str, minute: int, rps: float) -> None:
+    requests = profile(name, peak_rps=11, base_rps=1)
+    assert len(requests) == 1440
+    assert requests[minute] == pytest.approx(60 * rps)
+
+
+FLAT = [[math.log(one / 100) for one in random_day([100.0] * 41, seed)] for seed in range(600)]
+
+
+def test_random_days_differ_as_a_whole_by_a_tenth_and_by_the_minute_by_a_twentieth() -> None:
+    for minute in (0, 40):
+        spread = statistics.pstdev(day[minute] for day in FLAT)
+        assert spread == pytest.approx(math.hypot(0.1, 0.05), rel=0.06)
+
+
+@pytest.mark.parametrize("apart", [1, 10])
+def test_minutes_of_a_random_day_differ_the_less_the_nearer_they_are(apart: int) -> None:
+    steps = [day[at + apart] - day[at] for day in FLAT for at in range(41 - apart)]
+    expected = 0.05 * math.sqrt(2 * (1 - math.exp(-apart / 10)))
+    assert statistics.pstdev(steps) == pytest.approx(expected, rel=0.03)
+
+
+def test_a_random_day_comes_up_to_half_an_hour_earlier_or_later() -> None:
+    peak = [1e-9] * 31 + [1.0] + [1e-9] * 31
+    days = [random_day(peak, seed) for seed in range(400)]
+    at = {day.index(max(day)) - 31 for day in days}
+    assert (min(at), max(at), 0 in at) == (-30, 30, True)
+
+
+def test_the_same_seed_is_the_same_day() -> None:
+    assert random_day([1.0, 2.0, 3.0], 5) == random_day([1.0, 2.0, 3.0], 5)
+
+
+def read(folder: Path, text: str) -> list[float]:
+    file = folder / "traffic.csv"
+    file.write_text(text, encoding="utf-8")
+    return from_file(file, "traffic.csv")
+
+
+@pytest.mark.parametrize(
+    ("text", "requests"),
+    [
+        ("0,5\n1,6.5\n", [5, 6.5]),
+        ("minute,requests\n0,5\n", [5]),
+        ("\ufeff Minute ,requests\n0,5\n", [5]),
+        ("2,5\n\n4,0\n", [0, 0, 5, 0, 0]),
+        ("0,5,a note\n", [5]),
+    ],
+)
+def test_a_file_gives_each_minute_its_requests(
+    tmp_path: Path, text: str, requests: list[float]
+) -> None:
+    assert read(tmp_path, text) == requests
+
+
+def test_a_file_has_at_most_a_week(tmp_path: Path) -> None:
+    assert len(read(tmp_path, "10079,1\n")) == 7 * 24 * 60
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("0,5\n10080,1\n", "traffic.csv:2: 10080,1 is no minute with its requests"),
+        ("-1,5\n", "traffic.csv:1: -1,5 is no minute"),
+        ("0,-1\n", "traffic.csv:1: 0,-1 is no minute"),
+        ("0,inf\n", "traffic.csv:1: 0,inf is no minute"),
+        ("0,nan\n", "traffic.csv:1: 0,nan is no minute"),
+        ("0\n", "traffic.csv:1: 0 is no minute"),
+        ("noon,5\n", "traffic.csv:1: noon,5 is no minute"),
+        ("0,5\nminute,requests\n", "traffic.csv:2: minute,requests is no minute"),
+        ("1,5\n1,6\n", "traffic.csv:2: minute 1 comes after minute 1; each minute stands once"),
+        ("3,5\n2,6\n", "traffic.csv:2: minute 2 comes after minute 3"),
+        ("", "traffic.csv: has no line; write minute,requests, such as 0,1200"),
+        ("minute,requests\n", "traffic.csv: has no line"),
+    ],
+)
+def test_a_line_that_is_no_minute_is_named(tmp_path: Path, text: str, problem: str) -> None:
+    with pytest.raises(TrafficError) as raised:
+        read(tmp_path, text)
+    assert str(raised.value).startswith(problem)
+
+
+def test_a_refused_line_says_what_is_allowed(tmp_path: Path) -> None:
+    with pytest.raises(TrafficError, match="a minute of 0 to 10079, a comma, and 0 or more"):
+        read(tmp_path, "x\n")
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "absent.csv"
+    with pytest.raises(TrafficError) as raised:
+        from_file(file)
+    assert str(raised.value) == f"{file}: cannot be read: No such file or directory"
+
+
+def test_minutes_left_out_have_no_request() -> None:
+    assert filled({1: 2.0, 3: 4.0}) == [0, 2.0, 0, 4.0]

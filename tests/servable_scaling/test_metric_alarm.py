@@ -1,0 +1,286 @@
+"""Metric alarms: what PutMetricAlarm takes, which samples suffice, and the words of a state's reason."""
+
+import json
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+
+from servable_scaling.alarms.m_of_n import State
+from servable_scaling.alarms.metric_alarm import Evaluation, MetricAlarmRule, stamp
+from servable_scaling.alarms.query import MetricQuery
+from tests.servable_scaling.minutes import Numbers, at
+
+ALARM: dict[str, Any] = {
+    "AlarmName": "use",
+    "Namespace": "Own",
+    "MetricName": "Use",
+    "Statistic": "Average",
+    "Period": 60,
+    "EvaluationPeriods": 2,
+    "Threshold": 50,
+    "ComparisonOperator": "GreaterThanThreshold",
+}
+
+
+def rule(**more: Any) -> MetricAlarmRule:
+    given = ALARM | more
+    return MetricAlarmRule({name: value for name, value in given.items() if value is not None})
+
+
+@pytest.mark.parametrize(
+    ("more", "problem"),
+    [
+        ({"EvaluationWindow": {}}, "EvaluationWindow is not emulated"),
+        (
+            {"ComparisonOperator": "GreaterThanUpperThreshold"},
+            "GreaterThanUpperThreshold (anomaly detection) is not emulated",
+        ),
+        ({"Threshold": None}, "The parameter Threshold is required."),
+        ({"DatapointsToAlarm": 3}, "at least 1 and at most EvaluationPeriods, not 3 of 2."),
+        ({"DatapointsToAlarm": 0}, "at least 1 and at most EvaluationPeriods, not 0 of 2."),
+        (
+            {"TreatMissingData": "good"},
+            "Option good is not supported. Supported options for parameter TreatMissingData are "
+            "missing, ignore, breaching, notBreaching.",
+        ),
+        ({"MetricName": None}, "either Statistic or ExtendedStatistic are required"),
+        ({"Namespace": None}, "either Statistic or ExtendedStatistic are required"),
+        ({"Statistic": None}, "either Statistic or ExtendedStatistic are required"),
+        ({"ExtendedStatistic": "p99"}, "Statistic or ExtendedStatistic must be given, not both"),
+        ({"Statistic": "Median"}, "The statistic Median is not emulated"),
+        ({"Period": 0}, "Period must be 10, 20, 30 or a multiple of 60 seconds, not 0."),
+        ({"Period": 90}, "not 90."),
+        ({"Period": 15}, "not 15."),
+        ({"Period": -60}, "not -60."),
+    ],
+)
+def test_an_alarm_that_cannot_be_is_refused_in_words(more: dict[str, Any], problem: str) -> None:
+    with pytest.raises(ValueError) as raised:  # noqa: PT011
+        rule(**more)
+    assert problem in str(raised.value)
+
+
+@pytest.mark.parametrize("period", [10, 20, 30, 60, 300])
+def test_a_period_is_of_high_resolution_or_whole_minutes(period: int) -> None:
+    assert rule(Period=period).period_seconds == period
+
+
+@pytest.mark.parametrize(
+    ("metrics", "problem"),
+    [
+        ([{"Id": "m1"}], "The query m1 has neither MetricStat nor Expression."),
+        ([{"Id": "e", "Expression": "m1 + m2"}], "The expression m1 + m2 refers to m1, m2."),
+        ([{"Id": "e", "Expression": "1 + 2"}], "The expression 1 + 2 refers to no metric at all."),
+        ([{"Id": "e", "Expression": "e * 2"}], "The expressions e refer to each other."),
+        (
+            [{"Id": "a", "Expression": "b + 1"}, {"Id": "b", "Expression": "a + 1"}],
+            "The expressions a, b refer to each other.",
+        ),
+    ],
+)
+def test_metrics_that_cannot_be_computed_are_refused_in_words(
+    metrics: list[dict[str, Any]], problem: str
+) -> None:
+    with pytest.raises(ValueError) as raised:  # noqa: PT011
+        rule(Metrics=metrics)
+    assert problem in str(raised.value)
+
+
+def stat(name: str, *, period: int | None = 60, **more: Any) -> dict[str, Any]:
+    timed = {} if period is None else {"Period": period}
+    metric = {"Namespace": "Own", "MetricName": name}
+    return {"Id": name.lower(), "MetricStat": {"Metric": metric, "Stat": "Sum", **timed}, **more}
+
+
+@pytest.mark.parametrize(
+    ("returned", "ids"), [((True, True), "use, errors"), ((False, False), "none")]
+)
+def test_exactly_one_query_is_compared_with_the_threshold(
+    returned: tuple[bool, bool], ids: str
+) -> None:
+    first, second = returned
+    metrics = [stat("Use", ReturnData=first), stat("Errors", ReturnData=second)]
+    with pytest.raises(ValueError, match=f"must have ReturnData true; here it is {ids}."):
+        rule(Metrics=metrics)
+
+
+def test_a_metric_of_math_has_a_minute_where_none_is_named() -> None:
+    metrics = [stat("Use", period=None)]
+    assert rule(Metrics=metrics).period_seconds == 60
+
+
+def test_math_has_the_longest_period_of_its_metrics() -> None:
+    metrics = [
+        stat("Use", ReturnData=False),
+        stat("Errors", period=300, ReturnData=False),
+        {"Id": "e", "Expression": "errors / use"},
+    ]
+    assert rule(Metrics=metrics).period_seconds == 300
+
+
+COMPARED = {
+    "GreaterThanOrEqualToThreshold": (True, [False, True, True]),
+    "GreaterThanThreshold": (True, [False, False, True]),
+    "LessThanThreshold": (False, [True, False, False]),
+    "LessThanOrEqualToThreshold": (False, [True, True, False]),
+}
+
+
+@pytest.mark.parametrize("comparison", COMPARED)
+def test_a_comparison_is_what_its_name_says(comparison: str) -> None:
+    upward, breaching = COMPARED[comparison]
+    compared = rule(ComparisonOperator=comparison, EvaluationPeriods=1)
+    states = []
+    for value in (49.0, 50.0, 51.0):
+        found = compared.evaluate(Numbers(Use=[value]), at(5), "OK")
+        assert found is not None
+        states.append(found.state == "ALARM")
+    assert (compared.upward, states) == (upward, breaching)
+
+
+class Few(Numbers):
+    """Numbers with so many samples in each minute."""
+
+    def __init__(self, count: float) -> None:
+        super().__init__(Use=[60.0])
+        self.count = count
+
+    def samples(self, query: MetricQuery, start: datetime, end: datetime) -> float:
+        return self.count * ((end - start) / timedelta(minutes=1))
+
+
+# "Percentile-based CloudWatch alarms and low data samples": 10 / (1 - percentile) samples from p50 on,
+# 10 / percentile below it.
+@pytest.mark.parametrize(
+    ("percentile", "enough"), [("p99", 1000), ("p90", 100), ("p50", 20), ("p40", 25), ("p10", 100)]
+)
+def test_a_percentile_of_few_samples_can_be_left_unjudged(percentile: str, enough: int) -> None:
+    ignoring = rule(
+        Statistic=None, ExtendedStatistic=percentile, EvaluateLowSampleCountPercentile="ignore"
+    )
+    judged = [ignoring.evaluate(Few(enough + more), at(5), "OK") is not None for more in (-1, 1)]
+    assert judged == [False, True]
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"EvaluateLowSampleCountPercentile": "evaluate", "ExtendedStatistic": "p99"},
+        {"EvaluateLowSampleCountPercentile": "ignore", "ExtendedStatistic": "p100"},
+        {"EvaluateLowSampleCountPercentile": "ignore", "ExtendedStatistic": "p0"},
+        {"EvaluateLowSampleCountPercentile": "ignore", "Statistic": "Average"},
+    ],
+)
+def test_few_samples_are_judged_elsewhere(more: dict[str, Any]) -> None:
+    judging = rule(**({"Statistic": None} | more))
+    assert judging.evaluate(Few(1), at(5), "OK") is not None
+
+
+def test_the_samples_are_those_of_a_whole_period() -> None:
+    ignoring = rule(
+        Statistic=None,
+        ExtendedStatistic="p90",
+        EvaluateLowSampleCountPercentile="ignore",
+        Period=300,
+    )
+    assert ignoring.evaluate(Few(21), at(25), "OK") is not None
+
+
+def evaluation(state: State, *values: float) -> Evaluation:
+    return Evaluation(at(5), state, [(at(minute), value) for minute, value in enumerate(values)])
+
+
+@pytest.mark.parametrize(
+    ("more", "state", "values", "reason"),
+    [
+        (
+            {},
+            "ALARM",
+            [60.0, 70.0],
+            "Threshold Crossed: 2 out of the last 2 datapoints [70.0 (23/11/26 00:01:00), 60.0 "
+            "(23/11/26 00:00:00)] were greater than the threshold (50.0) (minimum 2 datapoints for "
+            "OK -> ALARM transition).",
+        ),
+        (
+            {"DatapointsToAlarm": 1},
+            "ALARM",
+            [40.0, 70.0],
+            "Threshold Crossed: 1 out of the last 2 datapoints [70.0 (23/11/26 00:01:00)] were "
+            "greater than the threshold (50.0) (minimum 1 datapoint for OK -> ALARM transition).",
+        ),
+        (
+            {"ComparisonOperator": "LessThanOrEqualToThreshold"},
+            "OK",
+            [40.0, 70.0],
+            "Threshold Crossed: 1 out of the last 2 datapoints [70.0 (23/11/26 00:01:00)] were not "
+            "less than or equal to the threshold (50.0) (minimum 2 datapoints for OK -> ALARM "
+            "transition).",
+        ),
+        (
+            {"TreatMissingData": "breaching"},
+            "ALARM",
+            [],
+            "Threshold Crossed: no datapoints were received for 2 periods and 2 missing datapoints "
+            "were treated as [breaching].",
+        ),
+        (
+            {"EvaluationPeriods": 1},
+            "INSUFFICIENT_DATA",
+            [],
+            "Threshold Crossed: no datapoints were received for 1 period and 1 missing datapoints "
+            "were treated as [missing].",
+        ),
+    ],
+)
+def test_a_state_has_its_reason(
+    more: dict[str, Any], state: State, values: list[float], reason: str
+) -> None:
+    assert rule(**more).reason(evaluation(state, *values)) == reason
+
+
+def test_the_data_of_a_reason_are_the_datapoints() -> None:
+    data = json.loads(rule().reason_data(evaluation("ALARM", 60.0, 70.0)))
+    assert data == {
+        "version": "1.0",
+        "queryDate": "2026-11-23T00:05:00.000+0000",
+        "startDate": "2026-11-23T00:00:00.000+0000",
+        "statistic": "Average",
+        "period": 60,
+        "recentDatapoints": [60.0, 70.0],
+        "threshold": 50.0,
+        "evaluatedDatapoints": [
+            {"timestamp": "2026-11-23T00:01:00.000+0000", "value": 70.0},
+            {"timestamp": "2026-11-23T00:00:00.000+0000", "value": 60.0},
+        ],
+    }
+
+
+def test_data_without_datapoints_have_no_start() -> None:
+    data = json.loads(rule().reason_data(evaluation("OK")))
+    assert (data["recentDatapoints"], "startDate" in data) == ([], False)
+
+
+def test_math_has_no_statistic() -> None:
+    assert "statistic" not in json.loads(
+        rule(
+            Metrics=[stat("Use", ReturnData=False), {"Id": "e", "Expression": "use * 2"}]
+        ).reason_data(evaluation("OK", 1.0))
+    )
+
+
+def test_times_are_written_to_the_millisecond() -> None:
+    moment = datetime(2026, 11, 23, 1, 2, 3, 45_999)
+    assert stamp(moment) == "2026-11-23T01:02:03.045+0000"
+
+
+def test_the_last_datapoints_alone_are_told() -> None:
+    found = rule().evaluate(Numbers(Use=[10.0, 20.0, 30.0, 40.0]), at(4), "OK")
+    assert found is not None
+    assert [value for _, value in found.datapoints] == [30.0, 40.0]
+
+
+def test_few_samples_of_math_are_judged() -> None:
+    metrics = [stat("Use", ReturnData=False), {"Id": "e", "Expression": "use * 2"}]
+    judging = rule(Metrics=metrics, EvaluateLowSampleCountPercentile="ignore")
+    assert judging.evaluate(Few(1), at(5), "OK") is not None

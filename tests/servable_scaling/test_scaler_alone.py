@@ -1,0 +1,190 @@
+"""One target's scaler, told of its resource and of alarms directly."""
+
+from typing import Any
+
+import pytest
+
+from servable_scaling.activities import ScalingActivity
+from servable_scaling.scalable_target import ScaledTarget, Suspended, scaling_policy
+from servable_scaling.target_scaler import Breach, Decision, ScaledResource, TargetScaler
+from tests.servable_scaling.minutes import START, Fleet, Numbers, alarm, at, steps, target, tracking
+
+
+def scaler(least: int = 2, most: int = 9, **policies: dict[str, Any]) -> TargetScaler:
+    return TargetScaler(
+        ScaledTarget.of(target(least, most)),
+        created=START,
+        policies={name: scaling_policy(policy) for name, policy in policies.items()},
+    )
+
+
+def high(policy: str, value: float) -> Breach:
+    return Breach(policy, f"{policy}-high", [value], 50, upward=True)
+
+
+def low(policy: str, value: float) -> Breach:
+    return Breach(policy, f"{policy}-low", [value], 45, upward=False)
+
+
+def codes(decision: Decision) -> list[str]:
+    return [one.not_scaled["Code"] for one in decision.activities if one.not_scaled]
+
+
+@pytest.mark.parametrize(
+    ("desired", "inside", "cause"),
+    [(1, 2, "minimum capacity was set to 2"), (12, 9, "maximum capacity was set to 9")],
+)
+def test_registering_moves_the_capacity_inside_at_once(
+    desired: int, inside: int, cause: str
+) -> None:
+    decision = scaler().move_inside(at(0), ScaledResource(desired, desired))
+    assert (decision.desired, [one.cause for one in decision.activities]) == (inside, [cause])
+
+
+@pytest.mark.parametrize("desired", [2, 5, 9])
+def test_a_capacity_inside_the_bounds_stays(desired: int) -> None:
+    assert scaler().move_inside(at(0), ScaledResource(desired, desired)) == Decision()
+
+
+def test_a_capacity_that_cannot_be_moved_now_is_moved_later() -> None:
+    one = scaler()
+    assert one.move_inside(at(0), ScaledResource(1, 1, updating=True)).desired is None
+    assert one.advance(at(1), ScaledResource(1, 1, updating=True)).desired is None
+    assert one.advance(at(2), ScaledResource(1, 1)).desired == 2
+
+
+def test_a_capacity_is_moved_inside_once_for_each_registration() -> None:
+    one = scaler()
+    one.move_inside(at(0), ScaledResource(3, 3))
+    assert one.advance(at(1), ScaledResource(1, 1)).desired is None
+    one.register(None, 5, None)
+    assert one.advance(at(2), ScaledResource(8, 8)).desired == 5
+
+
+def test_registering_keeps_what_it_does_not_name() -> None:
+    one = scaler()
+    one.register(3, None, Suspended(scaling_in=True))
+    one.register(None, 8, None)
+    assert (one.target.minimum, one.target.maximum, one.target.suspended) == (
+        3,
+        8,
+        Suspended(scaling_in=True),
+    )
+
+
+def test_an_older_change_that_fails_does_not_end_the_newer_one() -> None:
+    one = scaler(step=steps((0, None, 1), Cooldown=600))
+    (first,) = one.advance(at(1), ScaledResource(2, 2), [high("step", 60)]).activities
+    one.register(6, None, None)
+    (second,) = one.advance(at(2), ScaledResource(3, 2)).activities
+    one.refuse(first, at(2), "no capacity")
+    one.advance(at(3), ScaledResource(6, 6))
+    assert (first.status, second.status) == ("Failed", "Successful")
+
+
+def test_a_change_in_progress_is_overridden_by_the_next_one() -> None:
+    one = scaler(step=steps((0, None, 1)))
+    (first,) = one.advance(at(1), ScaledResource(2, 2), [high("step", 60)]).activities
+    one.register(6, None, None)
+    one.advance(at(2), ScaledResource(3, 2))
+    assert (first.status, first.ended) == ("Overridden", at(2))
+
+
+def test_a_change_is_in_progress_until_the_resource_is_updated() -> None:
+    one = scaler(step=steps((0, None, 1)))
+    (change,) = one.advance(at(1), ScaledResource(2, 2), [high("step", 60)]).activities
+    one.advance(at(2), ScaledResource(3, 3, updating=True))
+    assert change.status == "InProgress"
+    one.advance(at(3), ScaledResource(3, 3))
+    assert (change.status, change.ended) == ("Successful", at(3))
+
+
+def test_in_a_cooldown_the_capacity_that_is_there_is_still_told() -> None:
+    one = scaler(step=steps((0, 10, 0), (10, None, 2), Cooldown=600))
+    one.advance(at(1), ScaledResource(4, 4), [high("step", 65)])
+    one.advance(at(2), ScaledResource(6, 6))
+    found = one.advance(at(3), ScaledResource(6, 6), [high("step", 55)])
+    assert codes(found) == ["AlreadyAtDesiredCapacity"]
+
+
+def test_a_failure_ends_the_cooldown_of_a_scale_in_too() -> None:
+    one = scaler(down=steps((None, 0, -1), name="down", Cooldown=600))
+    one.advance(at(1), ScaledResource(6, 6), [low("down", 10)])
+    one.advance(at(2), ScaledResource(5, 5))
+    (change,) = one.advance(at(20), ScaledResource(5, 5), [low("down", 10)]).activities
+    one.refuse(change, at(20), "busy")
+    assert one.advance(at(21), ScaledResource(5, 5), [low("down", 10)]).desired == 4
+
+
+def test_the_smallest_scale_in_of_several_steps_wins() -> None:
+    one = scaler(few=steps((None, 0, -1), name="few"), many=steps((None, 0, -3), name="many"))
+    found = one.advance(at(1), ScaledResource(8, 8), [low("few", 10), low("many", 10)])
+    assert found.desired == 7
+
+
+def test_tracking_that_would_flap_says_so() -> None:
+    one = scaler(track=tracking(50))
+    found = one.advance(at(1), ScaledResource(3, 3), [low("track", 40)])
+    assert codes(found) == ["AutoScalingAnticipatedFlapping"]
+
+
+def test_at_its_minimum_tracking_says_so_rather_than_flapping() -> None:
+    one = scaler(track=tracking(50))
+    found = one.advance(at(1), ScaledResource(2, 2), [low("track", 40)])
+    assert codes(found) == ["AlreadyAtMinCapacity"]
+
+
+def test_an_alarm_without_datapoints_proposes_nothing() -> None:
+    one = scaler(track=tracking(50))
+    empty = Breach("track", "track-high", [], 50, upward=True)
+    assert one.advance(at(1), ScaledResource(3, 3), [empty]) == Decision()
+
+
+def test_an_alarm_of_another_target_is_left_out() -> None:
+    assert scaler().advance(at(1), ScaledResource(3, 3), [high("other", 90)]) == Decision()
+
+
+def test_the_same_reason_is_told_again_after_the_alarm_was_silent() -> None:
+    one = scaler(step=steps((0, None, 1)))
+    full = ScaledResource(9, 9)
+    told = [codes(one.advance(at(1), full, [high("step", 60)]))]
+    told.append(codes(one.advance(at(2), full, [high("step", 60)])))
+    one.advance(at(3), full)
+    told.append(codes(one.advance(at(4), full, [high("step", 60)])))
+    assert told == [["AlreadyAtMaxCapacity"], [], ["AlreadyAtMaxCapacity"]]
+
+
+def test_a_suspended_scale_out_leaves_no_scale_in_either() -> None:
+    one = scaler(up=steps((0, None, 1), name="up"), down=steps((None, 0, -1), name="down"))
+    one.register(None, None, Suspended(scaling_out=True))
+    found = one.advance(at(1), ScaledResource(5, 5), [high("up", 60), low("down", 10)])
+    assert found.desired is None
+
+
+def test_a_capacity_below_the_minimum_is_scaled_out_to_it_by_a_policy() -> None:
+    one = scaler(step=steps((0, None, 1)))
+    one.move_inside(at(0), ScaledResource(3, 3))
+    found = one.advance(at(1), ScaledResource(0, 0), [high("step", 60)])
+    assert found.desired == 2
+
+
+def test_activities_are_numbered_as_they_begin() -> None:
+    one = scaler(step=steps((0, None, 1)))
+    one.advance(at(1), ScaledResource(2, 2), [high("step", 60)])
+    one.advance(at(2), ScaledResource(3, 3))
+    one.advance(at(3), ScaledResource(3, 3), [high("step", 60)])
+    numbers: list[ScalingActivity] = one.activities
+    assert [activity.number for activity in numbers] == [0, 1]
+
+
+def test_a_larger_scale_out_in_a_cooldown_begins_another_from_the_same_capacity() -> None:
+    fleet = Fleet(2, target=target(), policies={"track": tracking(50, ScaleOutCooldown=600)})
+    # 4 at 3; 5 at 6, both from 2; 175 wants 7 from 2, and not 18 from 5.
+    numbers = Numbers(Use=[100, 100, 100, 100, 100, 120, 120, 120, 175])
+    assert fleet.run(range(1, 12), numbers) == {3: 4, 6: 5, 9: 7}
+
+
+def test_an_alarm_names_its_policy_in_the_cause() -> None:
+    fleet = Fleet(4, target=target(), policies={"s": steps((0, None, 1))}, alarms=[alarm("s")])
+    fleet.run([1], Numbers(Use=[60]))
+    assert fleet.told[0]["Cause"] == "monitor alarm s-high in state ALARM triggered policy step"

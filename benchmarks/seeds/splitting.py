@@ -32,12 +32,12 @@ def measured(bench: Bench) -> list[dict[str, Any]]:
     found = []
     with bench.serve("small") as server:
         found += _split(server.url, "local endpoint", CALLS_HERE)
-    bench.told("local endpoint")
+    bench.log("local endpoint")
     for cores in SIMULATED_CORES:
         label = f"simulated, {cores} core{'s' if cores > 1 else ''}"
         with _simulated(cores) as url:
             found += _split(url, label, CALLS_SIMULATED)
-        bench.told(label)
+        bench.log(label)
     return found
 
 
@@ -64,19 +64,17 @@ def _split(url: str, where: str, calls: int) -> list[dict[str, Any]]:
 
 def _parts(endpoint: Endpoint, array: Any) -> int:
     """Number of parts that the client would choose now."""
-    told: list[Progress] = []
-    endpoint.predict(array, split="measured", progress=told.append)
-    return told[-1].parts
+    steps: list[Progress] = []
+    endpoint.predict(array, split="measured", progress=steps.append)
+    return steps[-1].parts
 
 
 @contextmanager
 def _simulated(cores: int) -> Iterator[str]:
     command = [sys.executable, "-m", "benchmarks.seeds.simulated_cores", str(cores), str(ROW_MS)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    try:
-        yield process.stdout.readline().strip()
-    finally:
-        process.terminate()
-        process.wait()
-        process.stdout.close()
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            yield process.stdout.readline().strip()
+        finally:
+            process.terminate()

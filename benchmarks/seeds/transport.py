@@ -9,7 +9,7 @@ from statistics import median
 from typing import Any, Literal
 
 from benchmarks import workload
-from benchmarks.command import in_turn
+from benchmarks.frame import in_turn
 from benchmarks.seeds.bench import Bench
 from infra.policy.container import ContainerSettings
 from servable_client import Endpoint
@@ -35,7 +35,7 @@ def measured(bench: Bench) -> list[dict[str, Any]]:
                 latency = _latency_ms(endpoint, form, rows, calls)
                 row = {"repeat": repeat, "transport": transport, "form": form}
                 found.append({**row, "rows": rows, "latency_ms": latency})
-            bench.told(f"repeat {repeat + 1} of {REPEATS}: {form} body, {transport} inside")
+            bench.log(f"repeat {repeat + 1} of {REPEATS}: {form} body, {transport} inside")
     return found
 
 

@@ -1,7 +1,7 @@
 """Lines of docs/performance.md: tables, medians with their spread, ratios, and bounds with their verdict."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import mean, median, stdev
 
@@ -17,6 +17,17 @@ def row(*cells: str) -> str:
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
     """A table whose columns are numbers, but for the first."""
     return [row(*head), f"|---|{'---:|' * (len(head) - 1)}", *(row(*cells) for cells in rows)]
+
+
+def ways_table(head: Sequence[str], ways: Mapping[str, Sequence[float]]) -> list[str]:
+    """A row for each way: median, smallest and largest of what was measured."""
+    return table(
+        ("", *head),
+        [
+            (way, f"{median(values):.2f}", f"{min(values):.2f} to {max(values):.2f}")
+            for way, values in ways.items()
+        ],
+    )
 
 
 def target(label: str, measured: str, spread: str, wanted: str, met: bool) -> str:
@@ -85,4 +96,4 @@ def ratio(above: Sequence[float], below: Sequence[float]) -> Ratio:
 
 def quotients(above: Sequence[float], below: Sequence[float]) -> list[float]:
     """Divide what was measured in the same repeat."""
-    return [one / other for one, other in zip(above, below, strict=True)]
+    return [upper / lower for upper, lower in zip(above, below, strict=True)]

@@ -4,7 +4,7 @@ from statistics import median
 from typing import Any
 
 from benchmarks.frame import Result
-from benchmarks.tables import Bound, quotients, table, target
+from benchmarks.tables import Bound, quotients, target, ways_table
 
 # What is compared with what, and the most it may be. Source: the requirements of this project.
 BOUNDS = [
@@ -19,10 +19,6 @@ MOST_IMPORT_SECONDS = 0.4
 
 def fields(result: Result) -> dict[str, Any]:
     costs = result["cpu_ms_per_call"]
-    rows = [
-        (name, f"{median(values):.2f}", f"{min(values):.2f} to {max(values):.2f}")
-        for name, values in costs.items()
-    ]
     lines = ["| client / boto3 | median | interval | wanted | |", "|---|---:|---:|---:|---|"]
     for label, ours, theirs, most in BOUNDS:
         ratios = sorted(quotients(costs[ours], costs[theirs]))
@@ -37,7 +33,7 @@ def fields(result: Result) -> dict[str, Any]:
         "shorter": ", ".join(
             f"{calls} calls for {name}" for name, calls in result["shorter"].items()
         ),
-        "ways": table(("", "CPU-ms per call", "lowest to highest"), rows),
+        "ways": ways_table(("CPU-ms per call", "lowest to highest"), costs),
         "bounds": lines,
     }
 

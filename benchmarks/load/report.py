@@ -26,9 +26,11 @@ def fields(result: Result) -> dict[str, Any]:
         "bounds": _loops(result),
         "failed": _failed(result["runs"]),
         "absent": "" if versions[WRK] else " wrk was not installed.",
-        "closed": table(closed, [(names[one], *_rates(result, one)) for one in names]),
-        "opened": table(lags, [(names[one], *_lags(result, one)) for one in names]),
-        "errors": table(percentiles, [(names[one], *_errors(result, one)) for one in names]),
+        "closed": table(closed, [(text, *_rates(result, name)) for name, text in names.items()]),
+        "opened": table(lags, [(text, *_lags(result, name)) for name, text in names.items()]),
+        "errors": table(
+            percentiles, [(text, *_errors(result, name)) for name, text in names.items()]
+        ),
         "tests": len(queues),
         "queues": _queues(queues),
         "held": sum(test["low_rps"] <= test["known_rps"] <= test["high_rps"] for test in queues),

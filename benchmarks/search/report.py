@@ -85,7 +85,7 @@ def _differences(runs: dict[str, Any]) -> list[str]:
     for family, by_noise in surfaces.items():
         apart[family] = []
         for noise, name in columns:
-            ours, theirs = (_shares(by_noise[noise][one]) for one in (OURS, name))
+            ours, theirs = (_shares(by_noise[noise][search]) for search in (OURS, name))
             # The others search every second surface.
             apart[family].append(100 * (ours[::2] - theirs))
     apart["all of them"] = [np.mean(column, axis=0) for column in zip(*apart.values(), strict=True)]

@@ -217,7 +217,7 @@ def queueing(seed: int, *, cores: int) -> Surface:
 @functools.cache
 def _prod() -> tuple[Machines, int]:
     """The grid that `servable tune` makes of this repository's prod, and the rows of a request."""
-    loaded = next(one for one in load(ROOT, ROOT / "environments") if one.name == "prod")
+    loaded = next(file for file in load(ROOT, ROOT / "environments") if file.name == "prod")
     assert loaded.environment is not None  # `make check` reads it
     rows = loaded.environment.traffic.rows_per_request or 1
     return machines(loaded, placements(loaded, loaded.environment)[0]), rows

@@ -29,20 +29,20 @@ ORDERS = list(permutations(WAYS))
 
 
 def measured(bench: Bench) -> list[dict[str, Any]]:
-    found = []
+    rows = []
     with bench.serve("small") as server:
-        found += _split(server.url, "local endpoint", CALLS_HERE)
+        rows += _split(server.url, "local endpoint", CALLS_HERE)
     bench.log("local endpoint")
     for cores in SIMULATED_CORES:
         label = f"simulated, {cores} core{'s' if cores > 1 else ''}"
         with _simulated(cores) as url:
-            found += _split(url, label, CALLS_SIMULATED)
+            rows += _split(url, label, CALLS_SIMULATED)
         bench.log(label)
-    return found
+    return rows
 
 
 def _split(url: str, where: str, calls: int) -> list[dict[str, Any]]:
-    array, found = workload.rows(ROWS), []
+    array, rows = workload.rows(ROWS), []
     with Endpoint.local(url, format="npy") as endpoint:
         for _ in range(LEARNING_CALLS):
             endpoint.predict(array, split="measured")
@@ -58,8 +58,8 @@ def _split(url: str, where: str, calls: int) -> list[dict[str, Any]]:
             parts = {"whole": 1, "10 x 50": ROWS // PART_ROWS, "chosen": _parts(endpoint, array)}
             for way, of in latencies.items():
                 row = {"repeat": repeat, "where": where, "way": way, "parts": parts[way]}
-                found.append({**row, "latency_ms": median(of)})
-    return found
+                rows.append({**row, "latency_ms": median(of)})
+    return rows
 
 
 def _parts(endpoint: Endpoint, array: Any) -> int:

@@ -4,7 +4,7 @@ from statistics import median
 from typing import Any
 
 from benchmarks.frame import Result
-from benchmarks.tables import Bound, bounds_table, table
+from benchmarks.tables import Bound, bounds_table, ways_table
 
 EMPTY = "an app with nothing in it"
 ALL = "every environment"
@@ -15,13 +15,9 @@ VALIDATED = "every environment, validation"
 
 def fields(result: Result) -> dict[str, Any]:
     seconds = result["seconds"]
-    rows = [
-        (way, f"{median(runs):.2f}", f"{min(runs):.2f} to {max(runs):.2f}")
-        for way, runs in seconds.items()
-    ]
     return {
         "runs": len(seconds[EMPTY]),
-        "ways": table(("", "s", "fastest to slowest"), rows),
+        "ways": ways_table(("s", "fastest to slowest"), seconds),
         "bounds": bounds_table(bounds(result)),
     }
 

@@ -117,7 +117,7 @@ clean:  # everything these targets made, packed archives included
 	@touch $@
 
 .venv/.tuning: requirements-tuning.txt .venv/.local
-	@$(QUIETLY) "install requirements-tuning.txt (Locust, Optuna, pictures)" $(INSTALL) -r requirements-tuning.txt
+	@$(QUIETLY) "install requirements-tuning.txt (Locust, pictures)" $(INSTALL) -r requirements-tuning.txt
 	@touch $@
 
 .venv/.everything: requirements-dev.txt .venv/.tuning

@@ -20,7 +20,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "replay": ("tune", "locust"),
     "report": ("tune", "matplotlib"),
     "serve": ("local", "psutil"),
-    "tune": ("tune", "optuna"),
+    "tune": ("tune", "locust"),
     "verify": ("synth", "aws_cdk"),
 }
 """Command that needs an extra -> (the extra, a module that is missing without it).

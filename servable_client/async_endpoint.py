@@ -30,7 +30,7 @@ class AsyncEndpoint:
             raise BadInputError(f"{', '.join(options)}: give these options to the Endpoint itself")
         self.endpoint = name if isinstance(name, Endpoint) else Endpoint(name, **options)
         self._closed = False
-        in_each_process(self._start)
+        in_each_process(self)
 
     def _start(self) -> None:
         self._executor = ThreadPoolExecutor(

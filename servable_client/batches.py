@@ -46,7 +46,7 @@ class Batches:
     def __init__(self, name: str, connections: int) -> None:
         self._name = name
         self._connections = connections
-        in_each_process(self._start)
+        in_each_process(self)
 
     def _start(self) -> None:
         self._part_sizes = PartSizes(self._connections)

@@ -19,7 +19,7 @@ class Calls:
         self._transport = transport
         self._largest_body_bytes = largest_body_bytes
         self._retries = retries
-        in_each_process(self._start)
+        in_each_process(self)
 
     def _start(self) -> None:
         self._json_only = False

@@ -9,7 +9,7 @@ from servable_client.errors import (
     DeadlineExceededError,
     UnreachableError,
 )
-from servable_client.exchange import Answer, Request, check_framed
+from servable_client.exchange import Answer, Deadline, Request, read_body
 from servable_client.failures import of_container
 from servable_client.forks import in_each_process
 from servable_client.job import Job
@@ -30,7 +30,7 @@ class ContainerHttp:
             raise BadInputError(f"{url}: give the container's address, as http://127.0.0.1:8080")
         self._url = url.rstrip("/")
         self._connections = connections
-        in_each_process(self._start)
+        in_each_process(self)
 
     def _start(self) -> None:
         self._pool = urllib3.PoolManager(maxsize=self._connections, retries=False)
@@ -45,6 +45,7 @@ class ContainerHttp:
         if request.inference_id:
             headers["X-Amzn-SageMaker-Inference-Id"] = request.inference_id
         timeout = urllib3.Timeout(connect=min(seconds, CONNECT_TIMEOUT_SECONDS), total=seconds)
+        deadline = Deadline(seconds)
         ATTEMPT.written = False
         try:
             answer = self._pool.request(
@@ -54,7 +55,10 @@ class ContainerHttp:
                 headers=headers,
                 timeout=timeout,
                 redirect=False,
+                preload_content=False,
             )
+            framed = answer.status == 200
+            body = read_body(answer, answer.headers, deadline, framed=framed)
         except HTTPError as error:
             if not ATTEMPT.written:
                 raise UnreachableError(f"{self._url}: {error}; is the container up?") from None
@@ -66,10 +70,9 @@ class ContainerHttp:
                 f"{self._url}: the connection broke ({error}); it may have been executed"
             ) from None
         if answer.status != 200:
-            words = answer.data.decode(errors="replace")
+            words = body.decode(errors="replace")
             raise of_container(self._url, answer.status, words, answer.headers.get("Retry-After"))
-        check_framed(answer.headers)
-        return Answer(body=answer.data, content_type=answer.headers.get("Content-Type", ""))
+        return Answer(body=body, content_type=answer.headers.get("Content-Type", ""))
 
     def submit(self, request: Request, *, seconds: float, upload_to: str | None) -> Job:
         raise BadInputError("a container answers at once; submit() is for an asynchronous endpoint")

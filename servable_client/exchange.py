@@ -1,10 +1,12 @@
 """One request, its answer, and the time it may take."""
 
+import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
-from servable_client.errors import BadAnswerError, BadInputError
+from servable_client.errors import BadAnswerError, BadInputError, DeadlineExceededError
 from servable_client.options import Selection
 from servable_tensors.trace_context import MOST_INFERENCE_ID, with_trace
 
@@ -15,6 +17,7 @@ MOST_BODY_BYTES = 6_291_456
 # up to it:
 # https://docs.aws.amazon.com/sagemaker/latest/dg/hosting-faqs.html (2026-11-22)
 GUIDE_BODY_BYTES = 25_000_000
+_PIECE_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,20 +57,6 @@ class Answer:
     """The production variant that answered."""
 
 
-def check_framed(headers: Mapping[str, str]) -> None:
-    """Refuse an answer without a stated length, since a truncated one would look complete.
-
-    `headers`: case-insensitive, or in lower case. Raises `BadAnswerError`.
-    """
-    length = headers.get("content-length", "")
-    chunked = "chunked" in headers.get("transfer-encoding", "").lower()
-    if not chunked and not (length.isascii() and length.isdigit()):
-        raise BadAnswerError(
-            f"the answer has the Content-Length {length!r} and is not chunked, so a part of it "
-            "cannot be told from the whole; the container must send one of the two"
-        )
-
-
 class Deadline:
     """A deadline on the clock of time.monotonic()."""
 
@@ -78,3 +67,37 @@ class Deadline:
     def left(self) -> float:
         """Return the seconds left; negative after the deadline."""
         return self._at - time.monotonic()
+
+
+def read_body(
+    stream: Any, headers: Mapping[str, str], deadline: Deadline, *, framed: bool = True
+) -> bytes:
+    """Read the whole body in pieces, so that a stated length takes no memory before it arrives.
+
+    `headers`: case-insensitive, or in lower case. `framed`: refuse a body without a stated length,
+    since a truncated one would look complete. Raises `BadAnswerError`, `DeadlineExceededError`.
+    """
+    length = headers.get("content-length", "")
+    is_stated = re.fullmatch("[0-9]{1,19}", length) is not None
+    try:
+        if (
+            framed
+            and not is_stated
+            and "chunked" not in headers.get("transfer-encoding", "").lower()
+        ):
+            raise BadAnswerError(
+                f"the answer has the Content-Length {length!r:.40} and is not chunked, so a part of it "
+                "cannot be told from the whole; the container must send one of the two"
+            )
+        if is_stated and int(length) <= _PIECE_BYTES:
+            small: bytes = stream.read()
+            return small
+        pieces = []
+        while piece := stream.read(_PIECE_BYTES):
+            pieces.append(piece)
+            if deadline.left() <= 0:
+                raise DeadlineExceededError("the answer was still coming when the time was over")
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+    except BaseException:
+        stream.close()  # with what is unread in it, the connection is of no use
+        raise

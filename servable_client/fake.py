@@ -47,7 +47,7 @@ class _FakeTransport:
         self.calls: list[dict[str, Array]] = []
         self._model = model
         self._failures = iter(failures)
-        in_each_process(self._start)
+        in_each_process(self)
 
     def _start(self) -> None:
         self._lock = threading.Lock()

@@ -16,17 +16,18 @@ import os
 import queue
 import socket
 import weakref
-from collections.abc import Callable
+from typing import Any
 
-_starts: "set[weakref.WeakMethod[Callable[[], None]]]" = set()
+# Not weakref.WeakMethod: its callback fails if it ends before its object, as at a process's end.
+_owners: "weakref.WeakSet[Any]" = weakref.WeakSet()
 _sockets: "weakref.WeakSet[socket.socket]" = weakref.WeakSet()
 _pools: "weakref.WeakSet[PoolQueue]" = weakref.WeakSet()
 
 
-def in_each_process(start: Callable[[], None]) -> None:
-    """Calls the bound method `start` now, and again in every forked child while its object lives."""
-    start()
-    _starts.add(weakref.WeakMethod(start, _starts.discard))
+def in_each_process(owner: Any) -> None:
+    """Calls the owner's `_start` now, and again in every forked child while the owner lives."""
+    owner._start()
+    _owners.add(owner)
 
 
 def close_in_children(connected: socket.socket) -> None:
@@ -57,9 +58,8 @@ def _start_in_child() -> None:
     _sockets.clear()
     for pool in list(_pools):
         queue.LifoQueue.__init__(pool, pool.maxsize)
-    for reference in list(_starts):
-        if start := reference():
-            start()
+    for owner in list(_owners):
+        owner._start()
 
 
 if hasattr(os, "register_at_fork"):  # not on Windows, which does not fork

@@ -37,7 +37,7 @@ class Retries:
     def __init__(self, backoff: Backoff, sleep: Callable[[float], None] = time.sleep) -> None:
         self._backoff = backoff
         self._sleep = sleep
-        in_each_process(self._start)
+        in_each_process(self)
 
     def _start(self) -> None:
         self._lock = threading.Lock()

@@ -19,7 +19,7 @@ from servable_client.errors import (
     NotAllowedError,
     UnreachableError,
 )
-from servable_client.exchange import Answer, Deadline, Request, check_framed
+from servable_client.exchange import Answer, Deadline, Request, read_body
 from servable_client.failures import of_sagemaker
 from servable_client.forks import in_each_process
 from servable_client.job import Job
@@ -27,7 +27,6 @@ from servable_client.observed_connections import ATTEMPT, observed
 
 # Enough for two lost packets of a handshake.
 CONNECT_TIMEOUT_SECONDS = 5.0
-_PIECE_BYTES = 1 << 20
 _POOLS = {
     "http": observed(awsrequest.AWSHTTPConnectionPool),
     "https": observed(awsrequest.AWSHTTPSConnectionPool),
@@ -73,7 +72,7 @@ class SageMakerRuntime:
             # A tenth of a call's CPU; what we pass is ours and of the right types.
             parameter_validation=False,
         )
-        in_each_process(self._start)
+        in_each_process(self)
 
     def _start(self) -> None:
         self._lock = threading.Lock()
@@ -92,13 +91,8 @@ class SageMakerRuntime:
                 parameters["TargetModel"] = request.selection.target_model
             answer = self._connected().invoke_endpoint(Body=request.body, **parameters)
             headers = answer["ResponseMetadata"]["HTTPHeaders"]
-            try:
-                check_framed(headers)
-            except BaseException:
-                answer["Body"].close()  # with what is unread in it, the connection is of no use
-                raise
             return Answer(
-                body=_read(answer["Body"], headers.get("content-length"), deadline),
+                body=read_body(answer["Body"], headers, deadline),
                 content_type=answer.get("ContentType", ""),
                 variant=answer.get("InvokedProductionVariant"),
             )
@@ -219,20 +213,3 @@ def observe(client: Any) -> bool:
         )
     except (AttributeError, KeyError, TypeError):
         return False
-
-
-def _read(stream: Any, length: str | None, deadline: Deadline) -> bytes:
-    """Read the whole body; botocore notices a truncated one only at its end."""
-    try:
-        if length and int(length) <= _PIECE_BYTES:
-            small: bytes = stream.read()
-            return small
-        pieces = []
-        while piece := stream.read(_PIECE_BYTES):
-            pieces.append(piece)
-            if deadline.left() <= 0:
-                raise DeadlineExceededError("the answer was still coming when the time was over")
-        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
-    except BaseException:
-        stream.close()  # with what is unread in it, the connection is of no use
-        raise

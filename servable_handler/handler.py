@@ -20,6 +20,7 @@ from servable_handler.prediction import (
     outputs_of,
     request_of,
     said,
+    with_names_of,
 )
 from servable_handler.refusal import RequestError, as_falcon, falcon_answer, refusal_of
 from servable_handler.settings import Settings
@@ -143,6 +144,8 @@ class Handler:
         if codec is not None and message and self._settings.transport != "rest":
             reply = self._reply_to_message(body, codec, model, call, record)
             return self._answer_of(reply, plan, call, record, context, rows=False)
+        if codec is not None:
+            call = with_names_of(body, codec, call)
         signature = model.signature(call)
         if codec is None:
             arrays, rows = self._hooks.arrays(body, context, signature), True
@@ -232,7 +235,7 @@ class Handler:
     ) -> None:
         """Raises a `RequestError` that names the tensor, if the signature shows which one is wrong."""
         try:
-            codec.explain(body, model.signature(call))
+            codec.explain(body, model.signature(with_names_of(body, codec, call)))
         except (RequestError, TensorError) as error:
             clearer = refusal_of(error)
             if clearer.status == 400:

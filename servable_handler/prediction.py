@@ -13,7 +13,7 @@ from servable_tensors.json_ranks import JsonRequest
 from servable_tensors.json_tensors import JsonValueError, parse_answer, to_array
 from servable_tensors.npy import NpyRelay
 from servable_tensors.predict_messages import arrays_in, predict_message
-from servable_tensors.protobuf_walk import DescribedRequest
+from servable_tensors.protobuf_walk import DescribedRequest, check_predict_request
 from servable_tensors.signature import Signature, signatures
 from servable_tensors.tensors import Array, Arrays, UnknownTypeError
 from servable_tensors.text_answers import as_columns
@@ -32,10 +32,10 @@ class ServedModels:
         self._ranked: dict[tuple[str, int | None], dict[str, Signature]] = {}
         self._relays: dict[tuple[str, str, int | None, str | None], NpyRelay] = {}
 
-    def signature(self, call: Call, name: str | None = None) -> Signature:
-        """The signature that the call names, or else `name`. Raises `RequestError`."""
+    def signature(self, call: Call) -> Signature:
+        """The signature that the call names. Raises `RequestError`."""
         known = self._known(call)
-        wanted = call.signature or name or DEFAULT_SIGNATURE
+        wanted = call.signature or DEFAULT_SIGNATURE
         if wanted not in known:
             listed = ", ".join(one for one in known if not one.startswith("__"))
             raise RequestError(400, f"signature {wanted!r:.60} is not one of the model's: {listed}")
@@ -54,18 +54,8 @@ class ServedModels:
 
     def check_message_ranks(self, described: DescribedRequest, call: Call) -> None:
         """Checks the ranks of a PredictRequest like `check_ranks`."""
-        asked, name = call, call.signature
-        if described.spec:
-            try:
-                spec = wire.ModelSpec.FromString(described.spec)
-            except DecodeError:
-                return  # a name that is not UTF-8: the model server refuses it
-            name = call.signature or spec.signature_name
-            if described.model_named and not call.model_named:
-                asked = asked._replace(model=spec.name)
-            if call.version is None and spec.HasField("version"):
-                asked = asked._replace(version=spec.version.value)
-        signature = self._with_ranks(asked).get(name or DEFAULT_SIGNATURE)
+        asked = _of_message(described, call)
+        signature = self._with_ranks(asked).get(asked.signature or DEFAULT_SIGNATURE)
         if signature is not None:
             signature.check_ranks(described.ranks)
 
@@ -116,6 +106,33 @@ class ServedModels:
             return {name: to_array(columns[name], spec) for name, spec in signature.outputs.items()}
         except (JsonValueError, KeyError, TypeError) as error:
             raise RequestError(502, f"the model server's answer cannot be read: {error}") from None
+
+
+def with_names_of(body: bytes, codec: Codec, call: Call) -> Call:
+    """The call with the model, version and signature that its body names.
+
+    Custom attributes override a PredictRequest, and JSON's signature_name overrides them, as where
+    the body is relayed. Raises `TensorError` for a body that cannot be read.
+    """
+    if codec.is_message:
+        return _of_message(check_predict_request(body), call)
+    if codec.is_text and b"signature" in body:
+        return call._replace(signature=JsonRequest(codec.to_json(body)).signature or call.signature)
+    return call
+
+
+def _of_message(described: DescribedRequest, call: Call) -> Call:
+    if not described.spec:
+        return call
+    try:
+        spec = wire.ModelSpec.FromString(described.spec)
+    except DecodeError:
+        return call  # a name that is not UTF-8: the model server refuses it
+    if described.model_named and not call.model_named:
+        call = call._replace(model=spec.name)
+    if call.version is None and spec.HasField("version"):
+        call = call._replace(version=spec.version.value)
+    return call._replace(signature=call.signature or spec.signature_name or None)
 
 
 def check_sendable_as_text(arrays: Arrays, body_bytes: int) -> None:

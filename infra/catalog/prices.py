@@ -1,4 +1,4 @@
-"""Prices of instances per hour and of serverless inference by use, as far as a source states them."""
+"""Prices of instances, serverless inference, and data in and out, as far as a source states them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,8 +25,6 @@ class ServerlessPrice:
 
     usd_per_gib_second: float
     """Price of a container's memory while it answers."""
-    usd_per_gb_processed: float
-    """Price of the data in requests and answers."""
     usd_per_warm_gib_second: float
     """Price of memory that provisioned concurrency keeps warm. What answers there is cheaper than
     usd_per_gib_second says."""
@@ -35,7 +33,17 @@ class ServerlessPrice:
     source: str
 
 
-Row = TypeVar("Row", Price, ServerlessPrice)
+@dataclass(frozen=True)
+class DataPrice:
+    """The price of data into an endpoint, which is also that of data out of it, from prices.json."""
+
+    usd_per_gb: float
+    region: str
+    as_of: str
+    source: str
+
+
+Row = TypeVar("Row", Price, ServerlessPrice, DataPrice)
 
 
 def price(instance: str, region: str) -> Price | None:
@@ -48,6 +56,11 @@ def price(instance: str, region: str) -> Price | None:
 def serverless_price(region: str) -> ServerlessPrice | None:
     """The region's serverless price, else the newest of any region; None if unknown."""
     return _of_region([ServerlessPrice(**row) for row in table("prices")["serverless"]], region)
+
+
+def data_price(region: str) -> DataPrice | None:
+    """The region's price of data in and out, else the newest of any region; None if unknown."""
+    return _of_region([DataPrice(**row) for row in table("prices")["data"]], region)
 
 
 def _of_region(rows: Sequence[Row], region: str) -> Row | None:

@@ -25,8 +25,9 @@ class Prices(Table):
     regions."""
     serverless_usd_per_gib_second: Usd | None = None
     """Serverless: price of 1 GiB of memory for one second of answering. Default: the catalog's."""
-    serverless_usd_per_gb_processed: Usd | None = None
-    """Serverless: price of 1 GB of requests and answers. Default: the catalog's."""
+    usd_per_gb_processed: Usd | None = None
+    """Price of 1 GB of requests or answers. `servable cost ENV --refresh` writes it. Default: the
+    catalog's, which has few regions."""
     provisioned_usd_per_gib_second: Usd | None = None
     """Serverless: price of 1 GiB of memory that provisioned_concurrency keeps warm for one second.
     Default: the catalog's."""
@@ -41,16 +42,20 @@ class Prices(Table):
     def serverless(self, region: str) -> catalog.ServerlessPrice | None:
         """Prices of serverless inference: the file's, else the catalog's; None if neither states one."""
         known = catalog.serverless_price(region)
-        second, processed = self.serverless_usd_per_gib_second, self.serverless_usd_per_gb_processed
-        warm = self.provisioned_usd_per_gib_second
+        second, warm = self.serverless_usd_per_gib_second, self.provisioned_usd_per_gib_second
         if known is None:
             return None
-        # A row of which one price is the catalog's keeps the catalog's region and date.
-        if second is not None and processed is not None:
+        # The row's region and date are those of the price that every serverless variant pays.
+        if second is not None:
             known = replace(known, region=region, as_of=self.as_of, source=STATED)
         return replace(
             known,
             usd_per_gib_second=known.usd_per_gib_second if second is None else second,
-            usd_per_gb_processed=known.usd_per_gb_processed if processed is None else processed,
             usd_per_warm_gib_second=known.usd_per_warm_gib_second if warm is None else warm,
         )
+
+    def data(self, region: str) -> catalog.DataPrice | None:
+        """Price of data in and out: the file's, else the catalog's; None if neither states one."""
+        if self.usd_per_gb_processed is None:
+            return catalog.data_price(region)
+        return catalog.DataPrice(self.usd_per_gb_processed, region, self.as_of, STATED)

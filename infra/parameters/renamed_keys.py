@@ -5,9 +5,11 @@ Rows are never removed, because somebody upgrades over many versions.
 
 from collections.abc import Mapping
 
-RENAMED: Mapping[str, str] = {}
+RENAMED: Mapping[str, str] = {
+    "prices.serverless_usd_per_gb_processed": "prices.usd_per_gb_processed",
+}
 """Old dotted key to new dotted key. NAME stands for a name that the file chooses, as in
-models.NAME.golden. No key has been renamed until now (0.1.0)."""
+models.NAME.golden."""
 
 
 def renamed(key: tuple[str, ...]) -> str | None:

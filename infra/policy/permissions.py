@@ -31,8 +31,8 @@ PLACES = {
     "topics": "the success and the error topic",
     "topic_key": "the key of the notifications",
     "volume_key": "endpoint.volume_kms_key",
-    "subnets": "network.subnets",
-    "security_groups": "network.security_groups",
+    "subnets": "network.subnets, in whichever account owns them",
+    "security_groups": "network.security_groups, in whichever account owns them",
     "interfaces": "network interfaces of this account and region",
 }
 
@@ -176,7 +176,8 @@ PERMISSIONS: tuple[Permission, ...] = (
         capability="join the VPC ([network])",
         actions=("ec2:CreateNetworkInterface",),
         on=("subnets", "security_groups", "interfaces"),
-        wildcard="an interface has no name before it is made; its subnet and groups are named",
+        wildcard="an interface has no name before it is made; its subnet and groups are named by id, and "
+        "if another account shares them (AWS RAM) their ARNs name that account",
     ),
     Permission(
         capability="attach and delete network interfaces ([network])",

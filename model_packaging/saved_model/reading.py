@@ -63,6 +63,7 @@ SERVE = frozenset({"serve"})
 # tensorflow_serving/servables/tensorflow/predict_util.cc answers any other method with an error.
 METHODS = frozenset(f"tensorflow/serving/{name}" for name in ("predict", "classify", "regress"))
 WARM_UP = Path("assets.extra", "tf_serving_warmup_requests")
+_MOST_SHOWN = 5  # of the tags in a message
 
 
 def versions(folder: Path) -> list[Path]:
@@ -122,7 +123,9 @@ def served(file: Path, graphs: list[MetaGraph]) -> MetaGraph:
     """The one that TensorFlow Serving loads. Raises `PackagingError` where there is none."""
     tags = [frozenset(graph.message.meta_info_def.tags) for graph in graphs]
     if SERVE not in tags:
-        given = ", ".join("+".join(sorted(some)) or "nothing" for some in tags)
+        names = sorted({f"{'+'.join(sorted(some)) or 'nothing':.100}" for some in tags})
+        more = f" and {len(names) - _MOST_SHOWN:,} more" if len(names) > _MOST_SHOWN else ""
+        given = ", ".join(names[:_MOST_SHOWN]) + more
         problem = f"has no graph tagged with serve alone; its graphs are tagged {given}"
         raise PackagingError(file, problem, "export it for serving, with the tag serve")
     return graphs[tags.index(SERVE)]

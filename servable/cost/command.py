@@ -17,6 +17,7 @@ from servable.cost.cost import (
     UNKNOWN,
     WHICH,
     Cost,
+    DataCost,
     VariantCost,
     Which,
     difference,
@@ -114,6 +115,7 @@ def _show(costs: Cost) -> None:
         each = "" if million is None else f"  ${million:.2f} per million predictions"
         less = f"  without {', '.join(costs.unknown)}" if costs.unknown and hour is not None else ""
         click.echo(f"{words:24} {_counted(costs, which)}  {price}{each}{less}")
+    click.echo(f"{'data in and out':24}  {_data(costs.data)}")
     if costs.unknown:
         click.echo(f"without {', '.join(costs.unknown)}: {UNKNOWN}; in the file it would be:")
         for key in costs.missing_keys:
@@ -122,6 +124,20 @@ def _show(costs: Cost) -> None:
             f"or read instances' prices from AWS: servable cost {costs.environment} --refresh"
         )
     click.echo(NOT_INCLUDED)
+
+
+def _data(data: DataCost) -> str:
+    if data.usd_per_gb is None:
+        return f"not counted: {data.price_of}"
+    price = f"${data.usd_per_gb:g} per GB ({data.price_of})"
+    if data.usd_per_million_predictions is None:
+        missing = data.missing_keys
+        are = "are" if len(missing) > 1 else "is"
+        return f"not counted: {' and '.join(missing)} {are} not set; it costs {price}"
+    return (
+        f"in addition at most ${data.usd_per_million_predictions:.2f} per million predictions, of "
+        f"{data.request_bytes:,} bytes in and {data.answer_bytes:,} out; {price}"
+    )
 
 
 def _priced(variant: VariantCost) -> str:
@@ -145,8 +161,7 @@ def _per_million(variant: VariantCost) -> Iterator[str]:
         if variant.usd_per_million_of_example is not None:
             yield (
                 f"${variant.usd_per_million_of_example:.2f} per million predictions for each "
-                f"{EXAMPLE_SECONDS * 1000:g} ms that one takes, and ${variant.usd_per_gb_processed:g} "
-                "per GB of requests and answers"
+                f"{EXAMPLE_SECONDS * 1000:g} ms that one takes"
             )
         if variant.serverless.provisioned_concurrency:
             warm = variant.usd_per_warm_second

@@ -4,7 +4,7 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from infra.catalog.prices import Price, ServerlessPrice
+from infra.catalog.prices import DataPrice, Price, ServerlessPrice
 from infra.parameters.environment import Environment
 from infra.parameters.prices import STATED, Prices
 from infra.parameters.variant import Serverless, Variant
@@ -13,6 +13,7 @@ from infra.policy.sizing import HOURS_PER_MONTH, instances_during_update
 SECONDS_PER_HOUR = 3600
 MILLION = 1_000_000
 MIB_PER_GIB = 1024
+BYTES_PER_GB = 10**9
 # How long a prediction takes is not in the file: what it costs is said for this long.
 EXAMPLE_SECONDS = 0.1
 UNKNOWN = "no source states a price"
@@ -20,7 +21,8 @@ SERVERLESS = "serverless"
 MISSING = {SERVERLESS: "serverless_usd_per_gib_second"}
 
 NOT_INCLUDED = (
-    "not included: alarms, dashboard, logs, stored archives and samples, keys, data sent out"
+    "not included: volumes, alarms, dashboard, logs, stored archives and samples, keys, transfer out of "
+    "the region"
 )
 
 Which = Literal["min_instances", "max_instances", "max_during_update"]
@@ -55,8 +57,6 @@ class VariantCost:
     serverless: Serverless | None = None
     usd_per_second: float | None = None
     """Serverless: of one container that answers."""
-    usd_per_gb_processed: float | None = None
-    """Serverless: of requests and answers."""
     usd_per_warm_second: float | None = None
     """Serverless: of one container that provisioned concurrency keeps warm."""
 
@@ -120,11 +120,37 @@ class VariantCost:
 
 
 @dataclass(frozen=True, kw_only=True)
+class DataCost:
+    """SageMaker's charge for the bytes of requests and answers, on instances and serverless."""
+
+    usd_per_gb: float | None
+    """Price of 10^9 bytes, in or out; None where no source states one."""
+    price_of: str
+    """Where and when the price held, or that none is known."""
+    request_bytes: int | None
+    """Size of the largest request, from the file."""
+    answer_bytes: int | None
+
+    @property
+    def missing_keys(self) -> list[str]:
+        sizes = {"request_bytes": self.request_bytes, "answer_bytes": self.answer_bytes}
+        return [f"traffic.{key}" for key, size in sizes.items() if size is None]
+
+    @property
+    def usd_per_million_predictions(self) -> float | None:
+        """US dollars if every request and answer is as large as the largest; None: a part is unknown."""
+        if self.usd_per_gb is None or self.request_bytes is None or self.answer_bytes is None:
+            return None
+        return (self.request_bytes + self.answer_bytes) * MILLION / BYTES_PER_GB * self.usd_per_gb
+
+
+@dataclass(frozen=True, kw_only=True)
 class Cost:
     """All variants of one environment together."""
 
     environment: str
     variants: tuple[VariantCost, ...]
+    data: DataCost
     p99_latency_ms: float | None
     """The objective that the file states."""
 
@@ -173,6 +199,10 @@ class Cost:
             row["serverless"] = variant.serverless.model_dump() if variant.serverless else None
             row["usd_per_million_predictions"] = variant.usd_per_million_predictions
             row["usd_per_million_predictions_of_100_ms"] = variant.usd_per_million_of_example
+        output["data"] |= {
+            "missing_keys": self.data.missing_keys,
+            "usd_per_million_predictions": self.data.usd_per_million_predictions,
+        }
         return output | {
             "usd_per_hour": {which: self.usd_per_hour(which) for which in WHICH},
             "usd_per_month": {which: self.usd_per_month(which) for which in WHICH},
@@ -189,13 +219,22 @@ class Cost:
 def cost(name: str, environment: Environment) -> Cost:
     """Return the cost of an environment, from its file and the price catalog alone."""
     batches = environment.rollout.batches if environment.rollout else None
+    region, traffic = environment.region, environment.traffic
+    # The usage type is of the operation Invoke-Endpoint; asynchronous requests lie in S3.
+    price = None if environment.kind.queued else environment.prices.data(region)
     return Cost(
         environment=name,
+        data=DataCost(
+            usd_per_gb=price.usd_per_gb if price else None,
+            price_of=_said(price, region),
+            request_bytes=traffic.request_bytes,
+            answer_bytes=traffic.answer_bytes,
+        ),
         variants=tuple(
             variant_cost(
                 variant_name,
                 variant,
-                environment.region,
+                region,
                 batches=batches,
                 prices=environment.prices,
             )
@@ -238,11 +277,10 @@ def variant_cost(
         serverless=serverless,
         usd_per_second=used.usd_per_gib_second * gib if used else None,
         usd_per_warm_second=used.usd_per_warm_gib_second * gib if used else None,
-        usd_per_gb_processed=used.usd_per_gb_processed if used else None,
     )
 
 
-def _said(row: Price | ServerlessPrice | None, region: str) -> str:
+def _said(row: Price | ServerlessPrice | DataPrice | None, region: str) -> str:
     if row is None:
         return UNKNOWN
     other = "" if row.region == region else f", not of {region}"

@@ -24,27 +24,52 @@ def hosting_prices(pricing: Any, names: Iterable[str], region: str) -> dict[str,
     """
     found: dict[str, float] = {}
     for name in names:
-        pages = pricing.get_paginator("get_products").paginate(
-            ServiceCode="AmazonSageMaker",
-            Filters=[
-                {"Type": "TERM_MATCH", "Field": "regionCode", "Value": region},
-                {"Type": "TERM_MATCH", "Field": "instanceName", "Value": name},
-            ],
-        )
-        products = [json.loads(text) for page in pages for text in page["PriceList"]]
         prices = {
             row["usd_per_hour"]
-            for row in rows_of(products, as_of="")
+            for row in rows_of(_products(pricing, region, "instanceName", name), as_of="")
             if (row["instance"], row["region"]) == (name, region)
         }
-        if len(prices) > 1:
-            listed = ", ".join(f"{usd:g}" for usd in sorted(prices))
-            raise PriceListError(
-                f"{name}: AWS lists several hosting prices in {region} ({listed}); state yours as "
-                f'prices.instance_usd_per_hour."{name}"'
-            )
-        found.update((name, usd) for usd in prices)
+        key = f'prices.instance_usd_per_hour."{name}"'
+        found.update((name, usd) for usd in _single(prices, f"{name}: AWS", "hosting", region, key))
     return found
+
+
+def data_prices(pricing: Any, region: str) -> set[float]:
+    """Return the price in US dollars of 1 GB into or out of an endpoint; empty if AWS lists none.
+
+    Raises as `hosting_prices` does. Usage types and operation: those that infracost asks for,
+    https://github.com/infracost/infracost/pull/3502 (2026-05-08).
+    """
+    prices = {
+        usd
+        for product in _products(pricing, region, "operation", "Invoke-Endpoint")
+        if product["product"]["attributes"]
+        .get("usagetype", "")
+        .endswith(("Hst:Data-Bytes-In", "Hst:Data-Bytes-Out"))
+        for usd in _prices(product, "gb")
+    }
+    return _single(prices, "data in and out: AWS", "data", region, "prices.usd_per_gb_processed")
+
+
+def _products(pricing: Any, region: str, field: str, value: str) -> list[dict[str, Any]]:
+    pages = pricing.get_paginator("get_products").paginate(
+        ServiceCode="AmazonSageMaker",
+        Filters=[
+            {"Type": "TERM_MATCH", "Field": "regionCode", "Value": region},
+            {"Type": "TERM_MATCH", "Field": field, "Value": value},
+        ],
+    )
+    return [json.loads(text) for page in pages for text in page["PriceList"]]
+
+
+def _single(prices: set[float], who: str, what: str, region: str, key: str) -> set[float]:
+    """Return the prices, at most one of them."""
+    if len(prices) > 1:
+        listed = ", ".join(f"{usd:g}" for usd in sorted(prices))
+        raise PriceListError(
+            f"{who} lists several {what} prices in {region} ({listed}); state yours as {key}"
+        )
+    return prices
 
 
 def rows_of(products: Iterable[dict[str, Any]], *, as_of: str) -> list[dict[str, Any]]:
@@ -59,7 +84,7 @@ def rows_of(products: Iterable[dict[str, Any]], *, as_of: str) -> list[dict[str,
         }
         for product in products
         if (name := _hosted(product["product"]["attributes"])) in instances()
-        for usd in _hourly(product)
+        for usd in _prices(product, "h")
     ]
 
 
@@ -75,10 +100,11 @@ def _hosted(attributes: dict[str, str]) -> str:
     return name.removesuffix("-Hosting") if hosted or name.endswith("-Hosting") else ""
 
 
-def _hourly(product: dict[str, Any]) -> Iterator[float]:
+def _prices(product: dict[str, Any], unit: str) -> Iterator[float]:
+    """Yield the prices by a unit that begins so."""
     for term in product["terms"].get("OnDemand", {}).values():
         for dimension in term["priceDimensions"].values():
             usd = float(dimension["pricePerUnit"].get("USD", 0))
             # 0 is a placeholder or the free tier's.
-            if usd > 0 and dimension["unit"].lower().startswith("h"):
+            if usd > 0 and dimension["unit"].lower().startswith(unit):
                 yield usd

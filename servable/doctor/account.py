@@ -5,10 +5,11 @@ from collections.abc import Callable, Iterator
 from botocore.exceptions import ClientError, NoCredentialsError
 
 from infra.catalog.availability import regions
-from infra.parameters.environment import Environment
+from infra.parameters.environment import Environment, stack_name
 from infra.policy.sizing import instances_during_update
 from servable.aws_account import Account, AwsError, absent, remedy_for, unless_absent
 from servable.doctor.look import Look, State, judged
+from servable.plan.live import unlocking_command
 
 # The synthesised stacks require it: requiresBootstrapStackVersion.
 LEAST_BOOTSTRAP = 6
@@ -16,8 +17,11 @@ BOOTSTRAP = "/cdk-bootstrap/hnb659fds/version"
 SERVICE_ROLE = "AWSServiceRoleForApplicationAutoScaling_SageMakerEndpoint"
 
 
-def account(environment: Environment, aws: Account) -> Iterator[Look]:
-    """Check the credentials, and with valid ones the rest of the account."""
+def account(name: str, environment: Environment, aws: Account) -> Iterator[Look]:
+    """Check the credentials, and with valid ones the rest of the account.
+
+    `name`: the environment's name.
+    """
     try:
         identity = aws.identity()
     except NoCredentialsError:
@@ -35,12 +39,25 @@ def account(environment: Environment, aws: Account) -> Iterator[Look]:
     yield judged("credentials", fine, f"{identity['Arn']}", mend)
     if not fine:
         return
-    for name, look in _ASKED.items():
+    looks = {**_ASKED, "stack": lambda *given: endpoint_stack(name, *given)}
+    for subject, look in looks.items():
         try:
             yield from look(environment, aws)
         except AwsError as wrong:
             mend = "check the credentials' permissions and the network"
-            yield Look(name=name, state="open", said=f"could not be checked: {wrong}", mend=mend)
+            yield Look(name=subject, state="open", said=f"could not be checked: {wrong}", mend=mend)
+
+
+def endpoint_stack(name: str, environment: Environment, aws: Account) -> Iterator[Look]:
+    stack = stack_name(name, environment, "endpoint")
+    described = unless_absent(aws.client("cloudformation").describe_stacks, StackName=stack)
+    found = {} if described is None else described["Stacks"][0]
+    unlocking = unlocking_command(found)
+    said = f"{stack}: {found.get('StackStatus', 'not deployed')}"
+    mend = f"`{unlocking}`, then `cdk deploy '{name}/*'`, which deletes it and creates it again"
+    if unlocking:
+        said += "; it is protected, so that no deployment can replace it"
+    yield judged("stack", unlocking is None, said, mend)
 
 
 def _region(environment: Environment, aws: Account) -> Iterator[Look]:

@@ -36,7 +36,7 @@ def doctor(environment: str | None, folder: str, local: bool, as_json: bool) -> 
                 Look(name="account", state="problem", said=wrong.problem, mend=wrong.remedy)
             )
         else:
-            looks += account(loaded.environment, deployed_to)
+            looks += account(loaded.name, loaded.environment, deployed_to)
     if as_json:
         click.echo(json.dumps([look.as_json() for look in looks], indent=2))
     else:

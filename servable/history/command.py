@@ -93,7 +93,7 @@ def _cells(deployment: Deployment) -> tuple[str, ...]:
     return (
         "-" if deployment.number is None else str(deployment.number),
         deployment.time[:19],
-        "live" if deployment.live else "never live" if deployment.number is None else "earlier",
+        deployment.state,
         deployment.fingerprint[:12],
         (deployment.record or {}).get("revision") or "not in git",
         deployment.caller,

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
+from datetime import UTC
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,8 @@ class Deployment:
     """A deployment that went live; without a number, the record of one that did not."""
 
     number: int | None
-    """Number of the deployment within its stack; None: never live, or the stack was deleted."""
+    """Number of the deployment within its stack; where the stack is deleted, of the record. None: never
+    live, or of an earlier stack."""
     time: str
     """UTC time at which it went live; without a number, at which its record was written."""
     live: bool
@@ -29,6 +31,14 @@ class Deployment:
     """None: the record does not exist, or cannot be read."""
     changes: tuple[str, ...] = ()
     """Differences from the previous deployment."""
+    state_known: bool = True
+    """False: whether it went live is no longer recorded, as after `cdk destroy`."""
+
+    @property
+    def state(self) -> str:
+        if not self.state_known:
+            return "not known"
+        return "live" if self.live else "never live" if self.number is None else "earlier"
 
     @property
     def caller(self) -> str:
@@ -56,7 +66,10 @@ def deployments(account: Account, stack: str) -> list[Deployment]:
 
 
 def _deployments(account: Account, stack: str) -> list[Deployment]:
-    bucket, prefix = _location(account, stack)
+    describe = account.client("cloudformation").describe_stacks
+    described = unless_absent(describe, StackName=stack)
+    found = described["Stacks"][0] if described else None
+    bucket, prefix = _location(account, stack, found)
     records = dict(_records(account, bucket, f"{prefix}."))
     listed: list[Deployment] = []
     before: Mapping[str, Any] | None = None
@@ -76,25 +89,30 @@ def _deployments(account: Account, stack: str) -> list[Deployment]:
         )
         before = record
     known = {deployment.fingerprint for deployment in listed}
-    never = [
+    # The pointer goes with its stack, and with it what was live.
+    since = found["CreationTime"].astimezone(UTC).isoformat(timespec="seconds") if found else None
+    others = sorted(
+        (str(record.get("published")), fingerprint, record)
+        for fingerprint, record in records.items()
+        if fingerprint not in known
+    )
+    others_listed = [
         Deployment(
-            number=None,
-            time=str(record.get("published")),
+            number=None if found else number,
+            time=published,
             live=False,
             fingerprint=fingerprint,
             record=record,
+            state_known=since is not None and published >= since,
         )
-        for fingerprint, record in records.items()
-        if fingerprint not in known
+        for number, (published, fingerprint, record) in enumerate(others, start=1)
     ]
-    return [*listed[::-1], *sorted(never, key=lambda deployment: deployment.time, reverse=True)]
+    return [*listed[::-1], *others_listed[::-1]]
 
 
-def _location(account: Account, stack: str) -> tuple[str, str]:
+def _location(account: Account, stack: str, found: Mapping[str, Any] | None) -> tuple[str, str]:
     """Return (bucket, key prefix) of the records, also for a deleted stack."""
-    describe = account.client("cloudformation").describe_stacks
-    described = unless_absent(describe, StackName=stack)
-    for output in described["Stacks"][0].get("Outputs", []) if described else []:
+    for output in found.get("Outputs", []) if found else []:
         if output["OutputKey"] == OUTPUT:
             bucket, _, prefix = output["OutputValue"].removeprefix("s3://").partition("/")
             return bucket, prefix
@@ -115,7 +133,8 @@ def _versions(account: Account, stack: str) -> list[dict[str, Any]]:
     )
     if name is None:
         return []
-    versions = list(account.pages("ssm", "get_parameter_history", "Parameters", Name=name))
+    listed = ("ssm", "get_parameter_history", "Parameters")
+    versions = account.all_unless_absent(*listed, Name=name)
     return sorted(versions, key=lambda version: int(version["Version"]))
 
 

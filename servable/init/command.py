@@ -31,6 +31,7 @@ MODEL = click.Path(exists=True, path_type=Path)
 TIMEOUT_SECONDS = 3
 # A pull request is usually open for a week; each further day costs a day of instances.
 PREVIEW_DAYS = 7
+LONGEST_SHAPE = 200  # characters
 
 
 @click.command()
@@ -213,7 +214,9 @@ def _show(first: Start, account: str | None, where: str) -> None:
     signature = first.info.signatures[first.signature]
     for kind, tensors in (("in ", signature.inputs), ("out", signature.outputs)):
         for key, spec in tensors.items():
-            shape = "unknown" if spec.shape is None else list(spec.shape)
+            shape = "unknown" if spec.shape is None else str(list(spec.shape))
+            if len(shape) > LONGEST_SHAPE:
+                shape = f"of {len(spec.shape or ()):,} dimensions"
             click.echo(f"{first.signature}  {kind}  {key}: {spec.dtype} {shape}")
     click.echo(
         f"{shown_size(first.size_gib)}, on {first.instance.name}: {first.reasons['instance_type']}"

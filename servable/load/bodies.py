@@ -30,12 +30,13 @@ class BodyError(Exception):
 def bodies_of(
     files: Sequence[str], *, content_type: str | None, loaded: Loaded | None
 ) -> tuple[list[Body], list[str]]:
-    """Return (bodies, their names). `files`: FILE, or FILE=WEIGHT; default: the model's warm_up.
+    """Return (bodies, their names). `files`: FILE, or FILE=WEIGHT; default: the model's warm_up, else its
+    golden request.
 
     Raises BodyError, PackagingError.
     """
     if not files:
-        files = _warm_up(loaded)
+        files = _own_requests(loaded)
     bodies: list[Body] = []
     names = []
     for option in files:
@@ -62,7 +63,7 @@ def _weighed(option: str) -> tuple[Path, float]:
     return Path(option), 1.0
 
 
-def _warm_up(loaded: Loaded | None) -> list[str]:
+def _own_requests(loaded: Loaded | None) -> list[str]:
     environment = loaded.environment if loaded else None
     if loaded is None or environment is None:
         raise BodyError("no request to send; give --body FILE")
@@ -73,10 +74,11 @@ def _warm_up(loaded: Loaded | None) -> list[str]:
         for request in model.warm_up or []
         if Path(request).suffix == ".json"
     ]
+    if not files and model.golden:
+        files = [str(loaded.root / model.golden.request)]
     if not files:
-        problem = f"models.{first.model} has no warm_up requests to send"
-        request = model.golden.request if model.golden else "FILE"
-        remedy = f"give --body {request}, or write models.{first.model}.warm_up"
+        problem = f"models.{first.model} has no request to send: neither warm_up nor golden"
+        remedy = f"give --body FILE, or write models.{first.model}.golden"
         raise PackagingError(Path(loaded.file), problem, remedy)
     return files
 

@@ -51,7 +51,8 @@ BODY = click.option(
     "files",
     multiple=True,
     metavar="FILE[=WEIGHT]",
-    help="File with a request, or captured ones; repeat for a mix (default: the model's warm_up).",
+    help="File with a request, or captured ones; repeat for a mix (default: the model's warm_up, else its "
+    "golden request).",
 )
 CONTENT_TYPE = click.option(
     "--content-type", help="Content type of the bodies (default: by the file's name)."

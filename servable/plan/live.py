@@ -14,6 +14,9 @@ from servable.aws_account import AwsError, remedy_for, unless_absent
 from servable.plan.template_changes import endpoint_name
 
 Clients = Callable[[str], Any]
+# The rollback of a first deployment is over: such a stack can only be deleted, as `cdk deploy` does first.
+# https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/view-stack-events.html (2026-11-23)
+CREATION_FAILED = ("ROLLBACK_COMPLETE", "ROLLBACK_FAILED")
 CALM = ("CREATE_COMPLETE", "UPDATE_COMPLETE", "UPDATE_ROLLBACK_COMPLETE", "IMPORT_COMPLETE")
 
 
@@ -22,6 +25,8 @@ class Live:
     """The live state of an environment's stack and endpoint; None or empty: it does not exist."""
 
     stack_status: str | None = None
+    unlocking: str | None = None
+    """Command that lets a protected stack be deleted whose creation failed; None if there is none."""
     template: Mapping[str, Any] | None = None
     """Template as it was deployed."""
     endpoint_name: str | None = None
@@ -74,18 +79,20 @@ def live(loaded: Loaded, client: Clients) -> Live:
 
 
 def _live(wanted: str, stack: str, client: Clients) -> Live:
-    status, template = _stack(stack, client("cloudformation"))
+    described_stack, template = _stack(stack, client("cloudformation"))
+    status, unlocking = described_stack.get("StackStatus"), unlocking_command(described_stack)
     own = endpoint_name(template) if template else None
     sagemaker = client("sagemaker")
     described = unless_absent(sagemaker.describe_endpoint, EndpointName=own or wanted)
     if described is None:
-        return Live(stack_status=status, template=template, endpoint_name=own)
+        return Live(stack_status=status, unlocking=unlocking, template=template, endpoint_name=own)
     name = described["EndpointName"]
     config = sagemaker.describe_endpoint_config(EndpointConfigName=described["EndpointConfigName"])
     scaled = _scaled(name, client("application-autoscaling"))
     now = {running["VariantName"]: running for running in described.get("ProductionVariants", [])}
     return Live(
         stack_status=status,
+        unlocking=unlocking,
         template=template,
         endpoint_name=name,
         endpoint_status=described["EndpointStatus"],
@@ -126,13 +133,29 @@ def types_of(variant: Mapping[str, Any]) -> tuple[str, ...]:
     return (variant["InstanceType"],) if "InstanceType" in variant else ()
 
 
-def _stack(name: str, cloudformation: Any) -> tuple[str | None, Mapping[str, Any] | None]:
+def unlocking_command(stack: Mapping[str, Any]) -> str | None:
+    """Return the command that lets a stack be deleted which failed to be created and is protected.
+
+    `stack`: the answer of DescribeStacks; empty: there is no stack.
+    """
+    locked = stack.get("EnableTerminationProtection")
+    if not locked or stack["StackStatus"] not in CREATION_FAILED:
+        return None
+    return (
+        "aws cloudformation update-termination-protection --no-enable-termination-protection "
+        f"--stack-name {stack['StackName']} --region {stack['StackId'].split(':')[3]}"
+    )
+
+
+def _stack(name: str, cloudformation: Any) -> tuple[Mapping[str, Any], Mapping[str, Any] | None]:
     described = unless_absent(cloudformation.describe_stacks, StackName=name)
-    status = None if described is None else described["Stacks"][0]["StackStatus"]
-    if status is None or status in ("REVIEW_IN_PROGRESS", "DELETE_COMPLETE"):
-        return None, None  # a change set that was never executed made nothing
+    stack = {} if described is None else described["Stacks"][0]
+    if not stack or stack["StackStatus"] in ("REVIEW_IN_PROGRESS", "DELETE_COMPLETE"):
+        return {}, None  # a change set that was never executed made nothing
+    if stack["StackStatus"] == "ROLLBACK_COMPLETE":
+        return stack, None  # what its creation made is deleted
     body = cloudformation.get_template(StackName=name, TemplateStage="Original")["TemplateBody"]
-    return status, json.loads(body) if isinstance(body, str) else body
+    return stack, json.loads(body) if isinstance(body, str) else body
 
 
 def _scaled(endpoint: str, scaling: Any) -> set[str]:

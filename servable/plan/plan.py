@@ -68,6 +68,9 @@ def planned(
     deploys = (
         [] if verdict in ("nothing", "refused") else [Deploy(command=command, why="the change")]
     )
+    if now.unlocking:
+        unlock = Deploy(command=now.unlocking, why="the stack may be deleted")
+        deploys = [unlock, Deploy(command=command, why="deletes it and creates it again")]
     if verdict == "update" and stuck:
         verdict, reasons = "two deploys", list(stuck.values())
         first = _first(loaded, now, {name: now.variants[name] for name in stuck}, against, folder)
@@ -100,11 +103,18 @@ def _verdict(
             "name no model, so an update from this file is not planned; choose another endpoint.name, "
             "or delete the components and that endpoint first"
         ]
-    if now.template is None:
-        if now.endpoint_name is not None:
-            taken = f"an endpoint {name} exists already outside this stack"
-            return "refused", [f"{taken}: choose another endpoint.name, or delete that endpoint"]
-        return "create", []
+    blocked = []
+    if now.unlocking:
+        blocked.append(
+            f"the creation of the stack failed ({now.stack_status}), and endpoint.protect keeps it from "
+            "being deleted, as `cdk deploy` does before it tries again: unlock it, then deploy, which "
+            "protects it again"
+        )
+    if now.template is None and now.endpoint_name is not None:
+        taken = f"an endpoint {name} exists already outside this stack"
+        blocked.append(f"{taken}: choose another endpoint.name, or delete that endpoint")
+    if blocked or now.template is None:
+        return ("refused" if blocked else "create"), blocked
     if now.stack_status is not None and now.stack_status not in CALM:
         state = f"the stack is in {now.stack_status}"
         return "refused", [f"{state}: `aws cloudformation continue-update-rollback`, or delete it"]

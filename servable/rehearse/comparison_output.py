@@ -67,13 +67,16 @@ def lines(comparison: PolicyComparison, *, priced: bool) -> Iterator[str]:
     """What follows, each in a sentence."""
     count = len(comparison.compared)
     beaten = sum(not one.unbeaten for one in comparison.compared)
+    are = "is" if beaten == 1 else "are"
     yield (
-        f"{count} policies on the same {comparison.days} random days; {beaten} are beaten: another is "
+        f"{count} policies on the same {comparison.days} random days; {beaten} {are} beaten: another is "
         "cheaper and holds the objective as well, or costs as much and holds it better"
     )
     if comparison.left_out:
         label, why = next(iter(comparison.left_out.items()))
-        yield f"left out: {len(comparison.left_out)} policies, such as {label}: {why}"
+        left_out = len(comparison.left_out)
+        policies = "policy" if left_out == 1 else "policies"
+        yield f"left out: {left_out} {policies}, such as {label}: {why}"
     yield verdict(comparison, priced=priced)
 
 

@@ -76,7 +76,8 @@ def verdict(result: Rehearsed) -> str:
     objective = "no refused requests" if most is None else f"p99 at most {most:g} ms"
     if result.held:
         return f"holds: {objective} in all {len(day.minutes):,} minutes"
-    return (
-        f"breaks at {clock(day.broken[0])}: {objective} is missed in {len(day.broken):,} of "
-        f"{len(day.minutes):,} minutes; {day.refused:,.0f} requests are refused"
-    )
+    minutes = f"in {len(day.broken):,} of {len(day.minutes):,} minutes"
+    begins = f"breaks at {clock(day.broken[0])}"
+    if most is None:
+        return f"{begins}: requests are refused {minutes}, {day.refused:,.0f} in all"
+    return f"{begins}: {objective} is missed {minutes}; {day.refused:,.0f} requests are refused"

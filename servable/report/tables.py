@@ -46,7 +46,7 @@ def sentence(content: Content) -> str:
 def _without_knee(content: Content) -> str:
     steps = content.curve.valid
     if not steps:
-        return "no step counts, for in every one requests were sent late."
+        return "no step counts: the requests of every step were sent late."
     most = max((step.throughput_rps for step in steps), key=lambda rps: rps.value)
     return f"at most {most} requests/s were answered; no load is known to keep an objective."
 

@@ -49,23 +49,26 @@ def serve_locally(
     record: Recording | None = None,
 ) -> Iterator[EndpointProcess]:
     """Run the local container. In multi-model mode every model is loaded. Raises `LaunchError`."""
-    with (
-        tempfile.TemporaryDirectory(prefix="servable-models-") as models,
-        launch(
-            served.archive,
-            served.variables,
-            ready_timeout_seconds=READY_TIMEOUT_SECONDS,
-            log=log or STDERR,
-            port=port,
-            memory_limit_mib=memory_limit_mib,
-            tensorflow=served.tensorflow,
-            record=record,
-        ) as process,
-    ):
-        for name, archive in served.members.items():
-            _load(process, name, archive, Path(models) / name)
-        faults.inject(process)
-        yield process
+    try:
+        with (
+            tempfile.TemporaryDirectory(prefix="servable-models-") as models,
+            launch(
+                served.archive,
+                served.variables,
+                ready_timeout_seconds=READY_TIMEOUT_SECONDS,
+                log=log or STDERR,
+                port=port,
+                memory_limit_mib=memory_limit_mib,
+                tensorflow=served.tensorflow,
+                record=record,
+            ) as process,
+        ):
+            for name, archive in served.members.items():
+                _load(process, name, archive, Path(models) / name)
+            faults.inject(process)
+            yield process
+    except LaunchError as error:
+        raise LaunchError(served.explained(str(error))) from None
 
 
 def serve_image(served: PreparedVariant, *, port: int) -> ImageContainer:

@@ -1,6 +1,8 @@
 """What an environment deploys, ready to be served on this computer: archives and variables."""
 
-from dataclasses import dataclass
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from infra.parameters.finding import meant
@@ -12,10 +14,17 @@ from model_packaging import dependencies
 from model_packaging.archive import pack_tree
 from model_packaging.places import ARCHIVES, UNPACKED, WHEELS
 from model_packaging.refusal import PackagingError
+from model_packaging.saved_model.reading import WARM_UP
 from servable.aws_account import Account
 from servable.package.package import package
 from servable.serve.artifact import cached, downloaded
 from servable_local.container.compiled_packages import fetched_packages
+
+# servable_local/container/model_server/process.py writes it.
+_FAILED_RECORD = re.compile(
+    rf"model (?P<model>\S+) version [0-9]+: {WARM_UP}: record (?P<number>[0-9]+): (?P<problem>.*)",
+    re.DOTALL,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,6 +39,23 @@ class PreparedVariant:
     """The container image's address."""
     tensorflow: str
     """Its version, as 2.20."""
+    file: str = ""
+    """The environment file."""
+    warm_up: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Files of the warm-up requests that were packed here, by model."""
+
+    def explained(self, reason: str) -> str:
+        """The reason why a container does not start, with the key and file of a failing warm-up request."""
+        failed = _FAILED_RECORD.search(reason)
+        files = self.warm_up.get(failed["model"], ()) if failed else ()
+        if failed is None or int(failed["number"]) > len(files):
+            return reason
+        problem = " ".join(failed["problem"].split())  # TensorFlow's goes over several lines
+        return (
+            f"{self.file}: models.{failed['model']}.warm_up: the model fails on "
+            f"{files[int(failed['number']) - 1]}, so that the container does not start: "
+            f"{problem}; write a request there that the model answers, or remove it from warm_up"
+        )
 
 
 def prepared(
@@ -69,6 +95,8 @@ def prepared(
         variables=variables,
         image=decided.image.uri,
         tensorflow=decided.tensorflow,
+        file=loaded.file,
+        warm_up={name: environment.models[name].warm_up for name in packed},
     )
 
 

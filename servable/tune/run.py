@@ -25,7 +25,7 @@ from servable.tune.objective import Goal, Objective
 from servable.tune.search.trial import Trial
 
 RUNS = Path(".servable") / "tuning"
-STUDY = "study.sqlite"
+TRIALS_FILE = "trials.jsonl"
 
 
 class TuneError(Exception):

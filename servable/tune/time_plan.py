@@ -55,8 +55,9 @@ class TimePlan:
         )
 
     def __str__(self) -> str:
+        seconds = min(60 * self.minutes, 2 * self.curve_seconds + self.fit * self.trial_seconds)
         return (
-            f"{self.minutes:g} minutes: two load curves of about {self.curve_seconds:.0f} s, and about "
-            f"{self.fit} trials of about {self.trial_seconds:.0f} s, the last {self.confirm} to confirm "
-            "the choice"
+            f"about {seconds / 60:.1f} minutes, at most {self.minutes:g}: two load curves of about "
+            f"{self.curve_seconds:.0f} s, and about {self.fit} trials of about "
+            f"{self.trial_seconds:.0f} s, the last {self.confirm} to confirm the choice"
         )

@@ -144,7 +144,12 @@ class Trials(ABC):
         self._run.progress.stage("the load curve of today's settings")
         began, spent_usd = time.monotonic(), self.spent_usd
         point = tried.point(tried.nearest(self.machines.wanted[0]))
-        found = knee(self.full_curve(point, objective, "today"), objective)
+        curve = self.full_curve(point, objective, "today")
+        found = knee(curve, objective)
+        late = next((step.refused for step in curve.steps if step.refused), None)
+        if found is None and late:
+            # Whatever came then would be blamed on the settings or on the limit.
+            raise LoadError(f"today's settings: {late}; the same command goes on when it is quiet")
         around = Around(
             users=max(2.0, round(found.load.value)) if found else 2.0,
             seconds=time.monotonic() - began,

@@ -19,9 +19,9 @@ from servable.report.content import RUN, Content
 from servable.tune import environment_edit
 from servable.tune.objective import Objective
 from servable.tune.recommendation import recommend
-from servable.tune.run import STUDY, Run, TuneError, TuneOptions, TuneProgress, alone
+from servable.tune.run import TRIALS_FILE, Run, TuneError, TuneOptions, TuneProgress, alone
 from servable.tune.search.recommended import ChosenPoint, effects
-from servable.tune.search.search import Found, Search
+from servable.tune.search.search import Found, Search, kept_trials
 from servable.tune.search.trial import Budget, Trial
 from servable.tune.temporary_trials import TemporaryTrials
 from servable.tune.time_plan import TimePlan
@@ -75,7 +75,7 @@ def tune(
 def _refuse_too_few_minutes(run: Run, trials: Trials) -> None:
     """Raises TuneError before anything is measured. A run that goes on knows better already."""
     minutes = run.options.minutes
-    if minutes is None or (run.folder / STUDY).exists():
+    if minutes is None or (run.folder / TRIALS_FILE).exists():
         return
     refusal = _time_plan(run, trials, minutes, None, ()).refusal
     if refusal is not None:
@@ -103,13 +103,12 @@ def _left_report(run: Run, why: str) -> str:
         objective = kept_objective(run.folder)
     except (OSError, ValueError):
         return ""
-    found = Search(run.machines.space, run.machines.wanted, file=run.folder / STUDY).trials()
     label = f"{run.loaded.name}, {run.placement.name}"
     content = Content(
         label=label,
         curve=curve,
         knee=knee(curve, objective),
-        trials=found,
+        trials=tuple(kept_trials(run.folder / TRIALS_FILE)),
         stopped=why,
         goal=run.options.goal,
     )
@@ -157,7 +156,7 @@ def _trials(run: Run) -> Trials:
 
 def _searched(run: Run, trials: Trials, objective: Objective) -> Found:
     options, machines = run.options, run.machines
-    search = Search(machines.space, machines.wanted, confirm=CONFIRM, file=run.folder / STUDY)
+    search = Search(machines.space, machines.wanted, confirm=CONFIRM, file=run.folder / TRIALS_FILE)
     if options.trials <= 2 * CONFIRM and not search.trials():
         raise TuneError(
             f"--trials {options.trials} leaves none to search with: {2 * CONFIRM} are kept to confirm "

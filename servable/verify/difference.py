@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from itertools import takewhile
 from typing import Any
 
 from servable.verify.resolving import UNKNOWN
@@ -45,7 +46,8 @@ class Difference:
             text = self.kind
         else:
             found, wanted = SIDES.get(self.kind, ("live", "deployed"))
-            text = f"{self.kind}: {found} {_short(self.found)}, {wanted} {_short(self.wanted)}"
+            there, meant = _excerpts(self.found, self.wanted)
+            text = f"{self.kind}: {found} {there}, {wanted} {meant}"
         return f"{what}: {text}; {self.remedy}"
 
 
@@ -65,9 +67,15 @@ class Report:
         return {"ok": not self.differences, **asdict(self)}
 
 
-def _short(value: object, most: int = 160) -> str:
-    text = "nothing" if value is None else str(value)
-    return text if len(text) <= most else f"{text[: most - 1]}…"
+def _excerpts(*values: object, most: int = 160) -> list[str]:
+    """Return the values as text; long ones from a little before the place where they begin to differ."""
+    texts = ["nothing" if value is None else str(value) for value in values]
+    alike = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(*texts, strict=False)))
+    start = max(0, alike - most // 4) if max(map(len, texts)) > most else 0
+    return [
+        ("…" if start else "") + text[start : start + most] + ("…" if text[start + most :] else "")
+        for text in texts
+    ]
 
 
 def gone(what: str, name: str) -> Difference:

@@ -57,21 +57,30 @@ class Channels:
         return reply
 
     def _find_server(self, port: int, deadline: float) -> None:
-        sentinel = self._sentinels.get(port)
-        if sentinel is not None and is_open(sentinel, silent=False):
-            return
-        self.renew(port)
-        self._sentinels[port] = connected(port, deadline)
+        # Under the lock, or another call might close the socket, and its number might be that of
+        # another connection by the time that it is read.
+        with _lock:
+            sentinel = self._sentinels.get(port)
+            if sentinel is not None and is_open(sentinel, silent=False):
+                return
+            self._forget(port)
+        opened = connected(port, deadline)
+        with _lock:
+            if self._sentinels.setdefault(port, opened) is not opened:
+                opened.close()  # another call was sooner
 
     def renew(self, port: int) -> None:
         """Makes the next call open a new connection."""
         with _lock:
-            sentinel = self._sentinels.pop(port, None)
-            if sentinel is not None:
-                sentinel.close()
-            self._channels.pop(port, None)
-            for key in [key for key in self._stubs if key[0] == port]:
-                del self._stubs[key]
+            self._forget(port)
+
+    def _forget(self, port: int) -> None:
+        sentinel = self._sentinels.pop(port, None)
+        if sentinel is not None:
+            sentinel.close()
+        self._channels.pop(port, None)
+        for key in [key for key in self._stubs if key[0] == port]:
+            del self._stubs[key]
 
     def _stub(self, port: int, method: str) -> Any:
         with _lock:

@@ -83,15 +83,15 @@ def is_open(connection: socket.socket, *, silent: bool = True) -> bool:
 
     Called right before a request is written, because a model server that ended has closed it by then.
     """
-    connection.settimeout(0)
     try:
+        connection.settimeout(0)
         while connection.recv(_PIECE_BYTES):
             if silent:
                 return False
     except BlockingIOError:
         return True
     except OSError:
-        pass  # reset
+        pass  # reset, or closed here
     return False
 
 
@@ -99,11 +99,11 @@ def connected(port: int, deadline: float) -> socket.socket:
     """Opens a connection. Raises `NotTakenError`, `DeadlineError`."""
     try:
         connection = socket.create_connection((HOST, port), timeout=left(deadline))
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     except TimeoutError:
         raise DeadlineError from None
     except OSError as error:
         raise NotTakenError(str(error)) from None
-    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return connection
 
 

@@ -67,7 +67,8 @@ def test_a_limit_has_both_ends(shape: str, least: int, most: int) -> None:
 
 
 def test_a_price_has_a_source_and_a_date() -> None:
-    assert [row for row in table("prices")["prices"] if not (row["source"] and row["as_of"])] == []
+    rows = [row for name in ("prices", "serverless", "data") for row in table("prices")[name]]
+    assert [row for row in rows if not (row["source"] and row["as_of"])] == []
 
 
 def test_an_instance_has_one_price_for_a_region() -> None:

@@ -16,11 +16,22 @@ def test_a_protected_stack_is_not_destroyed(
     assert bool(stack_of(environment, text).termination_protection) is protected
 
 
-@pytest.mark.parametrize(("text", "policy"), [(VALID, None), (PROTECTED, "Retain")])
-@pytest.mark.parametrize("attribute", ["DeletionPolicy", "UpdateReplacePolicy"])
-def test_a_protected_endpoint_outlives_its_rename(
-    environment: Environment, text: str, policy: str | None, attribute: str
-) -> None:
+def policies(environment: Environment, text: str) -> tuple[str | None, str | None]:
     found = Synthesised(dict(Template.from_stack(stack_of(environment, text)).to_json()))
     (endpoint,) = found.ids("AWS::SageMaker::Endpoint")
-    assert found.template["Resources"][endpoint].get(attribute) == policy
+    resource = found.template["Resources"][endpoint]
+    return resource.get("DeletionPolicy"), resource.get("UpdateReplacePolicy")
+
+
+@pytest.mark.parametrize(("text", "policy"), [(VALID, None), (PROTECTED, "Retain")])
+def test_a_protected_endpoint_outlives_its_rename(
+    environment: Environment, text: str, policy: str | None
+) -> None:
+    assert policies(environment, text)[1] == policy
+
+
+@pytest.mark.parametrize(("text", "policy"), [(VALID, None), (PROTECTED, "RetainExceptOnCreate")])
+def test_a_protected_endpoint_outlives_its_stack_but_not_its_own_failed_creation(
+    environment: Environment, text: str, policy: str | None
+) -> None:
+    assert policies(environment, text)[0] == policy

@@ -277,6 +277,22 @@ def module_unknown_rank(folder: str) -> list[Asked]:
     return [("serving_default", {"x": rows(2, 1, 3)}, {"y": rows(2, 1, 3) * 2})]
 
 
+def module_ragged(folder: str) -> list[Asked]:
+    import numpy as np
+    import tensorflow as tf
+
+    module = tf.Module()
+    module.serve = tf.function(
+        lambda x: {"total": tf.reduce_sum(x, axis=1)},
+        input_signature=[tf.RaggedTensorSpec([None, None], tf.float32)],
+    )
+    tf.saved_model.save(module, folder, signatures={"serving_default": module.serve})
+
+    values, row_splits = rows(5), np.array([0, 2, 2, 5])
+    total = module.serve(tf.RaggedTensor.from_row_splits(values, row_splits))["total"]
+    return [("serving_default", {"x": values, "x_1": row_splits}, {"total": total})]
+
+
 def module_pictures(folder: str) -> list[Asked]:
     import numpy as np
     import tensorflow as tf
@@ -491,7 +507,8 @@ MAKERS: dict[str, Maker] = {
     for maker in (
         keras_tensorflow, keras_fixed, keras_archive, keras_saved, keras_text, keras_open,
         keras_jax, keras_torch, jax_open, jax_fixed, jax_cuda, jax_platforms,
-        module_signatures, module_scalar, module_unknown_rank, module_pictures, module_unsigned,
+        module_signatures, module_scalar, module_unknown_rank, module_ragged, module_pictures,
+        module_unsigned,
         tf1_simple, tf1_tags, tf1_examples, keras2_saved, keras2_export, transformer,
         forest_ydf, forest_tfdf,
     )

@@ -70,6 +70,7 @@ def test_what_cannot_be_served_is_refused_with_its_reason(name: str, begun: Begi
         ("module-signatures", "# warm_up     = ["),  # text may have to be more than text
         ("keras-open", "# warm_up     = ["),  # pictures of 8 x 8 are too small
         ("module-unknown-rank", "# warm_up     = ["),
+        ("module-ragged", "# warm_up     = ["),  # row splits must fit the values
     ],
 )
 def test_a_made_up_request_warms_up_where_the_model_takes_it_for_sure(

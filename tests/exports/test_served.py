@@ -4,6 +4,7 @@ import json
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import pytest
 from infra.parameters.loading import load
 from servable.serve.container import serve_locally
 from servable.serve.serve import prepared
+from servable_local.container.launch import LaunchError
 from tests.conftest import VALID
 from tests.exports.exports import MODELS, SERVED, UNFILLED, answers
 
@@ -73,3 +75,23 @@ def test_a_keras_model_that_tensorflow_saves_lacks_its_variables(url: str) -> No
     with pytest.raises(urllib.error.HTTPError) as refused:
         ask(url, UNFILLED, asked.signature, asked.inputs)
     assert (refused.value.code, b"Could not find variable" in refused.value.read()) == (400, True)
+
+
+def test_a_container_that_does_not_start_names_the_key_and_file_of_the_warm_up_request(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "environments").mkdir()
+    good, bad = (json.dumps({"inputs": {"x": [1.0], "x_1": splits}}) for splits in ([0, 1], [0]))
+    for name, request in (("good", good), ("bad", bad)):
+        (tmp_path / f"{name}.json").write_text(request)
+    text = VALID.replace(
+        '"model"', f'"{MODELS / "module-ragged"}"\nwarm_up = ["good.json", "bad.json"]'
+    )
+    (tmp_path / "environments" / "all.toml").write_text(text)
+    (loaded,) = load(tmp_path, tmp_path / "environments")
+    where = "^environments/all.toml: models.ranker.warm_up: the model fails on bad.json, so that"
+    with (
+        pytest.raises(LaunchError, match=where),
+        serve_locally(prepared(loaded), port=0, log=tmp_path / "log"),
+    ):
+        pass

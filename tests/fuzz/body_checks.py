@@ -172,7 +172,12 @@ class Checked:
 
 
 def _inputs(body: Body) -> dict[str, Any]:
-    return dict(SIGNATURES[body.signature or "serving_default"])
+    """Those of the signature that JSON names, as a model server calls it, or else the attributes."""
+    named = None
+    if body.content_type not in (CSV, NPY, NPZ, PROTOBUF):
+        parsed = json.loads(reference.converted(body.content_type, body.bytes))
+        named = parsed.get("signature_name") if isinstance(parsed, dict) else None
+    return dict(SIGNATURES[named or body.signature or "serving_default"])
 
 
 def _as_text(tensors: dict[str, reference.Tensor]) -> dict[str, Any]:

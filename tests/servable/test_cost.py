@@ -3,6 +3,7 @@
 import json
 import shutil
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,9 @@ def environment(
     rollout: dict[str, object] | None = None,
     p99: float | None = None,
     rps: float | None = None,
+    traffic: Mapping[str, object] | None = None,
+    region: str = "us-west-2",
+    **tables: object,
 ) -> Environment:
     variant: dict[str, object] = {
         "model": "ranker",
@@ -43,12 +47,14 @@ def environment(
     return Environment.model_validate(
         {
             "account": "111111111111",
-            "region": "us-west-2",
+            "region": region,
             "endpoint": {"name": "ranker"},
             "models": {"ranker": {"saved_model": "model"}},
             "variants": {"primary": variant},
             "alarms": {} if p99 is None else {"p99_latency_ms": p99},
             "rollout": rollout,
+            "traffic": traffic or {},
+            **tables,
         }
     )
 
@@ -124,7 +130,7 @@ def test_where_nothing_has_a_price_no_sum_is_shown(
 ) -> None:
     shown = said(project, monkeypatch, VALID.replace("ml.c5.xlarge", "ml.c8g.large"))
     assert "unknown price" in shown
-    assert "$" not in shown
+    assert "$" not in shown.partition("data in and out")[0]
 
 
 def test_a_type_that_there_is_not_and_has_no_price_is_an_error(
@@ -145,6 +151,76 @@ def test_predictions_cost_twice_while_both_fleets_run(count: int, rps: float) ->
     assert often == pytest.approx([often[0], often[0], 2 * (often[0] or 0)])
 
 
+SIZES = {"request_bytes": 400_000, "answer_bytes": 10_000}
+
+
+@given(some.integers(1, 10**9), some.integers(1, 10**9))
+def test_data_costs_its_price_by_the_gb_each_way(request: int, answer: int) -> None:
+    sizes = {"request_bytes": request, "answer_bytes": answer}
+    found = cost("prod", environment(traffic=sizes, region="us-east-1")).data
+    assert found.usd_per_million_predictions == pytest.approx((request + answer) / 1000 * 0.016)
+
+
+@pytest.mark.parametrize(
+    ("given_", "missing"),
+    [
+        ({}, ["traffic.request_bytes", "traffic.answer_bytes"]),
+        ({"request_bytes": 400_000}, ["traffic.answer_bytes"]),
+        (SIZES, []),
+    ],
+)
+def test_data_of_unknown_size_is_not_counted_and_its_key_named(
+    given_: dict[str, object], missing: list[str]
+) -> None:
+    found = cost("prod", environment(traffic=given_)).data
+    assert (found.missing_keys, found.usd_per_million_predictions is None) == (
+        missing,
+        bool(missing),
+    )
+
+
+@pytest.mark.parametrize("kind", ["instances", "serverless"])
+def test_the_cost_of_data_is_said_with_sizes_price_region_and_date(
+    project: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    text = VALID if kind == "instances" else SERVERLESS
+    shown = said(project, monkeypatch, f"{text}\n[traffic]\n{TRAFFIC}")
+    assert (
+        "data in and out           in addition at most $6.56 per million predictions, of "
+        "400,000 bytes in and 10,000 out; $0.016 per GB (eu-west-1, 2023-12)\n" in shown
+    )
+
+
+def test_a_price_of_data_of_another_region_says_whose_it_is(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = VALID.replace("eu-west-1", "sa-east-1") + f"[traffic]\n{TRAFFIC}"
+    assert "(us-east-1, not of sa-east-1, 2026-05-08)" in said(project, monkeypatch, text)
+
+
+def test_data_that_is_not_counted_says_what_is_missing(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown = said(project, monkeypatch, VALID)
+    assert (
+        "data in and out           not counted: traffic.request_bytes and traffic.answer_bytes are "
+        "not set; it costs $0.016 per GB (eu-west-1, 2023-12)\n" in shown
+    )
+
+
+def test_data_of_asynchronous_requests_is_not_counted_for_want_of_a_price(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown = said(project, monkeypatch, f"{VALID}[traffic]\n{TRAFFIC}[asynchronous]\n")
+    assert "data in and out           not counted: no source states a price" in shown
+
+
+def test_the_files_price_of_data_goes_before_the_catalogs() -> None:
+    found = cost("prod", environment(traffic=SIZES, prices={"usd_per_gb_processed": 0.1})).data
+    assert found.usd_per_million_predictions == pytest.approx(41)
+
+
+TRAFFIC = "request_bytes = 400_000\nanswer_bytes = 10_000\n"
 SERVERLESS = VALID.replace(
     'instance_type = "ml.c5.xlarge"', "serverless = { memory_mib = 3072, max_concurrency = 10 }"
 )

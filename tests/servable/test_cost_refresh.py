@@ -2,6 +2,7 @@
 
 import json
 import tomllib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from tests.conftest import VALID
 NAME, REGION = "ml.c5.xlarge", "eu-west-1"
 
 
-def product(usd: str, **attributes: str) -> str:
+def product(usd: str, unit: str = "Hrs", **attributes: str) -> str:
     """A product in the API's form, as botocore's documented example of GetProducts has it."""
     (example,) = botocore.loaders.Loader().load_service_model("pricing", "examples-1")["examples"][
         "GetProducts"
@@ -28,7 +29,7 @@ def product(usd: str, **attributes: str) -> str:
     row["product"]["attributes"] = {"instanceName": NAME, "regionCode": REGION, **attributes}
     (term,) = row["terms"]["OnDemand"].values()
     (dimension,) = term["priceDimensions"].values()
-    dimension.update({"unit": "Hrs", "pricePerUnit": {"USD": usd}})
+    dimension.update({"unit": unit, "pricePerUnit": {"USD": usd}})
     return json.dumps(row)
 
 
@@ -36,21 +37,32 @@ HOSTING = product("0.2310000000", usagetype="EU-Host:ml.c5.xlarge", platoinstanc
 TRAINING = product("9.9", usagetype="EU-Train:ml.c5.xlarge", platoinstancetype="Training")
 
 
-def client(*products: str) -> Any:
-    """A client that answers one GetProducts for `NAME` in `REGION`, and refuses another request."""
+INVOKING = {"operation": "Invoke-Endpoint", "instanceName": ""}
+DATA = [
+    product("0.0160000000", "GB", usagetype=f"EU-Hst:Data-Bytes-{way}", **INVOKING)
+    for way in ("In", "Out")
+]
+
+
+def client(*products: str, data: Sequence[str] = ()) -> Any:
+    """A client that answers GetProducts for `NAME` in `REGION`, then for data there, and nothing else."""
     pricing = boto3.client(
         "pricing", region_name="us-east-1", aws_access_key_id="x", aws_secret_access_key="x"
     )
     stub = Stubber(pricing)
-    filters = {"regionCode": REGION, "instanceName": NAME}
-    stub.add_response(
-        "get_products",
-        {"FormatVersion": "aws_v1", "PriceList": list(products)},
-        {
-            "ServiceCode": "AmazonSageMaker",
-            "Filters": [{"Type": "TERM_MATCH", "Field": k, "Value": v} for k, v in filters.items()],
-        },
-    )
+    answers = ({"instanceName": NAME}, products), ({"operation": "Invoke-Endpoint"}, data)
+    for more, listed in answers:
+        filters = {"regionCode": REGION, **more}
+        stub.add_response(
+            "get_products",
+            {"FormatVersion": "aws_v1", "PriceList": list(listed)},
+            {
+                "ServiceCode": "AmazonSageMaker",
+                "Filters": [
+                    {"Type": "TERM_MATCH", "Field": k, "Value": v} for k, v in filters.items()
+                ],
+            },
+        )
     stub.activate()
     return pricing
 
@@ -61,6 +73,25 @@ def test_a_hosting_price_is_read_and_that_of_training_is_not() -> None:
 
 def test_a_type_without_a_hosting_price_has_none() -> None:
     assert hosting_prices(client(TRAINING), [NAME], REGION) == {}
+
+
+def test_refresh_writes_the_price_of_data_in_and_out(project: Path, file: Path) -> None:
+    list(refreshed(load(project, file.parent)[0], file, client(HOSTING, data=DATA)))
+    (loaded,) = load(project, file.parent)
+    assert loaded.environment is not None
+    assert loaded.environment.prices.usd_per_gb_processed == 0.016
+
+
+def test_data_that_aws_lists_at_two_prices_is_refused(project: Path, file: Path) -> None:
+    other = product("0.02", "GB", usagetype="EU-Hst:Data-Bytes-Out", **INVOKING)
+    with pytest.raises(click.ClickException, match=r"prices\.usd_per_gb_processed"):
+        list(refreshed(load(project, file.parent)[0], file, client(HOSTING, data=[*DATA, other])))
+
+
+def test_data_of_another_use_is_no_price_of_an_endpoints(project: Path, file: Path) -> None:
+    other = product("9.9", "GB", usagetype="EU-Processing:Data-Bytes-Out", **INVOKING)
+    list(refreshed(load(project, file.parent)[0], file, client(HOSTING, data=[other])))
+    assert "usd_per_gb_processed" not in file.read_text()
 
 
 def test_two_hosting_prices_are_refused() -> None:

@@ -38,9 +38,17 @@ def test_an_override_stands_below_its_deployment(printed: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("number", "live", "state"),
-    [(2, True, "live"), (1, False, "earlier"), (None, False, "never live")],
+    ("number", "live", "known", "state"),
+    [
+        (2, True, True, "live"),
+        (1, False, True, "earlier"),
+        (None, False, True, "never live"),
+        (1, False, False, "not known"),
+        (None, False, False, "not known"),
+    ],
 )
-def test_each_state_has_a_word(number: int | None, live: bool, state: str) -> None:
-    deployment = Deployment(number=number, time="", live=live, fingerprint="f", record=None)
+def test_each_state_has_a_word(number: int | None, live: bool, known: bool, state: str) -> None:
+    deployment = Deployment(
+        number=number, time="", live=live, fingerprint="f", record=None, state_known=known
+    )
     assert command._cells(deployment)[2] == state

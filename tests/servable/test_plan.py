@@ -4,11 +4,15 @@ import json
 import re
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
 
+from infra.parameters.loading import load
 from servable.plan.command import plan
+from servable.plan.live import Live
+from servable.plan.plan import DeployPlan, planned
 from tests.checkouts import ROOT
 from tests.conftest import VALID
 from tests.servable.test_check_against import SCALED, SECOND, git
@@ -115,7 +119,36 @@ def test_an_endpoint_that_is_not_protected_in_both_is_said_to_be_deleted(
 def test_protection_is_a_change_that_replaces_nothing(revision: Path) -> None:
     ran = run(revision, SECOND.replace('name = "ranker"', 'name = "ranker"\nprotect = true'))
     assert (ran.return_value, "the fleet stays" in ran.stdout) == (0, True)
-    assert "SageMaker::Endpoint: DeletionPolicy: Retain (new)" in ran.stdout
+    assert "SageMaker::Endpoint: DeletionPolicy: RetainExceptOnCreate (new)" in ran.stdout
+
+
+def after_a_failed_creation(project: Path, **state: Any) -> DeployPlan:
+    (project / "environments" / "prod.toml").write_text(VALID)
+    (loaded,) = load(project, project / "environments")
+    now = Live(stack_status="ROLLBACK_COMPLETE", **state)
+    return planned(loaded, now, {"Resources": {}}, against="what is live", folder="environments")
+
+
+def test_a_creation_that_failed_is_made_again_by_one_deploy(project: Path) -> None:
+    assert after_a_failed_creation(project).verdict == "create"
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "words"),
+    [(None, ["deleted"]), ("ranker", ["deleted", "outside this stack"])],
+    ids=["nothing is left", "an endpoint is left"],
+)
+def test_the_plan_of_a_locked_stack_says_all_that_is_in_the_way(
+    project: Path, endpoint: str | None, words: list[str]
+) -> None:
+    shown = after_a_failed_creation(project, unlocking="aws", endpoint_name=endpoint)
+    pairs = zip(words, shown.reasons, strict=True)
+    assert (shown.verdict, [word for word, reason in pairs if word in reason]) == ("refused", words)
+
+
+def test_the_plan_of_a_locked_stack_begins_with_what_unlocks_it(project: Path) -> None:
+    deploys = after_a_failed_creation(project, unlocking="aws unlock").deploys
+    assert [deploy.command for deploy in deploys] == ["aws unlock", "cdk deploy 'prod/*'"]
 
 
 def test_asynchronous_inference_of_the_revision_is_known_to_stay(revision: Path) -> None:

@@ -14,7 +14,12 @@ from infra.parameters.loading import load
 from infra.preflight.check import check
 from model_packaging.saved_model.reading import SignatureInfo, TensorInfo
 from servable.init.command import init
-from servable.init.golden_request import golden_request
+from servable.init.golden_request import (
+    _least_bytes,
+    _sizes,
+    golden_request,
+    is_certain,
+)
 from tests.conftest import RANKER
 
 
@@ -215,13 +220,92 @@ def shape_of(value: object) -> list[int]:
     return [len(value), *shape_of(value[0])] if isinstance(value, list) else []
 
 
-@given(some.dictionaries(some.text("ab", min_size=1), some.tuples(DTYPES, SHAPES), min_size=1))
-def test_a_request_has_the_shape_of_any_signature(inputs: dict[str, tuple[str, object]]) -> None:
+def signature_of(**inputs: tuple[str, tuple[int | None, ...] | None]) -> SignatureInfo:
     specs = {
-        key: TensorInfo(name=key, dtype=dtype, shape=shape)  # type: ignore[arg-type]
+        key: TensorInfo(name=key, dtype=dtype, shape=shape)
         for key, (dtype, shape) in inputs.items()
     }
-    signature = SignatureInfo(inputs=specs, outputs={}, method="tensorflow/serving/predict")
+    return SignatureInfo(inputs=specs, outputs={}, method="tensorflow/serving/predict")
+
+
+@pytest.mark.parametrize(
+    ("shape", "note"),
+    [
+        ((1, 512, 512, 128, 1), "one row takes more than 5,000,000 bytes as JSON"),
+        (((1 << 63) - 1,), "one row takes more than 5,000,000 bytes as JSON"),
+        ((1 << 40, 0), "one row takes more than 5,000,000 bytes as JSON"),
+        ((1,) * 1_000_000, "or more than 254 dimensions"),
+        ((1,) * 255, "or more than 254 dimensions"),
+    ],
+    ids=["33 million", "2^63", "2^40 lists", "a million dimensions", "255 dimensions"],
+)
+@pytest.mark.parametrize("dtype", ["float32", "int64", "string"])
+def test_a_shape_too_large_for_a_request_is_noted_and_nothing_is_built(
+    dtype: str, shape: tuple[int, ...], note: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr("servable.init.golden_request._tensor")
+    notes: list[str] = []
+    assert golden_request("serving_default", signature_of(x=(dtype, shape)), notes) is None
+    assert note in notes[0]
+
+
+def test_a_request_of_254_dimensions_is_written() -> None:
+    assert golden_request("serving_default", signature_of(x=("int64", (1,) * 254)), [])
+
+
+def test_the_largest_list_of_integers_is_written_and_a_larger_one_is_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("servable.init.golden_request.LARGEST_REQUEST_BYTES", 1_001)
+    most = (1_001 + 1 - len('{"inputs":{"x":[]}}\n')) // 2
+    written = [
+        golden_request("serving_default", signature_of(x=("int64", (count,))), []) is not None
+        for count in (most, most + 1)
+    ]
+    assert written == [True, False]
+
+
+@given(some.dictionaries(some.text("ab", min_size=1), some.tuples(DTYPES, SHAPES), min_size=1))
+def test_a_request_takes_at_least_the_bytes_that_are_foreseen(
+    inputs: dict[str, tuple[str, tuple[int | None, ...] | None]],
+) -> None:
+    signature = signature_of(**inputs)
+    body = golden_request("serving_default", signature, [])
+    specs = signature.inputs.values()
+    assert sum(_least_bytes(_sizes(spec), spec.dtype) for spec in specs) <= len(body or "")
+
+
+@pytest.mark.parametrize(
+    ("inputs", "certain"),
+    [
+        # As TensorFlow 2.21 exports tf.RaggedTensorSpec and tf.SparseTensorSpec.
+        ({"r": ("float32", (None,)), "r_1": ("int64", (None,))}, False),
+        (
+            {"r": ("float32", (None, 4)), "r_1": ("int32", (None,)), "x": ("int64", (None, 2))},
+            False,
+        ),
+        ({"d": ("int64", (None,)), "d_1": ("int64", (None,)), "d_2": ("int64", (None,))}, False),
+        ({"s": ("int64", (None, 2)), "s_1": ("float32", (None,)), "s_2": ("int64", (2,))}, False),
+        ({"values": ("float32", (None,)), "row_splits": ("int64", (None,))}, False),
+        ({"user": ("int64", (None,)), "item": ("int64", (None,))}, True),
+        ({"in_1": ("float32", (None, 2)), "in_2": ("float32", (None, 3))}, True),
+        ({"ids": ("int64", (None,))}, True),
+        ({"ids": ("int64", (None, 39)), "values": ("float32", (None, 39))}, True),
+        ({"x": ("float32", (None, None))}, False),
+        ({"x": ("string", (None,))}, False),
+        ({"x": ("float32", None)}, False),
+    ],
+)
+def test_an_invented_request_warms_up_only_a_model_that_surely_takes_it(
+    inputs: dict[str, tuple[str, tuple[int | None, ...] | None]], certain: bool
+) -> None:
+    assert is_certain(signature_of(**inputs)) is certain
+
+
+@given(some.dictionaries(some.text("ab", min_size=1), some.tuples(DTYPES, SHAPES), min_size=1))
+def test_a_request_has_the_shape_of_any_signature(inputs: dict[str, tuple[str, object]]) -> None:
+    signature = signature_of(**inputs)  # type: ignore[arg-type]
+    specs = signature.inputs
     body = golden_request("serving_default", signature, [])
     assert body is not None
     for key, value in json.loads(body)["inputs"].items():

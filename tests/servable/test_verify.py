@@ -15,11 +15,15 @@ from model_packaging.refusal import PackagingError
 from servable.aws_account import remedy_for
 from servable.doctor import command as doctor_command
 from servable.doctor.look import Look
+from servable.plan.synthesis import SynthesisedStack
 from servable.verify import command as verify_command
+from servable.verify.deployed import Deployed
 from servable.verify.latency import look
 from servable.verify.run import Difference, Report
+from servable.verify.stack import template
 from tests.conftest import VALID
 
+SIDES = ("wanted", "found")
 DIFFERENCE = Difference(
     kind="drifted weight", resource="ranker/primary", wanted=9, found=5, remedy="deploy again"
 )
@@ -63,6 +67,49 @@ def test_a_difference_is_1_and_is_said_with_what_to_do(in_project: pytest.Monkey
 def test_each_value_of_a_difference_is_named(kind: str, said: str) -> None:
     difference = Difference(kind=kind, resource="x", wanted=5, found=2, remedy="deploy")
     assert str(difference) == f"x: {kind}: {said}; deploy"
+
+
+@pytest.mark.parametrize(("old", "new"), [("100", "120"), ("", "all")])
+def test_the_excerpts_of_long_values_hold_what_changed(old: str, new: str) -> None:
+    texts = (f"{'before ' * 60}{value}{' after' * 60}" for value in (new, old))
+    difference = Difference(
+        kind="model", resource="x", **dict(zip(SIDES, texts, strict=True)), remedy="y"
+    )
+    assert f"before {old} after" in str(difference)
+    assert f"before {new} after" in str(difference)
+
+
+def resource(kind: str, **properties: Any) -> dict[str, Any]:
+    return {"Type": kind, "Properties": properties}
+
+
+def differing(**changed: int) -> list[str]:
+    """Keys of the differences between a deployed stack of zeros and a file with these numbers."""
+
+    def made(limit: int = 0, text: int = 0, seen: int = 0) -> dict[str, Any]:
+        body = {"Fn::Join": ["", ["{", {"Ref": "AWS::Region"}, f"above {seen}"]]}
+        alarm = resource(
+            "AWS::CloudWatch::Alarm", Threshold=limit, AlarmDescription=f"above {text}"
+        )
+        board = resource("AWS::CloudWatch::Dashboard", DashboardBody=body)
+        pointer = resource("AWS::SSM::Parameter", Value=f"{limit}{text}{seen}")
+        return {"Resources": {"Alarm": alarm, "Dashboard": board, "Live": pointer}}
+
+    stack = SynthesisedStack(kind="endpoint", name="s", template=made(**changed))
+    deployed = Deployed(account=Mock(), name="s", status="", template=made(), resources=())
+    return [difference.key for difference in template(stack, deployed)]
+
+
+def test_a_changed_number_is_one_difference_though_texts_and_dashboards_show_it_too() -> None:
+    assert differing(limit=5, text=5, seen=5) == ["Properties.Threshold"]
+
+
+def test_a_dashboard_that_alone_differs_is_one_difference() -> None:
+    assert differing(seen=5) == ["Properties.DashboardBody.Fn::Join[1][2]"]
+
+
+def test_a_deployment_that_only_its_record_tells_apart_is_a_difference() -> None:
+    assert differing(text=5) == ["Properties.AlarmDescription"]
 
 
 def test_programs_read_differences_as_json(in_project: pytest.MonkeyPatch) -> None:

@@ -82,6 +82,15 @@ def test_what_may_have_been_executed_is_not_sent_again(server: RuntimeServer, re
     assert len(server.received) == 1
 
 
+@pytest.mark.parametrize("length_bytes", [1 << 62, (1 << 63) - 1, 1 << 63])
+def test_an_answer_cut_short_of_more_than_memory_holds_is_a_lost_connection(
+    server: RuntimeServer, length_bytes: int
+) -> None:
+    server.answer = lambda received: Reply(200, b"x", announced_bytes=length_bytes)
+    with Endpoint.local(server.url, attempts=1) as endpoint, pytest.raises(ConnectionLostError):
+        endpoint.predict(x=X)
+
+
 def test_a_full_queue_is_waited_for(server: RuntimeServer) -> None:
     def answer(received: Received) -> Reply:
         return (

@@ -148,7 +148,8 @@ class ModelEndpoint(Construct):
             else None,
         )
         if protect:
-            resource.apply_removal_policy(cdk.RemovalPolicy.RETAIN)
+            # Retained also when its own creation fails, it would be in the way of the next attempt.
+            resource.apply_removal_policy(cdk.RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE)
         return resource
 
     @property

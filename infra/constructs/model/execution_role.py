@@ -73,8 +73,8 @@ class ModelDependencies:
             ],
             "log_group": [self.log_group_arn],
             "log_streams": [f"{self.log_group_arn}:log-stream:*"],
-            "subnets": named("ec2", "subnet", *network.subnets),
-            "security_groups": named("ec2", "security-group", *network.security_groups),
+            "subnets": _in_any_account(stack, "subnet", network.subnets),
+            "security_groups": _in_any_account(stack, "security-group", network.security_groups),
         }
         if archive.listed is not None:
             found["bucket"] = [archive.listed.bucket_arn]
@@ -112,6 +112,15 @@ class ModelDependencies:
         if place != "volume_key" or key is None or not key.startswith(ALIAS):
             return {}
         return {"ForAnyValue:StringEquals": {"kms:ResourceAliases": [key]}}
+
+
+def _in_any_account(stack: cdk.Stack, resource: str, names: Sequence[str]) -> list[str]:
+    """ARNs of what may be shared (AWS RAM): they name the account that owns it, which no file knows.
+
+    Source: https://github.com/runs-on/runs-on/issues/463 (2026-03-16)
+    """
+    arn = stack.format_arn(service="ec2", account="*", resource=resource)
+    return [f"{arn}/{name}" for name in names]
 
 
 def _for_this_account(stack: cdk.Stack) -> dict[str, dict[str, str]]:

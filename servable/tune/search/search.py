@@ -1,25 +1,19 @@
 """The search itself: asks for a point, measures it, until a budget or the expectation ends it."""
 
 import dataclasses
+import json
+import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import optuna
-from optuna.distributions import BaseDistribution, CategoricalDistribution
-from optuna.storages import BaseStorage, InMemoryStorage, RDBStorage
-from optuna.trial import FrozenTrial, TrialState, create_trial
-
-from model_packaging.private_folder import private_folder, touch_private
+from model_packaging.private_folder import private_folder, private_opener
 from servable.tune.search.next_point import STARTS, Proposal, propose
 from servable.tune.search.recommended import ChosenPoint, choose
 from servable.tune.search.space import Point, Space
 from servable.tune.search.start import starts
 from servable.tune.search.trial import Budget, Measurement, Trial
-
-# The study of a storage of ours; a file holds one.
-STUDY = "tune"
 
 Measure = Callable[[Point], Measurement]
 
@@ -49,32 +43,13 @@ class Search:
         confirm: int = 0,
         file: Path | None = None,
     ) -> None:
-        optuna.logging.set_verbosity(optuna.logging.WARNING)
-        self._space, self._confirm = space, confirm
+        self._space, self._confirm, self._file = space, confirm, file
         self._starts = starts(space, wanted, count=STARTS, seed=seed)
-        self._distributions: dict[str, BaseDistribution] = {
-            name: CategoricalDistribution(values) for name, values in space.grid.items()
-        }
-        self._study = optuna.create_study(
-            storage=_storage(file), study_name=STUDY, direction="maximize", load_if_exists=True
-        )
+        self._trials = [] if file is None else kept_trials(file)
 
     def trials(self) -> tuple[Trial, ...]:
-        """What is complete, in order."""
-        return tuple(
-            Trial(
-                number=number,
-                point=dict(trial.params),
-                measured=Measurement(
-                    value=trial.value or 0.0,
-                    failure=trial.user_attrs.get("failure"),
-                    about=trial.user_attrs.get("about", {}),
-                ),
-                seconds=float(trial.user_attrs.get("seconds", 0.0)),
-                confirms=bool(trial.user_attrs.get("confirms")),
-            )
-            for number, trial in enumerate(self._done())
-        )
+        """Return the complete trials, in order."""
+        return tuple(self._trials)
 
     def run(
         self, measure: Measure, budget: Budget, told: Callable[[Trial], None] | None = None
@@ -106,18 +81,15 @@ class Search:
     def _proposal(self, trials: int) -> Proposal:
         """It follows from what is kept: a search that was killed asks for what it would have asked for."""
         known = [
-            (number, trial.value)
-            for trial in self._done()
-            if (number := self._space.number(trial.params)) is not None and trial.value is not None
+            (number, trial.measured.value)
+            for trial in self._trials
+            if (number := self._space.number(trial.point)) is not None
         ]
         tried, values = [number for number, _ in known], [value for _, value in known]
         return propose(self._space, self._starts, tried, values, trials)
 
-    def _done(self) -> list[FrozenTrial]:
-        return self._study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
-
     def _confirmed(self) -> int:
-        return sum(1 for trial in self._done() if trial.user_attrs.get("confirms"))
+        return sum(trial.confirms for trial in self._trials)
 
     def _measure(
         self,
@@ -130,30 +102,38 @@ class Search:
         """Kept when it is done: what was under way when the process was killed is measured anew."""
         began = time.monotonic()
         measured = measure(dict(point))
-        self._study.add_trial(
-            create_trial(
-                params=dict(point),
-                distributions=self._distributions,
-                value=measured.value,
-                user_attrs={
-                    "confirms": confirms,
-                    "failure": measured.failure,
-                    "about": dict(measured.about),
-                    "seconds": time.monotonic() - began,
-                },
-            )
+        trial = Trial(
+            number=len(self._trials),
+            point=dict(point),
+            measured=measured,
+            seconds=time.monotonic() - began,
+            confirms=confirms,
         )
+        if self._file is not None:
+            private_folder(self._file.parent)
+            line = json.dumps(dataclasses.asdict(trial)) + "\n"
+            with open(self._file, "a", encoding="utf-8", opener=private_opener) as file:
+                file.write(line)
+                file.flush()
+                os.fsync(file.fileno())
+        self._trials.append(trial)
         if told is not None:
-            told(self.trials()[-1])
+            told(trial)
 
     def choice(self) -> ChosenPoint | None:
         return choose(self._space, self._starts[0], self.trials())
 
 
-def _storage(file: Path | None) -> BaseStorage:
-    """A database in a file: what was told survives a kill, half of it never does."""
-    if file is None:
-        return InMemoryStorage()
-    private_folder(file.parent)
-    touch_private(file)
-    return RDBStorage(f"sqlite:///{file}")
+def kept_trials(file: Path) -> list[Trial]:
+    """Read the trials of an earlier run, and cut off a line that a kill left incomplete.
+
+    The next line would otherwise continue the incomplete one, and both would be lost.
+    """
+    if not file.exists():
+        return []
+    content = file.read_bytes()
+    whole = content[: content.rfind(b"\n") + 1]
+    if whole != content:
+        os.truncate(file, len(whole))
+    rows = [json.loads(line) for line in whole.splitlines()]
+    return [Trial(**row | {"measured": Measurement(**row["measured"])}) for row in rows]

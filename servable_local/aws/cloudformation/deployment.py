@@ -78,7 +78,7 @@ class StackDeployment:
             properties=properties,
             attributes={},
             depends_on=frozenset(self._blueprint.depends_on[logical_id]),
-            keep_on_delete=declaration.get("DeletionPolicy", "Delete").startswith("Retain"),
+            deletion_policy=declaration.get("DeletionPolicy", "Delete"),
             keep_on_replace=declaration.get("UpdateReplacePolicy") == "Retain",
             metadata=declaration.get("Metadata"),
         )
@@ -96,7 +96,7 @@ class StackDeployment:
                 self._stack.resources[logical_id] = wanted
         else:
             current.depends_on = wanted.depends_on
-            current.keep_on_delete = wanted.keep_on_delete
+            current.deletion_policy = wanted.deletion_policy
             current.keep_on_replace = wanted.keep_on_replace
             current.metadata = wanted.metadata
 

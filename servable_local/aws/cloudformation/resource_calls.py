@@ -131,9 +131,10 @@ class Handling:
         gone = []
         for name in reversed(order):
             resource = by_name[name]
-            # A rollback removes what it made even where the template says Retain.
-            keep = resource.keep_on_replace if replaced else resource.keep_on_delete
-            if keep and not rolling_back:
+            # RetainExceptOnCreate does not retain what is deleted because its own creation is rolled back.
+            # https://aws.amazon.com/about-aws/whats-new/2023/07/aws-cloudformation-deletion-policies-dev-test-cycle/
+            policies = ("Retain",) if rolling_back else ("Retain", "RetainExceptOnCreate")
+            if resource.keep_on_replace if replaced else resource.deletion_policy in policies:
                 self._event(resource, "DELETE_SKIPPED")
                 gone.append(resource)
             elif self._delete(resource):

@@ -23,7 +23,7 @@ class StackResource:
     properties: dict[str, Any]
     attributes: dict[str, Any]
     depends_on: frozenset[str] = frozenset()
-    keep_on_delete: bool = False
+    deletion_policy: str = "Delete"
     keep_on_replace: bool = False
     metadata: Any = None
     status: str = "CREATE_COMPLETE"

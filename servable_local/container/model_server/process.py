@@ -117,13 +117,16 @@ def _load(plan: ServerPlan, number: int) -> Servables:
     for name, versions in plan.models.items():
         for version, folder in versions.items():
             began = time.monotonic()
-            servable = LoadedVersion(
-                folder,
-                inter_op_threads=plan.inter_op_threads,
-                intra_op_threads=plan.intra_op_threads,
-                batching=plan.batching,
-            )
-            records = replay(folder, servable, max_batch_rows=max_batch_rows)
+            try:
+                servable = LoadedVersion(
+                    folder,
+                    inter_op_threads=plan.inter_op_threads,
+                    intra_op_threads=plan.intra_op_threads,
+                    batching=plan.batching,
+                )
+                records = replay(folder, servable, max_batch_rows=max_batch_rows)
+            except ModelLoadError as error:
+                raise ModelLoadError(f"model {name} version {version}: {error}") from None
             loaded.setdefault(name, {})[version] = servable
             took = time.monotonic() - began
             print(

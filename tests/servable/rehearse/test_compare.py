@@ -15,12 +15,14 @@ from servable.rehearse.command import rehearse
 from servable.rehearse.comparison import (
     Compared,
     DayResult,
+    PolicyComparison,
     PolicyTrial,
     chosen,
     interval,
     judged,
     unbeaten,
 )
+from servable.rehearse.comparison_output import lines
 from servable_scaling.rehearsal.fleet import InstanceModel
 from servable_scaling.rehearsal.queueing import Service
 from servable_scaling.rehearsal.scenario import Scenario
@@ -151,6 +153,16 @@ def test_what_costs_the_same_and_holds_worse_is_beaten() -> None:
     assert [one.unbeaten for one in found] == [False, True]
 
 
+@pytest.mark.parametrize(
+    ("days", "said"),
+    [([(10, 3), (11, 3)], "1 is beaten:"), ([(10, 3), (11, 3), (12, 3)], "2 are beaten:")],
+)
+def test_the_beaten_are_counted_in_english(days: list[tuple[float, int]], said: str) -> None:
+    found = unbeaten([compared(day) for day in days])
+    made = PolicyComparison(compared=found, best=found[0], advantage=None, days=1, left_out={})
+    assert said in next(lines(made, priced=True))
+
+
 def test_the_best_is_the_cheapest_that_holds() -> None:
     holds, cheap = compared((12, 0)), compared((9, 5))
     assert chosen([compared((14, 0)), holds, cheap], allowed_minutes=0) is holds
@@ -194,6 +206,6 @@ def test_the_best_is_written_where_its_advantage_holds(
     said = (
         "better than the file's policy: minimum 4: " in screen,
         "min_instances = 4 #" in after,
-        "left out: 1 policies, such as minimum 99: " in screen,
+        "left out: 1 policy, such as minimum 99: " in screen,
     )
     assert said == (True, True, True), screen

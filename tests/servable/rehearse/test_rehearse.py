@@ -1,6 +1,7 @@
 """`servable rehearse`: a file of traffic in, a verdict out."""
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -50,6 +51,16 @@ def test_a_spike_breaks_the_objective_in_the_minute_in_which_it_comes(
     run: Callable[..., Result],
 ) -> None:
     assert "breaks at 12:00" in run("--profile", "spike").stdout
+
+
+def test_without_an_objective_the_verdict_is_of_refused_requests(
+    run: Callable[..., Result],
+) -> None:
+    text = SCALED.replace("p99_latency_ms = 100", "")
+    last = run("--profile", "spike", text=text).stdout.splitlines()[-1]
+    assert re.fullmatch(
+        r"breaks at 12:\d\d: requests are refused in [\d,]+ of 1,440 minutes, [\d,]+ in all", last
+    )
 
 
 def test_a_day_outside_of_the_objective_ends_with_1(run: Callable[..., Result]) -> None:

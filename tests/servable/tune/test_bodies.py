@@ -2,12 +2,15 @@
 
 import base64
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from servable.load.bodies import BodyError, read
+from infra.parameters.loading import Loaded
+from servable.load.bodies import BodyError, bodies_of, read
+from tests.conftest import VALID
 
 
 def captured(
@@ -85,3 +88,22 @@ def test_a_file_without_a_body_is_refused(
         file.write_text(content)
     with pytest.raises(BodyError, match=said):
         read(file)
+
+
+GOLDEN = '[models.ranker.golden]\nrequest = "golden.csv"\n'
+
+
+@pytest.mark.parametrize(
+    ("warm_up", "content"),
+    [("", b"1,2"), ('warm_up = ["warm.json"]', b"{}")],
+    ids=["golden request alone", "warm-up request too"],
+)
+def test_without_a_body_the_file_s_own_request_is_sent(
+    environment: Callable[..., Loaded], warm_up: str, content: bytes
+) -> None:
+    text = VALID.replace('tensorflow = "2.20"', f'tensorflow = "2.20"\n{warm_up}') + GOLDEN
+    loaded = environment(text)
+    (loaded.root / "golden.csv").write_bytes(b"1,2")
+    (loaded.root / "warm.json").write_bytes(b"{}")
+    bodies, _ = bodies_of([], content_type=None, loaded=loaded)
+    assert [body.content for body in bodies] == [content]

@@ -12,8 +12,10 @@ from pathlib import Path
 import pytest
 
 from servable.load.temporary.ledger import Ledger
-from servable.tune.run import RUNS, STUDY, alone
-from servable.tune.search.search import _storage
+from servable.tune.run import RUNS, TRIALS_FILE, alone
+from servable.tune.search.search import Search
+from servable.tune.search.space import Space
+from servable.tune.search.trial import Budget, Measurement
 from tests.checkouts import ROOT
 from tests.servable.tune.servers import OK, Answer, Server
 
@@ -37,9 +39,10 @@ def test_what_a_search_keeps(tmp_path: Path) -> None:
     folder = tmp_path / RUNS / "prod-blue-0123"
     (tmp_path / ".servable").mkdir()  # open to all, from an earlier version
     with alone(folder):
-        _storage(folder / STUDY)
+        search = Search(Space({"tfs_processes": (1, 2)}), [], file=folder / TRIALS_FILE)
+        search.run(lambda point: Measurement(value=1.0), Budget(trials=1))
         Ledger(folder / "ledger.json").begin("copy", 1.0)
-    assert {path.name for path in folder.iterdir()} == {STUDY, "ledger.json"}
+    assert {path.name for path in folder.iterdir()} == {TRIALS_FILE, "ledger.json"}
     assert open_to_others(tmp_path) == []
 
 

@@ -68,7 +68,9 @@ def test_a_run_whose_every_step_was_refused_has_a_page_that_says_so(tmp_path: Pa
     refused = dataclasses.replace(curve, steps=(late,))
     written = write_load_report(tmp_path, refused, OBJECTIVE)
     assert written is not None
-    assert "no step counts, for in every one" in written.read_text(encoding="utf-8")
+    assert "no step counts: the requests of every step were sent late." in written.read_text(
+        encoding="utf-8"
+    )
 
 
 def test_a_run_of_which_every_request_failed_has_a_page_too(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from benchmarks.search.contenders import run
 from benchmarks.search.surfaces import FAMILIES, FLAT
 from servable.tune.search.next_point import Proposal, propose
 from servable.tune.search.recommended import choose
-from servable.tune.search.search import Found, Search
+from servable.tune.search.search import Found, Search, kept_trials
 from servable.tune.search.space import Point, Space
 from servable.tune.search.trial import Budget, Measurement, Trial, logarithms
 from tests.servable.tune.searching import GRID, search, value
@@ -182,6 +182,16 @@ def test_resumed_it_ends_with_the_same_trials(tmp_path: Path, uninterrupted: Fou
     for trials in (3, 9, TRIALS):
         found = search(tmp_path / "study", None, 0.0, trials)
     assert _points(found) == _points(uninterrupted)
+
+
+def test_a_line_that_a_kill_cut_off_costs_that_trial_alone(
+    tmp_path: Path, uninterrupted: Found
+) -> None:
+    study = tmp_path / "study"
+    search(study, None, 0.0, 9)
+    study.write_bytes(study.read_bytes()[:-20])
+    found = search(study, None, 0.0, TRIALS)
+    assert (_points(found), len(kept_trials(study))) == (_points(uninterrupted), TRIALS)
 
 
 def test_finished_it_measures_nothing_again(tmp_path: Path) -> None:

@@ -33,6 +33,12 @@ def test_the_minutes_asked_for_are_enough() -> None:
     assert dataclasses.replace(short, minutes=asked).refusal is None
 
 
-@pytest.mark.parametrize("part", ["5 minutes", "about 48 s", "about 9 trials of about 20 s"])
+def test_its_heading_is_the_sum_of_its_parts_and_then_the_most() -> None:
+    fewer = dataclasses.replace(PLAN, minutes=9.5, trials=5)
+    # Two load curves of 48 s and five trials of 20 s.
+    assert str(fewer).startswith("about 3.3 minutes, at most 9.5: two load curves of about 48 s")
+
+
+@pytest.mark.parametrize("part", ["at most 5:", "about 48 s", "about 9 trials of about 20 s"])
 def test_it_is_one_sentence(part: str) -> None:
     assert part in str(PLAN)

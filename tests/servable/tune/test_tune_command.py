@@ -17,6 +17,7 @@ from click.testing import CliRunner, Result
 
 import servable.report.page
 import servable.tune.tune
+from servable.load.latencies import Latencies
 from servable.load.load_generator import LoadError
 from servable.load.measurement import LoadCurve
 from servable.report.content import RUN, Content
@@ -27,6 +28,7 @@ from servable.tune.trials import NotServedError
 from tests.checkouts import ROOT
 from tests.conftest import RANKER, VALID
 from tests.servable.tune.formula_trials import HOLD, FormulaTrials
+from tests.servable.tune.measured import curve, step
 
 FEW = ["--setting", "gunicorn_workers", "--setting", "tfs_processes", "--setting", "onednn"]
 COMMENT = "# how much it is asked"
@@ -144,14 +146,31 @@ def test_without_a_limit_settings_that_do_not_start_are_said(
     assert "today's settings do not start: no ping" in said
 
 
+def test_on_a_busy_computer_it_stops_with_what_load_says(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    late = step(1, 50.0, 200.0, send_lags=Latencies.of([90.0] * 101))
+
+    def busy(trials: FormulaTrials, *asked: Any) -> LoadCurve:
+        return curve(late)
+
+    monkeypatch.setattr(FormulaTrials, "full_curve", busy)
+    said = returned("--p99-ms", "79")
+    assert said.return_value == 1
+    assert (
+        f"servable tune: today's settings: {late.refused}; the same command goes on when it is quiet"
+        in said.stderr
+    )
+
+
 def test_a_choice_that_does_not_start_again_is_said(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def curve(trials: FormulaTrials, *asked: Any) -> LoadCurve:
+    def stopped(trials: FormulaTrials, *asked: Any) -> LoadCurve:
         return not_served() if asked[-1] == "choice" else whole(trials, *asked)
 
     whole = FormulaTrials.full_curve
-    monkeypatch.setattr(FormulaTrials, "full_curve", curve)
+    monkeypatch.setattr(FormulaTrials, "full_curve", stopped)
     said = returned("--trials", "12", "--p99-ms", "78").stderr
     assert "the choice did not start again: no ping; the same command goes on" in said
 
@@ -202,7 +221,7 @@ def test_a_run_that_fails_later_leaves_a_report(
 
 
 def test_what_will_be_done_with_the_minutes_is_said(shown: "Shown") -> None:
-    assert "9.5 minutes: two load curves of about" in shown.result.stderr
+    assert "at most 9.5: two load curves of about" in shown.result.stderr
 
 
 def test_dollars_that_leave_no_trial_are_said(

@@ -50,6 +50,19 @@ def test_what_is_retained_survives_the_stack(account: Account) -> None:
     assert [kind for kind, _ in account.inventory()] == ["AWS::SNS::Topic"]
 
 
+@pytest.mark.parametrize(
+    ("policy", "left"),
+    [("Retain", ["AWS::SNS::Topic"]), ("RetainExceptOnCreate", []), ("Delete", [])],
+)
+def test_a_creation_that_is_rolled_back_leaves_what_its_policy_retains(
+    account: Account, policy: str, left: list[str]
+) -> None:
+    """https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/aws-attribute-deletionpolicy.html"""
+    failing = {"Type": "AWS::SQS::Queue", "DependsOn": "Topic"}
+    account.deploy({"Resources": {"Topic": {**TOPIC, "DeletionPolicy": policy}, "No": failing}})
+    assert [kind for kind, _ in account.inventory()] == left
+
+
 def test_what_leaves_the_template_is_deleted(account: Account) -> None:
     account.deploy({"Resources": {"A": TOPIC, "B": TOPIC}})
     account.deploy({"Resources": {"A": TOPIC}})

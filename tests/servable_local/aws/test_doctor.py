@@ -12,7 +12,7 @@ from botocore.exceptions import EndpointConnectionError, NoCredentialsError
 
 from infra.parameters.environment import Environment
 from servable.aws_account import Account
-from servable.doctor.account import account, assets, needed, network, quotas
+from servable.doctor.account import account, assets, endpoint_stack, needed, network, quotas
 from servable.doctor.look import Look
 from servable.doctor.machine import machine
 from servable.doctor.machine import project_files as project_files_look
@@ -24,7 +24,7 @@ from tests.servable.test_cost import environment
 
 def asked(embedded: LocalAws, number: str = "111111111111") -> dict[str, Look]:
     told = Account(region="us-west-2", number=number, aws=embedded)
-    return {one.name: one for one in account(environment(rps=10), told)}
+    return {one.name: one for one in account("prod", environment(rps=10), told)}
 
 
 def test_this_machine_has_what_it_takes() -> None:
@@ -122,6 +122,37 @@ def test_an_account_without_bootstrap_is_a_problem_with_its_command(embedded: Lo
     assert asked(embedded)["bootstrap"].mend == "`cdk bootstrap aws://111111111111/us-west-2`"
 
 
+@pytest.mark.parametrize(
+    ("status", "protected", "state"),
+    [
+        ("ROLLBACK_COMPLETE", True, "problem"),
+        ("ROLLBACK_FAILED", True, "problem"),
+        ("ROLLBACK_COMPLETE", False, "ok"),  # `cdk deploy` deletes it first
+        ("UPDATE_ROLLBACK_COMPLETE", True, "ok"),
+    ],
+)
+def test_a_stack_that_failed_to_be_created_and_is_protected_is_a_problem(
+    status: str, protected: bool, state: str
+) -> None:
+    assert stack_look(status, protected).state == state
+
+
+def test_a_locked_stack_is_told_with_the_command_that_unlocks_it() -> None:
+    assert stack_look("ROLLBACK_COMPLETE", True).mend == (
+        "`aws cloudformation update-termination-protection --no-enable-termination-protection "
+        "--stack-name prod-endpoint --region us-west-2`, then `cdk deploy 'prod/*'`, which deletes it "
+        "and creates it again"
+    )
+
+
+def stack_look(status: str, protected: bool) -> Look:
+    arn = "arn:aws:cloudformation:us-west-2:111111111111:stack/prod-endpoint/1"
+    stack = {"StackId": arn, "StackName": "prod-endpoint", "StackStatus": status}
+    told = Told(describe_stacks={"Stacks": [stack | {"EnableTerminationProtection": protected}]})
+    (look,) = endpoint_stack("prod", environment(), told)
+    return look
+
+
 def test_that_the_embedded_aws_has_no_quotas_is_one_short_sentence(embedded: LocalAws) -> None:
     look = asked(embedded)["quotas"]
     assert (look.state, look.said) == ("open", "the local AWS has none")
@@ -150,13 +181,13 @@ class Silent(Account):
 
 
 def test_without_credentials_nothing_else_is_asked() -> None:
-    looks = list(account(environment(), Silent(NoCredentialsError())))
+    looks = list(account("prod", environment(), Silent(NoCredentialsError())))
     assert [(one.name, one.state) for one in looks] == [("credentials", "problem")]
 
 
 def test_offline_it_says_what_could_not_be_asked() -> None:
     wrong = EndpointConnectionError(endpoint_url="https://sts")
-    (look,) = account(environment(), Silent(wrong))
+    (look,) = account("prod", environment(), Silent(wrong))
     assert (look.state, look.said.startswith("could not be checked")) == ("open", True)
 
 

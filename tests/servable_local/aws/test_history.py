@@ -15,7 +15,7 @@ from infra.parameters.loading import Loaded, load
 from infra.recording import OUTPUT
 from model_packaging.refusal import PackagingError
 from servable import aws_account as operations_account
-from servable.history import restoring
+from servable.history import command, restoring
 from servable.history.deployments import Deployment, deployments
 from servable.history.restoring import restored, write
 from tests.conftest import VALID
@@ -134,15 +134,43 @@ def test_a_record_names_its_caller_and_time(past: Past) -> None:
     assert record["published"].endswith("+00:00")
 
 
-def test_records_of_a_stack_that_is_gone_are_still_found(past: Past) -> None:
+@pytest.fixture
+def destroyed(past: Past) -> Past:
+    """After `cdk destroy`: the records are where the bootstrap keeps them, the pointer is gone."""
     bucket = f"cdk-hnb659fds-assets-{past.account.number}-us-east-1"
     s3 = past.account.client("s3")
     s3.create_bucket(Bucket=bucket)
-    record = past.found()[0].record
-    key = f"deployments/{STACK}.x.json"
-    s3.put_object(Bucket=bucket, Key=key, Body=json.dumps(record).encode())
+    for one in past.found():
+        key = f"deployments/{STACK}.{one.fingerprint}.json"
+        record = {**(one.record or {}), "published": f"2026-11-0{one.number}T12:00:00+00:00"}
+        s3.put_object(Bucket=bucket, Key=key, Body=json.dumps(record).encode())
     past.account.delete(STACK)
-    assert [one.number for one in past.found()] == [None]
+    return past
+
+
+def test_after_a_destroy_the_records_have_numbers_in_their_order(destroyed: Past) -> None:
+    assert [(one.number, one.time[:10]) for one in destroyed.found()] == [
+        (2, "2026-11-02"),
+        (1, "2026-11-01"),
+    ]
+
+
+def test_after_a_destroy_it_is_not_known_what_was_live(destroyed: Past) -> None:
+    assert [one.state_known for one in destroyed.found()] == [False, False]
+
+
+def test_after_a_destroy_the_first_deployment_is_restored_by_its_number(destroyed: Past) -> None:
+    found = restored(destroyed.loaded(), command._chosen(destroyed.found(), "1"), destroyed.asked)
+    assert "min_instances" not in tomllib.loads(found.text)["variants"]["primary"]
+
+
+def test_what_a_deleted_stack_had_is_not_known_beside_what_the_new_one_has(destroyed: Past) -> None:
+    fingerprint = destroyed.record(b"C", min_instances=3)
+    destroyed.deploy(fingerprint)
+    never = destroyed.record(b"D", min_instances=4)
+    states = {one.fingerprint: (one.number, one.state_known) for one in destroyed.found()}
+    assert (states.pop(fingerprint), states.pop(never)) == ((1, True), (None, True))
+    assert list(states.values()) == [(None, False)] * 2
 
 
 def test_the_way_back_passes_the_checks(past: Past) -> None:

@@ -25,6 +25,7 @@ pytestmark = pytest.mark.long
 
 ENV, STACK, ENDPOINT = "staging", "ranker-staging-endpoint", "ranker-staging"
 OTHER_TYPE = {"variants.primary.instance_type": "ml.c5.9xlarge"}
+PROTECTED = {"endpoint.protect": "true"}
 OTHER_SETTING = {"variants.primary.container.tfs_processes": "2"}
 
 
@@ -279,3 +280,34 @@ def test_a_deploy_after_scaling_was_told_to_let_go_comes_through(
     )
     held = {"variants.primary.scaling.hold": "true"}
     assert made.deploy(**OTHER_TYPE, **held) == "UPDATE_COMPLETE"
+
+
+@pytest.fixture(scope="module")
+def locked(embedded: LocalAws, launcher: Launcher, clock: ManualClock) -> Live:
+    """A protected environment whose first deployment failed, as `cdk deploy` leaves it."""
+    made = Live(Account(embedded, launcher), clock)
+    made.archive = made.account.put_archive(b"BROKEN", "broken.tar.gz")
+    assert made.deploy(**PROTECTED) == "ROLLBACK_COMPLETE"
+    made.client("cloudformation").update_termination_protection(
+        StackName=STACK, EnableTerminationProtection=True
+    )
+    return made
+
+
+def test_a_protected_endpoint_that_failed_to_be_created_is_not_left(locked: Live) -> None:
+    with pytest.raises(ClientError, match="Could not find"):
+        locked.described()
+
+
+def test_a_locked_stack_deploys_again_by_the_commands_of_the_plan(locked: Live) -> None:
+    unlock, again = locked.plan(**PROTECTED).deploys
+    words = shlex.split(unlock.command)
+    name = words[words.index("--stack-name") + 1]
+    assert words[2:4] == ["update-termination-protection", "--no-enable-termination-protection"]
+    cloudformation = locked.client("cloudformation")
+    with pytest.raises(ClientError, match="while TerminationProtection is enabled"):
+        cloudformation.delete_stack(StackName=name)
+    cloudformation.update_termination_protection(StackName=name, EnableTerminationProtection=False)
+    assert locked.account.delete(name) == "DELETE_COMPLETE"  # as `cdk deploy` begins
+    locked.archive = locked.account.put_archive(b"an archive")
+    assert locked.command(again.command) == "CREATE_COMPLETE"

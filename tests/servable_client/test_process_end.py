@@ -1,0 +1,59 @@
+"""A process that ends with endpoints which nobody closed."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from scripts.every_python import PYTHONS, found
+from servable_client import forks
+from tests.servable_client.predict_bodies import answering
+from tests.servable_client.runtime_server import RuntimeServer
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = (ROOT / "docs" / "client.md").read_text(encoding="utf-8")
+OWNERS = """\
+import importlib.util, sys
+spec = importlib.util.spec_from_file_location("forks", sys.argv[1])
+forks = importlib.util.module_from_spec(spec)
+sys.modules["forks"] = forks
+spec.loader.exec_module(forks)
+class Owner:
+    def _start(self):
+        self.itself = self
+owners = [Owner(), Owner()]
+for owner in owners:
+    forks.in_each_process(owner)
+"""
+
+
+def last_words(python: str | Path, program: str, *arguments: str, **variables: str) -> str:
+    """What a program prints on stderr until its process has ended."""
+    ran = subprocess.run(
+        [python, "-c", program, *arguments],
+        capture_output=True,
+        text=True,
+        env=os.environ | variables,
+        timeout=60,
+    )
+    assert ran.returncode == 0, ran.stderr
+    return ran.stderr
+
+
+def test_the_pages_first_example_ends_without_a_word(server: RuntimeServer) -> None:
+    example = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)[0]
+    server.answer = lambda received: answering({"prob": np.zeros(500)})
+    address = {"AWS_ENDPOINT_URL_SAGEMAKER_RUNTIME": server.url, "PYTHONPATH": str(ROOT)}
+    assert last_words(sys.executable, example, **address) == ""
+
+
+@pytest.mark.parametrize("version", PYTHONS)
+def test_owners_in_a_reference_cycle_end_with_their_process_without_a_word(version: str) -> None:
+    running = version == ".".join(map(str, sys.version_info[:2]))
+    if not (python := Path(sys.executable) if running else found(version)):
+        pytest.skip(f"Python {version} is not installed here")
+    assert last_words(python, OWNERS, forks.__file__) == ""

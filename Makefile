@@ -46,7 +46,7 @@ bench-check: .venv/.everything  # how long servable check takes: at most a secon
 bench-packaging: .venv/.everything  # how fast packing is; writes docs/performance.md (3 minutes)
 	@$(BIN)/python -m benchmarks.packaging
 
-bench-local: .venv/.everything  # what the endpoint and the AWS on this computer cost; writes docs/performance.md (10 minutes, 60 GB of disk)
+bench-local: .venv/.everything  # what the endpoint and the AWS on this computer cost; writes docs/performance.md (3 minutes)
 	@$(BIN)/python -m benchmarks.local
 
 bench-serving: .venv/.everything  # what the handler costs, against other ways; writes docs/performance.md (6 minutes)

@@ -31,10 +31,9 @@ class Load:
 
 
 def load(url: str, body: bytes, *, callers: int, seconds: float, content_type: str) -> Load:
-    """What so many callers got in this time, each asking one request after the other."""
+    """Load of so many callers in this time, each sending one request after the other."""
     command = [sys.executable, "-m", "benchmarks.callers", url, str(callers), str(seconds)]
-    ran = subprocess.run([*command, content_type], input=body, check=True, stdout=subprocess.PIPE)
-    return Load(**json.loads(ran.stdout))
+    return Load(**json.loads(subprocess.check_output([*command, content_type], input=body)))
 
 
 class EndpointCaller:
@@ -50,16 +49,10 @@ class EndpointCaller:
         self._connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def ask(
-        self,
-        body: bytes,
-        content_type: str,
-        attributes: str = "",
-        *,
-        path: str = "/invocations",
-        method: str = "POST",
+        self, body: bytes, content_type: str, *attributes: str, **line: str
     ) -> tuple[int, bytes]:
-        """Status and body of the answer. `attributes`: SageMaker's custom ones. Raises OSError."""
-        return self.send(self.request(body, content_type, attributes, path=path, method=method))
+        """Send what `request` writes; return status and body of the answer. Raises OSError."""
+        return self.send(self.request(body, content_type, *attributes, **line))
 
     def request(
         self,
@@ -70,6 +63,7 @@ class EndpointCaller:
         path: str = "/invocations",
         method: str = "POST",
     ) -> bytes:
+        """Write a request. `attributes`: SageMaker's custom ones."""
         head = [
             f"{method} {path} HTTP/1.1",
             f"Host: {self._host}",

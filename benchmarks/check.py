@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 
-from benchmarks.command import ROOT
+from benchmarks.frame import ROOT
 
 ENVIRONMENTS = ("dev", "local", "prod", "staging")
 RUNS = 5

@@ -2,40 +2,31 @@
 
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
 
 from servable_local.container.launch import EndpointProcess
 
-
-@dataclass(frozen=True)
-class Cpu:
-    """CPU time in milliseconds. `gateway` is the nginx stand-in, Gunicorn and its workers."""
-
-    gateway_ms: float
-    model_server_ms: float
-
-    @property
-    def whole_ms(self) -> float:
-        return self.gateway_ms + self.model_server_ms
-
-    def __add__(self, other: "Cpu") -> "Cpu":
-        return Cpu(self.gateway_ms + other.gateway_ms, self.model_server_ms + other.model_server_ms)
-
-    def __sub__(self, other: "Cpu") -> "Cpu":
-        return Cpu(self.gateway_ms - other.gateway_ms, self.model_server_ms - other.model_server_ms)
+Cpu = NDArray[np.float64]
+"""CPU time in milliseconds: the nginx stand-in with Gunicorn and its workers, then the model servers."""
 
 
 def cpu(process: EndpointProcess) -> Cpu:
-    """So far, of all threads."""
+    """CPU time so far, of all threads."""
     parts = process.parts
     gateway = (parts.nginx, parts.gunicorn, *parts.workers)
-    return Cpu(milliseconds(gateway), milliseconds(parts.model_servers))
+    return np.array([milliseconds(gateway), milliseconds(parts.model_servers)])
 
 
 def milliseconds(pids: Iterable[int | None]) -> float:
-    """CPU time so far, user and system, of all threads of these processes."""
-    return sum(time.clock_gettime(_clock_of(pid)) for pid in pids if pid is not None) * 1000
+    """CPU time so far, user and system, of all threads of these processes, ended ones included.
+
+    Source of a process's clock: clock_getcpuclockid(3); CPUCLOCK_SCHED in the kernel's
+    include/linux/posix-timers_types.h.
+    """
+    return sum(time.clock_gettime(~pid << 3 | 2) for pid in pids if pid is not None) * 1000
 
 
 def memory_mb(process: EndpointProcess) -> float:
@@ -45,18 +36,12 @@ def memory_mb(process: EndpointProcess) -> float:
 
 
 def pss_mb(pids: Iterable[int | None]) -> float:
-    """Memory, what is shared counted by shares."""
-    return sum(_pss_kib(pid) for pid in pids if pid is not None) * 1024 / 1e6
+    """Proportional set sizes of processes in MB."""
+    files = [Path(f"/proc/{pid}/smaps_rollup") for pid in pids if pid is not None]
+    return sum(kib_of(file, "Pss") for file in files) * 1024 / 1e6
 
 
-def _clock_of(pid: int) -> int:
-    """Id of the CPU clock of all threads of a process, ended ones included, in Linux's numbering.
-
-    Source: clock_getcpuclockid(3); CPUCLOCK_SCHED in the kernel's include/linux/posix-timers_types.h.
-    """
-    return ~pid << 3 | 2
-
-
-def _pss_kib(pid: int) -> int:
-    rollup = Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii")
-    return int(next(line for line in rollup.splitlines() if line.startswith("Pss:")).split()[1])
+def kib_of(file: Path, key: str) -> int:
+    """A number of a file in /proc whose lines are `Key: number kB`."""
+    lines = file.read_text(encoding="ascii").splitlines()
+    return int(next(line for line in lines if line.startswith(f"{key}:")).split()[1])

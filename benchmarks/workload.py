@@ -27,19 +27,19 @@ ROWS = (1, 111, 2_230)
 JSON, NPY, PROTOBUF = "application/json", "application/x-npy", "application/x-protobuf"
 
 
-def rows(count: int) -> Array:
+def decimals(count: int) -> Array:
     """Four decimals each: about 2 KB, 200 KB and 4 MB as JSON."""
-    return _decimals(count).astype(np.float32)
-
-
-def _decimals(count: int) -> Array:
     return np.random.default_rng(SEED).random((count, COLUMNS)).round(4)
+
+
+def rows(count: int) -> Array:
+    return decimals(count).astype(np.float32)
 
 
 @functools.cache
 def body(form: str, count: int) -> bytes:
     if form == JSON:
-        return json.dumps({"instances": _decimals(count).tolist()}).encode()
+        return json.dumps({"instances": decimals(count).tolist()}).encode()
     if form == NPY:
         return npy(rows(count))
     request = wire.PredictRequest()
@@ -93,8 +93,8 @@ def _save_model(folder: Path) -> None:
         def serve(self, x: Any) -> Any:
             return {"y": tf.reduce_sum(x, axis=1)}
 
-    made = Sum()
-    tf.saved_model.save(made, str(folder), signatures={"serving_default": made.serve})
+    model = Sum()
+    tf.saved_model.save(model, str(folder), signatures={"serving_default": model.serve})
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from benchmarks import page  # noqa: E402  (the path comes first)
+from benchmarks import frame  # noqa: E402  (the path comes first)
 from infra.parameters import reference  # noqa: E402
 from infra.policy import permissions_table  # noqa: E402
 from infra.preflight import reference as rules  # noqa: E402
@@ -29,7 +29,7 @@ GENERATED: dict[str, Callable[[], str]] = {
     "docs/parameters.md": reference.markdown,
     "docs/permissions.md": permissions_table.markdown,
     "docs/rules.md": rules.markdown,
-    "docs/performance.md": page.markdown,
+    "docs/performance.md": frame.markdown,
     "docs/commands.md": command_reference.markdown,
     "docs/local-aws.md": local_aws.markdown,
     "docs/scaling-rules.md": scaling_rules.markdown,

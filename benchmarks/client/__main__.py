@@ -7,39 +7,37 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
-from benchmarks.client.report import RESULT
 from benchmarks.client.ways import Way, pack, ways
-from benchmarks.command import ROOT, Told, in_turn, machine, main
+from benchmarks.frame import ROOT, Log, Result, in_turn, machine, main
 from servable_local.container.launch import launch
 
-BLOCKS = 20
-CALLS = 200
+BLOCKS, CALLS, IMPORTS = 20, 200, 5
 # A large JSON body costs a quarter of a second: as many blocks, each a tenth as long.
 SHORTER = {"boto3, JSON, large": 20}
-IMPORTS = 5
-_IMPORT = (
+IMPORT = (
     "import time; t = time.perf_counter(); import servable_client; print(time.perf_counter() - t)"
 )
 
 
-def measured(folder: Path, told: Told) -> dict[str, Any]:
+def measure(folder: Path, log: Log) -> Result:
     before = machine()
     with launch(pack(folder / "model.tar.gz"), {}) as process:
         all_ways = ways(process.url)
         for way in [*all_ways.values()] * 3:  # connections made, caches filled
             way()
-        found: dict[str, list[float]] = {name: [] for name in all_ways}
+        costs: dict[str, list[float]] = {name: [] for name in all_ways}
         for block, name in in_turn(all_ways, BLOCKS):
-            found[name].append(_cpu_ms(all_ways[name], SHORTER.get(name, CALLS)))
-            told(f"block {block + 1} of {BLOCKS}: {name}")
+            costs[name].append(_cpu_ms(all_ways[name], SHORTER.get(name, CALLS)))
+            log(f"block {block + 1} of {BLOCKS}: {name}")
+    command = [sys.executable, "-c", IMPORT]
+    imports = [subprocess.check_output(command, cwd=ROOT) for _ in range(IMPORTS)]
     return {
         "machine": before,
         "calls": CALLS,
         "shorter": SHORTER,
-        "cpu_ms_per_call": found,
-        "import_seconds": [_import_seconds() for _ in range(IMPORTS)],
+        "cpu_ms_per_call": costs,
+        "import_seconds": [float(seconds) for seconds in imports],
     }
 
 
@@ -50,10 +48,5 @@ def _cpu_ms(way: Way, calls: int) -> float:
     return 1000 * (time.process_time() - start) / calls
 
 
-def _import_seconds() -> float:
-    command = [sys.executable, "-c", _IMPORT]
-    return float(subprocess.run(command, cwd=ROOT, check=True, capture_output=True).stdout)
-
-
 if __name__ == "__main__":
-    sys.exit(main(measured, RESULT))
+    sys.exit(main("client", measure))

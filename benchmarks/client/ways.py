@@ -15,7 +15,7 @@ import boto3
 import numpy as np
 
 from benchmarks import workload
-from benchmarks.command import ROOT
+from benchmarks.frame import ROOT
 from servable_client import Endpoint
 from servable_client.formats import content_type, encode
 from servable_client.options import Selection
@@ -44,28 +44,21 @@ def handler(data, context):
 
 
 def pack(archive: Path) -> Path:
-    """Some model must be there; nobody asks it."""
-    code = {f"answers/{name}": content for name, content in _answers().items()}
-    code["inference.py"] = (HANDLER % LARGE_FROM_BYTES).encode()
-    models = {"ranker": ROOT / "examples" / "ranker" / "model" / "1"}
-    return workload.pack(archive, models, code)
-
-
-def _answers() -> dict[str, bytes]:
-    """One float32 for each row, in three forms."""
-    found = {}
+    """An archive with some model, which nobody asks, and answers of one float32 a row in three forms."""
+    code = {"inference.py": (HANDLER % LARGE_FROM_BYTES).encode()}
     for size, count in (("small", SMALL_ROWS), ("large", LARGE_ROWS)):
         output = workload.rows(count)[:, 0]
         response = wire.PredictResponse()
         response.outputs["prob"].CopyFrom(tensors.to_proto(output))
-        found[f"{size}.protobuf"] = bytes(response.SerializeToString())
-        found[f"{size}.npy"] = workload.npy(output)
-        found[f"{size}.json"] = json.dumps({"outputs": output.tolist()}).encode()
-    return found
+        code[f"answers/{size}.protobuf"] = bytes(response.SerializeToString())
+        code[f"answers/{size}.npy"] = workload.npy(output)
+        code[f"answers/{size}.json"] = json.dumps({"outputs": output.tolist()}).encode()
+    models = {"ranker": ROOT / "examples" / "ranker" / "model" / "1"}
+    return workload.pack(archive, models, code)
 
 
 def ways(url: str) -> dict[str, Way]:
-    """By name. Each starts from the array and ends with the output as an array."""
+    """Ways by name. Each starts from the array and ends with the output as an array."""
     session = boto3.session.Session(
         aws_access_key_id="123456789012", aws_secret_access_key="x", region_name="us-east-1"
     )
@@ -74,43 +67,34 @@ def ways(url: str) -> dict[str, Way]:
     runtime = session.client("sagemaker-runtime", endpoint_url=url)
     client = Endpoint(NAME, session=session, endpoint_url=url)
     small, large = workload.rows(SMALL_ROWS), workload.rows(LARGE_ROWS)
+    npy, protobuf = (encode(form, {"x": large}, Selection()) for form in ("npy", "protobuf"))
 
-    def asked(body: bytes | str, form: str) -> bytes:
-        answer = runtime.invoke_endpoint(
-            EndpointName=NAME,
-            ContentType=content_type(form),
-            Accept=content_type(form),
-            Body=body,
+    def answer(body: bytes | str, form: str) -> bytes:
+        mime = content_type(form)
+        response = runtime.invoke_endpoint(
+            EndpointName=NAME, ContentType=mime, Accept=mime, Body=body
         )
-        content: bytes = answer["Body"].read()
-        return content
+        return bytes(response["Body"].read())
 
-    def as_json(array: tensors.Array) -> Way:
-        def way() -> tensors.Array:
-            body = json.dumps({"inputs": {"x": array.tolist()}})
-            return np.array(json.loads(asked(body, "json"))["outputs"])
-
-        return way
+    def as_json(array: tensors.Array) -> tensors.Array:
+        body = json.dumps({"inputs": {"x": array.tolist()}})
+        return np.array(json.loads(answer(body, "json"))["outputs"])
 
     def ready_protobuf() -> tensors.Array:
-        response = wire.PredictResponse.FromString(asked(protobuf_body, "protobuf"))
+        response = wire.PredictResponse.FromString(answer(protobuf, "protobuf"))
         return tensors.to_array(response.outputs["prob"])
 
     def ready_npy() -> tensors.Array:
-        found: tensors.Array = np.load(io.BytesIO(asked(npy_body, "npy")))
-        return found
+        return np.asarray(np.load(io.BytesIO(answer(npy, "npy"))))
 
     def ours(array: tensors.Array, form: str | None) -> Way:
         return lambda: client.predict(x=array, format=form).only
 
-    npy_body, protobuf_body = (
-        encode(form, {"x": large}, Selection()) for form in ("npy", "protobuf")
-    )
     return {
-        "boto3, JSON, small": as_json(small),
+        "boto3, JSON, small": lambda: as_json(small),
         "client, small": ours(small, None),
         "client, JSON, small": ours(small, "json"),
-        "boto3, JSON, large": as_json(large),
+        "boto3, JSON, large": lambda: as_json(large),
         "client, large": ours(large, None),
         "boto3, npy ready, large": ready_npy,
         "client, npy, large": ours(large, "npy"),

@@ -24,20 +24,18 @@ from locust.env import Environment
 WARM_UP_SECONDS = 1.0
 
 
-def user_class(url: str, users: int, rate_rps: float | None, late: list[float]) -> Any:
-    body = sys.stdin.read()
-    period = users / rate_rps if rate_rps else None
-    waiting = constant_throughput(1 / period) if period else constant(0)
+def user_class(url: str, body: str, users: int, period: float, late: list[float]) -> Any:
+    """Class of the users. `period`: seconds between two requests of a user; 0: a closed loop."""
 
     class Caller(FastHttpUser):
         host = url
-        wait_time = waiting
+        wait_time = constant_throughput(1 / period) if period else constant(0)
         started = 0
 
         def on_start(self) -> None:
-            """Users of an open loop begin one after the other, so that requests are evenly spaced."""
+            """Begin one user after the other, so that requests of an open loop are evenly spaced."""
             Caller.started += 1
-            gevent.sleep((period or 0.0) * Caller.started / users)
+            gevent.sleep(period * Caller.started / users)
             # constant_throughput counts from here; left alone, from when all were made at once.
             self.due = self._cp_last_run = time.perf_counter()
 
@@ -53,10 +51,10 @@ def user_class(url: str, users: int, rate_rps: float | None, late: list[float]) 
 
 def main(url: str, seconds: str, users: str, rate_rps: str | None = None) -> None:
     late: list[float] = []
-    caller = user_class(url, int(users), float(rate_rps) if rate_rps else None, late)
+    period = int(users) / float(rate_rps) if rate_rps else 0.0
+    caller = user_class(url, sys.stdin.read(), int(users), period, late)
     environment = Environment(user_classes=[caller])
-    runner = environment.create_local_runner()
-    runner.start(int(users), spawn_rate=int(users))
+    environment.create_local_runner().start(int(users), spawn_rate=int(users))
     gevent.sleep(WARM_UP_SECONDS)
     environment.stats.reset_all()
     late.clear()
@@ -64,7 +62,7 @@ def main(url: str, seconds: str, users: str, rate_rps: str | None = None) -> Non
     gevent.sleep(float(seconds))
     took, used = time.perf_counter() - began, time.process_time() - cpu
     total = environment.stats.total
-    found: dict[str, Any] = {
+    run: dict[str, Any] = {
         "sent": total.num_requests,
         "failed": total.num_failures,
         "errors": {error.error: error.occurrences for error in environment.stats.errors.values()},
@@ -75,8 +73,8 @@ def main(url: str, seconds: str, users: str, rate_rps: str | None = None) -> Non
     }
     if late:
         p50, p99 = (1000 * np.percentile(late, (50, 99))).tolist()
-        found |= {"send_lag_p50_ms": p50, "send_lag_p99_ms": p99}
-    print(json.dumps(found), flush=True)
+        run |= {"send_lag_p50_ms": p50, "send_lag_p99_ms": p99}
+    print(json.dumps(run), flush=True)
     os._exit(0)
 
 

@@ -1,4 +1,4 @@
-"""Ours, Locust's FastHttpUser and wrk, asked for the same load: what each says of one run."""
+"""Ours, Locust's FastHttpUser and wrk under the same load: the measurement of one run by each."""
 
 import json
 import resource
@@ -50,11 +50,9 @@ def ours(
 
 def locust(url: str, body: Body, users: int, rate_rps: float | None, seconds: float) -> Any:
     """`rate_rps` None: a closed loop."""
-    rate = [f"{rate_rps:g}"] if rate_rps else []
     module = [sys.executable, "-m", "benchmarks.load.fast_http_user"]
-    command = [*module, url, f"{seconds:g}", str(users), *rate]
-    done = subprocess.run(command, input=body.content, stdout=subprocess.PIPE, check=True)
-    return json.loads(done.stdout)
+    command = [*module, url, f"{seconds:g}", str(users), *([f"{rate_rps:g}"] if rate_rps else [])]
+    return json.loads(subprocess.check_output(command, input=body.content))
 
 
 def wrk_version() -> str | None:
@@ -72,15 +70,14 @@ def wrk(url: str, body: Body, users: int, seconds: float, folder: Path) -> Any:
     content.write_bytes(body.content)
     script.write_text(_SCRIPT.format(body=str(content)), encoding="utf-8")
     options = ["-t", "1", "-c", str(users), "-d", f"{seconds:.0f}s", "-s", str(script)]
-    began, cpu = time.perf_counter(), _children_seconds()
-    done = subprocess.run(
-        ["wrk", *options, f"{url}/invocations"], capture_output=True, text=True, check=True
-    )
-    took = time.perf_counter() - began
-    parsed = json.loads(done.stdout.splitlines()[-1])
+    began, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
+    output = subprocess.check_output(["wrk", *options, f"{url}/invocations"], text=True)
+    took, after = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
+    parsed = json.loads(output.splitlines()[-1])
     errors = {kind: count for kind, count in parsed["errors"].items() if count}
     # Answers of a bad status are among its requests, broken connections are not.
     answered = parsed["sent"] - errors.get("status", 0)
+    used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     return {
         "sent": parsed["sent"],
         "failed": sum(errors.values()),
@@ -88,10 +85,5 @@ def wrk(url: str, body: Body, users: int, seconds: float, folder: Path) -> Any:
         "rps": answered / parsed["seconds"],
         "p50_ms": parsed["p50_ms"],
         "p99_ms": parsed["p99_ms"],
-        "cpu_share": (_children_seconds() - cpu) / took,
+        "cpu_share": used / took,
     }
-
-
-def _children_seconds() -> float:
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime

@@ -4,14 +4,18 @@
 
 Prints its port on 127.0.0.1, and ends when its standard input does. With a median, each answer waits
 for a lognormal time. A line on standard input is answered with what the delays were since the last
-one, as JSON, and starts them again from the same seed: everyone who asks meets the same ones. uvloop
+one, as JSON, and starts them again from the same seed: every generator meets the same ones. uvloop
 and httptools: some ten times as fast as the generator, so that one core of it is enough.
 """
 
 import asyncio
 import json
+import os
+import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import cast
 
 import httptools
@@ -23,6 +27,33 @@ import uvloop
 BACKLOG = 4096
 ANSWER = b'HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 17\r\n\r\n{"outputs":[0.5]}'
 SEED = 0
+
+
+class NullServer:
+    """The server in a process of its own."""
+
+    def __init__(self, process: "subprocess.Popen[bytes]") -> None:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        self._input, self._output = process.stdin, process.stdout
+        self.url = f"http://127.0.0.1:{int(self._output.readline())}"
+
+    def delays(self) -> dict[str, float]:
+        """Times for which it held the answers since the last call; it starts them again."""
+        self._input.write(b"\n")
+        self._input.flush()
+        parsed: dict[str, float] = json.loads(self._output.readline())
+        return parsed
+
+
+@contextmanager
+def null_server(*delays: float, core: int | None = None) -> Iterator[NullServer]:
+    """Start a server. `delays`: median in ms, and sigma. `core` None: wherever there is room."""
+    command = [sys.executable, "-m", "benchmarks.load.null_server", *map(str, delays)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        if core is not None:
+            os.sched_setaffinity(process.pid, {core})
+        yield NullServer(process)
 
 
 class Delays:

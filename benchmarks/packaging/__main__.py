@@ -16,8 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.command import ROOT, Told, in_turn, machine, main
-from benchmarks.packaging.report import RESULT
+from benchmarks.frame import ROOT, Log, Result, in_turn, machine, main
 from model_packaging.manifest import GRANULARITY_SECONDS
 
 SCRATCH = ROOT / ".servable" / "benchmark-packaging"
@@ -33,17 +32,17 @@ SPARSE_FILES, SPARSE_FILE_BYTES = 2_000, 5_000_000
 _PIECE = 1_000_000
 
 
-def measured(_: Path, told: Told) -> dict[str, Any]:
+def measure(_: Path, log: Log) -> Result:
     shutil.rmtree(SCRATCH, ignore_errors=True)
     SCRATCH.mkdir(parents=True)
     try:
-        return _measured(told)
+        return _measured(log)
     finally:
         shutil.rmtree(SCRATCH, ignore_errors=True)
 
 
-def _measured(told: Told) -> dict[str, Any]:
-    told("making 400 MB of weights")
+def _measured(log: Log) -> Result:
+    log("making 400 MB of weights")
     small, target = _model("small"), SCRATCH / "archive"
     shard = small / "1" / "variables" / "variables.data"
     _weights(shard)
@@ -51,13 +50,13 @@ def _measured(told: Told) -> dict[str, Any]:
     for number, way in in_turn(WAYS, ROUNDS):
         run = _pack(way, small, target)
         runs[way].append(run)
-        told(f"round {number + 1} of {ROUNDS}: {way:15} {run['seconds']:7.2f} s")
-    told("packing 2 GB")
+        log(f"round {number + 1} of {ROUNDS}: {way:15} {run['seconds']:7.2f} s")
+    log("packing 2 GB")
     large = _model("large")
     for number in range(LARGE_COPIES):  # links: they cost no disk
         os.link(shard, large / "1" / "variables" / f"variables.data-{number}")
     of_large = _pack("servable", large, target)
-    told("reading 10 GB of sparse files, once")
+    log("reading 10 GB of sparse files, once")
     sparse = _model("sparse")
     for number in range(SPARSE_FILES):
         with (sparse / "1" / "variables" / f"shard-{number:04}").open("wb") as file:
@@ -67,7 +66,7 @@ def _measured(told: Told) -> dict[str, Any]:
     first, *again = (
         _python("recognise", sparse, SCRATCH / "cache")["seconds"] for _ in range(ROUNDS + 1)
     )
-    told(f"recognised: {max(again):.2f} s at most")
+    log(f"recognised: {max(again):.2f} s at most")
     return {
         "machine": {**machine(), "isal": importlib.metadata.version("isal")},
         "input_bytes": WEIGHTS_BYTES,
@@ -102,27 +101,30 @@ def _weights(shard: Path) -> None:
 def _pack(way: str, folder: Path, target: Path) -> dict[str, Any]:
     # What the one before left to be written must not slow down this one.
     os.sync()
-    try:
-        if way not in TAR:
-            run = _python(way, folder, target)
-        else:
-            start = time.perf_counter()
-            subprocess.run(["tar", TAR[way], target, "-C", folder, "1"], check=True)
-            # The memory that tar takes is of no interest.
-            run = {"seconds": time.perf_counter() - start, "peak_memory_bytes": None}
-        return {**run, "archive_bytes": target.stat().st_size}
-    finally:
-        target.unlink(missing_ok=True)
+    if way in TAR:
+        start = time.perf_counter()
+        subprocess.run(["tar", TAR[way], target, "-C", folder, "1"], check=True)
+        # The memory that tar takes is of no interest.
+        run = {"seconds": time.perf_counter() - start, "peak_memory_bytes": None}
+    else:
+        run = _python(way, folder, target)
+    archive_bytes = target.stat().st_size
+    target.unlink()
+    return {**run, "archive_bytes": archive_bytes}
 
 
 def _python(way: str, folder: Path, target: Path) -> dict[str, Any]:
-    command = [sys.executable, "-m", "benchmarks.packaging.contender", way]
-    ran = subprocess.run(
-        [*command, str(folder), str(target)], check=True, stdout=subprocess.PIPE, text=True
-    )
-    parsed: dict[str, Any] = json.loads(ran.stdout)
+    command = [
+        sys.executable,
+        "-m",
+        "benchmarks.packaging.contender",
+        way,
+        str(folder),
+        str(target),
+    ]
+    parsed: dict[str, Any] = json.loads(subprocess.check_output(command))
     return parsed
 
 
 if __name__ == "__main__":
-    sys.exit(main(measured, RESULT))
+    sys.exit(main("packaging", measure))

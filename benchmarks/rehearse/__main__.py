@@ -6,25 +6,21 @@ local container at three loads. `--small` tries the last two in half a minute, a
 
 import math
 import sys
-import tempfile
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-from benchmarks.command import Told, clock, machine, main
-from benchmarks.rehearse import container, report
-from benchmarks.rehearse.report import RESULT
+from benchmarks.frame import Log, Result, machine, main
+from benchmarks.rehearse import container
 from servable.rehearse.alternatives import Alternative
 from servable.rehearse.comparison import PolicyTrial, computed
-from servable_scaling.rehearsal.day import RehearsedDay, rehearse
+from servable_scaling.rehearsal.day import rehearse
 from servable_scaling.rehearsal.fleet import InstanceModel
 from servable_scaling.rehearsal.queueing import Service
 from servable_scaling.rehearsal.scenario import Scenario
 from servable_scaling.rehearsal.traffic import random_day
 
 POLICIES, DAYS, CORES, REPEATS = 50, 20, 2, 5
-SMALL = "--small"
 SHOWN_SECONDS, LOAD_SECONDS = 10.0, 40.0
 MINUTES, MOST_INSTANCES = 24 * 60, 200
 RATE_RPS = 164.0
@@ -47,6 +43,10 @@ ERRORS = ALARM | {
 def scenario(model: InstanceModel, share: float) -> Scenario:
     """A day whose peak needs most of the instances. `share` of the rate: what the policy tracks."""
     most_rps = RATE_RPS * 0.7 * MOST_INSTANCES
+
+    def shape(minute: int) -> float:
+        return 0.55 - 0.45 * math.cos(2 * math.pi * minute / MINUTES)
+
     tracking = {
         "PolicyName": "track",
         "ScalingTargetId": "target",
@@ -65,7 +65,7 @@ def scenario(model: InstanceModel, share: float) -> Scenario:
         "MaxCapacity": MOST_INSTANCES,
     }
     return Scenario(
-        requests=[60 * most_rps * _shape(minute) for minute in range(MINUTES)],
+        requests=[60 * most_rps * shape(minute) for minute in range(MINUTES)],
         model=model,
         routing="least_outstanding_requests",
         resource=RESOURCE,
@@ -79,21 +79,12 @@ def scenario(model: InstanceModel, share: float) -> Scenario:
     )
 
 
-def day(seed: int, model: InstanceModel, share: float) -> RehearsedDay:
-    planned = scenario(model, share)
-    return rehearse(replace(planned, requests=random_day(planned.requests, seed)))
-
-
-def _shape(minute: int) -> float:
-    return 0.55 - 0.45 * math.cos(2 * math.pi * minute / MINUTES)
-
-
 def fresh() -> InstanceModel:
-    """Without what was computed before."""
+    """A model of an instance that has computed nothing yet."""
     return InstanceModel(RATE_RPS, Service(0.02, 0.06), queue=2048)
 
 
-def compared(policies: int, days: int, told: Told) -> float:
+def compared(policies: int, days: int, log: Log) -> float:
     """Seconds of all policies over all days, as `servable rehearse --compare` computes them."""
     begun = shown = time.perf_counter()
 
@@ -101,44 +92,41 @@ def compared(policies: int, days: int, told: Told) -> float:
         nonlocal shown
         if time.perf_counter() - shown > SHOWN_SECONDS or done == whole:
             shown = time.perf_counter()
-            told(f"{done:,} of {whole:,} days; about {seconds_left:.0f} s left")
+            log(f"{done:,} of {whole:,} days; about {seconds_left:.0f} s left")
 
-    shares = [0.3 + 0.6 * number / policies for number in range(policies)]
-    trials = [
-        PolicyTrial(
-            alternative=Alternative(label=f"{share:.0%}", sets={}),
-            scenario=scenario(fresh(), share),
-            per_hour=1.0,
-        )
-        for share in shares
-    ]
+    trials = []
+    for number in range(policies):
+        share = 0.3 + 0.6 * number / policies
+        alternative = Alternative(label=f"{share:.0%}", sets={})
+        planned = scenario(fresh(), share)
+        trials.append(PolicyTrial(alternative=alternative, scenario=planned, per_hour=1.0))
     computed(trials, range(days), progress, cores=CORES)
     return time.perf_counter() - begun
 
 
-def measured(folder: Path, told: Told) -> dict[str, Any]:
-    before, seconds, most = machine(), [], 0
+def measure(folder: Path, log: Log) -> Result:
+    before, day_seconds, most = machine(), [], 0
     for seed in range(REPEATS):
-        begun = time.perf_counter()
-        found = day(seed, fresh(), 0.7)
-        seconds.append(time.perf_counter() - begun)
-        most = max(most, *(one.answering for one in found.minutes))
-        told(f"a day with up to {most} instances: {seconds[-1]:.2f} s")
-    many = compared(POLICIES, DAYS, told)
+        planned, begun = scenario(fresh(), 0.7), time.perf_counter()
+        day = rehearse(replace(planned, requests=random_day(planned.requests, seed)))
+        day_seconds.append(time.perf_counter() - begun)
+        most = max(most, *(minute.answering for minute in day.minutes))
+        log(f"a day with up to {most} instances: {day_seconds[-1]:.2f} s")
     return {
         "machine": before,
         "most_instances": most,
-        "day_seconds": seconds,
-        "many_seconds": many,
-        "container": container.measured(folder, told, seconds=LOAD_SECONDS),
+        "day_seconds": day_seconds,
+        "many_seconds": compared(POLICIES, DAYS, log),
+        "container": container.measured(folder, log, seconds=LOAD_SECONDS),
+    }
+
+
+def small(folder: Path, log: Log) -> Result:
+    return {
+        "many_seconds": compared(4, 2, log),
+        "container": container.measured(folder, log, seconds=4.0),
     }
 
 
 if __name__ == "__main__":
-    if SMALL in sys.argv:
-        told = clock()
-        told(f"{compared(4, 2, told):.1f} s for 4 policies over 2 days")
-        with tempfile.TemporaryDirectory() as folder:
-            container.measured(Path(folder), told, seconds=4.0)
-        sys.exit(0)
-    sys.exit(main(measured, RESULT) or int(not report.met()))
+    sys.exit(main("rehearse", measure, small=small))

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import workload
-from benchmarks.command import Told
+from benchmarks.frame import Log
 from servable.load.load_generator import LoadGenerator
 from servable.load.load_target import Body, container
 from servable.load.measurement import Loop
@@ -34,21 +34,20 @@ VARIABLES = {
 }
 
 
-def measured(folder: Path, told: Told, *, seconds: float) -> dict[str, Any]:
+def measured(folder: Path, log: Log, *, seconds: float) -> dict[str, Any]:
     """{"rate_rps", "p50_ms", "p99_ms" of one caller; "loads": what was measured and what is computed}."""
     models = {"small": workload.model(folder / "model")}
     archive = workload.pack(folder / "coded.tar.gz", models, {"inference.py": HANDLER})
     with launch(archive, VARIABLES) as process:
         alone = _step(process.url, "closed", 1, seconds)
-        busy = _step(process.url, "closed", 4 * WORKERS, seconds / 2)
-        rate = busy["rps"]
-        told(f"one caller: p50 {alone['p50_ms']:.1f} ms; at most {rate:.0f} requests/s")
+        rate = _step(process.url, "closed", 4 * WORKERS, seconds / 2)["rps"]
+        log(f"one caller: p50 {alone['p50_ms']:.1f} ms; at most {rate:.0f} requests/s")
         loads = []
         for share in LOADS:
-            found = _step(process.url, "open", share * rate, seconds)
-            computed = predicted(rate, alone["p50_ms"], alone["p99_ms"], found["rps"] / rate)
-            loads.append({"share": share, "measured": found, "computed": computed})
-            told(f"at {share:.0%}: {found['mean_ms']:.1f} ms, computed {computed['mean_ms']:.1f}")
+            step = _step(process.url, "open", share * rate, seconds)
+            computed = predicted(rate, alone["p50_ms"], alone["p99_ms"], step["rps"] / rate)
+            loads.append({"share": share, "measured": step, "computed": computed})
+            log(f"at {share:.0%}: {step['mean_ms']:.1f} ms, computed {computed['mean_ms']:.1f}")
     return {"rate_rps": rate, "p50_ms": alone["p50_ms"], "p99_ms": alone["p99_ms"], "loads": loads}
 
 

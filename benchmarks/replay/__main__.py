@@ -7,30 +7,26 @@ the command; then 500 requests per second at the captured pace. `--small` tries 
 import json
 import subprocess
 import sys
-import tempfile
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import psutil
 
 from benchmarks import workload
-from benchmarks.command import Told, clock, machine, main
-from benchmarks.replay import report
-from benchmarks.replay.report import RESULT
+from benchmarks.frame import Log, Result, machine, main
+from benchmarks.load.null_server import null_server
 from servable.replay.capture_lines import write_line
 from servable.replay.captured import CapturedRequest, RecordedAnswer
 
-REQUESTS, ROUNDS = 100_000, 3
-RATE_RPS, PACE_REQUESTS = 500.0, 15_000
-SMALL = "--small"
+REQUESTS, PACED, ROUNDS = 100_000, 15_000, 3
+RATE_RPS = 500.0
 # The null server's answer.
 ANSWER = RecordedAnswer(body=b'{"outputs":[0.5]}', content_type=workload.JSON, status=200)
 VARIANTS = ("primary", "canary")
-_LOOK_SECONDS = 0.1
+WATCH_SECONDS = 0.1
 
 
 def captured(folder: Path, count: int, rate_rps: float) -> Path:
@@ -60,25 +56,8 @@ def captured(folder: Path, count: int, rate_rps: float) -> Path:
     return folder
 
 
-@contextmanager
-def null_server() -> Iterator[str]:
-    process = subprocess.Popen(
-        [sys.executable, "-m", "benchmarks.load.null_server"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    )
-    assert process.stdin is not None
-    assert process.stdout is not None
-    try:
-        yield f"http://127.0.0.1:{int(process.stdout.readline())}"
-    finally:
-        process.stdin.close()
-        process.wait()
-        process.stdout.close()
-
-
 def run(url: str, place: Path, project: Path, *options: str) -> dict[str, Any]:
-    """Return what the command printed, its seconds, and its most memory in MB, all processes together."""
+    """Replay; return numbers of its output, its seconds, and the most memory of all its processes."""
     (project / "environments").mkdir(parents=True, exist_ok=True)
     command = [sys.executable, "-m", "servable", "--project", str(project), "replay", url]
     begun = time.perf_counter()
@@ -91,13 +70,13 @@ def run(url: str, place: Path, project: Path, *options: str) -> dict[str, Any]:
     out, _ = process.communicate()
     seconds = time.perf_counter() - begun
     watch.join()
-    found = json.loads(out)
+    output = json.loads(out)
     return {
         "seconds": seconds,
         "memory_mb": most[0],
-        "answered": found["answered"],
-        "failed": sum(found["failures"].values()),
-        "send_lag_ms": found["send_lag_ms"],
+        "answered": output["answered"],
+        "failed": sum(output["failures"].values()),
+        "send_lag_ms": output["send_lag_ms"],
     }
 
 
@@ -112,38 +91,27 @@ def _watch(pid: int, most: list[float]) -> None:
                 except psutil.Error:
                     pass  # it has ended
             most[0] = max(most[0], memory)
-            time.sleep(_LOOK_SECONDS)
+            time.sleep(WATCH_SECONDS)
     except psutil.Error:
         pass  # the command has ended
 
 
-def compared(folder: Path, told: Told, *, requests: int, paced: int, rounds: int) -> dict[str, Any]:
+def measure(folder: Path, log: Log, *, requests: int, paced: int, rounds: int) -> Result:
+    before = machine()
     many = captured(folder / "many", requests, 5000.0)
     pace = captured(folder / "pace", paced, RATE_RPS)
-    told(f"{requests:,} and {paced:,} captured requests are written")
-    found: dict[str, Any] = {"requests": requests, "rate_rps": RATE_RPS, "fast": [], "paced": []}
-    with null_server() as url:
+    log(f"{requests:,} and {paced:,} captured requests are written")
+    runs: dict[str, list[dict[str, Any]]] = {"fast": [], "paced": []}
+    with null_server() as server:
         for number in range(rounds):
             for name, place, options in (("fast", many, ("--as-fast",)), ("paced", pace, ())):
-                one = run(url, place, folder / f"{name}-{number}", *options)
-                found[name].append(one)
-                lag = one["send_lag_ms"]
-                told(
-                    f"{name}: {one['answered']:,} in {one['seconds']:.1f} s, {one['memory_mb']:.0f} MB, "
-                    f"failed {one['failed']}, sent late p50 {lag['p50']:.2f} ms, p99 {lag['p99']:.2f} ms"
-                )
-    return found
-
-
-def measured(folder: Path, told: Told) -> dict[str, Any]:
-    before = machine()
-    found = compared(folder, told, requests=REQUESTS, paced=PACE_REQUESTS, rounds=ROUNDS)
-    return {"machine": before, "body_bytes": len(workload.body(workload.JSON, 1))} | found
+                runs[name].append(run(server.url, place, folder / f"{name}-{number}", *options))
+                log(f"{name}: {json.dumps(runs[name][-1])}")
+    about = {"body_bytes": len(workload.body(workload.JSON, 1)), "requests": requests}
+    return {"machine": before, **about, "rate_rps": RATE_RPS, **runs}
 
 
 if __name__ == "__main__":
-    if SMALL in sys.argv:
-        with tempfile.TemporaryDirectory(prefix="servable-benchmark-") as small:
-            compared(Path(small), clock(), requests=REQUESTS // 100, paced=1000, rounds=1)
-        sys.exit(0)
-    sys.exit(main(measured, RESULT) or int(not report.met()))
+    whole = partial(measure, requests=REQUESTS, paced=PACED, rounds=ROUNDS)
+    small = partial(measure, requests=REQUESTS // 100, paced=1000, rounds=1)
+    sys.exit(main("replay", whole, small=small))

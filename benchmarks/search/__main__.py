@@ -1,26 +1,22 @@
 """How good the search is: `make bench-search`. Writes result.json and docs/performance.md.
 
 The surfaces are drawn from a date, today's unless --date repeats another: nobody has looked at them.
-What a process of its own is asked stands in contenders: it does not import this module.
 """
 
 import argparse
-import dataclasses
 import datetime
 import multiprocessing
 import os
 import signal
 import sys
-from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from contextlib import contextmanager
+from concurrent.futures import ProcessPoolExecutor
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
-from benchmarks import command
-from benchmarks.search.contenders import BUDGET_TRIALS, everyone, known
-from benchmarks.search.report import RESULT
+from benchmarks.frame import Log, Result, machine, main
+from benchmarks.search.contenders import BUDGET_TRIALS, everyone
 from benchmarks.search.surfaces import FAMILIES
 
 NOISES = (0.05, 0.15)
@@ -29,74 +25,43 @@ NOISES = (0.05, 0.15)
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
 
-def measured(
-    date: datetime.date, surfaces: int, _folder: Path, told: command.Told
-) -> dict[str, Any]:
-    about, first = command.machine(), int(f"{date:%Y%m%d}") * 100
-    told(f"seeds {first} to {first + surfaces - 1}, of --date {date}")
-    jobs = [
-        (family, first + at, noise)
-        for family in FAMILIES
-        for noise in NOISES
-        for at in range(surfaces)
-    ]
-    runs: dict[str, dict[str, dict[str, list[dict[str, Any]]]]] = {}
-    with _processes() as pool:
-        under_way = {pool.submit(everyone, job): job for job in jobs}
-        for done, _ in enumerate(as_completed(under_way), start=1):
-            if done % surfaces == 0:
-                told(f"{done} of {len(jobs)} surfaces")
-        for future, (family, _seed, noise) in under_way.items():
-            for name, run in future.result().items():
-                by_noise = runs.setdefault(family, {}).setdefault(f"{noise:g}", {})
-                by_noise.setdefault(name, []).append(dataclasses.asdict(run))
+def measure(_: Path, log: Log, *, date: datetime.date, surfaces: int) -> Result:
+    before, first = machine(), int(f"{date:%Y%m%d}") * 100
+    seeds = range(first, first + surfaces)
+    log(f"seeds {seeds[0]} to {seeds[-1]}, of --date {date}")
+    runs: dict[str, Any] = {}
+    os.environ.update(ONE_THREAD)
+    # Not forked: numpy has read its environment here already. Ctrl-C reaches every process of the terminal;
+    # the first one decides what ends.
+    spawn = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(None, spawn, signal.signal, (signal.SIGINT, signal.SIG_IGN)) as pool:
+        try:
+            for family, noise in product(FAMILIES, NOISES):
+                log(f"{family}, {noise:.0%} noise")
+                by_name = runs.setdefault(family, {}).setdefault(f"{noise:g}", {})
+                for answers in pool.map(everyone, [(family, seed, noise) for seed in seeds]):
+                    for name, answer in answers.items():
+                        columns = by_name.setdefault(name, {})
+                        for key, value in answer.items():
+                            columns.setdefault(key, []).append(value)
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
     return {
-        "machine": about,
+        "machine": before,
         "date": str(date),
-        "seeds": [first, first + surfaces - 1],
+        "seeds": [seeds[0], seeds[-1]],
         "budget_trials": BUDGET_TRIALS,
-        "points": {family: len(known(family, first).space) for family in FAMILIES},
-        "runs": {
-            family: {
-                noise: {
-                    name: {key: [run[key] for run in found] for key in found[0]}
-                    for name, found in by_name.items()
-                }
-                for noise, by_name in by_noise.items()
-            }
-            for family, by_noise in runs.items()
-        },
+        "points": {family: len(make(first).space) for family, make in FAMILIES.items()},
+        "runs": runs,
     }
 
 
-@contextmanager
-def _processes() -> Iterator[ProcessPoolExecutor]:
-    """One for each core. Ctrl-C ends them after the searches that are under way: seconds."""
-    os.environ.update(ONE_THREAD)
-    # Not forked: numpy has read its environment here already.
-    spawn = multiprocessing.get_context("spawn")
-    # Ctrl-C reaches every process of the terminal; the first one decides what ends.
-    pool = ProcessPoolExecutor(None, spawn, signal.signal, (signal.SIGINT, signal.SIG_IGN))
-    try:
-        yield pool
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)
-
-
-def main() -> int:
+if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--date", type=datetime.date.fromisoformat, default=datetime.date.today())
     parser.add_argument(
-        "--surfaces",
-        type=int,
-        default=20,
-        choices=range(1, 101),
-        metavar="1..100",
+        "--surfaces", type=int, default=20, choices=range(1, 101), metavar="1..100",
         help="of each family and noise",
-    )
+    )  # fmt: skip
     given = parser.parse_args()
-    return command.main(partial(measured, given.date, given.surfaces), RESULT)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main("search", partial(measure, date=given.date, surfaces=given.surfaces)))

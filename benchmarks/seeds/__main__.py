@@ -11,10 +11,8 @@ from collections.abc import Collection
 from pathlib import Path
 from types import ModuleType
 
-from benchmarks import page
-from benchmarks.command import clock, framed, machine
-from benchmarks.seeds import baseline, models, results, settings, splitting, swapping, transport
-from benchmarks.seeds.bench import Bench
+from benchmarks import frame
+from benchmarks.seeds import baseline, bench, settings, splitting, swapping, transport
 from servable_local.container.launch import LaunchError
 
 EXPERIMENTS: dict[str, ModuleType] = {
@@ -30,10 +28,10 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.seeds")
     parser.add_argument("experiments", nargs="*", help=f"of {', '.join(EXPERIMENTS)}; none: all")
     chosen: list[str] = parser.parse_args(arguments).experiments
-    if unknown := [one for one in chosen if one not in EXPERIMENTS]:
+    if unknown := [name for name in chosen if name not in EXPERIMENTS]:
         parser.error(f"{', '.join(unknown)}: no such experiment; allowed: {', '.join(EXPERIMENTS)}")
     try:
-        return framed(
+        return frame.framed(
             lambda folder: _run(folder, chosen),
             interrupted="interrupted; experiments that were finished are kept",
         )
@@ -43,35 +41,28 @@ def main(arguments: list[str]) -> int:
 
 
 def _run(folder: Path, given: Collection[str]) -> None:
-    # Not at the top: matplotlib takes a second that an error of usage need not wait for.
-    from benchmarks.seeds import pictures
-
-    before, run, told = machine(), time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), clock()
+    before, log = frame.machine(), frame.clock()
+    run = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     chosen = [name for name in EXPERIMENTS if name in (given or EXPERIMENTS)]
     if not given:
-        results.clear()
-        pictures.clear()
-        page.write()
-    told("making models")
-    needed = {model for name in chosen for model in EXPERIMENTS[name].MODELS}
-    made = models.made(folder, needed)
+        frame.write("seeds", {})
+        frame.write_page()
+    log("making models")
+    bench.make_models(folder, {model for name in chosen for model in EXPERIMENTS[name].MODELS})
     for name in chosen:
-        told(f"{name}: begins")
+        log(f"{name}: begins")
         began = time.monotonic()
-        bench = Bench(folder, made, lambda text, name=name: told(f"{name}: {text}"))  # type: ignore[misc]
-        found = EXPERIMENTS[name].measured(bench)
-        measured = {
+        found = EXPERIMENTS[name].measured(bench.Bench(folder, log))
+        experiment = {
             "run": run,
             "model_server": "local container",
             "machine": before,
             "seconds": round(time.monotonic() - began),
             "found": found,
         }
-        kept = results.keep(name, measured)
-        pictures.draw(name, kept[name]["found"])
+        frame.write("seeds", frame.read("seeds") | {name: experiment})
         # Now, and not at the end: after Ctrl-C the page says what is kept.
-        page.write()
-    told("done")
+        frame.write_page()
 
 
 if __name__ == "__main__":

@@ -1,25 +1,39 @@
-"""What every experiment gets: a folder, the models, the way to start an endpoint, and its clock."""
+"""Bench of an experiment: a folder, models, the way to start an endpoint, and a log.
 
-from collections.abc import Mapping
+    python -m benchmarks.seeds.bench FOLDER NAME…
+
+writes Keras models: NAME.keras for Flask, NAME/ for the endpoint. In a process of its own: who measures stays
+without TensorFlow.
+"""
+
+import subprocess
+import sys
+from collections.abc import Collection, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks import workload
-from benchmarks.command import Told
-from benchmarks.seeds.models import KerasModel
+from benchmarks.frame import Log
 from infra.policy.container import ContainerSettings, variables_of
 from servable_local.container.launch import EndpointProcess, launch
 
-DEFAULTS = ContainerSettings()
+# Hidden widths: about 2, 200 and 400 MB of weights.
+WIDTHS = {"small": 512, "large": 6_950, "largest": 9_870}
+SEED = 20
 READY_SECONDS = 120.0
+SHOWN_CHARACTERS = 2_000
+"""Characters of a failure's output that are shown, from its end."""
+DEFAULTS = ContainerSettings()
 
 
 @dataclass(frozen=True)
 class Bench:
     folder: Path
-    models: Mapping[str, KerasModel]
-    told: Told
+    log: Log
+
+    def keras(self, model: str) -> Path:
+        return self.folder / f"{model}.keras"
 
     def start(
         self, archive: Path, variables: Mapping[str, str]
@@ -32,11 +46,34 @@ class Bench:
         """A model with our handler before it."""
         archive = self.folder / f"{model}.tar.gz"
         if not archive.exists():
-            models = {model: self.models[model].saved_model}
+            models = {model: self.folder / model}
             workload.pack(archive, models, {}, handler=True, compressed=False)
         return self.start(archive, variables_of(settings, default_model=None))
 
     def packed(self, name: str, prefix: str, models: tuple[str, ...]) -> Path:
         """Several models, without code, in folders of their own below `prefix`."""
-        folders = {f"{prefix}{model}": self.models[model].saved_model for model in models}
+        folders = {f"{prefix}{model}": self.folder / model for model in models}
         return workload.pack(self.folder / f"{name}.tar.gz", folders, {}, compressed=False)
+
+
+def make_models(folder: Path, names: Collection[str]) -> None:
+    command = [sys.executable, "-m", "benchmarks.seeds.bench", str(folder), *names]
+    ran = subprocess.run(command, check=False, capture_output=True, text=True)
+    if ran.returncode:
+        raise RuntimeError(f"no models: {ran.stderr[-SHOWN_CHARACTERS:]}")
+
+
+def _save(folder: Path, names: Collection[str]) -> None:
+    import keras
+
+    for name in names:
+        keras.utils.set_random_seed(SEED)
+        hidden = [keras.layers.Dense(WIDTHS[name], activation="relu") for _ in range(2)]
+        rows = keras.Input((workload.COLUMNS,), name="x")
+        model = keras.Sequential([rows, *hidden, keras.layers.Dense(1, name="y")])
+        model.save(folder / f"{name}.keras")
+        model.export(folder / name, verbose=False)
+
+
+if __name__ == "__main__":
+    _save(Path(sys.argv[1]), sys.argv[2:])

@@ -29,20 +29,20 @@ ORDERS = list(permutations(WAYS))
 
 
 def measured(bench: Bench) -> list[dict[str, Any]]:
-    found = []
+    rows = []
     with bench.serve("small") as server:
-        found += _split(server.url, "local endpoint", CALLS_HERE)
-    bench.told("local endpoint")
+        rows += _split(server.url, "local endpoint", CALLS_HERE)
+    bench.log("local endpoint")
     for cores in SIMULATED_CORES:
         label = f"simulated, {cores} core{'s' if cores > 1 else ''}"
         with _simulated(cores) as url:
-            found += _split(url, label, CALLS_SIMULATED)
-        bench.told(label)
-    return found
+            rows += _split(url, label, CALLS_SIMULATED)
+        bench.log(label)
+    return rows
 
 
 def _split(url: str, where: str, calls: int) -> list[dict[str, Any]]:
-    array, found = workload.rows(ROWS), []
+    array, rows = workload.rows(ROWS), []
     with Endpoint.local(url, format="npy") as endpoint:
         for _ in range(LEARNING_CALLS):
             endpoint.predict(array, split="measured")
@@ -58,25 +58,23 @@ def _split(url: str, where: str, calls: int) -> list[dict[str, Any]]:
             parts = {"whole": 1, "10 x 50": ROWS // PART_ROWS, "chosen": _parts(endpoint, array)}
             for way, of in latencies.items():
                 row = {"repeat": repeat, "where": where, "way": way, "parts": parts[way]}
-                found.append({**row, "latency_ms": median(of)})
-    return found
+                rows.append({**row, "latency_ms": median(of)})
+    return rows
 
 
 def _parts(endpoint: Endpoint, array: Any) -> int:
     """Number of parts that the client would choose now."""
-    told: list[Progress] = []
-    endpoint.predict(array, split="measured", progress=told.append)
-    return told[-1].parts
+    steps: list[Progress] = []
+    endpoint.predict(array, split="measured", progress=steps.append)
+    return steps[-1].parts
 
 
 @contextmanager
 def _simulated(cores: int) -> Iterator[str]:
     command = [sys.executable, "-m", "benchmarks.seeds.simulated_cores", str(cores), str(ROW_MS)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    try:
-        yield process.stdout.readline().strip()
-    finally:
-        process.terminate()
-        process.wait()
-        process.stdout.close()
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            yield process.stdout.readline().strip()
+        finally:
+            process.terminate()

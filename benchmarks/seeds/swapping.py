@@ -1,4 +1,4 @@
-"""S3: what those who ask one model notice of another one: loaded, unloaded, asked, gone back to."""
+"""S3: latency of one model while another one is loaded, unloaded, called, and gone back to."""
 
 import json
 import time
@@ -35,18 +35,18 @@ class MultiModelEndpoint:
         self._folder = endpoint.folder / "model" / "versions"
 
     def load(self, name: str, model: str) -> None:
-        told = {"model_name": name, "url": str(self._folder / model)}
-        self._ask("POST", "/models", json.dumps(told).encode())
+        document = {"model_name": name, "url": str(self._folder / model)}
+        self._send("POST", "/models", json.dumps(document).encode())
 
     def unload(self, name: str) -> None:
-        self._ask("DELETE", f"/models/{name}", b"")
+        self._send("DELETE", f"/models/{name}", b"")
 
-    def _ask(self, method: str, path: str, body: bytes) -> None:
+    def _send(self, method: str, path: str, body: bytes) -> None:
         caller = EndpointCaller(self.url)
-        status, words = caller.ask(body, workload.JSON, path=path, method=method)
+        status, text = caller.ask(body, workload.JSON, path=path, method=method)
         caller.close()
         if status != 200:
-            raise RuntimeError(f"{method} {path}: {status} {words[:300]!r}")
+            raise RuntimeError(f"{method} {path}: {status} {text[:300]!r}")
 
 
 def measured(bench: Bench) -> dict[str, Any]:
@@ -60,7 +60,7 @@ def measured(bench: Bench) -> dict[str, Any]:
             rows = _loaded(models)
             back.append({"repeat": repeat, **_back(models)})
             loading += [{"repeat": repeat, **row} for row in [*rows, _unloaded(models)]]
-            bench.told(f"repeat {repeat + 1} of {REPEATS}")
+            bench.log(f"repeat {repeat + 1} of {REPEATS}")
     with bench.start(archive, ONE_THREAD) as endpoint:
         models = MultiModelEndpoint(endpoint)
         models.load("old", "small")
@@ -68,7 +68,7 @@ def measured(bench: Bench) -> dict[str, Any]:
             for row in _loaded(models)[:2]:
                 loading.append({"repeat": repeat, **row, "phase": f"one thread: {row['phase']}"})
             models.unload("new")
-        bench.told("one thread")
+        bench.log("one thread")
     return {"loading": loading, "back": back, "together": _together(bench, archive)}
 
 
@@ -94,43 +94,42 @@ def _unloaded(models: MultiModelEndpoint) -> Row:
 
 
 def _during(models: MultiModelEndpoint, phases: dict[str, Callable[[], None]]) -> list[Row]:
-    """The old model's latencies in each phase; who waited longest is answered last."""
+    """The old model's latencies in each phase; what waited longest is answered last."""
     marks = []
-    with background_callers(models.url, OLD, count=CALLERS) as asking:
+    with background_callers(models.url, OLD, count=CALLERS) as callers:
         for name, happens in phases.items():
             start = time.perf_counter()
             happens()
             marks.append((name, start, time.perf_counter()))
     return [
-        {"phase": name, "seconds": end - start, **asking.between(start, end)}
+        {"phase": name, "seconds": end - start, **callers.between(start, end)}
         for name, start, end in marks
     ]
 
 
 def _back(models: MultiModelEndpoint) -> dict[str, float]:
-    """From the decision until the new version has answered for the last time.
+    """Milliseconds from the decision until the new version has answered for the last time.
 
     Once with the old version still loaded, and once with the old version loaded again first.
     """
-    with background_callers(models.url, NEW, count=CALLERS) as asking:
-        time.sleep(SHORT_SECONDS)
-        kept = time.perf_counter()
-        asking.target = OLD
-        time.sleep(SHORT_SECONDS)
-        kept_ms = (asking.last(NEW) - kept) * 1000
-        asking.target = NEW
-        time.sleep(SHORT_SECONDS)
-        models.unload("old")
-        again = time.perf_counter()
-        models.load("old", "small")
-        asking.target = OLD
-        time.sleep(SHORT_SECONDS)
-        again_ms = (asking.last(NEW) - again) * 1000
-    return {"kept_ms": kept_ms, "loaded_again_ms": again_ms}
+    milliseconds = {}
+    with background_callers(models.url, NEW, count=CALLERS) as callers:
+        for name in ("kept_ms", "loaded_again_ms"):
+            callers.target = NEW
+            time.sleep(SHORT_SECONDS)
+            if name == "loaded_again_ms":
+                models.unload("old")
+            decided = time.perf_counter()
+            if name == "loaded_again_ms":
+                models.load("old", "small")
+            callers.target = OLD
+            time.sleep(SHORT_SECONDS)
+            milliseconds[name] = (callers.last(NEW) - decided) * 1000
+    return milliseconds
 
 
 def _together(bench: Bench, versions: Path) -> list[Row]:
-    """The small model's latency alone, and while a larger one is asked beside it."""
+    """The small model's latency alone, and while a larger one is called beside it."""
     rows: list[Row] = []
     both = bench.packed("both", "", MODELS)
     with (
@@ -139,30 +138,22 @@ def _together(bench: Bench, versions: Path) -> list[Row]:
     ):
         for name in MODELS:
             MultiModelEndpoint(processes).load(name, name)
+        attributes = [ModelPath("/invocations", f"tfs-model-name={name}") for name in MODELS]
+        paths = [ModelPath(f"/models/{name}/invoke") for name in MODELS]
         ways = {
-            "one process": (
-                one_process.url,
-                [ModelPath("/invocations", f"tfs-model-name={name}") for name in MODELS],
-            ),
-            "a process each": (
-                processes.url,
-                [ModelPath(f"/models/{name}/invoke") for name in MODELS],
-            ),
+            "one process": (one_process.url, attributes),
+            "a process each": (processes.url, paths),
         }
         for repeat in range(REPEATS):
             for way, (url, (small, largest)) in ways.items():
                 for busy in (False, True):
-                    row = _beside(url, small, largest if busy else None)
-                    rows.append({"repeat": repeat, "way": way, "busy": busy, **row})
-            bench.told(f"two models, repeat {repeat + 1} of {REPEATS}")
+                    others = background_callers(url, largest, count=int(busy))
+                    with background_callers(url, small, count=1) as callers, others:
+                        time.sleep(SHORT_SECONDS / 4)
+                        start = time.perf_counter()
+                        time.sleep(STEADY_SECONDS)
+                        end = time.perf_counter()
+                    row = {"repeat": repeat, "way": way, "busy": busy}
+                    rows.append({**row, **callers.between(start, end)})
+            bench.log(f"two models, repeat {repeat + 1} of {REPEATS}")
     return rows
-
-
-def _beside(url: str, asked: ModelPath, busy: ModelPath | None) -> dict[str, float]:
-    others = background_callers(url, busy or asked, count=1 if busy else 0)
-    with background_callers(url, asked, count=1) as asking, others:
-        time.sleep(SHORT_SECONDS / 4)
-        start = time.perf_counter()
-        time.sleep(STEADY_SECONDS)
-        end = time.perf_counter()
-    return asking.between(start, end)

@@ -9,7 +9,7 @@ from statistics import median
 from typing import Any, Literal
 
 from benchmarks import workload
-from benchmarks.command import in_turn
+from benchmarks.frame import in_turn
 from benchmarks.seeds.bench import Bench
 from infra.policy.container import ContainerSettings
 from servable_client import Endpoint
@@ -22,7 +22,7 @@ TRANSPORTS: tuple[Literal["rest", "grpc"], ...] = ("rest", "grpc")
 
 
 def measured(bench: Bench) -> list[dict[str, Any]]:
-    found = []
+    latencies = []
     with ExitStack() as stack:
         ways = []
         for transport in TRANSPORTS:
@@ -34,9 +34,9 @@ def measured(bench: Bench) -> list[dict[str, Any]]:
             for rows, calls in CALLS.items():
                 latency = _latency_ms(endpoint, form, rows, calls)
                 row = {"repeat": repeat, "transport": transport, "form": form}
-                found.append({**row, "rows": rows, "latency_ms": latency})
-            bench.told(f"repeat {repeat + 1} of {REPEATS}: {form} body, {transport} inside")
-    return found
+                latencies.append({**row, "rows": rows, "latency_ms": latency})
+            bench.log(f"repeat {repeat + 1} of {REPEATS}: {form} body, {transport} inside")
+    return latencies
 
 
 def _latency_ms(endpoint: Endpoint, form: str, rows: int, calls: int) -> float:

@@ -2,17 +2,15 @@
 
 import sys
 from pathlib import Path
-from typing import Any
 
 from benchmarks import workload
-from benchmarks.command import Told, machine, main
+from benchmarks.frame import Log, Result, machine, main
 from benchmarks.serving import transports, under_load
-from benchmarks.serving.report import RESULT
 
 
-def measured(folder: Path, told: Told) -> dict[str, Any]:
+def measure(folder: Path, log: Log) -> Result:
     before = machine()
-    told("making a model")
+    log("making a model")
     packed = transports.archives(folder, workload.model(folder / "model"))
     ours = packed["ours.py"]
     return {
@@ -23,12 +21,12 @@ def measured(folder: Path, told: Told) -> dict[str, Any]:
         },
         "requests": list(transports.REQUESTS.values()),
         "slices": transports.SLICES,
-        "transports": transports.measured(packed, told),
-        "waiting": under_load.waiting(ours, told),
-        "choosing": under_load.choosing(ours, told),
-        "workers": under_load.workers(ours, told),
+        "transports": transports.measured(packed, log),
+        "waiting": under_load.waiting(ours, log),
+        "choosing": under_load.choosing(ours, log),
+        "workers": under_load.workers(ours, log),
     }
 
 
 if __name__ == "__main__":
-    sys.exit(main(measured, RESULT))
+    sys.exit(main("serving", measure))

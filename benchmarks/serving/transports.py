@@ -4,10 +4,12 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from benchmarks import workload
 from benchmarks.callers import EndpointCaller
-from benchmarks.command import Told, in_turn
 from benchmarks.cost import Cpu, cpu
+from benchmarks.frame import Log, in_turn
 from servable_local.container.launch import EndpointProcess, launch
 
 REPEATS = 5
@@ -42,50 +44,40 @@ def archives(folder: Path, model: Path) -> dict[str, Path]:
     }
 
 
-def measured(packed: dict[str, Path], told: Told) -> list[dict[str, Any]]:
+def measured(packed: dict[str, Path], log: Log) -> list[dict[str, Any]]:
     """One row for each repeat, size and contender."""
-    found: list[dict[str, Any]] = []
+    rows: list[dict[str, Any]] = []
     with ExitStack() as stack:
         running = {
             name: stack.enter_context(launch(archive, {})) for name, archive in packed.items()
         }
         for process in running.values():
-            _ask(process, workload.JSON, 1, 20)
+            _send(process, workload.JSON, 1, 20)
         for repeat in range(REPEATS):
             for count in workload.ROWS:
-                spent = dict.fromkeys(WAYS, Cpu(0, 0))
+                spent = {way: np.zeros(2) for way in WAYS}
                 for _, way in in_turn(WAYS, SLICES):
                     name, form = WAYS[way]
                     spent[way] += _spent(running[name], form, count)
-                for way, of in spent.items():
-                    found.append({"repeat": repeat, "way": way, "rows": count, **_each(of, count)})
-            told(f"repeat {repeat + 1} of {REPEATS}: {_shown(found, repeat)}")
-    return found
+                for way, cost in spent.items():
+                    gateway, model_server = (cost / REQUESTS[count]).tolist()
+                    row = {"repeat": repeat, "way": way, "rows": count, "gateway_ms": gateway}
+                    rows.append({**row, "model_server_ms": model_server})
+            log(f"repeat {repeat + 1} of {REPEATS}")
+    return rows
 
 
 def _spent(process: EndpointProcess, form: str, count: int) -> Cpu:
-    """In one slice, after a request that finds the caches as the one before left them."""
-    _ask(process, form, count, 1)
+    """CPU time of one slice, after a request that finds the caches as the one before left them."""
+    _send(process, form, count, 1)
     before = cpu(process)
-    _ask(process, form, count, REQUESTS[count] // SLICES)
+    _send(process, form, count, REQUESTS[count] // SLICES)
     return cpu(process) - before
 
 
-def _each(spent: Cpu, count: int) -> dict[str, float]:
-    return {
-        "gateway_ms": spent.gateway_ms / REQUESTS[count],
-        "model_server_ms": spent.model_server_ms / REQUESTS[count],
-    }
-
-
-def _ask(process: EndpointProcess, form: str, count: int, requests: int) -> None:
+def _send(process: EndpointProcess, form: str, count: int, requests: int) -> None:
     body, caller = workload.body(form, count), EndpointCaller(process.url)
     for _ in range(requests):
         status, answer = caller.ask(body, form)
         if status != 200:
             raise RuntimeError(f"{form}, {count} rows: {status} {answer[:300]!r}")
-
-
-def _shown(found: list[dict[str, Any]], repeat: int) -> str:
-    smallest = [row for row in found if row["repeat"] == repeat and row["rows"] == 1]
-    return ", ".join(f"{row['way']} {row['gateway_ms']:.2f}" for row in smallest)

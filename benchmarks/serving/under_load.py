@@ -3,6 +3,7 @@
 import json
 import threading
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,8 @@ import psutil
 
 from benchmarks import workload
 from benchmarks.callers import EndpointCaller, load
-from benchmarks.command import Told
 from benchmarks.cost import pss_mb
+from benchmarks.frame import Log
 from infra.policy.container import variable_of
 from servable_handler.transport.http2.small_calls import SmallCalls
 from servable_local.container.launch import EndpointProcess, launch
@@ -22,27 +23,28 @@ MODEL_MS = 50.0
 BODY, FORM = workload.body(workload.PROTOBUF, 1), workload.PROTOBUF
 
 
-def waiting(archive: Path, told: Told) -> list[dict[str, float]]:
-    """Requests per second through one worker, and of the model server asked directly."""
-    found = []
+def waiting(archive: Path, log: Log) -> list[dict[str, float]]:
+    """Requests per second through one worker, and of the model server directly."""
+    rows = []
     with launch(archive, {}) as process:
         process.faults.slow(MODEL_MS)
+        environment = psutil.Process(process.parts.workers[0]).environ()
+        port = int(environment["TFS_GRPC_PORTS"].split(",")[0])
         for repeat in range(3):
-            ceiling = _directly(_grpc_port(process), 16)
+            ceiling = _directly(port, 16)
             through = load(process.url, BODY, callers=16, seconds=SECONDS, content_type=FORM)
-            row = {
+            rate = {
                 "ceiling_per_second": ceiling,
                 "through_per_second": through.requests_per_second,
-                "failed": through.failed,
             }
-            found.append(row)
-            told(f"50 ms, 16 callers, {repeat + 1} of 3: {row}")
-    return found
+            rows.append({**rate, "failed": through.failed})
+            log(f"50 ms, 16 callers, {repeat + 1} of 3: {rows[-1]}")
+    return rows
 
 
-def choosing(archive: Path, told: Told) -> list[dict[str, Any]]:
+def choosing(archive: Path, log: Log) -> list[dict[str, Any]]:
     """Latencies by the way to choose among four model servers, of which one is slower by 50 ms."""
-    found = []
+    rows = []
     for workers, callers in ((1, 4), (1, 16), (4, 16)):
         for way in ("measured", "random", "two choices", "least busy"):
             variables = {
@@ -53,19 +55,19 @@ def choosing(archive: Path, told: Told) -> list[dict[str, Any]]:
             with launch(archive, variables) as process:
                 process.faults.slow(MODEL_MS, server=3)
                 load(process.url, BODY, callers=callers, seconds=1, content_type=FORM)
-                before = _counts(process) if workers == 1 else {}
-                one = load(process.url, BODY, callers=callers, seconds=SECONDS, content_type=FORM)
-                after = _counts(process) if workers == 1 else {}
-            row: dict[str, Any] = {"way": way, "workers": workers, "callers": callers, **vars(one)}
+                before = _counts(process)
+                run = load(process.url, BODY, callers=callers, seconds=SECONDS, content_type=FORM)
+                counts = _counts(process) - before
+            row: dict[str, Any] = {"way": way, "workers": workers, "callers": callers, **vars(run)}
             if workers == 1:
-                got = {server: after[server] - before.get(server, 0) for server in after}
-                row["slow_share"] = got.get("3", 0) / sum(got.values())
-            found.append(row)
-            told(f"{way}, {workers} workers, {callers} callers: p99 {one.p99_ms:.1f} ms")
-    return found
+                # Each worker has counts of its own.
+                row["slow_share"] = counts["3"] / counts.total()
+            rows.append(row)
+            log(f"{way}, {workers} workers, {callers} callers: p99 {run.p99_ms:.1f} ms")
+    return rows
 
 
-def workers(archive: Path, told: Told) -> dict[str, float]:
+def workers(archive: Path, log: Log) -> dict[str, float]:
     """Memory of four workers after they have answered, and how soon they do."""
     with launch(archive, {variable_of("gunicorn_workers"): "4"}) as process:
         load(process.url, BODY, callers=8, seconds=3, content_type=FORM)
@@ -74,7 +76,7 @@ def workers(archive: Path, told: Told) -> dict[str, float]:
         memory = pss_mb([parts.gunicorn, *parts.workers])
         process.faults.kill("gunicorn")
         ready = _ready_seconds(process, parts.gunicorn)
-    told(f"4 workers: {memory:.0f} MB, ready after {ready:.1f} s")
+    log(f"4 workers: {memory:.0f} MB, ready after {ready:.1f} s")
     return {"pss_mb": memory, "ready_seconds": ready}
 
 
@@ -93,18 +95,13 @@ def _ready_seconds(process: EndpointProcess, old: int) -> float:
     raise RuntimeError("Gunicorn did not come back")
 
 
-def _counts(process: EndpointProcess) -> dict[str, int]:
-    parsed: dict[str, int] = json.loads(EndpointCaller(process.url).ask(b"", FORM, "counts")[1])
-    return parsed
-
-
-def _grpc_port(process: EndpointProcess) -> int:
-    environment = psutil.Process(process.parts.workers[0]).environ()
-    return int(environment["TFS_GRPC_PORTS"].split(",")[0])
+def _counts(process: EndpointProcess) -> Counter[str]:
+    """Requests that each model server got from the worker that answers."""
+    return Counter(json.loads(EndpointCaller(process.url).ask(b"", FORM, "counts")[1]))
 
 
 def _directly(port: int, callers: int) -> float:
-    """Requests per second that so many callers get out of the model server itself."""
+    """Requests per second of so many callers of the model server itself."""
     request = wire.PredictRequest.FromString(BODY)
     request.model_spec.name = "rows"
     body = request.SerializeToString()

@@ -16,12 +16,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from benchmarks import command
-from benchmarks.tune.report import RESULT
+from benchmarks.frame import ROOT, Log, Result, machine, main
 
-ROOT = command.ROOT
-BETTER = 1.3
-WORK_SECONDS = 0.01
+BETTER, WORK_SECONDS = 1.3, 0.01
 # setting -> (the variable that inference.py sees, its text with the values that are not today's)
 PLANTED: dict[str, tuple[str, dict[int | bool, str]]] = {
     "intra_op_threads": ("SAGEMAKER_TFS_INTRA_OP_PARALLELISM", {1: "1", 2: "2"}),
@@ -61,59 +58,46 @@ def handler(data, context):
         pass
     return b'{{"predictions": [1.0]}}', "application/json"
 """
-_ASKED = re.compile(r"give --minutes (\d+) or more")
+TOO_FEW = re.compile(r"give --minutes (\d+) or more")
 
 
-def measured(runs: int, minutes: int, folder: Path, told: command.Told) -> dict[str, Any]:
-    about = command.machine()
-    kinds = [(number, planted) for number in range(runs) for planted in (True, False)]
-    found: list[dict[str, Any]] = []
-    for number, planted in kinds:
-        run = one_run(folder / f"{number}-{planted}", number if planted else None, minutes)
-        told(f"run {len(found) + 1} of {len(kinds)}: {json.dumps(run)}")
-        found.append(run)
-    return {"machine": about, "minutes_wanted": minutes, "better": BETTER, "runs": found}
+def measure(folder: Path, log: Log, *, runs: int, minutes: int) -> Result:
+    before, results = machine(), []
+    for number in range(runs):
+        for seed in (number, None):
+            results.append(run(folder / f"{number}-{seed}", seed, minutes))
+            log(f"run {len(results)} of {2 * runs}: {json.dumps(results[-1])}")
+    return {"machine": before, "minutes_wanted": minutes, "better": BETTER, "runs": results}
 
 
-def one_run(project: Path, seed: int | None, minutes: int) -> dict[str, Any]:
+def run(project: Path, seed: int | None, minutes: int) -> dict[str, Any]:
     """`seed`: draws what is planted; None: nothing is."""
     drawn = random.Random(seed)
     setting = drawn.choice([*PLANTED])
     variable, texts = PLANTED[setting]
     value = drawn.choice([*texts])
-    if seed is None:
-        variable = "NOTHING_SETS_THIS"
-    make(project, variable=variable, text=texts[value])
-    said: list[str] = []
-    for asked in range(3):
+    make(project, "NOTHING_SETS_THIS" if seed is None else variable, texts[value])
+    refusals: list[str] = []
+    while True:
         ended = tuned(project, minutes)
-        more = _ASKED.search(ended.stderr)
-        if ended.returncode == 0 or more is None or asked == 2:
+        more = TOO_FEW.search(ended.stderr)
+        if ended.returncode == 0 or more is None or len(refusals) == 2:
             break
         # It says that so few minutes hold no comparison: what it asks for is given.
-        said.append(_line_with(ended.stderr, more[0]))
+        refusals.append(next(line for line in ended.stderr.splitlines() if more[0] in line))
         minutes = int(more[1])
     shutil.rmtree(project)
-    about = {
-        "planted": None if seed is None else {setting: value},
-        "minutes": minutes,
-        "said": said,
-    }
+    planted = None if seed is None else {setting: value}
+    about = {"planted": planted, "minutes": minutes, "said": refusals}
     if ended.returncode:
         return {**about, "failed": ended.stderr.splitlines()[-3:]}
     answer = json.loads(ended.stdout)
-    return {
-        **about,
-        "better": answer["better"],
-        "found": seed is not None and answer["better"] and answer["kept"][setting] == value,
-        "gain": answer["gain"],
-        "trials": answer["trials"],
-        "stopped": answer["stopped"],
-        "repeats": answer["repeats"],
-    }
+    right = seed is not None and answer["better"] and answer["kept"][setting] == value
+    keys = ("better", "gain", "trials", "stopped", "repeats")
+    return {**about, "found": right, **{key: answer[key] for key in keys}}
 
 
-def make(project: Path, *, variable: str, text: str) -> None:
+def make(project: Path, variable: str, text: str) -> None:
     ranker = ROOT / "examples" / "ranker"
     shutil.copytree(ranker / "model", project / "model")
     shutil.copy(ranker / "golden" / "request-rows.json", project / "body.json")
@@ -127,30 +111,13 @@ def make(project: Path, *, variable: str, text: str) -> None:
 def tuned(project: Path, minutes: int) -> "subprocess.CompletedProcess[str]":
     settings = [part for name in PLANTED for part in ("--setting", name)]
     body = ["--body", "body.json", "--minutes", str(minutes), "--json"]
-    return subprocess.run(
-        [sys.executable, "-m", "servable", "tune", "local", *settings, *body],
-        cwd=project,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-
-def _line_with(text: str, part: str) -> str:
-    return next(line for line in text.splitlines() if part in line)
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument(
-        "--runs", type=int, default=10, help="with a planted setting, and as many without"
-    )
-    parser.add_argument(
-        "--minutes", type=int, default=MINUTES, help="more where tune asks for more"
-    )
-    given = parser.parse_args()
-    return command.main(partial(measured, given.runs, given.minutes), RESULT)
+    command = [sys.executable, "-m", "servable", "tune", "local", *settings, *body]
+    return subprocess.run(command, cwd=project, capture_output=True, text=True, check=False)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--runs", type=int, default=10, help="with a planted setting, and without")
+    parser.add_argument("--minutes", type=int, default=MINUTES, help="more where tune asks for it")
+    given = parser.parse_args()
+    sys.exit(main("tune", partial(measure, runs=given.runs, minutes=given.minutes)))

@@ -1,58 +1,35 @@
-"""tune's part of docs/performance.md, from what `make bench-tune` measured last."""
+"""tune's part of docs/performance.md."""
 
-from pathlib import Path
 from typing import Any
 
-from benchmarks.report import ran_on, read, target
-from benchmarks.report import section as page_section
+from benchmarks.frame import Result
+from benchmarks.tables import target
 
-RESULT = Path(__file__).parent / "result.json"
-
-WANTED = 0.9
+LEAST_SHARE = 0.9
 
 
-def section() -> str:
-    result = read(RESULT)
-    runs, wanted = result["runs"], result["minutes_wanted"]
-    asked = sorted({run["minutes"] for run in runs})
-    refusals = [line for run in runs for line in run["said"]]
-    said = [f"`--minutes {wanted}` was enough."]
-    if refusals:
-        minutes = " to ".join(map(str, dict.fromkeys((asked[0], asked[-1]))))
-        said = [
-            f"With `--minutes {wanted}` it says before it measures, or after the first trial, that they",
-            f"are too few; the runs were given what it asked for, {minutes} minutes.",
+def fields(result: Result) -> dict[str, Any]:
+    runs, given = result["runs"], sorted({run["minutes"] for run in result["runs"]})
+    minutes = [f"`--minutes {result['minutes_wanted']}` was enough."]
+    if refusals := [line for run in runs for line in run["said"]]:
+        minutes = [
+            f"With `--minutes {result['minutes_wanted']}` it says before it measures, or after the first "
+            "trial, that they",
+            "are too few; the runs were given what it asked for, "
+            f"{' to '.join(map(str, dict.fromkeys((given[0], given[-1]))))} minutes.",
             f"The first time: “{refusals[0].removeprefix('servable tune: ')}”.",
         ]
-    return page_section(
-        "Tuning",
-        "tune",
-        [
-            "The command `servable tune` on a local container whose inference.py computes "
-            f"{result['better']:g} times less with one",
-            "value of one setting, drawn for each run; and on one where no setting matters.",
-        ],
-        said,
-        [
-            "| | runs | gains, least to most | wanted | |",
-            "|---|---:|---:|---:|---|",
-            _target("a setting is planted: found", runs, planted=True),
-            _target("none is planted: none claimed", runs, planted=False),
-        ],
-        [ran_on(result["machine"])],
-    )
+    targets = ["| | runs | gains, least to most | wanted | |", "|---|---:|---:|---:|---|"]
+    targets.append(_target("a setting is planted: found", runs, planted=True))
+    targets.append(_target("none is planted: none claimed", runs, planted=False))
+    return {"minutes": minutes, "targets": targets}
 
 
 def _target(label: str, runs: list[dict[str, Any]], *, planted: bool) -> str:
-    found = [run for run in runs if (run["planted"] is not None) == planted]
-    good = sum(
-        bool(run["found"]) if planted else not run["better"] for run in found if "failed" not in run
-    )
-    gains = [100 * run["gain"]["value"] for run in found if "failed" not in run] or [0.0]
-    return target(
-        label,
-        f"{good} of {len(found)}",
-        f"{min(gains):+.0f} % to {max(gains):+.0f} %",
-        f"at least {WANTED * len(found):.0f}",
-        good >= WANTED * len(found),
-    )
+    chosen = [run for run in runs if (run["planted"] is not None) == planted]
+    finished = [run for run in chosen if "failed" not in run]
+    good = sum(bool(run["found"]) if planted else not run["better"] for run in finished)
+    gains = [100 * run["gain"]["value"] for run in finished] or [0.0]
+    least = LEAST_SHARE * len(chosen)
+    cells = (f"{good} of {len(chosen)}", f"{min(gains):+.0f} % to {max(gains):+.0f} %")
+    return target(label, *cells, f"at least {least:.0f}", good >= least)

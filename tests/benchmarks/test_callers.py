@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from benchmarks.callers import EndpointCaller, load
-from benchmarks.command import in_turn
+from benchmarks.frame import in_turn
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\n"
 Serving = Callable[..., tuple[str, list[bytes]]]

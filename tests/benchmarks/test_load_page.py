@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from benchmarks import frame
 from benchmarks.load import report
 from benchmarks.load.null_server import Delays
 
@@ -27,7 +28,7 @@ def page_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *more: dict[str, An
         for server in ("null", "known")
         for loop in ("closed", "open")
     ]
-    result = json.loads(report.RESULT.read_text(encoding="utf-8")) | {
+    result = frame.read("load") | {
         "runs": [*runs, *more],
         "rates": {"null": 1500.0, "known": 400.0},
         "locust_users": 64,
@@ -37,8 +38,10 @@ def page_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *more: dict[str, An
     }
     file = tmp_path / "result.json"
     file.write_text(json.dumps(result), encoding="utf-8")
-    monkeypatch.setattr(report, "RESULT", file)
-    return report.section()
+    template = frame.result_file("load").with_name("page.md")
+    (tmp_path / "page.md").write_bytes(template.read_bytes())
+    monkeypatch.setattr(frame, "result_file", lambda name: file)
+    return frame.section("load")
 
 
 def test_every_generator_meets_the_same_delays() -> None:
@@ -65,4 +68,4 @@ def test_a_ratio_is_of_the_same_round(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_an_error_is_of_what_the_server_wrote_down(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert "+10.0 % (+10.0 to +10.0)" in page_of(tmp_path, monkeypatch)
+    assert "| Locust 2.0 | +0.0 % | +10.0 % |" in page_of(tmp_path, monkeypatch)

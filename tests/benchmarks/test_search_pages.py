@@ -1,14 +1,13 @@
 """What the pages on the search and on tune say of what was measured."""
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from benchmarks import report
-from benchmarks.search import report as search
+from benchmarks import frame
 from benchmarks.tune import __main__ as planting
-from benchmarks.tune import report as tune
 
 
 def runs(share: float, *, measurements: int = 40, flat: bool = False) -> dict[str, list[Any]]:
@@ -31,7 +30,14 @@ def searched(folder: Path, *, plateaus: float) -> Path:
         "points": {"random plateaus": 720},
         "runs": {"random plateaus": by_noise, "flat": flat},
     }
-    report.write(folder / "result.json", result)
+    return placed(folder, "search", result)
+
+
+def placed(folder: Path, name: str, result: dict[str, Any]) -> Path:
+    """Write a result file, with the benchmark's own page beside it."""
+    template = frame.result_file(name).with_name("page.md")
+    (folder / "page.md").write_bytes(template.read_bytes())
+    (folder / "result.json").write_text(json.dumps(result), encoding="utf-8")
     return folder / "result.json"
 
 
@@ -50,8 +56,9 @@ def searched(folder: Path, *, plateaus: float) -> Path:
 def test_a_target_is_met_or_said_to_be_missed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, plateaus: float, line: str
 ) -> None:
-    monkeypatch.setattr(search, "RESULT", searched(tmp_path, plateaus=plateaus))
-    assert line in search.section()
+    file = searched(tmp_path, plateaus=plateaus)
+    monkeypatch.setattr(frame, "result_file", lambda name: file)
+    assert line in frame.section("search")
 
 
 def planted(found: int) -> dict[str, Any]:
@@ -71,10 +78,10 @@ def planted(found: int) -> dict[str, Any]:
 def test_nine_of_ten_planted_settings_are_wanted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, found: int, met: str
 ) -> None:
-    report.write(tmp_path / "result.json", planted(found))
-    monkeypatch.setattr(tune, "RESULT", tmp_path / "result.json")
+    file = placed(tmp_path, "tune", planted(found))
+    monkeypatch.setattr(frame, "result_file", lambda name: file)
     line = f"| a setting is planted: found | {found} of 10 | +30 % to +30 % | at least 9 | {met} |"
-    assert line in tune.section()
+    assert line in frame.section("tune")
 
 
 @pytest.mark.parametrize(("text", "times"), [("1", 1.3), ("2", 1.0)])

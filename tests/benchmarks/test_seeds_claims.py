@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.ratio import Ratio
 from benchmarks.seeds.claims import NOT_SHOWN, OTHER_WAY, SHOWS, UNDECIDED, Claim, Counts
+from benchmarks.tables import Ratio
 
 RATIOS = st.tuples(*[st.floats(0.1, 10)] * 3).map(sorted).map(lambda of: Ratio(of[1], of[0], of[2]))
 

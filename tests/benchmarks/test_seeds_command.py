@@ -9,25 +9,24 @@ from typing import Any
 
 import pytest
 
-from benchmarks import page
+from benchmarks import frame
 from benchmarks.seeds import __main__ as command
-from benchmarks.seeds import models, pictures, results
+from benchmarks.seeds import bench
 
 
 @pytest.fixture
 def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], dict[str, Any]]:
     """Two experiments that measure nothing, and a result file of our own; reads it."""
-    monkeypatch.setattr(results, "RESULT", tmp_path / "result.json")
-    monkeypatch.setattr(pictures, "FOLDER", tmp_path)
-    monkeypatch.setattr(pictures, "draw", lambda name, found: None)
-    monkeypatch.setattr(page, "write", lambda: None)
-    monkeypatch.setattr(models, "made", lambda folder, names: {})
+    monkeypatch.setattr(frame, "result_file", lambda name: tmp_path / "result.json")
+    monkeypatch.setattr(frame, "write_page", lambda: None)
+    monkeypatch.setattr(frame, "markdown", str)
+    monkeypatch.setattr(bench, "make_models", lambda folder, names: None)
     monkeypatch.setattr(command, "EXPERIMENTS", {"first": _measuring(1), "second": _measuring(2)})
-    return lambda: {name: one["found"] for name, one in results.read().items()}
+    return lambda: {name: one["found"] for name, one in frame.read("seeds").items()}
 
 
 def _measuring(found: Any) -> Any:
-    def measured(bench: object) -> Any:
+    def measured(_: object) -> Any:
         if isinstance(found, BaseException):
             raise found
         return found
@@ -50,7 +49,7 @@ def test_models_that_cannot_be_made_say_why(
     broken.chmod(0o700)
     monkeypatch.setattr(sys, "executable", str(broken))
     with pytest.raises(RuntimeError, match="no models: No module named keras"):
-        models.made(tmp_path, ["small"])
+        bench.make_models(tmp_path, ["small"])
 
 
 def test_each_result_says_its_own_run(
@@ -59,7 +58,7 @@ def test_each_result_says_its_own_run(
     command.main([])
     monkeypatch.setattr("time.strftime", lambda *_: "later")
     command.main(["second"])
-    runs = {name: one["run"] for name, one in results.read().items()}
+    runs = {name: one["run"] for name, one in frame.read("seeds").items()}
     assert (runs["second"], runs["first"] != "later") == ("later", True)
 
 
@@ -88,4 +87,4 @@ def test_an_unknown_experiment_is_wrong_use(capsys: pytest.CaptureFixture[str]) 
 
 def test_a_result_is_json_that_can_be_read_by_others(kept: Callable[[], dict[str, Any]]) -> None:
     command.main(["first"])
-    assert json.loads(results.RESULT.read_text(encoding="utf-8"))["first"]["found"] == 1
+    assert json.loads(frame.result_file("seeds").read_text(encoding="utf-8"))["first"]["found"] == 1

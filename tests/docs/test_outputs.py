@@ -7,8 +7,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from benchmarks.queueing.measured import curve
-from benchmarks.queueing.system import System, Work
+from benchmarks.queueing import curve
 from servable.load.output import say
 from servable.load.schedule import Schedule
 from servable.tune.objective import Objective
@@ -47,8 +46,8 @@ def test_a_command_that_needs_files_alone_works_as_its_page_shows_it(
 
 def test_the_page_on_load_tests_shows_what_a_run_on_a_simulated_endpoint_prints() -> None:
     objective = Objective(most_ms=100.0)
-    system = System(cores=4, workers=4, calls_at_once=4, work=Work(handler_ms=5.0, call_ms=10.0))
-    measured = curve(system, Schedule(loop="closed", objective=objective), seconds=20.0, seed=0)
+    schedule = Schedule(loop="closed", objective=objective)
+    measured = curve(4, 15.0, schedule, seconds=20.0, seed=0)
 
     @click.command()
     def load() -> None:

@@ -4,10 +4,8 @@ import functools
 
 import numpy as np
 
-from benchmarks.queueing.measured import curve
-from benchmarks.queueing.system import System, Work
-from benchmarks.search.surfaces import FAMILIES
-from benchmarks.search.surfaces.surface import NOISE
+from benchmarks.queueing import curve
+from benchmarks.search.surfaces import FAMILIES, NOISE
 from infra.parameters.environment import Environment
 from servable.load.knee import knee
 from servable.load.precision import Interval
@@ -17,8 +15,7 @@ from servable.tune.objective import Objective
 from servable.tune.recommendation import recommend
 from servable.tune.search.recommended import effects
 from servable.tune.search.search import Search
-from servable.tune.search.space import Point, Space
-from servable.tune.search.start import rules_of_thumb
+from servable.tune.search.space import Point
 from servable.tune.search.trial import Budget, Measurement
 
 OBJECTIVE = Objective(most_ms=100.0)
@@ -39,8 +36,8 @@ ENVIRONMENT = Environment.model_validate(
 def content(seed: int = 0, trials: int = 16, label: str = "ranker, simulated") -> Content:
     """A search of a few trials on a surface, with a simulated curve of the choice."""
     surface = FAMILIES["queueing, 4 cores"](seed)
-    space, noise = Space(surface.grid), np.random.default_rng(seed)
-    best_rps = max(surface.rps(space.point(number)) for number in range(len(space)))
+    space, noise = surface.space, np.random.default_rng(seed)
+    best_rps = surface.values.max()
 
     def measure(point: Point) -> Measurement:
         rps = surface.rps(point) * float(np.exp(noise.normal(0.0, NOISE)))
@@ -52,12 +49,11 @@ def content(seed: int = 0, trials: int = 16, label: str = "ranker, simulated") -
         }
         return Measurement(value=rps, about=about)
 
-    search = Search(space, rules_of_thumb(space, vcpus=4))
+    search = Search(space, surface.wanted)
     found = search.run(measure, Budget(trials=trials))
     assert found.choice is not None
-    system = System(cores=4, workers=4, calls_at_once=4, work=Work(handler_ms=5.0, call_ms=10.0))
     schedule = Schedule(loop="closed", objective=OBJECTIVE)
-    measured = curve(system, schedule, seconds=20.0, seed=seed)
+    measured = curve(4, 15.0, schedule, seconds=20.0, seed=seed)
     at = knee(measured, OBJECTIVE)
     assert at is not None
     plain = Content(label=label, curve=measured, knee=at)

@@ -4,9 +4,8 @@ import statistics
 
 import pytest
 
-from benchmarks.queueing.known import mmc_highest_rate
-from benchmarks.queueing.measured import curve as simulated
-from benchmarks.queueing.system import System, Work
+from benchmarks.queueing import curve as simulated
+from benchmarks.queueing import mmc_highest_rate
 from servable.load.knee import knee, saturation
 from servable.load.latencies import Latencies
 from servable.load.precision import Interval
@@ -25,12 +24,11 @@ def errors() -> list[tuple[float, float]]:
     """The errors of knee and saturation, as a share of the known answer."""
     found = []
     for cores, most_ms in QUEUES:
-        system = System(cores=cores, workers=10**9, calls_at_once=cores, work=Work(call_ms=10))
         objective = Objective(most_ms=most_ms)
         truth = mmc_highest_rate(99, most_ms, service_rate=100, servers=cores)
         for seed in range(2):
             schedule = Schedule(loop="open", first=20.0 * cores, objective=objective)
-            measured = simulated(system, schedule, seconds=REQUESTS / 100 / cores, seed=seed)
+            measured = simulated(cores, 10.0, schedule, seconds=REQUESTS / 100 / cores, seed=seed)
             at, full = knee(measured, objective), saturation(measured)
             assert at is not None
             assert full is not None

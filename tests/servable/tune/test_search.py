@@ -17,7 +17,6 @@ from servable.tune.search.next_point import Proposal, propose
 from servable.tune.search.recommended import choose
 from servable.tune.search.search import Found, Search, kept_trials
 from servable.tune.search.space import Point, Space
-from servable.tune.search.start import rules_of_thumb
 from servable.tune.search.trial import Budget, Measurement, Trial, logarithms
 from tests.servable.tune.searching import GRID, search, value
 
@@ -31,13 +30,13 @@ def uninterrupted() -> Found:
 
 
 def test_forty_noisy_measurements_find_nine_tenths_of_the_best() -> None:
-    assert run("detector on one GPU", "ours", 0, 0.05).share_of_best >= 0.9
+    assert run("queueing, 4 cores", "ours", 0, 0.05)["share_of_best"] >= 0.9
 
 
 @pytest.mark.parametrize("noise", [0.05, 0.15])
 def test_nine_in_ten_flat_surfaces_are_called_flat_within_twenty_measurements(noise: float) -> None:
     found = [run(FLAT, "ours", seed, noise) for seed in range(10)]
-    assert sum(one.flat and one.measurements <= 20 for one in found) >= 9
+    assert sum(one["flat"] and one["measurements"] <= 20 for one in found) >= 9
 
 
 @pytest.mark.parametrize("points", [1, 2, 3])
@@ -51,7 +50,7 @@ def test_a_flat_surface_of_few_points_is_called_flat(points: int) -> None:
 
 def test_a_surface_that_is_called_flat_has_nothing_better() -> None:
     found = [run(FLAT, "ours", seed, 0.15) for seed in range(10)]
-    assert not [one for one in found if one.flat and one.better]
+    assert not [one for one in found if one["flat"] and one["better"]]
 
 
 def test_a_surface_that_is_not_flat_is_not_called_so() -> None:
@@ -254,8 +253,7 @@ def test_on_and_one_are_different_values() -> None:
 def test_every_rule_of_thumb_has_a_place_in_every_surface() -> None:
     # The product's own grid has its own, and takes long to make.
     surfaces = [make(0) for family, make in FAMILIES.items() if "own" not in family]
-    spaces = [(Space(surface.grid), surface.vcpus) for surface in surfaces]
-    found = [[one.nearest(r) for r in rules_of_thumb(one, vcpus=vcpus)] for one, vcpus in spaces]
+    found = [[*map(surface.space.nearest, surface.wanted)] for surface in surfaces]
     assert [len(one) for one in found] == [4] * len(surfaces)
 
 

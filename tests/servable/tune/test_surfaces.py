@@ -2,9 +2,7 @@
 
 import pytest
 
-from benchmarks.search import surfaces
-from benchmarks.search.surfaces import detector, retrieval
-from servable.tune.search.space import Space
+from benchmarks.search.surfaces import FAMILIES, RETRIEVAL_ROWS, RetrievalFormula
 
 SETTINGS = (
     "gunicorn_workers",
@@ -15,32 +13,19 @@ SETTINGS = (
 )
 
 
-@pytest.mark.parametrize("row", retrieval.ROWS)
+@pytest.mark.parametrize("row", RETRIEVAL_ROWS)
 def test_the_retrieval_surface_is_within_a_tenth_of_what_was_published(
-    row: tuple[int, ...],
+    row: tuple[int, int, int, int, int],
 ) -> None:
     point = {**dict(zip(SETTINGS, row, strict=True)), "onednn": False}
-    published = retrieval.ROWS[row]  # type: ignore[index]
-    assert retrieval.rps(point, retrieval.RetrievalParameters()) == pytest.approx(
-        published, rel=0.1
-    )
+    assert RetrievalFormula().rps(point) == pytest.approx(RETRIEVAL_ROWS[row], rel=0.1)
 
 
-@pytest.mark.parametrize("row", detector.ROWS)
-def test_the_detector_surface_is_within_a_tenth_of_what_was_published(row: tuple[int, ...]) -> None:
-    point = dict(zip(SETTINGS, row, strict=True))
-    published = detector.ROWS[row]  # type: ignore[index]
-    assert detector.rps(point, detector.DetectorParameters()) == pytest.approx(published, rel=0.1)
-
-
-@pytest.mark.parametrize("family", surfaces.FAMILIES)
+@pytest.mark.parametrize("family", FAMILIES)
 def test_every_grid_has_at_least_500_points(family: str) -> None:
-    assert len(Space(surfaces.FAMILIES[family](0).grid)) >= 500
+    assert len(FAMILIES[family](0).space) >= 500
 
 
-@pytest.mark.parametrize("family", surfaces.FAMILIES)
+@pytest.mark.parametrize("family", FAMILIES)
 def test_a_seed_gives_the_same_surface_twice(family: str) -> None:
-    one, other = surfaces.FAMILIES[family](7), surfaces.FAMILIES[family](7)
-    space = Space(one.grid)
-    points = [space.point(number) for number in range(len(space))]
-    assert [one.rps(point) for point in points] == [other.rps(point) for point in points]
+    assert FAMILIES[family](7).values.tolist() == FAMILIES[family](7).values.tolist()

@@ -1,0 +1,165 @@
+"""The frame of every benchmark: the computer, a clock, turns and a folder around what it measures.
+
+A benchmark is a package: `__main__` measures, page.md is its section of docs/performance.md, and
+`report.fields` computes the section's fields from result.json. `report.met`, where there is one, decides the
+exit code.
+"""
+
+import importlib
+import json
+import os
+import platform
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+from model_packaging.beside import beside
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = ROOT / "docs" / "performance.md"
+SMALL = "--small"
+# Package -> title of its section, in the page's order.
+SECTIONS = {
+    "packaging": "Packing",
+    "local": "The endpoint on this computer",
+    "serving": "The handler",
+    "client": "The client",
+    "synth": "Synth",
+    "load": "The load generator",
+    "search": "Searching",
+    "tune": "Tuning",
+    "seeds": "The articles, side by side",
+    "rehearse": "Rehearsed days",
+    "replay": "Captured requests replayed",
+}
+HEAD = """\
+# How fast it is
+
+For whoever asks what packing, the handler, the client and the local tools cost. Each section says what was
+measured, on which computer and when, and which target of make measures it again. Numbers of the local
+container (a program that answers as SageMaker's container does) compare settings; they do not say how fast an
+instance in AWS is.
+"""
+Result = dict[str, Any]
+Log = Callable[[str], None]
+Measure = Callable[[Path, Log], Any]
+Way = TypeVar("Way")
+
+
+def main(name: str, measure: Measure, *, small: Measure | None = None) -> int:
+    """Measure, write result.json and the page, and return the exit code.
+
+    `small`: a short trial for `--small`, whose result is printed and written nowhere.
+    """
+    if small and SMALL in sys.argv:
+        with tempfile.TemporaryDirectory(prefix="servable-benchmark-") as folder:
+            print(json.dumps(small(Path(folder), clock()), indent=2))
+        return 0
+    interrupted = "interrupted; nothing was written"
+    code = framed(lambda folder: write(name, measure(folder, clock())), interrupted=interrupted)
+    met = getattr(_report(name), "met", None)
+    return code or int(met is not None and not met(read(name)))
+
+
+def framed(run: Callable[[Path], None], *, interrupted: str) -> int:
+    """Run it with a folder of its own, write the page, and return the exit code."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    try:
+        with tempfile.TemporaryDirectory(prefix="servable-benchmark-") as folder:
+            run(Path(folder))
+    except KeyboardInterrupt:
+        print(interrupted, file=sys.stderr)
+        return 130
+    write_page()
+    print(markdown())
+    return 0
+
+
+def clock() -> Log:
+    """Return a function that writes lines to standard error, each with the seconds since now."""
+    start = time.monotonic()
+
+    def log(text: str) -> None:
+        print(f"{time.monotonic() - start:5.0f} s  {text}", file=sys.stderr, flush=True)
+
+    return log
+
+
+def machine() -> Result:
+    """Describe the computer. Call it before the run: later the load average is the benchmark's own."""
+    cpu = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    models = [line.split(":")[1].strip() for line in cpu if line.startswith("model name")]
+    return {
+        "cores": os.cpu_count(),
+        "processor": models[0] if models else platform.machine(),
+        "python": platform.python_version(),
+        "load_before": round(os.getloadavg()[0], 2),
+        "date": time.strftime("%Y-%m-%d"),
+    }
+
+
+def in_turn(ways: Iterable[Way], repeats: int) -> Iterator[tuple[int, Way]]:
+    """Yield (repeat, way): each repeat starts with another way, so that none always comes first."""
+    order = [*ways]
+    for repeat in range(repeats):
+        turn = repeat % len(order)
+        for way in order[turn:] + order[:turn]:
+            yield repeat, way
+
+
+def result_file(name: str) -> Path:
+    return ROOT / "benchmarks" / name / "result.json"
+
+
+def read(name: str) -> Result:
+    """Read what was measured last; empty where nothing was."""
+    file = result_file(name)
+    return json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+
+
+def write(name: str, result: Result) -> None:
+    with beside(result_file(name)) as file:
+        file.write((json.dumps(result, indent=2) + "\n").encode())
+
+
+def write_page() -> None:
+    with beside(PAGE) as file:
+        file.write(markdown().encode())
+
+
+def markdown() -> str:
+    """The page: one section for each benchmark, from what it measured last."""
+    return "\n".join([HEAD, *map(section, SECTIONS)])
+
+
+def section(name: str) -> str:
+    """A benchmark's section: its page.md with the fields of its result."""
+    result = read(name)
+    if not result:
+        return f"`make bench-{name}` has not been run here yet.\n"
+    source = f"Generated from `benchmarks/{name}/result.json`; measured by `make bench-{name}`."
+    fields = _report(name).fields(result)
+    texts = {
+        name: "\n".join(field) if isinstance(field, list) else field
+        for name, field in fields.items()
+    }
+    template = result_file(name).with_name("page.md").read_text(encoding="utf-8")
+    computer = _computer(result["machine"]) if "machine" in result else ""
+    text = template.format(result=result, computer=computer, **texts)
+    return f"## {SECTIONS[name]}\n\n{source}\n\n{text}"
+
+
+def _computer(machine: dict[str, Any]) -> str:
+    return (
+        f"Computer: {machine['cores']} cores, {machine['processor']}, Python {machine['python']}; "
+        f"load average {machine['load_before']} before the run; {machine['date']}."
+    )
+
+
+def _report(name: str) -> Any:
+    # By its name: a report imports this module.
+    return importlib.import_module(f"benchmarks.{name}.report")

@@ -150,6 +150,18 @@ def test_a_fleet_that_scales_is_described_with_the_instances_that_run(plan: Plan
     assert "instances during an update  up to 14" in plan(text=scaled).stdout
 
 
+def test_the_settings_of_an_update_stand_in_columns(plan: Planner) -> None:
+    rollout = '[alarms]\np99_latency_ms = 100\n[rollout]\nstrategy = "canary"\n'
+    plan.after = template(model="b")
+    printed = plan(text=VALID + rollout).stdout
+    shown = json.loads(plan("--json", text=VALID + rollout).stdout)["update"]["primary"]
+    widths = [max(map(len, shown)), max(len(one["value"]) for one in shown.values())]
+    assert len(shown) > 2
+    for name, one in shown.items():
+        line = f"  {name:{widths[0]}}  {one['value']:{widths[1]}}  {one['reason']}\n"
+        assert line in printed
+
+
 def test_a_serverless_fleet_has_no_settings_of_an_update(plan: Planner) -> None:
     plan.after = template(model="b")
     ran = plan(text=SERVERLESS)

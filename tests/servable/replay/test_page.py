@@ -277,3 +277,86 @@ def test_a_model_whose_folder_is_empty_has_no_known_output(
 def test_infinite_and_unknown_numbers_leave_cells_empty() -> None:
     assert [page._number(value).text for value in (math.nan, 0.0, 1234.0)] == ["", "0", "1,234"]
     assert np.isnan(page._number(math.nan).number or math.nan)
+
+
+# --- the pictures
+
+
+def drawn(monkeypatch: pytest.MonkeyPatch, draw: Any, *given: Any) -> Any:
+    """The figure, in the place of its PNG."""
+    with monkeypatch.context() as patch:
+        patch.setattr(page.style, "png", lambda figure: figure)
+        return draw(*given)
+
+
+def test_bars_are_the_shares_of_rows_that_differ_the_largest_on_top(
+    monkeypatch: pytest.MonkeyPatch, changed: Comparison
+) -> None:
+    left, _ = drawn(monkeypatch, page._differences, changed).axes
+    names = [label.get_text() for label in left.get_yticklabels()]
+    bars = dict(zip(names, left.patches, strict=True))
+    assert {name: bar.get_width() for name, bar in bars.items()} == {
+        "score": 100.0, "label": 100.0, "id": 0.0,
+    }  # fmt: skip
+    assert [text.get_text() for text in left.texts] == [" 100 %", " 100 %", " 0 %"]
+    assert [text.get_position() for text in left.texts] == [(100, 2), (100, 1), (0, 0)]
+    assert (names[-1], left.get_yticks().tolist()) == ("id", [2, 1, 0])
+    assert left.get_xlim() == (0, 135)
+    assert bars["id"].get_facecolor() != bars["score"].get_facecolor()
+
+
+def test_an_outputs_differences_are_drawn_from_the_median_to_the_largest_beside_its_tolerance(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    comparison = comparison_of(
+        iter(
+            pair_of(number, recorded(b'{"predictions": [1.0]}'), recorded(
+                json.dumps({"predictions": [1.0 + value]}).encode()))
+            for number, value in enumerate([0.1] * 6 + [0.4])
+        )
+    )  # fmt: skip
+    _, right = drawn(monkeypatch, page._differences, comparison).axes
+    tolerance, span, median, p99, largest = right.lines
+    assert [list(tolerance.get_xdata()), list(tolerance.get_ydata())] == [[1e-5] * 2, [-0.35, 0.35]]
+    assert list(span.get_xdata()) == [pytest.approx(0.1, rel=0.03), pytest.approx(0.4, rel=0.03)]
+    points = [line.get_xdata()[0] for line in (median, p99, largest)]
+    assert points == [pytest.approx(value, rel=0.03) for value in (0.1, 0.4, 0.4)]
+    labels = [line.get_label() for line in (tolerance, median, p99, largest)]
+    assert labels == ["tolerance", "median", "p99", "largest"]
+    assert (right.get_xscale(), right.get_ylim()) == ("log", (-0.6, 0.6))
+
+
+def test_an_output_without_a_tolerance_is_said_to_be_compared_exactly(
+    monkeypatch: pytest.MonkeyPatch, changed: Comparison
+) -> None:
+    _, right = drawn(monkeypatch, page._differences, changed).axes
+    assert [text.get_text() for text in right.texts] == ["compared exactly"] * 2
+    assert len([line for line in right.lines if line.get_label() == "median"]) == 1
+
+
+def test_long_names_are_cut_and_no_more_outputs_are_drawn_than_a_picture_shows(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    before = {f"{'x' * 20}{number:05}": 1.0 for number in range(20)} | {"x" * 24: 1.0}
+    body = recorded(json.dumps({"predictions": [before]}).encode())
+    left, _ = drawn(
+        monkeypatch, page._differences, comparison_of(iter([pair_of(0, body, body)]))
+    ).axes
+    names = [label.get_text() for label in left.get_yticklabels()]
+    assert (len(names), names[0]) == (12, f"{'x' * 20}000…")
+    assert left.get_figure().get_size_inches()[1] == pytest.approx(2.6 + 0.42 * 12)
+
+
+def test_latencies_are_drawn_for_both_sides_on_logarithmic_axes(
+    monkeypatch: pytest.MonkeyPatch, changed: Comparison
+) -> None:
+    seen: list[Any] = []
+    monkeypatch.setattr(page.style, "png", lambda figure: seen.append(figure) or b"")
+    page._latency(changed, DEFAULTS, False)
+    (axes,) = seen[0].axes
+    assert [line.get_label() for line in axes.lines] == ["expected", "answered"]
+    assert [line.get_xdata()[0] for line in axes.lines] == [
+        pytest.approx(2, rel=0.03), pytest.approx(4, rel=0.03),
+    ]  # fmt: skip
+    assert (axes.get_xscale(), axes.get_yscale(), axes.get_ylim()) == ("log", "log", (0.08, 130))
+    assert axes.get_yticks().tolist() == [100, 50, 10, 1, 0.1]

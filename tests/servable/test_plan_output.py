@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from infra.parameters.loading import Loaded
+from model_packaging.refusal import PackagingError
 from servable.plan import command
 from servable.plan.live import Live
 from tests.conftest import VALID, Environment
@@ -88,7 +89,7 @@ def test_an_account_that_cannot_be_read_is_one_sentence(
     plan: Planner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def failing(loaded: Loaded, client: object) -> Live:
-        raise command.PackagingError(Path("a.toml"), "cannot be read", "look again")
+        raise PackagingError(Path("a.toml"), "cannot be read", "look again")
 
     monkeypatch.setattr(command, "live", failing)
     assert str(plan().exception) == "a.toml: cannot be read; look again"
@@ -171,7 +172,7 @@ def test_a_serverless_fleet_has_no_settings_of_an_update(plan: Planner) -> None:
 
 def test_two_deploys_are_numbered_and_exit_1(plan: Planner) -> None:
     scaled = VALID + "[variants.primary.scaling]\nmax_rps_per_instance = 100\n"
-    kind = command.Live.of_file
+    kind = Live.of_file
     plan.after = template(model="b")
     loaded = plan._environment(scaled)
     plan.live = kind(loaded, template())

@@ -13,9 +13,8 @@ import pytest
 from infra.parameters.loading import Loaded, deployed_by, load
 from model_packaging.places import WHEELS
 from model_packaging.refusal import PackagingError
-from servable.plan import synthesis
 from servable.plan.revision import RevisionError, against, checked_out, files_at
-from servable.plan.synthesis import _own_context, synthesised
+from servable.plan.synthesis import _own_context, stack_name, synthesised
 from tests.conftest import VALID, Environment
 from tests.servable.test_check_against import git
 
@@ -125,7 +124,10 @@ class Assembled:
             "endpoint": self.stack("prod/endpoint (ranker-prod-endpoint)", "a.json", "named"),
             "data": self.stack("prod/data", "b.json", None),
         }
-        self.templates = {"a.json": {"Resources": {"A": {}}}, "b.json": {"Resources": {"B": {}}}}
+        self.templates: dict[str, Any] = {
+            "a.json": {"Resources": {"A": {}}},
+            "b.json": {"Resources": {"B": {}}},
+        }
 
     @staticmethod
     def stack(display_name: str, file: str, name: str | None) -> dict[str, Any]:
@@ -147,7 +149,7 @@ class Assembled:
 @pytest.fixture
 def app(monkeypatch: pytest.MonkeyPatch) -> Assembled:
     app = Assembled()
-    monkeypatch.setattr(synthesis.subprocess, "run", app)
+    monkeypatch.setattr("servable.plan.synthesis.subprocess.run", app)
     return app
 
 
@@ -200,6 +202,10 @@ def test_a_stack_without_resources_is_an_environment_that_was_refused(
     app.templates["a.json"] = {}
     with pytest.raises(PackagingError, match=r"prod.toml: is refused; see `servable check prod`"):
         synthesised(loaded, Path("environments"), {})
+
+
+def test_a_stacks_name_is_the_environments_with_its_kind(loaded: Loaded) -> None:
+    assert [stack_name(loaded), stack_name(loaded, "data")] == ["prod-endpoint", "prod-data"]
 
 
 @pytest.mark.parametrize("text", [None, "{", '{"app": "x"}'])

@@ -16,6 +16,7 @@ from servable.replay.compare import page
 from servable.replay.compare.comparison import Comparison
 from servable.replay.compare.judged import Judged, only_output
 from servable.replay.compare.page import sentence
+from servable.report import style
 from servable.report.page import Tab
 from servable_tensors.codecs import CSV
 from tests.conftest import Environment
@@ -46,7 +47,7 @@ def tabs_of(
 ) -> dict[str, Tab]:
     """The tabs of the page, without drawing its pictures."""
     monkeypatch.setattr(page, "_differences", lambda comparison: b"differences")
-    monkeypatch.setattr(page.style, "png", lambda figure: b"latency")
+    monkeypatch.setattr(style, "png", lambda figure: b"latency")
     shown: dict[str, Tab] = {}
 
     def write_tabs(folder: Path, tabs: list[Tab], text: str) -> Path:
@@ -202,7 +203,7 @@ def test_the_share_of_slower_requests_falls_from_all_to_none(
 
     page._slower(Axes(), changed.latency.latencies(0), "expected", "red")  # type: ignore[arg-type]
     ((milliseconds, shares),) = steps
-    assert (milliseconds, shares) == ([pytest.approx(2, rel=0.03)], [100.0])
+    assert [*milliseconds, *shares] == pytest.approx([2, 100], rel=0.03)
 
 
 # --- from the first answer to the verdict
@@ -285,7 +286,7 @@ def test_infinite_and_unknown_numbers_leave_cells_empty() -> None:
 def drawn(monkeypatch: pytest.MonkeyPatch, draw: Any, *given: Any) -> Any:
     """The figure, in the place of its PNG."""
     with monkeypatch.context() as patch:
-        patch.setattr(page.style, "png", lambda figure: figure)
+        patch.setattr(style, "png", lambda figure: figure)
         return draw(*given)
 
 
@@ -350,10 +351,8 @@ def test_long_names_are_cut_and_no_more_outputs_are_drawn_than_a_picture_shows(
 def test_latencies_are_drawn_for_both_sides_on_logarithmic_axes(
     monkeypatch: pytest.MonkeyPatch, changed: Comparison
 ) -> None:
-    seen: list[Any] = []
-    monkeypatch.setattr(page.style, "png", lambda figure: seen.append(figure) or b"")
-    page._latency(changed, DEFAULTS, False)
-    (axes,) = seen[0].axes
+    tab = drawn(monkeypatch, page._latency, changed, DEFAULTS, False)
+    (axes,) = tab.pictures[0].png.axes
     assert [line.get_label() for line in axes.lines] == ["expected", "answered"]
     assert [line.get_xdata()[0] for line in axes.lines] == [
         pytest.approx(2, rel=0.03), pytest.approx(4, rel=0.03),

@@ -156,6 +156,7 @@ def test_ctrl_c_reaches_this_process_only_which_ends_the_other(echoes: None) -> 
         assert os.getpgid(sender.pid) == sender.pid
     sender.close()  # a second time changes nothing
     assert not process.is_running()
+    assert (sender._input.closed, sender._output.closed) == (True, True)
 
 
 # The real process from here on.

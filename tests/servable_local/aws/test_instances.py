@@ -210,7 +210,7 @@ def test_requests_go_to_containers_in_turns() -> None:
 def test_by_least_outstanding_requests_the_idlest_container_is_picked() -> None:
     found = instances(3, most_containers=3, least_outstanding=True)
     for container, busy in zip(found.containers, (2, 0, 1), strict=True):
-        container.busy = busy  # type: ignore[misc]
+        container.busy = busy
     assert [found.pick() for _ in range(2)] == [found.containers[1]] * 2
 
 

@@ -199,6 +199,50 @@ def template(number: str, changed: bool) -> dict[str, Any]:
                 "Principal": pick("sns.amazonaws.com", "events.amazonaws.com"),
             },
         ),
+        "Rule": (
+            "Events::Rule",
+            {
+                "Name": "changes",
+                "EventPattern": {"source": [pick("aws.sagemaker", "aws.s3")]},
+                "State": pick("ENABLED", "DISABLED"),
+                "Targets": [
+                    {"Id": "both", "Arn": ref("Topic"), **pick({}, {"Input": "changed"})},
+                    {"Id": pick("first", "second"), "Arn": ref("Topic")},
+                ],
+            },
+        ),
+        "Dashboard": (
+            "CloudWatch::Dashboard",
+            {
+                "DashboardName": "ranker",
+                "DashboardBody": pick('{"widgets": []}', '{"start": "-PT1H"}'),
+            },
+        ),
+        "Filter": (
+            "Logs::MetricFilter",
+            {
+                "FilterName": "timeouts",
+                "LogGroupName": ref("Group"),
+                "FilterPattern": pick("timeout", "error"),
+                "MetricTransformations": [
+                    {"MetricNamespace": "Own", "MetricName": "Timeouts", "MetricValue": "1"}
+                ],
+            },
+        ),
+        "Alarm": (
+            "CloudWatch::Alarm",
+            {
+                "AlarmName": "slow",
+                "Namespace": "Own",
+                "MetricName": "Timeouts",
+                "Statistic": "Sum",
+                "Period": 60,
+                "EvaluationPeriods": pick(1, 3),
+                "Threshold": pick(1, 2),
+                "ComparisonOperator": "GreaterThanThreshold",
+                "AlarmActions": pick([ref("Topic")], []),
+            },
+        ),
         "Parameter": (
             "SSM::Parameter",
             {"Name": "/ranker/size", "Type": "String", "Value": pick("1", "2")},
@@ -240,6 +284,11 @@ def state(account: Account) -> dict[str, Any]:
             return None
 
     group = logs.describe_log_groups()["logGroups"][0]
+    events, cloudwatch = account.client("events"), account.client("cloudwatch")
+    rule, (alarm,) = (
+        events.describe_rule(Name="changes"),
+        cloudwatch.describe_alarms()["MetricAlarms"],
+    )
     managed = iam.get_policy(PolicyArn=out["Managed"])["Policy"]
     document = iam.get_policy_version(
         PolicyArn=out["Managed"], VersionId=managed["DefaultVersionId"]
@@ -297,6 +346,14 @@ def state(account: Account) -> dict[str, Any]:
             iam.list_policy_versions(PolicyArn=out["Managed"])["Versions"])),
         "function": code,
         "callers": [one["Principal"] for one in statement],
+        "rule": (json.loads(rule["EventPattern"])["source"], rule["State"]),
+        "targets": {
+            one["Id"]: one.get("Input")
+            for one in events.list_targets_by_rule(Rule="changes")["Targets"]
+        },
+        "dashboard": json.loads(cloudwatch.get_dashboard(DashboardName="ranker")["DashboardBody"]),
+        "filters": [one["filterPattern"] for one in logs.describe_metric_filters()["metricFilters"]],
+        "alarm": (alarm["EvaluationPeriods"], alarm["Threshold"], len(alarm["AlarmActions"])),
         "parameter": account.client("ssm").get_parameter(Name="/ranker/size")["Parameter"]["Value"],
     }  # fmt: skip
 
@@ -353,6 +410,11 @@ EXPECTED: dict[str, tuple[Any, Any]] = {
     "attached": (["other", "shared"], []),
     "managed": (("s3:GetObject", 1), ("s3:List*", 1)),
     "callers": ([{"Service": "sns.amazonaws.com"}], [{"Service": "events.amazonaws.com"}]),
+    "rule": ((["aws.sagemaker"], "ENABLED"), (["aws.s3"], "DISABLED")),
+    "targets": ({"both": None, "first": None}, {"both": "changed", "second": None}),
+    "dashboard": ({"widgets": []}, {"start": "-PT1H"}),
+    "filters": (["timeout"], ["error"]),
+    "alarm": ((1, 1.0, 1), (3, 2.0, 0)),
     "parameter": ("1", "2"),
 }
 
@@ -484,4 +546,7 @@ def test_a_stack_that_is_deleted_leaves_nothing_but_keys_that_wait_for_it(lives:
     assert client("iam").list_policies(Scope="Local")["Policies"] == []
     assert client("lambda").list_functions()["Functions"] == []
     assert client("ssm").describe_parameters()["Parameters"] == []
+    assert client("events").list_rules()["Rules"] == []
+    assert client("cloudwatch").list_dashboards()["DashboardEntries"] == []
+    assert client("cloudwatch").describe_alarms()["MetricAlarms"] == []
     assert [a for a in client("kms").list_aliases()["Aliases"] if "ranker" in a["AliasName"]] == []

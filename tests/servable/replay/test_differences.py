@@ -562,3 +562,10 @@ def test_npy_is_known_by_its_first_bytes_too(content_type: str) -> None:
     assert (found.typed, found.rows, [one.tolist() for one in found.arrays.values()]) == (
         True, 1, [[[1.0, 2.0]]],
     )  # fmt: skip
+
+
+def test_a_fraction_in_the_place_of_a_whole_number_is_judged_by_the_tolerance_of_fractions() -> (
+    None
+):
+    found = [comparison_of(pairs_of(value, expected=1)).differing_rows for value in (1.000001, 1.1)]
+    assert found == [0, 1]

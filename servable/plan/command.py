@@ -125,6 +125,8 @@ def _show(deploy_plan: DeployPlan, lines: dict[str, list[Said]]) -> None:
     for change in deploy_plan.changes:
         click.echo(f"  {_change(change.resource, change.what, change.before, change.after)}")
     for variant, settings in lines.items():
+        if not settings:
+            continue  # serverless
         click.echo(f"\nthe new fleet of {variant}")
         widths = [max(len(line[at]) for line in settings) for at in (0, 1)]
         for name, value, _, reason in settings:

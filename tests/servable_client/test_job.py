@@ -196,3 +196,45 @@ def test_s3_that_does_not_answer_ends_a_call_at_its_deadline(
         connect(upload_to="s3://requests/ranker/", timeout_seconds=0.5).submit(x=X)
     assert caught.value.executed == "no"
     assert time.monotonic() - began < 20  # the server waits longer, and boto3 would by itself
+
+
+class Waits:
+    """A clock that stands still except while a job waits."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 1000.0
+        self.pauses: list[float] = []
+        monkeypatch.setattr(time, "monotonic", lambda: self.now)
+        monkeypatch.setattr(time, "sleep", self._sleep)
+
+    def _sleep(self, seconds: float) -> None:
+        self.pauses.append(seconds)
+        self.now += seconds
+
+
+@pytest.fixture
+def waits(monkeypatch: pytest.MonkeyPatch) -> Waits:
+    """The pauses of a job that is waited for in vain, for a minute."""
+    waits = Waits(monkeypatch)
+    job = Job(
+        inference_id="1", output_location="s3://a/b", failure_location=None, look=lambda: None
+    )
+    with pytest.raises(DeadlineExceededError):
+        job.result(timeout_seconds=60)
+    return waits
+
+
+def test_the_first_pause_between_two_looks_into_s3_is_a_tenth_of_a_second(waits: Waits) -> None:
+    assert waits.pauses[0] == 0.1
+
+
+def test_each_pause_between_two_looks_into_s3_is_half_as_long_again_up_to_five_seconds(
+    waits: Waits,
+) -> None:
+    *before_the_last, _ = waits.pauses
+    expected = [min(5.0, 0.1 * 1.5**number) for number in range(len(before_the_last))]
+    assert before_the_last == pytest.approx(expected)
+
+
+def test_a_pause_between_two_looks_into_s3_does_not_outlast_the_deadline(waits: Waits) -> None:
+    assert waits.now == pytest.approx(1060.0)

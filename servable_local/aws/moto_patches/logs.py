@@ -141,6 +141,14 @@ class LogsApi(LogsResponse):
             raise JsonRESTError("ResourceNotFoundException", "The query definition is not there.")
         return json.dumps({"success": True})
 
+    def associate_kms_key(self) -> str:
+        group = self.logs_backend.groups[self._get_param("logGroupName")]
+        group.kms_key_id = self._get_param("kmsKeyId")
+        return ""
+
+    # The request names no key.
+    disassociate_kms_key = associate_kms_key
+
     def put_metric_filter(self) -> str:
         name, group = self._get_param("filterName"), self._get_param("logGroupName")
         try:

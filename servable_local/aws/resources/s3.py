@@ -97,6 +97,8 @@ def _configure(s3: Any, name: str, old: Properties, new: Properties) -> None:
         status = {"TargetBucket": log.get("DestinationBucketName", name)}
         status["TargetPrefix"] = log.get("LogFilePrefix", "")
         s3.put_bucket_logging(Bucket=name, BucketLoggingStatus={"LoggingEnabled": status})
+    elif "LoggingConfiguration" in old:
+        s3.put_bucket_logging(Bucket=name, BucketLoggingStatus={})
     if new.get("Tags"):
         s3.put_bucket_tagging(Bucket=name, Tagging={"TagSet": new["Tags"]})
     elif old.get("Tags"):

@@ -10,8 +10,6 @@ from tests.servable_local.aws.container_stand_in import StandIn
 from tests.servable_local.aws.deployed_templates import serving
 from tests.servable_local.aws.watched_endpoint import Watched
 
-pytestmark = pytest.mark.long
-
 
 @pytest.fixture
 def container(watched: Watched) -> StandIn:

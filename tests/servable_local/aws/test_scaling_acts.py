@@ -14,8 +14,6 @@ from tests.servable_local.aws.deployed_templates import TARGET, serving
 from tests.servable_local.aws.local_account import Account
 from tests.servable_local.aws.watched_endpoint import Watched
 
-pytestmark = pytest.mark.long
-
 KEY = {
     "ServiceNamespace": "sagemaker",
     "ResourceId": TARGET,

@@ -1,0 +1,459 @@
+"""`servable replay URL` in this process: what it reads, sends, keeps, prints and exits with."""
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+
+from infra.parameters.loading import Loaded
+from servable.load.load_target import LoadTarget
+from servable.replay import run as replay_run
+from servable.replay.answers import AnswerLog, Replayed, read_pairs
+from servable.replay.captured import CapturedRequest, RecordedAnswer
+from servable.replay.command import _pace, _placed
+from servable.replay.command import replay as command
+from servable.replay.compare import page
+from servable.replay.compare.output import WORST_FILE
+from servable.replay.run import RUNS
+from servable.replay.sending import ReplayPace
+from tests.conftest import VALID, Environment
+from tests.servable.replay.captures import ANSWER, NINE, request, written
+
+URL, OTHER = "http://127.0.0.1:9/invocations", "http://127.0.0.1:9/other"
+SLOW = replace(ANSWER, latency_ms=20.0)
+Model = Callable[[CapturedRequest], RecordedAnswer]
+
+
+@dataclass
+class Sending:
+    """The sending process: it answers by `models`, one for each target, and remembers what it was given."""
+
+    models: list[Model]
+    targets: list[LoadTarget] = field(default_factory=list)
+    pace: ReplayPace | None = None
+    sent: list[tuple[float, CapturedRequest]] = field(default_factory=list)
+    interrupted_after: int | None = None
+
+    def __call__(self, targets: list[LoadTarget], pace: ReplayPace, *, variables: object) -> "Any":
+        self.targets, self.pace, self.sent = list(targets), pace, []
+        return self
+
+    def __enter__(self) -> "Sending":
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        pass
+
+    def replay(
+        self, requests: Iterable[tuple[float, CapturedRequest]]
+    ) -> Iterator[tuple[CapturedRequest, Replayed]]:
+        for moment, captured in requests:
+            if len(self.sent) == self.interrupted_after:
+                raise KeyboardInterrupt
+            self.sent.append((moment, captured))
+            first, *others = (self.models[at](captured) for at in range(len(self.targets)))
+            other = others[0] if others else None
+            yield captured, Replayed(answered=first, other=other, send_lag_ms=1.0)
+
+    @property
+    def numbers(self) -> list[int]:
+        return [int(captured.event_id.removeprefix("event-")) for _, captured in self.sent]
+
+
+@pytest.fixture
+def sending(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Sending:
+    """Six captured requests, a second apart, in captured/x.jsonl of the current folder."""
+    sending = Sending([lambda captured: SLOW] * 2)
+    monkeypatch.setattr(replay_run, "ReplaySender", sending)
+    # Its pictures take a second; test_page.py is about them.
+    monkeypatch.setattr(page, "write", _written_page)
+    monkeypatch.setattr("servable.replay.command.as_ctrl_c", lambda: None)
+    monkeypatch.chdir(tmp_path)
+    several = [request(number, time=NINE + number + 0.5) for number in range(6)]
+    several[1] = replace(several[1], content_type="text/csv")
+    several[2] = replace(several[2], custom_attributes="tier=gold")
+    written(tmp_path / "captured" / "x.jsonl", *several)
+    return sending
+
+
+def _written_page(folder: Path, comparison: object, limits: object, **given: object) -> Path:
+    file = folder / "report.html"
+    file.write_text(json.dumps(given))
+    return file
+
+
+def ran(*options: str) -> Result:
+    arguments = [URL, "--captured", "captured", *options]
+    return CliRunner().invoke(command, arguments, standalone_mode=False, color=False)
+
+
+def printed(*options: str) -> Any:
+    return json.loads(ran("--json", *options).stdout)
+
+
+def folders() -> list[Path]:
+    return sorted(RUNS.glob("*/run.json"))
+
+
+def failing(kind: str) -> Model:
+    return lambda captured: RecordedAnswer(body=b"", content_type="", error=kind)
+
+
+def other_score(captured: CapturedRequest) -> RecordedAnswer:
+    changed = captured.event_id == "event-3"
+    return replace(SLOW, body=b'{"outputs":[0.75]}') if changed else SLOW
+
+
+# --- which requests are sent, where to, and when
+
+
+def test_all_captured_requests_are_sent_to_the_address(sending: Sending) -> None:
+    ran()
+    assert (sending.numbers, [target.url for target in sending.targets]) == ([*range(6)], [URL])
+
+
+@pytest.mark.parametrize(
+    ("options", "numbers"),
+    [
+        (("--from", "2026-11-21T09:00:02"), [2, 3, 4, 5]),
+        (("--to", "2026-11-21T09:00:02"), [0, 1]),
+        (("--from", "2026-11-21T10:00:01+01:00", "--to", "2026-11-21T09:00:03"), [1, 2]),
+        (("--content-type", "text/csv"), [1]),
+        (("--content-type", "text/csv", "--content-type", "application/json"), [*range(6)]),
+        (("--where", "tier=gold"), [2]),
+        (("--sample", "1"), [*range(6)]),
+    ],
+)
+def test_requests_are_chosen_by_the_options(
+    sending: Sending, options: tuple[str, ...], numbers: list[int]
+) -> None:
+    ran(*options)
+    assert sending.numbers == numbers
+
+
+def test_a_sample_is_a_part_of_the_requests(sending: Sending) -> None:
+    written(Path("captured/y.jsonl"), *(request(number) for number in range(100, 200)))
+    ran("--sample", "0.3")
+    assert 10 < len(sending.sent) < 60
+
+
+@pytest.mark.parametrize(
+    ("options", "pace"),
+    [
+        ((), ReplayPace(speed=1.0)),
+        (("--speed", "4"), ReplayPace(speed=4.0)),
+        (("--as-fast",), ReplayPace(as_fast=True)),
+        (("--as-fast", "--p99-ms", "80"), ReplayPace(as_fast=True, objective_ms=80.0)),
+    ],
+)
+def test_the_pace_is_the_captured_one_unless_an_option_says_another(
+    sending: Sending, options: tuple[str, ...], pace: ReplayPace
+) -> None:
+    ran(*options)
+    assert sending.pace == pace
+
+
+def test_the_objective_of_as_fast_is_the_alarms_unless_an_option_says_another(
+    environment: Environment,
+) -> None:
+    loaded = environment(VALID + "[alarms]\np99_latency_ms = 70\n")
+    given = {"speed": 1.0, "as_fast": True, "p99_ms": None}
+    objectives = [_pace(loaded, given | {"p99_ms": most}).objective_ms for most in (None, 30.0)]
+    assert objectives == [70.0, 30.0]
+
+
+def test_a_request_has_the_timeout_that_is_given(sending: Sending) -> None:
+    ran("--timeout-seconds", "7", "--against", OTHER)
+    assert [target.timeout_seconds for target in sending.targets] == [7.0, 7.0]
+
+
+def test_another_address_is_asked_in_turns_with_the_first(sending: Sending) -> None:
+    ran("--against", OTHER)
+    assert [target.url for target in sending.targets] == [URL, OTHER]
+
+
+# --- options that cannot be combined, and values that are none
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        (("--as-fast", "--speed", "2"), "--speed and --as-fast are two paces"),
+        (("--p99-ms", "5"), "--p99-ms is the objective of --as-fast"),
+        (("--local", "--endpoint-url", "http://127.0.0.1:1"), "--local and --endpoint-url"),
+        (("--variant", "primary"), "apply to an environment, not to a URL"),
+        (("--target", "deployed"), "apply to an environment, not to a URL"),
+        (("--local",), "apply to an environment, not to a URL"),
+        (("--from", "yesterday"), "write a time, as 2026-11-21T09:00"),
+        (("--where", "primary"), "write NAME=VALUE, as variant=primary"),
+        (("--where", "=primary"), "write NAME=VALUE, as variant=primary"),
+        (("--against", "main"), "beside an address only another address can be asked"),
+        (("--against", "ftp://x"), "give a whole address"),
+    ],
+)
+def test_wrong_use_is_said_before_anything_is_sent(
+    sending: Sending, options: tuple[str, ...], problem: str
+) -> None:
+    failed = ran(*options).exception
+    assert isinstance(failed, click.UsageError)
+    assert (problem in str(failed), sending.sent) == (True, [])
+
+
+def test_without_a_place_it_is_wrong_use(sending: Sending) -> None:
+    failed = CliRunner().invoke(command, [URL], standalone_mode=False).exception
+    assert isinstance(failed, click.UsageError)
+    assert str(failed).startswith("no captured requests: give --captured PLACE")
+
+
+REPLAYED = VALID + '[replay]\ncaptured = "{}"\n'
+
+
+@pytest.mark.parametrize("stated", ["captured", "s3://bucket/prefix"])
+def test_the_files_own_place_is_relative_to_the_project_unless_it_is_in_s3(
+    environment: Environment, project: Path, stated: str
+) -> None:
+    loaded = environment(REPLAYED.replace("{}", stated))
+    options: dict[str, Any] = {"place": None, "gate": False}
+    assert _placed("prod", loaded, options) is None
+    assert options["place"] == (stated if "://" in stated else str(project / stated))
+
+
+def test_a_place_on_the_command_line_comes_before_the_files_own(environment: Environment) -> None:
+    options: dict[str, Any] = {"place": "given", "gate": False}
+    _placed("prod", environment(REPLAYED.replace("{}", "captured")), options)
+    assert options["place"] == "given"
+
+
+@pytest.mark.parametrize("gate", [True, False])
+def test_without_a_place_in_the_file_a_pipelines_gate_passes_and_a_replay_is_wrong_use(
+    environment: Environment, gate: bool
+) -> None:
+    loaded: Loaded = environment()
+    options: dict[str, Any] = {"place": None, "gate": gate}
+    if gate:
+        assert "nothing is replayed" in (_placed("prod", loaded, options) or "")
+    else:
+        with pytest.raises(click.UsageError):
+            _placed("prod", loaded, options)
+
+
+# --- what cannot be replayed
+
+
+def test_a_place_that_is_not_there_is_a_sentence_and_exit_1(sending: Sending) -> None:
+    ended = ran("--captured", "nowhere")
+    assert ended.return_value == 1
+    assert ended.stderr.startswith("servable replay: nowhere: there is no such file or folder")
+
+
+def test_no_request_that_is_chosen_is_a_sentence_and_exit_1(sending: Sending) -> None:
+    ended = ran("--where", "tier=none")
+    assert (ended.return_value, folders()) == (1, [])
+    assert "captured: no request to send: 6 lines were read; give another PLACE" in ended.stderr
+
+
+def test_lines_that_are_skipped_are_named(sending: Sending) -> None:
+    file = Path("captured/x.jsonl")
+    file.write_bytes(file.read_bytes() + b"{}\n")
+    ended = ran()
+    assert "x.jsonl, line 7: skipped: it is not a record of data capture" in ended.stderr
+    assert len(sending.sent) == 6
+
+
+# --- what is printed, and the exit code
+
+
+def test_what_was_answered_is_printed_and_exits_0(sending: Sending) -> None:
+    ended = ran()
+    first, second, *_ = ended.stdout.splitlines()
+    assert (ended.return_value, first) == (0, "6 of 6 requests answered")
+    assert second.startswith("latency p50 20.")
+    assert "; sent late p50 1.0 ms, p99 1.0 ms" in second
+
+
+def test_what_is_about_to_be_sent_is_announced(sending: Sending) -> None:
+    assert (
+        "6 requests from 2026-11-21 09:00:00 UTC to 2026-11-21 09:00:05 UTC, at the captured pace: 5 s"
+        in ran().stderr
+    )
+
+
+def test_a_request_that_fails_exits_1(sending: Sending) -> None:
+    sending.models = [failing("timeout")]
+    ended = ran()
+    assert (ended.return_value, "6 failed: timeout" in ended.stdout) == (1, True)
+
+
+def test_json_has_the_result_and_the_comparison(sending: Sending) -> None:
+    sending.models = [other_score]
+    found = printed()
+    (folder,) = (path.parent for path in folders())
+    assert {name: found[name] for name in ("requests", "answered", "interrupted", "failures")} == {
+        "requests": 6,
+        "answered": 6,
+        "interrupted": False,
+        "failures": {},
+    }
+    assert Path(found["folder"]) == folder.resolve() or Path(found["folder"]) == folder
+    assert found["latency_ms"]["p50"] == pytest.approx(20, rel=0.03)
+    assert found["send_lag_ms"]["max"] == 1.0
+    assert found["lines_read"] == 6
+    compared = found["comparison"]
+    assert (compared["compared"], compared["differing_rows"], compared["gate"]) == (6, 1, None)
+
+
+def test_nothing_else_is_printed_beside_json(sending: Sending) -> None:
+    assert len(ran("--json").stdout.splitlines()) == 1
+
+
+@pytest.mark.parametrize("model", [SLOW, None], ids=["same", "changed"])
+def test_the_gate_decides_the_exit_code(sending: Sending, model: RecordedAnswer | None) -> None:
+    sending.models = [other_score] if model is None else [lambda captured: SLOW]
+    ended = ran("--gate")
+    gate = [line for line in ended.stdout.splitlines() if line.startswith("gate: ")]
+    if model is None:
+        assert (ended.return_value, gate[0]) == (1, "gate: NOT met")
+        assert gate[1].startswith("gate: Output ")
+    else:
+        assert (ended.return_value, gate) == (0, ["gate: met"])
+
+
+def test_without_a_gate_a_difference_does_not_fail(sending: Sending) -> None:
+    sending.models = [other_score]
+    ended = ran()
+    assert (ended.return_value, "gate:" in ended.stdout) == (0, False)
+
+
+def test_with_against_the_other_targets_answer_is_the_expected_one(sending: Sending) -> None:
+    sending.models = [lambda captured: SLOW, other_score]
+    assert printed("--against", OTHER, "--gate")["comparison"]["differing_rows"] == 1
+
+
+def test_latencies_are_judged_with_against_alone(sending: Sending) -> None:
+    asides = [printed(*options)["comparison"]["latency"] for options in ((), ("--against", OTHER))]
+    assert [one["side_by_side"] for one in asides] == [False, True]
+
+
+# --- what is kept
+
+
+def test_requests_with_their_answers_are_kept(sending: Sending) -> None:
+    ran()
+    (folder,) = (path.parent for path in folders())
+    assert [pair.answered for pair in read_pairs(folder)] == [SLOW] * 6
+
+
+def test_a_report_and_the_requests_that_differ_most_are_written(sending: Sending) -> None:
+    sending.models = [other_score]
+    ended = ran()
+    (folder,) = (path.parent for path in folders())
+    worst = (folder / WORST_FILE).read_bytes().splitlines()
+    assert [json.loads(line)["eventMetadata"]["eventId"] for line in worst] == ["event-3"]
+    assert "report.html: report with pictures" in ended.stderr
+    assert "worst.jsonl: the requests that differ most" in ended.stderr
+    assert json.loads((folder / "report.html").read_text()) == {
+        "title": f"{URL} against captured answers",
+        "where": "captured: captured",
+        "gate": None,
+        "side_by_side": False,
+    }
+
+
+def test_where_nothing_differs_no_worst_request_is_written(sending: Sending) -> None:
+    ended = ran()
+    (folder,) = (path.parent for path in folders())
+    assert ((folder / WORST_FILE).exists(), "differ most" in ended.stderr) == (False, False)
+
+
+REDACT = "def redact(body, content_type): return b'[\"' + content_type.encode() + b'\"]'\n"
+
+
+def test_bodies_are_kept_as_redact_returns_them(sending: Sending) -> None:
+    Path("hide.py").write_text(REDACT)
+    sending.models = [other_score]
+    ran("--redact", "hide.py")
+    (folder,) = (path.parent for path in folders())
+    bodies = {body for pair in read_pairs(folder) for body in (
+        pair.request.body, pair.answered.body, pair.expected.body if pair.expected else b"")}  # fmt: skip
+    assert bodies == {b'["application/json"]', b'["text/csv"]'}
+    assert b"instances" not in (folder / WORST_FILE).read_bytes()
+
+
+def test_a_redaction_that_fails_ends_it_with_a_sentence(sending: Sending) -> None:
+    Path("hide.py").write_text("def redact(body, content_type): raise ValueError(body)\n")
+    ended = ran("--redact", "hide.py")
+    assert ended.return_value == 1
+    assert "redact raised ValueError for a body of type application/json" in ended.stderr
+
+
+# --- a run that is interrupted, and goes on
+
+
+def test_an_interrupted_replay_exits_130_and_says_so(sending: Sending) -> None:
+    sending.interrupted_after = 2
+    ended = ran("--gate")
+    assert (ended.return_value, "2 of 6 requests answered" in ended.stdout) == (130, True)
+    assert "interrupted; the same command goes on with the others" in ended.stderr
+    assert "gate: " not in ended.stdout
+
+
+def test_the_same_command_sends_only_what_was_not_answered(sending: Sending) -> None:
+    sending.interrupted_after = 2
+    ran()
+    sending.interrupted_after = None
+    found = printed()
+    assert (sending.numbers, found["answered"]) == ([2, 3, 4, 5], 6)
+    assert found["comparison"]["compared"] == 6
+
+
+def test_failures_of_an_earlier_process_count(sending: Sending) -> None:
+    sending.interrupted_after, sending.models = 2, [failing("timeout")]
+    ran()
+    sending.interrupted_after, sending.models = None, [lambda captured: SLOW]
+    assert printed()["failures"] == {"timeout": 2}
+
+
+def test_new_begins_anew(sending: Sending) -> None:
+    sending.interrupted_after = 2
+    ran()
+    sending.interrupted_after = None
+    assert (printed("--new")["answered"], len(sending.sent), len(folders())) == (6, 6, 2)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--speed", "2"), ("--as-fast",), ("--sample", "0.99"), ("--against", OTHER),
+        ("--from", "2026-11-21T09:00:01"), ("--to", "2026-11-21T10:00"),
+        ("--content-type", "application/json"), ("--where", "tier=gold"),
+    ],
+)  # fmt: skip
+def test_other_options_are_another_run(sending: Sending, options: tuple[str, ...]) -> None:
+    sending.interrupted_after = 0
+    ran()
+    ran(*options)
+    assert len(folders()) == 2
+
+
+def test_a_finished_run_keeps_its_result_and_is_not_gone_on_with(sending: Sending) -> None:
+    ran()
+    (file,) = folders()
+    stored = json.loads(file.read_bytes())
+    assert (stored["finished"], stored["result"]["answered"]) == (True, 6)
+    assert stored["question"]["what"] == URL
+    ran()
+    assert len(sending.sent) == 6
+
+
+def test_a_run_that_another_process_is_at_is_left_to_it(sending: Sending) -> None:
+    sending.interrupted_after = 1
+    ran()
+    (file,) = folders()
+    with AnswerLog(file.parent):
+        ended = ran()
+    assert (ended.return_value, "another replay is at work here" in ended.stderr) == (1, True)

@@ -1,0 +1,571 @@
+"""The difference of two arrays, the statistics of a stream, the gate's limits, and how each is said."""
+
+import json
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from infra.parameters.replay import OutputTolerance, Replay, TypeTolerances
+from servable.replay.answers import AnswerPair
+from servable.replay.captured import RecordedAnswer
+from servable.replay.compare import comparison as comparison_module
+from servable.replay.compare.comparison import WORST, Comparison, _reason, _scales
+from servable.replay.compare.decoding import WHOLE_BODY, outputs_of
+from servable.replay.compare.difference import (
+    ArrayDifference,
+    Tolerance,
+    compared,
+    magnitude,
+    tolerance_of,
+)
+from servable.replay.compare.gate import (
+    answers,
+    difference_of,
+    exceeded,
+    percent,
+    rows,
+    short,
+)
+from servable.replay.compare.latency_ratio import LatencyRatio
+from servable.replay.compare.output import as_object, latency_lines, lines
+from servable.replay.compare.sketch import Sketch
+from servable_tensors.codecs import CSV, JSON_LINES, NPY
+from tests.servable.replay.pairs import comparison_of, pair_of, recorded
+
+EXACT = Tolerance(0.0)
+
+
+def numbers(
+    expected: Any, answered: Any, tolerance: Tolerance | None = None, *, tops: tuple[int, ...] = ()
+) -> ArrayDifference:
+    was, now = (np.asarray(one, np.float32) for one in (expected, answered))
+    return compared(was, now, tolerance or EXACT, rows=len(was), typed=True, tops=tops)
+
+
+# --- arrays
+
+
+def test_differences_are_absolute_and_relative_to_the_largest_of_the_row() -> None:
+    found = numbers([[4.0, 1.0], [2.0, 2.0]], [[4.0, 2.0], [2.0, 2.0]])
+    assert found.absolute.tolist() == [0, 1, 0, 0]
+    assert found.relative.tolist() == [0, 0.25, 0, 0]
+    assert found.differing.tolist() == [True, False]
+
+
+@pytest.mark.parametrize(("by", "differs"), [(0.25, False), (0.2499, True)])
+def test_a_difference_of_exactly_the_tolerance_is_none(by: float, differs: bool) -> None:
+    found = numbers([[4.0, 1.0]], [[4.0, 2.0]], Tolerance(by))
+    assert found.severity == pytest.approx(0.25 / by)
+    assert bool(found.differing.any()) == differs
+
+
+def test_an_absolute_tolerance_is_added_to_the_relative_one_of_the_number_itself() -> None:
+    tolerance = Tolerance(0.5, absolute=0.25)
+    found = numbers([[1.0], [100.0]], [[1.75], [150.5]], tolerance)
+    assert found.differing.tolist() == [False, True]
+
+
+def test_nan_and_infinity_on_one_side_are_counted_by_row_and_left_out_of_the_numbers() -> None:
+    nan, infinity = math.nan, math.inf
+    found = numbers(
+        [[nan, 1], [nan, nan], [infinity, 1], [-infinity, 2], [1, 1]],
+        [[1, 1], [nan, 1], [1, 1], [infinity, 2], [1, 1]],
+    )
+    assert (found.nan_rows, found.infinite_rows) == (2, 2)
+    assert (found.differing.tolist(), found.severity) == ([True] * 4 + [False], math.inf)
+    assert found.absolute.tolist() == [0] * 6
+
+
+def test_the_same_nan_and_infinity_on_both_sides_are_equal() -> None:
+    values = [[math.nan, math.inf, -math.inf, 1.0]]
+    assert numbers(values, values).equal
+    assert numbers([[*values[0], 1.0]], [[*values[0], 1.0]]).severity == 0.0
+
+
+@pytest.mark.parametrize(
+    ("array", "total", "count"),
+    [
+        (np.array([1.0, -3.0, 1e9, 2.0]), 6.0, 3),
+        (np.array([3 + 4j]), 5.0, 1),
+        (np.array([-2, 2]), 4.0, 2),
+        (np.array([True]), 0.0, 0),
+        (np.array([]), 0.0, 0),
+        (np.array([b"a"], object), 0.0, 0),
+    ],
+)
+def test_the_magnitude_of_numbers_leaves_out_masks(array: Any, total: float, count: int) -> None:
+    assert magnitude(array) == pytest.approx((total, count))
+
+
+TYPES = TypeTolerances(float16=0.1, bfloat16=0.2, float32=0.3, float64=0.4)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "typed", "bfloat16", "given_", "expected"),
+    [
+        ("f2", True, False, None, Tolerance(0.1, None, 2.0)),
+        ("f4", True, False, None, Tolerance(0.3, None, 2.0)),
+        ("f8", True, False, None, Tolerance(0.4, None, 2.0)),
+        ("f8", False, False, None, Tolerance(0.3, None, 2.0)),
+        ("f4", True, True, None, Tolerance(0.2, None, 2.0)),
+        ("c8", True, False, None, Tolerance(0.3, None, 2.0)),
+        ("c16", True, False, None, Tolerance(0.4, None, 2.0)),
+        ("i4", True, False, None, None),
+        ("?", True, False, OutputTolerance(relative=0.5), None),
+        ("i4", True, False, OutputTolerance(relative=0.5), Tolerance(0.5, None, 2.0)),
+        ("f4", True, False, OutputTolerance(), Tolerance(0.3, None, 2.0)),
+        ("f4", True, False, OutputTolerance(absolute=1.0), Tolerance(0.0, 1.0)),
+        ("f4", True, False, OutputTolerance(absolute=1.0, relative=0.5), Tolerance(0.5, 1.0)),
+    ],
+)
+def test_an_outputs_tolerance_is_its_own_else_its_types(
+    dtype: str, typed: bool, bfloat16: bool, given_: OutputTolerance | None, expected: Tolerance
+) -> None:
+    array = np.zeros(1, dtype)
+    assert tolerance_of(array, TYPES, given_, typed=typed, bfloat16=bfloat16, scale=2.0) == expected
+
+
+def labels(expected: list[Any], answered: list[Any], dtype: Any = np.int64) -> ArrayDifference:
+    was, now = np.array(expected, dtype), np.array(answered, dtype)
+    return compared(was, now, None, rows=len(was), typed=True, tops=())
+
+
+def test_labels_that_changed_are_counted_with_examples_and_rows() -> None:
+    found = labels([b"cat", b"dog", b"\xff"], [b"cat", b"cow", b"x"], object)
+    assert (found.labels, found.differing.tolist()) == (2, [False, True, True])
+    assert found.examples == (("dog", "cow"), ("\N{REPLACEMENT CHARACTER}", "x"))
+    assert found.severity == math.inf
+
+
+def test_no_more_examples_are_kept_than_the_limit() -> None:
+    assert len(labels([*range(50)], [*range(100, 150)]).examples) == 20
+
+
+@pytest.mark.parametrize(
+    ("answered", "shift"),
+    [([1, 2, 3, 4], 1), ([1, 2, 3, 0], 1), ([1, 2, 0, 0], None), ([-1, 0, 1, 2], -1)],
+)
+def test_what_more_than_half_of_the_labels_moved_by_is_the_shift(
+    answered: list[int], shift: int | None
+) -> None:
+    assert labels([0, 1, 2, 3], answered).shift == shift
+
+
+@pytest.mark.parametrize(
+    ("expected", "answered", "typed", "problem"),
+    [
+        (np.zeros(2, "f4"), np.zeros(2, "f8"), True, "type float32 became float64"),
+        (np.zeros(2, "f4"), np.zeros(2, "f8"), False, ""),
+        (np.zeros(2, "f4"), np.zeros(3, "f4"), True, "shape [2] became [3]"),
+        (np.zeros(2, "c8"), np.zeros(2, "f4"), True, "type complex number became number"),
+        (np.zeros(2, "?"), np.zeros(2, "i4"), False, "type truth value became number"),
+    ],
+)
+def test_what_cannot_be_compared_by_value_is_named(
+    expected: Any, answered: Any, typed: bool, problem: str
+) -> None:
+    found = compared(expected, answered, EXACT, rows=2, typed=typed, tops=())
+    assert (found.problem, bool(found.differing.all())) == (problem, bool(problem))
+
+
+@pytest.mark.parametrize(
+    ("expected", "answered", "top"),
+    [
+        ([[1, 2, 3, 4]], [[1, 2, 4, 3]], {1: 1, 2: 0, 3: 0}),
+        ([[1, 2, 3, 4]], [[4, 3, 2, 1]], {1: 1, 2: 1, 3: 1}),
+        ([[1, 2, 3, 4], [1, 2, 3, 4]], [[1, 2, 3, 5], [2, 1, 3, 4]], {1: 0, 2: 0, 3: 1}),
+    ],
+)
+def test_the_highest_scores_are_compared_as_sets(
+    expected: list[list[int]], answered: list[list[int]], top: dict[int, int]
+) -> None:
+    assert numbers(expected, answered, tops=(1, 2, 3, 4)).top == top
+
+
+@pytest.mark.parametrize(
+    ("answered", "shift"),
+    [([3.0, 0.0, 1.0, 2.0], 1), ([1.0, 2.0, 3.0, 0.0], -1), ([1.0, 0.0, 3.0, 2.0], None)],
+)
+def test_scores_that_all_moved_by_one_place_are_a_shift(
+    answered: list[float], shift: int | None
+) -> None:
+    assert numbers([[0.0, 1.0, 2.0, 3.0]], [answered]).shift == shift
+
+
+def test_a_vector_without_a_batch_dimension_has_highest_scores_too() -> None:
+    was, now = np.array([1.0, 2.0, 3.0]), np.array([3.0, 2.0, 1.0])
+    assert compared(was, now, EXACT, rows=1, typed=True, tops=(1,)).top == {1: 1}
+
+
+def test_several_vectors_of_an_answer_without_rows_are_compared_one_by_one() -> None:
+    was = np.array([[1.0, 2.0, 3.0], [1.0, 2.0, 3.0]])
+    now = np.array([[3.0, 2.0, 1.0], [1.0, 2.0, 3.0]])
+    assert compared(was, now, EXACT, rows=1, typed=True, tops=(1,)).top == {1: 1}
+
+
+def test_complex_numbers_differ_in_either_part() -> None:
+    was, now = np.array([[1 + 1j], [1 + 1j]]), np.array([[1 + 2j], [1 + 1j]])
+    found = compared(was, now, EXACT, rows=2, typed=True, tops=(1,))
+    assert (found.differing.tolist(), found.top) == ([True, False], {})
+
+
+# --- reasons, shares and sentences
+
+
+@pytest.mark.parametrize(
+    ("difference", "reason"),
+    [
+        ({"problem": "missing"}, "missing"),
+        ({"nan_rows": 1}, "NaN on one side"),
+        ({"infinite_rows": 1}, "infinity on one side"),
+        ({"labels": 1200}, "1,200 labels changed"),
+        ({"top": {1: 1}}, "the highest score is another"),
+        ({"top": {1: 0, 5: 1}}, ""),
+        ({"relative": np.array([0.1, 0.25])}, "off by 0.25 of the row's largest number"),
+        (
+            {"nan_rows": 1, "labels": 1, "top": {1: 1}},
+            "NaN on one side, 1 labels changed, the highest score is another",
+        ),
+    ],
+)
+def test_how_an_output_differs_is_said_without_its_values(
+    difference: dict[str, Any], reason: str
+) -> None:
+    assert _reason(ArrayDifference(differing=np.ones(1, bool), **difference)) == reason
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (rows(1), "1 row"), (rows(2), "2 rows"), (answers(1), "1 answer"),
+        (answers(1000), "1,000 answers"), (short(0.00612), "0.0061"), (short(4.2e-8), "4.2e-8"),
+        (percent(0.1234), "12.3 %"), (percent(0.0001), "0.01 %"), (percent(0), "0 %"),
+        (percent(1), "100 %"),
+    ],
+)  # fmt: skip
+def test_numbers_are_written_as_people_write_them(text: str, expected: str) -> None:
+    assert text == expected
+
+
+def pairs_of(
+    *answered: object, expected: object = 1.0, status: int = 200, error: str = ""
+) -> Iterator[AnswerPair]:
+    """Requests whose expected answer is `expected`, and whose answers are these."""
+    before = recorded(json.dumps({"predictions": [expected]}).encode())
+    for number, value in enumerate(answered):
+        after = recorded(json.dumps({"predictions": [value]}).encode())
+        yield pair_of(number, before, after)
+
+
+def failing(count: int, *, of: int) -> Comparison:
+    def several() -> Iterator[AnswerPair]:
+        for number in range(of):
+            good = recorded(b'{"predictions": [1.0]}')
+            yield pair_of(number, good, recorded(b"", status=500) if number < count else good)
+
+    return comparison_of(several())
+
+
+@pytest.mark.parametrize(("count", "held"), [(1, True), (2, False)])
+def test_the_share_of_errors_may_be_as_large_as_its_limit(count: int, held: bool) -> None:
+    limits = Replay(error_share=0.1)
+    sentences = exceeded(failing(count, of=10), limits, side_by_side=False)
+    expected = ["2 of 10 requests failed (20 %; at most 10 %): 2 x status 500."]
+    assert sentences == ([] if held else expected)
+
+
+@pytest.mark.parametrize(("changed", "held"), [(1, True), (2, False)])
+def test_the_share_of_differing_rows_may_be_as_large_as_its_limit(changed: int, held: bool) -> None:
+    values = [2.0] * changed + [1.0] * (10 - changed)
+    limits = Replay(differing_rows_share=0.1)
+    sentences = exceeded(comparison_of(pairs_of(*values), limits), limits, side_by_side=False)
+    assert bool(sentences) is not held
+    if not held:
+        assert sentences[0].startswith("Output output: 2 of 10 rows differ (20 %; at most 10 %)")
+
+
+def test_rows_that_differ_in_one_output_each_are_counted_over_all_outputs() -> None:
+    def several() -> Iterator[AnswerPair]:
+        for number in range(10):
+            before = {"a": 1.0, "b": 1.0}
+            after = before | ({"a": 2.0} if number == 0 else {"b": 2.0} if number == 1 else {})
+            yield pair_of(number, *(
+                recorded(json.dumps({"predictions": [one]}).encode()) for one in (before, after)
+            ))  # fmt: skip
+
+    limits = Replay(differing_rows_share=0.1)
+    assert exceeded(comparison_of(several(), limits), limits, side_by_side=False) == [
+        "2 of 10 rows differ in some output (at most 10 %)."
+    ]
+
+
+@pytest.mark.parametrize(("most", "held"), [(0.5, True), (0.49, False)])
+def test_the_largest_difference_may_be_as_large_as_its_limit(most: float, held: bool) -> None:
+    limits = Replay(differing_rows_share=1, largest_difference=most)
+    sentences = exceeded(comparison_of(pairs_of(1.5), limits), limits, side_by_side=False)
+    expected = (
+        "Output output: the largest difference is 0.5 of the row's largest number (at most 0.49)."
+    )
+    assert sentences == ([] if held else [expected])
+
+
+@pytest.mark.parametrize(("slower", "held"), [(1.05, True), (2.0, False)])
+def test_latencies_may_be_slower_by_as_much_as_their_limit(slower: float, held: bool) -> None:
+    comparison = comparison_of(pairs_of(1.0))
+    for number in range(2000):
+        comparison.latency.add(10.0 + number % 3, slower * (10.0 + number % 3))
+    sentences = exceeded(comparison, Replay(), side_by_side=True)
+    assert [one.split(" ")[0] for one in sentences] == ([] if held else ["p50", "p99"])
+    assert exceeded(comparison, Replay(p50_ratio=None, p99_ratio=None), side_by_side=True) == []
+
+
+def test_no_request_at_all_does_not_pass() -> None:
+    assert exceeded(comparison_of(iter([])), Replay(), side_by_side=False) == [
+        "No request was replayed, so nothing is known of the answers."
+    ]
+
+
+def test_only_errors_are_a_verdict_about_errors() -> None:
+    (sentence,) = exceeded(failing(3, of=3), Replay(), side_by_side=False)
+    assert sentence == "3 of 3 requests failed (100 %; at most 0 %): 3 x status 500."
+
+
+def test_what_was_added_and_what_is_missing_are_said_in_answers() -> None:
+    before, after = {"predictions": [{"a": 1.0, "b": 5.0}]}, {"predictions": [{"a": 1.0, "c": 7.0}]}
+    found = comparison_of(iter([pair_of(0, *(
+        recorded(json.dumps(one).encode()) for one in (before, after)))]))  # fmt: skip
+    said = {name: difference_of(one) for name, one in found.outputs.items()}
+    assert "it is missing in 1 answer" in said["b"]
+    assert said["c"] == "it was added to 1 answer"
+
+
+# --- what is printed, and JSON
+
+
+def test_lines_count_what_was_compared_and_what_was_not() -> None:
+    refused = RecordedAnswer(body=b"", content_type="", status=400)
+    good, other = (recorded(b'{"predictions": [%d.5]}' % value) for value in (1, 2))
+    found = comparison_of(
+        iter(
+            [
+                pair_of(0, good, good),
+                pair_of(1, good, other),
+                pair_of(2, None, good),
+                pair_of(3, good, refused),
+                pair_of(4, refused, good),
+                pair_of(5, refused, refused),
+                pair_of(6, None, refused),
+            ]
+        )
+    )
+    shown = lines(found, Replay(), side_by_side=False)
+    assert shown[:4] == [
+        "compared: 2 of 7 requests; 1 of 2 rows differ (50 %)",
+        "without a captured answer: 2",
+        "failed: 2, although the expected answer is none of an error",
+        "expected errors: 1 failed again, 1 are answered now",
+    ]
+    assert shown[4].startswith("  output: 1 of 2 rows differ (50 %)")
+    stored = as_object(found, Replay(), ["x"], side_by_side=False)
+    assert {
+        name: stored[name]
+        for name in ("requests", "compared", "without_expected", "answered_now", "failed_on_both")
+    } == {
+        "requests": 7,
+        "compared": 2,
+        "without_expected": 2,
+        "answered_now": 1,
+        "failed_on_both": 1,
+    }
+    assert (stored["errors"], stored["gate"]) == (
+        {"status 400": 2}, {"held": False, "lines": ["x"]},
+    )  # fmt: skip
+
+
+def test_the_worst_requests_are_listed_up_to_five() -> None:
+    found = comparison_of(pairs_of(*(1.0 + number for number in range(1, 9))))
+    shown = [one for one in lines(found, Replay(), side_by_side=False) if "differs most" in one]
+    assert [one.split(", ")[1].split(":")[0] for one in shown] == [
+        f"line {number}" for number in (8, 7, 6, 5, 4)
+    ]
+
+
+def test_latencies_are_printed_with_their_ratio_or_with_what_is_missing() -> None:
+    found = comparison_of(pairs_of(1.0))
+    for _ in range(100):
+        found.latency.add(10.0, 20.0)
+    median, p99, *note = latency_lines(found, Replay(), side_by_side=False)
+    assert median.startswith("latency p50: ")
+    assert median.endswith(")")
+    assert p99.endswith("; too few answers for a ratio")
+    assert note == [
+        "latency: captured at another time and place, so the gate does not judge it; --against asks "
+        "two targets side by side"
+    ]
+    assert len(latency_lines(found, Replay(), side_by_side=True)) == 2
+    stored = as_object(found, Replay(), None, side_by_side=True)["latency"]
+    assert (stored["requests"], stored["side_by_side"], stored["p50"]["limit"]) == (100, True, 1.1)
+    assert stored["p50"]["ratio"]["value"] == pytest.approx(2, rel=0.03)
+    assert stored["p99"]["ratio"] is None
+    assert stored["p50"]["answered_ms"] == pytest.approx(20, rel=0.03)
+
+
+def test_numbers_that_json_does_not_have_are_null_or_the_largest() -> None:
+    found = comparison_of(pairs_of("a", expected="b"))
+    relative = as_object(found, Replay(), None, side_by_side=False)["outputs"]["output"]["relative"]
+    assert relative == {"median": None, "p99": None, "largest": None}
+    infinite = comparison_of(pairs_of(1.0, expected=0.0))
+    stored = as_object(infinite, Replay(), None, side_by_side=False)
+    assert stored["outputs"]["output"]["relative"]["largest"] == 1.7976931348623157e308
+    assert json.loads(json.dumps(stored, allow_nan=False)) == stored
+
+
+# --- bounded memory
+
+
+def test_answers_are_held_back_until_the_scale_of_outputs_is_known(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(comparison_module, "_HELD_PAIRS", 3)
+    comparison = Comparison(Replay())
+    counts = []
+    for pair in pairs_of(1.0, 1.0, 1.0, 1.0):
+        comparison.add(pair)
+        counts.append(comparison.compared)
+    assert counts == [0, 0, 3, 4]
+
+
+def test_large_answers_are_held_back_up_to_their_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    (pair,) = pairs_of(1.0)
+    assert pair.expected is not None
+    size = len(pair.expected.body) + len(pair.answered.body) + len(pair.request.body)
+    monkeypatch.setattr(comparison_module, "_HELD_BYTES", 2 * size)
+    comparison = Comparison(Replay())
+    for _ in range(2):
+        comparison.add(pair)
+    assert comparison.compared == 2
+
+
+def test_the_scale_is_the_mean_magnitude_of_the_expected_numbers() -> None:
+    comparison = Comparison(Replay())
+    for pair in (*pairs_of(9.0, expected=1.0), *pairs_of(9.0, expected=3.0)):
+        comparison.add(pair)
+    assert _scales(comparison._held) == {"output": 2.0}
+
+
+def test_kinds_of_errors_are_bounded() -> None:
+    def several() -> Iterator[AnswerPair]:
+        for number in range(25):
+            error = RecordedAnswer(body=b"", content_type="", error=f"kind {number}")
+            yield pair_of(number, recorded(b"{}"), error)
+
+    errors = comparison_of(several()).errors
+    assert (len(errors), errors["other errors"], errors.total()) == (21, 5, 25)
+
+
+def test_the_bytes_of_the_worst_requests_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(comparison_module, "_WORST_BYTES", 1)
+    found = comparison_of(pairs_of(2.0, 4.0, 3.0))
+    assert [one.pair.request_id for one in found.worst] == ["event-1"]
+    assert WORST == 20
+
+
+def test_of_equal_differences_the_earlier_request_is_kept() -> None:
+    found = comparison_of(pairs_of(*[2.0] * (WORST + 5)))
+    assert [one.pair.request_id for one in found.worst] == [f"event-{n}" for n in range(WORST)]
+
+
+# --- streams of numbers
+
+
+@settings(max_examples=30)
+@given(st.lists(st.floats(1e-10, 1e10), min_size=1, max_size=50), st.sampled_from([1, 50, 99, 100]))
+def test_a_sketchs_percentile_is_within_its_bound(values: list[float], at: int) -> None:
+    sketch = Sketch()
+    sketch.add(np.array(values))
+    exact = sorted(values)[math.ceil(at / 100 * len(values)) - 1]
+    assert sketch.percentile(at) == pytest.approx(exact, rel=0.026)
+    assert (sketch.count, sketch.largest) == (len(values), max(values))
+
+
+def test_zeros_and_what_is_out_of_range_are_counted_too() -> None:
+    sketch = Sketch()
+    assert math.isnan(sketch.percentile(50))
+    sketch.add(np.array([0.0, 0.0, 1e-30, math.inf]))
+    assert (sketch.count, sketch.percentile(50), sketch.largest) == (4, 0.0, math.inf)
+    assert 0 < sketch.percentile(75) < 1e-19
+    assert sketch.percentile(100) > 1e19
+
+
+def test_latencies_are_kept_in_blocks_that_are_merged_when_there_are_too_many() -> None:
+    ratio = LatencyRatio()
+    for number in range(64 * 8 + 1):
+        ratio.add(1.0 + number % 5, 3.0)
+    assert (len(ratio._blocks), ratio.count) == (33, 513)
+    assert ratio.latencies(0).count == ratio.latencies(1).count == 513
+    assert ratio.latencies(0).max_ms == 5.0
+    assert ratio.latencies(1).sum_ms == 3.0 * 513
+
+
+@pytest.mark.parametrize(("count", "known"), [(19, False), (20, True)])
+def test_a_median_is_judged_from_twenty_answers_on(count: int, known: bool) -> None:
+    ratio = LatencyRatio()
+    for number in range(count):
+        ratio.add(1.0 + number % 3, 2.0 + 2 * (number % 3))
+    interval = ratio.ratio(50)
+    assert (interval is not None) == known
+    if interval is not None:
+        assert interval.low <= interval.value <= interval.high
+        assert interval.value == pytest.approx(2, rel=0.05)
+
+
+# --- bodies
+
+
+@pytest.mark.parametrize(
+    ("body", "content_type", "rows_", "arrays"),
+    [
+        (b"1,2\n3,4\n", CSV, 2, {"output": [[1, 2], [3, 4]]}),
+        (b"1.5\n\n2\n", CSV, 2, {"output": [[1.5], [2.0]]}),
+        (b"a,1\nb,2\n", CSV, 2, {"column 1": [b"a", b"b"], "column 2": [1, 2]}),
+        (b"a\nb,c\n", CSV, 2, {"output": [b"a", b"b,c"]}),
+        (b'{"a": 1}\n\n{"a": 2}\n', JSON_LINES, 2, {"a": [1, 2]}),
+        (b'{"x": null}', "application/json", 1, {"x": b"null"}),
+        (b'  {"predictions": [1]}', "", 1, {"output": [1]}),
+        (b'{"predictions": [1]}', "application/vnd.x+json", 1, {"output": [1]}),
+        (b"plain", "text/plain", 1, {WHOLE_BODY: [b"plain"]}),
+        (b"", CSV, 1, {"output": []}),
+    ],
+)
+def test_bodies_are_read_by_their_content_type_or_their_first_bytes(
+    body: bytes, content_type: str, rows_: int, arrays: dict[str, Any]
+) -> None:
+    found = outputs_of(body, content_type)
+    assert (found.rows, {name: one.tolist() for name, one in found.arrays.items()}) == (
+        rows_,
+        arrays,
+    )
+
+
+@pytest.mark.parametrize("content_type", [NPY, "application/octet-stream", ""])
+def test_npy_is_known_by_its_first_bytes_too(content_type: str) -> None:
+    import io
+
+    file = io.BytesIO()
+    np.save(file, np.array([[1.0, 2.0]], np.float32))
+    found = outputs_of(file.getvalue(), content_type)
+    assert (found.typed, found.rows, [one.tolist() for one in found.arrays.values()]) == (
+        True, 1, [[[1.0, 2.0]]],
+    )  # fmt: skip
+
+
+def test_a_fraction_in_the_place_of_a_whole_number_is_judged_by_the_tolerance_of_fractions() -> (
+    None
+):
+    found = [comparison_of(pairs_of(value, expected=1)).differing_rows for value in (1.000001, 1.1)]
+    assert found == [0, 1]

@@ -1,0 +1,251 @@
+"""What a replay says of itself: the announcement, the progress, the estimate, and the result."""
+
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from servable.load.output import SILENT_SECONDS
+from servable.replay import output
+from servable.replay.answers import Replayed
+from servable.replay.captured import RecordedAnswer
+from servable.replay.index import CaptureIndex, CaptureSelection
+from servable.replay.output import announced, duration, line, progress_of
+from servable.replay.places import LocalPlace
+from servable.replay.sending import ReplayPace
+from servable.replay.skipped import SHOWN, SkippedLines, skipped_lines
+from servable.replay.summary import ReplayResult, ReplaySummary
+from tests.servable.replay.captures import NINE, request, written
+
+OK = Replayed(
+    answered=RecordedAnswer(body=b"", content_type="a/b", status=200, latency_ms=20), send_lag_ms=1
+)
+LATE = Replayed(answered=RecordedAnswer(body=b"", content_type="", error="timeout"), send_lag_ms=1)
+
+
+@pytest.fixture(scope="module")
+def index(tmp_path_factory: pytest.TempPathFactory) -> CaptureIndex:
+    """Ten requests in ninety seconds."""
+    folder = tmp_path_factory.mktemp("captured")
+    captured = [request(number, time=NINE + 10 * number + 0.25) for number in range(10)]
+    written(folder / "x.jsonl", *captured)
+    return CaptureIndex(LocalPlace(folder), CaptureSelection())
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0, "0 s"), (59.4, "59 s"), (59.6, "1 min 0 s"), (61, "1 min 1 s"), (3599, "59 min 59 s"),
+        (3600, "1 h 0 min"), (3661, "1 h 1 min"), (90_000, "25 h 0 min"),
+    ],
+)  # fmt: skip
+def test_a_duration_is_in_the_two_largest_units(seconds: float, text: str) -> None:
+    assert duration(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("pace", "text"),
+    [
+        (ReplayPace(), "at the captured pace: 1 min 30 s"),
+        (ReplayPace(speed=10), "at 10 times the captured pace: 9 s"),
+        (ReplayPace(as_fast=True), "as fast as they are answered, 32 at once"),
+        (
+            ReplayPace(as_fast=True, objective_ms=80),
+            "as fast as they are answered, while p99 is within 80 ms",
+        ),
+    ],
+)
+def test_a_replay_is_announced_with_its_window_and_its_pace(
+    index: CaptureIndex, pace: ReplayPace, text: str
+) -> None:
+    assert announced(index, pace) == (
+        f"10 requests from 2026-11-21 09:00:00 UTC to 2026-11-21 09:01:30 UTC, {text}; "
+        "Ctrl-C keeps what was answered"
+    )
+
+
+@dataclass
+class Clock:
+    now: float = 100.0
+    waits: list[float] = field(default_factory=list)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(output, "time", SimpleNamespace(monotonic=lambda: clock.now))
+    return clock
+
+
+def ticker(index: CaptureIndex, pace: ReplayPace) -> Any:
+    return output._Ticker(index, pace)
+
+
+def answered(summary: ReplaySummary, tick: Any, count: int, *, moment: float = NINE) -> None:
+    for _ in range(count):
+        summary.add(request(), OK)
+        tick.answered(summary, moment)
+
+
+def test_the_estimate_is_the_captured_time_that_is_left(index: CaptureIndex, clock: Clock) -> None:
+    summary, tick = ReplaySummary(), ticker(index, ReplayPace(speed=2))
+    clock.now += 20
+    answered(summary, tick, 4, moment=NINE + 30.25)
+    clock.now += 5
+    # 60 captured seconds are left, which are 30 at this speed, and 5 of them are over.
+    assert tick.text() == "4 of 10 answered, 0 failed; 0 requests/s; about 25 s left"
+
+
+def test_the_estimate_is_never_below_zero(index: CaptureIndex, clock: Clock) -> None:
+    summary, tick = ReplaySummary(), ticker(index, ReplayPace())
+    answered(summary, tick, 10, moment=NINE + 90.25)
+    clock.now += 5
+    assert tick.text() == "10 of 10 answered, 0 failed; 2 requests/s; about 0 s left"
+
+
+def test_as_fast_as_possible_the_estimate_is_by_the_rate(index: CaptureIndex, clock: Clock) -> None:
+    summary, tick = ReplaySummary(), ticker(index, ReplayPace(as_fast=True))
+    answered(summary, tick, 4)
+    clock.now += 2
+    assert tick.text() == "4 of 10 answered, 0 failed; 2 requests/s; about 3 s left"
+
+
+def test_what_an_earlier_process_answered_is_no_part_of_the_rate(
+    index: CaptureIndex, clock: Clock
+) -> None:
+    summary, tick = ReplaySummary(), ticker(index, ReplayPace(as_fast=True))
+    for _ in range(6):
+        summary.add(request(), OK)
+    answered(summary, tick, 2)
+    clock.now += 2
+    assert tick.text() == "8 of 10 answered, 0 failed; 1 requests/s; about 2 s left"
+
+
+def test_failures_are_part_of_the_progress(index: CaptureIndex, clock: Clock) -> None:
+    summary, tick = ReplaySummary(), ticker(index, ReplayPace())
+    summary.add(request(), LATE)
+    tick.answered(summary, NINE)
+    clock.now += 1
+    assert tick.text().startswith("1 of 10 answered, 1 failed; ")
+
+
+def test_before_the_first_answer_there_is_no_rate(index: CaptureIndex, clock: Clock) -> None:
+    tick = ticker(index, ReplayPace(as_fast=True))
+    clock.now += 2
+    assert tick.text() == "0 of 10 answered, 0 failed; 0 requests/s; about 0 s left"
+
+
+def test_away_from_a_terminal_a_line_is_written_every_few_seconds(
+    clock: Clock, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with line() as show:
+        for step in range(5):
+            show(lambda step=step: f"line {step}")  # type: ignore[misc]
+            clock.now += SILENT_SECONDS / 2
+    captured = capsys.readouterr()
+    assert (captured.err.splitlines(), captured.out) == (["line 2", "line 4"], "")
+
+
+def test_a_line_that_is_not_shown_is_not_made(clock: Clock) -> None:
+    def text() -> str:
+        raise AssertionError("it was made")
+
+    with line() as show:
+        show(text)
+
+
+def test_the_progress_is_shown_in_the_gaps_between_answers_too(
+    index: CaptureIndex, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(output, "_REFRESH_SECONDS", 0.005)
+    monkeypatch.setattr(output, "SILENT_SECONDS", 0.0)
+    lines: list[str] = []
+    with progress_of(index, ReplayPace()) as tick:
+        summary = ReplaySummary()
+        summary.add(request(), OK)
+        tick(summary, NINE)
+        deadline = time.monotonic() + 20
+        while not any(text.startswith("1 of 10") for text in lines) and time.monotonic() < deadline:
+            time.sleep(0.005)
+            lines += capsys.readouterr().err.splitlines()
+    assert any(text.startswith("1 of 10 answered") for text in lines)
+
+
+# --- the result
+
+
+@pytest.fixture
+def skipping(tmp_path: Path) -> CaptureIndex:
+    file = written(tmp_path / "x.jsonl", request(0), request(1))
+    file.write_bytes(file.read_bytes() + b"{}\n{}\n")
+    return CaptureIndex(LocalPlace(tmp_path), CaptureSelection())
+
+
+def result(index: CaptureIndex, *replayed: Replayed, interrupted: bool = False) -> ReplayResult:
+    summary = ReplaySummary()
+    for number, one in enumerate(replayed):
+        summary.add(request(number), one)
+    return ReplayResult(
+        folder=Path("runs/a"),
+        index=index,
+        summary=summary,
+        seconds=1.23456,
+        interrupted=interrupted,
+    )
+
+
+def test_the_result_as_json_has_what_was_read_sent_answered_and_skipped(
+    skipping: CaptureIndex, tmp_path: Path
+) -> None:
+    found = result(skipping, OK, LATE).as_object()
+    assert found.pop("latency_ms")["max"] == 20
+    assert found.pop("send_lag_ms")["p99"] == pytest.approx(1, rel=0.03)
+    assert found == {
+        "folder": "runs/a",
+        "requests": 2,
+        "answered": 2,
+        "interrupted": False,
+        "seconds": 1.235,
+        "failures": {"timeout": 1},
+        "lines_read": 4,
+        "skipped": [
+            {
+                "file": str(tmp_path / "x.jsonl"),
+                "reason": "it is not a record of data capture",
+                "lines": 2,
+                "first_line": 3,
+            }
+        ],
+    }
+
+
+def test_the_result_as_lines(skipping: CaptureIndex) -> None:
+    answered, failed, latency, folder = result(skipping, OK, LATE, LATE).lines()
+    assert (answered, failed) == ("3 of 2 requests answered", "2 failed: timeout")
+    assert latency.endswith(" ms; sent late p50 1.0 ms, p99 1.0 ms")
+    assert folder == "runs/a: requests and answers, readable by you alone"
+
+
+def test_without_an_answer_there_are_no_latencies(skipping: CaptureIndex) -> None:
+    found = result(skipping, LATE)
+    assert (found.as_object()["latency_ms"], len(found.lines())) == (None, 3)
+
+
+def test_no_more_files_that_were_skipped_are_named_than_a_screen_shows() -> None:
+    skipped = SkippedLines()
+    for number in range(SHOWN + 3):
+        skipped.add(f"file {number:02}", 0, "it is odd")
+    assert skipped_lines(skipped.all) == [
+        *(f"file {number:02}: skipped: it is odd" for number in range(SHOWN)),
+        "and 3 more; --json lists all",
+    ]
+
+
+def test_as_many_files_as_a_screen_shows_are_all_named() -> None:
+    skipped = SkippedLines()
+    for number in range(SHOWN):
+        skipped.add(f"file {number}", 0, "it is odd")
+    assert len(skipped_lines(skipped.all)) == SHOWN

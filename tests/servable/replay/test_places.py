@@ -1,0 +1,283 @@
+"""Where captured requests lie, which target they are asked of, and what a run is remembered by."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from botocore.exceptions import ClientError
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from infra.parameters.loading import Loaded
+from servable.load.load_target import LoadTarget
+from servable.replay import places, run
+from servable.replay.command import _question
+from servable.replay.compare import against
+from servable.replay.index import CaptureIndex, CaptureSelection
+from servable.replay.places import (
+    CaptureFile,
+    LocalPlace,
+    PlaceError,
+    S3Place,
+    UnreadableFileError,
+    lines_of,
+    place_of,
+)
+from servable.replay.sending import ReplayPace
+from tests.conftest import VALID, Environment
+from tests.servable.replay.captures import ANSWER, NINE, request, written
+from tests.servable.replay.test_command import Sending
+
+# --- files
+
+
+@settings(max_examples=50)
+@given(st.lists(st.binary(max_size=6)), st.lists(st.integers(1, 9), max_size=9))
+def test_lines_are_the_same_however_a_file_is_cut_into_chunks(
+    lines: list[bytes], sizes: list[int]
+) -> None:
+    content = b"\n".join(line.replace(b"\n", b"") for line in lines)
+    chunks, at = [], 0
+    for size in sizes:
+        chunks.append(content[at : at + size])
+        at += size
+    chunks.append(content[at:])
+    found = list(lines_of(iter(chunks)))
+    assert b"".join(line or b"" for *_, line in found) == content
+    assert [number for number, *_ in found] == [*range(1, len(found) + 1)]
+    for _, offset, line in found:
+        assert line is not None
+        assert content[offset : offset + len(line)] == line
+
+
+@pytest.mark.parametrize(
+    ("name", "hour"),
+    [
+        ("ep/a/2026/11/21/09/x.jsonl", NINE), ("s3://b/ep/a/2026/11/21/10/x.jsonl", NINE + 3600),
+        ("x.jsonl", None), ("ep/a/2026/13/21/09/x.jsonl", None), ("a/2026/11/21/09/b/x.jsonl", None),
+    ],
+)  # fmt: skip
+def test_a_files_hour_is_in_its_path(name: str, hour: float | None) -> None:
+    assert CaptureFile(name, 0).hour == hour
+
+
+@pytest.mark.parametrize(
+    ("begin", "end", "read"),
+    [
+        (NINE, NINE + 1, True),
+        (NINE + 3600 + 599, NINE + 9000, True),
+        (NINE + 3600 + 600, NINE + 9000, False),
+        (NINE - 9000, NINE - 599, True),
+        (NINE - 9000, NINE - 600, False),
+    ],
+)
+def test_a_file_is_read_where_its_hour_and_ten_minutes_around_it_may_hold_a_wanted_moment(
+    begin: float, end: float, read: bool
+) -> None:
+    file = CaptureFile("ep/a/2026/11/21/09/x.jsonl", 0)
+    assert CaptureSelection(begin=begin, end=end).wants_file(file) == read
+
+
+def test_a_file_that_the_disk_refuses_is_named(tmp_path: Path) -> None:
+    file = CaptureFile(str(tmp_path), 0)
+    with pytest.raises(UnreadableFileError, match=r": cannot be read: Is a directory$"):
+        list(LocalPlace(tmp_path).chunks(file))
+    with pytest.raises(UnreadableFileError):
+        LocalPlace(tmp_path).read(file, 0, 1)
+
+
+def test_a_single_file_is_a_place_and_a_folder_is_all_below_it(tmp_path: Path) -> None:
+    file = written(tmp_path / "a" / "b" / "x.jsonl", request(0))
+    assert LocalPlace(file).files() == LocalPlace(tmp_path).files()
+    assert LocalPlace(file).files() == [CaptureFile(str(file), file.stat().st_size)]
+
+
+class Bucket:
+    """One object of 10 bytes, whose parts are counted; or every call is refused."""
+
+    def __init__(self, *, refused: bool = False) -> None:
+        self.refused = refused
+        self.ranges: list[str] = []
+
+    def get_paginator(self, name: str) -> Any:
+        return self
+
+    def paginate(self, **given: str) -> Any:
+        self._check("ListObjectsV2")
+        names = ("b/x.jsonl", "b/", "a/x.jsonl")
+        return [{"Contents": [{"Key": name, "Size": 10}]} for name in names] + [{}]
+
+    def get_object(self, **given: str) -> Any:
+        self._check("GetObject")
+        self.ranges.append(given["Range"])
+        first, last = map(int, given["Range"].removeprefix("bytes=").split("-"))
+        content = b"0123456789"[first : last + 1]
+        return {"Body": type("Body", (), {"read": lambda self: content})()}
+
+    def _check(self, name: str) -> None:
+        if self.refused:
+            raise ClientError({"Error": {"Code": "AccessDenied", "Message": "no"}}, name)
+
+
+def test_objects_of_a_prefix_are_listed_by_name_without_folders() -> None:
+    files = S3Place("s3://bucket/p", Bucket()).files()
+    assert [file.name for file in files] == ["s3://bucket/a/x.jsonl", "s3://bucket/b/x.jsonl"]
+
+
+def test_parts_of_an_object_are_fetched_once_and_kept_up_to_a_number(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(places, "_PART_BYTES", 4)
+    monkeypatch.setattr(places, "_MOST_PARTS", 2)
+    bucket = Bucket()
+    place, file = S3Place("s3://bucket/p", bucket), CaptureFile("s3://bucket/k", 10)
+    reads = [place.read(file, offset, size) for offset, size in ((3, 3), (0, 8), (7, 3), (0, 1))]
+    assert reads == [b"345", b"01234567", b"789", b"0"]
+    # The third part takes the place of the first, which is fetched again.
+    assert bucket.ranges == ["bytes=0-3", "bytes=4-7", "bytes=8-9", "bytes=0-3"]
+
+
+def test_what_s3_refuses_is_named_with_the_permissions_that_reading_needs() -> None:
+    place = S3Place("s3://bucket/p", Bucket(refused=True))
+    with pytest.raises(
+        PlaceError, match=r"s3://bucket/p: cannot be read: .*AccessDenied.*s3:ListBucket"
+    ):
+        place.files()
+    with pytest.raises(
+        PlaceError, match=r"s3://bucket/k: cannot be read: .*kms:Decrypt of its key"
+    ):
+        place.read(CaptureFile("s3://bucket/k", 10), 0, 1)
+
+
+def test_only_a_place_in_s3_has_a_client() -> None:
+    def client() -> Any:
+        clients.append(Bucket())
+        return clients[-1]
+
+    clients: list[Bucket] = []
+    assert isinstance(place_of("folder", client), LocalPlace)
+    assert clients == []
+    assert isinstance(place_of("s3://bucket/p", client), S3Place)
+    assert len(clients) == 1
+
+
+# --- a run
+
+
+def test_progress_is_told_of_every_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run, "ReplaySender", Sending([lambda captured: ANSWER]))
+    captured = [request(number, time=NINE + number + 0.5) for number in range(3)]
+    written(tmp_path / "captured" / "x.jsonl", *captured)
+    index = CaptureIndex(LocalPlace(tmp_path / "captured"), CaptureSelection())
+    folder = run.run_folder(tmp_path, "a/b c", {}, anew=False)
+    target = run.ReplayTarget(targets=[LoadTarget(url="http://127.0.0.1:9/")])
+    told: list[tuple[int, float]] = []
+    run.replay(
+        index, target, ReplayPace(), folder,
+        progress=lambda summary, moment: told.append((summary.answered, moment)),
+    )  # fmt: skip
+    assert told == [(number + 1, NINE + number + 0.5) for number in range(3)]
+    assert folder.name.startswith("a-b-c-")
+
+
+@pytest.mark.parametrize("text", [None, "{", "[]", '{"question": {}}'])
+def test_a_folder_whose_run_cannot_be_read_is_not_gone_on_with(
+    tmp_path: Path, text: str | None
+) -> None:
+    folder = run.run_folder(tmp_path, "prod", {}, anew=False)
+    if text is None:
+        (folder / run.RUN).unlink()
+    else:
+        (folder / run.RUN).write_text(text)
+    if text != "[]":
+        assert run.run_folder(tmp_path, "prod", {}, anew=False) != folder
+
+
+@pytest.mark.parametrize(("target", "models"), [("deployed", ["config-7"]), ("local", [None])])
+def test_another_deployment_is_another_run(
+    environment: Environment, monkeypatch: pytest.MonkeyPatch, target: str, models: list[str | None]
+) -> None:
+    class Account:
+        def client(self, service: str) -> Any:
+            return self
+
+        def describe_endpoint(self, **given: str) -> dict[str, str]:
+            assert given == {"EndpointName": "ranker"}
+            return {"EndpointConfigName": "config-7"}
+
+    monkeypatch.setattr(
+        "servable.replay.command.account_of", lambda environment, **given: Account()
+    )
+    names = (
+        "place", "begin", "end", "sample", "content_types", "where", "local", "endpoint_url",
+        "variant", "speed", "as_fast", "p99_ms", "against",
+    )  # fmt: skip
+    options: dict[str, Any] = {**dict.fromkeys(names), "target": target, "redact": Path("hide.py")}
+    reached: Any = type("Reached", (), {"asked": type("Asked", (), {"model_sha256": None})})
+    found = _question("prod", environment(), [reached], options)
+    assert (found["models"], found["redact"], found["what"]) == (models, "hide.py", "prod")
+
+
+# --- the other target of --against
+
+
+class Prepared:
+    """What a target is prepared with."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.given: list[tuple[str, Loaded | None, Path, dict[str, Any]]] = []
+        monkeypatch.setattr(against, "reached_by", self._reached_by)
+
+    @contextmanager
+    def _reached_by(
+        self, what: str, loaded: Loaded | None, names: list[str], output: Path, options: Any
+    ) -> Iterator[str]:
+        self.given.append((what, loaded, output, dict(options)))
+        yield "reached"
+
+    def target(self, name: str, loaded: Loaded | None, root: Path, **options: Any) -> Any:
+        with against.other_target(name, loaded, "environments", root / "out", options) as reached:
+            return reached
+
+
+@pytest.fixture
+def prepared(monkeypatch: pytest.MonkeyPatch, project: Path) -> Prepared:
+    (project / "cdk.json").write_text("{}")
+    monkeypatch.chdir(project)
+    return Prepared(monkeypatch)
+
+
+def test_an_address_is_asked_as_it_is(prepared: Prepared, project: Path) -> None:
+    assert prepared.target("http://127.0.0.1:9", None, project) == "reached"
+    assert prepared.given == [("http://127.0.0.1:9", None, project / "out" / "against", {})]
+
+
+def test_another_environment_is_asked_at_its_own_first_variant(
+    prepared: Prepared, environment: Environment, project: Path
+) -> None:
+    loaded = environment()
+    (project / "environments" / "other.toml").write_text(VALID.replace('"ranker"', '"other"', 1))
+    prepared.target("other", loaded, project, variant="primary", target="deployed")
+    ((what, other, _, options),) = prepared.given
+    assert (what, other and other.name) == ("other", "other")
+    assert options == {"variant": None, "target": "deployed"}
+
+
+def test_a_revision_runs_on_this_computer(
+    prepared: Prepared, environment: Environment, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded = environment()
+
+    @contextmanager
+    def checked_out(root: Path, files: Path, revision: str) -> Iterator[dict[str, Loaded]]:
+        yield {"prod": loaded} if revision == "main" else {}
+
+    monkeypatch.setattr(against, "checked_out", checked_out)
+    prepared.target("main", loaded, project, target="deployed", variant="primary")
+    ((what, before, _, options),) = prepared.given
+    assert (what, before, options) == ("prod", loaded, {"target": "local", "variant": "primary"})
+    with pytest.raises(click.UsageError, match="environment prod was not there, or did not load"):
+        prepared.target("older", loaded, project)

@@ -1,0 +1,201 @@
+"""The sending process of a replay: the plan and the requests that it gets, and the answers that it gives."""
+
+import dataclasses
+import json
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import psutil
+import pytest
+
+from servable.load.load_generator import LoadError
+from servable.load.load_target import LoadTarget, container
+from servable.replay import sending
+from servable.replay.answers import Replayed
+from servable.replay.captured import CapturedRequest
+from servable.replay.sending import ReplayPace, ReplaySender
+from tests.servable.replay.captures import NINE, request
+from tests.servable.replay.echo_worker import SEND_LAG_MS
+from tests.servable.tune.servers import Answer, Server
+
+TARGET = LoadTarget(
+    url="http://127.0.0.1:9/a", headers={"X-A": "b"}, signing_region="eu-west-1", timeout_seconds=7
+)
+OTHER = LoadTarget(url="http://127.0.0.1:9/other")
+PACE = ReplayPace(speed=4.0, as_fast=True, objective_ms=80.0)
+GIVEN = [
+    (NINE + 10, request(0, accept="a/b", custom_attributes="tier=gold", target_model="m")),
+    (NINE + 12, request(1, content_type="text/csv")),
+    (NINE + 13, request(2)),
+]
+ECHO = "tests.servable.replay.echo_worker"
+Answers = list[tuple[CapturedRequest, Replayed]]
+
+
+def echoed(replayed: Replayed) -> dict[str, Any]:
+    """The message that the process got for a request."""
+    parsed: dict[str, Any] = json.loads(replayed.answered.body.partition(b"\n")[0])
+    return parsed
+
+
+@pytest.fixture
+def echoes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sending, "_MODULE", ECHO)
+
+
+@pytest.fixture(scope="module")
+def echo() -> Answers:
+    """Three requests to two targets, with their answers."""
+    variables = {**os.environ, "GIVEN": "to the process"}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sending, "_MODULE", ECHO)
+        with ReplaySender([TARGET, OTHER], PACE, variables=variables) as sender:
+            return list(sender.replay(GIVEN))
+
+
+@pytest.fixture(scope="module")
+def by_number(echo: Answers) -> list[Replayed]:
+    return [replayed for _, replayed in sorted(echo, key=lambda pair: pair[0].event_id)]
+
+
+def test_the_process_is_given_its_targets_and_its_pace_before_the_first_request(
+    by_number: list[Replayed],
+) -> None:
+    assert echoed(by_number[0])["plan"] == {
+        "targets": [dataclasses.asdict(TARGET), dataclasses.asdict(OTHER)],
+        "as_fast": True,
+        "objective_ms": 80.0,
+    }
+
+
+def test_requests_are_due_at_their_captured_distance_from_the_first_divided_by_the_speed(
+    by_number: list[Replayed],
+) -> None:
+    assert [echoed(replayed)["due"] for replayed in by_number] == [0.0, 0.5, 0.75]
+
+
+def test_every_answer_stands_with_its_own_request_in_the_order_of_the_answers(
+    echo: Answers,
+) -> None:
+    bodies = [replayed.answered.body.partition(b"\n")[2] for _, replayed in echo]
+    assert [captured.body for captured, _ in echo] == bodies
+    assert [captured.event_id for captured, _ in echo] == ["event-1", "event-0", "event-2"]
+
+
+def test_a_request_goes_with_the_headers_that_were_captured(by_number: list[Replayed]) -> None:
+    assert echoed(by_number[0])["headers"] == {
+        "content_type": "application/json",
+        "custom_attributes": "tier=gold",
+        "accept": "a/b",
+        "target_model": "m",
+    }
+
+
+def test_a_header_that_was_not_captured_is_not_sent(by_number: list[Replayed]) -> None:
+    assert echoed(by_number[1])["headers"] == {
+        "content_type": "text/csv",
+        "custom_attributes": None,
+        "accept": None,
+        "target_model": None,
+    }
+
+
+def test_both_targets_answers_are_kept_apart(by_number: list[Replayed]) -> None:
+    first, second = by_number[0].answered, by_number[0].other
+    assert second is not None
+    assert second.body == first.body + b"!"
+    heads = [(one.status, one.content_type, one.latency_ms, one.error) for one in (first, second)]
+    assert heads == [(200, "t/0", 5.0, ""), (201, "t/1", 6.0, "")]
+
+
+def test_the_lag_of_sending_is_part_of_neither_latency(by_number: list[Replayed]) -> None:
+    assert by_number[0].send_lag_ms == SEND_LAG_MS
+
+
+def test_the_process_has_the_variables_that_it_is_given(by_number: list[Replayed]) -> None:
+    assert echoed(by_number[0])["variables"] == {"GIVEN": "to the process"}
+
+
+def test_a_plan_that_the_process_refuses_is_its_own_sentence(echoes: None) -> None:
+    with pytest.raises(LoadError, match=r"^no credentials$"):
+        ReplaySender([container("http://127.0.0.1:9/refuses")], ReplayPace())
+
+
+def test_a_process_that_ends_at_its_start_is_reported_with_its_last_ten_lines(echoes: None) -> None:
+    with pytest.raises(LoadError) as raised:
+        ReplaySender([container("http://127.0.0.1:9/ends")], ReplayPace())
+    ended, *lines = str(raised.value).splitlines()
+    assert ended == "the sending process of the replay has ended."
+    assert lines == [f"line {number}" for number in range(2, 12)]
+
+
+def test_a_process_that_ends_while_requests_are_sent_ends_the_replay(echoes: None) -> None:
+    ending = [container("http://127.0.0.1:9/ends-later")]
+    ended = "the sending process of the replay has ended"
+    with ReplaySender(ending, ReplayPace()) as sender, pytest.raises(LoadError, match=ended):
+        list(sender.replay(GIVEN * 100))
+
+
+def test_requests_that_cannot_be_read_any_further_are_reported_after_the_answers_of_the_others(
+    echoes: None,
+) -> None:
+    def breaking() -> Iterator[tuple[float, CapturedRequest]]:
+        yield GIVEN[0]
+        raise OSError("gone")
+
+    answered: list[str] = []
+    with ReplaySender([TARGET], PACE) as sender, pytest.raises(OSError, match="gone"):
+        answered.extend(captured.event_id for captured, _ in sender.replay(breaking()))
+    assert answered == ["event-0"]
+
+
+def test_ctrl_c_reaches_this_process_only_which_ends_the_other(echoes: None) -> None:
+    with ReplaySender([TARGET], PACE) as sender:
+        process = psutil.Process(sender.pid)
+        assert os.getpgid(sender.pid) == sender.pid
+    sender.close()  # a second time changes nothing
+    assert not process.is_running()
+    assert (sender._input.closed, sender._output.closed) == (True, True)
+
+
+# The real process from here on.
+
+
+def model(number: int, headers: dict[str, str], body: bytes) -> Answer:
+    return (500, {"Content-Type": "text/plain"}, b"out of order") if b"[1]" in body else (
+        200, {"Content-Type": headers["Content-Type"]}, body * 2
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def replayed() -> dict[str, Replayed]:
+    """What a server answered to four requests of 30 ms, by event id."""
+    with Server(model) as server:
+        paced = [(NINE + 0.01 * number, request(number)) for number in range(4)]
+        with ReplaySender([container(server.url), TARGET_THAT_IS_OFF], ReplayPace()) as sender:
+            return {one.event_id: answer for one, answer in sender.replay(paced)}
+
+
+TARGET_THAT_IS_OFF = LoadTarget(url="http://127.0.0.1:1/invocations")
+
+
+def test_every_captured_request_is_sent_and_answered(replayed: dict[str, Replayed]) -> None:
+    assert sorted(replayed) == [f"event-{number}" for number in range(4)]
+
+
+def test_the_whole_answer_of_the_server_comes_back(replayed: dict[str, Replayed]) -> None:
+    answered = replayed["event-3"].answered
+    wanted = (200, "application/json", b'{"instances": [[3]]}' * 2)
+    assert (answered.status, answered.content_type, answered.body) == wanted
+
+
+def test_an_error_of_the_server_is_an_answer(replayed: dict[str, Replayed]) -> None:
+    answered = replayed["event-1"].answered
+    assert (answered.status, answered.body, answered.error) == (500, b"out of order", "")
+
+
+def test_no_answer_is_an_error_without_a_status(replayed: dict[str, Replayed]) -> None:
+    other = replayed["event-0"].other
+    assert other is not None
+    assert (other.status, other.body, bool(other.error)) == (None, b"", True)

@@ -1,0 +1,274 @@
+"""How two templates of a stack are compared, and which states of a stack and endpoint take no deploy."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from infra.parameters.loading import Loaded, deployed_by
+from infra.policy.refused_updates import DeployedVariant
+from servable.plan.live import Live
+from servable.plan.plan import DeployPlan, planned
+from servable.plan.template_changes import (
+    LONGEST_SHOWN,
+    changes,
+    endpoint_name,
+    keeps_endpoint,
+    replaces_fleet,
+)
+from tests.conftest import VALID, Environment
+
+
+def one(properties: dict[str, Any], kind: str = "SageMaker::Model", **more: Any) -> dict[str, Any]:
+    return {"Resources": {"One": {"Type": f"AWS::{kind}", "Properties": properties, **more}}}
+
+
+def listed(
+    before: dict[str, Any], after: dict[str, Any]
+) -> list[tuple[str, str | None, str | None]]:
+    return [(change.what, change.before, change.after) for change in changes(before, after)]
+
+
+def test_a_property_inside_others_is_named_by_its_path() -> None:
+    before, after = one({"A": {"B": {"C": 1, "D": 2}}}), one({"A": {"B": {"C": 3, "D": 2}}})
+    assert listed(before, after) == [("A.B.C", "1", "3")]
+
+
+def test_properties_stand_in_the_order_of_their_names() -> None:
+    found = listed(one({"B": 1, "A": 1, "C": 1}), one({"C": 2, "A": 2, "B": 2}))
+    assert [what for what, *_ in found] == ["A", "B", "C"]
+
+
+@pytest.mark.parametrize(
+    "key", ["VariantName", "VariantPropertyType", "Key", "Name", "Id", "AlarmName"]
+)
+def test_elements_of_a_list_are_told_apart_by_their_name(key: str) -> None:
+    before, after = (one({"L": [{key: "a", "V": value}, {key: "b", "V": 1}]}) for value in (1, 2))
+    assert listed(before, after) == [("L[a].V", "1", "2")]
+
+
+def test_an_element_that_moves_in_its_list_is_no_change() -> None:
+    before, after = ([{"Key": "a"}, {"Key": "b"}], [{"Key": "b"}, {"Key": "a"}])
+    assert listed(one({"L": before}), one({"L": after})) == []
+
+
+def test_a_list_whose_elements_have_no_names_is_one_value() -> None:
+    assert listed(one({"L": [1, {"V": 2}]}), one({"L": [1]})) == [
+        ("L", '[1, {"V": 2}]', "[1]"),
+    ]  # fmt: skip
+
+
+def test_an_empty_list_is_nothing() -> None:
+    assert listed(one({"L": []}), one({"L": [{"Key": "a"}]})) == [("L[a].Key", None, "a")]
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ({"Ref": "Bucket"}, "Bucket"),
+        ({"Fn::GetAtt": ["Model", "Arn"]}, '["Model", "Arn"]'),
+        ({"Fn::Join": ["", ["s3://", {"Ref": "Bucket"}, "/a"]]}, "s3://${Bucket}/a"),
+        ({"Fn::Join": ["-", ["a", "b"]]}, "a-b"),
+        ({"Fn::Join": ["-", {"Ref": "List"}]}, '["-", {"Ref": "List"}]'),
+        (True, "true"),
+        ("x" * LONGEST_SHOWN, "x" * LONGEST_SHOWN),
+        ("b" + "x" * LONGEST_SHOWN, "…" + "x" * LONGEST_SHOWN),
+    ],
+)
+def test_values_are_shown_as_a_reader_of_a_template_writes_them(value: Any, shown: str) -> None:
+    assert listed(one({}), one({"A": value})) == [("A", None, shown)]
+
+
+def test_an_object_of_one_ordinary_key_is_not_taken_for_a_function() -> None:
+    assert listed(one({}), one({"A": {"Value": 1}})) == [("A.Value", None, "1")]
+
+
+def test_a_policy_of_deletion_is_a_property() -> None:
+    kept = one({}, "SageMaker::Endpoint", DeletionPolicy="Retain", UpdateReplacePolicy="Retain")
+    assert listed(one({}, "SageMaker::Endpoint"), kept) == [
+        ("DeletionPolicy", None, "Retain"),
+        ("UpdateReplacePolicy", None, "Retain"),
+    ]
+
+
+def test_rollback_alarms_are_counted_among_the_alarms_and_not_listed() -> None:
+    def endpoint(*names: str) -> dict[str, Any]:
+        alarms = [{"AlarmName": name} for name in names]
+        config = {"AutoRollbackConfiguration": {"Alarms": alarms}}
+        return one({"DeploymentConfig": config}, "SageMaker::Endpoint")
+
+    assert listed(endpoint("a"), endpoint("a", "b")) == []
+
+
+def test_metadata_and_outputs_are_left_out() -> None:
+    after = one({"A": 1}, Metadata={"x": "y"}, DependsOn=["Other"])
+    assert listed(one({"A": 1}), {**after, "Outputs": {"A": {"Value": 1}}}) == []
+
+
+def test_resources_of_other_services_are_counted_by_type() -> None:
+    def topics(*names: str, display: str = "") -> dict[str, Any]:
+        kind = "AWS::SNS::Topic"
+        properties = {"DisplayName": display}
+        return {"Resources": {name: {"Type": kind, "Properties": properties} for name in names}}
+
+    (change,) = changes(topics("a", "b", "c", "d"), topics("a", "b", "e", display="new"))
+    assert (change.resource, change.what) == ("AWS::SNS::Topic", "2 changed, 2 gone, 1 new")
+    assert (change.before, change.after) == (None, None)
+
+
+def test_a_new_resource_of_sagemaker_is_counted_too() -> None:
+    (change,) = changes(None, one({"A": 1}))
+    assert (change.resource, change.what) == ("AWS::SageMaker::Model", "1 new")
+
+
+@pytest.mark.parametrize(
+    ("kind", "replaced"),
+    [("SageMaker::Model", True), ("SageMaker::EndpointConfig", True), ("SNS::Topic", False)],
+)
+def test_another_model_or_configuration_is_a_new_fleet(kind: str, replaced: bool) -> None:
+    assert replaces_fleet(one({"A": 1}, kind), one({"A": 2}, kind)) == replaced
+
+
+def test_nothing_live_becomes_a_new_fleet() -> None:
+    assert replaces_fleet(None, one({})) is True
+    assert replaces_fleet(one({}), one({})) is False
+
+
+def test_a_template_without_an_endpoint_has_no_endpoints_name() -> None:
+    assert endpoint_name({}) is None
+    assert endpoint_name(one({"EndpointName": "a"}, "SNS::Topic")) is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "policy", "keeps"),
+    [
+        ("SageMaker::Endpoint", "Retain", True),
+        ("SageMaker::Endpoint", "Delete", False),
+        ("SageMaker::Model", "Retain", False),
+    ],
+)
+def test_an_endpoint_is_kept_where_its_own_policy_retains_it(
+    kind: str, policy: str, keeps: bool
+) -> None:
+    assert keeps_endpoint(one({}, kind, UpdateReplacePolicy=policy)) == keeps
+
+
+# --- states of the stack and the endpoint
+
+TEMPLATE = one({"EndpointName": "ranker"}, "SageMaker::Endpoint")
+CHANGED = one({"EndpointName": "ranker", "RetainDeploymentConfig": True}, "SageMaker::Endpoint")
+NOW = Live(
+    stack_status="UPDATE_COMPLETE",
+    template=TEMPLATE,
+    endpoint_name="ranker",
+    endpoint_status="InService",
+)
+
+
+@pytest.fixture
+def loaded(environment: Environment) -> Loaded:
+    return environment(VALID)
+
+
+def plan(loaded: Loaded, now: Live, after: dict[str, Any] = CHANGED) -> DeployPlan:
+    return planned(loaded, now, after, against="what is live", folder="environments")
+
+
+@pytest.mark.parametrize(
+    "status", ["CREATE_COMPLETE", "UPDATE_COMPLETE", "UPDATE_ROLLBACK_COMPLETE", "IMPORT_COMPLETE"]
+)
+def test_a_stack_at_rest_takes_a_deploy(loaded: Loaded, status: str) -> None:
+    found = plan(loaded, replace(NOW, stack_status=status))
+    assert (found.verdict, found.needs_attention) == ("update", False)
+
+
+@pytest.mark.parametrize(
+    ("status", "advice"),
+    [
+        ("UPDATE_IN_PROGRESS", "wait until it has finished"),
+        ("UPDATE_ROLLBACK_COMPLETE_CLEANUP_IN_PROGRESS", "wait until it has finished"),
+        ("ROLLBACK_COMPLETE", "or delete it"),
+        ("UPDATE_ROLLBACK_FAILED", "continue-update-rollback"),
+        ("DELETE_FAILED", "or delete it"),
+    ],
+)
+def test_a_stack_in_another_state_takes_no_deploy(loaded: Loaded, status: str, advice: str) -> None:
+    found = plan(loaded, replace(NOW, stack_status=status))
+    assert (found.verdict, found.deploys, found.needs_attention) == ("refused", [], True)
+    assert (status in found.reasons[0], advice in found.reasons[0]) == (True, True)
+
+
+@pytest.mark.parametrize(
+    "status", ["Creating", "Updating", "SystemUpdating", "RollingBack", "Deleting"]
+)
+def test_an_endpoint_that_is_changing_takes_no_deploy(loaded: Loaded, status: str) -> None:
+    found = plan(loaded, replace(NOW, endpoint_status=status))
+    expected = f"ranker is {status}: wait until it has finished"
+    assert (found.verdict, found.reasons) == ("refused", [expected])
+
+
+@pytest.mark.parametrize("status", ["InService", "Failed", "OutOfService", None])
+def test_an_endpoint_at_rest_takes_a_deploy(loaded: Loaded, status: str | None) -> None:
+    assert plan(loaded, replace(NOW, endpoint_status=status)).verdict == "update"
+
+
+def test_an_endpoint_of_inference_components_takes_no_deploy(loaded: Loaded) -> None:
+    found = plan(loaded, replace(NOW, components=True))
+    assert found.verdict == "refused"
+    assert found.reasons[0].startswith("ranker hosts inference components")
+
+
+def test_an_endpoint_of_that_name_outside_the_stack_takes_no_deploy(loaded: Loaded) -> None:
+    found = plan(loaded, Live(endpoint_name="ranker", endpoint_status="InService"))
+    assert found.reasons == [
+        "an endpoint ranker exists already outside this stack: choose another endpoint.name, or delete "
+        "that endpoint"
+    ]
+
+
+def test_the_same_template_is_no_deploy(loaded: Loaded) -> None:
+    found = plan(loaded, NOW, TEMPLATE)
+    assert (found.verdict, found.deploys, found.new_fleet) == ("nothing", [], False)
+
+
+def test_a_stack_without_an_endpoint_is_updated(loaded: Loaded) -> None:
+    assert plan(loaded, replace(NOW, template=one({}, "SNS::Topic"))).verdict == "update"
+
+
+def test_a_change_that_sagemaker_never_takes_is_refused_with_the_way_that_works(
+    loaded: Loaded,
+) -> None:
+    found = plan(loaded, replace(NOW, queued=True, variants=deployed_by_file(loaded)))
+    assert found.verdict == "refused"
+    assert found.reasons[0].startswith("SageMaker does not take asynchronous inference away")
+    assert "; deploy another environment beside it" in found.reasons[0]
+
+
+def deployed_by_file(loaded: Loaded) -> dict[str, DeployedVariant]:
+    assert loaded.environment is not None
+    return dict(deployed_by(loaded.environment))
+
+
+def test_a_plan_knows_the_instances_that_run(loaded: Loaded) -> None:
+    assert plan(loaded, replace(NOW, instances={"primary": 3})).instances == {"primary": 3}
+
+
+def pooled(*types: str) -> DeployedVariant:
+    return DeployedVariant(instance_type=types[0], scales=True, pools=types)
+
+
+def test_pools_that_become_one_type_are_let_go_by_a_command_of_the_aws_cli(loaded: Loaded) -> None:
+    live = replace(NOW, variants={"primary": pooled("ml.c5.xlarge", "ml.c6i.xlarge")})
+    first, second = plan(loaded, live).deploys
+    assert first.command.startswith("aws application-autoscaling deregister-scalable-target ")
+    assert (second.command, second.why) == ("cdk deploy 'prod/*'", "the change")
+
+
+def test_several_removed_variants_are_let_go_one_after_the_other(loaded: Loaded) -> None:
+    scaled = DeployedVariant(instance_type="ml.c5.xlarge", scales=True)
+    live = replace(NOW, variants={**deployed_by_file(loaded), "b": scaled, "c": scaled})
+    found = plan(loaded, live)
+    assert found.deploys[0].command.count("deregister-scalable-target") == 2
+    assert " && " in found.deploys[0].command
+    assert found.deploys[0].why == "scaling of b, c off; the number of instances stays"
+    assert len(found.reasons) == 2

@@ -1,0 +1,305 @@
+"""What `servable plan` reads of a live environment, in answers that botocore holds to AWS's own shapes."""
+
+import datetime
+import functools
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import boto3
+import pytest
+from botocore.exceptions import EndpointConnectionError, NoCredentialsError
+from botocore.stub import ANY, Stubber
+
+from infra.parameters.loading import Loaded
+from infra.policy.refused_updates import DeployedVariant
+from model_packaging.refusal import PackagingError
+from servable.plan.live import Live, hosts_components, live, types_of
+from servable.plan.plan import planned
+from tests.conftest import VALID, Environment
+
+ACCOUNT, STACK = "111111111111", "prod-endpoint"
+AT = datetime.datetime(2026, 11, 23, tzinfo=datetime.UTC)
+TEMPLATE = {
+    "Resources": {
+        "Endpoint": {
+            "Type": "AWS::SageMaker::Endpoint",
+            "Properties": {"EndpointName": "ranker", "EndpointConfigName": "config-7"},
+        }
+    }
+}
+ARN = "arn:aws:sagemaker:eu-west-1:111111111111"
+
+
+@functools.cache
+def client(service: str) -> Any:
+    return boto3.client(
+        service, region_name="eu-west-1", aws_access_key_id="x", aws_secret_access_key="x"
+    )
+
+
+def variant(name: str, **more: Any) -> dict[str, Any]:
+    return {"VariantName": name, "ModelName": "model", "InstanceType": "ml.c5.xlarge", **more}
+
+
+def target(resource: str) -> dict[str, Any]:
+    return {
+        "ServiceNamespace": "sagemaker",
+        "ResourceId": resource,
+        "ScalableDimension": "sagemaker:variant:DesiredInstanceCount",
+        "MinCapacity": 1,
+        "MaxCapacity": 4,
+        "RoleARN": f"arn:aws:iam::{ACCOUNT}:role/scaling",
+        "CreationTime": AT,
+    }
+
+
+def look(
+    loaded: Loaded,
+    *,
+    account: str = ACCOUNT,
+    status: str | None = "UPDATE_COMPLETE",
+    template: Mapping[str, Any] = TEMPLATE,
+    name: str = "ranker",
+    running: Sequence[Mapping[str, Any]] = (),
+    config: Mapping[str, Any] | None = None,
+    pages: tuple[tuple[str, ...], ...] = ((),),
+    exists: bool = True,
+) -> Live:
+    """`live` of an account whose services answer so, and expect exactly these calls."""
+    stubs = {
+        service: Stubber(client(service))
+        for service in ("sts", "cloudformation", "sagemaker", "application-autoscaling")
+    }
+    sts, stack, sagemaker, scaling = stubs.values()
+    sts.add_response("get_caller_identity", {"Account": account})
+    if status is None:
+        stack.add_client_error(
+            "describe_stacks", "ValidationError", f"Stack with id {STACK} does not exist"
+        )
+    else:
+        one = {"StackName": STACK, "CreationTime": AT, "StackStatus": status}
+        stack.add_response("describe_stacks", {"Stacks": [one]}, {"StackName": STACK})
+        asked = {"StackName": STACK, "TemplateStage": "Original"}
+        stack.add_response("get_template", {"TemplateBody": json.dumps(template)}, asked)
+    if not exists:
+        message = f'Could not find endpoint "{ARN}:endpoint/{name}".'
+        sagemaker.add_client_error("describe_endpoint", "ValidationException", message)
+    described = {
+        "EndpointName": name,
+        "EndpointArn": f"{ARN}:endpoint/{name}",
+        "EndpointConfigName": "config-7",
+        "EndpointStatus": "InService",
+        "CreationTime": AT,
+        "LastModifiedTime": AT,
+        **({"ProductionVariants": [*running]} if running else {}),
+    }
+    sagemaker.add_response("describe_endpoint", described, {"EndpointName": name})
+    configured = {
+        "EndpointConfigName": "config-7",
+        "EndpointConfigArn": f"{ARN}:endpoint-config/config-7",
+        "CreationTime": AT,
+        "ProductionVariants": [variant("primary")],
+        **(config or {}),
+    }
+    sagemaker.add_response(
+        "describe_endpoint_config", configured, {"EndpointConfigName": "config-7"}
+    )
+    for number, resources in enumerate(pages):
+        answer: dict[str, Any] = {"ScalableTargets": [target(one) for one in resources]}
+        if number + 1 < len(pages):
+            answer["NextToken"] = f"page {number + 1}"
+        asked = {"ServiceNamespace": "sagemaker"} | ({"NextToken": ANY} if number else {})
+        scaling.add_response("describe_scalable_targets", answer, asked)
+    for stub in stubs.values():
+        stub.activate()
+    try:
+        return live(loaded, client)
+    finally:
+        for stub in stubs.values():
+            stub.deactivate()
+
+
+@pytest.fixture
+def loaded(environment: Environment) -> Loaded:
+    return environment(VALID)
+
+
+SCALED_PRIMARY = ("endpoint/ranker/variant/primary",)
+
+
+def test_a_variant_that_is_a_scalable_target_is_live_as_one_that_scales(loaded: Loaded) -> None:
+    assert look(loaded, pages=(SCALED_PRIMARY,)).variants["primary"].scales
+
+
+def test_a_scalable_target_on_a_later_page_counts(loaded: Loaded) -> None:
+    assert look(loaded, pages=((), (), SCALED_PRIMARY)).variants["primary"].scales
+
+
+@pytest.mark.parametrize(
+    "resource",
+    [
+        "endpoint/ranker/variant/second",
+        "endpoint/ranker-2/variant/primary",
+        "endpoint/other/variant/primary",
+        "inference-component/primary",
+    ],
+)
+def test_a_scalable_target_of_something_else_scales_no_variant(
+    loaded: Loaded, resource: str
+) -> None:
+    assert not look(loaded, pages=((resource,),)).variants["primary"].scales
+
+
+def test_names_of_endpoints_are_compared_without_their_case(loaded: Loaded) -> None:
+    found = look(loaded, pages=(("endpoint/RANKER/variant/primary",),))
+    assert found.variants["primary"].scales
+
+
+def test_another_type_of_a_variant_that_is_live_and_scaled_takes_the_readmes_two_deploys(
+    loaded: Loaded,
+) -> None:
+    assert loaded.environment is not None
+    now = look(
+        loaded,
+        pages=(SCALED_PRIMARY,),
+        config={"ProductionVariants": [variant("primary", InstanceType="ml.m5.xlarge")]},
+    )
+    plan = planned(loaded, now, TEMPLATE | {"Resources": {**TEMPLATE["Resources"], "X": {
+        "Type": "AWS::SNS::Topic"}}}, against="what is live", folder="environments")  # fmt: skip
+    assert (plan.verdict, [deploy.command for deploy in plan.deploys]) == (
+        "two deploys",
+        [
+            "cdk deploy 'prod/*' -c prod.variants.primary.scaling.hold=true "
+            "-c prod.variants.primary.instance_type=ml.m5.xlarge",
+            "cdk deploy 'prod/*'",
+        ],
+    )
+
+
+def test_without_scaling_another_type_is_one_deploy(loaded: Loaded) -> None:
+    now = look(
+        loaded, config={"ProductionVariants": [variant("primary", InstanceType="ml.m5.xlarge")]}
+    )
+    after = {"Resources": {**TEMPLATE["Resources"], "X": {"Type": "AWS::SNS::Topic"}}}
+    plan = planned(loaded, now, after, against="what is live", folder="environments")
+    assert (plan.verdict, len(plan.deploys)) == ("update", 1)
+
+
+def test_the_stack_and_the_endpoint_are_what_aws_answers(loaded: Loaded) -> None:
+    found = look(loaded)
+    assert replace(found, variants={}) == Live(
+        stack_status="UPDATE_COMPLETE",
+        template=TEMPLATE,
+        endpoint_name="ranker",
+        endpoint_status="InService",
+    )
+
+
+def test_a_variant_has_its_type_and_its_pools_in_their_order(loaded: Loaded) -> None:
+    pools = [
+        {"InstanceType": "ml.c6i.xlarge", "Priority": 2},
+        {"InstanceType": "ml.c5.xlarge", "Priority": 1},
+    ]
+    several = {"VariantName": "b", "ModelName": "model", "InstancePools": pools}
+    serverless = {
+        "VariantName": "c",
+        "ModelName": "model",
+        "ServerlessConfig": {"MemorySizeInMB": 2048, "MaxConcurrency": 5},
+    }
+    shadow = [variant("d", InstanceType="ml.m5.xlarge")]
+    config = {
+        "ProductionVariants": [variant("a"), several, serverless],
+        "ShadowProductionVariants": shadow,
+    }
+    types = ("ml.c5.xlarge", "ml.c6i.xlarge")
+    assert look(loaded, config=config).variants == {
+        "a": DeployedVariant(instance_type="ml.c5.xlarge", scales=False),
+        "b": DeployedVariant(instance_type=types[0], scales=False, pools=types),
+        "c": DeployedVariant(instance_type=None, scales=False),
+        "d": DeployedVariant(instance_type="ml.m5.xlarge", scales=False, shadow=True),
+    }
+
+
+def test_instances_that_run_are_counted_and_an_unknown_count_is_left_out(loaded: Loaded) -> None:
+    running: list[dict[str, Any]] = [
+        {"VariantName": "primary", "CurrentInstanceCount": 3},
+        {"VariantName": "serverless"},
+    ]
+    assert look(loaded, running=running).instances == {"primary": 3}
+
+
+def test_asynchronous_inference_is_what_the_configuration_has(loaded: Loaded) -> None:
+    queue = {"AsyncInferenceConfig": {"OutputConfig": {"S3OutputPath": "s3://a/b"}}}
+    assert (look(loaded).queued, look(loaded, config=queue).queued) == (False, True)
+
+
+def test_variants_without_a_model_are_inference_components(loaded: Loaded) -> None:
+    bare = {"ProductionVariants": [{"VariantName": "a", "InstanceType": "ml.c5.xlarge"}]}
+    assert (look(loaded).components, look(loaded, config=bare).components) == (False, True)
+    assert not hosts_components({})
+
+
+@pytest.mark.parametrize("status", ["REVIEW_IN_PROGRESS", "DELETE_COMPLETE"])
+def test_a_stack_that_made_nothing_or_is_deleted_is_none(loaded: Loaded, status: str) -> None:
+    found = look(loaded, status=status, exists=False)
+    assert found == Live()
+
+
+def test_neither_a_stack_nor_an_endpoint_is_nothing_live(loaded: Loaded) -> None:
+    assert look(loaded, status=None, exists=False) == Live()
+
+
+def test_an_endpoint_of_the_files_name_outside_the_stack_is_seen(loaded: Loaded) -> None:
+    found = look(loaded, status=None)
+    assert (found.template, found.endpoint_name) == (None, "ranker")
+
+
+def test_the_stacks_own_endpoint_is_looked_at_where_the_file_renames_it(
+    environment: Environment,
+) -> None:
+    renamed = environment(VALID, **{'name = "ranker"': 'name = "other"'})
+    assert look(renamed).endpoint_name == "ranker"
+
+
+def test_a_stack_whose_endpoint_is_gone_keeps_its_name(loaded: Loaded) -> None:
+    found = look(loaded, exists=False)
+    assert (found.endpoint_name, found.endpoint_status) == ("ranker", None)
+
+
+def test_credentials_of_another_account_are_refused(loaded: Loaded) -> None:
+    with pytest.raises(PackagingError) as raised:
+        look(loaded, account="222222222222")
+    assert str(raised.value) == (
+        "environments/prod.toml: account is 111111111111, the credentials are of 222222222222; "
+        "use a profile of that account (AWS_PROFILE)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("error", "remedy"),
+    [
+        (NoCredentialsError(), "check credentials and network, or give --local or --against REF"),
+        (EndpointConnectionError(endpoint_url="http://127.0.0.1:1"), 'eval "$(servable local up)"'),
+    ],
+)
+def test_what_cannot_be_read_is_a_sentence_with_its_remedy(
+    loaded: Loaded, error: Exception, remedy: str
+) -> None:
+    def refusing(service: str) -> Any:
+        raise error
+
+    with pytest.raises(PackagingError) as raised:
+        live(loaded, refusing)
+    assert str(raised.value).startswith("environments/prod.toml: what is live cannot be read: ")
+    assert remedy in str(raised.value)
+
+
+def test_the_preferred_type_of_pools_is_the_one_with_the_lowest_priority() -> None:
+    pools = [
+        {"InstanceType": "b", "Priority": 10},
+        {"InstanceType": "c", "Priority": 9},
+        {"InstanceType": "a", "Priority": 2},
+    ]
+    assert types_of({"InstancePools": pools, "InstanceType": "x"}) == ("a", "c", "b")

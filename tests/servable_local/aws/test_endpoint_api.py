@@ -1,0 +1,87 @@
+"""SageMaker's API of an endpoint in service: tags, weights, capacities, listings and refusals."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from servable_local.aws.local_aws import LocalAws
+from tests.servable_local.aws.container_stand_in import Launcher
+from tests.servable_local.aws.deployed_templates import serving
+from tests.servable_local.aws.local_account import Account
+
+
+@pytest.fixture(scope="module")
+def sagemaker(embedded: LocalAws, launcher: Launcher) -> Any:
+    account = Account(embedded, launcher)
+    account.deploy(serving(account.put_archive(b"a")))
+    return account.client("sagemaker")
+
+
+def refused(call: Callable[..., Any], **given: Any) -> str:
+    with pytest.raises(ClientError) as raised:
+        call(**given)
+    return str(raised.value.response["Error"]["Message"])
+
+
+def variant(sagemaker: Any) -> dict[str, Any]:
+    (found,) = sagemaker.describe_endpoint(EndpointName="ranker")["ProductionVariants"]
+    return dict(found)
+
+
+def test_tags_of_an_endpoint_are_added_replaced_and_deleted(sagemaker: Any) -> None:
+    arn = sagemaker.describe_endpoint(EndpointName="ranker")["EndpointArn"]
+    sagemaker.add_tags(
+        ResourceArn=arn, Tags=[{"Key": "a", "Value": "1"}, {"Key": "b", "Value": "2"}]
+    )
+    sagemaker.add_tags(ResourceArn=arn, Tags=[{"Key": "a", "Value": "3"}])
+    added = {tag["Key"]: tag["Value"] for tag in sagemaker.list_tags(ResourceArn=arn)["Tags"]}
+    sagemaker.delete_tags(ResourceArn=arn, TagKeys=["a", "absent"])
+    kept = [tag["Key"] for tag in sagemaker.list_tags(ResourceArn=arn)["Tags"]]
+    assert (added["a"], added["b"], "a" in kept, "b" in kept) == ("3", "2", False, True)
+
+
+def test_tags_of_what_moto_keeps_are_motos(sagemaker: Any) -> None:
+    sagemaker.create_model_package_group(ModelPackageGroupName="ranker")
+    arn = sagemaker.describe_model_package_group(ModelPackageGroupName="ranker")[
+        "ModelPackageGroupArn"
+    ]
+    sagemaker.add_tags(ResourceArn=arn, Tags=[{"Key": "a", "Value": "1"}])
+    added = sagemaker.list_tags(ResourceArn=arn)["Tags"]
+    sagemaker.delete_tags(ResourceArn=arn, TagKeys=["a"])
+    assert (added, sagemaker.list_tags(ResourceArn=arn)["Tags"]) == (
+        [{"Key": "a", "Value": "1"}],
+        [],
+    )
+
+
+def test_a_variants_weight_is_changed_and_its_count_stays(sagemaker: Any) -> None:
+    change = {"VariantName": "primary", "DesiredWeight": 0.25}
+    sagemaker.update_endpoint_weights_and_capacities(
+        EndpointName="ranker", DesiredWeightsAndCapacities=[change]
+    )
+    found = variant(sagemaker)
+    assert (found["CurrentWeight"], found["CurrentInstanceCount"]) == (0.25, 2)
+
+
+def test_a_variant_that_is_not_there_has_no_weight(sagemaker: Any) -> None:
+    change = {"VariantName": "absent", "DesiredWeight": 1}
+    assert (
+        refused(
+            sagemaker.update_endpoint_weights_and_capacities,
+            EndpointName="ranker",
+            DesiredWeightsAndCapacities=[change],
+        )
+        == "Variant absent does not exist."
+    )
+
+
+def test_an_endpoint_is_listed_with_its_status(sagemaker: Any) -> None:
+    (found,) = sagemaker.list_endpoints()["Endpoints"]
+    assert (found["EndpointName"], found["EndpointStatus"]) == ("ranker", "InService")
+    assert found["EndpointArn"].endswith(":endpoint/ranker")
+
+
+def test_an_endpoint_that_is_not_there_is_named(sagemaker: Any) -> None:
+    assert "Could not find endpoint" in refused(sagemaker.describe_endpoint, EndpointName="absent")

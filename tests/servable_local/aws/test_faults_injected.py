@@ -1,0 +1,165 @@
+"""Fault injection: what each key of the API does to an endpoint's containers and instances."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from servable_local.aws.clock import ManualClock
+from servable_local.aws.controls import Controls
+from servable_local.aws.loopback import CLOCK_PATH, FAULT_PATH, HEALTH_PATH
+from servable_local.aws.sagemaker.instances import InstanceFaults, Shortage
+
+
+class Faults:
+    """A container's faults, which are remembered."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[Any, ...]] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda *given: self.calls.append((name, *given))
+
+
+class Region:
+    """An account's region with the endpoint `ranker`: two containers, and one in the fleet of its rollout."""
+
+    def __init__(self) -> None:
+        self.faults = [Faults() for _ in range(3)]
+        self.shortage = Shortage()
+        self.ranker = SimpleNamespace(
+            overhead_seconds=0.0,
+            instance_faults=InstanceFaults(),
+            fleet=self._fleet(*self.faults[:2]),
+            rollout=SimpleNamespace(fleet=self._fleet(self.faults[2])),
+        )
+        self.asked: list[tuple[str, str]] = []
+        self.controls = Controls(ManualClock(), self._target)
+
+    @staticmethod
+    def _fleet(*faults: Faults) -> Any:
+        containers = [SimpleNamespace(faults=one) for one in faults]
+        variant = SimpleNamespace(instances=SimpleNamespace(containers=containers))
+        return SimpleNamespace(variants={"primary": variant})
+
+    def _target(self, account: str, region: str) -> Any:
+        self.asked.append((account, region))
+        return SimpleNamespace(endpoint={"ranker": self.ranker}.__getitem__, shortage=self.shortage)
+
+    def inject(self, **kinds: Any) -> tuple[str, dict[str, Any]]:
+        given = {"account": "1", "region": "eu-west-1", "endpoint": "ranker", **kinds}
+        answer = self.controls.answer(FAULT_PATH, given)
+        assert answer is not None
+        return answer
+
+
+@pytest.fixture
+def region() -> Region:
+    return Region()
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "call"),
+    [
+        ("latency_ms", 50, ("slow", 50)),
+        ("status", 503, ("fail", 503)),
+        ("queue_full", True, ("fill_queue", True)),
+        ("freeze", "nginx", ("freeze", "nginx")),
+        ("thaw", "nginx", ("thaw", "nginx")),
+        ("kill", "gunicorn", ("kill", "gunicorn")),
+        ("end", True, ("end",)),
+    ],
+)
+def test_a_fault_reaches_every_container_of_both_fleets(
+    region: Region, kind: str, value: Any, call: tuple[Any, ...]
+) -> None:
+    assert region.inject(**{kind: value}) == ("200 OK", {})
+    assert [faults.calls for faults in region.faults] == [[call]] * 3
+
+
+def test_without_a_rollout_the_only_fleet_has_the_fault(region: Region) -> None:
+    region.ranker.rollout = None
+    region.inject(status=500)
+    assert [len(faults.calls) for faults in region.faults] == [1, 1, 0]
+
+
+def test_an_endpoint_without_a_fleet_takes_a_fault_of_no_container(region: Region) -> None:
+    region.ranker.fleet = region.ranker.rollout = None
+    assert region.inject(status=500)[0] == "200 OK"
+
+
+def test_the_account_and_the_region_are_those_that_are_named(region: Region) -> None:
+    region.inject(status=500)
+    assert region.asked == [("1", "eu-west-1")]
+
+
+def test_sagemakers_own_overhead_is_in_milliseconds(region: Region) -> None:
+    region.inject(overhead_ms=250)
+    assert (region.ranker.overhead_seconds, region.faults[0].calls) == (0.25, [])
+
+
+def test_new_instances_may_start_slowly_or_not_at_all(region: Region) -> None:
+    region.inject(start_seconds=90, capacity=3)
+    faults = region.ranker.instance_faults
+    assert (faults, region.faults[0].calls) == (InstanceFaults(start_seconds=90, capacity=3), [])
+
+
+def test_the_end_takes_all_of_it_away(region: Region) -> None:
+    region.inject(start_seconds=90, capacity=3, overhead_ms=250)
+    region.inject(end=True)
+    assert region.ranker.overhead_seconds == 0.0
+    assert region.ranker.instance_faults == InstanceFaults()
+
+
+def test_a_shortage_is_of_the_whole_region_and_needs_no_endpoint(region: Region) -> None:
+    answer = region.controls.answer(
+        FAULT_PATH, {"account": "1", "region": "r", "no_capacity": ["ml.c5.xlarge"]}
+    )
+    types = ("ml.c5.xlarge", "ml.c6i.xlarge")
+    assert (answer, region.shortage.first_free(types)) == (("200 OK", {}), "ml.c6i.xlarge")
+
+
+def test_another_shortage_ends_the_first_one(region: Region) -> None:
+    for kind in ("a", "b"):
+        region.controls.answer(FAULT_PATH, {"account": "1", "region": "r", "no_capacity": [kind]})
+    assert [region.shortage.first_free((kind,)) for kind in ("a", "b")] == ["a", None]
+
+
+def test_a_fault_that_is_none_is_named_with_those_that_are(region: Region) -> None:
+    assert region.inject(melt=1) == (
+        "400 Bad Request",
+        {
+            "error": "melt is not a fault that can be injected; allowed: latency_ms, status, queue_full, "
+            "freeze, thaw, kill, end, overhead_ms, start_seconds, capacity"
+        },
+    )
+
+
+def test_an_endpoint_that_is_not_named_is_a_bad_request(region: Region) -> None:
+    answer = region.controls.answer(FAULT_PATH, {"account": "1", "region": "r"})
+    assert answer is not None
+    assert answer[0] == "400 Bad Request"
+
+
+def test_faults_cannot_be_read(region: Region) -> None:
+    assert region.controls.answer(FAULT_PATH, None) is None
+
+
+def test_another_path_is_none_of_ours(region: Region) -> None:
+    assert region.controls.answer("/servable/absent", {}) is None
+
+
+def test_health_names_the_process(region: Region) -> None:
+    answer = region.controls.answer(HEALTH_PATH, None)
+    assert answer is not None
+    assert (answer[0], answer[1]["pid"] > 1) == ("200 OK", True)
+
+
+def test_the_clock_says_its_time_and_is_moved_by_seconds(region: Region) -> None:
+    before, after = (region.controls.answer(CLOCK_PATH, asked) for asked in (None, {"seconds": 90}))
+    assert before is not None
+    assert after is not None
+    seconds = [one[1]["now"][17:19] for one in (before, after)]
+    assert before[1]["now"] != after[1]["now"]
+    assert (int(seconds[1]) - int(seconds[0])) % 60 == 30
+    assert after[1]["seconds_per_minute"] is None

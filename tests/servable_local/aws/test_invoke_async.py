@@ -1,0 +1,121 @@
+"""InvokeEndpointAsync by boto3: what is accepted, answered, passed on and refused."""
+
+import json
+import time
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from servable_local.aws.clock import ManualClock
+from servable_local.aws.local_aws import LocalAws
+from tests.servable_local.aws.container_stand_in import Launcher
+from tests.servable_local.aws.deployed_templates import serving
+from tests.servable_local.aws.local_account import Account
+
+
+class Queue:
+    """The asynchronous endpoint `ranker`, and the synchronous one of another account."""
+
+    def __init__(self, account: Account, other: Account) -> None:
+        self.account, self.other = account, other
+        self.bucket = f"archives-{account.number}"
+        template = serving(account.put_archive(b"a"))
+        paths = {
+            "S3OutputPath": f"s3://{self.bucket}/answers",
+            "S3FailurePath": f"s3://{self.bucket}/failures",
+        }
+        config = template["Resources"]["Config"]["Properties"]
+        config["AsyncInferenceConfig"] = {"OutputConfig": paths}
+        assert account.deploy(template) == "CREATE_COMPLETE"
+        other.deploy(serving(other.put_archive(b"a")))
+        account.client("s3").put_object(Bucket=self.bucket, Key="in/1", Body=b"1,2")
+
+    def submit(self, key: str = "in/1", **more: str) -> dict[str, Any]:
+        answer: dict[str, Any] = self.account.client("sagemaker-runtime").invoke_endpoint_async(
+            EndpointName="ranker", InputLocation=f"s3://{self.bucket}/{key}", **more
+        )
+        return answer
+
+    def read(self, location: str) -> bytes:
+        key = location.removeprefix(f"s3://{self.bucket}/")
+        s3, deadline = self.account.client("s3"), time.monotonic() + 30
+        while True:
+            try:
+                found: bytes = s3.get_object(Bucket=self.bucket, Key=key)["Body"].read()
+                return found
+            except ClientError:
+                assert time.monotonic() < deadline, location
+                time.sleep(0.01)
+
+
+@pytest.fixture(scope="module")
+def queue(embedded: LocalAws, launcher: Launcher) -> Queue:
+    return Queue(Account(embedded, launcher), Account(embedded, launcher))
+
+
+def refused(call: Callable[[], Any]) -> str:
+    with pytest.raises(ClientError) as raised:
+        call()
+    assert raised.value.response["Error"]["Code"] == "ValidationError"
+    return str(raised.value.response["Error"]["Message"])
+
+
+def test_a_request_is_accepted_with_the_places_of_its_answer(queue: Queue) -> None:
+    answer = queue.submit(InferenceId="mine")
+    assert (answer["ResponseMetadata"]["HTTPStatusCode"], answer["InferenceId"]) == (202, "mine")
+    assert answer["OutputLocation"].startswith(f"s3://{queue.bucket}/answers/")
+    assert answer["FailureLocation"].startswith(f"s3://{queue.bucket}/failures/")
+
+
+def test_the_container_gets_the_object_and_the_callers_headers(queue: Queue) -> None:
+    given = {"ContentType": "text/csv", "Accept": "a/b", "CustomAttributes": "tier=gold"}
+    received = json.loads(queue.read(queue.submit(**given)["OutputLocation"]))
+    headers = {name.lower(): value for name, value in received["headers"].items()}
+    assert (received["body"], received["path"]) == ("1,2", "/invocations")
+    assert (headers["content-type"], headers["accept"]) == ("text/csv", "a/b")
+    assert headers["x-amzn-sagemaker-custom-attributes"] == "tier=gold"
+
+
+def test_what_cannot_be_downloaded_is_counted_and_lies_under_the_failure_path(
+    queue: Queue, clock: ManualClock
+) -> None:
+    failure = queue.read(queue.submit("in/absent")["FailureLocation"])
+    assert failure.startswith(b"Failed to download input from s3://")
+    found = queue.account.client("cloudwatch").get_metric_statistics(
+        Namespace="AWS/SageMaker",
+        MetricName="RequestDownloadFailures",
+        Dimensions=[
+            {"Name": "EndpointName", "Value": "ranker"},
+            {"Name": "VariantName", "Value": "primary"},
+        ],
+        StartTime=clock.now() - timedelta(hours=1),
+        EndTime=clock.now() + timedelta(hours=1),
+        Period=7200,
+        Statistics=["Sum"],
+    )["Datapoints"]
+    assert sum(point["Sum"] for point in found) == 1
+
+
+def test_an_asynchronous_endpoint_answers_no_synchronous_call(queue: Queue) -> None:
+    runtime = queue.account.client("sagemaker-runtime")
+    message = refused(lambda: runtime.invoke_endpoint(EndpointName="ranker", Body=b"x"))
+    assert message == "Endpoint ranker is asynchronous: call InvokeEndpointAsync."
+
+
+def test_a_synchronous_endpoint_takes_no_asynchronous_call(queue: Queue) -> None:
+    runtime = queue.other.client("sagemaker-runtime")
+    message = refused(
+        lambda: runtime.invoke_endpoint_async(EndpointName="ranker", InputLocation="s3://b/k")
+    )
+    assert message == "Endpoint ranker is not asynchronous: call InvokeEndpoint."
+
+
+def test_a_request_that_is_no_object_of_s3_is_refused(queue: Queue) -> None:
+    runtime = queue.account.client("sagemaker-runtime")
+    message = refused(
+        lambda: runtime.invoke_endpoint_async(EndpointName="ranker", InputLocation="https://b/k")
+    )
+    assert "InputLocation" in message

@@ -1,0 +1,234 @@
+"""APIs of CloudWatch, its Logs and Application Auto Scaling: what is put is described, and deleted."""
+
+import json
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from servable_local.aws.clock import ManualClock
+from servable_local.aws.moto_patches.topics import _message, _value
+from tests.servable_local.aws.local_account import Account
+
+OWN = {"Namespace": "Own", "MetricName": "Calls"}
+
+
+@pytest.fixture
+def cloudwatch(account: Account) -> Any:
+    return account.client("cloudwatch")
+
+
+def put(cloudwatch: Any, clock: ManualClock, **datum: Any) -> None:
+    given = {"MetricName": "Calls", "Timestamp": clock.now(), **datum}
+    cloudwatch.put_metric_data(Namespace="Own", MetricData=[given])
+
+
+def statistics(cloudwatch: Any, clock: ManualClock, *names: str, **more: Any) -> dict[str, Any]:
+    window = {
+        "StartTime": clock.now() - timedelta(minutes=30),
+        "EndTime": clock.now() + timedelta(minutes=30),
+    }
+    points = cloudwatch.get_metric_statistics(
+        **OWN, **window, Period=3600, Statistics=list(names), **more
+    )["Datapoints"]
+    return {name: value for point in points for name, value in point.items() if name in names}
+
+
+ALL = ("SampleCount", "Sum", "Minimum", "Maximum", "Average")
+
+
+@pytest.mark.parametrize(
+    ("datum", "expected"),
+    [
+        ({"Value": 3}, (1, 3, 3, 3, 3)),
+        ({"Values": [1, 5], "Counts": [3, 1]}, (4, 8, 1, 5, 2)),
+        ({"Values": [1, 5]}, (2, 6, 1, 5, 3)),
+        (
+            {"StatisticValues": {"SampleCount": 4, "Sum": 8, "Minimum": 1, "Maximum": 5}},
+            (4, 8, 1, 5, 2),
+        ),
+    ],
+)
+def test_samples_are_put_one_by_one_with_counts_or_as_a_set(
+    cloudwatch: Any, clock: ManualClock, datum: dict[str, Any], expected: tuple[float, ...]
+) -> None:
+    put(cloudwatch, clock, **datum)
+    assert statistics(cloudwatch, clock, *ALL) == dict(zip(ALL, expected, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("datum", "problem"),
+    [
+        ({"Values": [1, 5], "Counts": [3]}, "must be of the same size"),
+        ({}, "At least one of the parameters"),
+    ],
+)
+def test_samples_without_a_value_are_refused(
+    cloudwatch: Any, clock: ManualClock, datum: dict[str, Any], problem: str
+) -> None:
+    with pytest.raises(ClientError, match=problem):
+        put(cloudwatch, clock, **datum)
+
+
+def test_the_namespaces_of_aws_are_its_own(cloudwatch: Any) -> None:
+    with pytest.raises(ClientError, match="The value AWS/ for parameter Namespace is invalid"):
+        cloudwatch.put_metric_data(
+            Namespace="AWS/SageMaker", MetricData=[{"MetricName": "a", "Value": 1}]
+        )
+
+
+def test_samples_of_another_unit_are_left_out_where_a_unit_is_asked_for(
+    cloudwatch: Any, clock: ManualClock
+) -> None:
+    put(cloudwatch, clock, Value=1, Unit="Count")
+    sums = [statistics(cloudwatch, clock, "Sum", Unit=unit) for unit in ("Count", "Seconds")]
+    assert sums == [{"Sum": 1}, {}]
+
+
+def test_metrics_are_listed_by_namespace_name_and_dimensions(
+    cloudwatch: Any, clock: ManualClock
+) -> None:
+    put(cloudwatch, clock, Value=1, Dimensions=[{"Name": "a", "Value": "1"}])
+    put(cloudwatch, clock, Value=1, Dimensions=[{"Name": "a", "Value": "2"}])
+    put(cloudwatch, clock, Value=1, MetricName="Other")
+
+    def count(**asked: Any) -> int:
+        return len(cloudwatch.list_metrics(**asked)["Metrics"])
+
+    assert (count(), count(Namespace="Own"), count(Namespace="X")) == (3, 3, 0)
+    assert (count(MetricName="Calls"), count(MetricName="Other")) == (2, 1)
+    assert count(Dimensions=[{"Name": "a"}]) == 2
+    assert count(Dimensions=[{"Name": "a", "Value": "2"}]) == 1
+
+
+def test_data_of_a_query_are_the_newest_first_unless_asked_otherwise(
+    cloudwatch: Any, clock: ManualClock
+) -> None:
+    now = clock.now().replace(second=0, microsecond=0)
+    for minute in (1, 2):
+        put(cloudwatch, clock, Value=minute, Timestamp=now - timedelta(minutes=3 - minute))
+    metric = {"Metric": OWN, "Period": 60, "Stat": "Sum"}
+    asked = {
+        "MetricDataQueries": [
+            {"Id": "m", "MetricStat": metric, "ReturnData": False},
+            {"Id": "e", "Expression": "m * 10", "Label": "tenfold"},
+        ],
+        "StartTime": now - timedelta(minutes=5),
+        "EndTime": now + timedelta(minutes=1),
+    }
+    (newest,) = cloudwatch.get_metric_data(**asked)["MetricDataResults"]
+    (oldest,) = cloudwatch.get_metric_data(**asked, ScanBy="TimestampAscending")[
+        "MetricDataResults"
+    ]
+    assert (newest["Values"], oldest["Values"]) == ([20, 10], [10, 20])
+    assert (newest["Id"], newest["Label"], newest["StatusCode"]) == ("e", "tenfold", "Complete")
+
+
+def test_lines_of_a_log_are_counted_by_its_filters(account: Account, clock: ManualClock) -> None:
+    logs = account.client("logs")
+    logs.create_log_group(logGroupName="g")
+    logs.create_log_stream(logGroupName="g", logStreamName="s")
+    logs.put_metric_filter(
+        logGroupName="g",
+        filterName="f",
+        filterPattern="timeout",
+        metricTransformations=[
+            {"metricNamespace": "Own", "metricName": "Calls", "metricValue": "2", "defaultValue": 1}
+        ],
+    )
+    at = int((clock.now() - clock.now().__class__(1970, 1, 1)).total_seconds() * 1000)
+    lines = [{"timestamp": at, "message": text} for text in ("a timeout", "fine", "timeout")]
+    logs.put_log_events(logGroupName="g", logStreamName="s", logEvents=lines)
+    found = statistics(account.client("cloudwatch"), clock, "Sum", "SampleCount")
+    assert found == {"Sum": 5, "SampleCount": 3}
+
+
+# --- messages of EventBridge to a topic
+
+EVENT = {"source": "aws.sagemaker", "detail": {"names": ["a", "b"], "count": 2}, "time": 0}
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("$.source", "aws.sagemaker"), ("$.detail.names[1]", "b"), ("$.detail.names[2]", ""),
+        ("$.detail.count", "2"), ("$.detail.names", '["a", "b"]'), ("$.absent.name", ""),
+        ("$.source.name", ""),
+    ],
+)  # fmt: skip
+def test_a_path_into_an_event_is_its_value_or_nothing(path: str, value: str) -> None:
+    assert _value(EVENT, path) == value
+
+
+def test_a_message_is_the_event_or_its_template() -> None:
+    whole = json.loads(_message({}, EVENT))
+    paths = {"name": "$.detail.names[0]", "absent": "$.absent"}
+    transformer = {"InputPathsMap": paths, "InputTemplate": '"<name> of <absent> is up"'}
+    assert (whole["time"], whole["source"]) == ("1970-01-01T00:00:00Z", "aws.sagemaker")
+    assert _message({"InputTransformer": transformer}, EVENT) == "a of  is up"
+
+
+# --- Application Auto Scaling of a service that is kept only
+
+KEY = {
+    "ServiceNamespace": "dynamodb",
+    "ResourceId": "table/a",
+    "ScalableDimension": "dynamodb:table:ReadCapacityUnits",
+}
+
+
+@pytest.fixture
+def scaling(account: Account) -> Any:
+    client = account.client("application-autoscaling")
+    client.register_scalable_target(**KEY, MinCapacity=1, MaxCapacity=4)
+    return client
+
+
+def test_a_scheduled_action_is_described_replaced_and_deleted(scaling: Any) -> None:
+    for schedule in ("rate(5 minutes)", "cron(0 9 * * ? *)"):
+        scaling.put_scheduled_action(
+            **KEY,
+            ScheduledActionName="morning",
+            Schedule=schedule,
+            ScalableTargetAction={"MinCapacity": 2, "MaxCapacity": 3},
+        )
+    asked = {"ServiceNamespace": "dynamodb"}
+    (found,) = scaling.describe_scheduled_actions(**asked)["ScheduledActions"]
+    others = scaling.describe_scheduled_actions(**asked, ScheduledActionNames=["x"])
+    scaling.delete_scheduled_action(**KEY, ScheduledActionName="morning")
+    assert (found["ScheduledActionName"], found["Schedule"]) == ("morning", "cron(0 9 * * ? *)")
+    assert others["ScheduledActions"] == []
+    assert scaling.describe_scheduled_actions(**asked)["ScheduledActions"] == []
+    with pytest.raises(ClientError, match="No scheduled action found for name: morning"):
+        scaling.delete_scheduled_action(**KEY, ScheduledActionName="morning")
+
+
+def test_a_scheduled_action_needs_a_schedule(scaling: Any) -> None:
+    with pytest.raises(ClientError, match="Schedule is required"):
+        scaling.put_scheduled_action(**KEY, ScheduledActionName="a")
+
+
+def test_a_target_is_changed_in_part_and_deregistered(scaling: Any) -> None:
+    scaling.register_scalable_target(**KEY, MaxCapacity=9)
+    asked = {"ServiceNamespace": "dynamodb"}
+    (target,) = scaling.describe_scalable_targets(**asked)["ScalableTargets"]
+    with pytest.raises(ClientError, match="Maximum capacity cannot be less than minimum capacity"):
+        scaling.register_scalable_target(**KEY, MinCapacity=10)
+    scaling.deregister_scalable_target(**KEY)
+    assert (target["MinCapacity"], target["MaxCapacity"]) == (1, 9)
+    assert scaling.describe_scalable_targets(**asked)["ScalableTargets"] == []
+    with pytest.raises(ClientError, match="No scalable target registered"):
+        scaling.deregister_scalable_target(**KEY)
+
+
+def test_targets_come_in_pages(scaling: Any) -> None:
+    for name in "bcd":
+        scaling.register_scalable_target(
+            **KEY | {"ResourceId": f"table/{name}"}, MinCapacity=1, MaxCapacity=2
+        )
+    pages = scaling.get_paginator("describe_scalable_targets").paginate(
+        ServiceNamespace="dynamodb", PaginationConfig={"PageSize": 3}
+    )
+    counts = [[target["ResourceId"] for target in page["ScalableTargets"]] for page in pages]
+    assert counts == [["table/a", "table/b", "table/c"], ["table/d"]]

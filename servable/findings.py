@@ -2,12 +2,14 @@
 
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import click
 
 from infra.parameters.finding import Finding, Severity
 from infra.preflight.check import errors
 from infra.preflight.rendering import line, not_checked, summary
+from servable_local.terminal import escaped, plain
 
 COLOURS = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.ACKNOWLEDGED: "green"}
 
@@ -25,11 +27,16 @@ def print_findings(findings_by_name: Mapping[str, Sequence[Finding]]) -> None:
     # After an error they would be many, most of them its consequences.
     mended = {name: found for name, found in findings_by_name.items() if not errors(found)}
     for text in not_checked(mended):
-        click.secho(text, dim=True, err=True)
+        styled_echo(text, dim=True, err=True)
 
 
 def print_lines(findings: Iterable[Finding]) -> None:
     """Print findings to stderr, each once, without those that say that a rule was not checked."""
     checked = [finding for finding in findings if finding.severity is not Severity.NOT_CHECKED]
     for text, severity in {line(finding): finding.severity for finding in checked}.items():
-        click.secho(text, fg=COLOURS[severity], err=True)
+        styled_echo(text, fg=COLOURS[severity], err=True)
+
+
+def styled_echo(text: str, *, err: bool = False, **style: Any) -> None:
+    """Print a line in a style: its sequences are click's, what it shows is escaped."""
+    click.secho(escaped(text), file=plain(sys.stderr if err else sys.stdout), **style)

@@ -222,7 +222,6 @@ def hostile_project(project: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("check", "prod", "--set", f"models.ranker.saved_model={HOSTILE}"),
         ("check", "--explain"),
         ("check", "--json"),
-        ("check", HOSTILE, "--run"),
         ("cost", "wrong"),
         ("plan", HOSTILE, "--against", "HEAD"),
         ("package", "wrong"),
@@ -243,6 +242,12 @@ def test_hostile_environments_and_names_are_escaped(
 ) -> None:
     shown = run(*arguments)
     assert ("owned" in shown, controls(shown)) == (True, "")
+
+
+def test_a_hostile_name_beside_a_live_status_is_escaped(run: Run, hostile_project: Path) -> None:
+    (hostile_project / "environments" / "prod.toml").unlink()
+    shown = run("check", "--run")
+    assert ("owned: not run" in shown.replace(SHOWN, "owned"), controls(shown)) == (True, "")
 
 
 def test_hostile_members_of_an_archive_are_escaped(run: Run, tmp_path: Path) -> None:

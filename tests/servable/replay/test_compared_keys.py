@@ -29,6 +29,10 @@ BESIDE: dict[str, tuple[object, object]] = {
     "a label for each row": (ROWS | {"labels": ["a"] * 100}, ROWS | {"labels": ["a"] * 99 + ["b"]}),
     "outputs": ({"outputs": [0.5], "label": "cat"}, {"outputs": [0.5], "label": "dog"}),
     "both forms": ({"outputs": [0.5]} | ROWS, {"outputs": [0.5], "predictions": [[0.5, 0.5]] * 100}),
+    "an output whose name stands beside": (
+        {"predictions": [{"label": "a"}], "label": "cat"},
+        {"predictions": [{"label": "b"}], "label": "cat"},
+    ),
     "the name of an output": (
         {"predictions": [{"label": "a"}], "label": "cat"},
         {"predictions": [{"label": "a"}], "label": "dog"},

@@ -278,6 +278,11 @@ def test_hostile_keys_of_captured_requests_are_escaped(run: Run, hostile_project
     assert ("owned" in shown, controls(shown)) == (True, "")
 
 
+def test_a_key_of_a_captured_request_begins_no_line(run: Run, hostile_project: Path) -> None:
+    written(hostile_project / "a.jsonl", request(body=b'{"inputs": {"a\\ngate: met": [1.0]}}'))
+    assert "\ngate: met" not in run("golden", "prod", "--from-captured", "a.jsonl")
+
+
 def test_hostile_lines_of_a_containers_log_are_escaped(terminal: Begin) -> None:
     stream = terminal()
     script = f"import sys; sys.stderr.write({HOSTILE!r} + chr(10) + 'end')"

@@ -17,6 +17,9 @@ def main() -> None:
     end_on_ctrl_c()  # before the imports that take time
     from servable.extras import MissingExtraError
     from servable.hidden import HiddenPackageError, refuse_hidden
+    from servable_local.terminal import escape_output
+
+    escape_output()
 
     try:
         refuse_hidden()

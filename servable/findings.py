@@ -2,12 +2,14 @@
 
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import click
 
 from infra.parameters.finding import Finding, Severity
 from infra.preflight.check import errors
 from infra.preflight.rendering import line, not_checked, summary
+from servable_local.terminal import escaped, plain
 
 COLOURS = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.ACKNOWLEDGED: "green"}
 
@@ -31,7 +33,7 @@ def print_findings(
     )
     texts = not_checked(mended)
     for text in texts if explain else [short][: len(texts)]:
-        click.secho(text, dim=True, err=True)
+        styled_echo(text, dim=True, err=True)
 
 
 def print_lines(findings: Iterable[Finding]) -> None:
@@ -39,4 +41,9 @@ def print_lines(findings: Iterable[Finding]) -> None:
     checked = [finding for finding in findings if finding.severity is not Severity.NOT_CHECKED]
     checked.sort(key=lambda finding: [*Severity].index(finding.severity))
     for text, severity in {line(finding): finding.severity for finding in checked}.items():
-        click.secho(text, fg=COLOURS[severity], err=True)
+        styled_echo(text, fg=COLOURS[severity], err=True)
+
+
+def styled_echo(text: str, *, err: bool = False, **style: Any) -> None:
+    """Print a line in a style: its sequences are click's, what it shows is escaped."""
+    click.secho(escaped(text), file=plain(sys.stderr if err else sys.stdout), **style)

@@ -5,7 +5,6 @@ Exit codes: 0 done, 1 problems were found, 2 wrong use, 130 interrupted (143 by 
 
 import errno
 import importlib
-import io
 import os
 import shutil
 import sys
@@ -19,6 +18,7 @@ from servable.extras import explained, missing_for, without
 from servable.hidden import HiddenPackageError, refuse_hidden
 from servable.project_folder import standing_in
 from servable.signals import interrupted_code, raise_on_ctrl_c
+from servable_local.terminal import escape_output
 
 COMMANDS = {
     "check": "Check environments against every rule, before anything is deployed.",
@@ -89,10 +89,7 @@ def servable(project: str | None) -> None:
 
 def main(arguments: list[str] | None = None) -> Any:
     """The console script: runs the command and turns errors of use into a message and an exit code."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            # Characters that the terminal cannot show are escaped.
-            stream.reconfigure(errors="backslashreplace")
+    escape_output()
     try:
         refuse_hidden()
         code = _run(arguments) or 0

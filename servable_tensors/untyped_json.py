@@ -47,7 +47,11 @@ def inputs(body: bytes) -> dict[str, Array]:
 
 def outputs(body: bytes) -> dict[str, Array]:
     """Those of an answer, by columns ("outputs") or by rows ("predictions"). Raises `ValueError`."""
-    answer = _parsed(body)
+    return tensors(parsed(body))
+
+
+def tensors(answer: Any) -> dict[str, Array]:
+    """Outputs of an answer that is parsed. Raises `ValueError`."""
     if isinstance(answer, dict) and "outputs" in answer:
         found = answer["outputs"]
     elif isinstance(answer, dict) and isinstance(answer.get("predictions"), list):
@@ -61,7 +65,8 @@ def outputs(body: bytes) -> dict[str, Array]:
     return columns(found)
 
 
-def _parsed(body: bytes) -> Any:
+def parsed(body: bytes) -> Any:
+    """JSON in which every name is there once and every number is what it says. Raises `ValueError`."""
     text = body.decode()
     try:
         answer = json.loads(text, object_pairs_hook=_object)

@@ -21,6 +21,7 @@ from servable.project import (
     project,
 )
 from servable.signals import as_ctrl_c
+from servable_local.terminal import escaped
 
 
 @click.command()
@@ -103,19 +104,19 @@ def _load(
 
 def _run(chosen: list[Loaded], findings_by_name: dict[str, list[Finding]]) -> None:
     """Add the findings of a run; an environment with errors is not run."""
-    from rich.console import Console
-
     from servable.check.run import SHOWN_BY_RUN, missing, run  # only where it is asked for
+    from servable.console import EscapingConsole
 
     if (wanted := missing()) is not None:
         raise click.UsageError(wanted)
     as_ctrl_c()
-    with Console(stderr=True).status("") as status:
+    with EscapingConsole(stderr=True).status("") as status:
         for loaded in chosen:
             findings = findings_by_name[loaded.name]
             wrong = [finding for finding in errors(findings) if finding.rule != MENDED_BY_PACKING]
             if wrong or loaded.environment is None:
-                click.echo(f"{loaded.name}: not run: correct its errors first", err=True)
+                # Escaped here: the status shows the styles of what is printed beside it.
+                click.echo(escaped(f"{loaded.name}: not run: correct its errors first"), err=True)
                 continue
             left = [
                 each

@@ -11,6 +11,7 @@ from servable.conformance.contract import failures
 from servable.conformance.observed_cases import Agreement, ContainerSetup, cases, containers
 from servable.conformance.prepare import MODELS_PATH, ask_script, asking, prepare, start_script
 from servable.conformance.targets import ContainerTarget, Target, TargetError, target_at
+from servable.findings import styled_echo
 
 VERSIONS = ("2.20", "2.19")
 LOCAL_ONLY = (
@@ -103,7 +104,7 @@ def conformance(tensorflow: str, prepared: Path | None, as_json: bool, **options
         _show(groups, contract, targets, unasked)
         click.echo(f"\n{percent:.1f} % agree; required: at least {options['least_percent']:g} %")
         if local_only:
-            click.secho(LOCAL_ONLY, fg="yellow")
+            styled_echo(LOCAL_ONLY, fg="yellow")
     broken = any(seen for checks in contract.values() for seen in checks.values())
     return int(broken or percent < options["least_percent"])
 
@@ -165,10 +166,10 @@ def _show(
         click.echo(f"containers not asked: {', '.join(unasked)}; give --at NAME=URL")
     for group in groups:
         for difference in group.differences:
-            click.secho(str(difference), fg="red")
+            styled_echo(str(difference), fg="red")
     for name, checks in contract.items():
         held = sum(seen is None for seen in checks.values())
         click.echo(f"contract, {name}: {held} of {len(checks)} hold")
         for sentence, seen in checks.items():
             if seen is not None:
-                click.secho(f"  {name} does not: {sentence} ({seen})", fg="red")
+                styled_echo(f"  {name} does not: {sentence} ({seen})", fg="red")

@@ -18,6 +18,7 @@ from servable.replay.index import CaptureIndex, CaptureSelection
 from servable.replay.places import PlaceError, place_of
 from servable.tune.environment_edit import diff
 from servable.tune.environment_edit import write as write_file
+from servable_local.terminal import escaped_name
 
 MOST = 12
 # Above what float32 differs by between instance types: Golden.tolerance.
@@ -120,4 +121,4 @@ def _show(chosen: list[Any], names: list[str], as_json: bool) -> None:
     for name, (request, covers) in zip(names, chosen, strict=True):
         shown = ", ".join(" ".join(one) for one in covers[:6])
         more = f" and {len(covers) - 6} more" if len(covers) > 6 else ""
-        click.echo(f"{Path(name).name}: {request.where}: {shown}{more}")
+        click.echo(f"{Path(name).name}: {request.where}: {escaped_name(shown)}{more}")

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console
 from rich.progress import Progress as Bar
 
 from infra.parameters.environment import Environment
 from model_packaging.refusal import PackagingError
+from servable.console import EscapingConsole
 from servable.invoke.invoke import (
     ARRAY_FILES,
     CONTENT_TYPES,
@@ -160,7 +160,7 @@ def _sent(endpoint: Endpoint, file: Path, options: dict[str, Any]) -> Answer:
 
 def _predicted(endpoint: Endpoint, file: Path, options: dict[str, Any]) -> Outputs:
     inputs = arrays_in(file)
-    console = Console(stderr=True)
+    console = EscapingConsole(stderr=True)
     with Bar(console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task("rows", total=None)
 

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console
 from rich.live import Live
 
 from infra.parameters.loading import Loaded
 from model_packaging.private_folder import private_folder
 from model_packaging.refusal import PackagingError
+from servable.console import EscapingConsole
 from servable.load.bodies import BodyError, bodies_of
 from servable.load.gate import expected, passed, verdict
 from servable.load.load_generator import (
@@ -110,7 +110,7 @@ def _measured(held: ExitStack, what: str, folder: str, options: dict[str, Any]) 
 @contextmanager
 def _live_table() -> Iterator[Progress]:
     """Show the measurements so far on a terminal; elsewhere print a line when a step takes long."""
-    console = Console(stderr=True)
+    console = EscapingConsole(stderr=True)
     if not console.is_terminal:
         yield _lines_every(SILENT_SECONDS)
         return

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console
 from rich.table import Table
 
+from servable.console import EscapingConsole
 from servable.load.knee import Knee, Saturation, knee, saturation
 from servable.load.measurement import CURVE, LoadCurve, LoadStep
 from servable.load.precision import Interval, readable
@@ -107,7 +107,7 @@ def say(
     if as_json:
         click.echo(json.dumps(_object(curve, at, full, output) | {"gate": gate}))
         return
-    console = Console()
+    console = EscapingConsole()
     # A file has no width of its own; eleven columns need this one.
     console.width = console.width if console.is_terminal else 120
     console.print(table(curve))

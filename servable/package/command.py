@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 
 import click
-from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
 from infra.parameters.finding import Severity
@@ -13,6 +12,7 @@ from infra.preflight.check import check, errors
 from model_packaging.existing_archive import listing
 from model_packaging.refusal import PackagingError
 from model_packaging.source_file import Progress as Callback
+from servable.console import EscapingConsole
 from servable.findings import print_lines
 from servable.package import output
 from servable.package.package import Package, image_for, tensorflow_for, with_graph_faults
@@ -95,7 +95,7 @@ def _refused(problems: list[str], as_json: bool) -> int:
 
 
 def _with_progress(loaded: Loaded, find_links: Path | None) -> list[Package]:
-    console = Console(stderr=True)
+    console = EscapingConsole(stderr=True)
     with Progress(
         TextColumn("{task.description}"),
         BarColumn(),

@@ -5,20 +5,20 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from model_packaging.saved_model import SavedModelInfo
 from model_packaging.verification import LOOKED_AT, NOT_LOOKED_AT, Verified
+from servable.console import EscapingConsole
 from servable.package.package import Package
 
 # What fits a screen with the signatures below it.
 MOST_FILES = 12
 
 
-def _console() -> Console:
-    return Console(highlight=False, soft_wrap=True)
+def _console() -> EscapingConsole:
+    return EscapingConsole(highlight=False, soft_wrap=True)
 
 
 def show(package: Package, root: Path) -> None:
@@ -56,7 +56,7 @@ def show_verified(file: Path, verified: Verified) -> None:
     _signatures(out, verified.versions)
 
 
-def _signatures(out: Console, versions: Iterable[tuple[str, int, SavedModelInfo]]) -> None:
+def _signatures(out: EscapingConsole, versions: Iterable[tuple[str, int, SavedModelInfo]]) -> None:
     for model, number, info in versions:
         table = Table("signature", "", "name", "type", "shape", box=None, padding=(0, 2))
         for signature, tensors in info.signatures.items():

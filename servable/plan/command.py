@@ -13,7 +13,7 @@ from infra.preflight.check import check, errors
 from model_packaging.refusal import PackagingError
 from servable.aws_account import account_of
 from servable.check.explain import Said, update_lines
-from servable.findings import print_findings
+from servable.findings import print_findings, styled_echo
 from servable.plan.live import Live, live
 from servable.plan.plan import DeployPlan, planned
 from servable.plan.revision import checked_out
@@ -137,7 +137,7 @@ def _show(deploy_plan: DeployPlan, lines: dict[str, list[Said]]) -> None:
         number = f"{at}. " if len(deploy_plan.deploys) > 1 else ""
         click.echo(f"\n{number}{deploy.why}:\n    {deploy.command}")
     for reason in deploy_plan.reasons:
-        click.secho(f"{deploy_plan.environment}: {reason}", fg="red", err=True)
+        styled_echo(f"{deploy_plan.environment}: {reason}", fg="red", err=True)
 
 
 def _change(resource: str, what: str, before: str | None, after: str | None) -> str:

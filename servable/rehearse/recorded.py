@@ -1,12 +1,11 @@
 """The requests by the minute of a day that was: from SageMaker's data capture, or from CloudWatch."""
 
-import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from servable.replay.capture_lines import CaptureLineError, seconds_of
+from servable.replay.capture_lines import CaptureLineError, record_of, seconds_of
 from servable.replay.places import CapturePlace, captured_files, captured_lines
 from servable.replay.skipped import SkippedLines
 from servable_scaling.rehearsal.traffic import MOST_MINUTES, TrafficError, filled
@@ -16,7 +15,7 @@ MINUTE, DAY = timedelta(minutes=1), timedelta(days=1)
 # (2026-11-22)
 KEPT_DAYS = 15
 # What a line raises that is no captured request.
-_FOREIGN = (ValueError, KeyError, TypeError, ArithmeticError, RecursionError, CaptureLineError)
+_FOREIGN = (CaptureLineError, KeyError, TypeError)
 
 
 def captured(
@@ -50,7 +49,7 @@ def _times(place: CapturePlace, skipped: SkippedLines) -> Iterator[datetime]:
     for file in captured_files(place, skipped):
         for number, _, line in captured_lines(place, file, skipped):
             try:
-                seconds = seconds_of(json.loads(line)["eventMetadata"]["inferenceTime"])
+                seconds = seconds_of(record_of(line)["eventMetadata"]["inferenceTime"])
                 yield datetime.fromtimestamp(seconds, UTC)
             except _FOREIGN:
                 skipped.add(file.name, number, "no captured request with its inferenceTime")

@@ -18,11 +18,15 @@ from typing import Any
 
 from servable.replay.captured import CapturedRequest, RecordedAnswer
 from servable_local.container.capture_record import captured_part, media_type, utc
+from servable_local.terminal import escaped_name
 
 OCTETS = "application/octet-stream"
-# Headers are visible ASCII: a line break would begin another header, or another request.
+# Headers are visible ASCII, 1,024 characters at most: a line break would begin another header or request.
 # https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_runtime_InvokeEndpoint.html (2026-11-22)
-_NO_HEADER = re.compile(r"[^\x20-\x7e]")
+_HEADER = re.compile(r"[\x20-\x7e]{0,1024}")
+# Until then datetime holds a moment in any zone; before 1970 nothing was captured.
+_LATEST = datetime.datetime(9999, 1, 1, tzinfo=datetime.UTC).timestamp()
+_MOST_LATENCY_MS = 86_400_000
 _FOLDERS = re.compile(r"(?:([^/]+)/)?([^/]+)/\d{4}/\d\d/\d\d/\d\d/[^/]+$")
 _PAIR = re.compile(r"\s*([^=,;\s]+)=([^,;]*)")
 
@@ -37,12 +41,23 @@ class AnswerAloneError(CaptureLineError):
 
 def read_line(line: bytes, *, file: str, number: int) -> CapturedRequest:
     """Return the request of a line. `file`: its path, which names the variant. Raises CaptureLineError."""
+    return request_of(record_of(line), file=file, number=number)
+
+
+def record_of(line: bytes) -> Any:
+    """Return the JSON of a line. Raises CaptureLineError."""
     try:
-        record = json.loads(line)
+        return json.loads(line, object_pairs_hook=_object)
     except (ValueError, RecursionError):
         cut = not line.endswith(b"\n")
         raise CaptureLineError("it is cut off" if cut else "it is not JSON") from None
-    return request_of(record, file=file, number=number)
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) < len(pairs):
+        raise CaptureLineError("an object in it has the same key twice")
+    return members
 
 
 def request_of(record: Any, *, file: str, number: int) -> CapturedRequest:
@@ -65,22 +80,18 @@ def _request(record: Any, file: str, number: int) -> CapturedRequest:
         answer = _answer(data["endpointOutput"], metadata)
     attributes = metadata.get("customAttributes")
     custom = ",".join(attributes) if isinstance(attributes, list) else attributes
-    accept = metadata.get("accept")
+    accept = _text("accept", metadata)
     if "accept" not in metadata and answer is not None:
         accept = _accept(answer.content_type)
-    model = metadata.get("targetModel")
-    for text in (content_type, custom, accept, model):
-        if text is not None and _NO_HEADER.search(text):
-            raise CaptureLineError("a header has characters that are not visible ASCII")
-    event_id = metadata.get("eventId") or metadata.get("inferenceId") or f"{file}:{number}"
+    event_id, inference_id = _text("eventId", metadata), _text("inferenceId", metadata)
     return CapturedRequest(
-        event_id=str(event_id),
+        event_id=event_id or inference_id or line_id(file, number),
         time=seconds_of(metadata["inferenceTime"]),
         content_type=content_type,
         accept=accept,
-        custom_attributes=custom or None,
-        variant=variant_of(file) or metadata.get("variant"),
-        target_model=model,
+        custom_attributes=_text("customAttributes", {"customAttributes": custom}) or None,
+        variant=variant_of(file) or _text("variant", metadata),
+        target_model=_text("targetModel", metadata),
         body=body,
         answer=answer,
         attributes=_attributes(metadata, custom, file),
@@ -92,31 +103,49 @@ def _request(record: Any, file: str, number: int) -> CapturedRequest:
 def _part(part: Any) -> tuple[str, bytes]:
     """Return (content type, body) of endpointInput or endpointOutput."""
     data, encoding = part["data"], part.get("encoding", "BASE64")
-    content_type = part.get("observedContentType") or OCTETS
-    if not isinstance(content_type, str):
-        raise TypeError
+    content_type = _text("observedContentType", part) or OCTETS
     if encoding == "BASE64":
         try:
             return content_type, base64.b64decode(data, validate=True)
         except (binascii.Error, ValueError):
             raise CaptureLineError("its data is not BASE64") from None
     if encoding not in ("CSV", "JSON"):
-        raise CaptureLineError(f"its encoding is {encoding!r}; known are CSV, JSON and BASE64")
+        raise CaptureLineError("its encoding is none of CSV, JSON and BASE64")
     try:
         return content_type, data.encode()
     except UnicodeEncodeError:
         raise CaptureLineError("its data is no text") from None
 
 
+def _text(name: str, values: Any) -> str | None:
+    """Return a header or an id; None if it was not captured. Raises CaptureLineError, TypeError."""
+    text: str | None = values.get(name)
+    if text is not None and not _HEADER.fullmatch(text):
+        raise CaptureLineError(f"its {name} is not of visible ASCII, at most 1,024 characters")
+    return text
+
+
 def _answer(part: Any, metadata: Any) -> RecordedAnswer:
     content_type, body = _part(part)
-    status, latency_ms = metadata.get("statusCode"), metadata.get("latencyMs")
     return RecordedAnswer(
         body=body,
         content_type=content_type,
-        status=status if isinstance(status, int) else None,
-        latency_ms=float(latency_ms) if isinstance(latency_ms, int | float) else None,
+        status=_number(metadata, "statusCode", 599),
+        latency_ms=_number(metadata, "latencyMs", _MOST_LATENCY_MS),
     )
+
+
+def _number(metadata: Any, name: str, most: int) -> Any:
+    """Return a number of eventMetadata; None if it was not captured. Raises CaptureLineError."""
+    value = metadata.get(name)
+    if value is not None and (type(value) not in (int, float) or not 0 <= value <= most):
+        raise CaptureLineError(f"its {name} is not a number from 0 to {most:,}")
+    return value
+
+
+def line_id(file: str, number: int) -> str:
+    """Return what names a line that has no id of its own."""
+    return f"{escaped_name(file)}:{number}"
 
 
 def _accept(answered: str) -> str | None:
@@ -131,9 +160,12 @@ def seconds_of(text: str) -> float:
         moment = datetime.datetime.fromisoformat(text)
         if moment.tzinfo is None:
             moment = moment.replace(tzinfo=datetime.UTC)
-        return moment.timestamp()
+        seconds = moment.timestamp()
     except (ValueError, OverflowError):
         raise CaptureLineError("its inferenceTime is not a time") from None
+    if not 0 <= seconds < _LATEST:
+        raise CaptureLineError("its inferenceTime is not between the years 1970 and 9998")
+    return seconds
 
 
 def variant_of(file: str) -> str | None:
@@ -154,7 +186,9 @@ def _attributes(metadata: dict[str, Any], custom: str | None, file: str) -> dict
 def write_line(request: CapturedRequest, more: dict[str, Any] | None = None) -> bytes:
     """Return a line, without its end, that `read_line` reads as this request. `more`: further keys."""
     data = {"endpointInput": captured_part("INPUT", request.content_type, request.body)}
-    metadata: dict[str, Any] = {"eventId": request.event_id, "inferenceTime": utc(request.time)}
+    metadata: dict[str, Any] = {"inferenceTime": utc(request.time)}
+    if request.event_id != line_id(request.file, request.line):
+        metadata["eventId"] = request.event_id
     metadata |= {
         name: value
         for name, value in request.attributes.items()

@@ -8,6 +8,8 @@ Source: https://docs.aws.amazon.com/sagemaker/latest/dg/model-monitor-data-captu
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from servable_local.terminal import escaped_name
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedAnswer:
@@ -61,4 +63,4 @@ class CapturedRequest:
     @property
     def where(self) -> str:
         """Name the line for a message, as "AllTraffic/2026/11/21/09/a.jsonl, line 3"."""
-        return f"{self.file}, line {self.line}"
+        return f"{escaped_name(self.file)}, line {self.line}"

@@ -20,7 +20,7 @@ from servable.project import ENVIRONMENTS, SET, one_environment
 from servable.project_folder import standing_in
 from servable.replay.capture_lines import CaptureLineError, seconds_of
 from servable.replay.compare.against import other_target
-from servable.replay.compare.judged import Judged, only_output
+from servable.replay.compare.judged import Judged, output_names
 from servable.replay.index import CaptureIndex, CaptureSelection
 from servable.replay.output import announced, line, progress_of
 from servable.replay.places import PlaceError, place_of
@@ -207,13 +207,15 @@ def _judged(what: str, loaded: Loaded | None, folder: str, options: dict[str, An
         _limits(loaded),
         gate=options["gate"],
         side_by_side=against is not None,
-        only_output=only_output(loaded, options["variant"]) if loaded else None,
+        outputs=output_names(loaded, options["variant"]),
+        redaction=redaction,
     )
     result = _played(what, loaded, folder, options, redaction, judged)
+    code = _ended(result, judged, as_json=options["as_json"])
     if not result.interrupted:
         title = f"{what} against {against or 'captured answers'}"
-        judged.write(result.folder, title, f"captured: {options['place']}", redaction)
-    return _ended(result, judged, as_json=options["as_json"])
+        judged.write(result.folder, title, f"captured: {options['place']}")
+    return code
 
 
 def _played(

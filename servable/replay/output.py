@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import click
-from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
+from servable.console import EscapingConsole
 from servable.load.output import SILENT_SECONDS
 from servable.replay.index import CaptureIndex
 from servable.replay.run import Progress
@@ -22,7 +22,7 @@ _REFRESH_SECONDS = 0.25
 @contextmanager
 def line() -> Iterator[Callable[[Callable[[], str]], None]]:
     """Yield a function that shows a line when it is time to; the line is only written then."""
-    console = Console(stderr=True)
+    console = EscapingConsole(stderr=True)
     shown_at = time.monotonic()
 
     def show(text: Callable[[], str], seconds: float, put: Callable[[str], None]) -> None:

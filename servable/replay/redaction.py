@@ -5,6 +5,7 @@ import importlib.util
 from collections.abc import Callable
 from pathlib import Path
 
+from servable.replay.capture_lines import line_id
 from servable.replay.captured import CapturedRequest, RecordedAnswer
 
 FUNCTION = "redact"
@@ -36,9 +37,20 @@ class Redaction:
         """Return the request as it may be kept, its captured answer too. Raises RedactionError."""
         answer = request.answer
         return dataclasses.replace(
-            request,
+            self.metadata(request),
             body=self._body(request.body, request.content_type),
             answer=None if answer is None else self.answer(answer),
+        )
+
+    @staticmethod
+    def metadata(request: CapturedRequest) -> CapturedRequest:
+        """Return the request without the caller's custom attributes and inference id."""
+        event_id = request.event_id
+        if event_id != request.attributes.get("eventId"):  # it may be the caller's
+            event_id = line_id(request.file, request.line)
+        attributes = {"eventId": event_id}
+        return dataclasses.replace(
+            request, event_id=event_id, custom_attributes=None, attributes=attributes
         )
 
     def answer(self, answer: RecordedAnswer) -> RecordedAnswer:

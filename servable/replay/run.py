@@ -99,6 +99,8 @@ def replay(
                 seen(pair)
             with ReplaySender(target.targets, pace, variables=target.variables) as sender:
                 for request, replayed in sender.replay(_unanswered(index, log)):
+                    if redaction is not None:
+                        request = redaction.metadata(request)  # also for what is printed
                     log.append(request, replayed)
                     summary.add(request, replayed)
                     seen(replayed.pair(request))

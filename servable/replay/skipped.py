@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from servable_local.terminal import escaped_name
+
 # More files than a screen shows are in the run's folder.
 SHOWN = 10
 
@@ -36,6 +38,7 @@ class SkippedLines:
 
     def add(self, file: str, line: int, reason: str) -> None:
         """`line`: from 1; 0 is the whole file."""
+        file = escaped_name(file)
         known = self._found.setdefault((file, reason), Skipped(file, reason, 0, line))
         known.count += 1 if line else 0
 

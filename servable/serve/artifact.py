@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from botocore.exceptions import BotoCoreError, ClientError
-from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
 from infra.parameters.model import Artifact
 from model_packaging.refusal import PackagingError
 from servable.aws_account import Account
+from servable.console import EscapingConsole
 
 CHUNK_BYTES = 8 * 1024 * 1024
 Report = Callable[[int, int], None]
@@ -39,7 +39,7 @@ def downloaded(artifact: Artifact, account: Account) -> Path:
         BarColumn(),
         DownloadColumn(),
         TimeRemainingColumn(),
-        console=Console(stderr=True),
+        console=EscapingConsole(stderr=True),
     )
     try:
         with bar:

@@ -6,6 +6,7 @@ import click
 
 from model_packaging.refusal import PackagingError
 from servable.aws_account import account_of
+from servable.findings import styled_echo
 from servable.project import ENVIRONMENTS, SET, one_environment
 from servable.verify.run import Report
 from servable.verify.run import verify as verify_environment
@@ -56,6 +57,6 @@ def _show(report: Report) -> None:
     if report.patchable is not None:
         click.echo(f"  AWS can patch this endpoint: {report.patchable}")
     for note in report.notes:
-        click.secho(f"  note: {note}", dim=True)
+        styled_echo(f"  note: {note}", dim=True)
     for difference in report.differences:
-        click.secho(str(difference), fg="red", err=True)
+        styled_echo(str(difference), fg="red", err=True)

@@ -13,6 +13,7 @@ from typing import Any
 from servable_local.aws.clock import SECONDS_PER_MINUTE
 from servable_local.aws.lifecycle import LocalAwsStartError, down, status, up
 from servable_local.aws.local_aws import LocalAws
+from servable_local.terminal import escape_output
 
 DONE, FOUND_PROBLEMS, MISSING = 0, 1, 2
 _MOST_CONTAINERS = 64
@@ -77,6 +78,7 @@ def stopped(*, folder: Path | None = None, as_json: bool = False) -> str:
 
 def main(words: Sequence[str] | None = None) -> int:
     """The console script `servable-local`."""
+    escape_output()
     given = parser().parse_args(words)
     options = {key: value for key, value in vars(given).items() if key != "command"}
     try:

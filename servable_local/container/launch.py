@@ -7,6 +7,7 @@ with launch(Path("model.tar.gz"), {}) as process:
 import fcntl
 import functools
 import importlib.util
+import io
 import json
 import os
 import selectors
@@ -34,6 +35,8 @@ __all__ = ["EndpointProcess", "LaunchError", "launch"]
 PREFIX = "servable-container-"
 _LOCK = "lock"
 _END_SECONDS = 5.0
+# A line that is longer is shown in parts.
+_MOST_LOG_BYTES = 1 << 16
 
 
 class UnpackFolder:
@@ -88,6 +91,8 @@ class EndpointProcess:
         """The supervisor's."""
         self._folder = folder
         self._closing = threading.Lock()
+        self._log = threading.Thread(target=self._show_log, daemon=True)
+        self._log.start()
 
     @property
     def pid(self) -> int:
@@ -124,7 +129,14 @@ class EndpointProcess:
             except subprocess.TimeoutExpired:
                 self.process.kill()
                 self.process.wait()
+            self._log.join(_END_SECONDS)
             self._folder.remove()
+
+    def _show_log(self) -> None:
+        """Shows on stderr what the container writes, if nobody named a file for it."""
+        with self.process.stderr or io.BytesIO() as log:
+            while line := log.readline(_MOST_LOG_BYTES):
+                sys.stderr.write(line.decode(errors="backslashreplace"))
 
     def __enter__(self) -> Self:
         return self
@@ -134,8 +146,7 @@ class EndpointProcess:
 
 
 STDERR = Path("/dev/stderr")
-"""As `log`: the stderr of this process, inherited. Opened anew, a file that stdout goes to as well
-would have a second offset, and each would write over the other's lines."""
+"""As `log`: the stderr of this process, line by line, so that a command escapes it."""
 
 
 class LaunchError(Exception):
@@ -223,7 +234,7 @@ def _start(
     command = [sys.executable, "-P", "-m", "servable_local.container", *arguments]
     command += ["--folder", str(folder.path), "--parent-pid", str(os.getpid())]
     with ExitStack() as opened:
-        stderr = None  # inherited
+        stderr: Any = subprocess.PIPE
         if words != STDERR:
             stderr = opened.enter_context(open(words, "ab", opener=private_opener))
         return subprocess.Popen(

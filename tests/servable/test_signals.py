@@ -137,9 +137,9 @@ def test_ctrl_c_in_a_terminal_does_not_reach_the_local_container(given: dict[str
     assert given["process_group"] == 0
 
 
-def test_a_log_on_stderr_is_inherited_and_not_opened_with_a_second_offset(
+def test_a_log_on_stderr_is_written_by_this_process_and_not_opened_with_a_second_offset(
     given: dict[str, Any],
 ) -> None:
     with pytest.raises(LaunchError):
         launch(None, {"SAGEMAKER_MULTI_MODEL": "true"}, log=STDERR)
-    assert given["stderr"] is None
+    assert given["stderr"] == subprocess.PIPE

@@ -13,7 +13,7 @@ import dataclasses
 import heapq
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -34,6 +34,7 @@ from servable.replay.compare.difference import (
 from servable.replay.compare.latency_ratio import LatencyRatio
 from servable.replay.compare.sketch import Sketch
 from servable_local.container.capture_record import media_type
+from servable_local.terminal import escaped_name
 from servable_tensors import UNNAMED_OUTPUT
 from servable_tensors.tensors import Array
 
@@ -43,6 +44,9 @@ _HELD_PAIRS, _HELD_BYTES = 256, 8 << 20
 # AnswerOutputs of one answer that are looked for under another name; each is compared with each.
 _MOST_SWAPPED = 32
 _MOST_EXAMPLES = 20
+# Outputs with statistics of their own, 30 kB each. Models have tens; JSON whose keys are data has thousands.
+MOST_OUTPUTS, OTHER_OUTPUTS, _MOST_NAME_CHARACTERS = 256, "other outputs", 200
+_ARRAY_BYTES = 256  # of one number, in memory
 WORST = 20
 """Requests that differ most, which are kept."""
 _WORST_BYTES = 32 << 20
@@ -131,7 +135,7 @@ class WorstRequest:
     severity: float
     """The largest difference, in tolerances; infinite for errors, labels, NaN and other forms."""
     reasons: tuple[str, ...]
-    """Names of outputs and how they differ, without values."""
+    """Names of the first outputs and how they differ, without values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,9 +148,12 @@ class _Held:
 class Comparison:
     """The differences between the answers of two sides."""
 
-    def __init__(self, settings: Replay, *, only_output: str = UNNAMED_OUTPUT) -> None:
-        """`only_output`: the name of an output that answers do not name, because the model has no other."""
-        self._settings, self._only_output = settings, only_output
+    def __init__(
+        self, settings: Replay, *, only_output: str = UNNAMED_OUTPUT, shown: Collection[str] = ()
+    ) -> None:
+        """`only_output`: the name of an output that answers do not name, because the model has no other;
+        `shown`: the only names that may be printed, because no data are in them; empty: all."""
+        self._settings, self._only_output, self._shown = settings, only_output, shown
         self.outputs: dict[str, OutputStatistics] = {}
         self.requests = 0
         self.compared = 0
@@ -202,7 +209,8 @@ class Comparison:
             self._compare(held)
             return
         self._held.append(held)
-        self._held_bytes += len(expected.body) + len(answered.body) + len(pair.request.body)
+        arrays = len(held.expected.arrays) + len(held.answered.arrays)
+        self._held_bytes += _size(pair) + _ARRAY_BYTES * arrays
         if len(self._held) >= _HELD_PAIRS or self._held_bytes >= _HELD_BYTES:
             self.finish()
 
@@ -221,13 +229,14 @@ class Comparison:
         differing = np.zeros(rows, bool)
         for name, difference in differences.items():
             differing |= difference.differing
-            self._of(name).add(difference, rows)
+            self._of(name).add(difference, len(difference.differing))
         self._renamed(expected, answered, differences)
-        reasons = [f"{name}: {_reason(one)}" for name, one in differences.items() if not one.equal]
+        unequal = {name: one for name, one in differences.items() if not one.equal}
+        reasons = [f"{self._of(name).name}: {_reason(one)}" for name, one in unequal.items()]
         for name in [name for name in answered.arrays if name not in expected.arrays]:
             self._of(name).added += 1
             self._of(name).requests += 1
-            reasons.append(f"{name}: added")
+            reasons.append(f"{self._of(name).name}: added")
             differing[:] = True
         types = self._content_types(held.pair)
         if types is not None:
@@ -240,10 +249,8 @@ class Comparison:
         if differing.any():
             self.differing_requests += 1
             severities = [difference.severity for difference in differences.values()]
-            known = (
-                math.inf if len(reasons) > sum(not d.equal for d in differences.values()) else 0.0
-            )
-            self._keep(held.pair, max([known, *severities]), tuple(reasons))
+            known = math.inf if len(reasons) > len(unequal) else 0.0
+            self._keep(held.pair, max([known, *severities]), tuple(reasons[:_MOST_EXAMPLES]))
 
     def _differences(
         self, expected: AnswerOutputs, answered: AnswerOutputs
@@ -251,7 +258,7 @@ class Comparison:
         for name, array in expected.arrays.items():
             other = answered.arrays.get(name)
             if other is None:
-                yield name, everywhere(expected.rows, MISSING)
+                yield name, everywhere(expected.rows_of(name), MISSING)
             else:
                 yield name, self._difference(name, array, other, expected, answered)
 
@@ -276,7 +283,12 @@ class Comparison:
         )
         self._of(name).tolerance = None if tolerance is None else tolerance.relative
         return compared(
-            array, other, tolerance, rows=expected.rows, typed=typed, tops=self._settings.top
+            array,
+            other,
+            tolerance,
+            rows=expected.rows_of(name),
+            typed=typed,
+            tops=self._settings.top,
         )
 
     def _renamed(
@@ -294,13 +306,18 @@ class Comparison:
                     continue
                 array, moved = expected.arrays[name], answered.arrays[other]
                 if self._difference(name, array, moved, expected, answered).equal:
-                    self._of(name).other_names[other] += 1
+                    self._of(name).other_names[self._of(other).name] += 1
                     break
 
     def _of(self, name: str) -> OutputStatistics:
-        if name not in self.outputs:
-            self.outputs[name] = OutputStatistics(name=name)
-        return self.outputs[name]
+        key = escaped_name(name)[:_MOST_NAME_CHARACTERS]
+        if key not in self.outputs and len(self.outputs) >= MOST_OUTPUTS:
+            key = OTHER_OUTPUTS
+        if key not in self.outputs:
+            hidden = self._shown and name not in self._shown
+            shown = f"output {len(self.outputs) + 1}" if hidden else key
+            self.outputs[key] = OutputStatistics(name=shown)
+        return self.outputs[key]
 
     @staticmethod
     def _content_types(pair: AnswerPair) -> tuple[str, str] | None:
@@ -337,9 +354,10 @@ def _read(
 
 
 def _named(outputs: AnswerOutputs, only_output: str) -> AnswerOutputs:
-    if list(outputs.arrays) != [UNNAMED_OUTPUT]:
+    if UNNAMED_OUTPUT not in outputs.arrays or only_output in outputs.arrays:
         return outputs
-    return dataclasses.replace(outputs, arrays={only_output: outputs.arrays[UNNAMED_OUTPUT]})
+    arrays = dict(outputs.arrays)
+    return dataclasses.replace(outputs, arrays={only_output: arrays.pop(UNNAMED_OUTPUT), **arrays})
 
 
 def _scales(held: list[_Held]) -> dict[str, float]:

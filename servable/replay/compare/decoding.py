@@ -5,7 +5,7 @@ import io
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,8 @@ from servable_tensors.tensors import BFLOAT16, Array
 # The name of what is compared where a body cannot be read: all of its bytes, as one string.
 WHOLE_BODY = "body"
 UNKNOWN = ("", "application/octet-stream")
+# An object of more keys has data in them, as users; and an answer has no more outputs or paths than that.
+_MOST_KEYS, _MOST_PATHS = 256, 4096
 _WHOLE_NUMBERS = re.compile(r"\s*[-+]?\d{1,18}\s*")
 
 
@@ -34,6 +36,10 @@ class AnswerOutputs:
     """Whether the form carries types; JSON and CSV do not."""
     bfloat16: frozenset[str] = frozenset()
     """AnswerOutputs of this type, which arrays hold as float32."""
+
+    def rows_of(self, name: str) -> int:
+        """Rows by which an output is compared: 1 for what stands once beside the rows."""
+        return self.rows if self.arrays[name].shape[:1] == (self.rows,) else 1
 
 
 def outputs_of(body: bytes, content_type: str) -> AnswerOutputs:
@@ -80,10 +86,15 @@ def _protobuf(body: bytes) -> AnswerOutputs:
 
 
 def _json(body: bytes) -> AnswerOutputs:
+    answer = untyped_json.parsed(body)
     try:
-        return _with_rows(CODECS[JSON].read_answer(body), typed=False)
+        tensors = untyped_json.tensors(answer)
     except ValueError:
-        return AnswerOutputs(_flattened(json.loads(body)), 1, False)
+        return AnswerOutputs(_flattened(answer), 1, False)
+    key = "outputs" if "outputs" in answer else "predictions"
+    others = _flattened({name: value for name, value in answer.items() if name != key})
+    beside = {f".{name}" if name in tensors else name: array for name, array in others.items()}
+    return replace(_with_rows(tensors, typed=False), arrays=tensors | beside)
 
 
 def _json_lines(body: bytes) -> AnswerOutputs:
@@ -117,11 +128,19 @@ def _flattened(value: Any) -> dict[str, Array]:
     parts: dict[str, list[Array]] = {}
     for path, array in _leaves(value, ""):
         parts.setdefault(path or UNNAMED_OUTPUT, []).append(array)
+        if len(parts) > _MOST_PATHS:
+            raise ValueError("more paths than an answer has outputs")
     return {path: _joined(arrays) for path, arrays in parts.items()}
 
 
 def _leaves(value: Any, path: str) -> Iterator[tuple[str, Array]]:
-    if isinstance(value, dict):
+    if isinstance(value, dict) and len(value) > _MOST_KEYS:
+        pairs = sorted(value.items())
+        yield f"{path}{{key}}", _texts([key.encode(errors="surrogatepass") for key, _ in pairs])
+        for _, below in pairs:
+            yield from _leaves(below, f"{path}{{}}")
+        return
+    if isinstance(value, dict) and (value or not path):
         for key, below in value.items():
             yield from _leaves(below, f"{path}.{key}" if path else str(key))
         return

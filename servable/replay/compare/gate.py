@@ -8,6 +8,7 @@ from servable.replay.compare.comparison import Comparison, OutputStatistics
 from servable.replay.compare.difference import MISSING
 
 _MOST_ERRORS = 3  # kinds that a sentence names
+_MOST_OUTPUTS = 20  # sentences about outputs: JSON whose keys are data has hundreds
 
 
 def exceeded(comparison: Comparison, limits: Replay, *, side_by_side: bool) -> list[str]:
@@ -23,11 +24,13 @@ def exceeded(comparison: Comparison, limits: Replay, *, side_by_side: bool) -> l
             "No answer was compared: none was captured, or both sides failed. Capture Output too, or give "
             "--against."
         ]
+    outputs = [*_rows(comparison, limits), *_largest(comparison, limits)]
+    if len(outputs) > _MOST_OUTPUTS:
+        outputs[_MOST_OUTPUTS:] = [f"{len(outputs) - _MOST_OUTPUTS:,} more limits are exceeded."]
     return [
         *_errors(comparison, limits),
         *_content_types(comparison),
-        *_rows(comparison, limits),
-        *_largest(comparison, limits),
+        *outputs,
         *(_latency(comparison, limits) if side_by_side else ()),
     ]
 

@@ -15,38 +15,49 @@ from model_packaging.saved_model.reading import DEFAULT_SIGNATURE
 from servable.replay.answers import AnswerPair
 from servable.replay.captured import CapturedRequest
 from servable.replay.compare.comparison import Comparison
+from servable.replay.compare.decoding import WHOLE_BODY
 from servable.replay.compare.gate import exceeded
 from servable.replay.compare.output import as_object, lines, write_worst
 from servable.replay.redaction import Redaction
 from servable_tensors import UNNAMED_OUTPUT
 
 
-def only_output(loaded: Loaded, variant: str | None) -> str | None:
-    """The name of the only output of the model that is asked; None if it has several, or is elsewhere."""
-    environment = loaded.environment
-    if environment is None:
-        return None
+def output_names(loaded: Loaded | None, variant: str | None) -> list[str]:
+    """The names of the outputs of the model that is asked; none if it is elsewhere."""
+    environment = None if loaded is None else loaded.environment
+    if loaded is None or environment is None:
+        return []
     placed = environment.variants.get(variant or next(iter(environment.variants)))
     model = environment.models.get(placed.model) if placed else None
     if placed is None or model is None or model.saved_model is None:
-        return None
+        return []
     try:
         newest = list(servable(placed.model, model, loaded.root).versions().values())[-1]
         names = read(newest).signatures.get(DEFAULT_SIGNATURE)
     except (PackagingError, OSError, IndexError):
-        return None  # serving it will say what is wrong
-    return next(iter(names.outputs)) if names and len(names.outputs) == 1 else None
+        return []  # serving it will say what is wrong
+    return list(names.outputs) if names else []
 
 
 class Judged:
     """Compares a replay's answers as they come."""
 
     def __init__(
-        self, limits: Replay, *, gate: bool, side_by_side: bool, only_output: str | None
+        self,
+        limits: Replay,
+        *,
+        gate: bool,
+        side_by_side: bool,
+        outputs: list[str],
+        redaction: Redaction | None = None,
     ) -> None:
-        """`gate`: whether limits decide; `side_by_side`: whether two targets are asked."""
+        """`gate`: whether limits decide; `side_by_side`: whether two targets are asked; `outputs`: names of
+        the model's."""
         self._limits, self._gate, self._side_by_side = limits, gate, side_by_side
-        self.comparison = Comparison(limits, only_output=only_output or UNNAMED_OUTPUT)
+        self._redaction = redaction
+        only = outputs[0] if len(outputs) == 1 else UNNAMED_OUTPUT
+        names = {only, WHOLE_BODY, *limits.outputs, *outputs} if redaction else set()
+        self.comparison = Comparison(limits, only_output=only, shown=names)
 
     def add(self, pair: AnswerPair) -> None:
         self.comparison.add(pair)
@@ -73,16 +84,16 @@ class Judged:
             for sentence in sentences:
                 click.echo(f"gate: {sentence}")
 
-    def write(self, folder: Path, title: str, where: str, redaction: Redaction | None) -> None:
+    def write(self, folder: Path, title: str, where: str) -> None:
         """Write the page, and the requests that differ most as a capture file."""
         from servable.replay.compare.page import write  # a second of imports
 
         sentences = self.sentences()
-        if redaction is not None:
+        if self._redaction is not None:
             # Labels are parts of bodies.
             for output in self.comparison.outputs.values():
                 output.examples.clear()
-        worst = write_worst(self._redacted(redaction), folder)
+        worst = write_worst(self._worst(), folder)
         page = write(
             folder,
             self.comparison,
@@ -98,8 +109,6 @@ class Judged:
             )
         click.echo(f"{page}: report with pictures", err=True)
 
-    def _redacted(self, redaction: Redaction | None) -> list[CapturedRequest]:
-        worst = self.comparison.worst
-        if redaction is None:
-            return [one.pair.request for one in worst]
-        return [redaction.request(one.pair.request) for one in worst]
+    def _worst(self) -> list[CapturedRequest]:
+        requests = [one.pair.request for one in self.comparison.worst]
+        return requests if self._redaction is None else list(map(self._redaction.request, requests))

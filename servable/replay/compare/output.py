@@ -16,7 +16,7 @@ from servable.replay.compare.gate import difference_of, latency_ratios, percent
 
 WORST_FILE = "worst.jsonl"
 """The requests that differ most, as a capture file that `servable replay` can play alone."""
-SHOWN = 5
+SHOWN, MOST_LINES = 5, 20
 
 
 def lines(comparison: Comparison, limits: Replay, *, side_by_side: bool) -> list[str]:
@@ -37,8 +37,10 @@ def lines(comparison: Comparison, limits: Replay, *, side_by_side: bool) -> list
             f"expected errors: {comparison.failed_on_both:,} failed again, {comparison.mended:,} are "
             "answered now"
         )
-    for output in differing_outputs(comparison):
-        found.append(f"  {output.name}: {difference_of(output)}")
+    several = differing_outputs(comparison)
+    found += [f"  {output.name}: {difference_of(output)}" for output in several[:MOST_LINES]]
+    if len(several) > MOST_LINES:
+        found.append(f"  {len(several) - MOST_LINES:,} more outputs differ; --json has all")
     found += [
         f"  differs most: {request.pair.request.where}, {request.pair.request_id}: "
         f"{'; '.join(request.reasons)}"
@@ -92,7 +94,7 @@ def as_object(
             {"expected": before, "answered": after, "answers": count}
             for (before, after), count in comparison.content_types.items()
         ],
-        "outputs": {name: _output(one) for name, one in sorted(comparison.outputs.items())},
+        "outputs": {one.name: _output(one) for _, one in sorted(comparison.outputs.items())},
         "latency": _latency(comparison, limits, side_by_side),
         "worst": [_worst(request) for request in comparison.worst],
         "gate": None if gate is None else {"held": not gate, "lines": gate},

@@ -1,5 +1,6 @@
 """`servable replay` as a user runs it: interrupted, killed, resumed; what it sends and what it keeps."""
 
+import errno
 import json
 import os
 import signal
@@ -12,11 +13,18 @@ from typing import Any
 
 import psutil
 import pytest
+from click.testing import CliRunner
 
 from servable.replay.answers import read_pairs
+from servable.replay.capture_lines import write_line
+from servable.replay.command import replay
+from servable.replay.compare.judged import Judged
 from servable.replay.run import RUNS
 from tests.checkouts import ROOT
 from tests.servable.replay.captures import NINE, request, written
+from tests.servable.replay.test_capture_lines import INPUT, METADATA
+from tests.servable.replay.test_hostile_recordings import HOSTILE
+from tests.servable.test_terminal_output import controls
 from tests.servable.tune.servers import OK, Answer, Server
 
 pytestmark = pytest.mark.long
@@ -133,6 +141,57 @@ def test_whole_answers_errors_and_failures_are_kept(place: Path) -> None:
     ]
     assert (code, said["failures"]) == (1, {"500": 1})
     assert (pair.answered.status, pair.answered.body) == (500, b"out of order" * 1000)
+
+
+def test_hostile_lines_and_answers_lose_nothing_that_was_sent(tmp_path: Path) -> None:
+    good = write_line(request(1)) + b"\n"
+    recording = b"".join(good + hostile + b"\n" for hostile in HOSTILE.values())
+    (tmp_path / "captured").mkdir()
+    (tmp_path / "captured" / "x.jsonl").write_bytes(recording)
+    names = json.dumps({"\x1b[2J": 1, "\ud800": 2, "a\ngate: met": 3, "output": 4}).encode()
+    with Server(lambda *_: (200, OK[1], names)) as server:
+        code, out, words = ended(started(tmp_path, server.url, "--as-fast", "--gate"))
+    assert (code, "Traceback" in words) == (1, False)
+    assert lines_kept(tmp_path) == list(range(1, 2 * len(HOSTILE), 2))
+    assert [line for line in out.splitlines() if line.startswith("gate: met")] == []
+    assert (controls(out + words), list(tmp_path.rglob("report.html")) != []) == ("", True)
+
+
+def test_redaction_leaves_nothing_of_a_person_in_files_and_output(tmp_path: Path) -> None:
+    (tmp_path / "hook.py").write_text("def redact(body, content_type):\n    return b'{}'\n")
+    (tmp_path / "captured").mkdir()
+    metadata = METADATA | {"eventId": None, "inferenceId": "alice", "customAttributes": ["u=alice"]}
+    answer = {"observedContentType": "application/json", "encoding": "JSON"}
+    data = {
+        "endpointInput": INPUT,
+        "endpointOutput": answer | {"data": '{"users": {"alice": 0.5}}'},
+    }
+    content = json.dumps({"captureData": data, "eventMetadata": metadata})
+    (tmp_path / "captured" / "x.jsonl").write_text(content + "\n")
+    with Server(lambda *_: (200, OK[1], b'{"users": {"alice": 0.6}}')) as server:
+        code, out, words = ended(
+            started(tmp_path, server.url, "--as-fast", "--gate", "--redact", "hook.py")
+        )
+    (headers, _), *_ = server.asked
+    assert (code, headers["X-Amzn-SageMaker-Custom-Attributes"]) == (1, "u=alice")
+    files = [file for file in (tmp_path / RUNS).rglob("*") if file.is_file()]
+    assert [file for file in files if b"alice" in file.read_bytes()] == []
+    assert "alice" not in out + words
+
+
+def test_a_page_that_cannot_be_written_does_not_cost_the_comparison(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.chdir(place)
+    monkeypatch.setattr(Judged, "write", full)
+    with Server(answered) as server:
+        options = [server.url, "--captured", "captured", "--as-fast"]
+        ran = CliRunner().invoke(replay, options, standalone_mode=False)
+    assert isinstance(ran.exception, OSError)
+    assert "compared: 40 of 40 requests" in ran.stdout
 
 
 def test_no_request_to_send_is_a_sentence(place: Path) -> None:

@@ -1,0 +1,309 @@
+"""What reaches a terminal: no control character of data, whatever command prints it; our own styles do."""
+
+import io
+import json
+import re
+import subprocess
+import sys
+import tarfile
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.progress import Progress
+from rich.table import Table
+
+from servable import app, hidden
+from servable import main as command
+from servable.console import EscapingConsole
+from servable.findings import styled_echo
+from servable_local.aws import command as local_aws
+from servable_local.container.launch import EndpointProcess, UnpackFolder
+from servable_local.terminal import escape_output, escaped, escaped_name
+from tests.checkouts import ROOT
+from tests.conftest import VALID
+from tests.servable.replay.captures import request, written
+from tests.servable.tune.servers import Server
+
+# Sets the title, rings, sets a background, begins the line anew, clears the screen (C1), deletes.
+HOSTILE = "\x1b]0;owned\x07\x1b[45m\r\x9b2J\x7f"
+SHOWN = r"\x1b]0;owned\x07\x1b[45m\r\x9b2J\x7f"
+# Sequences of ours: styles but backgrounds, moves and erasures of a live line, the cursor.
+OURS = re.compile(
+    r"\x1b\[(?:0|1|2|3[1-6]|1;3[1-6]|\d{1,3}A|2K|\?25[lh]|38;5;\d+)m?|\r(?=\x1b\[(?:2K|1A))"
+)
+
+
+class Terminal(io.TextIOWrapper):
+    """A stream that says that it is a terminal."""
+
+    def __init__(self, encoding: str = "utf-8") -> None:
+        super().__init__(io.BytesIO(), encoding=encoding, write_through=True)
+
+    def isatty(self) -> bool:
+        return True
+
+    @property
+    def shown(self) -> str:
+        content: bytes = self.buffer.getvalue()  # type: ignore[attr-defined]
+        return content.decode()
+
+
+Run = Callable[..., str]
+Begin = Callable[..., Terminal]
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> Begin:
+    """`terminal()` makes both standard streams one, to be escaped; pytest takes them back after the test."""
+
+    def begun(encoding: str = "utf-8") -> Terminal:
+        shown = Terminal(encoding)
+        for name in ("NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
+            monkeypatch.delenv(name, raising=False)
+        monkeypatch.setenv("TERM", "xterm-256color")
+        monkeypatch.setenv("COLUMNS", "200")
+        monkeypatch.setattr(sys, "stdout", shown)
+        monkeypatch.setattr(sys, "stderr", shown)
+        escape_output()
+        return shown
+
+    return begun
+
+
+@pytest.fixture
+def run(terminal: Begin, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """`run(*arguments)` of `servable`: everything that it shows."""
+
+    def ran(*arguments: str) -> str:
+        shown = terminal()
+        monkeypatch.setattr(sys, "stdout", shown)
+        monkeypatch.setattr(sys, "stderr", shown)
+        with pytest.raises(SystemExit):
+            command.main(list(arguments))
+        return shown.shown
+
+    return ran
+
+
+def controls(shown: str) -> str:
+    """Control characters that are neither layout nor a sequence of ours."""
+    return re.sub(r"[^\x00-\x08\x0b-\x1f\x7f-\x9f]", "", OURS.sub("", shown))
+
+
+def test_the_sequences_of_data_are_not_taken_for_ours() -> None:
+    assert controls(HOSTILE) == "\x1b\x07\x1b\r\x9b\x7f"
+
+
+@given(st.text(st.characters(max_codepoint=0x2FFF)))
+def test_no_control_character_but_layout_is_left_of_any_text(text: str) -> None:
+    assert controls(escaped(text)) == ""
+
+
+@given(st.text(st.characters(max_codepoint=0x2FFF)))
+def test_a_name_that_is_data_is_one_line_that_can_be_written(name: str) -> None:
+    escaped_name(name).encode()
+    assert len(escaped_name(name).splitlines()) <= 1
+
+
+@given(st.text(st.characters(exclude_categories=["Cc", "Cs", "Zl", "Zp"])))
+def test_other_text_is_shown_as_it_is(text: str) -> None:
+    assert (escaped(text), escaped_name(text)) == (text, text)
+
+
+def rich_table(text: str) -> None:
+    table = Table(text)
+    table.add_row(text)
+    EscapingConsole().print(table)
+
+
+def rich_progress(text: str) -> None:
+    with Progress(console=EscapingConsole(stderr=True)) as bar:
+        bar.add_task(text, total=1)
+
+
+def raised(text: str) -> None:
+    try:
+        raise RuntimeError(text)
+    except RuntimeError:
+        sys.excepthook(*sys.exc_info())
+
+
+WAYS: dict[str, Callable[[str], object]] = {
+    "click.echo": click.echo,
+    "click.echo, stderr": lambda text: click.echo(text, err=True),
+    "a style": lambda text: styled_echo(text, fg="red"),
+    "print": print,
+    "several lines": lambda text: sys.stderr.writelines([text, text]),
+    "a use error": lambda text: click.UsageError(text).show(),
+    "a trace": raised,
+    "rich, a line": lambda text: EscapingConsole().print(text, style="bold"),
+    "rich, a table": rich_table,
+    "rich, progress": rich_progress,
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_data_are_escaped_on_each_way_to_the_terminal(terminal: Begin, way: str) -> None:
+    stream = terminal()
+    WAYS[way](f"name {HOSTILE}")
+    assert ("owned" in stream.shown, controls(stream.shown)) == (True, "")
+
+
+def test_data_are_escaped_where_the_encoding_is_ascii(terminal: Begin) -> None:
+    stream = terminal("ascii")
+    click.echo(f"é {HOSTILE}")
+    assert stream.shown == rf"\xe9 {SHOWN}" + "\n"
+
+
+@pytest.mark.parametrize(
+    ("way", "style"), [("a style", "\x1b[31m"), ("rich, a line", "\x1b[1m"), ("rich, progress", "\x1b[2K")]
+)  # fmt: skip
+def test_our_own_styles_and_live_lines_reach_the_terminal(
+    terminal: Begin, way: str, style: str
+) -> None:
+    stream = terminal()
+    WAYS[way]("name")
+    assert style in stream.shown
+
+
+@pytest.mark.parametrize("name", sorted(command.COMMANDS))
+def test_each_command_escapes_a_wrong_option(run: Run, name: str) -> None:
+    shown = run(name, f"--{HOSTILE}")
+    assert ("owned" in shown, controls(shown)) == (True, "")
+
+
+def test_the_apps_script_escapes_why_it_does_not_start(
+    terminal: Begin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse() -> None:
+        raise hidden.HiddenPackageError(HOSTILE)
+
+    stream = terminal()
+    sys.stdout, sys.stderr = stream, stream  # it escapes by itself
+    monkeypatch.setattr(hidden, "refuse_hidden", refuse)
+    monkeypatch.setattr(app, "end_on_ctrl_c", lambda: None)
+    with pytest.raises(SystemExit):
+        app.main()
+    assert stream.shown == f"{SHOWN}\n"
+
+
+def test_the_local_aws_own_script_escapes_a_wrong_option(terminal: Begin) -> None:
+    stream = terminal()
+    sys.stdout, sys.stderr = stream, stream  # it escapes by itself
+    with pytest.raises(SystemExit):
+        local_aws.main(["up", f"--{HOSTILE}"])
+    assert ("owned" in stream.shown, controls(stream.shown)) == (True, "")
+
+
+@pytest.fixture
+def hostile_project(project: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Environments whose keys, values and file names are hostile, beside a good one."""
+    (project / "cdk.json").write_text("{}")
+    (project / "environments" / "prod.toml").write_text(VALID)
+    key = json.dumps(HOSTILE).replace("\x7f", "\\u007f").replace("\\x9b", "\\u009b")
+    assert tomllib.loads(f"{key} = {key}") == {HOSTILE: HOSTILE}
+    (project / "environments" / "wrong.toml").write_text(
+        f"{VALID}\n[models.{key}]\nsaved_model = {key}\n"
+    )
+    (project / "environments" / f"{HOSTILE}.toml").write_text("x = 1")
+    monkeypatch.chdir(project)
+    return project
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("check",),
+        ("check", "prod", "--set", f"models.ranker.saved_model={HOSTILE}"),
+        ("check", "--explain"),
+        ("check", "--json"),
+        ("cost", "wrong"),
+        ("plan", HOSTILE, "--against", "HEAD"),
+        ("package", "wrong"),
+        ("rehearse", HOSTILE),
+        ("serve", "wrong"),
+        ("init", HOSTILE),
+        ("history", HOSTILE),
+        ("verify", HOSTILE),
+        ("report", HOSTILE),
+        ("replay", "http://127.0.0.1:9", "--captured", HOSTILE),
+        ("load", "http://127.0.0.1:9", "--body", HOSTILE),
+        ("new", f"a/{HOSTILE}/b"),
+    ],
+    ids=lambda arguments: " ".join(arguments).replace(HOSTILE, "HOSTILE"),
+)
+def test_hostile_environments_and_names_are_escaped(
+    run: Run, hostile_project: Path, arguments: tuple[str, ...]
+) -> None:
+    shown = run(*arguments)
+    assert ("owned" in shown, controls(shown)) == (True, "")
+
+
+def test_a_hostile_name_beside_a_live_status_is_escaped(run: Run, hostile_project: Path) -> None:
+    (hostile_project / "environments" / "prod.toml").unlink()
+    shown = run("check", "--run")
+    assert ("owned: not run" in shown.replace(SHOWN, "owned"), controls(shown)) == (True, "")
+
+
+def test_hostile_members_of_an_archive_are_escaped(run: Run, tmp_path: Path) -> None:
+    with tarfile.open(tmp_path / "model.tar.gz", "w:gz") as archive:
+        archive.addfile(tarfile.TarInfo(f"1/{HOSTILE}"))
+    shown = run("package", "--list", str(tmp_path / "model.tar.gz"))
+    assert ("owned" in shown, controls(shown)) == (True, "")
+
+
+@pytest.mark.parametrize("status", [200, 400])
+def test_hostile_answers_are_escaped(run: Run, hostile_project: Path, status: int) -> None:
+    headers = {"Content-Type": "application/json"}
+    with Server(
+        lambda *_: (
+            status,
+            headers,
+            json.dumps({"error": HOSTILE}, ensure_ascii=False).encode() + HOSTILE.encode(),
+        )
+    ) as server:
+        shown = run("invoke", "prod", "--url", server.url, "--body", "golden/request-rows.json")
+    assert ("owned" in shown, controls(shown)) == (True, "")
+
+
+def test_hostile_keys_of_captured_requests_are_escaped(run: Run, hostile_project: Path) -> None:
+    body = json.dumps({"inputs": {HOSTILE: [1.0]}}).encode()
+    written(hostile_project / f"{HOSTILE}.jsonl", request(body=body))
+    shown = run("golden", "prod", "--from-captured", f"{HOSTILE}.jsonl")
+    assert ("owned" in shown, controls(shown)) == (True, "")
+
+
+def test_a_key_of_a_captured_request_begins_no_line(run: Run, hostile_project: Path) -> None:
+    written(hostile_project / "a.jsonl", request(body=b'{"inputs": {"a\\ngate: met": [1.0]}}'))
+    assert "\ngate: met" not in run("golden", "prod", "--from-captured", "a.jsonl")
+
+
+def test_hostile_lines_of_a_containers_log_are_escaped(terminal: Begin) -> None:
+    stream = terminal()
+    script = f"import sys; sys.stderr.write({HOSTILE!r} + chr(10) + 'end')"
+    process = subprocess.Popen(
+        [sys.executable, "-c", script], stdin=-1, stdout=-1, stderr=-1, env={"PYTHONIOENCODING": "utf-8"}
+    )  # fmt: skip
+    EndpointProcess(process, UnpackFolder()).close()
+    assert stream.shown == f"{SHOWN}\nend"
+
+
+BESIDE = re.compile(
+    r"\bsecho\(|rich\.console import .*Console\b|\bConsole\(|get_console|rich import|std(out|err)\.buffer"
+)
+
+
+def test_nothing_prints_beside_what_escapes() -> None:
+    """Styles and rich's consoles get the plain stream: only the modules that escape for them may take it."""
+    files = [
+        file
+        for package in ("servable", "servable_local/aws")
+        for file in (ROOT / package).rglob("*.py")
+    ]
+    beside = {str(file.relative_to(ROOT)) for file in files if BESIDE.search(file.read_text())}
+    assert beside == {"servable/console.py", "servable/findings.py"}

@@ -46,6 +46,9 @@ class OutputTolerance(Table):
     """Absolute tolerance, in the output's unit, added to `relative` times the expected number itself. Write
     it for an output whose numbers differ in magnitude within a row. Default: none, and `relative` applies to
     the largest number of the row."""
+    ignored: bool = False
+    """Whether the output is left out of the comparison, because it differs in every answer: a request's id, a
+    time. The result names it as not compared."""
 
 
 class Replay(Table):

@@ -168,6 +168,8 @@ class Comparison:
         self.mended = 0
         """Requests that were answered although the expected answer is one of an error."""
         self.failed_on_both = 0
+        self.ignored = [name for name, output in settings.outputs.items() if output.ignored]
+        """Outputs that [replay.outputs] leaves out."""
         self.content_types: Counter[tuple[str, str]] = Counter()
         """Expected and answered content type, where they differ -> answers."""
         self.latency = LatencyRatio()
@@ -204,7 +206,7 @@ class Comparison:
             return
         if expected.latency_ms is not None and answered.latency_ms is not None:
             self.latency.add(expected.latency_ms, answered.latency_ms)
-        held = _Held(pair, *_read(expected, answered, self._only_output))
+        held = _Held(pair, *self._read(expected, answered))
         if self._scales is not None:
             self._compare(held)
             return
@@ -309,6 +311,23 @@ class Comparison:
                     self._of(name).other_names[self._of(other).name] += 1
                     break
 
+    def _read(
+        self, expected: RecordedAnswer, answered: RecordedAnswer
+    ) -> tuple[AnswerOutputs, AnswerOutputs]:
+        before = self._named(outputs_of(expected.body, expected.content_type))
+        if (expected.body, expected.content_type) == (answered.body, answered.content_type):
+            return before, before
+        return before, self._named(outputs_of(answered.body, answered.content_type))
+
+    def _named(self, outputs: AnswerOutputs) -> AnswerOutputs:
+        """The outputs that are compared, the only one under its name."""
+        arrays = dict(outputs.arrays)
+        if UNNAMED_OUTPUT in arrays and self._only_output not in arrays:
+            arrays = {self._only_output: arrays.pop(UNNAMED_OUTPUT), **arrays}
+        for name in self.ignored:
+            arrays.pop(name, None)
+        return dataclasses.replace(outputs, arrays=arrays)
+
     def _of(self, name: str) -> OutputStatistics:
         key = escaped_name(name)[:_MOST_NAME_CHARACTERS]
         if key not in self.outputs and len(self.outputs) >= MOST_OUTPUTS:
@@ -342,22 +361,6 @@ class Comparison:
 def _size(pair: AnswerPair) -> int:
     expected = 0 if pair.expected is None else len(pair.expected.body)
     return len(pair.request.body) + expected + len(pair.answered.body)
-
-
-def _read(
-    expected: RecordedAnswer, answered: RecordedAnswer, only_output: str
-) -> tuple[AnswerOutputs, AnswerOutputs]:
-    before = _named(outputs_of(expected.body, expected.content_type), only_output)
-    if (expected.body, expected.content_type) == (answered.body, answered.content_type):
-        return before, before
-    return before, _named(outputs_of(answered.body, answered.content_type), only_output)
-
-
-def _named(outputs: AnswerOutputs, only_output: str) -> AnswerOutputs:
-    if UNNAMED_OUTPUT not in outputs.arrays or only_output in outputs.arrays:
-        return outputs
-    arrays = dict(outputs.arrays)
-    return dataclasses.replace(outputs, arrays={only_output: arrays.pop(UNNAMED_OUTPUT), **arrays})
 
 
 def _scales(held: list[_Held]) -> dict[str, float]:

@@ -27,6 +27,8 @@ def exceeded(comparison: Comparison, limits: Replay, *, side_by_side: bool) -> l
     outputs = [*_rows(comparison, limits), *_largest(comparison, limits)]
     if len(outputs) > _MOST_OUTPUTS:
         outputs[_MOST_OUTPUTS:] = [f"{len(outputs) - _MOST_OUTPUTS:,} more limits are exceeded."]
+    if comparison.ignored and not comparison.outputs and not comparison.errors:
+        return ["No output was compared: [replay.outputs] ignores all that the answers hold."]
     return [
         *_errors(comparison, limits),
         *_content_types(comparison),

@@ -26,6 +26,8 @@ def lines(comparison: Comparison, limits: Replay, *, side_by_side: bool) -> list
         f"compared: {comparison.compared:,} of {comparison.requests:,} requests; "
         f"{comparison.differing_rows:,} of {comparison.rows:,} rows differ ({percent(share)})"
     ]
+    if comparison.ignored:
+        found.append(f"not compared, ignored by [replay.outputs]: {', '.join(comparison.ignored)}")
     if comparison.without_expected:
         found.append(f"without a captured answer: {comparison.without_expected:,}")
     if comparison.new_errors:
@@ -94,6 +96,7 @@ def as_object(
             {"expected": before, "answered": after, "answers": count}
             for (before, after), count in comparison.content_types.items()
         ],
+        "ignored": comparison.ignored,
         "outputs": {one.name: _output(one) for _, one in sorted(comparison.outputs.items())},
         "latency": _latency(comparison, limits, side_by_side),
         "worst": [_worst(request) for request in comparison.worst],

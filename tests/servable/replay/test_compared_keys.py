@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from infra.parameters.replay import Replay
+from infra.parameters.replay import OutputTolerance, Replay
 from servable.replay.compare.comparison import MOST_OUTPUTS, OTHER_OUTPUTS, Comparison
 from servable.replay.compare.gate import exceeded
 from servable.replay.compare.output import as_object, lines
@@ -174,3 +174,34 @@ def test_under_redaction_the_models_own_names_are_printed() -> None:
     pair = (recorded(b'{"outputs": {"scores": [%d], "other": [1]}}' % value) for value in (1, 2))
     comparison.add(pair_of(0, *pair))
     assert "Output scores: 1 of 1 rows" in "".join(finished(comparison))
+
+
+# --- outputs that the file leaves out
+
+WITH_ID = ({"outputs": [0.5], "id": "a"}, {"outputs": [0.5], "id": "b"})
+
+
+def ignoring(*names: str) -> Comparison:
+    settings = Replay(outputs={name: OutputTolerance(ignored=True) for name in names})
+    before, after = (recorded(json.dumps(body).encode()) for body in WITH_ID)
+    comparison = Comparison(settings)
+    comparison.add(pair_of(0, before, after))
+    return comparison
+
+
+def test_an_output_that_is_ignored_does_not_differ() -> None:
+    assert finished(ignoring("id")) == []
+
+
+def test_another_output_is_compared_all_the_same() -> None:
+    assert len(finished(ignoring("output"))) == 1
+
+
+def test_an_output_that_is_ignored_is_named_as_not_compared() -> None:
+    comparison = ignoring("id")
+    comparison.finish()
+    assert lines(comparison, Replay(), side_by_side=False)[1].endswith(": id")
+
+
+def test_a_gate_that_ignores_every_output_is_not_met() -> None:
+    assert len(finished(ignoring("id", "output"))) == 1

@@ -14,7 +14,7 @@ from infra.parameters.replay import Replay
 from servable.replay.answers import AnswerPair
 from servable.replay.compare import page
 from servable.replay.compare.comparison import Comparison
-from servable.replay.compare.judged import Judged, only_output
+from servable.replay.compare.judged import Judged, output_names
 from servable.replay.compare.page import sentence
 from servable.report import style
 from servable.report.page import Tab
@@ -210,7 +210,7 @@ def test_the_share_of_slower_requests_falls_from_all_to_none(
 
 
 def judged(*, gate: bool = True, side_by_side: bool = False, **limits: Any) -> Judged:
-    found = Judged(Replay(**limits), gate=gate, side_by_side=side_by_side, only_output=None)
+    found = Judged(Replay(**limits), gate=gate, side_by_side=side_by_side, outputs=[])
     for pair in several(answered_ms=40.0):
         found.add(pair)
     return found
@@ -242,29 +242,29 @@ def test_a_gate_that_is_met_is_one_line(capsys: pytest.CaptureFixture[str]) -> N
 
 
 def test_an_answer_without_names_is_the_models_only_output() -> None:
-    found = Judged(DEFAULTS, gate=False, side_by_side=False, only_output="prob")
+    found = Judged(DEFAULTS, gate=False, side_by_side=False, outputs=["prob"])
     found.add(pair_of(0, recorded(b"0.5\n", CSV), recorded(b"0.75\n", CSV)))
     assert list(found.as_object()["outputs"]) == ["prob"]
 
 
 def test_the_only_output_is_that_of_the_models_signature(environment: Environment) -> None:
-    assert only_output(environment(), None) == "prob"
+    assert output_names(environment(), None) == ["prob"]
 
 
 def test_a_model_that_is_elsewhere_has_no_known_output(environment: Environment) -> None:
     sha = "0" * 64
     stored = f'artifact = {{ uri = "s3://bucket/model.tar.gz", sha256 = "{sha}" }}'
     loaded: Loaded = environment(**{'saved_model = "model"': stored})
-    assert only_output(loaded, None) is None
+    assert output_names(loaded, None) == []
 
 
 @pytest.mark.parametrize("variant", ["primary", "other"])
 def test_the_output_is_of_the_variant_that_is_asked(environment: Environment, variant: str) -> None:
-    assert only_output(environment(), variant) == ("prob" if variant == "primary" else None)
+    assert output_names(environment(), variant) == (["prob"] if variant == "primary" else [])
 
 
 def test_an_environment_that_does_not_load_has_no_known_output(environment: Environment) -> None:
-    assert only_output(environment(region="reglon"), None) is None
+    assert output_names(environment(region="reglon"), None) == []
 
 
 def test_a_model_whose_folder_is_empty_has_no_known_output(
@@ -272,7 +272,7 @@ def test_a_model_whose_folder_is_empty_has_no_known_output(
 ) -> None:
     loaded = environment()
     (project / "model" / "1" / "saved_model.pb").unlink()
-    assert only_output(loaded, None) is None
+    assert output_names(loaded, None) == []
 
 
 def test_infinite_and_unknown_numbers_leave_cells_empty() -> None:

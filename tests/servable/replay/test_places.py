@@ -213,7 +213,7 @@ def test_another_deployment_is_another_run(
     )
     names = (
         "place", "begin", "end", "sample", "content_types", "where", "local", "endpoint_url",
-        "variant", "speed", "as_fast", "p99_ms", "against",
+        "variant", "speed", "as_fast", "p99_ms", "against", "sets",
     )  # fmt: skip
     options: dict[str, Any] = {**dict.fromkeys(names), "target": target, "redact": Path("hide.py")}
     reached: Any = type("Reached", (), {"asked": type("Asked", (), {"model_sha256": None})})

@@ -51,6 +51,8 @@ def _commands(group: click.Group, path: str) -> Iterator[tuple[str, tuple[str, s
             color=False,
             help_option_names=["-h", "--help"],
         )
+        # Click keeps the option of a command's first call in this process, which may have had --help alone.
+        command._help_option = None
         # The list of commands says it in the words of its own table.
         said = COMMANDS[name] if path == "servable" else command.get_short_help_str(COLUMNS)
         yield whole, (said, command.get_help(context).rstrip())

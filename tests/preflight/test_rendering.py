@@ -51,9 +51,9 @@ def test_a_number_has_its_noun(number: int, words: str) -> None:
 @pytest.mark.parametrize(
     ("one", "text"),
     [
-        (ERROR, "prod.toml: a.b: wrong; change it"),
-        (WARNING, "warning: prod.toml: a.b: wrong; change it"),
-        (ACCEPTED, "acknowledged: prod.toml: a.b: wrong; change it"),
+        (ERROR, "prod.toml: a.b: wrong; change it [gpu-idle]"),
+        (WARNING, "warning: prod.toml: a.b: wrong; change it [gpu-idle]"),
+        (ACCEPTED, "acknowledged: prod.toml: a.b: wrong; change it [gpu-idle]"),
     ],
 )
 def test_a_severity_other_than_error_stands_before_the_message(one: Finding, text: str) -> None:

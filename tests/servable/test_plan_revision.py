@@ -2,11 +2,10 @@
 
 import json
 import shutil
-import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pytest
 
@@ -134,22 +133,35 @@ class Assembled:
         properties = {"templateFile": file} | ({"stackName": name} if name else {})
         return {"type": STACK, "displayName": display_name, "properties": properties}
 
-    def __call__(self, arguments: list[str], **given: Any) -> "subprocess.CompletedProcess[str]":
+    def __call__(self, arguments: list[str], **given: Any) -> "Assembled":
         self.arguments, self.given = arguments, given
+        return self
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        pass
+
+    @property
+    def returncode(self) -> int:
+        return int(self.fails is not None)
+
+    def communicate(self, timeout: float) -> tuple[str, str]:
         if self.fails is not None:
-            return subprocess.CompletedProcess(arguments, 1, "", self.fails)
-        assembly = Path(given["env"]["CDK_OUTDIR"], "assembly-prod")
+            return "", self.fails
+        assembly = Path(self.given["env"]["CDK_OUTDIR"], "assembly-prod")
         assembly.mkdir()
         (assembly / "manifest.json").write_text(json.dumps({"artifacts": self.artifacts}))
         for name, template in self.templates.items():
             (assembly / name).write_text(json.dumps(template))
-        return subprocess.CompletedProcess(arguments, 0, "", "")
+        return "", ""
 
 
 @pytest.fixture
 def app(monkeypatch: pytest.MonkeyPatch) -> Assembled:
     app = Assembled()
-    monkeypatch.setattr("servable.plan.synthesis.subprocess.run", app)
+    monkeypatch.setattr("servable.plan.synthesis.subprocess.Popen", app)
     return app
 
 

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from types import SimpleNamespace
 
+import psutil
 import pytest
 
 from servable_local.aws import LocalAws, LocalAwsStartError, down
@@ -16,6 +17,8 @@ from servable_local.aws.state_file import StateFile
 def test_down_ends_one_that_a_killed_up_has_just_started(tmp_path: Path) -> None:
     process = spawn(tmp_path, 0, with_parent=False, seconds_per_minute=60.0)
     try:
+        while not psutil.Process(process.pid).cmdline():
+            pass  # Linux shows it a moment after the program has begun
         ended = down(folder=tmp_path)
         assert (ended, process.wait(15) != 0) == (True, True)
     finally:

@@ -7,7 +7,6 @@ from infra.parameters.finding import Severity
 from infra.parameters.placement import Placement
 from infra.preflight.rendering import counted
 from infra.preflight.rule import Findings, VariantRule
-from model_packaging.refusal import PackagingError
 from model_packaging.requests.known_requests import unbatchable
 from model_packaging.saved_model.reading import DEFAULT_SIGNATURE
 
@@ -113,16 +112,12 @@ class BatchFixedShape(VariantRule):
         if placement.variant.container.batching is None:
             return
         for name in self.candidate.served_by(placement):
-            for folder in self.candidate.version_folders(name):
-                try:
-                    signatures = self.candidate.saved_model(folder).signatures
-                except (PackagingError, OSError):
-                    continue  # the rule SavedModel reports it
-                for signature, one in signatures.items():
-                    why = unbatchable(one)
+            for folder, info in self.candidate.saved_models(name):
+                for signature, tensors in info.signatures.items():
+                    why = unbatchable(tensors)
                     if why is None:
                         continue
-                    found = self.finding(
+                    finding = self.finding(
                         placement.key("container.batching"),
                         f"{name}, version {folder.name}: requests of the signature {signature} cannot "
                         f"be merged: {why}",
@@ -130,5 +125,5 @@ class BatchFixedShape(VariantRule):
                         remedy="export the model with open first dimensions, or remove batching",
                         reads=(f"models.{name}.saved_model",),
                     )
-                    called = signature == DEFAULT_SIGNATURE or len(signatures) == 1
-                    yield found if called else replace(found, severity=Severity.WARNING)
+                    called = signature == DEFAULT_SIGNATURE or len(info.signatures) == 1
+                    yield finding if called else replace(finding, severity=Severity.WARNING)

@@ -112,18 +112,18 @@ models.ranker.image = "111111111111.dkr.ecr.eu-west-1.amazonaws.com/tensorflow-s
 
     def look(self, environment: Environment, placement: Placement) -> Findings:
         image = own_image(placement.model.image or "")
-        found = re.match(r"\d+\.\d+", image.tag) if image else None
-        if image is None or found is None or "tensorflow" not in image.repository:
+        number = re.match(r"\d+\.\d+", image.tag) if image else None
+        if image is None or number is None or "tensorflow" not in image.repository:
             return
-        other = images.number(found[0]) != images.number(placement.tensorflow)
-        if other and found[0] in images.versions():
+        other = images.number(number[0]) != images.number(placement.tensorflow)
+        if other and number[0] in images.versions():
             yield self.finding(
                 f"models.{placement.variant.model}.tensorflow",
-                f"the image's tag {image.tag} says TensorFlow {found[0]}, but settings and code are "
+                f"the image's tag {image.tag} says TensorFlow {number[0]}, but settings and code are "
                 f"chosen and checked for {placement.tensorflow}",
                 given=placement.tensorflow,
-                allowed=found[0],
-                remedy=f'set tensorflow = "{found[0]}", or choose another image',
+                allowed=number[0],
+                remedy=f'set tensorflow = "{number[0]}", or choose another image',
                 reads=(f"models.{placement.variant.model}.image",),
             )
 
@@ -162,16 +162,14 @@ variants.primary.instance_type = "ml.c5.xlarge\""""
 
     def look(self, environment: Environment, placement: Placement) -> Findings:
         image = own_image(placement.model.image or "")
-        if image is None:
-            return
-        said = sorted(_words(image) & {"cpu", "gpu"})
-        if len(said) == 1 and said[0] != placement.instance.device:
+        devices = sorted(_words(image) & {"cpu", "gpu"}) if image else []
+        if len(devices) == 1 and devices[0] != placement.instance.device:
             yield self.finding(
                 placement.key("instance_type"),
-                f"the image is built for a {said[0].upper()} by its name, but {placement.instance.name} "
+                f"the image is built for a {devices[0].upper()} by its name, but {placement.instance.name} "
                 f"is a {placement.instance.device.upper()} type",
                 given=placement.instance.name,
-                allowed=f"a {said[0].upper()} type",
+                allowed=f"a {devices[0].upper()} type",
                 remedy="change the image or the instance type",
                 reads=(f"models.{placement.variant.model}.image",),
             )

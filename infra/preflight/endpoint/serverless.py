@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from infra.parameters.environment import Environment
 from infra.parameters.placement import Placement
+from infra.parameters.variant import Serverless, Variant
 from infra.policy.sizing import SERVERLESS_START_SECONDS, download_seconds, load_seconds
 from infra.preflight.rendering import counted
 from infra.preflight.rule import Findings, Rule, VariantRule, artifact_example
@@ -22,10 +23,10 @@ OF_INSTANCES = (
 )
 
 
-def _serverless(environment: Environment) -> Iterator[str]:
+def _serverless(environment: Environment) -> Iterator[tuple[str, Variant, Serverless]]:
     for name, variant in environment.variants.items():
         if variant.serverless is not None:
-            yield name
+            yield name, variant, variant.serverless
 
 
 class ServerlessInstanceKeys(Rule):
@@ -40,14 +41,12 @@ variants.primary.serverless = { memory_mib = 2048, max_concurrency = 5 }
 variants.primary.min_instances = 2"""
 
     def check(self, environment: Environment) -> Findings:
-        for name in _serverless(environment):
-            variant = environment.variants[name]
+        for name, variant, _ in _serverless(environment):
             for key in OF_INSTANCES:
                 if key in variant.model_fields_set:
-                    given = getattr(variant, key)
                     yield self.finding(
                         f"variants.{name}.{key}",
-                        f"{key} {given}: a serverless variant has no instances",
+                        f"{key} {getattr(variant, key)}: a serverless variant has no instances",
                         allowed=f"no {key}",
                         remedy="take it out, or serverless",
                         reads=(f"variants.{name}.serverless",),
@@ -70,33 +69,25 @@ variants.primary.serverless = { memory_mib = 2048, max_concurrency = 5 }
 capture = { sample_percent = 10 }"""
 
     def check(self, environment: Environment) -> Findings:
-        for name in _serverless(environment):
-            model = environment.models.get(environment.variants[name].model)
-            model_key = f"models.{environment.variants[name].model}"
-            count = len(environment.variants)
+        for name, variant, _ in _serverless(environment):
+            model, model_key = environment.models.get(variant.model), f"models.{variant.model}"
+            count, isolation = len(environment.variants), environment.security.network_isolation
             isolated = model is not None and model.network_isolation
+            many = model is not None and model.multi_model is not None
+            unpacked = model is not None and model.compression == "none"
             excluded = {
                 "variants": (count > 1, counted(count, "variant")),
                 "network": (bool(environment.network.subnets), "VPC"),
-                "security.network_isolation": (
-                    environment.security.network_isolation,
-                    "network isolation",
-                ),
+                "security.network_isolation": (isolation, "network isolation"),
                 f"{model_key}.network_isolation": (isolated, "network isolation"),
-                f"{model_key}.multi_model": (
-                    model is not None and model.multi_model is not None,
-                    "multi_model",
-                ),
-                f"{model_key}.compression": (
-                    model is not None and model.compression == "none",
-                    'compression = "none"',
-                ),
+                f"{model_key}.multi_model": (many, "multi_model"),
+                f"{model_key}.compression": (unpacked, 'compression = "none"'),
                 "capture": (environment.capture is not None, "data capture"),
                 "asynchronous": (environment.asynchronous is not None, "queue"),
                 "rollout": (environment.rollout is not None, "guarded update"),
             }
-            for key, (there, what) in excluded.items():
-                if there:
+            for key, (present, what) in excluded.items():
+                if present:
                     yield self.finding(
                         key,
                         f"a serverless endpoint ({name}) takes no {what}"
@@ -120,9 +111,7 @@ class ServerlessProvisioned(Rule):
 variants.primary.serverless = { memory_mib = 2048, max_concurrency = 5, provisioned_concurrency = 6 }"""
 
     def check(self, environment: Environment) -> Findings:
-        for name in _serverless(environment):
-            serverless = environment.variants[name].serverless
-            assert serverless is not None
+        for name, _, serverless in _serverless(environment):
             key = f"variants.{name}.serverless"
             least, most = serverless.provisioned_concurrency, serverless.max_provisioned_concurrency
             if most is not None and (least is None or most < least):
@@ -132,10 +121,8 @@ variants.primary.serverless = { memory_mib = 2048, max_concurrency = 5, provisio
                     allowed="provisioned_concurrency or more",
                     remedy="set provisioned_concurrency at or below it, or take it out",
                 )
-            for word, given in (
-                ("provisioned_concurrency", least),
-                ("max_provisioned_concurrency", most),
-            ):
+            bounds = {"provisioned_concurrency": least, "max_provisioned_concurrency": most}
+            for word, given in bounds.items():
                 if given is not None and given > serverless.max_concurrency:
                     yield self.finding(
                         f"{key}.{word}",
@@ -160,10 +147,8 @@ class ServerlessStart(VariantRule):
     def look(self, environment: Environment, placement: Placement) -> Findings:
         if placement.variant.serverless is None:
             return
-        fetch, load = (
-            download_seconds(placement.served),
-            load_seconds(placement.served, processes=1),
-        )
+        fetch = download_seconds(placement.served)
+        load = load_seconds(placement.served, processes=1)
         if fetch is None or load is None:
             yield from self.size_unknown(placement)
         elif fetch + load > SERVERLESS_START_SECONDS:

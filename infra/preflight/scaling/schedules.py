@@ -15,8 +15,8 @@ from servable_scaling.schedule import ScheduleError, last_run
 def _scheduled(environment: Environment) -> Iterator[tuple[str, Variant, Scheduled]]:
     """(key, variant, action) of every action of every variant."""
     for name, variant in environment.variants.items():
-        for one in variant.scaling.schedule if variant.scaling else ():
-            yield f"variants.{name}.scaling.schedule", variant, one
+        for action in variant.scaling.schedule if variant.scaling else ():
+            yield f"variants.{name}.scaling.schedule", variant, action
 
 
 class ScalingSchedule(Rule):
@@ -29,28 +29,25 @@ class ScalingSchedule(Rule):
     example = 'variants.primary.scaling.schedule = [{ at = "cron(0 7 * * ? *)" }]'
 
     def check(self, environment: Environment) -> Findings:
-        for key, variant, one in _scheduled(environment):
-            least, most = one.at_least, one.at_most
+        for key, variant, action in _scheduled(environment):
+            least, most = action.at_least, action.at_most
             lowest, highest = _reached(variant)
+            low = lowest if least is None else least
+            high = highest if most is None else most
             if least is None and most is None:
                 yield self.finding(
                     key,
-                    f"{one.at} changes nothing: neither at_least nor at_most is given",
-                    given=one.at,
+                    f"{action.at} changes nothing: neither at_least nor at_most is given",
+                    given=action.at,
                     allowed="one of them, or both",
                     remedy="add one",
                 )
-            elif (low := lowest if least is None else least) > (
-                high := highest if most is None else most
-            ):
-                variants = (
-                    ""
-                    if None not in (least, most)
-                    else "; the bound that is not given is the variant's"
-                )
+            elif low > high:
+                stated = None not in (least, most)
+                note = "" if stated else "; the bound that is not given is the variant's"
                 yield self.finding(
                     key,
-                    f"at_least {low} is above at_most {high} ({one.at}){variants}",
+                    f"at_least {low} is above at_most {high} ({action.at}){note}",
                     given=most if least is None else least,
                     allowed=f"at_least 0 to {high}",
                     remedy="lower at_least, or raise at_most",
@@ -58,7 +55,7 @@ class ScalingSchedule(Rule):
             elif least == 0 and not environment.kind.may_be_empty:
                 yield self.finding(
                     key,
-                    f"with at_least 0 ({one.at}) nothing would answer, and requests do not wait",
+                    f"with at_least 0 ({action.at}) nothing would answer, and requests do not wait",
                     given=least,
                     allowed="1 or more; 0 with [asynchronous]",
                     remedy="raise it",
@@ -70,8 +67,8 @@ def _reached(variant: Variant) -> tuple[int, int]:
     """The lowest minimum and the highest maximum of the variant and all its actions."""
     least, most = variant.capacity
     planned = variant.scaling.schedule if variant.scaling else []
-    lower = [one.at_least for one in planned if one.at_least is not None]
-    higher = [one.at_most for one in planned if one.at_most is not None]
+    lower = [action.at_least for action in planned if action.at_least is not None]
+    higher = [action.at_most for action in planned if action.at_most is not None]
     return min([least, *lower]), max([most, *higher])
 
 
@@ -87,14 +84,14 @@ class ScalingScheduleExpression(Rule):
     example = 'variants.primary.scaling.schedule = [{ at = "cron(0 7 * * MON-FRI)", at_least = 2 }]'
 
     def check(self, environment: Environment) -> Findings:
-        for key, _, one in _scheduled(environment):
+        for key, _, action in _scheduled(environment):
             try:
-                last_run(one.at)
+                last_run(action.at)
             except ScheduleError as wrong:
                 yield self.finding(
                     key,
-                    f"{one.at}: {wrong}",
-                    given=one.at,
+                    f"{action.at}: {wrong}",
+                    given=action.at,
                     allowed=wrong.allowed,
                     remedy="correct the expression",
                 )
@@ -112,10 +109,10 @@ class ScalingSchedulePast(Rule):
     example = "# at(2025-12-24T18:00:00), in 2026"
 
     def check(self, environment: Environment) -> Findings:
-        for key, _, one in _scheduled(environment):
+        for key, _, action in _scheduled(environment):
             try:
-                last = last_run(one.at)
-                zone = zoneinfo.ZoneInfo(one.timezone)
+                last = last_run(action.at)
+                zone = zoneinfo.ZoneInfo(action.timezone)
             except (ScheduleError, zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
                 continue  # ScalingScheduleExpression and ScalingTimezone report it
             if last is None:
@@ -125,15 +122,15 @@ class ScalingSchedulePast(Rule):
             elif last.replace(tzinfo=zone) < self.loaded.asked_at:
                 yield self.finding(
                     key,
-                    f"{one.at} ({one.timezone}) is over",
-                    given=one.at,
+                    f"{action.at} ({action.timezone}) is over",
+                    given=action.at,
                     allowed="a time in the future",
                     remedy="take the action out, or give it a new time",
                 )
 
 
 @functools.cache
-def _known_zones() -> frozenset[str]:
+def _zones() -> frozenset[str]:
     """Reads a thousand files: once in a process."""
     return frozenset(zoneinfo.available_timezones())
 
@@ -149,15 +146,15 @@ class ScalingTimezone(Rule):
 variants.primary.scaling.schedule = [{ at = "cron(0 7 * * ? *)", timezone = "Berlin", at_least = 2 }]"""
 
     def check(self, environment: Environment) -> Findings:
-        for key, _, one in _scheduled(environment):
-            zone, known = one.timezone, _known_zones()
-            if not known:
+        for key, _, action in _scheduled(environment):
+            zone, zones = action.timezone, _zones()
+            if not zones:
                 yield self.not_checked(key, "this computer a time zone database (tzdata)")
-            elif zone not in known:
+            elif zone not in zones:
                 yield self.finding(
                     key,
                     f"{zone!r} is not a time zone",
                     given=zone,
                     allowed="names such as Europe/Berlin, America/New_York, UTC",
-                    remedy=meant(zone, sorted(known)),
+                    remedy=meant(zone, sorted(zones)),
                 )

@@ -31,18 +31,15 @@ class SecurityIdsMissing(Rule):
                 del given["endpoint.volume_kms_key"]
         missing = [key for key, ids in given.items() if not ids]
         if missing:
+            # Keys in the plural take lists.
+            lines = [f'{key} = ["…"]' if key.endswith("s") else f'{key} = "…"' for key in missing]
             yield self.finding(
                 "security.require",
                 f"security.require asks for ids that are not given: {', '.join(missing)}",
                 allowed="all of them, or a shorter security.require",
-                remedy=f"add {', '.join(map(_line, missing))}",
+                remedy=f"add {', '.join(lines)}",
                 reads=tuple(missing),
             )
-
-
-def _line(key: str) -> str:
-    """A line that sets the key; keys in the plural take lists."""
-    return f'{key} = ["…"]' if key.endswith("s") else f'{key} = "…"'
 
 
 class KeyOfAnotherRegion(Rule):
@@ -134,11 +131,9 @@ class RoleOfAnotherAccount(Rule):
         given = {
             "endpoint.execution_role": environment.endpoint.execution_role,
             "security.permissions_boundary": environment.security.permissions_boundary,
-            **{
-                f"models.{name}.execution_role": model.execution_role
-                for name, model in environment.models.items()
-            },
         }
+        for name, model in environment.models.items():
+            given[f"models.{name}.execution_role"] = model.execution_role
         for key, arn in given.items():
             if arn is not None and arn.split(":")[4] not in (environment.account, "aws"):
                 yield self.finding(

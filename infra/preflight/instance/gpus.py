@@ -130,19 +130,16 @@ class GpuMemory(VariantRule):
         margin = placement.settings.gpu_memory_margin
         room = WEIGHTS_SHARE * process_gib(instance, placement.processes, margin)
         if model_gib > room:
+            processes = f"{placement.processes} process{'es' if placement.processes > 1 else ''}"
             yield self.finding(
                 placement.key("instance_type"),
                 f"every process of {instance.name} loads {model_gib:.1f} GiB of models into its "
                 f"GPU, which has room for {room:.1f} of {instance.gpu_memory_gib:.1f} GiB ({instance.gpu}, "
-                f"{_processes(placement)} on {counted(instance.gpus, 'GPU')})",
+                f"{processes} on {counted(instance.gpus, 'GPU')})",
                 allowed=f"models of at most {room:.1f} GiB",
                 remedy="split the models, or choose a type with larger GPUs, such as ml.g6e",
                 reads=(f"models.{placement.variant.model}", placement.key("container")),
             )
-
-
-def _processes(placement: Placement) -> str:
-    return "1 process" if placement.processes == 1 else f"{placement.processes} processes"
 
 
 class AmiUnknown(VariantRule):

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from infra.catalog.instances import Instance, instances
+from infra.catalog.instances import instances
 from infra.parameters.environment import Environment
 from infra.parameters.finding import Severity
 from infra.parameters.placement import placements_of
@@ -29,7 +29,7 @@ class InstancePoolsRepeated(Rule):
 
     def check(self, environment: Environment) -> Findings:
         for _, key, types in _pools(environment):
-            twice = [one for one in dict.fromkeys(types) if types.count(one) > 1]
+            twice = [kind for kind in dict.fromkeys(types) if types.count(kind) > 1]
             if twice:
                 yield self.finding(
                     key,
@@ -55,7 +55,7 @@ class InstancePoolsDriver(Rule):
                 continue  # ami-family, ami-cuda and ami-without-gpu look at each type
             placed = placements_of(environment, name, self.loaded.root)
             try:
-                driver_for_all([(one.tensorflow, one.instance) for one in placed] or [])
+                driver_for_all([(each.tensorflow, each.instance) for each in placed])
             except KeyError:
                 yield self.finding(
                     key,
@@ -85,20 +85,18 @@ class InstancePoolsUneven(Rule):
 
     def check(self, environment: Environment) -> Findings:
         for name, key, types in _pools(environment):
-            known = [instances()[one] for one in types if one in instances()]
-            sizes = {(one.vcpus, one.gpus) for one in known}
+            sizes, shown = set(), []
+            for instance in (instances()[kind] for kind in types if kind in instances()):
+                gpus = f", {instance.gpus} GPUs" if instance.gpus else ""
+                sizes.add((instance.vcpus, instance.gpus))
+                shown.append(f"{instance.name} ({instance.vcpus} vCPUs{gpus})")
             if len(sizes) > 1 and environment.variants[name].scales:
-                shown = ", ".join(f"{one.name} {_size(one)}" for one in known)
                 yield self.finding(
                     key,
-                    f"scaling takes instances of different sizes for equal: {shown}",
+                    f"scaling takes instances of different sizes for equal: {', '.join(shown)}",
                     given=None,
                     allowed="types of one size",
                     remedy="choose such, or scale by the smallest type's measured rate and accept this; "
                     "a policy on metric math that weighs the types is not built here: add it in CDK",
                     reads=(f"variants.{name}.scaling",),
                 )
-
-
-def _size(one: Instance) -> str:
-    return f"({one.vcpus} vCPUs{f', {one.gpus} GPUs' if one.gpus else ''})"

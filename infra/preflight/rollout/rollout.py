@@ -75,10 +75,9 @@ class RolloutAlarmLeftOut(Rule):
     def check(self, environment: Environment) -> Findings:
         if environment.rollout is None:
             return
+        variants = list(environment.production_variants)
         watched = environment.rollout.rollback_alarms(
-            environment.alarms,
-            variants=list(environment.production_variants),
-            kind=environment.kind,
+            environment.alarms, variants=variants, kind=environment.kind
         )
         left_out = [name for name in watched[MOST_ALARMS:] if name[1] not in ("5xx", "latency")]
         if left_out:
@@ -119,7 +118,7 @@ rollout = { strategy = "linear", step_percent = 10, bake_minutes = 60 }"""
             most=variant.most_instances,
             window_minutes=environment.window_minutes,
         )
-        lengths = [(one.expected_seconds(start) or 0, one.instances) for one in possible]
+        lengths = [(update.expected_seconds(start) or 0, update.instances) for update in possible]
         seconds, count = max(lengths, default=(0, 0))
         if seconds > most(LONGEST):
             yield self.finding(
@@ -186,8 +185,7 @@ rollout = { strategy = "all_at_once", bake_minutes = 10 }"""
         if quiet is None:
             yield self.not_checked("rollout.bake_minutes", "traffic.quiet_rps")
             return
-        percent = rollout.percent
-        needed = 100 / environment.alarms.error_5xx_percent
+        percent, needed = rollout.percent, 100 / environment.alarms.error_5xx_percent
         golden = rollout.golden_requests.per_minute if rollout.golden_requests else 0
         each_minute = (quiet * SECONDS_PER_MINUTE + golden) * percent / 100
         seen = each_minute * rollout.bake_minutes
@@ -228,15 +226,12 @@ rollout = { strategy = "canary", canary_percent = 10 }"""
             yield self.not_checked("alarms.p99_latency_ms", "traffic.quiet_rps")
             return
         golden = rollout.golden_requests.per_minute if rollout.golden_requests else 0
-        weights = sum(one.weight for one in environment.production_variants.values())
         # The fewest instances run in the quietest hour; the first share is a whole number of them.
         count = max(1, variant.min_instances)
-        (smallest,) = rollout.updates(
-            least=count, most=count, window_minutes=environment.window_minutes
-        )
-        share = smallest.first_share_percent / 100 * (variant.weight / weights if weights else 1)
+        window, share = environment.window_minutes, environment.share(placement.name)
+        (smallest,) = rollout.updates(least=count, most=count, window_minutes=window)
+        share = smallest.first_share_percent / 100 * (1 if share is None else share)
         each_minute = (quiet * SECONDS_PER_MINUTE + golden) * share
-        window = environment.window_minutes
         seen, needed = each_minute * window, least_samples("p99")
         if seen < needed:
             yield self.finding(

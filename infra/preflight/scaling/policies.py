@@ -1,5 +1,7 @@
 """Rules about scaling policies: their metrics, steps and cooldowns."""
 
+from collections import Counter
+
 from infra.parameters.environment import Environment
 from infra.parameters.finding import Severity
 from infra.parameters.placement import Placement
@@ -22,7 +24,7 @@ class ScalingOnNothing(Rule):
         allowed = (*environment.kind.scales_on, *ANY_KIND)
         for name, variant in environment.variants.items():
             scaling = variant.scaling
-            if scaling is None or scaling.hold or any(getattr(scaling, one) for one in allowed):
+            if scaling is None or scaling.hold or any(getattr(scaling, key) for key in allowed):
                 continue
             yield self.finding(
                 f"variants.{name}.scaling",
@@ -45,9 +47,8 @@ asynchronous = {}
 variants.primary.scaling.max_rps_per_instance = 100"""
 
     def check(self, environment: Environment) -> Findings:
-        allowed = environment.kind.scales_on
-        others = {one for kind in KINDS for one in kind.scales_on} - set(allowed)
-        kind = environment.kind
+        kind, allowed = environment.kind, environment.kind.scales_on
+        others = {key for other in KINDS for key in other.scales_on} - set(allowed)
         for name, variant in environment.variants.items():
             for key in sorted(others):
                 given = getattr(variant.scaling, key) if variant.scaling is not None else None
@@ -78,33 +79,29 @@ class ScalingStep(Rule):
             for step in steps:
                 both = (step.above_rps is None) == (step.below_rps is None)
                 if both or (step.change > 0) == (step.above_rps is None) or not step.change:
+                    if both:
+                        bound = "neither or both of above_rps and below_rps"
+                    elif step.above_rps is not None:
+                        bound = f"above_rps {step.above_rps:g}"
+                    else:
+                        bound = f"below_rps {step.below_rps:g}"
                     yield self.finding(
                         f"variants.{name}.scaling.steps",
-                        f"a step of {step.change} with "
-                        + (
-                            "neither or both of above_rps and below_rps"
-                            if both
-                            else f"above_rps {step.above_rps:g}"
-                            if step.above_rps is not None
-                            else f"below_rps {step.below_rps:g}"
-                        ),
+                        f"a step of {step.change} with {bound}",
                         given=step.change,
                         allowed="above_rps with a positive change, or below_rps with a negative one",
                         remedy="change it",
                     )
-            yield from self._twice(name, [one.above_rps for one in steps], "above_rps")
-            yield from self._twice(name, [one.below_rps for one in steps], "below_rps")
-
-    def _twice(self, name: str, bounds: list[float | None], word: str) -> Findings:
-        given = [one for one in bounds if one is not None]
-        for bound in sorted({one for one in given if given.count(one) > 1}):
-            yield self.finding(
-                f"variants.{name}.scaling.steps",
-                f"two steps have {word} {bound:g}",
-                given=bound,
-                allowed="each bound once",
-                remedy="take one out",
-            )
+            for word in ("above_rps", "below_rps"):
+                counts = Counter(getattr(step, word) for step in steps)
+                for given in sorted(rps for rps, count in counts.items() if rps and count > 1):
+                    yield self.finding(
+                        f"variants.{name}.scaling.steps",
+                        f"two steps have {word} {given:g}",
+                        given=given,
+                        allowed="each bound once",
+                        remedy="take one out",
+                    )
 
 
 class ScalingWithoutProvisioned(Rule):

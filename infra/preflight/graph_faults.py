@@ -238,12 +238,17 @@ def _ignored_attribute(subject: _Subject, table: OpTable) -> str | None:
 
 
 def _stablehlo(subject: _Subject, table: OpTable) -> str | None:
+    if subject.operation.op != "XlaCallModule":
+        return None
+    return _module(subject.operation.attributes, table)
+
+
+def _module(given: Mapping[str, Attribute], table: OpTable) -> str | None:
     """The reason for which a TensorFlow fails to run an XlaCallModule when a request reaches it, or None."""
-    given = subject.operation.attributes
     kind, version = given.get("version", ("", None))
     module_kind, module = given.get("module", ("", None))
-    if subject.operation.op != "XlaCallModule" or (kind, module_kind) != ("i", "s"):
-        return None  # model-op-attribute reports attributes of other kinds
+    if (kind, module_kind) != ("i", "s"):
+        return None  # model-op-attribute reports it
     tensorflow = f"TensorFlow {table.version}"
     oldest, newest = table.xla_call_module
     if (oldest is not None and version < oldest) or (newest is not None and version > newest):

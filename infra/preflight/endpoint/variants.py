@@ -1,5 +1,8 @@
 """Rules about variants, their models, the endpoint's name, and shadow variants."""
 
+from abc import abstractmethod
+from collections.abc import Sequence
+
 from infra.parameters.environment import Environment
 from infra.parameters.finding import meant
 from infra.preflight.rule import Findings, Rule
@@ -116,11 +119,20 @@ class EndpointNameShared(Rule):
             )
 
 
-def _shadows(environment: Environment) -> list[str]:
-    return [name for name, variant in environment.variants.items() if variant.shadow]
+class ShadowRule(Rule):
+    """A rule about shadow variants."""
+
+    def check(self, environment: Environment) -> Findings:
+        shadows = [name for name, variant in environment.variants.items() if variant.shadow]
+        if shadows:
+            yield from self.look(environment, shadows)
+
+    @abstractmethod
+    def look(self, environment: Environment, shadows: Sequence[str]) -> Findings:
+        """Yields a finding for everything about the shadow variants that violates the rule."""
 
 
-class ShadowPair(Rule):
+class ShadowPair(ShadowRule):
     """An endpoint with a shadow variant has exactly one production variant and one shadow.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CreateEndpointConfig.html
@@ -129,9 +141,9 @@ class ShadowPair(Rule):
 
     example = "variants.primary.shadow = true"
 
-    def check(self, environment: Environment) -> Findings:
-        shadows, production = _shadows(environment), environment.production_variants
-        if shadows and (len(shadows), len(production)) != (1, 1):
+    def look(self, environment: Environment, shadows: Sequence[str]) -> Findings:
+        production = environment.production_variants
+        if (len(shadows), len(production)) != (1, 1):
             yield self.finding(
                 f"variants.{shadows[0]}.shadow",
                 f"there are {len(shadows)} shadow and {len(production)} production variants (shadow = true "
@@ -143,7 +155,7 @@ class ShadowPair(Rule):
             )
 
 
-class ShadowExcluded(Rule):
+class ShadowExcluded(ShadowRule):
     """SageMaker refuses a shadow variant for asynchronous and for multi-model endpoints.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/shadow-tests-exclusions.html
@@ -153,10 +165,7 @@ class ShadowExcluded(Rule):
 asynchronous = {}
 variants.copy = { model = "ranker", instance_type = "ml.c5.xlarge", shadow = true }"""
 
-    def check(self, environment: Environment) -> Findings:
-        shadows = _shadows(environment)
-        if not shadows:
-            return
+    def look(self, environment: Environment, shadows: Sequence[str]) -> Findings:
         excluded = {}
         if environment.asynchronous is not None:
             excluded["asynchronous"] = "[asynchronous]"
@@ -175,7 +184,7 @@ variants.copy = { model = "ranker", instance_type = "ml.c5.xlarge", shadow = tru
             )
 
 
-class ShadowWeight(Rule):
+class ShadowWeight(ShadowRule):
     """A shadow's weight relative to the production variant's is the share copied: at most equal.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/shadow-tests.html (a portion of the
@@ -185,10 +194,10 @@ class ShadowWeight(Rule):
     example = """\
 variants.copy = { model = "ranker", instance_type = "ml.c5.xlarge", shadow = true, weight = 2.0 }"""
 
-    def check(self, environment: Environment) -> Findings:
+    def look(self, environment: Environment, shadows: Sequence[str]) -> Findings:
         production = environment.production_variants.values()
         most = max((variant.weight for variant in production), default=None)
-        for name in _shadows(environment):
+        for name in shadows:
             given = environment.variants[name].weight
             if most is not None and not 0 < given <= most:
                 yield self.finding(

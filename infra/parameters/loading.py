@@ -167,7 +167,7 @@ def _validated(source: Source, file: str) -> tuple[Environment | None, list[Find
     try:
         return Environment.model_validate(source.values), []
     except ValidationError as wrong:
-        errors = [one for one in wrong.errors() if not (partial and one["type"] == "missing")]
+        errors = [each for each in wrong.errors() if not (partial and each["type"] == "missing")]
         # What is missing last: it may be a consequence of a misspelt table.
         errors.sort(key=lambda error: error["type"] == "missing")
         findings = [finding(error, source, file) for error in errors]

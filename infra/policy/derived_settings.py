@@ -15,7 +15,7 @@ from infra.policy.wait_time import default_seconds, real_wait_seconds, wait_seco
 
 Origin = Literal["file", "derived", "image"]
 
-Found = dict[str, tuple[object, str]]
+Chosen = dict[str, tuple[object, str]]
 """Setting to (value, reason); a value of None means the image's own default."""
 
 
@@ -35,12 +35,12 @@ class Derived:
     choices: tuple[Choice, ...]
 
 
-def merged(written: ContainerSettings, found: Found) -> Derived:
+def merged(written: ContainerSettings, chosen: Chosen) -> Derived:
     """The file's settings merged over the derived ones, with a choice for every setting."""
     choices, values = [], {}
     for name in ContainerSettings.model_fields:
         stated = getattr(written, name)
-        value, reason = found.get(name, (None, "the image's own default"))
+        value, reason = chosen.get(name, (None, "the image's own default"))
         if stated is not None and name != "batching":
             choices.append(Choice(name, stated, "file", "from the file"))
             values[name] = stated
@@ -72,7 +72,7 @@ def derive(
 
     `tensorflow` is the image's version, for example 2.20.
     """
-    found: Found = {
+    chosen: Chosen = {
         "tfs_processes": (None, "multi-model mode starts one for each loaded model"),
         "gunicorn_workers": (None, "no effect: without code there is no Gunicorn"),
         "onednn": (None, "left to TensorFlow, which knows its kernels; measure both"),
@@ -80,22 +80,22 @@ def derive(
     processes = workers = 1
     if not served.multi_model:
         number, reason = _processes(instance, served)
-        found["tfs_processes"] = (number, reason)
+        chosen["tfs_processes"] = (number, reason)
         processes = written.tfs_processes or number
     if served.has_code is not False:
         number, reason = _workers(instance, served, processes)
-        found["gunicorn_workers"] = (number, reason)
+        chosen["gunicorn_workers"] = (number, reason)
         workers = written.gunicorn_workers or number
-        found["gunicorn_timeout_seconds"] = (
+        chosen["gunicorn_timeout_seconds"] = (
             LONGEST_ANSWER_SECONDS,
             "InvokeEndpoint fails after 60 s; the image would kill a busy worker after 30",
         )
-    found |= _threads(instance, served, processes)
-    found["batching"] = _batching(written.batching, instance, processes, workers)
-    found["wait_time_seconds"] = _wait(served, processes, tensorflow)
+    chosen |= _threads(instance, served, processes)
+    chosen["batching"] = _batching(written.batching, instance, processes, workers)
+    chosen["wait_time_seconds"] = _wait(served, processes, tensorflow)
     if instance.gpus and not served.multi_model:
-        found["gpu_memory_margin"] = _gpu_memory(instance, processes)
-    return merged(written, found)
+        chosen["gpu_memory_margin"] = _gpu_memory(instance, processes)
+    return merged(written, chosen)
 
 
 def _processes(instance: Instance, served: Served) -> tuple[int, str]:
@@ -122,7 +122,7 @@ def _workers(instance: Instance, served: Served, processes: int) -> tuple[int, s
     return instance.vcpus, f"one for each of {instance.vcpus} vCPUs, because a handler computes"
 
 
-def _threads(instance: Instance, served: Served, processes: int) -> Found:
+def _threads(instance: Instance, served: Served, processes: int) -> Chosen:
     if instance.gpus or processes == 1:
         why = "the GPU computes" if instance.gpus else "one process has every vCPU to itself"
         left_to_tensorflow = (None, f"left to TensorFlow: {why}")

@@ -1,4 +1,4 @@
-"""How the container divides the memory of its GPUs.
+"""Division of the GPUs' memory by the container.
 
 Process i is pinned to GPU i mod n, but the share of each is (1 - margin) / processes, as if
 they all had one GPU: four processes on four GPUs get a fifth of their own GPU each. The margin

@@ -1,4 +1,4 @@
-"""How a model is hosted on an instance type: image, driver, variables, timeouts."""
+"""Hosting of a model on an instance type: image, driver, variables, timeouts."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -110,9 +110,9 @@ def driver_for_all(hosts: Sequence[tuple[str, Instance]]) -> str | None:
 
     None if no type needs one. Raises KeyError if no AMI is for all of them: a variant has one.
     """
-    wanted = {driver_for(version, instance) for version, instance in hosts}
-    if len(wanted) == 1:
-        return wanted.pop()
+    drivers = {driver_for(version, instance) for version, instance in hosts}
+    if len(drivers) == 1:
+        return drivers.pop()
     fitting = [
         ami
         for ami in names()

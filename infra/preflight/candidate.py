@@ -139,7 +139,7 @@ class Candidate:
         return self._graphs[folder]
 
     def graph_faults(self, folder: Path, table: OpTable, *, cpu: bool) -> tuple[GraphFault, ...]:
-        """What the TensorFlow of `table` makes of that graph: looked for once, for all rules."""
+        """Faults of that graph under the TensorFlow of `table`, computed once for all rules."""
         key = (folder, table.version, cpu)
         if key not in self._graph_faults:
             self._graph_faults[key] = tuple(graph_faults(self.graph(folder), table, cpu=cpu))

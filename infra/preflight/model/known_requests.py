@@ -7,6 +7,7 @@ from pathlib import Path
 from infra.catalog import images
 from infra.parameters.environment import Environment
 from infra.parameters.finding import Finding
+from infra.parameters.model import Golden
 from infra.parameters.placement import Placement
 from infra.preflight.candidate import Candidate
 from infra.preflight.rule import Findings, Rule
@@ -101,33 +102,32 @@ class GoldenAnswer(KnownRequestRule):
     def check(self, environment: Environment) -> Findings:
         for name, model in environment.models.items():
             for below, golden in model.golden_requests.items():
-                key = f"models.{name}.{below}.answer"
-                if golden.answer is None:
-                    continue
-                file = self.there(golden.answer)
-                if file is None:
-                    writer = "which `servable invoke --output` writes"
-                    yield self.not_checked(key, f"{golden.answer}, {writer}")
-                    continue
-                for placement, _ in _targets(self.candidate, name):
-                    try:
-                        request = judged(
-                            self.candidate, placement, name, golden.request, golden.sent_as
-                        )
-                    except (OSError, RequestValueError):
-                        continue  # the rule GoldenRequest reports it
-                    try:
-                        if request is not None:
-                            check_answer(file.read_bytes(), request)
-                    except RequestValueError as bad:
-                        yield self.finding(
-                            key,
-                            f"{golden.answer}: the answer {bad}",
-                            given=golden.answer,
-                            remedy="write the model's answer to the file with `servable invoke "
-                            "--output`",
-                            reads=(f"models.{name}",),
-                        )
+                if golden.answer is not None:
+                    key = f"models.{name}.{below}.answer"
+                    yield from self.compared(name, key, golden, golden.answer)
+
+    def compared(self, name: str, key: str, golden: Golden, answer: str) -> Findings:
+        """Yields findings for an answer that has not the form of the outputs for its request."""
+        file = self.there(answer)
+        if file is None:
+            yield self.not_checked(key, f"{answer}, which `servable invoke --output` writes")
+            return
+        for placement, _ in _targets(self.candidate, name):
+            try:
+                request = judged(self.candidate, placement, name, golden.request, golden.sent_as)
+            except (OSError, RequestValueError):
+                continue  # the rule GoldenRequest reports it
+            try:
+                if request is not None:
+                    check_answer(file.read_bytes(), request)
+            except RequestValueError as bad:
+                yield self.finding(
+                    key,
+                    f"{answer}: the answer {bad}",
+                    given=answer,
+                    remedy="write the model's answer to the file with `servable invoke --output`",
+                    reads=(f"models.{name}",),
+                )
 
 
 def _targets(candidate: Candidate, model: str) -> list[Target]:

@@ -19,7 +19,7 @@ from model_packaging.servable import Servable
 def packed_together(environment: Environment, name: str) -> list[str]:
     """The models in the archive of `name`, itself first; unknown models are omitted."""
     model = environment.models[name]
-    return [name, *(one for one in model.also_serves if one in environment.models)]
+    return [name, *(other for other in model.also_serves if other in environment.models)]
 
 
 def servable(name: str, model: Model, root: Path, *, at_root: bool = False) -> Servable:
@@ -39,13 +39,13 @@ def archive_inputs(
     """
     model = environment.models[name]
     servables = []
-    for one in packed_together(environment, name):
-        of = environment.models[one]
-        found = servable(one, of, root, at_root=at_root)
-        if of.warm_up:
-            requests = [root / file for file in of.warm_up]
-            found = warm_up.prepared(found, requests, folder=root / WARM_UPS)
-        servables.append(found)
+    for member in packed_together(environment, name):
+        packed = environment.models[member]
+        files = servable(member, packed, root, at_root=at_root)
+        if packed.warm_up:
+            requests = [root / file for file in packed.warm_up]
+            files = warm_up.prepared(files, requests, folder=root / WARM_UPS)
+        servables.append(files)
     code = root / model.code if model.code else None
     lib = None
     if code is not None and model.install == "vendored":
@@ -68,12 +68,12 @@ def packed_key(environment: Environment, name: str, root: Path) -> str:
     if members is None:
         return key(archive_inputs(environment, name, root), cache=root / MADE)
     inputs = {member: archive_inputs(environment, member, root, at_root=True) for member in members}
-    return together({one: key(found, cache=root / MADE) for one, found in inputs.items()})
+    return together({member: key(files, cache=root / MADE) for member, files in inputs.items()})
 
 
 def variants_running(environment: Environment, name: str) -> list[Variant]:
     """The variants whose containers run the model's own code."""
     served = {name} | {
-        one for one, model in environment.models.items() if name in (model.multi_model or [])
+        other for other, model in environment.models.items() if name in (model.multi_model or [])
     }
     return [variant for variant in environment.variants.values() if variant.model in served]

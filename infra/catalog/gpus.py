@@ -5,23 +5,23 @@ from infra.catalog.table import table
 
 def newest_cuda(gpu: str) -> int | None:
     """The last CUDA major version with kernels for this GPU; None if it is still supported."""
-    found: int | None = table("gpus")["gpus"].get(gpu, {}).get("newest_cuda")
-    return found
+    fact: int | None = table("gpus")["gpus"].get(gpu, {}).get("newest_cuda")
+    return fact
 
 
 def newest_tensorflow(gpu: str) -> str | None:
     """The last TensorFlow version that SageMaker runs on this GPU; None if it is still supported."""
-    found: str | None = table("gpus")["gpus"].get(gpu, {}).get("newest_tensorflow")
-    return found
+    fact: str | None = table("gpus")["gpus"].get(gpu, {}).get("newest_tensorflow")
+    return fact
 
 
 def oldest_cuda(gpu: str) -> str | None:
     """The first CUDA version with kernels for this GPU, for example 11.8; None if no image is older."""
-    found: str | None = table("gpus")["gpus"].get(gpu, {}).get("oldest_cuda")
-    return found
+    fact: str | None = table("gpus")["gpus"].get(gpu, {}).get("oldest_cuda")
+    return fact
 
 
 def compute_capability(gpu: str) -> float | None:
     """The compute capability, for example 7.5; None if no source states it."""
-    found: float | None = table("gpus")["gpus"].get(gpu, {}).get("compute_capability")
-    return found
+    fact: float | None = table("gpus")["gpus"].get(gpu, {}).get("compute_capability")
+    return fact

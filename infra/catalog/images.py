@@ -119,10 +119,8 @@ def cuda(version: str) -> str | None:
 def built_cuda(version: str) -> str:
     """`cuda`, or if no source states it, the CUDA version that TensorFlow's wheel is built with."""
     since: dict[str, str] = table("image_facts")["built_with_cuda"]["since"]
-    return (
-        cuda(version)
-        or [found for first, found in since.items() if number(first) <= number(version)][-1]
-    )
+    built = [built for first, built in since.items() if number(first) <= number(version)]
+    return cuda(version) or built[-1]
 
 
 def python(version: str) -> str | None:
@@ -150,8 +148,8 @@ def image_modules(version: str) -> ImageModules | None:
 
 
 def _fact(version: str, name: str) -> str | None:
-    found: str | None = table("image_facts")["versions"].get(_short(version), {}).get(name)
-    return found
+    fact: str | None = table("image_facts")["versions"].get(_short(version), {}).get(name)
+    return fact
 
 
 def _short(version: str) -> str:

@@ -16,10 +16,10 @@ def ami_for(*, cuda: str, family: str) -> str | None:
     AMI for the family (p2, p3). Without an AMI, ml.g4dn and ml.g5 start with driver 470 (CUDA 11.4),
     on which a CUDA 12 image fails at start.
     """
-    wanted = _number(cuda)
-    if wanted < (12,):
+    least = _number(cuda)
+    if least < (12,):
         return None
-    fitting = [row for row in _rows(family) if _number(row["cuda"]) >= wanted]
+    fitting = [row for row in _rows(family) if _number(row["cuda"]) >= least]
     return min(fitting, key=lambda row: _number(row["cuda"]))["name"] if fitting else None
 
 
@@ -60,10 +60,10 @@ def carries(name: str, cuda: str) -> bool:
     An AMI that mounts the image's CUDA compatibility libraries also runs newer minor
     versions of the driver's own CUDA generation.
     """
-    driver, wanted = _number(cuda_of(name)), _number(cuda)
+    driver, needed = _number(cuda_of(name)), _number(cuda)
     if _row(name)["mounts_cuda_compat"]:
-        return driver[0] >= wanted[0]
-    return driver >= wanted
+        return driver[0] >= needed[0]
+    return driver >= needed
 
 
 def _row(name: str) -> dict[str, Any]:

@@ -10,8 +10,8 @@ def limit(shape: str, *, service: str = "sagemaker") -> dict[str, Any]:
 
     Raises KeyError for a shape that limits.json does not have.
     """
-    found: dict[str, Any] = table("limits")["services"][service][shape]
-    return found
+    limits: dict[str, Any] = table("limits")["services"][service][shape]
+    return limits
 
 
 def most(shape: str, *, service: str = "sagemaker") -> int:

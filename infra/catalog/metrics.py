@@ -35,8 +35,8 @@ def check(
         raise UnpublishedMetricError(f"namespace {namespace} is unknown; known: {', '.join(kinds)}")
     metric = of_namespace["metrics"].get(name)
     if metric is None:
-        known = ", ".join(of_namespace["metrics"])
-        raise UnpublishedMetricError(f"{namespace} has no metric {name}; it has {known}")
+        names = ", ".join(of_namespace["metrics"])
+        raise UnpublishedMetricError(f"{namespace} has no metric {name}; it has {names}")
     if kind not in metric.get("kinds", [REAL_TIME]):
         raise UnpublishedMetricError(f"{kind} endpoints do not publish {name}")
     if statistic not in metric["statistics"] and not (
@@ -81,13 +81,13 @@ def publishes(kind: str, name: str, namespace: str) -> bool:
 
 def scaling_metrics(kind: str | None = None) -> tuple[str, ...]:
     """Metrics that Application Auto Scaling can track, for one kind of endpoint or for any."""
-    found = table("metrics")
-    return tuple(found["scaling"] if kind is None else found["scaling_kinds"][kind])
+    rows = table("metrics")
+    return tuple(rows["scaling"] if kind is None else rows["scaling_kinds"][kind])
 
 
 def _metric(namespace: str, name: str) -> dict[str, Any]:
-    found: dict[str, Any] = table("metrics")["namespaces"][_listed(namespace)]["metrics"][name]
-    return found
+    metric: dict[str, Any] = table("metrics")["namespaces"][_listed(namespace)]["metrics"][name]
+    return metric
 
 
 def _listed(namespace: str) -> str:

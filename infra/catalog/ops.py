@@ -80,7 +80,7 @@ def tables() -> tuple[OpTable, ...]:
 
 def image_tables() -> tuple[OpTable, ...]:
     """Tables of the versions that have an image, oldest first."""
-    return tuple(one for one in tables() if one.version in images.versions())
+    return tuple(table for table in tables() if table.version in images.versions())
 
 
 @functools.cache
@@ -97,12 +97,10 @@ def _definition(op: str, version: str) -> OpDefinition | None:
         return None
     _, by_version = json.loads(line)
     # A definition holds from its version on, until the next one; null means removed.
-    since = [one for one in by_version if images.number(one) <= images.number(version)]
-    row = by_version[since[-1]] if since else None
-    return None if row is None else _parsed(row)
-
-
-def _parsed(row: Mapping[str, Any]) -> OpDefinition:
+    since = [first for first in by_version if images.number(first) <= images.number(version)]
+    row: Mapping[str, Any] | None = by_version[since[-1]] if since else None
+    if row is None:
+        return None
     return OpDefinition(
         attributes={
             name: OpAttribute(
@@ -114,7 +112,8 @@ def _parsed(row: Mapping[str, Any]) -> OpDefinition:
             for name, attribute in row.get("attributes", {}).items()
         },
         cpu=tuple(
-            {name: frozenset(types) for name, types in one.items()} for one in row.get("cpu", ())
+            {name: frozenset(types) for name, types in kernel.items()}
+            for kernel in row.get("cpu", ())
         ),
         removed_in=row.get("removed_in"),
     )

@@ -85,15 +85,18 @@ class Environment(Table):
     @property
     def scaled(self) -> dict[str, Scaling]:
         """Variant name to scaling table, for variants with a scalable target."""
-        scaling = {name: one.scaling for name, one in self.variants.items() if one.scales}
-        return {name: one for name, one in scaling.items() if one is not None}
+        return {
+            name: variant.scaling
+            for name, variant in self.variants.items()
+            if variant.scaling is not None and variant.scales
+        }
 
     @property
     def acknowledged_request_bytes(self) -> int | None:
         """The largest request in bytes if it is acknowledged to exceed what AWS's API states, else None."""
-        given = self.traffic.request_bytes or 0
-        more = self.kind.request_bytes < given and "request-too-large" in self.acknowledge
-        return given if more else None
+        size = self.traffic.request_bytes or 0
+        more = self.kind.request_bytes < size and "request-too-large" in self.acknowledge
+        return size if more else None
 
     @property
     def kms_keys(self) -> dict[str, list[str]]:
@@ -113,15 +116,20 @@ class Environment(Table):
             given["capture.kms_key"] = self.capture.kms_key
         if self.asynchronous is not None:
             given["asynchronous.kms_key"] = self.asynchronous.kms_key
-        found = {key: [] if arn is None else [arn] for key, arn in given.items()}
+        keys = {key: [] if arn is None else [arn] for key, arn in given.items()}
         if any(model.artifact is None for model in self.models.values()):
-            found["endpoint.archive_kms_keys"] = self.endpoint.archive_kms_keys
-        return found
+            keys["endpoint.archive_kms_keys"] = self.endpoint.archive_kms_keys
+        return keys
 
     @property
     def production_variants(self) -> dict[str, Variant]:
         """The variants whose answers reach callers: all but shadow variants."""
-        return {name: one for name, one in self.variants.items() if not one.shadow}
+        return {name: variant for name, variant in self.variants.items() if not variant.shadow}
+
+    def share(self, name: str) -> float | None:
+        """The variant's share of the callers' requests, by weights; None if no variant has a weight."""
+        total = sum(variant.weight for variant in self.production_variants.values())
+        return self.variants[name].weight / total if total else None
 
 
 def stack_name(name: str, environment: Environment, kind: str) -> str:

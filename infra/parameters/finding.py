@@ -53,9 +53,9 @@ class Finding:
         return f"{self.rule}:{self.subject}" if self.subject else self.rule
 
     def as_json(self) -> dict[str, Any]:
-        said = asdict(self) | {"severity": self.severity.value, "given": _plain(self.given)}
-        del said["reads"], said["subject"]
-        return said
+        fields = asdict(self) | {"severity": self.severity.value, "given": _plain(self.given)}
+        del fields["reads"], fields["subject"]
+        return fields
 
 
 def file_error(
@@ -83,13 +83,13 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The known name closest to `name`, or None if nothing is close."""
-    matches = difflib.get_close_matches(name, sorted(known), n=1, cutoff=0.6)
+def nearest(name: str, names: Iterable[str]) -> str | None:
+    """The one of `names` closest to `name`, or None if nothing is close."""
+    matches = difflib.get_close_matches(name, sorted(names), n=1, cutoff=0.6)
     return matches[0] if matches else None
 
 
-def meant(name: str, known: Iterable[str]) -> str:
+def meant(name: str, names: Iterable[str]) -> str:
     """The remedy for an unknown name, as the last part of a message."""
-    close = nearest(name, known)
+    close = nearest(name, names)
     return f"did you mean {close}?" if close else "use one of those"

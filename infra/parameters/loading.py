@@ -14,7 +14,7 @@ from infra.parameters import overrides as override
 from infra.parameters.environment import Environment
 from infra.parameters.finding import Finding, file_error
 from infra.parameters.problems import finding
-from infra.parameters.sources import KeyPath, Source, names, read
+from infra.parameters.sources import KeyPath, Source, names, read, shown_path
 from infra.policy.refused_updates import DeployedVariant, EndpointState
 
 
@@ -22,12 +22,12 @@ def deployed_by(file: Environment) -> Mapping[str, DeployedVariant]:
     """The variants that a file deploys, if nothing was changed by hand since."""
     return {
         name: DeployedVariant(
-            instance_type=next(iter(one.instance_types), None),
-            scales=one.scales,
-            shadow=one.shadow,
-            pools=one.instance_types if one.instance_pools else (),
+            instance_type=next(iter(variant.instance_types), None),
+            scales=variant.scales,
+            shadow=variant.shadow,
+            pools=variant.instance_types if variant.instance_pools else (),
         )
-        for name, one in file.variants.items()
+        for name, variant in file.variants.items()
     }
 
 
@@ -42,15 +42,15 @@ def state_of(file: Environment) -> EndpointState:
 
 def held(variants: Mapping[str, DeployedVariant]) -> dict[str, str]:
     """Overrides (key to value) that keep the variants' instance types and suspend their scaling."""
-    found = {}
+    overrides = {}
     for name, variant in variants.items():
-        found[f"variants.{name}.scaling.hold"] = "true"
+        overrides[f"variants.{name}.scaling.hold"] = "true"
         if variant.pools:
-            pools = ", ".join(f'{{ instance_type = "{one}" }}' for one in variant.pools)
-            found[f"variants.{name}.instance_pools"] = f"[{pools}]"
+            pools = ", ".join(f'{{ instance_type = "{kind}" }}' for kind in variant.pools)
+            overrides[f"variants.{name}.instance_pools"] = f"[{pools}]"
         elif variant.instance_type is not None:
-            found[f"variants.{name}.instance_type"] = variant.instance_type
-    return found
+            overrides[f"variants.{name}.instance_type"] = variant.instance_type
+    return overrides
 
 
 # A stack's name has at most 128 letters, digits and hyphens, the service's name included.
@@ -108,50 +108,48 @@ def load(
     `option` is the command-line option that gave the overrides, for messages.
     """
     given = overrides or {}
-    found = [load_one(root, folder, name, given.get(name, {}), option) for name in names(folder)]
-    places: dict[tuple[str, str, str], list[Loaded]] = {}
-    for one in found:
-        if one.environment is not None:
-            places.setdefault(_place(one.environment), []).append(one)
-    return [
-        replace(one, sharing=_sharing(one, places[_place(one.environment)]))
-        if one.environment is not None
-        else one
-        for one in found
-    ]
+    every = [load_one(root, folder, name, given.get(name, {}), option) for name in names(folder)]
+    by_endpoint: dict[tuple[str, str, str], list[Loaded]] = {}
+    for loaded in every:
+        if loaded.environment is not None:
+            by_endpoint.setdefault(_endpoint(loaded.environment), []).append(loaded)
+    for at, loaded in enumerate(every):
+        if loaded.environment is not None:
+            sharing = [
+                other.file
+                for other in by_endpoint[_endpoint(loaded.environment)]
+                # without those that inherit the name from this file
+                if other is not loaded and other.origin("endpoint.name") != loaded.file
+            ]
+            every[at] = replace(loaded, sharing=tuple(sharing))
+    return every
 
 
-def _place(environment: Environment) -> tuple[str, str, str]:
+def _endpoint(environment: Environment) -> tuple[str, str, str]:
     """Account, region and name, which identify an endpoint. SageMaker's names ignore case."""
     return environment.account, environment.region, environment.endpoint.name.lower()
-
-
-def _sharing(loaded: Loaded, there: list[Loaded]) -> tuple[str, ...]:
-    """Files with the same endpoint, without those that inherit the name from this file."""
-    return tuple(
-        other.file
-        for other in there
-        if other is not loaded and other.origin("endpoint.name") != loaded.file
-    )
 
 
 def load_one(
     root: Path, folder: Path, name: str, overrides: Mapping[str, str], option: str
 ) -> Loaded:
     """Loads one environment, without looking at the others of its folder."""
-    file = folder / f"{name}.toml"
-    shown = file.relative_to(root).as_posix() if file.is_relative_to(root) else file.as_posix()
+    shown = shown_path(folder / f"{name}.toml", root)
     source = read(root, folder, name)
-    findings = [*_name(name, shown), *source.findings]
+    findings = list(source.findings)
+    if not re.fullmatch(NAME, name):
+        problem = f"{name!r} is not a valid name for an environment"
+        allowed = "a letter, then letters, digits and hyphens, at most 40 in all"
+        error = file_error(shown, "", problem, "rename the file", given=name, allowed=allowed)
+        findings.insert(0, error)
     findings += override.apply(source, name, overrides, option)
     draft, wrong = _validated(source, shown)
     findings += wrong
-    environment = None if findings else draft
     return Loaded(
         name=name,
         file=shown,
         root=root,
-        environment=environment,
+        environment=None if findings else draft,
         draft=draft,
         findings=tuple(findings),
         source=source,
@@ -169,20 +167,11 @@ def _validated(source: Source, file: str) -> tuple[Environment | None, list[Find
     try:
         return Environment.model_validate(source.values), []
     except ValidationError as wrong:
-        errors = [one for one in wrong.errors() if not (partial and one["type"] == "missing")]
+        errors = [each for each in wrong.errors() if not (partial and each["type"] == "missing")]
         # What is missing last: it may be a consequence of a misspelt table.
         errors.sort(key=lambda error: error["type"] == "missing")
         findings = [finding(error, source, file) for error in errors]
         return None if partial else _draft(source.values, wrong), findings
-
-
-def _name(name: str, file: str) -> list[Finding]:
-    """Checks a file's name, which becomes the name of a stage and, without a service, of a stack."""
-    if re.fullmatch(NAME, name):
-        return []
-    problem = f"{name!r} is not a valid name for an environment"
-    allowed = "a letter, then letters, digits and hyphens, at most 40 in all"
-    return [file_error(file, "", problem, "rename the file", given=name, allowed=allowed)]
 
 
 def _draft(values: dict[str, Any], wrong: ValidationError) -> Environment | None:

@@ -122,8 +122,8 @@ class Model(Table):
     @property
     def golden_requests(self) -> dict[str, Golden]:
         """Every golden request, by its key below the model's."""
-        found = {} if self.golden is None else {"golden": self.golden}
-        return found | {f"also_golden.{at}": one for at, one in enumerate(self.also_golden)}
+        first = {} if self.golden is None else {"golden": self.golden}
+        return first | {f"also_golden.{at}": other for at, other in enumerate(self.also_golden)}
 
 
 BYTES_PER_GIB = 2**30
@@ -137,23 +137,23 @@ def served(models: Mapping[str, Model], name: str, root: Path) -> Served:
     folder raises nothing. `root` is the project that the models' paths are relative to.
     """
     model = models[name]
-    measured_worker = model.worker_memory_mib
-    found = Served(
+    worker_mib = model.worker_memory_mib
+    measured = Served(
         model_gib=None,
         measured_server_gib=model.server_memory_gib,
-        measured_worker_gib=None if measured_worker is None else measured_worker / MIB_PER_GIB,
+        measured_worker_gib=None if worker_mib is None else worker_mib / MIB_PER_GIB,
     )
     if model.artifact is not None:
         packed = model.artifact.size_bytes
         return replace(
-            found,
+            measured,
             model_gib=model.artifact.size_gib,
             packed_gib=None if packed is None else packed / BYTES_PER_GIB,
             has_code=None,
         )
     several = model.multi_model is not None
     return replace(
-        found,
+        measured,
         model_gib=None if several else _together_gib(models, name, root),
         compressed=model.compression == "gzip",
         # In multi-model mode Gunicorn always runs: it loads and unloads the models.
@@ -165,8 +165,8 @@ def served(models: Mapping[str, Model], name: str, root: Path) -> Served:
 def _together_gib(models: Mapping[str, Model], name: str, root: Path) -> float | None:
     """Size of all models in one archive, in GiB; None if the size of one is unknown."""
     total = 0.0
-    for one in [name, *models[name].also_serves]:
-        model = models.get(one)
+    for member in [name, *models[name].also_serves]:
+        model = models.get(member)
         size = folder_gib(root / model.saved_model) if model and model.saved_model else None
         if size is None:
             return None

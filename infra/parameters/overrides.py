@@ -18,12 +18,12 @@ Overrides = Mapping[str, Mapping[str, str]]
 
 def from_options(options: Mapping[str, object]) -> dict[str, dict[str, str]]:
     """The overrides in a CDK app's context: keys with a dot. CDK's own keys have a colon or a slash."""
-    found: dict[str, dict[str, str]] = {}
+    overrides: dict[str, dict[str, str]] = {}
     for option, value in options.items():
         environment, dot, key = option.partition(".")
         if dot and not set(option) & set(":/@") and isinstance(value, str):
-            found.setdefault(environment, {})[key] = value
-    return found
+            overrides.setdefault(environment, {})[key] = value
+    return overrides
 
 
 def strangers(overrides: Overrides, environments: list[str], option: str) -> list[Finding]:
@@ -46,14 +46,14 @@ def strangers(overrides: Overrides, environments: list[str], option: str) -> lis
 def value(text: str, key: tuple[str, ...]) -> Any:
     """The text parsed as a TOML value; unchanged if it is none, or if the key takes a string."""
     try:
-        found = tomllib.loads(f"value = {text}")["value"]
+        parsed = tomllib.loads(f"value = {text}")["value"]
     except (tomllib.TOMLDecodeError, RecursionError):
         return text
-    wanted = type_at(key)
-    takes_text = wanted is str or (
-        typing.get_origin(wanted) is typing.Literal and isinstance(typing.get_args(wanted)[0], str)
+    kind = type_at(key)
+    takes_text = kind is str or (
+        typing.get_origin(kind) is typing.Literal and isinstance(typing.get_args(kind)[0], str)
     )
-    return text if takes_text and not isinstance(found, str) else found
+    return text if takes_text and not isinstance(parsed, str) else parsed
 
 
 def apply(
@@ -64,7 +64,7 @@ def apply(
     Returns a finding for each override that cannot apply: inside a model or variant that does not
     exist, or inside a value that another override gives.
     """
-    found = []
+    problems = []
     for dotted, text in overrides.items():
         key = tuple(dotted.split("."))
         origin = f"{option} {environment}.{dotted}"
@@ -72,8 +72,8 @@ def apply(
         if problem is None:
             source.put(key, value(text, key), origin)
         else:
-            found.append(problem)
-    return found
+            problems.append(problem)
+    return problems
 
 
 def _not_meant(source: Source, key: tuple[str, ...], origin: str, option: str) -> Finding | None:

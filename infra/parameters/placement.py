@@ -41,13 +41,10 @@ class Placement:
 
     def key(self, name: str) -> str:
         """Dotted key of `name` in the variant's table, or in the pool's for what is the pool's own."""
-        own = name == "instance_type" or self._has_own(name)
+        table, _, setting = name.partition(".")
+        own = name == "instance_type" or (table == "container" and setting in self.pool_settings)
         pool = "" if self.pool is None or not own else f"instance_pools.{self.pool}."
         return f"variants.{self.name}.{pool}{name}"
-
-    def _has_own(self, name: str) -> bool:
-        table, _, setting = name.partition(".")
-        return table == "container" and setting in self.pool_settings
 
     @property
     def machine_key(self) -> str:
@@ -115,38 +112,39 @@ def placement(environment: Environment, name: str, root: Path) -> Placement | No
 
     `root` is the project that the models' paths are relative to.
     """
-    return _on_type(environment, name, root, 0)
+    first = next(iter(placements_of(environment, name, root)), None)
+    return None if first is None or first.pool else first
 
 
 def placements_of(environment: Environment, name: str, root: Path) -> tuple[Placement, ...]:
     """The placements of a variant on each of its known instance types, the preferred one first."""
-    count = len(environment.variants[name].on_each_type)
-    found = (_on_type(environment, name, root, number) for number in range(count))
-    return tuple(one for one in found if one is not None)
-
-
-def _on_type(environment: Environment, name: str, root: Path, number: int) -> Placement | None:
     pools = environment.variants[name].instance_pools
-    variant = environment.variants[name].on_each_type[number]
-    instance = machine_of(variant)
-    model = environment.models.get(variant.model)
-    if instance is None or model is None:
-        return None
-    known = served(environment.models, variant.model, root)
-    stated = model.tensorflow if model.tensorflow in images.versions() else None
-    tensorflow = stated or newest_version(instance)
-    return Placement(
-        name=name,
-        variant=variant,
-        model=model,
-        instance=instance,
-        tensorflow=tensorflow,
-        served=known,
-        derived=derive(variant.container, instance=instance, served=known, tensorflow=tensorflow),
-        kind=environment.kind,
-        pool=None if pools is None else number,
-        pool_settings=frozenset(pools[number].container.model_fields_set if pools else ()),
-    )
+    model = environment.models.get(environment.variants[name].model)
+    placed: list[Placement] = []
+    for number, variant in enumerate(environment.variants[name].on_each_type):
+        instance = machine_of(variant)
+        if instance is None or model is None:
+            continue
+        sizes = served(environment.models, variant.model, root)
+        stated = model.tensorflow if model.tensorflow in images.versions() else None
+        tensorflow = stated or newest_version(instance)
+        placed.append(
+            Placement(
+                name=name,
+                variant=variant,
+                model=model,
+                instance=instance,
+                tensorflow=tensorflow,
+                served=sizes,
+                derived=derive(
+                    variant.container, instance=instance, served=sizes, tensorflow=tensorflow
+                ),
+                kind=environment.kind,
+                pool=None if pools is None else number,
+                pool_settings=frozenset(pools[number].container.model_fields_set if pools else ()),
+            )
+        )
+    return tuple(placed)
 
 
 def placements(loaded: Loaded, environment: Environment) -> tuple[Placement, ...]:
@@ -155,7 +153,7 @@ def placements(loaded: Loaded, environment: Environment) -> tuple[Placement, ...
     `environment` is the file's, or its draft.
     """
     return tuple(
-        one
+        placed
         for name in environment.variants
-        for one in placements_of(environment, name, loaded.root)
+        for placed in placements_of(environment, name, loaded.root)
     )

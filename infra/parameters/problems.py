@@ -78,10 +78,10 @@ def _words(error: ErrorDetails, key: tuple[str, ...]) -> tuple[str, str, str]:
     if kind == "extra_forbidden":
         if now := renamed(key):
             return f"{'.'.join(key)} was renamed", now, f"write {now}"
-        known = keys_at(key[:-1])
-        close = nearest(key[-1], known)
+        keys = keys_at(key[:-1])
+        close = nearest(key[-1], keys)
         remedy = f"did you mean {close}?" if close else "take it out"
-        return f"unknown key {key[-1]!r}", ", ".join(known), remedy
+        return f"unknown key {key[-1]!r}", ", ".join(keys), remedy
     if kind in _TYPES:
         allowed = ", ".join(part for part in (_TYPES[kind], _bounds(key)) if part)
         return f"{_shown(given)} is not {_TYPES[kind]}", allowed, _instead(kind, given)
@@ -89,7 +89,9 @@ def _words(error: ErrorDetails, key: tuple[str, ...]) -> tuple[str, str, str]:
         allowed = _bounds(key) or _BOUNDS[kind].format(**error["ctx"])
         return f"{_shown(given)} is out of range", allowed, "change it"
     if kind == "literal_error":
-        return f"{_shown(given)} is not known", _literals(key), "use one of those"
+        field = field_at(key)
+        literals = typing.get_args(bare(field.annotation)) if field else ()
+        return f"{_shown(given)} is not known", ", ".join(map(str, literals)), "use one of those"
     if kind == "string_pattern_mismatch":
         forms = [form for part, form in _FORMS.items() if part in error["ctx"]["pattern"]]
         allowed = f"for example {forms[0]}" if forms else _meaning(key)
@@ -117,15 +119,6 @@ def _bounds(key: tuple[str, ...]) -> str:
         "le": "less_than_equal",
     }
     return " and ".join(_BOUNDS[names[end]].format(**limits) for end in limits)
-
-
-def _literals(key: tuple[str, ...]) -> str:
-    field = field_at(key)
-    return (
-        ", ".join(str(argument) for argument in typing.get_args(bare(field.annotation)))
-        if field
-        else ""
-    )
 
 
 def _meaning(key: tuple[str, ...]) -> str:

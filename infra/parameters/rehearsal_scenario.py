@@ -65,8 +65,9 @@ def scenario(
 ) -> Scenario:
     """`requests`: of the endpoint, by the minute; the variant gets its share."""
     properties = scaling_properties(environment, placed)
-    own = _share(environment, placed)
-    traffic = [own * minute for minute in requests]
+    # A shadow variant gets a copy of each request.
+    share = None if placed.variant.shadow else environment.share(placed.name)
+    traffic = [(1.0 if share is None else share) * minute for minute in requests]
     start = placed.start_seconds
     service = Service(one.p50_ms / 1000, one.p99_ms / 1000)
     waiting = min(waiting_limit(environment, placed).requests, LONGEST_WAIT_SECONDS * one.rate_rps)
@@ -102,12 +103,6 @@ def waiting_limit(environment: Environment, placed: Placement) -> QueueLimit:
         processes=placed.processes,
         rows=environment.traffic.rows_per_request or 1,
     )
-
-
-def _share(environment: Environment, placed: Placement) -> float:
-    """The variant's share of the endpoint's requests, by weights; a shadow variant gets a copy of each."""
-    whole = sum(one.weight for one in environment.production_variants.values())
-    return 1.0 if placed.variant.shadow or not whole else placed.variant.weight / whole
 
 
 def _at_first(placed: Placement, rps: float, rate: float) -> int:

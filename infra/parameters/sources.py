@@ -32,8 +32,8 @@ class Source:
         self.origins[key] = origin
 
     def _forget(self, key: KeyPath) -> None:
-        for known in [origin for origin in self.origins if origin[: len(key)] == key]:
-            del self.origins[known]
+        for inner in [origin for origin in self.origins if origin[: len(key)] == key]:
+            del self.origins[inner]
 
     def origin(self, key: KeyPath, otherwise: str) -> str:
         """The file that set `key`, or the table around it; else `otherwise`."""
@@ -54,46 +54,43 @@ def names(folder: Path) -> list[str]:
     return sorted(file.stem for file in folder.glob("*.toml") if not is_base(file.stem))
 
 
+def shown_path(path: Path, root: Path) -> str:
+    """The path as messages name it: relative to the project, or whole if it is elsewhere."""
+    return (path.relative_to(root) if path.is_relative_to(root) else path).as_posix()
+
+
 def read(root: Path, folder: Path, name: str, seen: tuple[str, ...] = ()) -> Source:
-    """Reads `folder/name.toml` merged over its bases. Only tables merge, key by key."""
+    """Reads `folder/name.toml` merged over its bases. Only tables merge, key by key.
+
+    `seen` are the files that extend this one.
+    """
     file = folder / f"{name}.toml"
-    shown = file.relative_to(root).as_posix() if file.is_relative_to(root) else file.as_posix()
+    shown = shown_path(file, root)
     try:
         # -sig: some editors write a byte-order mark, which is not the user's mistake.
         values = tomllib.loads(file.read_text(encoding="utf-8-sig"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as wrong:
         return Source(findings=[file_error(shown, "", f"not TOML: {wrong}", "correct that line")])
     except OSError as wrong:
-        return Source(
-            findings=[
-                file_error(shown, "", f"cannot be read: {wrong.strerror}", "make it readable")
-            ]
-        )
-    source = Source()
-    base = values.pop("extends", None)
-    if base is not None:
-        source = _read_base(root, folder, shown, base, (*seen, name))
+        problem = f"cannot be read: {wrong.strerror}"
+        return Source(findings=[file_error(shown, "", problem, "make it readable")])
+    base, seen = values.pop("extends", None), (*seen, name)
+    stems = set() if base is None else {file.stem for file in folder.glob("*.toml")}
+    others = sorted(stems - set(seen))
+    if base is None:
+        source = Source()
+    elif base in others:
+        source = read(root, folder, base, seen)
+    else:
+        problem, remedy = f"there is no file {base!r} in {folder.name}/", meant(str(base), others)
+        if base in seen:
+            problem = f"{base!r} extends itself: {' -> '.join((*seen, base))}"
+            remedy = "break the circle"
+        allowed = ", ".join(others) or "nothing: there is no other file"
+        error = file_error(shown, "extends", problem, remedy, given=base, allowed=allowed)
+        source = Source(findings=[error])
     _merge(source, values, shown, ())
     return source
-
-
-def _read_base(root: Path, folder: Path, shown: str, base: Any, seen: tuple[str, ...]) -> Source:
-    others = sorted({file.stem for file in folder.glob("*.toml")} - set(seen))
-    allowed = ", ".join(others) or "nothing: there is no other file"
-    if base in seen:
-        wrong = f"{base!r} extends itself: {' -> '.join((*seen, base))}"
-        return Source(
-            findings=[
-                file_error(shown, "extends", wrong, "break the circle", given=base, allowed=allowed)
-            ]
-        )
-    if base not in others:
-        wrong = f"there is no file {base!r} in {folder.name}/"
-        remedy = meant(str(base), others)
-        return Source(
-            findings=[file_error(shown, "extends", wrong, remedy, given=base, allowed=allowed)]
-        )
-    return read(root, folder, base, seen)
 
 
 def _merge(source: Source, values: dict[str, Any], file: str, at: KeyPath) -> None:

@@ -158,7 +158,7 @@ class Variant(Table):
     @property
     def instance_types(self) -> tuple[str, ...]:
         """The instance types in order of preference; empty for a serverless variant."""
-        return tuple(one.instance_type for one in self.on_each_type if one.instance_type)
+        return tuple(each.instance_type for each in self.on_each_type if each.instance_type)
 
     @property
     def on_each_type(self) -> tuple["Variant", ...]:
@@ -197,9 +197,10 @@ class Variant(Table):
         """`capacity`, widened by the ranges that scheduled actions set."""
         least, most = self.capacity
         planned = self.scaling.schedule if self.scaling is not None and self.scales else []
-        bounds = [one for action in planned for one in (action.at_least, action.at_most) if one]
-        lower = [action.at_least for action in planned if action.at_least is not None]
-        return min([least, *lower]), max([most, *bounds])
+        for action in planned:
+            least = min(least, least if action.at_least is None else action.at_least)
+            most = max(most, action.at_least or 0, action.at_most or 0)
+        return least, most
 
     @property
     def most_instances(self) -> int:

@@ -142,14 +142,14 @@ def variables_of(
     `tensorflow` is the image's version, for example 2.20, because older images have another switch for
     oneDNN. None means the newest.
     """
-    found = _written(settings, _VARIABLES)
+    variables = _written(settings, _VARIABLES)
     if default_model is not None:
-        found[DEFAULT_MODEL_NAME] = default_model
+        variables[DEFAULT_MODEL_NAME] = default_model
     if settings.onednn is False and tensorflow is not None and not is_upstream(tensorflow):
-        found[OLD_ONEDNN_SWITCH] = "1"
+        variables[OLD_ONEDNN_SWITCH] = "1"
     if settings.batching is not None:
-        found |= {BATCHING_SWITCH: "true", **_written(settings.batching, _BATCHING_VARIABLES)}
-    return dict(sorted(found.items()))
+        variables |= {BATCHING_SWITCH: "true", **_written(settings.batching, _BATCHING_VARIABLES)}
+    return dict(sorted(variables.items()))
 
 
 def settings_of(variables: Mapping[str, str]) -> ContainerSettings:
@@ -168,12 +168,11 @@ def settings_of(variables: Mapping[str, str]) -> ContainerSettings:
 
 def _written(settings: object, table: "Mapping[str, _Row]") -> dict[str, str]:
     values = {variable: getattr(settings, field) for variable, (field, _) in table.items()}
-    return {name: _text(value) for name, value in values.items() if value is not None}
-
-
-def _text(value: object) -> str:
-    """A value as a variable's text; a switch is 1 or 0."""
-    return str(int(value)) if isinstance(value, bool) else str(value)
+    return {
+        variable: str(int(value)) if isinstance(value, bool) else str(value)  # a switch is 1 or 0
+        for variable, value in values.items()
+        if value is not None
+    }
 
 
 def _read(variables: Mapping[str, str], table: "Mapping[str, _Row]") -> dict[str, object]:

@@ -15,7 +15,7 @@ from infra.policy.wait_time import default_seconds, real_wait_seconds, wait_seco
 
 Origin = Literal["file", "derived", "image"]
 
-Found = dict[str, tuple[object, str]]
+Chosen = dict[str, tuple[object, str]]
 """Setting to (value, reason); a value of None means the image's own default."""
 
 
@@ -35,12 +35,12 @@ class Derived:
     choices: tuple[Choice, ...]
 
 
-def merged(written: ContainerSettings, found: Found) -> Derived:
+def merged(written: ContainerSettings, chosen: Chosen) -> Derived:
     """The file's settings merged over the derived ones, with a choice for every setting."""
     choices, values = [], {}
     for name in ContainerSettings.model_fields:
         stated = getattr(written, name)
-        value, reason = found.get(name, (None, "the image's own default"))
+        value, reason = chosen.get(name, (None, "the image's own default"))
         if stated is not None and name != "batching":
             choices.append(Choice(name, stated, "file", "from the file"))
             values[name] = stated
@@ -72,40 +72,30 @@ def derive(
 
     `tensorflow` is the image's version, for example 2.20.
     """
-    found: Found = {}
-    processes = 1
-    if served.multi_model:
-        _leave(found, "tfs_processes", "multi-model mode starts one for each loaded model")
-    else:
-        processes = _take(found, "tfs_processes", written, *_processes(instance, served))
-    workers = 1
-    if served.has_code is False:
-        _leave(found, "gunicorn_workers", "no effect: without code there is no Gunicorn")
-    else:
-        many = _workers(instance, served, processes)
-        workers = _take(found, "gunicorn_workers", written, *many)
-        _take(found, "gunicorn_timeout_seconds", written, LONGEST_ANSWER_SECONDS, _TIMEOUT)
-    _threads(found, written, instance, served, processes)
-    _batching(found, written, instance, processes, workers)
-    _wait(found, served, processes, tensorflow)
+    chosen: Chosen = {
+        "tfs_processes": (None, "multi-model mode starts one for each loaded model"),
+        "gunicorn_workers": (None, "no effect: without code there is no Gunicorn"),
+        "onednn": (None, "left to TensorFlow, which knows its kernels; measure both"),
+    }
+    processes = workers = 1
     if not served.multi_model:
-        _gpu_memory(found, instance, processes)
-    _leave(found, "onednn", "left to TensorFlow, which knows its kernels; measure both")
-    return merged(written, found)
-
-
-_TIMEOUT = "InvokeEndpoint fails after 60 s; the image would kill a busy worker after 30"
-
-
-def _take(found: Found, name: str, written: ContainerSettings, value: int, reason: str) -> int:
-    """Notes the choice; returns the deployed value, which is the file's if it has one."""
-    found[name] = (value, reason)
-    stated: int | None = getattr(written, name)
-    return value if stated is None else stated
-
-
-def _leave(found: Found, name: str, reason: str) -> None:
-    found[name] = (None, reason)
+        number, reason = _processes(instance, served)
+        chosen["tfs_processes"] = (number, reason)
+        processes = written.tfs_processes or number
+    if served.has_code is not False:
+        number, reason = _workers(instance, served, processes)
+        chosen["gunicorn_workers"] = (number, reason)
+        workers = written.gunicorn_workers or number
+        chosen["gunicorn_timeout_seconds"] = (
+            LONGEST_ANSWER_SECONDS,
+            "InvokeEndpoint fails after 60 s; the image would kill a busy worker after 30",
+        )
+    chosen |= _threads(instance, served, processes)
+    chosen["batching"] = _batching(written.batching, instance, processes, workers)
+    chosen["wait_time_seconds"] = _wait(served, processes, tensorflow)
+    if instance.gpus and not served.multi_model:
+        chosen["gpu_memory_margin"] = _gpu_memory(instance, processes)
+    return merged(written, chosen)
 
 
 def _processes(instance: Instance, served: Served) -> tuple[int, str]:
@@ -132,71 +122,55 @@ def _workers(instance: Instance, served: Served, processes: int) -> tuple[int, s
     return instance.vcpus, f"one for each of {instance.vcpus} vCPUs, because a handler computes"
 
 
-def _threads(
-    found: Found, written: ContainerSettings, instance: Instance, served: Served, processes: int
-) -> None:
+def _threads(instance: Instance, served: Served, processes: int) -> Chosen:
     if instance.gpus or processes == 1:
         why = "the GPU computes" if instance.gpus else "one process has every vCPU to itself"
-        _leave(found, "inter_op_threads", f"left to TensorFlow: {why}")
-        _leave(found, "intra_op_threads", f"left to TensorFlow: {why}")
-        return
+        left_to_tensorflow = (None, f"left to TensorFlow: {why}")
+        return {"inter_op_threads": left_to_tensorflow, "intra_op_threads": left_to_tensorflow}
     each = 1 if served.has_code is not False else max(1, instance.vcpus // processes)
     why = "the workers need the rest" if each == 1 else "nothing else runs"
-    found["inter_op_threads"] = (
-        each,
-        f"{processes} processes share {instance.vcpus} vCPUs; {why}",
-    )
-    found["intra_op_threads"] = (1, "parallel between requests, not inside one")
+    return {
+        "inter_op_threads": (each, f"{processes} processes share {instance.vcpus} vCPUs; {why}"),
+        "intra_op_threads": (1, "parallel between requests, not inside one"),
+    }
 
 
 def _batching(
-    found: Found, written: ContainerSettings, instance: Instance, processes: int, workers: int
-) -> None:
-    if written.batching is None:
-        _leave(
-            found, "batching", "off: it refuses requests with more rows than a batch; set how many"
-        )
-        return
+    written: Batching | None, instance: Instance, processes: int, workers: int
+) -> tuple[Batching | None, str]:
+    if written is None:
+        return None, "off: it refuses requests with more rows than a batch; set how many"
     threads = max(1, instance.vcpus // processes)
     queue = max(instance.vcpus, workers)
     batching = Batching(
-        max_batch_size=written.batching.max_batch_size,
-        timeout_micros=written.batching.timeout_micros,
-        batch_threads=written.batching.batch_threads or threads,
-        max_enqueued_batches=written.batching.max_enqueued_batches or queue,
+        max_batch_size=written.max_batch_size,
+        timeout_micros=written.timeout_micros,
+        batch_threads=written.batch_threads or threads,
+        max_enqueued_batches=written.max_enqueued_batches or queue,
     )
-    found["batching"] = (
-        batching,
+    return batching, (
         f"{threads} batch threads: each process's part of {instance.vcpus} vCPUs; a queue of "
-        f"{queue}: a full one is an error to its caller",
+        f"{queue}: a full one is an error to its caller"
     )
 
 
-def _wait(found: Found, served: Served, processes: int, tensorflow: str) -> None:
+def _wait(served: Served, processes: int, tensorflow: str) -> tuple[int | None, str]:
     load = load_seconds(served, processes=processes)
     default = default_seconds(tensorflow, processes=processes)
     real = real_wait_seconds(default, tensorflow)
     if load is None or LOAD_SAFETY * load <= real:
-        reason = f"the image's default {default} s, of which it really waits {real:.0f}"
-        _leave(found, "wait_time_seconds", reason)
-        return
+        return None, f"the image's default {default} s, of which it really waits {real:.0f}"
     wait = wait_seconds_for(LOAD_SAFETY * load, tensorflow)
-    found["wait_time_seconds"] = (
-        wait,
-        f"loading takes about {load:.0f} s; of this the image really waits "
-        f"{real_wait_seconds(wait, tensorflow):.0f}",
-    )
+    real = real_wait_seconds(wait, tensorflow)
+    return wait, f"loading takes about {load:.0f} s; of this the image really waits {real:.0f}"
 
 
-def _gpu_memory(found: Found, instance: Instance, processes: int) -> None:
-    if not instance.gpus:
-        return
+def _gpu_memory(instance: Instance, processes: int) -> tuple[float | None, str]:
     margin = gpu_memory.margin_for(instance, processes)
     if margin is None:
-        _leave(found, "gpu_memory_margin", "not read with one process: it may use the whole GPU")
-        return
+        return None, "not read with one process: it may use the whole GPU"
     share = gpu_memory.share_of_gpu(processes, margin)
-    found["gpu_memory_margin"] = (
+    return (
         margin,
         f"the image divides by all {processes} processes: each then gets {share:.0%} of its GPU",
     )

@@ -1,4 +1,4 @@
-"""How the container divides the memory of its GPUs.
+"""Division of the GPUs' memory by the container.
 
 Process i is pinned to GPU i mod n, but the share of each is (1 - margin) / processes, as if
 they all had one GPU: four processes on four GPUs get a fifth of their own GPU each. The margin
@@ -44,21 +44,16 @@ def share_of_gpu(processes: int, margin: float | None) -> float | None:
 
 
 def process_gib(instance: Instance, processes: int, margin: float | None) -> float:
-    """GPU memory that one process may use, in GiB."""
-    share = share_of_gpu(processes, margin)
-    if share is None:
-        return instance.gpu_memory_gib - _system_gib(instance)
-    return share * instance.gpu_memory_gib
+    """GPU memory that one process may use, in GiB.
 
-
-def _system_gib(instance: Instance) -> float:
-    """GiB that TensorFlow leaves to the system if it may take a whole GPU.
-
+    If it may take a whole GPU, TensorFlow leaves a part to the system.
     Source: tensorflow/core/common_runtime/gpu/gpu_device.cc, MinSystemMemory: 500 MiB up to
     compute capability 6, 1050 MiB for 7, 1536 MiB for 8, 1800 MiB above.
     """
-    capability = gpus.compute_capability(instance.gpu or "") or 9.0
+    share = share_of_gpu(processes, margin)
+    if share is not None:
+        return share * instance.gpu_memory_gib
+    capability = int(gpus.compute_capability(instance.gpu or "") or 9)
     by_capability = {6: 500, 7: 1050, 8: 1536}
-    above = 1800
-    mib = next((mib for most, mib in by_capability.items() if int(capability) <= most), above)
-    return mib / 1024
+    system_mib = next((mib for most, mib in by_capability.items() if capability <= most), 1800)
+    return instance.gpu_memory_gib - system_mib / 1024

@@ -1,4 +1,4 @@
-"""How a model is hosted on an instance type: image, driver, variables, timeouts."""
+"""Hosting of a model on an instance type: image, driver, variables, timeouts."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -71,9 +71,17 @@ def hosting(
     """
     settings = derived.settings
     variables = variables_of(settings, default_model=default_model, tensorflow=tensorflow)
+    if own_image is None:
+        image: Image | None = images.image(
+            version=tensorflow, device=instance.device, region=region
+        )
+    else:
+        image = images.own_image(own_image)
+    if image is None:
+        raise KeyError(own_image)
     return Hosting(
         tensorflow=tensorflow,
-        image=_image(own_image, tensorflow, instance.device, region),
+        image=image,
         inference_ami=inference_ami or driver_for(tensorflow, instance),
         settings=settings,
         variables=dict(sorted({**(own_variables or {}), **variables}.items())),
@@ -82,15 +90,6 @@ def hosting(
             served, processes=settings.tfs_processes or 1
         ),
     )
-
-
-def _image(own: str | None, version: str, device: str, region: str) -> Image:
-    if own is None:
-        return images.image(version=version, device=device, region=region)
-    image = images.own_image(own)
-    if image is None:
-        raise KeyError(own)
-    return image
 
 
 def driver_for(version: str, instance: Instance) -> str | None:
@@ -111,9 +110,9 @@ def driver_for_all(hosts: Sequence[tuple[str, Instance]]) -> str | None:
 
     None if no type needs one. Raises KeyError if no AMI is for all of them: a variant has one.
     """
-    wanted = {driver_for(version, instance) for version, instance in hosts}
-    if len(wanted) == 1:
-        return wanted.pop()
+    drivers = {driver_for(version, instance) for version, instance in hosts}
+    if len(drivers) == 1:
+        return drivers.pop()
     fitting = [
         ami
         for ami in names()

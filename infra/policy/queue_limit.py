@@ -1,4 +1,4 @@
-"""How many requests may wait in one instance before it refuses more: NGINX, Gunicorn, batch queue."""
+"""Limit of the requests that wait in one instance before it refuses more: NGINX, Gunicorn, batch queue."""
 
 from dataclasses import dataclass
 

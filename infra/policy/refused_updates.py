@@ -20,7 +20,7 @@ class DeployedVariant:
 
     @property
     def runs_on(self) -> str:
-        """Its instance types in words."""
+        """The instance types in words."""
         return ", else ".join(self.pools) or self.instance_type or "serverless"
 
 
@@ -73,7 +73,7 @@ def _async_removed(old: EndpointState, new: EndpointState) -> dict[str, str]:
 
 
 def _instances_to_serverless(old: EndpointState, new: EndpointState) -> dict[str, str]:
-    serverless = [name for name, one in new.variants.items() if one.instance_type is None]
+    serverless = [name for name, variant in new.variants.items() if variant.instance_type is None]
     if not serverless or all(variant.instance_type is None for variant in old.variants.values()):
         return {}
     return {
@@ -86,7 +86,8 @@ def _variants_under_rollout(old: EndpointState, new: EndpointState) -> dict[str,
     if not new.guarded or not old.variants:
         return {}
     # The page does not mention shadow variants.
-    before, after = ({n for n, v in one.variants.items() if not v.shadow} for one in (old, new))
+    before = {name for name, variant in old.variants.items() if not variant.shadow}
+    after = {name for name, variant in new.variants.items() if not variant.shadow}
     if before == after:
         return {}
     what = [f"{name} goes" for name in sorted(before - after)]
@@ -154,4 +155,4 @@ REFUSED_UPDATES = (
 
 def refused_update(rule: str) -> RefusedUpdate:
     """The row of a rule. Raises KeyError."""
-    return {one.id: one for one in REFUSED_UPDATES}[rule]
+    return {update.id: update for update in REFUSED_UPDATES}[rule]

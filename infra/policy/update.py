@@ -1,4 +1,4 @@
-"""How an update replaces a fleet: shares in whole instances, instances at the same time, duration.
+"""Replacement of a fleet by an update: shares in whole instances, instances at the same time, duration.
 
 This is pure arithmetic from the SageMaker guide about guardrails,
 https://docs.aws.amazon.com/sagemaker/latest/dg/deployment-guardrails.html (2026-11-21); docs/decisions/0020
@@ -99,6 +99,6 @@ class Update:
     def longest_seconds(self, start_seconds: float | None) -> int:
         """Timeout after which SageMaker rolls back: every bake, and starts that take twice as long."""
         start = LONGEST_START_SECONDS if start_seconds is None else START_SAFETY * start_seconds
-        wanted = self.bakes_seconds + self.starts * max(start, LEAST_START_SECONDS)
-        whole_minutes = SECONDS_PER_MINUTE * math.ceil(wanted / SECONDS_PER_MINUTE)
+        seconds = self.bakes_seconds + self.starts * max(start, LEAST_START_SECONDS)
+        whole_minutes = SECONDS_PER_MINUTE * math.ceil(seconds / SECONDS_PER_MINUTE)
         return min(max(whole_minutes, least(LONGEST)), most(LONGEST))

@@ -12,9 +12,5 @@ def takes_volume_key(instance_types: Collection[str]) -> bool:
     Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CreateEndpointConfig.html
     (KmsKeyId, 2026-11-22)
     """
-    known = [
-        instances()[instance_type]
-        for instance_type in instance_types
-        if instance_type in instances()
-    ]
-    return not any(one.local_nvme_gb for one in known)
+    types = filter(None, map(instances().get, instance_types))
+    return not any(instance.local_nvme_gb for instance in types)

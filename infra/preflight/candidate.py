@@ -1,6 +1,7 @@
 """The environment that rules check, with values that several rules derive from it."""
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -56,14 +57,14 @@ class Candidate:
     @cached_property
     def instance_keys(self) -> Mapping[str, tuple[str, str]]:
         """Dotted key of every instance type of the file, to its variant's name and the type."""
-        found = {}
+        keys = {}
         for name, variant in self.environment.variants.items():
             if variant.instance_type is not None:
-                found[f"variants.{name}.instance_type"] = name, variant.instance_type
+                keys[f"variants.{name}.instance_type"] = name, variant.instance_type
             for number, pool in enumerate(variant.instance_pools or ()):
                 key = f"variants.{name}.instance_pools.{number}.instance_type"
-                found[key] = name, pool.instance_type
-        return found
+                keys[key] = name, pool.instance_type
+        return keys
 
     @cached_property
     def instances(self) -> Mapping[str, tuple[str, Instance]]:
@@ -80,9 +81,14 @@ class Candidate:
 
         A folder that has neither, or cannot be read, is a finding of Artefact.
         """
-        given = {name: model.code for name, model in self.environment.models.items() if model.code}
-        folders = {name: self.loaded.root / code for name, code in given.items()}
-        return {name: folder for name, folder in folders.items() if _has_code(folder)}
+        folders = {}
+        for name, model in self.environment.models.items():
+            if model.code:
+                folder = self.loaded.root / model.code
+                with contextlib.suppress(OSError):
+                    if (folder / "inference.py").is_file() or wants_ours(folder):
+                        folders[name] = folder
+        return folders
 
     def version_folders(self, model: str) -> tuple[Path, ...]:
         """Version folders of a model that is packed here; empty if unreadable, which Artefact reports."""
@@ -117,6 +123,15 @@ class Candidate:
             self._saved_models[folder] = read(folder)
         return self._saved_models[folder]
 
+    def saved_models(self, model: str) -> Iterator[tuple[Path, SavedModelInfo]]:
+        """(version folder, SavedModel) of every version that is packed here and can be read."""
+        for folder in self.version_folders(model):
+            try:
+                info = self.saved_model(folder)
+            except (PackagingError, OSError):
+                continue  # the rule SavedModel reports it
+            yield folder, info
+
     def graph(self, folder: Path) -> GraphOperations:
         """Reads the operations of a version folder's graph. Raises `PackagingError`, OSError."""
         if folder not in self._graphs:
@@ -124,15 +139,8 @@ class Candidate:
         return self._graphs[folder]
 
     def graph_faults(self, folder: Path, table: OpTable, *, cpu: bool) -> tuple[GraphFault, ...]:
-        """What the TensorFlow of `table` makes of that graph: looked for once, for all rules."""
+        """Faults of that graph under the TensorFlow of `table`, computed once for all rules."""
         key = (folder, table.version, cpu)
         if key not in self._graph_faults:
             self._graph_faults[key] = tuple(graph_faults(self.graph(folder), table, cpu=cpu))
         return self._graph_faults[key]
-
-
-def _has_code(folder: Path) -> bool:
-    try:
-        return (folder / "inference.py").is_file() or wants_ours(folder)
-    except OSError:
-        return False

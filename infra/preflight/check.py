@@ -17,8 +17,8 @@ def check(loaded: Loaded) -> list[Finding]:
 
     `loaded.environment` may be deployed if none of them is an error.
     """
-    found = check_all(loaded)
-    return [one for one in found if one.severity is not Severity.NOT_CHECKED]
+    findings = check_all(loaded)
+    return [finding for finding in findings if finding.severity is not Severity.NOT_CHECKED]
 
 
 def check_all(loaded: Loaded) -> list[Finding]:
@@ -26,17 +26,16 @@ def check_all(loaded: Loaded) -> list[Finding]:
     if loaded.draft is None:
         return list(loaded.findings)
     candidate = Candidate(loaded, loaded.draft)
-    found = [one for rule in RULES for one in rule(candidate).check(loaded.draft)]
-    # Invalid keys are missing in the draft: findings that follow from their absence are dropped.
-    shape = [finding.key for finding in loaded.findings]
-    new = [
-        one
-        for one in found
-        if not any(_touch(key, problem) for key in (one.key, *one.reads) for problem in shape)
-    ]
-    # Two variants of one model give the same finding about it: once is enough.
-    new = list({(one.rule, one.key, str(one)): one for one in new}.values())
-    return [*loaded.findings, *_acknowledged(loaded, loaded.draft, new)]
+    invalid_keys = [finding.key for finding in loaded.findings]
+    findings = {}
+    for rule in RULES:
+        for finding in rule(candidate).check(loaded.draft):
+            # Invalid keys are missing in the draft: findings that follow from their absence are dropped.
+            keys = (finding.key, *finding.reads)
+            if not any(_touch(key, invalid) for key in keys for invalid in invalid_keys):
+                # Two variants of one model give the same finding about it: once is enough.
+                findings[finding.rule, finding.key, str(finding)] = finding
+    return [*loaded.findings, *_acknowledged(loaded, loaded.draft, list(findings.values()))]
 
 
 def errors(findings: Sequence[Finding]) -> list[Finding]:
@@ -44,9 +43,9 @@ def errors(findings: Sequence[Finding]) -> list[Finding]:
     return [finding for finding in findings if finding.severity is Severity.ERROR]
 
 
-def _touch(key: str, problem: str) -> bool:
+def _touch(key: str, other: str) -> bool:
     """Whether the keys are equal, or one is inside the other."""
-    return f"{key}.".startswith(f"{problem}.") or f"{problem}.".startswith(f"{key}.")
+    return f"{key}.".startswith(f"{other}.") or f"{other}.".startswith(f"{key}.")
 
 
 def _acknowledged(
@@ -62,16 +61,18 @@ def _acknowledged(
             finding = replace(finding, severity=Severity.ACKNOWLEDGED, remedy=f"accepted: {reason}")
         yield finding
     named = {finding.rule for finding in findings if finding.subject}
-    unknown = {one.rule for one in findings if one.severity is Severity.NOT_CHECKED}
+    unchecked = {finding.rule for finding in findings if finding.severity is Severity.NOT_CHECKED}
     acceptable = [rule.id for rule in RULES if rule.acknowledgeable]
     for entry, reason in environment.acknowledge.items():
         if entry in matched:
             continue
         rule = entry.partition(":")[0]
-        known = rule in acceptable
-        if known and (loaded.findings or rule in unknown):
+        if rule not in acceptable:
+            problem, remedy = f"no rule {rule!r} can be accepted", meant(rule, acceptable)
+        elif loaded.findings or rule in unchecked:
             continue  # its finding may be in the part that cannot be read, or was not checked
-        remedy = "take it out" if known else meant(rule, acceptable)
+        else:
+            problem, remedy = "accepts a finding that does not exist", "take it out"
         if entry in named:
             remedy = f'add the file that the finding names: "{rule}:FILE"'
         yield Finding(
@@ -80,9 +81,7 @@ def _acknowledged(
             file=loaded.source.origin(("acknowledge", entry), loaded.file),
             key=f"acknowledge.{entry}",
             given=reason,
-            problem="accepts a finding that does not exist"
-            if known
-            else f"no rule {rule!r} can be accepted",
+            problem=problem,
             allowed=", ".join(acceptable),
             remedy=remedy,
         )

@@ -56,7 +56,7 @@ class GraphFault:
 class _Subject:
     """An operation, its graph, and whether it runs on a CPU."""
 
-    one: Operation
+    operation: Operation
     graph: GraphOperations
     cpu: bool
 
@@ -71,27 +71,23 @@ def graph_faults(graph: GraphOperations, table: OpTable, *, cpu: bool) -> Iterat
     for operation in graph.operations:
         subject = _Subject(operation, graph, cpu)
         for rule, (problem, remedy) in _FINDERS.items():
-            said = problem(subject, table)
-            if said is None or (rule, operation.op, said) in seen:
+            reason = problem(subject, table)
+            if reason is None or (rule, operation.op, reason) in seen:
                 continue
-            seen.add((rule, operation.op, said))
-            takers = [other for other in image_tables() if _takes(problem, subject, other)]
+            seen.add((rule, operation.op, reason))
+            takers = [
+                other
+                for other in image_tables()
+                if operation.op in other and problem(subject, other) is None
+            ]
+            inside = f" in function {operation.function!r}" if operation.function else ""
             yield GraphFault(
                 rule=rule,
                 given=operation.op,
-                problem=f"{_where(operation)}: {said}",
+                problem=f"{operation.op} (node {operation.node!r}){inside}: {reason}",
                 allowed=_allowed(takers),
                 remedy=_newer(takers) or remedy(subject),
             )
-
-
-def _takes(problem: _Problem, subject: _Subject, table: OpTable) -> bool:
-    return subject.one.op in table and problem(subject, table) is None
-
-
-def _where(operation: Operation) -> str:
-    node = f"{operation.op} (node {operation.node!r})"
-    return f"{node} in function {operation.function!r}" if operation.function else node
 
 
 def _allowed(takers: list[OpTable]) -> str:
@@ -123,13 +119,13 @@ def _versions(graph: GraphOperations, table: OpTable) -> Iterator[GraphFault]:
             )
         return None
 
-    said = refused(table)
-    if said is not None:
+    reason = refused(table)
+    if reason is not None:
         takers = [image_table for image_table in image_tables() if refused(image_table) is None]
         yield GraphFault(
             rule="model-graph-version",
             given=graph.min_consumer,
-            problem=f"{said}: the model does not load",
+            problem=f"{reason}: the model does not load",
             allowed=_allowed(takers),
             remedy=_newer(takers) or "export it again with the TensorFlow of the image",
         )
@@ -139,10 +135,10 @@ def _versions(graph: GraphOperations, table: OpTable) -> Iterator[GraphFault]:
 
 
 def _unknown(subject: _Subject, table: OpTable) -> str | None:
-    op = subject.one.op
+    op = subject.operation.op
     if op in table or (not subject.cpu and _TENSORRT.fullmatch(op)):
         return None
-    return f"TensorFlow Serving {table.version} has no such operation; {_not_loaded(subject.one)}"
+    return f"TensorFlow Serving {table.version} has no such operation; {_not_loaded(subject.operation)}"
 
 
 # Observed with the TensorFlow of each table: a model is loaded as a whole, operations of its functions
@@ -163,50 +159,52 @@ def _not_run(operation: Operation) -> str:
 
 
 def _removed(subject: _Subject, table: OpTable) -> str | None:
-    known = table.get(subject.one.op)
-    if known is None or known.removed_in is None or subject.graph.producer < known.removed_in:
+    definition = table.get(subject.operation.op)
+    removed_in = None if definition is None else definition.removed_in
+    if removed_in is None or subject.graph.producer < removed_in:
         return None
     return (
-        f"is not allowed in graphs of GraphDef version {known.removed_in} or newer, and this graph has "
-        f"version {subject.graph.producer}; {_not_run(subject.one)}"
+        f"is not allowed in graphs of GraphDef version {removed_in} or newer, and this graph has "
+        f"version {subject.graph.producer}; {_not_run(subject.operation)}"
     )
 
 
 def _bad_attribute(subject: _Subject, table: OpTable) -> str | None:
-    known = table.get(subject.one.op)
-    if known is None:
-        return None
-    given = subject.one.attributes
-    for name, attribute in known.attributes.items():
+    definition = table.get(subject.operation.op)
+    given = subject.operation.attributes
+    for name, attribute in definition.attributes.items() if definition else ():
         if name not in given:
             if attribute.default == REQUIRED:
-                return f"states no {name}, which has no default; {_not_loaded(subject.one)}"
+                return f"states no {name}, which has no default; {_not_loaded(subject.operation)}"
         elif (wrong := _wrong_value(given[name], attribute)) is not None:
-            return f"{name} is {wrong} in TensorFlow {table.version}; {_not_loaded(subject.one)}"
+            return (
+                f"{name} is {wrong} in TensorFlow {table.version}; {_not_loaded(subject.operation)}"
+            )
     return None
 
 
-def _wrong_value(given: Attribute, known: OpAttribute) -> str | None:
+def _wrong_value(given: Attribute, declared: OpAttribute) -> str | None:
     """The reason for which TensorFlow's ValidateAttrValue refuses a value, or None.
 
     Source: tensorflow/core/framework/op_def_util.cc, read 2026-11-22
     """
     kind, value = given
-    inner = known.kind.removeprefix("list(").removesuffix(")")
-    is_list = inner != known.kind
-    wanted = f"list({_KINDS.get(inner, inner)})" if is_list else _KINDS.get(inner, inner)
-    if kind == "placeholder" or (is_list and kind == "list()" and not known.minimum):
+    inner = declared.kind.removeprefix("list(").removesuffix(")")
+    is_list = inner != declared.kind
+    expected = f"list({_KINDS.get(inner, inner)})" if is_list else _KINDS.get(inner, inner)
+    if kind == "placeholder" or (is_list and kind == "list()" and not declared.minimum):
         return None
-    if kind not in (wanted, "list()" if is_list else wanted):
-        return f"{_named(kind)}, and must be {known.kind}"
-    if known.minimum is not None:
+    if kind not in (expected, "list()" if is_list else expected):
+        return f"{_named(kind)}, and must be {declared.kind}"
+    if declared.minimum is not None:
         size = len(value) if is_list else value
-        if size < known.minimum:
-            return f"{size}, and must be at least {known.minimum}"
-    for one in (value if is_list else [value]) if known.allowed is not None else ():
-        if one not in (known.allowed or ()):
-            allowed = ", ".join(_shown(inner, each) for each in known.allowed or ())
-            return f"{_shown(inner, one)}, and must be one of {allowed}"
+        if size < declared.minimum:
+            return f"{size}, and must be at least {declared.minimum}"
+    if declared.allowed is not None:
+        for part in value if is_list else [value]:
+            if part not in declared.allowed:
+                allowed = ", ".join(_shown(inner, each) for each in declared.allowed)
+                return f"{_shown(inner, part)}, and must be one of {allowed}"
     return None
 
 
@@ -223,36 +221,26 @@ def _shown(kind: str, value: Any) -> str:
 
 
 def _ignored_attribute(subject: _Subject, table: OpTable) -> str | None:
-    known = table.get(subject.one.op)
+    operation = subject.operation
+    definition = table.get(operation.op)
     # A module that is too new gives one finding, and not one for each of its newer attributes.
-    if known is None or _stablehlo(subject, table) is not None:
+    if definition is None or _stablehlo(subject, table) is not None:
         return None
-    for name, given in subject.one.attributes.items():
-        if name in known.attributes or name in _NOTES:
+    for name, given in operation.attributes.items():
+        if name in definition.attributes or name in _NOTES:
             continue
-        newer = [
-            definition.attributes.get(name) for definition in _other_definitions(subject.one.op)
-        ]
-        defaults = [one.default for one in newer if one is not None]
-        if given not in defaults:
-            shown = "" if given[1] is None else f" ({_value(given)})"
+        definitions = filter(None, (other.get(operation.op) for other in tables()))
+        newer = filter(None, (other.attributes.get(name) for other in definitions))
+        if given not in [attribute.default for attribute in newer]:
+            shown = "" if given[1] is None else f" ({_shown(*given)[:80]})"
             return f"TensorFlow {table.version} does not know its attribute {name}{shown} and ignores it"
     return None
 
 
-def _value(given: Attribute) -> str:
-    kind, value = given
-    return dtype_name(value) if kind == "type" else str(value)[:80]
-
-
-def _other_definitions(op: str) -> list[OpDefinition]:
-    return [known for table in tables() if (known := table.get(op)) is not None]
-
-
 def _stablehlo(subject: _Subject, table: OpTable) -> str | None:
-    if subject.one.op != "XlaCallModule":
+    if subject.operation.op != "XlaCallModule":
         return None
-    return _module(subject.one.attributes, table)
+    return _module(subject.operation.attributes, table)
 
 
 def _module(given: Mapping[str, Attribute], table: OpTable) -> str | None:
@@ -261,11 +249,11 @@ def _module(given: Mapping[str, Attribute], table: OpTable) -> str | None:
     module_kind, module = given.get("module", ("", None))
     if (kind, module_kind) != ("i", "s"):
         return None  # model-op-attribute reports it
-    name = f"TensorFlow {table.version}"
+    tensorflow = f"TensorFlow {table.version}"
     oldest, newest = table.xla_call_module
     if (oldest is not None and version < oldest) or (newest is not None and version > newest):
         runs = f"{oldest or 'any'} to {newest or 'any'}"
-        return f"has version {version}, and {name} runs versions {runs}; {_FAILS}"
+        return f"has version {version}, and {tensorflow} runs versions {runs}; {_FAILS}"
     match = _STABLEHLO.match(module)
     if match is None:
         return None
@@ -273,28 +261,31 @@ def _module(given: Mapping[str, Attribute], table: OpTable) -> str | None:
     if bytecode > table.mlir_bytecode:
         reads = f"up to {table.mlir_bytecode}" if table.mlir_bytecode >= 0 else "none"
         module = f"MLIR bytecode {bytecode} (StableHLO {stablehlo})"
-        return f"its module is {module}, and {name} reads {reads}; {_FAILS}"
+        return f"its module is {module}, and {tensorflow} reads {reads}; {_FAILS}"
     newer = [
-        one
-        for one in dict.fromkeys(module.split("\0")[1:])
-        if any(f"vhlo.{one}" in other for other in tables()) and f"vhlo.{one}" not in table
+        name
+        for name in dict.fromkeys(module.split("\0")[1:])
+        if any(f"vhlo.{name}" in other for other in tables()) and f"vhlo.{name}" not in table
     ]
     if newer:
-        return f"its StableHLO {stablehlo} has {', '.join(newer)}, and {name} has not; {_FAILS}"
+        return (
+            f"its StableHLO {stablehlo} has {', '.join(newer)}, and {tensorflow} has not; {_FAILS}"
+        )
     # TensorFlow itself does not compare the versions: a newer module of known operations runs.
-    major, known = stablehlo.partition(".")[0], (table.stablehlo or "1").partition(".")[0]
-    if int(major) <= int(known):
+    major, supported = stablehlo.partition(".")[0], (table.stablehlo or "1").partition(".")[0]
+    if int(major) <= int(supported):
         return None
     return (
-        f"its StableHLO {stablehlo} has no guarantee to run in {name}, which has StableHLO {known}"
+        f"its StableHLO {stablehlo} has no guarantee to run in {tensorflow}, which has StableHLO "
+        f"{supported}"
     )
 
 
 def _platform(subject: _Subject, _: OpTable) -> str | None:
     """Source: SetPlatformIndex in tensorflow/compiler/tf2xla/kernels/xla_call_module_loader.cc, 2026-11-22"""
-    given = subject.one.attributes
+    given = subject.operation.attributes
     kind, platforms = given.get("platforms", ("", None))
-    if subject.one.op != "XlaCallModule" or kind != "list(s)":
+    if subject.operation.op != "XlaCallModule" or kind != "list(s)":
         return None  # without platforms it runs on any
     if "platform" in (given.get("disabled_checks", ("", None))[1] or ()):
         return None
@@ -309,37 +300,35 @@ def _platform(subject: _Subject, _: OpTable) -> str | None:
 
 
 def _python(subject: _Subject, _: OpTable) -> str | None:
-    if subject.one.op not in PYTHON_OPS:
+    if subject.operation.op not in PYTHON_OPS:
         return None
-    return f"calls a Python function, and TensorFlow Serving has no Python; {_not_run(subject.one)}"
+    return f"calls a Python function, and TensorFlow Serving has no Python; {_not_run(subject.operation)}"
 
 
 def _without_kernel(subject: _Subject, table: OpTable) -> str | None:
-    one = subject.one
-    known = table.get(one.op)
-    if known is None or not subject.cpu or one.compiled:
+    operation = subject.operation
+    definition = table.get(operation.op)
+    if definition is None or not subject.cpu or operation.compiled or operation.op in _REWRITTEN:
         return None
-    if one.op in PYTHON_OPS | _REWRITTEN or _removed(subject, table):
-        return None
-    if _bad_attribute(subject, table):
+    if operation.op in PYTHON_OPS or _removed(subject, table) or _bad_attribute(subject, table):
         return None  # one finding is enough
-    if not known.cpu:
-        return f"TensorFlow {table.version} has no CPU kernel for it; {_not_run(one)}"
-    if any(_fits(one, known, kernel) for kernel in known.cpu):
+    if not definition.cpu:
+        return f"TensorFlow {table.version} has no CPU kernel for it; {_not_run(operation)}"
+    if any(_fits(operation, definition, kernel) for kernel in definition.cpu):
         return None
     types = ", ".join(
-        f"{name} {dtype_name(one.attributes[name][1])}"
-        for name in sorted({name for kernel in known.cpu for name in kernel})
-        if one.attributes.get(name, ("", None))[0] == "type"
+        f"{name} {dtype_name(operation.attributes[name][1])}"
+        for name in sorted({name for kernel in definition.cpu for name in kernel})
+        if operation.attributes.get(name, ("", None))[0] == "type"
     )
-    return (
-        f"TensorFlow {table.version} has no CPU kernel for {types or 'its types'}; {_not_run(one)}"
-    )
+    return f"TensorFlow {table.version} has no CPU kernel for {types or 'its types'}; {_not_run(operation)}"
 
 
-def _fits(operation: Operation, known: OpDefinition, kernel: Mapping[str, frozenset[int]]) -> bool:
+def _fits(
+    operation: Operation, definition: OpDefinition, kernel: Mapping[str, frozenset[int]]
+) -> bool:
     for name, allowed in kernel.items():
-        declared = known.attributes.get(name)
+        declared = definition.attributes.get(name)
         kind, value = operation.attributes.get(name, declared.default if declared else REQUIRED)
         types = value if kind == "list(type)" else [value] if kind == "type" else []
         if any(each % _REFERENCE not in allowed for each in types):
@@ -348,22 +337,26 @@ def _fits(operation: Operation, known: OpDefinition, kernel: Mapping[str, frozen
 
 
 def _outside(subject: _Subject, _: OpTable) -> str | None:
-    one = subject.one
-    if one.op not in FILE_INPUTS:
+    operation = subject.operation
+    if operation.op not in FILE_INPUTS:
         return None
-    if one.path is None:
+    if operation.path is None:
         # The path of an asset comes as an argument of the function, as may any other path.
-        if subject.graph.has_assets or one.op.startswith("InitializeTable"):
+        if subject.graph.has_assets or operation.op.startswith("InitializeTable"):
             return None
         return "takes a file whose name the graph computes, and the archive has no assets"
-    if one.path.startswith(_ARCHIVE):
+    if operation.path.startswith(_ARCHIVE):
         return None
-    what = "the network" if _NETWORK.match(one.path) else "a file that is not an asset of the model"
-    return f"needs {one.path!r}: {what}, which the container may not have"
+    what = (
+        "the network"
+        if _NETWORK.match(operation.path)
+        else "a file that is not an asset of the model"
+    )
+    return f"needs {operation.path!r}: {what}, which the container may not have"
 
 
 def _other_export(subject: _Subject) -> str:
-    newest = [table.version for table in tables() if subject.one.op in table]
+    newest = [table.version for table in tables() if subject.operation.op in table]
     if newest:
         return (
             f"only TensorFlow {newest[-1]} has it, for which there is no image: export the model without "
@@ -398,9 +391,9 @@ _FINDERS: Mapping[str, tuple[_Problem, Callable[[_Subject], str]]] = {
     ),
     "model-platform": (
         _platform,
-        lambda one: (
+        lambda subject: (
             'export it again with native_serialization_platforms=("cpu", "cuda") of jax2tf.convert, '
-            f"or choose an instance type with{'' if one.cpu else 'out'} a GPU"
+            f"or choose an instance type with{'' if subject.cpu else 'out'} a GPU"
         ),
     ),
     "model-needs-python": (

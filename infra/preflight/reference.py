@@ -1,7 +1,5 @@
 """Writes docs/rules.md from the rules' docstrings and examples."""
 
-from collections.abc import Iterator
-
 from infra.parameters.finding import Severity
 from infra.preflight.check import RULES
 from infra.preflight.rule import Rule
@@ -42,18 +40,11 @@ def markdown() -> str:
     lines = [_HEAD, "| rule | severity | |", "|---|---|---|"]
     lines += [f"| [{rule.id}](#{rule.id}) | {_severity(rule)} | {_first(rule)} |" for rule in RULES]
     for rule in RULES:
-        lines += ["", *_section(rule)]
+        example = [f"    {line}" for line in rule.example.replace("a" * 64, "…").splitlines()]
+        source = rule.source() or "this project itself"
+        lines += ["", f"## {rule.id}", "", f"{_severity(rule)}. {rule.why()}", "", *example]
+        lines += ["", f"Source: {source}"]
     return "\n".join(lines) + "\n"
-
-
-def _section(rule: type[Rule]) -> Iterator[str]:
-    yield f"## {rule.id}"
-    yield ""
-    yield f"{_severity(rule)}. {rule.why()}"
-    yield ""
-    yield from (f"    {_short(line)}" for line in rule.example.splitlines())
-    yield ""
-    yield f"Source: {rule.source() or 'this project itself'}"
 
 
 def _severity(rule: type[Rule]) -> str:
@@ -63,7 +54,3 @@ def _severity(rule: type[Rule]) -> str:
 
 def _first(rule: type[Rule]) -> str:
     return rule.why().split(". ")[0].rstrip(".")
-
-
-def _short(line: str) -> str:
-    return line.replace("a" * 64, "…")

@@ -6,7 +6,6 @@ import pkgutil
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from types import ModuleType
 from typing import Any, ClassVar, Final
 
 from infra.parameters.environment import Environment
@@ -142,7 +141,12 @@ def discovered(package: str = "infra.preflight") -> tuple[type[Rule], ...]:
     rules: dict[str, type[Rule]] = {}
     for folder in _modules_of(package, packages=True):
         for file in _modules_of(folder, packages=False):
-            for rule in _rules_of(importlib.import_module(file)):
+            named = vars(importlib.import_module(file)).values()
+            classes = [each for each in named if isinstance(each, type) and issubclass(each, Rule)]
+            for rule in classes:
+                # Base classes of rules are not rules themselves, abstract or not.
+                if inspect.isabstract(rule) or rule.__subclasses__():
+                    continue
                 other = rules.setdefault(rule.id, rule)
                 if other is not rule:
                     raise RuleNameError(
@@ -155,13 +159,6 @@ def discovered(package: str = "infra.preflight") -> tuple[type[Rule], ...]:
 def _modules_of(package: str, *, packages: bool) -> list[str]:
     modules = pkgutil.iter_modules(importlib.import_module(package).__path__, f"{package}.")
     return [module.name for module in modules if module.ispkg == packages]
-
-
-def _rules_of(module: ModuleType) -> list[type[Rule]]:
-    named = vars(module).values()
-    classes = [one for one in named if isinstance(one, type) and issubclass(one, Rule)]
-    # Base classes of rules are not rules themselves, abstract or not.
-    return [one for one in classes if not inspect.isabstract(one) and not one.__subclasses__()]
 
 
 def artifact_example(*lines: str, size_gib: int | None = None, folder: str = "run-17") -> str:

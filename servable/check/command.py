@@ -47,10 +47,14 @@ def check(
     as_json: bool,
 ) -> int:
     """Check the named environments, or all, against every rule; exit 1 on an error."""
+    root, files = project(folder)
+    every = loaded_with(sets, root, files, name=names[0] if len(set(names)) == 1 else None)
+    if against is not None:
+        from servable.plan import revision  # only where it is asked for
+
+        every = revision.against(every, root, files, against)
     now = datetime.now(UTC)
-    every = [
-        replace(environment, asked_at=now) for environment in _load(folder, sets, against, names)
-    ]
+    every = [replace(environment, asked_at=now) for environment in every]
     chosen = [named(every, name) for name in names] or every
     if not chosen:
         click.echo(f"there is no environment to check; {FIRST}", err=True)
@@ -63,43 +67,12 @@ def check(
             for finding in findings_by_name[loaded.name]
         ]
     if as_json:
-        output: dict[str, object] = {
-            name: [finding.as_json() for finding in findings]
-            for name, findings in findings_by_name.items()
-        }
-        if explain:
-            output = {
-                environment.name: {
-                    "findings": output[environment.name],
-                    "settings": _settings(environment),
-                }
-                for environment in chosen
-            }
-        click.echo(json.dumps(output, indent=2, default=str))
+        _print_json(chosen, findings_by_name, explain=explain)
     else:
         if explain:
             _explain(chosen)
         print_findings(findings_by_name, explain=explain)
-    return int(
-        any(
-            finding.severity is Severity.ERROR
-            for findings in findings_by_name.values()
-            for finding in findings
-        )
-    )
-
-
-def _load(
-    folder: str, sets: tuple[str, ...], revision: str | None, names: tuple[str, ...]
-) -> list[Loaded]:
-    root, files = project(folder)
-    only = names[0] if len(set(names)) == 1 else None
-    loaded = loaded_with(sets, root, files, name=only)
-    if revision is None:
-        return loaded
-    from servable.plan.revision import against  # only where it is asked for
-
-    return against(loaded, root, files, revision)
+    return int(any(errors(findings) for findings in findings_by_name.values()))
 
 
 def _run(chosen: list[Loaded], findings_by_name: dict[str, list[Finding]]) -> None:
@@ -107,8 +80,8 @@ def _run(chosen: list[Loaded], findings_by_name: dict[str, list[Finding]]) -> No
     from servable.check.run import SHOWN_BY_RUN, missing, run  # only where it is asked for
     from servable.console import EscapingConsole
 
-    if (wanted := missing()) is not None:
-        raise click.UsageError(wanted)
+    if (requirement := missing()) is not None:
+        raise click.UsageError(requirement)
     as_ctrl_c()
     with EscapingConsole(stderr=True).status("") as status:
         for loaded in chosen:
@@ -118,18 +91,27 @@ def _run(chosen: list[Loaded], findings_by_name: dict[str, list[Finding]]) -> No
                 # Escaped here: the status shows the styles of what is printed beside it.
                 click.echo(escaped(f"{loaded.name}: not run: correct its errors first"), err=True)
                 continue
-            left = [
-                each
-                for each in findings
-                if each.severity is not Severity.NOT_CHECKED or each.rule not in SHOWN_BY_RUN
+            kept = [
+                finding
+                for finding in findings
+                if finding.severity is not Severity.NOT_CHECKED or finding.rule not in SHOWN_BY_RUN
             ]
-            findings_by_name[loaded.name] = [*left, *run(loaded, status.update)]
+            findings_by_name[loaded.name] = [*kept, *run(loaded, status.update)]
 
 
-def _settings(loaded: Loaded) -> list[dict[str, object]]:
-    from servable.check.explain import explained  # only where it is asked for
+def _print_json(
+    chosen: list[Loaded], findings_by_name: dict[str, list[Finding]], *, explain: bool
+) -> None:
+    output: dict[str, object] = {}
+    for loaded in chosen:
+        findings = [finding.as_json() for finding in findings_by_name[loaded.name]]
+        output[loaded.name] = findings
+        if explain:
+            from servable.check.explain import explained  # only where it is asked for
 
-    return [asdict(line) for line in explained(loaded)]
+            settings = [asdict(line) for line in explained(loaded)]
+            output[loaded.name] = {"findings": findings, "settings": settings}
+    click.echo(json.dumps(output, indent=2, default=str))
 
 
 def _explain(chosen: list[Loaded]) -> None:

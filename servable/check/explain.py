@@ -63,7 +63,9 @@ def _lines(environment: Environment, placed: Placement) -> Iterator[Said]:
         else:
             yield choice.name, _shown(choice.value), choice.origin, choice.reason
     yield from _machine(placed)
-    yield from _sizes(placed, environment, _peak(environment, placed))
+    peak, share = environment.traffic.peak_rps, environment.share(placed.name)
+    rps = None if peak is None or share is None else peak * share
+    yield from _sizes(placed, environment, rps)
     yield from _scaling(environment, placed)
     yield from update_lines(environment, placed)
 
@@ -79,12 +81,6 @@ def _batching(placed: Placement, chosen: Batching, reason: str) -> Iterator[Said
         else:
             origin, why = "image", "the image's own default"
         yield (f"batching.{name}", str(value), origin, why)
-
-
-def _peak(environment: Environment, placed: Placement) -> float | None:
-    peak, weights = environment.traffic.peak_rps, environment.production_variants.values()
-    total = sum(variant.weight for variant in weights)
-    return None if peak is None or not total else peak * placed.variant.weight / total
 
 
 def _machine(placed: Placement) -> Iterator[Said]:

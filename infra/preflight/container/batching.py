@@ -1,20 +1,36 @@
 """Rules about server-side batching in relation to requests, alarms and workers."""
 
+from abc import abstractmethod
 from dataclasses import replace
 
 from infra.parameters.environment import Environment
 from infra.parameters.finding import Severity
 from infra.parameters.placement import Placement
+from infra.policy.container import Batching
 from infra.preflight.rendering import counted
 from infra.preflight.rule import Findings, VariantRule
-from model_packaging.refusal import PackagingError
 from model_packaging.requests.known_requests import unbatchable
 from model_packaging.saved_model.reading import DEFAULT_SIGNATURE
 
 MICROS_PER_MS = 1000
 
 
-class BatchBelowRequest(VariantRule):
+class BatchRule(VariantRule):
+    """A rule about variants with server-side batching."""
+
+    def look(self, environment: Environment, placement: Placement) -> Findings:
+        batching = placement.variant.container.batching
+        if batching is not None:
+            yield from self.look_at_batching(environment, placement, batching)
+
+    @abstractmethod
+    def look_at_batching(
+        self, environment: Environment, placement: Placement, batching: Batching
+    ) -> Findings:
+        """Yields a finding for everything about the batching that violates the rule."""
+
+
+class BatchBelowRequest(BatchRule):
     """A request with more rows than a batch is answered with 400.
 
     Source: observed with the code of image 2.20; the tuning article's 500-row requests need 500
@@ -24,10 +40,10 @@ class BatchBelowRequest(VariantRule):
 traffic.rows_per_request = 500
 variants.primary.container.batching = { max_batch_size = 64 }"""
 
-    def look(self, environment: Environment, placement: Placement) -> Findings:
-        batching, rows = placement.variant.container.batching, environment.traffic.rows_per_request
-        if batching is None:
-            return
+    def look_at_batching(
+        self, environment: Environment, placement: Placement, batching: Batching
+    ) -> Findings:
+        rows = environment.traffic.rows_per_request
         key = placement.key("container.batching.max_batch_size")
         if rows is None:
             yield self.not_checked(key, "traffic.rows_per_request")
@@ -42,7 +58,7 @@ variants.primary.container.batching = { max_batch_size = 64 }"""
             )
 
 
-class BatchTimeoutAboveAlarm(VariantRule):
+class BatchTimeoutAboveAlarm(BatchRule):
     """A single request waits the whole timeout for its batch: the latency alarm is then always in ALARM.
 
     Source: https://github.com/tensorflow/serving/blob/master/tensorflow_serving/batching/README.md
@@ -52,11 +68,11 @@ class BatchTimeoutAboveAlarm(VariantRule):
 alarms.p99_latency_ms = 50
 variants.primary.container.batching = { timeout_micros = 60000 }"""
 
-    def look(self, environment: Environment, placement: Placement) -> Findings:
-        batching, alarm_ms = placement.variant.container.batching, environment.alarms.p99_latency_ms
-        if batching is None or alarm_ms is None:
-            return
-        if batching.timeout_micros >= alarm_ms * MICROS_PER_MS:
+    def look_at_batching(
+        self, environment: Environment, placement: Placement, batching: Batching
+    ) -> Findings:
+        alarm_ms = environment.alarms.p99_latency_ms
+        if alarm_ms is not None and batching.timeout_micros >= alarm_ms * MICROS_PER_MS:
             yield self.finding(
                 placement.key("container.batching.timeout_micros"),
                 f"timeout_micros {batching.timeout_micros} is as long as the alarm's threshold, "
@@ -67,7 +83,7 @@ variants.primary.container.batching = { timeout_micros = 60000 }"""
             )
 
 
-class BatchQueueShort(VariantRule):
+class BatchQueueShort(BatchRule):
     """If the queue is full, the caller gets an error, although the workers could have waited.
 
     Source: https://github.com/tensorflow/serving/blob/master/tensorflow_serving/batching/README.md
@@ -80,12 +96,11 @@ models.ranker.code = "code"
 variants.primary.container.gunicorn_workers = 16
 variants.primary.container.batching = { max_enqueued_batches = 4 }"""
 
-    def look(self, environment: Environment, placement: Placement) -> Findings:
-        batching = placement.variant.container.batching
-        queue = batching.max_enqueued_batches if batching else None
-        if queue is None:
-            return
-        if queue * placement.processes < placement.workers:
+    def look_at_batching(
+        self, environment: Environment, placement: Placement, batching: Batching
+    ) -> Findings:
+        queue = batching.max_enqueued_batches
+        if queue is not None and queue * placement.processes < placement.workers:
             least = -(-placement.workers // placement.processes)
             yield self.finding(
                 placement.key("container.batching.max_enqueued_batches"),
@@ -97,7 +112,7 @@ variants.primary.container.batching = { max_enqueued_batches = 4 }"""
             )
 
 
-class BatchFixedShape(VariantRule):
+class BatchFixedShape(BatchRule):
     """Batching merges requests along the first dimension, which must be open in all inputs and outputs.
 
     A value without dimensions is then answered with 400, an output that does not grow with its batch
@@ -109,20 +124,16 @@ class BatchFixedShape(VariantRule):
     acknowledgeable = True
     example = "# container.batching for a model exported with the input shape [1, 224, 224, 3]"
 
-    def look(self, environment: Environment, placement: Placement) -> Findings:
-        if placement.variant.container.batching is None:
-            return
+    def look_at_batching(
+        self, environment: Environment, placement: Placement, batching: Batching
+    ) -> Findings:
         for name in self.candidate.served_by(placement):
-            for folder in self.candidate.version_folders(name):
-                try:
-                    signatures = self.candidate.saved_model(folder).signatures
-                except (PackagingError, OSError):
-                    continue  # the rule SavedModel reports it
-                for signature, one in signatures.items():
-                    why = unbatchable(one)
+            for folder, info in self.candidate.saved_models(name):
+                for signature, tensors in info.signatures.items():
+                    why = unbatchable(tensors)
                     if why is None:
                         continue
-                    found = self.finding(
+                    finding = self.finding(
                         placement.key("container.batching"),
                         f"{name}, version {folder.name}: requests of the signature {signature} cannot "
                         f"be merged: {why}",
@@ -130,5 +141,5 @@ class BatchFixedShape(VariantRule):
                         remedy="export the model with open first dimensions, or remove batching",
                         reads=(f"models.{name}.saved_model",),
                     )
-                    called = signature == DEFAULT_SIGNATURE or len(signatures) == 1
-                    yield found if called else replace(found, severity=Severity.WARNING)
+                    called = signature == DEFAULT_SIGNATURE or len(info.signatures) == 1
+                    yield finding if called else replace(finding, severity=Severity.WARNING)

@@ -17,8 +17,8 @@ from infra.preflight.rule import Findings, Rule, VariantRule
 def _on_each_type(environment: Environment) -> Iterator[tuple[str, Variant]]:
     """(name, variant as it runs on one of its instance types)."""
     for name, variant in environment.variants.items():
-        for one in variant.on_each_type:
-            yield name, one
+        for on_type in variant.on_each_type:
+            yield name, on_type
 
 
 class ImageUnknown(Rule):
@@ -31,25 +31,24 @@ class ImageUnknown(Rule):
 
     def check(self, environment: Environment) -> Findings:
         for name, model in environment.models.items():
-            known = images.versions()
-            short = [one for one in known if one.count(".") == 1]
-            key = f"models.{name}.tensorflow"
-            if model.image is not None and model.tensorflow is None:
-                continue
-            if model.tensorflow is None:
-                yield from self._region(environment, name)
-            elif model.tensorflow not in known:
+            version, key = model.tensorflow, f"models.{name}.tensorflow"
+            if version is not None and version not in images.versions():
+                short = [other for other in images.versions() if other.count(".") == 1]
                 yield self.finding(
                     key,
-                    f"there is no image for TensorFlow {model.tensorflow}",
+                    f"there is no image for TensorFlow {version}",
                     allowed=", ".join(short),
-                    remedy=f"did you mean {_closest(model.tensorflow, short)}?",
+                    remedy=f"did you mean {_closest(version, short)}?",
                 )
-            elif model.image is None and environment.region not in images.regions(model.tensorflow):
+            elif model.image is not None:
+                continue  # your own, which AWS's registries need not have
+            elif version is None:
+                yield from self._region(environment, name)
+            elif environment.region not in images.regions(version):
                 yield self.finding(
                     key,
-                    f"no image for TensorFlow {model.tensorflow} in {environment.region}",
-                    allowed=", ".join(images.regions(model.tensorflow)),
+                    f"no image for TensorFlow {version} in {environment.region}",
+                    allowed=", ".join(images.regions(version)),
                     remedy="change region or tensorflow",
                 )
 
@@ -70,17 +69,16 @@ class ImageUnknown(Rule):
                 return
 
 
-def _closest(version: str, known: list[str]) -> str:
-    """The known version nearest in number: for 2.21 that is 2.20 and not 2.2."""
-    digits = re.findall(r"[0-9]+", version)[:2]
-    wanted = [int(one[:6]) for one in digits] or [2]
-    wanted += [99] * (2 - len(wanted))
+def _closest(version: str, versions: list[str]) -> str:
+    """The version nearest in number: for 2.21 that is 2.20 and not 2.2."""
+    numbers = [int(digits[:6]) for digits in re.findall(r"[0-9]+", version)[:2]] or [2]
+    numbers += [99] * (2 - len(numbers))
 
-    def distance(one: str) -> tuple[int, int]:
-        major, minor = (int(part) for part in one.split("."))
-        return abs(major - wanted[0]), abs(minor - wanted[1])
+    def distance(other: str) -> tuple[int, int]:
+        major, minor = images.number(other)
+        return abs(major - numbers[0]), abs(minor - numbers[1])
 
-    return min(known, key=distance)
+    return min(versions, key=distance)
 
 
 class ImageEnded(VariantRule):
@@ -95,9 +93,12 @@ class ImageEnded(VariantRule):
     def look(self, environment: Environment, placement: Placement) -> Findings:
         version, ended = placement.tensorflow, images.ended(placement.tensorflow)
         if ended is not None and placement.model.image is None:
-            short = [one for one in images.versions() if one.count(".") == 1]
             patched = [
-                one for one in short if images.ended(one) is None and runs(one, placement.instance)
+                other
+                for other in images.versions()
+                if other.count(".") == 1
+                and images.ended(other) is None
+                and runs(other, placement.instance)
             ]
             yield self.finding(
                 f"models.{placement.variant.model}.tensorflow",
@@ -126,9 +127,7 @@ variants.primary.instance_type = "ml.p2.xlarge\""""
             model = environment.models.get(variant.model)
             if not (instance and model and model.tensorflow in images.versions()):
                 continue
-            if model.image is not None:
-                continue
-            if not runs(model.tensorflow, instance):
+            if model.image is None and not runs(model.tensorflow, instance):
                 newest = newest_version(instance)
                 yield self.finding(
                     f"models.{variant.model}.tensorflow",
@@ -163,7 +162,7 @@ variants.primary.instance_type = "ml.g5.xlarge\""""
             cuda = f"{stated[1]}.{stated[2]}" if stated else None
         if oldest is None or cuda is None or images.number(cuda) >= images.number(oldest):
             return
-        found = self.finding(
+        finding = self.finding(
             f"{key}.tensorflow" if own is None else f"{key}.image",
             f"the image's CUDA {cuda} has no kernels for the {instance.gpu} of {instance.name}",
             given=cuda,
@@ -172,4 +171,4 @@ variants.primary.instance_type = "ml.g5.xlarge\""""
             reads=(placement.key("instance_type"),),
         )
         older = images.number(cuda)[0] < images.number(oldest)[0]
-        yield found if older else replace(found, severity=Severity.WARNING)
+        yield finding if older else replace(finding, severity=Severity.WARNING)

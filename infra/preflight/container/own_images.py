@@ -1,7 +1,7 @@
 """Rules about your own container image, as far as its address tells: registry, kind, version, device."""
 
 import re
-from collections.abc import Iterator
+from abc import abstractmethod
 
 from infra.catalog import images
 from infra.catalog.images import Image, own_image
@@ -14,10 +14,20 @@ OF_SERVING = "tensorflow-inference"
 MOVING = ("latest", "current", "stable", "prod", "main", "master")
 
 
-def _own(environment: Environment) -> Iterator[tuple[str, str, Image | None]]:
-    for name, model in environment.models.items():
-        if model.image is not None:
-            yield f"models.{name}.image", model.image, own_image(model.image)
+class OwnImageRule(Rule):
+    """A rule about the address of your own image."""
+
+    def check(self, environment: Environment) -> Findings:
+        for name, model in environment.models.items():
+            if model.image is not None:
+                image, key = own_image(model.image), f"models.{name}.image"
+                yield from self.look(environment, key, model.image, image)
+
+    @abstractmethod
+    def look(
+        self, environment: Environment, key: str, address: str, image: Image | None
+    ) -> Findings:
+        """Yields a finding if the address violates the rule; `image` is None for one that is not ECR's."""
 
 
 def _words(image: Image) -> set[str]:
@@ -25,7 +35,7 @@ def _words(image: Image) -> set[str]:
     return set(re.split(r"[^a-z0-9]+", f"{image.repository}:{image.tag}".lower()))
 
 
-class ImageOwnAddress(Rule):
+class ImageOwnAddress(OwnImageRule):
     """SageMaker pulls from ECR, or from a private registry in a VPC, which is not supported here.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ContainerDefinition.html (Image)
@@ -33,19 +43,20 @@ class ImageOwnAddress(Rule):
 
     example = 'models.ranker.image = "docker.io/team/serving:v3"'
 
-    def check(self, environment: Environment) -> Findings:
-        for key, given, image in _own(environment):
-            if image is None or len(given) > 255:
-                yield self.finding(
-                    key,
-                    f"{given!r} is not an address in ECR",
-                    allowed="ACCOUNT.dkr.ecr.REGION.amazonaws.com/REPOSITORY:TAG or @sha256:DIGEST, "
-                    "at most 255 characters",
-                    remedy="push it to ECR and write its address",
-                )
+    def look(
+        self, environment: Environment, key: str, address: str, image: Image | None
+    ) -> Findings:
+        if image is None or len(address) > 255:
+            yield self.finding(
+                key,
+                f"{address!r} is not an address in ECR",
+                allowed="ACCOUNT.dkr.ecr.REGION.amazonaws.com/REPOSITORY:TAG or @sha256:DIGEST, "
+                "at most 255 characters",
+                remedy="push it to ECR and write its address",
+            )
 
 
-class ImageOwnRegion(Rule):
+class ImageOwnRegion(OwnImageRule):
     """An image is pulled from the registry of the endpoint's own region.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ContainerDefinition.html (Image)
@@ -53,19 +64,20 @@ class ImageOwnRegion(Rule):
 
     example = 'models.ranker.image = "111111111111.dkr.ecr.us-east-1.amazonaws.com/serving:v3"'
 
-    def check(self, environment: Environment) -> Findings:
-        for key, _, image in _own(environment):
-            if image is not None and image.region != environment.region:
-                yield self.finding(
-                    key,
-                    f"the image is in {image.region}, the endpoint in {environment.region}",
-                    allowed=f"an image in {environment.region}",
-                    remedy=f"replicate the repository to {environment.region} and write that address",
-                    reads=("region",),
-                )
+    def look(
+        self, environment: Environment, key: str, address: str, image: Image | None
+    ) -> Findings:
+        if image is not None and image.region != environment.region:
+            yield self.finding(
+                key,
+                f"the image is in {image.region}, the endpoint in {environment.region}",
+                allowed=f"an image in {environment.region}",
+                remedy=f"replicate the repository to {environment.region} and write that address",
+                reads=("region",),
+            )
 
 
-class ImageOwnKind(Rule):
+class ImageOwnKind(OwnImageRule):
     """AWS's registries also hold images for training and for EC2, which do not work in an endpoint.
 
     Source: https://github.com/aws/deep-learning-containers/blob/master/available_images.md (2026-11-22)
@@ -74,28 +86,29 @@ class ImageOwnKind(Rule):
     acknowledgeable = True
     example = "# models.ranker.image = an image for training, from AWS's registry"
 
-    def check(self, environment: Environment) -> Findings:
-        for key, _, image in _own(environment):
-            if image is None or image.account not in images.registry_accounts():
-                continue
-            here = sorted(images.registry_accounts(environment.region))
-            built_for = sorted(_words(image) & {"ec2", "ecs", "eks"})
-            if not image.repository.startswith(OF_SERVING):
-                problem = f"{image.repository} of AWS is not an image of TensorFlow Serving"
-            elif built_for:
-                problem = f"{image.tag} is built for {built_for[0].upper()}"
-            elif image.account not in here:
-                problem = f"AWS has no registry {image.account} in {environment.region}"
-            else:
-                continue
-            yield self.finding(
-                key,
-                problem,
-                given=image.tag if built_for else image.repository,
-                allowed=f"{OF_SERVING}:VERSION-DEVICE-…-sagemaker of registry {', '.join(here)}",
-                remedy="write such an address, or remove image: AWS's image is then chosen",
-                reads=("region",),
-            )
+    def look(
+        self, environment: Environment, key: str, address: str, image: Image | None
+    ) -> Findings:
+        if image is None or image.account not in images.registry_accounts():
+            return
+        here = sorted(images.registry_accounts(environment.region))
+        built_for = sorted(_words(image) & {"ec2", "ecs", "eks"})
+        if not image.repository.startswith(OF_SERVING):
+            problem = f"{image.repository} of AWS is not an image of TensorFlow Serving"
+        elif built_for:
+            problem = f"{image.tag} is built for {built_for[0].upper()}"
+        elif image.account not in here:
+            problem = f"AWS has no registry {image.account} in {environment.region}"
+        else:
+            return
+        yield self.finding(
+            key,
+            problem,
+            given=image.tag if built_for else image.repository,
+            allowed=f"{OF_SERVING}:VERSION-DEVICE-…-sagemaker of registry {', '.join(here)}",
+            remedy="write such an address, or remove image: AWS's image is then chosen",
+            reads=("region",),
+        )
 
 
 class ImageOwnVersion(VariantRule):
@@ -112,23 +125,23 @@ models.ranker.image = "111111111111.dkr.ecr.eu-west-1.amazonaws.com/tensorflow-s
 
     def look(self, environment: Environment, placement: Placement) -> Findings:
         image = own_image(placement.model.image or "")
-        found = re.match(r"\d+\.\d+", image.tag) if image else None
-        if image is None or found is None or "tensorflow" not in image.repository:
+        number = re.match(r"\d+\.\d+", image.tag) if image else None
+        if image is None or number is None or "tensorflow" not in image.repository:
             return
-        other = images.number(found[0]) != images.number(placement.tensorflow)
-        if other and found[0] in images.versions():
+        other = images.number(number[0]) != images.number(placement.tensorflow)
+        if other and number[0] in images.versions():
             yield self.finding(
                 f"models.{placement.variant.model}.tensorflow",
-                f"the image's tag {image.tag} says TensorFlow {found[0]}, but settings and code are "
+                f"the image's tag {image.tag} says TensorFlow {number[0]}, but settings and code are "
                 f"chosen and checked for {placement.tensorflow}",
                 given=placement.tensorflow,
-                allowed=found[0],
-                remedy=f'set tensorflow = "{found[0]}", or choose another image',
+                allowed=number[0],
+                remedy=f'set tensorflow = "{number[0]}", or choose another image',
                 reads=(f"models.{placement.variant.model}.image",),
             )
 
 
-class ImageOwnMovingTag(Rule):
+class ImageOwnMovingTag(OwnImageRule):
     """Instances that scaling adds pull the image again: if the tag has moved, they run another image.
 
     Source: https://docs.aws.amazon.com/AmazonECR/latest/userguide/image-tag-mutability.html
@@ -137,15 +150,16 @@ class ImageOwnMovingTag(Rule):
     severity = Severity.WARNING
     example = 'models.ranker.image = "111111111111.dkr.ecr.eu-west-1.amazonaws.com/serving:latest"'
 
-    def check(self, environment: Environment) -> Findings:
-        for key, _, image in _own(environment):
-            if image is not None and image.tag in MOVING:
-                yield self.finding(
-                    key,
-                    f"the tag {image.tag!r} moves from image to image",
-                    allowed="a digest, or a tag that never moves",
-                    remedy="write @sha256:… or a tag with a version",
-                )
+    def look(
+        self, environment: Environment, key: str, address: str, image: Image | None
+    ) -> Findings:
+        if image is not None and image.tag in MOVING:
+            yield self.finding(
+                key,
+                f"the tag {image.tag!r} moves from image to image",
+                allowed="a digest, or a tag that never moves",
+                remedy="write @sha256:… or a tag with a version",
+            )
 
 
 class ImageDevice(VariantRule):
@@ -162,16 +176,14 @@ variants.primary.instance_type = "ml.c5.xlarge\""""
 
     def look(self, environment: Environment, placement: Placement) -> Findings:
         image = own_image(placement.model.image or "")
-        if image is None:
-            return
-        said = sorted(_words(image) & {"cpu", "gpu"})
-        if len(said) == 1 and said[0] != placement.instance.device:
+        devices = sorted(_words(image) & {"cpu", "gpu"}) if image else []
+        if len(devices) == 1 and devices[0] != placement.instance.device:
             yield self.finding(
                 placement.key("instance_type"),
-                f"the image is built for a {said[0].upper()} by its name, but {placement.instance.name} "
+                f"the image is built for a {devices[0].upper()} by its name, but {placement.instance.name} "
                 f"is a {placement.instance.device.upper()} type",
                 given=placement.instance.name,
-                allowed=f"a {said[0].upper()} type",
+                allowed=f"a {devices[0].upper()} type",
                 remedy="change the image or the instance type",
                 reads=(f"models.{placement.variant.model}.image",),
             )

@@ -1,5 +1,7 @@
 """Rules about your own environment variables in the container."""
 
+from abc import abstractmethod
+
 from infra.catalog.limits import most
 from infra.parameters.environment import Environment
 from infra.parameters.finding import Severity
@@ -27,6 +29,18 @@ def _deployed(placement: Placement) -> dict[str, str]:
     return {**placement.variant.variables, **ours}
 
 
+class VariableRule(VariantRule):
+    """A rule about each variable of the file's own."""
+
+    def look(self, environment: Environment, placement: Placement) -> Findings:
+        for name, value in placement.variant.variables.items():
+            yield from self.look_at_variable(placement, name, value)
+
+    @abstractmethod
+    def look_at_variable(self, placement: Placement, name: str, value: str) -> Findings:
+        """Yields a finding if the variable violates the rule."""
+
+
 class VariablesTooMany(VariantRule):
     """SageMaker refuses a model with more than 100 variables, the container's included.
 
@@ -48,7 +62,7 @@ class VariablesTooMany(VariantRule):
             )
 
 
-class VariableTooLong(VariantRule):
+class VariableTooLong(VariableRule):
     """SageMaker refuses a variable of more than 1024 characters.
 
     Source: infra/catalog/limits.json, EnvironmentValue
@@ -56,16 +70,15 @@ class VariableTooLong(VariantRule):
 
     example = "# a value of 1025 characters in variants.primary.variables"
 
-    def look(self, environment: Environment, placement: Placement) -> Findings:
+    def look_at_variable(self, placement: Placement, name: str, value: str) -> Findings:
         allowed = most("EnvironmentValue")
-        for name, value in placement.variant.variables.items():
-            if len(value) > allowed:
-                yield self.finding(
-                    placement.key(f"variables.{name}"),
-                    f"{name} has {len(value)} characters",
-                    allowed=f"at most {allowed}",
-                    remedy="put it into a file of the code folder",
-                )
+        if len(value) > allowed:
+            yield self.finding(
+                placement.key(f"variables.{name}"),
+                f"{name} has {len(value)} characters",
+                allowed=f"at most {allowed}",
+                remedy="put it into a file of the code folder",
+            )
 
 
 class VariablesTooLarge(VariantRule):
@@ -89,7 +102,7 @@ class VariablesTooLarge(VariantRule):
             )
 
 
-class VariableOfASetting(VariantRule):
+class VariableOfASetting(VariableRule):
     """The container's own variables have typed keys, which are checked and explained.
 
     Source: infra/policy/container.py
@@ -97,19 +110,18 @@ class VariableOfASetting(VariantRule):
 
     example = f'variants.primary.variables.{variable_of("gunicorn_workers")} = "4"'
 
-    def look(self, environment: Environment, placement: Placement) -> Findings:
-        for name, value in placement.variant.variables.items():
-            setting = setting_of(name)
-            if setting is not None:
-                yield self.finding(
-                    placement.key(f"variables.{name}"),
-                    f"{name} = {value!r} has a key of its own",
-                    allowed=f"{placement.key('container')}.{setting}",
-                    remedy="write that instead",
-                )
+    def look_at_variable(self, placement: Placement, name: str, value: str) -> Findings:
+        setting = setting_of(name)
+        if setting is not None:
+            yield self.finding(
+                placement.key(f"variables.{name}"),
+                f"{name} = {value!r} has a key of its own",
+                allowed=f"{placement.key('container')}.{setting}",
+                remedy="write that instead",
+            )
 
 
-class VariableInert(VariantRule):
+class VariableInert(VariableRule):
     """A variable that the image does not read, or overwrites, has no effect.
 
     Source: serve.py of the images, 2.20 and before,
@@ -120,14 +132,13 @@ class VariableInert(VariantRule):
     severity = Severity.WARNING
     example = f'variants.primary.variables.{OLD_ONEDNN_SWITCH} = "1"'
 
-    def look(self, environment: Environment, placement: Placement) -> Findings:
-        for name, value in placement.variant.variables.items():
-            reason = inert_reason(name, tensorflow=placement.tensorflow)
-            if reason is not None:
-                yield self.finding(
-                    placement.key(f"variables.{name}"),
-                    f"{name} = {value!r} has no effect: {reason}",
-                    allowed="variables that the image reads",
-                    remedy="take it out",
-                    reads=(f"models.{placement.variant.model}.tensorflow",),
-                )
+    def look_at_variable(self, placement: Placement, name: str, value: str) -> Findings:
+        reason = inert_reason(name, tensorflow=placement.tensorflow)
+        if reason is not None:
+            yield self.finding(
+                placement.key(f"variables.{name}"),
+                f"{name} = {value!r} has no effect: {reason}",
+                allowed="variables that the image reads",
+                remedy="take it out",
+                reads=(f"models.{placement.variant.model}.tensorflow",),
+            )

@@ -58,10 +58,8 @@ models.ranker.code = "code"
 variants.primary.container.gunicorn_threads = 4"""
 
     def look(self, environment: Environment, placement: Placement) -> Findings:
-        container = placement.variant.container
-        kind = worker_class_of(
-            container, placement.tensorflow, multi_model=placement.served.multi_model
-        )
+        container, multi_model = placement.variant.container, placement.served.multi_model
+        kind = worker_class_of(container, placement.tensorflow, multi_model=multi_model)
         if (container.gunicorn_threads or 1) > 1 and kind not in ("gthread", "sync"):
             yield self.finding(
                 placement.key("container.gunicorn_threads"),
@@ -96,11 +94,8 @@ variants.primary.container.gunicorn_workers = 1"""
     def look(self, environment: Environment, placement: Placement) -> Findings:
         threads = placement.settings.gunicorn_threads or 1
         kind = worker_class_of(placement.settings, placement.tensorflow, multi_model=True)
-        if (
-            placement.served.multi_model
-            and kind in ("sync", "gthread")
-            and placement.workers == threads == 1
-        ):
+        blocks = kind in ("sync", "gthread") and placement.workers == threads == 1
+        if blocks and placement.served.multi_model:
             yield self.finding(
                 placement.key("container.gunicorn_workers"),
                 f"gunicorn_workers {placement.workers} of one thread ({kind}, TensorFlow "
@@ -127,10 +122,8 @@ models.ranker.code = "code"
 variants.primary.container.gunicorn_timeout_seconds = 120"""
 
     def look(self, environment: Environment, placement: Placement) -> Findings:
-        given, most = (
-            placement.variant.container.gunicorn_timeout_seconds,
-            int(documented("answer_seconds")),
-        )
+        given = placement.variant.container.gunicorn_timeout_seconds
+        most = int(documented("answer_seconds"))
         if given is not None and given > most:
             yield self.finding(
                 placement.key("container.gunicorn_timeout_seconds"),
@@ -191,16 +184,13 @@ class SettingInert(VariantRule):
     def look(self, environment: Environment, placement: Placement) -> Findings:
         container = placement.variant.container
         if container.omp_threads is not None and is_upstream(placement.tensorflow):
-            yield self._inert(
-                placement, "omp_threads", f"TensorFlow {placement.tensorflow} has no OpenMP"
-            )
+            why = f"TensorFlow {placement.tensorflow} has no OpenMP"
+            yield self._inert(placement, "omp_threads", why)
         if not self._has_our_handler(environment, placement):
-            model = f"models.{placement.variant.model}"
+            why = f'models.{placement.variant.model} has no handler = "servable" to read it'
             for name in OF_OUR_HANDLER:
                 if getattr(container, name) is not None:
-                    yield self._inert(
-                        placement, name, f'{model} has no handler = "servable" to read it'
-                    )
+                    yield self._inert(placement, name, why)
         elif container.grpc_from_bytes is not None and container.transport in ("rest", "grpc"):
             why = f"with transport {container.transport} every request is sent the same way"
             yield self._inert(placement, "grpc_from_bytes", why)

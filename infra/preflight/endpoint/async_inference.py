@@ -1,11 +1,25 @@
 """Rules about what an asynchronous endpoint cannot have."""
 
+from abc import abstractmethod
+
 from infra.parameters.environment import Environment
 from infra.parameters.finding import Severity
 from infra.preflight.rule import Findings, Rule
 
 
-class AsynchronousMultiModel(Rule):
+class AsynchronousRule(Rule):
+    """A rule about asynchronous endpoints."""
+
+    def check(self, environment: Environment) -> Findings:
+        if environment.asynchronous is not None:
+            yield from self.look(environment)
+
+    @abstractmethod
+    def look(self, environment: Environment) -> Findings:
+        """Yields a finding for everything about the endpoint that violates the rule."""
+
+
+class AsynchronousMultiModel(AsynchronousRule):
     """InvokeEndpointAsync has no TargetModel: a request could not name one of several models.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_runtime_InvokeEndpointAsync.html
@@ -17,9 +31,7 @@ models.one.saved_model = "model"
 models.many.multi_model = ["one"]
 variants.primary.model = "many\""""
 
-    def check(self, environment: Environment) -> Findings:
-        if environment.asynchronous is None:
-            return
+    def look(self, environment: Environment) -> Findings:
         for name, variant in environment.variants.items():
             model = environment.models.get(variant.model)
             if model is not None and model.multi_model is not None:
@@ -32,7 +44,7 @@ variants.primary.model = "many\""""
                 )
 
 
-class AsynchronousSeveral(Rule):
+class AsynchronousSeveral(AsynchronousRule):
     """The queue and its metrics belong to the endpoint: scaling cannot see the load of one variant.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/async-inference-monitor.html
@@ -44,9 +56,9 @@ class AsynchronousSeveral(Rule):
 asynchronous = {}
 variants.second = { model = "ranker", instance_type = "ml.c5.xlarge" }"""
 
-    def check(self, environment: Environment) -> Findings:
+    def look(self, environment: Environment) -> Findings:
         count = len(environment.production_variants)
-        if environment.asynchronous is not None and count > 1:
+        if count > 1:
             yield self.finding(
                 "asynchronous",
                 f"{count} variants share one queue, and its length is known only for all together",
@@ -57,7 +69,7 @@ variants.second = { model = "ranker", instance_type = "ml.c5.xlarge" }"""
             )
 
 
-class AsynchronousCapture(Rule):
+class AsynchronousCapture(AsynchronousRule):
     """Every asynchronous request and answer is already in S3: a capture would store it twice.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/model-monitor-data-capture.html (only
@@ -69,8 +81,8 @@ class AsynchronousCapture(Rule):
 asynchronous = {}
 capture = { sample_percent = 10 }"""
 
-    def check(self, environment: Environment) -> Findings:
-        if environment.asynchronous is not None and environment.capture is not None:
+    def look(self, environment: Environment) -> Findings:
+        if environment.capture is not None:
             yield self.finding(
                 "capture.sample_percent",
                 f"sample_percent {environment.capture.sample_percent}: [asynchronous] already keeps every "

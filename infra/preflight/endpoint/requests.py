@@ -27,13 +27,13 @@ class BodyRule(Rule):
                 "an endpoint of yours, and acknowledge this finding if it is answered",
             )
         elif given > allowed:
-            found = self.finding(
+            finding = self.finding(
                 key,
                 f"{name} {given:,} is more than an endpoint of this kind carries",
                 allowed=f"at most {allowed:,}",
                 remedy="send fewer rows at once, or bytes instead of JSON",
             )
-            yield replace(found, acknowledgeable=False)
+            yield replace(finding, acknowledgeable=False)
 
 
 class RequestTooLarge(BodyRule):

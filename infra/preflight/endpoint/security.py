@@ -1,6 +1,6 @@
 """Rules about required ids, KMS keys, callers, roles and the VPC."""
 
-from collections.abc import Iterator
+from abc import abstractmethod
 
 from infra.parameters.environment import Environment
 from infra.parameters.finding import Severity
@@ -31,21 +31,32 @@ class SecurityIdsMissing(Rule):
                 del given["endpoint.volume_kms_key"]
         missing = [key for key, ids in given.items() if not ids]
         if missing:
+            # Keys in the plural take lists.
+            lines = [f'{key} = ["…"]' if key.endswith("s") else f'{key} = "…"' for key in missing]
             yield self.finding(
                 "security.require",
                 f"security.require asks for ids that are not given: {', '.join(missing)}",
                 allowed="all of them, or a shorter security.require",
-                remedy=f"add {', '.join(map(_line, missing))}",
+                remedy=f"add {', '.join(lines)}",
                 reads=tuple(missing),
             )
 
 
-def _line(key: str) -> str:
-    """A line that sets the key; keys in the plural take lists."""
-    return f'{key} = ["…"]' if key.endswith("s") else f'{key} = "…"'
+class KeyArnRule(Rule):
+    """A rule about KMS keys that are given by ARN."""
+
+    def check(self, environment: Environment) -> Findings:
+        for key, given in environment.kms_keys.items():
+            for arn in given:
+                if arn.startswith("arn:"):
+                    yield from self.look(environment, key, arn)
+
+    @abstractmethod
+    def look(self, environment: Environment, key: str, arn: str) -> Findings:
+        """Yields a finding if the ARN violates the rule."""
 
 
-class KeyOfAnotherRegion(Rule):
+class KeyOfAnotherRegion(KeyArnRule):
     """A KMS key encrypts only in its own region; a multi-Region key has another ARN in each region.
 
     Source: https://docs.aws.amazon.com/kms/latest/developerguide/multi-region-keys-overview.html (2026-11-22)
@@ -53,20 +64,19 @@ class KeyOfAnotherRegion(Rule):
 
     example = 'endpoint.log_kms_key = "arn:aws:kms:us-east-1:111111111111:key/logs"'
 
-    def check(self, environment: Environment) -> Findings:
-        for key, arn, region, _ in _kms_arns(environment):
-            if region != environment.region:
-                yield self.finding(
-                    key,
-                    f"{arn} is not in region {environment.region}",
-                    given=arn,
-                    allowed=f"keys in {environment.region}",
-                    remedy="use a key of that region, or the multi-Region key's replica there",
-                    reads=("region",),
-                )
+    def look(self, environment: Environment, key: str, arn: str) -> Findings:
+        if arn.split(":")[3] != environment.region:
+            yield self.finding(
+                key,
+                f"{arn} is not in region {environment.region}",
+                given=arn,
+                allowed=f"keys in {environment.region}",
+                remedy="use a key of that region, or the multi-Region key's replica there",
+                reads=("region",),
+            )
 
 
-class KeyOfAnotherAccount(Rule):
+class KeyOfAnotherAccount(KeyArnRule):
     """A KMS key of another account works only if its policy allows the roles of this account.
 
     Source: https://docs.aws.amazon.com/kms/latest/developerguide/key-policy-modifying-external-accounts.html
@@ -77,26 +87,17 @@ class KeyOfAnotherAccount(Rule):
     acknowledgeable = True
     example = 'endpoint.log_kms_key = "arn:aws:kms:eu-west-1:222222222222:key/logs"'
 
-    def check(self, environment: Environment) -> Findings:
-        for key, arn, _, account in _kms_arns(environment):
-            if account != environment.account:
-                yield self.finding(
-                    key,
-                    f"{arn} is a key of account {account}: its policy there must allow what "
-                    "docs/permissions.md lists",
-                    allowed=f"keys of {environment.account}",
-                    remedy=f"use a key of {environment.account}, or accept this if the policy allows it",
-                    reads=("account",),
-                )
-
-
-def _kms_arns(environment: Environment) -> Iterator[tuple[str, str, str, str]]:
-    """(key, ARN, region, account) of every KMS key that is given by ARN."""
-    for key, given in environment.kms_keys.items():
-        for arn in given:
-            if arn.startswith("arn:"):
-                region, account = arn.split(":")[3:5]
-                yield key, arn, region, account
+    def look(self, environment: Environment, key: str, arn: str) -> Findings:
+        account = arn.split(":")[4]
+        if account != environment.account:
+            yield self.finding(
+                key,
+                f"{arn} is a key of account {account}: its policy there must allow what "
+                "docs/permissions.md lists",
+                allowed=f"keys of {environment.account}",
+                remedy=f"use a key of {environment.account}, or accept this if the policy allows it",
+                reads=("account",),
+            )
 
 
 class CallersOfAnotherAccount(Rule):
@@ -134,11 +135,9 @@ class RoleOfAnotherAccount(Rule):
         given = {
             "endpoint.execution_role": environment.endpoint.execution_role,
             "security.permissions_boundary": environment.security.permissions_boundary,
-            **{
-                f"models.{name}.execution_role": model.execution_role
-                for name, model in environment.models.items()
-            },
         }
+        for name, model in environment.models.items():
+            given[f"models.{name}.execution_role"] = model.execution_role
         for key, arn in given.items():
             if arn is not None and arn.split(":")[4] not in (environment.account, "aws"):
                 yield self.finding(

@@ -1,9 +1,10 @@
 """Rules about what a serverless variant cannot have."""
 
-from collections.abc import Iterator
+from abc import abstractmethod
 
 from infra.parameters.environment import Environment
 from infra.parameters.placement import Placement
+from infra.parameters.variant import Serverless, Variant
 from infra.policy.sizing import SERVERLESS_START_SECONDS, download_seconds, load_seconds
 from infra.preflight.rendering import counted
 from infra.preflight.rule import Findings, Rule, VariantRule, artifact_example
@@ -22,13 +23,22 @@ OF_INSTANCES = (
 )
 
 
-def _serverless(environment: Environment) -> Iterator[str]:
-    for name, variant in environment.variants.items():
-        if variant.serverless is not None:
-            yield name
+class ServerlessRule(Rule):
+    """A rule about serverless variants."""
+
+    def check(self, environment: Environment) -> Findings:
+        for name, variant in environment.variants.items():
+            if variant.serverless is not None:
+                yield from self.look(environment, name, variant, variant.serverless)
+
+    @abstractmethod
+    def look(
+        self, environment: Environment, name: str, variant: Variant, serverless: Serverless
+    ) -> Findings:
+        """Yields a finding for everything about this variant that violates the rule."""
 
 
-class ServerlessInstanceKeys(Rule):
+class ServerlessInstanceKeys(ServerlessRule):
     """A serverless variant has no instances that these keys could apply to.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ProductionVariant.html
@@ -39,22 +49,21 @@ class ServerlessInstanceKeys(Rule):
 variants.primary.serverless = { memory_mib = 2048, max_concurrency = 5 }
 variants.primary.min_instances = 2"""
 
-    def check(self, environment: Environment) -> Findings:
-        for name in _serverless(environment):
-            variant = environment.variants[name]
-            for key in OF_INSTANCES:
-                if key in variant.model_fields_set:
-                    given = getattr(variant, key)
-                    yield self.finding(
-                        f"variants.{name}.{key}",
-                        f"{key} {given}: a serverless variant has no instances",
-                        allowed=f"no {key}",
-                        remedy="take it out, or serverless",
-                        reads=(f"variants.{name}.serverless",),
-                    )
+    def look(
+        self, environment: Environment, name: str, variant: Variant, serverless: Serverless
+    ) -> Findings:
+        for key in OF_INSTANCES:
+            if key in variant.model_fields_set:
+                yield self.finding(
+                    f"variants.{name}.{key}",
+                    f"{key} {getattr(variant, key)}: a serverless variant has no instances",
+                    allowed=f"no {key}",
+                    remedy="take it out, or serverless",
+                    reads=(f"variants.{name}.serverless",),
+                )
 
 
-class ServerlessExcluded(Rule):
+class ServerlessExcluded(ServerlessRule):
     """Serverless Inference has one variant, one model, no VPC, no isolation and no data capture.
 
     It also takes no model that is stored uncompressed under a prefix.
@@ -69,47 +78,40 @@ class ServerlessExcluded(Rule):
 variants.primary.serverless = { memory_mib = 2048, max_concurrency = 5 }
 capture = { sample_percent = 10 }"""
 
-    def check(self, environment: Environment) -> Findings:
-        for name in _serverless(environment):
-            model = environment.models.get(environment.variants[name].model)
-            model_key = f"models.{environment.variants[name].model}"
-            count = len(environment.variants)
-            isolated = model is not None and model.network_isolation
-            excluded = {
-                "variants": (count > 1, counted(count, "variant")),
-                "network": (bool(environment.network.subnets), "VPC"),
-                "security.network_isolation": (
-                    environment.security.network_isolation,
-                    "network isolation",
-                ),
-                f"{model_key}.network_isolation": (isolated, "network isolation"),
-                f"{model_key}.multi_model": (
-                    model is not None and model.multi_model is not None,
-                    "multi_model",
-                ),
-                f"{model_key}.compression": (
-                    model is not None and model.compression == "none",
-                    'compression = "none"',
-                ),
-                "capture": (environment.capture is not None, "data capture"),
-                "asynchronous": (environment.asynchronous is not None, "queue"),
-                "rollout": (environment.rollout is not None, "guarded update"),
-            }
-            for key, (there, what) in excluded.items():
-                if there:
-                    yield self.finding(
-                        key,
-                        f"a serverless endpoint ({name}) takes no {what}"
-                        if key != "variants"
-                        else f"{what}, and {name} is serverless: it must be the only one",
-                        given=None,
-                        allowed="only with an instance_type",
-                        remedy="take it out, or serverless",
-                        reads=(f"variants.{name}.serverless",),
-                    )
+    def look(
+        self, environment: Environment, name: str, variant: Variant, serverless: Serverless
+    ) -> Findings:
+        model, model_key = environment.models.get(variant.model), f"models.{variant.model}"
+        count, isolation = len(environment.variants), environment.security.network_isolation
+        isolated = model is not None and model.network_isolation
+        many = model is not None and model.multi_model is not None
+        unpacked = model is not None and model.compression == "none"
+        excluded = {
+            "variants": (count > 1, counted(count, "variant")),
+            "network": (bool(environment.network.subnets), "VPC"),
+            "security.network_isolation": (isolation, "network isolation"),
+            f"{model_key}.network_isolation": (isolated, "network isolation"),
+            f"{model_key}.multi_model": (many, "multi_model"),
+            f"{model_key}.compression": (unpacked, 'compression = "none"'),
+            "capture": (environment.capture is not None, "data capture"),
+            "asynchronous": (environment.asynchronous is not None, "queue"),
+            "rollout": (environment.rollout is not None, "guarded update"),
+        }
+        for key, (present, what) in excluded.items():
+            if present:
+                yield self.finding(
+                    key,
+                    f"a serverless endpoint ({name}) takes no {what}"
+                    if key != "variants"
+                    else f"{what}, and {name} is serverless: it must be the only one",
+                    given=None,
+                    allowed="only with an instance_type",
+                    remedy="take it out, or serverless",
+                    reads=(f"variants.{name}.serverless",),
+                )
 
 
-class ServerlessProvisioned(Rule):
+class ServerlessProvisioned(ServerlessRule):
     """Provisioned concurrency is part of max_concurrency and cannot exceed it.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ProductionVariantServerlessConfig.html
@@ -119,30 +121,27 @@ class ServerlessProvisioned(Rule):
     example = """\
 variants.primary.serverless = { memory_mib = 2048, max_concurrency = 5, provisioned_concurrency = 6 }"""
 
-    def check(self, environment: Environment) -> Findings:
-        for name in _serverless(environment):
-            serverless = environment.variants[name].serverless
-            assert serverless is not None
-            key = f"variants.{name}.serverless"
-            least, most = serverless.provisioned_concurrency, serverless.max_provisioned_concurrency
-            if most is not None and (least is None or most < least):
+    def look(
+        self, environment: Environment, name: str, variant: Variant, serverless: Serverless
+    ) -> Findings:
+        key = f"variants.{name}.serverless"
+        least, most = serverless.provisioned_concurrency, serverless.max_provisioned_concurrency
+        if most is not None and (least is None or most < least):
+            yield self.finding(
+                f"{key}.max_provisioned_concurrency",
+                f"max_provisioned_concurrency {most} with provisioned_concurrency {least or 'left out'}",
+                allowed="provisioned_concurrency or more",
+                remedy="set provisioned_concurrency at or below it, or take it out",
+            )
+        bounds = {"provisioned_concurrency": least, "max_provisioned_concurrency": most}
+        for word, given in bounds.items():
+            if given is not None and given > serverless.max_concurrency:
                 yield self.finding(
-                    f"{key}.max_provisioned_concurrency",
-                    f"max_provisioned_concurrency {most} with provisioned_concurrency {least or 'left out'}",
-                    allowed="provisioned_concurrency or more",
-                    remedy="set provisioned_concurrency at or below it, or take it out",
+                    f"{key}.{word}",
+                    f"{word} {given} is above max_concurrency {serverless.max_concurrency}",
+                    allowed=f"1 to {serverless.max_concurrency}",
+                    remedy=f"lower it, or raise {key}.max_concurrency",
                 )
-            for word, given in (
-                ("provisioned_concurrency", least),
-                ("max_provisioned_concurrency", most),
-            ):
-                if given is not None and given > serverless.max_concurrency:
-                    yield self.finding(
-                        f"{key}.{word}",
-                        f"{word} {given} is above max_concurrency {serverless.max_concurrency}",
-                        allowed=f"1 to {serverless.max_concurrency}",
-                        remedy=f"lower it, or raise {key}.max_concurrency",
-                    )
 
 
 class ServerlessStart(VariantRule):
@@ -160,10 +159,8 @@ class ServerlessStart(VariantRule):
     def look(self, environment: Environment, placement: Placement) -> Findings:
         if placement.variant.serverless is None:
             return
-        fetch, load = (
-            download_seconds(placement.served),
-            load_seconds(placement.served, processes=1),
-        )
+        fetch = download_seconds(placement.served)
+        load = load_seconds(placement.served, processes=1)
         if fetch is None or load is None:
             yield from self.size_unknown(placement)
         elif fetch + load > SERVERLESS_START_SECONDS:

@@ -31,11 +31,14 @@ class TagRefused(Rule):
             )
         seen: set[str] = set()
         for key, value in environment.tags.items():
-            strange = sorted({repr(one) for one in key + value if not _is_taken(one)})
-            if strange:
-                yield self._refused(
-                    key, f"{key} = {value!r} holds {', '.join(strange)}", "change it"
-                )
+            characters = {
+                repr(character)
+                for character in key + value
+                if character not in "_.:/=+-@" and unicodedata.category(character)[0] not in "LNZ"
+            }
+            if characters:
+                holds = f"{key} = {value!r} holds {', '.join(sorted(characters))}"
+                yield self._refused(key, holds, "change it")
             if key.lower().startswith("aws:"):
                 yield self._refused(key, f"{key} begins with aws:", "rename it")
             if key.lower() in seen:
@@ -45,7 +48,3 @@ class TagRefused(Rule):
     def _refused(self, key: str, problem: str, remedy: str) -> Finding:
         allowed = "letters, digits, spaces and _ . : / = + - @; keys that do not begin with aws:"
         return self.finding(f"tags.{key}", problem, given=key, allowed=allowed, remedy=remedy)
-
-
-def _is_taken(character: str) -> bool:
-    return character in "_.:/=+-@" or unicodedata.category(character)[0] in "LNZ"

@@ -1,5 +1,8 @@
 """Rules about variants, their models, the endpoint's name, and shadow variants."""
 
+from abc import abstractmethod
+from collections.abc import Sequence
+
 from infra.parameters.environment import Environment
 from infra.parameters.finding import meant
 from infra.preflight.rule import Findings, Rule
@@ -39,14 +42,14 @@ class VariantMachine(Rule):
     def check(self, environment: Environment) -> Findings:
         for name, variant in environment.variants.items():
             key = f"variants.{name}.instance_type"
-            given = [name for name in MACHINES if getattr(variant, name) is not None]
+            given = [machine for machine in MACHINES if getattr(variant, machine) is not None]
             if not given:
                 yield self.finding(
                     key,
                     "neither instance_type nor instance_pools nor serverless is given: nothing would run",
                     allowed="one of the three",
                     remedy=f'add instance_type = "ml.c5.xlarge" to [variants.{name}]',
-                    reads=tuple(f"variants.{name}.{one}" for one in MACHINES),
+                    reads=tuple(f"variants.{name}.{machine}" for machine in MACHINES),
                 )
             elif len(given) > 1:
                 yield self.finding(
@@ -67,6 +70,7 @@ class NoVariant(Rule):
     example = "variants.primary.weight = 0"
 
     def check(self, environment: Environment) -> Findings:
+        production = environment.production_variants
         if not environment.variants and not self.loaded.source.values.get("variants"):
             yield self.finding(
                 "variants",
@@ -83,12 +87,9 @@ class NoVariant(Rule):
                 allowed=f"1 to {MOST_VARIANTS} tables [variants.NAME]",
                 remedy="take some out, or move them to another environment",
             )
-        elif environment.production_variants and not any(
-            variant.weight for variant in environment.production_variants.values()
-        ):
-            first = next(iter(environment.production_variants))
+        elif production and not any(variant.weight for variant in production.values()):
             yield self.finding(
-                f"variants.{first}.weight",
+                f"variants.{next(iter(production))}.weight",
                 "every variant has weight 0: nothing would get traffic",
                 given=0,
                 allowed="at least one above 0",
@@ -118,11 +119,20 @@ class EndpointNameShared(Rule):
             )
 
 
-def _shadows(environment: Environment) -> list[str]:
-    return [name for name, variant in environment.variants.items() if variant.shadow]
+class ShadowRule(Rule):
+    """A rule about shadow variants."""
+
+    def check(self, environment: Environment) -> Findings:
+        shadows = [name for name, variant in environment.variants.items() if variant.shadow]
+        if shadows:
+            yield from self.look(environment, shadows)
+
+    @abstractmethod
+    def look(self, environment: Environment, shadows: Sequence[str]) -> Findings:
+        """Yields a finding for everything about the shadow variants that violates the rule."""
 
 
-class ShadowPair(Rule):
+class ShadowPair(ShadowRule):
     """An endpoint with a shadow variant has exactly one production variant and one shadow.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CreateEndpointConfig.html
@@ -131,9 +141,9 @@ class ShadowPair(Rule):
 
     example = "variants.primary.shadow = true"
 
-    def check(self, environment: Environment) -> Findings:
-        shadows, production = _shadows(environment), environment.production_variants
-        if shadows and (len(shadows), len(production)) != (1, 1):
+    def look(self, environment: Environment, shadows: Sequence[str]) -> Findings:
+        production = environment.production_variants
+        if (len(shadows), len(production)) != (1, 1):
             yield self.finding(
                 f"variants.{shadows[0]}.shadow",
                 f"there are {len(shadows)} shadow and {len(production)} production variants (shadow = true "
@@ -145,7 +155,7 @@ class ShadowPair(Rule):
             )
 
 
-class ShadowExcluded(Rule):
+class ShadowExcluded(ShadowRule):
     """SageMaker refuses a shadow variant for asynchronous and for multi-model endpoints.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/shadow-tests-exclusions.html
@@ -155,32 +165,26 @@ class ShadowExcluded(Rule):
 asynchronous = {}
 variants.copy = { model = "ranker", instance_type = "ml.c5.xlarge", shadow = true }"""
 
-    def check(self, environment: Environment) -> Findings:
-        shadows = _shadows(environment)
-        if not shadows:
-            return
-        many = [
-            name
-            for name, variant in environment.variants.items()
-            if (model := environment.models.get(variant.model)) and model.multi_model is not None
-        ]
-        excluded = {
-            "asynchronous": "[asynchronous]" if environment.asynchronous is not None else None,
-            **{f"variants.{name}.model": f"multi_model of variant {name}" for name in many},
-        }
+    def look(self, environment: Environment, shadows: Sequence[str]) -> Findings:
+        excluded = {}
+        if environment.asynchronous is not None:
+            excluded["asynchronous"] = "[asynchronous]"
+        for name, variant in environment.variants.items():
+            model = environment.models.get(variant.model)
+            if model is not None and model.multi_model is not None:
+                excluded[f"variants.{name}.model"] = f"multi_model of variant {name}"
         for key, what in excluded.items():
-            if what is not None:
-                yield self.finding(
-                    key,
-                    f"{what} cannot be combined with the shadow variant {shadows[0]}",
-                    given=None,
-                    allowed="a shadow variant of a real-time endpoint with one model",
-                    remedy=f"take it out, or variants.{shadows[0]}",
-                    reads=(f"variants.{shadows[0]}.shadow",),
-                )
+            yield self.finding(
+                key,
+                f"{what} cannot be combined with the shadow variant {shadows[0]}",
+                given=None,
+                allowed="a shadow variant of a real-time endpoint with one model",
+                remedy=f"take it out, or variants.{shadows[0]}",
+                reads=(f"variants.{shadows[0]}.shadow",),
+            )
 
 
-class ShadowWeight(Rule):
+class ShadowWeight(ShadowRule):
     """A shadow's weight relative to the production variant's is the share copied: at most equal.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/shadow-tests.html (a portion of the
@@ -190,11 +194,10 @@ class ShadowWeight(Rule):
     example = """\
 variants.copy = { model = "ranker", instance_type = "ml.c5.xlarge", shadow = true, weight = 2.0 }"""
 
-    def check(self, environment: Environment) -> Findings:
-        most = max(
-            (variant.weight for variant in environment.production_variants.values()), default=None
-        )
-        for name in _shadows(environment):
+    def look(self, environment: Environment, shadows: Sequence[str]) -> Findings:
+        production = environment.production_variants.values()
+        most = max((variant.weight for variant in production), default=None)
+        for name in shadows:
             given = environment.variants[name].weight
             if most is not None and not 0 < given <= most:
                 yield self.finding(

@@ -1,5 +1,7 @@
 """Rules about GPUs: all are used, the models fit into their memory, and the driver supports the CUDA."""
 
+from abc import abstractmethod
+
 from infra.catalog import images
 from infra.catalog.inference_amis import (
     carries,
@@ -26,7 +28,19 @@ from infra.preflight.rule import Findings, VariantRule, artifact_example
 LEAST_USED_SHARE = 0.5
 
 
-class GpuIdle(VariantRule):
+class GpuRule(VariantRule):
+    """A rule about variants whose processes share an instance's GPUs."""
+
+    def look(self, environment: Environment, placement: Placement) -> Findings:
+        if placement.gpus:
+            yield from self.look_at_gpus(placement)
+
+    @abstractmethod
+    def look_at_gpus(self, placement: Placement) -> Findings:
+        """Yields a finding if the use of the GPUs violates the rule."""
+
+
+class GpuIdle(GpuRule):
     """A model server is pinned to one GPU: with fewer servers than GPUs, some GPUs stay idle.
 
     Source: serve.py of the images, 2.20 and before (CUDA_VISIBLE_DEVICES = process mod GPUs),
@@ -38,7 +52,7 @@ class GpuIdle(VariantRule):
 variants.primary.instance_type = "ml.g4dn.12xlarge"
 variants.primary.container.tfs_processes = 1"""
 
-    def look(self, environment: Environment, placement: Placement) -> Findings:
+    def look_at_gpus(self, placement: Placement) -> Findings:
         gpus, processes = placement.gpus, placement.processes
         if processes < gpus:
             yield self.finding(
@@ -52,7 +66,7 @@ variants.primary.container.tfs_processes = 1"""
             )
 
 
-class GpuUneven(VariantRule):
+class GpuUneven(GpuRule):
     """With five servers on four GPUs one GPU has twice the work, and every server gets less memory.
 
     Source: serve.py of the images, 2.20 and before,
@@ -64,9 +78,9 @@ class GpuUneven(VariantRule):
 variants.primary.instance_type = "ml.g4dn.12xlarge"
 variants.primary.container.tfs_processes = 6"""
 
-    def look(self, environment: Environment, placement: Placement) -> Findings:
+    def look_at_gpus(self, placement: Placement) -> Findings:
         gpus, processes = placement.gpus, placement.processes
-        if gpus and processes > gpus and processes % gpus:
+        if processes > gpus and processes % gpus:
             below = processes - processes % gpus
             yield self.finding(
                 placement.key("container.tfs_processes"),
@@ -79,7 +93,7 @@ variants.primary.container.tfs_processes = 6"""
             )
 
 
-class GpuShare(VariantRule):
+class GpuShare(GpuRule):
     """The image divides the GPU memory by all processes, although they are spread over the GPUs.
 
     With the image's default margin, four processes on four GPUs use a fifth of each.
@@ -92,12 +106,10 @@ class GpuShare(VariantRule):
 variants.primary.instance_type = "ml.g4dn.12xlarge"
 variants.primary.container.gpu_memory_margin = 0.2"""
 
-    def look(self, environment: Environment, placement: Placement) -> Findings:
+    def look_at_gpus(self, placement: Placement) -> Findings:
         margin = placement.variant.container.gpu_memory_margin
-        if margin is None or not placement.gpus:
-            return
-        share = share_of_gpu(placement.processes, margin)
-        if share is None:
+        share = None if margin is None else share_of_gpu(placement.processes, margin)
+        if margin is None or share is None:
             return
         used = share * processes_per_gpu(placement.instance, placement.processes)
         if not LEAST_USED_SHARE <= used <= 1:
@@ -110,7 +122,7 @@ variants.primary.container.gpu_memory_margin = 0.2"""
             )
 
 
-class GpuMemory(VariantRule):
+class GpuMemory(GpuRule):
     """A model server loads every model into its one GPU; loading fails if they do not fit.
 
     Source: serve.py of the images, 2.20 and before (one GPU each); TensorFlow gpu_device.cc, MinSystemMemory;
@@ -120,32 +132,40 @@ class GpuMemory(VariantRule):
     acknowledgeable = True
     example = artifact_example('variants.primary.instance_type = "ml.g4dn.12xlarge"', size_gib=20)
 
-    def look(self, environment: Environment, placement: Placement) -> Findings:
+    def look_at_gpus(self, placement: Placement) -> Findings:
         instance, model_gib = placement.instance, placement.served.model_gib
-        if not placement.gpus:
-            return
         if model_gib is None:
             yield from self.size_unknown(placement)
             return
         margin = placement.settings.gpu_memory_margin
         room = WEIGHTS_SHARE * process_gib(instance, placement.processes, margin)
         if model_gib > room:
+            processes = f"{placement.processes} process{'es' if placement.processes > 1 else ''}"
             yield self.finding(
                 placement.key("instance_type"),
                 f"every process of {instance.name} loads {model_gib:.1f} GiB of models into its "
                 f"GPU, which has room for {room:.1f} of {instance.gpu_memory_gib:.1f} GiB ({instance.gpu}, "
-                f"{_processes(placement)} on {counted(instance.gpus, 'GPU')})",
+                f"{processes} on {counted(instance.gpus, 'GPU')})",
                 allowed=f"models of at most {room:.1f} GiB",
                 remedy="split the models, or choose a type with larger GPUs, such as ml.g6e",
                 reads=(f"models.{placement.variant.model}", placement.key("container")),
             )
 
 
-def _processes(placement: Placement) -> str:
-    return "1 process" if placement.processes == 1 else f"{placement.processes} processes"
+class AmiRule(VariantRule):
+    """A rule about variants for which the file names an inference AMI."""
+
+    def look(self, environment: Environment, placement: Placement) -> Findings:
+        ami = placement.variant.inference_ami
+        if ami is not None:
+            yield from self.look_at_ami(placement, ami)
+
+    @abstractmethod
+    def look_at_ami(self, placement: Placement, ami: str) -> Findings:
+        """Yields a finding if the AMI violates the rule."""
 
 
-class AmiUnknown(VariantRule):
+class AmiUnknown(AmiRule):
     """SageMaker refuses an inference AMI that is not in its list.
 
     Source: infra/catalog/limits.json, ProductionVariantInferenceAmiVersion
@@ -155,9 +175,8 @@ class AmiUnknown(VariantRule):
 variants.primary.instance_type = "ml.g5.xlarge"
 variants.primary.inference_ami = "al2-ami-sagemaker-inference-gpu-9\""""
 
-    def look(self, environment: Environment, placement: Placement) -> Findings:
-        ami = placement.variant.inference_ami
-        if ami is not None and ami not in names():
+    def look_at_ami(self, placement: Placement, ami: str) -> Findings:
+        if ami not in names():
             yield self.finding(
                 placement.key("inference_ami"),
                 f"{ami!r} is not an inference AMI for GPUs",
@@ -166,7 +185,7 @@ variants.primary.inference_ami = "al2-ami-sagemaker-inference-gpu-9\""""
             )
 
 
-class AmiWithoutGpu(VariantRule):
+class AmiWithoutGpu(AmiRule):
     """The inference AMIs are for GPU instance types; with another type the endpoint fails.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ProductionVariant.html
@@ -175,8 +194,7 @@ class AmiWithoutGpu(VariantRule):
 
     example = 'variants.primary.inference_ami = "al2-ami-sagemaker-inference-gpu-2"'
 
-    def look(self, environment: Environment, placement: Placement) -> Findings:
-        ami = placement.variant.inference_ami
+    def look_at_ami(self, placement: Placement, ami: str) -> Findings:
         if ami in names() and not placement.instance.gpus:
             yield self.finding(
                 placement.key("inference_ami"),
@@ -187,7 +205,7 @@ class AmiWithoutGpu(VariantRule):
             )
 
 
-class AmiCuda(VariantRule):
+class AmiCuda(AmiRule):
     """If the driver is older than the image's CUDA, the container fails at start.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/inference-gpu-drivers.html;
@@ -198,8 +216,8 @@ class AmiCuda(VariantRule):
 variants.primary.instance_type = "ml.g5.xlarge"
 variants.primary.inference_ami = "al2-ami-sagemaker-inference-gpu-3-1\""""
 
-    def look(self, environment: Environment, placement: Placement) -> Findings:
-        ami, cuda = placement.variant.inference_ami, images.cuda(placement.tensorflow)
+    def look_at_ami(self, placement: Placement, ami: str) -> Findings:
+        cuda = images.cuda(placement.tensorflow)
         if ami not in names() or cuda is None or not placement.instance.gpus:
             return
         if placement.model.image is None and not carries(ami, cuda):
@@ -213,7 +231,7 @@ variants.primary.inference_ami = "al2-ami-sagemaker-inference-gpu-3-1\""""
             )
 
 
-class AmiFamily(VariantRule):
+class AmiFamily(AmiRule):
     """AWS lists the instance families of each AMI; ml.p2 and ml.p3 are listed for none.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/inference-gpu-drivers.html (2026-11-22)
@@ -223,8 +241,8 @@ class AmiFamily(VariantRule):
 variants.primary.instance_type = "ml.p5e.48xlarge"
 variants.primary.inference_ami = "al2-ami-sagemaker-inference-gpu-2\""""
 
-    def look(self, environment: Environment, placement: Placement) -> Findings:
-        ami, instance = placement.variant.inference_ami, placement.instance
+    def look_at_ami(self, placement: Placement, ami: str) -> Findings:
+        instance = placement.instance
         if ami not in names() or not instance.gpus or runs_on(ami, instance.family):
             return
         yield self.finding(

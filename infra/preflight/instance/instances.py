@@ -21,19 +21,16 @@ class InstanceUnknown(Rule):
             if given in instances():
                 continue
             close = nearest(given, instances())
-            reason = next(
-                (
-                    why
-                    for family, why in table("instances")["excluded"].items()
-                    if given.removeprefix("ml.").startswith(family)
-                ),
-                None,
-            )
+            excluded: dict[str, str] = table("instances")["excluded"]
+            family = given.removeprefix("ml.")
+            reasons = [why for prefix, why in excluded.items() if family.startswith(prefix)]
             yield self.finding(
                 key,
-                f"{given!r} is not usable here: {reason}" if reason else f"{given!r} is unknown",
+                f"{given!r} is not usable here: {reasons[0]}"
+                if reasons
+                else f"{given!r} is unknown",
                 allowed=f"the {len(instances())} types that Servable knows, such as ml.c5.xlarge",
-                remedy=f"did you mean {close}?" if close and not reason else "choose another",
+                remedy=f"did you mean {close}?" if close and not reasons else "choose another",
             )
 
 
@@ -79,13 +76,13 @@ variants.primary.instance_type = "ml.g5.xlarge\""""
                 yield self.not_checked(key, f"a region of infra/catalog: {region}")
             elif region not in availability.regions_of(instance.name):
                 size = instance.name.split(".")[-1]
-                near = [one for one in availability.offered(region) if one.endswith(f".{size}")]
+                offered = filter(None, map(instances().get, availability.offered(region)))
                 usable = [
-                    one
-                    for one in near
-                    if one in instances()
-                    and instances()[one].device == instance.device
-                    and instances()[one].architecture == instance.architecture
+                    other.name
+                    for other in offered
+                    if other.name.endswith(f".{size}")
+                    and other.device == instance.device
+                    and other.architecture == instance.architecture
                 ]
                 elsewhere = ", ".join(availability.regions_of(instance.name)) or "no region"
                 yield self.finding(

@@ -22,18 +22,18 @@ variants.primary.container.tfs_processes = 4"""
 
     def look(self, environment: Environment, placement: Placement) -> Findings:
         instance, model = placement.instance, f"models.{placement.variant.model}"
-        found = memory(
+        need = memory(
             instance, placement.served, processes=placement.processes, workers=placement.workers
         )
-        if found is None:
+        if need is None:
             yield from self.size_unknown(placement)
-        elif found.needed_gib > instance.memory_gib:
+        elif need.needed_gib > instance.memory_gib:
             yield self.finding(
                 placement.machine_key,
                 f"{instance.name}: {counted(placement.processes, 'model server')} "
-                f"({found.servers_gib:.1f} GiB), "
-                f"{counted(placement.workers, 'worker')} ({found.workers_gib:.1f}) and the system "
-                f"({found.system_gib:.1f}) need {found.needed_gib:.1f} of {instance.memory_gib:g} GiB",
+                f"({need.servers_gib:.1f} GiB), "
+                f"{counted(placement.workers, 'worker')} ({need.workers_gib:.1f}) and the system "
+                f"({need.system_gib:.1f}) need {need.needed_gib:.1f} of {instance.memory_gib:g} GiB",
                 given=instance.name,
                 allowed=f"at most {instance.memory_gib:g} GiB",
                 remedy="lower tfs_processes or gunicorn_workers, choose a larger type, or measure "
@@ -108,24 +108,23 @@ class StorageTooSmall(VariantRule):
         room = volume_gib(placement.instance, placement.volume_gb)
         given = placement.variant.volume_gb
         if needed > room:
-            said = "" if given is None else f"volume_gb {given}: "
-            wanted = int(needed * 2**30 / 1e9) + 1
+            size = "" if given is None else f"volume_gb {given}: "
+            enough_gb = int(needed * 2**30 / 1e9) + 1
+            fixed = placement.variant.serverless is not None
             yield self.finding(
-                placement.key("volume_gb")
-                if placement.variant.serverless is None
-                else placement.machine_key,
-                f"{said}archive and files need {needed:.1f} GiB, but the disk of "
+                placement.machine_key if fixed else placement.key("volume_gb"),
+                f"{size}archive and files need {needed:.1f} GiB, but the disk of "
                 f"{placement.instance.name} has {room:.1f}",
                 given=given,
-                allowed=f"{wanted} GB or more",
-                remedy=_larger(placement, wanted),
+                allowed=f"{enough_gb} GB or more",
+                remedy=_larger(placement, enough_gb),
                 reads=(placement.key("instance_type"), f"models.{placement.variant.model}"),
             )
 
 
-def _larger(placement: Placement, wanted_gb: int) -> str:
+def _larger(placement: Placement, volume_gb: int) -> str:
     if placement.variant.serverless is not None:
         return "choose an instance_type: a serverless container's disk does not grow"
     if placement.instance.local_nvme_gb:
         return "choose a type with more local NVMe"
-    return f"set volume_gb = {wanted_gb}"
+    return f"set volume_gb = {volume_gb}"

@@ -1,25 +1,33 @@
 """Rules about instance pools: types in order of preference, of which an instance takes the first free one."""
 
-from collections.abc import Iterator
+from abc import abstractmethod
 
-from infra.catalog.instances import Instance, instances
+from infra.catalog.instances import instances
 from infra.parameters.environment import Environment
 from infra.parameters.finding import Severity
 from infra.parameters.placement import placements_of
+from infra.parameters.variant import Variant
 from infra.policy.hosting import driver_for_all
 from infra.preflight.rule import Findings, Rule
 
 _PAIR = 'variants.primary.instance_pools = [{{ instance_type = "{}" }}, {{ instance_type = "{}" }}]'
 
 
-def _pools(environment: Environment) -> Iterator[tuple[str, str, tuple[str, ...]]]:
-    """(variant, key, instance types) of every variant with instance_pools."""
-    for name, variant in environment.variants.items():
-        if variant.instance_pools is not None:
-            yield name, f"variants.{name}.instance_pools", variant.instance_types
+class PoolsRule(Rule):
+    """A rule about variants with instance_pools."""
+
+    def check(self, environment: Environment) -> Findings:
+        for name, variant in environment.variants.items():
+            if variant.instance_pools is not None:
+                key = f"variants.{name}.instance_pools"
+                yield from self.look(environment, key, name, variant)
+
+    @abstractmethod
+    def look(self, environment: Environment, key: str, name: str, variant: Variant) -> Findings:
+        """Yields a finding for everything about the pools that violates the rule."""
 
 
-class InstancePoolsRepeated(Rule):
+class InstancePoolsRepeated(PoolsRule):
     """A type that stands twice adds no capacity: if the first is not to be had, neither is the second.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/realtime-endpoints-heterogeneous.html (2026-11-22)
@@ -27,20 +35,20 @@ class InstancePoolsRepeated(Rule):
 
     example = _PAIR.format("ml.c5.xlarge", "ml.c5.xlarge")
 
-    def check(self, environment: Environment) -> Findings:
-        for _, key, types in _pools(environment):
-            twice = [one for one in dict.fromkeys(types) if types.count(one) > 1]
-            if twice:
-                yield self.finding(
-                    key,
-                    f"{', '.join(twice)} stands more than once",
-                    given=None,
-                    allowed="each instance type once",
-                    remedy="take the repetition out, or name another type",
-                )
+    def look(self, environment: Environment, key: str, name: str, variant: Variant) -> Findings:
+        types = variant.instance_types
+        twice = [kind for kind in dict.fromkeys(types) if types.count(kind) > 1]
+        if twice:
+            yield self.finding(
+                key,
+                f"{', '.join(twice)} stands more than once",
+                given=None,
+                allowed="each instance type once",
+                remedy="take the repetition out, or name another type",
+            )
 
 
-class InstancePoolsDriver(Rule):
+class InstancePoolsDriver(PoolsRule):
     """A variant has one inference AMI: its driver must be for every GPU type, and CPU types take none.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ProductionVariant.html
@@ -49,25 +57,24 @@ class InstancePoolsDriver(Rule):
 
     example = _PAIR.format("ml.g5.xlarge", "ml.c5.xlarge")
 
-    def check(self, environment: Environment) -> Findings:
-        for name, key, types in _pools(environment):
-            if environment.variants[name].inference_ami is not None:
-                continue  # ami-family, ami-cuda and ami-without-gpu look at each type
-            placed = placements_of(environment, name, self.loaded.root)
-            try:
-                driver_for_all([(one.tensorflow, one.instance) for one in placed] or [])
-            except KeyError:
-                yield self.finding(
-                    key,
-                    f"no inference AMI is for all of {', '.join(types)}",
-                    given=None,
-                    allowed="only CPU types, or GPU types that one AMI is for, such as ml.g5 and ml.g6",
-                    remedy="put the others into a variant of their own",
-                    reads=(f"models.{environment.variants[name].model}",),
-                )
+    def look(self, environment: Environment, key: str, name: str, variant: Variant) -> Findings:
+        if variant.inference_ami is not None:
+            return  # ami-family, ami-cuda and ami-without-gpu look at each type
+        placed = placements_of(environment, name, self.loaded.root)
+        try:
+            driver_for_all([(each.tensorflow, each.instance) for each in placed])
+        except KeyError:
+            yield self.finding(
+                key,
+                f"no inference AMI is for all of {', '.join(variant.instance_types)}",
+                given=None,
+                allowed="only CPU types, or GPU types that one AMI is for, such as ml.g5 and ml.g6",
+                remedy="put the others into a variant of their own",
+                reads=(f"models.{variant.model}",),
+            )
 
 
-class InstancePoolsUneven(Rule):
+class InstancePoolsUneven(PoolsRule):
     """Predefined scaling metrics are means over all instances: a smaller type is full before the mean is.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/realtime-endpoints-heterogeneous.html
@@ -83,22 +90,21 @@ class InstancePoolsUneven(Rule):
         )
     )
 
-    def check(self, environment: Environment) -> Findings:
-        for name, key, types in _pools(environment):
-            known = [instances()[one] for one in types if one in instances()]
-            sizes = {(one.vcpus, one.gpus) for one in known}
-            if len(sizes) > 1 and environment.variants[name].scales:
-                shown = ", ".join(f"{one.name} {_size(one)}" for one in known)
-                yield self.finding(
-                    key,
-                    f"scaling takes instances of different sizes for equal: {shown}",
-                    given=None,
-                    allowed="types of one size",
-                    remedy="choose such, or scale by the smallest type's measured rate and accept this; "
-                    "a policy on metric math that weighs the types is not built here: add it in CDK",
-                    reads=(f"variants.{name}.scaling",),
-                )
-
-
-def _size(one: Instance) -> str:
-    return f"({one.vcpus} vCPUs{f', {one.gpus} GPUs' if one.gpus else ''})"
+    def look(self, environment: Environment, key: str, name: str, variant: Variant) -> Findings:
+        sizes, shown = set(), []
+        for instance in (
+            instances()[kind] for kind in variant.instance_types if kind in instances()
+        ):
+            gpus = f", {instance.gpus} GPUs" if instance.gpus else ""
+            sizes.add((instance.vcpus, instance.gpus))
+            shown.append(f"{instance.name} ({instance.vcpus} vCPUs{gpus})")
+        if len(sizes) > 1 and variant.scales:
+            yield self.finding(
+                key,
+                f"scaling takes instances of different sizes for equal: {', '.join(shown)}",
+                given=None,
+                allowed="types of one size",
+                remedy="choose such, or scale by the smallest type's measured rate and accept this; "
+                "a policy on metric math that weighs the types is not built here: add it in CDK",
+                reads=(f"variants.{name}.scaling",),
+            )

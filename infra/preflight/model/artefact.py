@@ -5,6 +5,7 @@ from pathlib import Path
 from infra.packing import servable
 from infra.parameters.environment import Environment
 from infra.parameters.finding import Finding, Severity
+from infra.parameters.sources import shown_path
 from infra.preflight.rule import Findings, Rule
 from model_packaging.inputs import ArchiveInputs
 from model_packaging.refusal import PackagingError
@@ -24,9 +25,8 @@ class PackedModelRule(Rule):
             refusal = PackagingError(Path(wrong.filename), problem, "let this user read it")
         else:
             refusal = PackagingError(folder, f"cannot be read: {wrong}", "correct the path")
-        path, root = refusal.path, self.loaded.root
-        shown = path.relative_to(root).as_posix() if path.is_relative_to(root) else str(path)
-        return self.finding(key, f"{shown}: {refusal.problem}", given=given, remedy=refusal.remedy)
+        problem = f"{shown_path(refusal.path, self.loaded.root)}: {refusal.problem}"
+        return self.finding(key, problem, given=given, remedy=refusal.remedy)
 
 
 class Artefact(PackedModelRule):
@@ -89,16 +89,12 @@ class SignatureDefaultMissing(PackedModelRule):
 
     def check(self, environment: Environment) -> Findings:
         for name in environment.models:
-            for folder in self.candidate.version_folders(name):
-                try:
-                    signatures = self.candidate.saved_model(folder).signatures
-                except (PackagingError, OSError):
-                    continue  # the rule SavedModel reports it
-                if DEFAULT_SIGNATURE not in signatures:
+            for folder, info in self.candidate.saved_models(name):
+                if DEFAULT_SIGNATURE not in info.signatures:
                     yield self.finding(
                         f"models.{name}.saved_model",
                         f"version {folder.name} has no signature {DEFAULT_SIGNATURE}, which requests "
-                        f"without a signature name use; it has {', '.join(signatures)}",
+                        f"without a signature name use; it has {', '.join(info.signatures)}",
                         allowed=f"a signature {DEFAULT_SIGNATURE}, or callers that name one",
                         remedy=f'export with signatures={{"{DEFAULT_SIGNATURE}": …}}, or accept it',
                     )
@@ -117,18 +113,11 @@ class WarmUp(PackedModelRule):
         for name, model in environment.models.items():
             key = f"models.{name}.warm_up"
             requests = [self.loaded.root / file for file in model.warm_up]
-            for folder in self.candidate.version_folders(name) if requests else ():
-                try:
-                    info = self.candidate.saved_model(folder)
-                except (PackagingError, OSError):
-                    continue  # the rule SavedModel reports it
+            for folder, info in self.candidate.saved_models(name) if requests else ():
                 if info.has_warm_up:
-                    there = PackagingError(
-                        folder / WARM_UP,
-                        "exists already",
-                        "remove it, or remove warm_up from the environment file",
-                    )
-                    yield self.refused(there, folder, key, model.warm_up)
+                    remedy = "remove it, or remove warm_up from the environment file"
+                    existing = PackagingError(folder / WARM_UP, "exists already", remedy)
+                    yield self.refused(existing, folder, key, model.warm_up)
                 for given, file in zip(model.warm_up, requests, strict=True):
                     try:
                         rows = self.candidate.max_batch_size(name)

@@ -22,13 +22,13 @@ from model_packaging.tree import tree
 
 def _versions(environment: Environment, model_name: str) -> list[str]:
     """TensorFlow versions whose images run the model, as 2.20; each once."""
-    found = []
+    versions = set()
     for variant in variants_running(environment, model_name):
         stated = environment.models[variant.model].tensorflow
         for instance in filter(None, map(machine_of, variant.on_each_type)):
             version = stated if stated in images.versions() else newest_version(instance)
-            found.append(".".join((version or "").split(".")[:2]))
-    return sorted(set(found))
+            versions.add(".".join((version or "").split(".")[:2]))
+    return sorted(versions)
 
 
 class Code(Rule):
@@ -47,13 +47,13 @@ class Code(Rule):
                 image = image_modules(version)
                 if image is None:
                     continue
-                for one in check_code(folder, python=image.python, provided=image.modules):
-                    found = self.finding(
+                for fault in check_code(folder, python=image.python, provided=image.modules):
+                    finding = self.finding(
                         f"models.{name}.code",
-                        f"{one.file.relative_to(self.loaded.root)}:{one.line}: {one.problem}",
-                        remedy=one.remedy,
+                        f"{fault.file.relative_to(self.loaded.root)}:{fault.line}: {fault.problem}",
+                        remedy=fault.remedy,
                     )
-                    yield replace(found, severity=Severity(one.severity))
+                    yield replace(finding, severity=Severity(fault.severity))
 
 
 class HandlerModules(Rule):
@@ -78,7 +78,11 @@ models.ranker.tensorflow = "2.19\""""
                 missing = needed_modules() - image.modules if image else frozenset()
                 if folder is not None and folder.is_dir():
                     code = CodeFolder(folder)
-                    missing -= {one for one in missing if code.vendors(one) or code.requires(one)}
+                    missing -= {
+                        module
+                        for module in missing
+                        if code.vendors(module) or code.requires(module)
+                    }
                 if missing:
                     yield self.finding(
                         f"models.{name}.tensorflow",
@@ -179,14 +183,14 @@ class CodeHoldsSecrets(Rule):
                 continue
             root = self.loaded.root / model.code
             try:
-                found = list(secret_files(tree(root, name="code")))
+                secrets = list(secret_files(tree(root, name="code")))
             except (PackagingError, OSError, RuntimeError):
                 continue  # the rule Artefact reports it
-            for one in found:
-                file = f"{model.code.rstrip('/')}/{one.path.relative_to(root).as_posix()}"
+            for secret in secrets:
+                file = f"{model.code.rstrip('/')}/{secret.path.relative_to(root).as_posix()}"
                 finding = self.finding(
                     f"models.{name}.code",
-                    f"{file}: looks like {one.looks_like}, and would be packed: everybody who may read "
+                    f"{file}: looks like {secret.looks_like}, and would be packed: everybody who may read "
                     "the archive, and the code in the container, could read it",
                     remedy="move it out of the folder, and read the secret at run time from AWS Secrets "
                     f'Manager; or accept this file in [acknowledge]: "{self.id}:{file}" = "the reason"',

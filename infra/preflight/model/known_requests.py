@@ -24,7 +24,7 @@ from model_packaging.requests.known_requests import (
     read_request,
 )
 
-Asked = tuple[Placement, str]
+Target = tuple[Placement, str]
 """A placement that answers, and the name of the model that is requested."""
 
 
@@ -47,9 +47,9 @@ class KnownRequestRule(Rule):
             remedy="write one there; `servable init` writes golden/NAME/request.json",
         )
 
-    def judge(self, key: str, file: str, sent_as: str, asked: Iterable[Asked]) -> Findings:
+    def judge(self, key: str, file: str, sent_as: str, targets: Iterable[Target]) -> Findings:
         """Yields findings for a request that the container would refuse."""
-        for placement, model in asked:
+        for placement, model in targets:
             try:
                 if judged(self.candidate, placement, model, file, sent_as) is None:
                     yield self.not_checked(
@@ -83,10 +83,10 @@ class GoldenRequest(KnownRequestRule):
     def check(self, environment: Environment) -> Findings:
         for name, model in environment.models.items():
             for below, golden in model.golden_requests.items():
-                key, asked = f"models.{name}.{below}.request", _asked(self.candidate, name)
+                key, targets = f"models.{name}.{below}.request", _targets(self.candidate, name)
                 if self.there(golden.request) is None:
                     yield self.no_file(key, golden.request)
-                yield from self.judge(key, golden.request, golden.sent_as, asked)
+                yield from self.judge(key, golden.request, golden.sent_as, targets)
 
 
 class GoldenAnswer(KnownRequestRule):
@@ -102,34 +102,35 @@ class GoldenAnswer(KnownRequestRule):
     def check(self, environment: Environment) -> Findings:
         for name, model in environment.models.items():
             for below, golden in model.golden_requests.items():
-                yield from self._of(name, f"models.{name}.{below}.answer", golden)
+                if golden.answer is not None:
+                    key = f"models.{name}.{below}.answer"
+                    yield from self.compared(name, key, golden, golden.answer)
 
-    def _of(self, name: str, key: str, golden: Golden) -> Findings:
-        if golden.answer is None:
-            return
-        file = self.there(golden.answer)
+    def compared(self, name: str, key: str, golden: Golden, answer: str) -> Findings:
+        """Yields findings for an answer that has not the form of the outputs for its request."""
+        file = self.there(answer)
         if file is None:
-            yield self.not_checked(key, f"{golden.answer}, which `servable invoke --output` writes")
+            yield self.not_checked(key, f"{answer}, which `servable invoke --output` writes")
             return
-        for placement, _ in _asked(self.candidate, name):
+        for placement, _ in _targets(self.candidate, name):
             try:
-                known = judged(self.candidate, placement, name, golden.request, golden.sent_as)
+                request = judged(self.candidate, placement, name, golden.request, golden.sent_as)
             except (OSError, RequestValueError):
                 continue  # the rule GoldenRequest reports it
             try:
-                if known is not None:
-                    check_answer(file.read_bytes(), known)
+                if request is not None:
+                    check_answer(file.read_bytes(), request)
             except RequestValueError as bad:
                 yield self.finding(
                     key,
-                    f"{golden.answer}: the answer {bad}",
-                    given=golden.answer,
+                    f"{answer}: the answer {bad}",
+                    given=answer,
                     remedy="write the model's answer to the file with `servable invoke --output`",
                     reads=(f"models.{name}",),
                 )
 
 
-def _asked(candidate: Candidate, model: str) -> list[Asked]:
+def _targets(candidate: Candidate, model: str) -> list[Target]:
     """The variants that receive a request for the model from `servable verify`."""
     return [
         (placement, model)
@@ -155,11 +156,12 @@ def judged(
         info = candidate.saved_model(folders[-1]) if folders else None
     except (PackagingError, OSError):
         info = None  # the rule SavedModel reports it
-    known = read_request((candidate.loaded.root / file).read_bytes(), sent_as, info, reader)
+    request = read_request((candidate.loaded.root / file).read_bytes(), sent_as, info, reader)
+    if request is None:
+        return None
     batching = placement.variant.container.batching
-    if known is not None:
-        check_batch(known.shapes, batching.max_batch_size if batching else None)
-    return known._replace(answered_in=None) if known and "postprocess" in hooks else known
+    check_batch(request.shapes, batching.max_batch_size if batching else None)
+    return request._replace(answered_in=None) if "postprocess" in hooks else request
 
 
 def _reader(candidate: Candidate, placement: Placement, name: str) -> tuple[Reader, set[str]]:

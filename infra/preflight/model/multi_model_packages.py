@@ -22,9 +22,8 @@ class MultiModelPackages(Rule):
 
     def check(self, environment: Environment) -> Iterator[Finding]:
         for name, model in environment.models.items():
-            members = [one for one in model.multi_model or [] if one in environment.models]
             first: dict[str, tuple[str, str]] = {}
-            for member in members:
+            for member in model.multi_model or ():
                 for package, version in self._versions(environment, member).items():
                     other, others_version = first.setdefault(package, (member, version))
                     if version != others_version:
@@ -39,6 +38,7 @@ class MultiModelPackages(Rule):
                         )
 
     def _versions(self, environment: Environment, member: str) -> dict[str, str]:
+        """Locked versions of the packages in the model's code; empty for an unknown model."""
         folder = self.candidate.code_folders.get(member)
         if folder is None or environment.models[member].install != "vendored":
             return {}

@@ -7,6 +7,8 @@ from infra.catalog.ops import op_table
 from infra.packing import variants_running
 from infra.parameters.environment import Environment
 from infra.parameters.finding import Severity
+from infra.parameters.placement import Placement
+from infra.parameters.sources import shown_path
 from infra.preflight.rule import Findings, Rule
 from model_packaging.refusal import PackagingError
 
@@ -22,41 +24,36 @@ class GraphRule(Rule):
     def check(self, environment: Environment) -> Findings:
         for name in environment.models:
             folders = self.candidate.version_folders(name)
-            for variant in variants_running(environment, name) if folders else ():
-                found = [
-                    placement
-                    for placement in self.candidate.placements
-                    if placement.variant is variant
-                ]
-                for one in found:
-                    if one.model.image is None:
-                        yield from self._of(
-                            name, folders, one.tensorflow, cpu=not one.instance.gpus
-                        )
+            running = variants_running(environment, name) if folders else []
+            for placement in self.candidate.placements:
+                if any(placement.variant is variant for variant in running):
+                    yield from self._of(name, folders, placement)
 
-    def _of(self, name: str, folders: tuple[Path, ...], tensorflow: str, *, cpu: bool) -> Findings:
-        key = f"models.{name}.saved_model"
-        table = op_table(tensorflow)
+    def _of(self, name: str, folders: tuple[Path, ...], placement: Placement) -> Findings:
+        key, cpu = f"models.{name}.saved_model", not placement.instance.gpus
+        if placement.model.image is not None:
+            return
+        table = op_table(placement.tensorflow)
         if table is None:
-            yield self.not_checked(
-                key, f"a TensorFlow from 2.12 on: the operations of {tensorflow} are not known"
-            )
+            older = f"the operations of {placement.tensorflow} are not known"
+            yield self.not_checked(key, f"a TensorFlow from 2.12 on: {older}")
             return
         for folder in folders:
             try:
                 faults = self.candidate.graph_faults(folder, table, cpu=cpu)
             except (PackagingError, OSError):
                 continue  # the rule SavedModel reports it
-            inside = folder.is_relative_to(self.loaded.root)
-            shown = folder.relative_to(self.loaded.root).as_posix() if inside else str(folder)
+            shown = shown_path(folder, self.loaded.root)
             for fault in faults:
                 if fault.rule == self.id:
-                    remedy = fault.remedy.replace("models.NAME", f"models.{name}")
-                    problem = f"{shown}/saved_model.pb: {fault.problem}"
-                    found = self.finding(
-                        key, problem, given=fault.given, allowed=fault.allowed, remedy=remedy
+                    finding = self.finding(
+                        key,
+                        f"{shown}/saved_model.pb: {fault.problem}",
+                        given=fault.given,
+                        allowed=fault.allowed,
+                        remedy=fault.remedy.replace("models.NAME", f"models.{name}"),
                     )
-                    yield replace(found, subject=str(fault.given))
+                    yield replace(finding, subject=str(fault.given))
 
 
 class ModelGraphVersion(GraphRule):

@@ -24,20 +24,20 @@ class ReplayOutputUnknown(Rule):
     def check(self, environment: Environment) -> Findings:
         if not environment.replay.outputs:
             return
-        known = self._names(environment)
+        outputs = self._names(environment)
         for name in environment.replay.outputs:
-            if _WITHOUT_NAME.fullmatch(name) or (known is not None and name in known):
+            if _WITHOUT_NAME.fullmatch(name) or (outputs is not None and name in outputs):
                 continue
             key = f"replay.outputs.{name}"
-            if known is None:
+            if outputs is None:
                 yield self.not_checked(key, "a saved_model without code, whose outputs are known")
             else:
                 yield self.finding(
                     key,
                     f"no model of the file has an output {name!r}",
                     given=name,
-                    allowed=", ".join(sorted(known)),
-                    remedy=meant(name, known) or "write the output's name, or take the table out",
+                    allowed=", ".join(sorted(outputs)),
+                    remedy=meant(name, outputs) or "write the output's name, or take the table out",
                     reads=tuple(f"models.{model}" for model in environment.models),
                 )
 

@@ -40,7 +40,7 @@ class AlarmsAddressTwice(Rule):
     def check(self, environment: Environment) -> Findings:
         lists = {"notify": environment.alarms.notify, "page": environment.alarms.page}
         for key, addresses in lists.items():
-            for address in sorted({one for one in addresses if addresses.count(one) > 1}):
+            for address in sorted(each for each in set(addresses) if addresses.count(each) > 1):
                 yield self.finding(
                     f"alarms.{key}",
                     f"{address} is listed more than once",

@@ -26,7 +26,7 @@ class MetricsTooRare(Rule):
         seconds = environment.metrics.publish_seconds
         requests = environment.metrics.published(environment.kind).requests_seconds
         tracked = requests > PERIOD_SECONDS and any(
-            one.max_rps_per_instance is not None for one in environment.scaled.values()
+            scaling.max_rps_per_instance is not None for scaling in environment.scaled.values()
         )
         if seconds > PERIOD_SECONDS:
             yield self.finding(

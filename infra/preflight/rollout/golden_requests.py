@@ -58,10 +58,10 @@ rollout = { strategy = "canary", golden_requests = { body = "golden/nowhere.json
                 remedy="set content_type",
             )
             return
-        asked = [
+        targets = [
             (placement, placement.variant.model)
             for placement in self.candidate.placements
             if not placement.variant.shadow and placement.model.multi_model is None
         ]
-        for one in self.judge(KEY, golden.body, golden.sent_as, asked):
-            yield replace(one, acknowledgeable=True)
+        for finding in self.judge(KEY, golden.body, golden.sent_as, targets):
+            yield replace(finding, acknowledgeable=True)

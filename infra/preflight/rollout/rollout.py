@@ -1,13 +1,14 @@
 """Rules about an update's shares of traffic, its duration and the alarms that watch it."""
 
 import math
+from abc import abstractmethod
 
 from infra.catalog.limits import most
 from infra.catalog.metrics import least_samples
 from infra.parameters.environment import Environment
 from infra.parameters.finding import Severity
 from infra.parameters.placement import Placement
-from infra.parameters.rollout import MOST_ALARMS
+from infra.parameters.rollout import MOST_ALARMS, Rollout
 from infra.policy.sizing import start_seconds
 from infra.policy.update import LONGEST
 from infra.preflight.rendering import counted
@@ -18,7 +19,19 @@ SECONDS_PER_MINUTE = 60
 SHARE = {"canary": "canary_percent", "linear": "step_percent", "rolling": "batch_percent"}
 
 
-class RolloutBakeTooShort(Rule):
+class RolloutRule(Rule):
+    """A rule about updates that [rollout] guards."""
+
+    def check(self, environment: Environment) -> Findings:
+        if environment.rollout is not None:
+            yield from self.look(environment, environment.rollout)
+
+    @abstractmethod
+    def look(self, environment: Environment, rollout: Rollout) -> Findings:
+        """Yields a finding for everything about the updates that violates the rule."""
+
+
+class RolloutBakeTooShort(RolloutRule):
     """A bake shorter than the alarms' window ends before an alarm can fire, so it protects nothing.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/deployment-guardrails-configuration.html
@@ -28,9 +41,9 @@ class RolloutBakeTooShort(Rule):
 alarms.window_minutes = 10
 rollout = { strategy = "canary", bake_minutes = 10 }"""
 
-    def check(self, environment: Environment) -> Findings:
-        rollout, window = environment.rollout, environment.window_minutes
-        if rollout is not None and rollout.bake_minutes <= window:
+    def look(self, environment: Environment, rollout: Rollout) -> Findings:
+        window = environment.window_minutes
+        if rollout.bake_minutes <= window:
             yield self.finding(
                 "rollout.bake_minutes",
                 f"bake_minutes {rollout.bake_minutes} ends before an alarm over window_minutes "
@@ -41,7 +54,7 @@ rollout = { strategy = "canary", bake_minutes = 10 }"""
             )
 
 
-class RolloutTooManyAlarms(Rule):
+class RolloutTooManyAlarms(RolloutRule):
     """SageMaker watches an update with at most ten alarms; 5xx and p99 of every variant come first.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_AutoRollbackConfig.html
@@ -49,20 +62,20 @@ class RolloutTooManyAlarms(Rule):
 
     example = "# [rollout] and six variants with alarms.p99_latency_ms"
 
-    def check(self, environment: Environment) -> Findings:
+    def look(self, environment: Environment, rollout: Rollout) -> Findings:
         each = 1 if environment.alarms.p99_latency_ms is None else 2
         count = each * len(environment.production_variants)
-        if environment.rollout is not None and count > MOST_ALARMS:
+        if count > MOST_ALARMS:
             yield self.finding(
                 "rollout.strategy",
-                f"{environment.rollout.strategy}: {len(environment.production_variants)} variants with "
+                f"{rollout.strategy}: {len(environment.production_variants)} variants with "
                 f"{each} rollback alarm{'s' if each > 1 else ''} each make {count}",
                 allowed=f"at most {MOST_ALARMS}",
                 remedy="take variants out, or [rollout]",
             )
 
 
-class RolloutAlarmLeftOut(Rule):
+class RolloutAlarmLeftOut(RolloutRule):
     """After ten alarms SageMaker takes no more, so that a threshold does not roll an update back.
 
     5xx and p99 of every variant come first, then golden requests, model_error_percent, error_4xx_percent.
@@ -72,19 +85,16 @@ class RolloutAlarmLeftOut(Rule):
     severity = Severity.WARNING
     example = "# [rollout] and six variants with alarms.error_4xx_percent"
 
-    def check(self, environment: Environment) -> Findings:
-        if environment.rollout is None:
-            return
-        watched = environment.rollout.rollback_alarms(
-            environment.alarms,
-            variants=list(environment.production_variants),
-            kind=environment.kind,
+    def look(self, environment: Environment, rollout: Rollout) -> Findings:
+        variants = list(environment.production_variants)
+        watched = rollout.rollback_alarms(
+            environment.alarms, variants=variants, kind=environment.kind
         )
         left_out = [name for name in watched[MOST_ALARMS:] if name[1] not in ("5xx", "latency")]
         if left_out:
             yield self.finding(
                 "rollout.strategy",
-                f"{environment.rollout.strategy}: {len(watched)} rollback alarms are configured; not among "
+                f"{rollout.strategy}: {len(watched)} rollback alarms are configured; not among "
                 f"the first {MOST_ALARMS}: "
                 + ", ".join("-".join(filter(None, name)) for name in left_out),
                 allowed=f"at most {MOST_ALARMS}",
@@ -119,7 +129,7 @@ rollout = { strategy = "linear", step_percent = 10, bake_minutes = 60 }"""
             most=variant.most_instances,
             window_minutes=environment.window_minutes,
         )
-        lengths = [(one.expected_seconds(start) or 0, one.instances) for one in possible]
+        lengths = [(update.expected_seconds(start) or 0, update.instances) for update in possible]
         seconds, count = max(lengths, default=(0, 0))
         if seconds > most(LONGEST):
             yield self.finding(
@@ -132,7 +142,7 @@ rollout = { strategy = "linear", step_percent = 10, bake_minutes = 60 }"""
             )
 
 
-class RolloutShareBelowInstance(Rule):
+class RolloutShareBelowInstance(RolloutRule):
     """Shares are whole instances: a tenth of two instances is one of two, and gets half of the traffic.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CapacitySize.html
@@ -144,10 +154,7 @@ alarms.p99_latency_ms = 100
 variants.primary.min_instances = 2
 rollout = { strategy = "canary", canary_percent = 10 }"""
 
-    def check(self, environment: Environment) -> Findings:
-        rollout = environment.rollout
-        if rollout is None:
-            return
+    def look(self, environment: Environment, rollout: Rollout) -> Findings:
         percent = rollout.percent
         for name, variant in environment.variants.items():
             count = max(1, variant.min_instances)
@@ -164,7 +171,7 @@ rollout = { strategy = "canary", canary_percent = 10 }"""
                 )
 
 
-class RolloutBakeUnseen(Rule):
+class RolloutBakeUnseen(RolloutRule):
     """A share without traffic passes any bake.
 
     The bake proves nothing if it sees too few requests for one failure to reach the error alarm's percent.
@@ -177,17 +184,14 @@ alarms.p99_latency_ms = 100
 traffic.quiet_rps = 0.1
 rollout = { strategy = "all_at_once", bake_minutes = 10 }"""
 
-    def check(self, environment: Environment) -> Findings:
-        rollout, quiet = environment.rollout, environment.traffic.quiet_rps
-        if rollout is None:
-            return
+    def look(self, environment: Environment, rollout: Rollout) -> Findings:
+        quiet = environment.traffic.quiet_rps
         if quiet is None and rollout.golden_requests is not None:
             quiet = 0.0  # golden requests alone must be enough, because there may be no callers
         if quiet is None:
             yield self.not_checked("rollout.bake_minutes", "traffic.quiet_rps")
             return
-        percent = rollout.percent
-        needed = 100 / environment.alarms.error_5xx_percent
+        percent, needed = rollout.percent, 100 / environment.alarms.error_5xx_percent
         golden = rollout.golden_requests.per_minute if rollout.golden_requests else 0
         each_minute = (quiet * SECONDS_PER_MINUTE + golden) * percent / 100
         seen = each_minute * rollout.bake_minutes
@@ -228,15 +232,12 @@ rollout = { strategy = "canary", canary_percent = 10 }"""
             yield self.not_checked("alarms.p99_latency_ms", "traffic.quiet_rps")
             return
         golden = rollout.golden_requests.per_minute if rollout.golden_requests else 0
-        weights = sum(one.weight for one in environment.production_variants.values())
         # The fewest instances run in the quietest hour; the first share is a whole number of them.
         count = max(1, variant.min_instances)
-        (smallest,) = rollout.updates(
-            least=count, most=count, window_minutes=environment.window_minutes
-        )
-        share = smallest.first_share_percent / 100 * (variant.weight / weights if weights else 1)
+        window, share = environment.window_minutes, environment.share(placement.name)
+        (smallest,) = rollout.updates(least=count, most=count, window_minutes=window)
+        share = smallest.first_share_percent / 100 * (1 if share is None else share)
         each_minute = (quiet * SECONDS_PER_MINUTE + golden) * share
-        window = environment.window_minutes
         seen, needed = each_minute * window, least_samples("p99")
         if seen < needed:
             yield self.finding(
@@ -251,7 +252,7 @@ rollout = { strategy = "canary", canary_percent = 10 }"""
             )
 
 
-class RolloutRollingVariants(Rule):
+class RolloutRollingVariants(RolloutRule):
     """SageMaker makes rolling updates only of endpoints with one variant.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/deployment-guardrails-rolling.html
@@ -262,9 +263,9 @@ alarms.p99_latency_ms = 100
 rollout.strategy = "rolling"
 variants.second = { model = "ranker", instance_type = "ml.c5.xlarge" }"""
 
-    def check(self, environment: Environment) -> Findings:
-        rollout, count = environment.rollout, len(environment.variants)
-        if rollout is not None and rollout.strategy == "rolling" and count > 1:
+    def look(self, environment: Environment, rollout: Rollout) -> Findings:
+        count = len(environment.variants)
+        if rollout.strategy == "rolling" and count > 1:
             yield self.finding(
                 "rollout.strategy",
                 f"a rolling update is not possible with {count} variants",
@@ -273,7 +274,7 @@ variants.second = { model = "ranker", instance_type = "ml.c5.xlarge" }"""
             )
 
 
-class RolloutLatencyUnwatched(Rule):
+class RolloutLatencyUnwatched(RolloutRule):
     """Without a latency alarm an update that answers slowly is never rolled back, only one with 5xx.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/deployment-guardrails-configuration.html
@@ -282,8 +283,8 @@ class RolloutLatencyUnwatched(Rule):
     severity = Severity.WARNING
     example = 'rollout.strategy = "all_at_once"'
 
-    def check(self, environment: Environment) -> Findings:
-        if environment.rollout is not None and environment.alarms.p99_latency_ms is None:
+    def look(self, environment: Environment, rollout: Rollout) -> Findings:
+        if environment.alarms.p99_latency_ms is None:
             yield self.finding(
                 "alarms.p99_latency_ms",
                 "an update is rolled back for 5xx answers, but never for slow ones",

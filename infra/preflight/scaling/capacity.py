@@ -93,11 +93,12 @@ variants.primary.scaling.max_rps_per_instance = 100
 variants.second = { model = "ranker", instance_type = "ml.c5.xlarge" }"""
 
     def check(self, environment: Environment) -> Findings:
-        if not environment.kind.has_instances:
-            return  # it has no number of instances
-        scaled = [name for name, one in environment.variants.items() if one.scaling is not None]
-        for name, variant in environment.variants.items():
-            if scaled and variant.scaling is None:
+        variants = environment.variants
+        scaled = [name for name, variant in variants.items() if variant.scaling is not None]
+        if not scaled or not environment.kind.has_instances:
+            return  # a serverless endpoint has no number of instances
+        for name, variant in variants.items():
+            if variant.scaling is None:
                 yield self.finding(
                     f"variants.{name}.min_instances",
                     f"{name} with min_instances {variant.min_instances} does not scale but {scaled[0]} "
@@ -147,27 +148,22 @@ variants.primary.scaling.max_rps_per_instance = 100"""
 
     def check(self, environment: Environment) -> Findings:
         peak = environment.traffic.peak_rps
-        weights = sum(one.weight for one in environment.production_variants.values())
         for name, variant in environment.variants.items():
-            scaling = variant.scaling
+            scaling, share = variant.scaling, environment.share(name)
             rate = scaling.max_rps_per_instance if scaling else None
-            if scaling is None or rate is None or scaling.hold or not weights:
+            if scaling is None or rate is None or scaling.hold or share is None:
                 continue
             key = f"variants.{name}.max_instances"
             if peak is None:
                 yield self.not_checked(key, "traffic.peak_rps")
                 continue
-            rps = peak * variant.weight / weights
-            needed = instances_for(
-                rps,
-                max_rps_per_instance=rate,
-                safety_factor=scaling.safety_factor,
-            )
+            rps, safety = peak * share, scaling.safety_factor
+            needed = instances_for(rps, max_rps_per_instance=rate, safety_factor=safety)
             if needed > variant.most_instances:
                 yield self.finding(
                     key,
                     f"max_instances {variant.most_instances} cannot serve {rps:g} requests/s at "
-                    f"{rate:g} x {scaling.safety_factor:g} each",
+                    f"{rate:g} x {safety:g} each",
                     given=variant.most_instances,
                     allowed=f"{needed} or more",
                     remedy="raise it, or lower traffic.peak_rps",

@@ -1,8 +1,13 @@
 """Rules about scaling policies: their metrics, steps and cooldowns."""
 
+from abc import abstractmethod
+from collections import Counter
+
 from infra.parameters.environment import Environment
 from infra.parameters.finding import Severity
 from infra.parameters.placement import Placement
+from infra.parameters.scaling import Scaling
+from infra.parameters.variant import Variant
 from infra.policy.kinds import KINDS
 from infra.policy.scaling import cooldowns
 from infra.preflight.rule import Findings, Rule, VariantRule
@@ -10,7 +15,22 @@ from infra.preflight.rule import Findings, Rule, VariantRule
 ANY_KIND = ("schedule",)
 
 
-class ScalingOnNothing(Rule):
+class ScalingRule(Rule):
+    """A rule about the scaling table of a variant."""
+
+    def check(self, environment: Environment) -> Findings:
+        for name, variant in environment.variants.items():
+            if variant.scaling is not None:
+                yield from self.look(environment, name, variant, variant.scaling)
+
+    @abstractmethod
+    def look(
+        self, environment: Environment, name: str, variant: Variant, scaling: Scaling
+    ) -> Findings:
+        """Yields a finding for everything about the table that violates the rule."""
+
+
+class ScalingOnNothing(ScalingRule):
     """A scaling table without a target or a step never adds an instance.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-auto-scaling.html
@@ -18,12 +38,11 @@ class ScalingOnNothing(Rule):
 
     example = "variants.primary.scaling.safety_factor = 0.7"
 
-    def check(self, environment: Environment) -> Findings:
+    def look(
+        self, environment: Environment, name: str, variant: Variant, scaling: Scaling
+    ) -> Findings:
         allowed = (*environment.kind.scales_on, *ANY_KIND)
-        for name, variant in environment.variants.items():
-            scaling = variant.scaling
-            if scaling is None or scaling.hold or any(getattr(scaling, one) for one in allowed):
-                continue
+        if not scaling.hold and not any(getattr(scaling, key) for key in allowed):
             yield self.finding(
                 f"variants.{name}.scaling",
                 "the scaling table has no target: the number of instances would never change",
@@ -32,7 +51,7 @@ class ScalingOnNothing(Rule):
             )
 
 
-class ScalingMetricUnpublished(Rule):
+class ScalingMetricUnpublished(ScalingRule):
     """Each kind of endpoint publishes other metrics; a policy on an unpublished metric never acts.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/async-inference-monitor.html,
@@ -44,27 +63,27 @@ class ScalingMetricUnpublished(Rule):
 asynchronous = {}
 variants.primary.scaling.max_rps_per_instance = 100"""
 
-    def check(self, environment: Environment) -> Findings:
-        allowed = environment.kind.scales_on
-        others = {one for kind in KINDS for one in kind.scales_on} - set(allowed)
-        kind = environment.kind
-        for name, variant in environment.variants.items():
-            for key in sorted(others):
-                given = getattr(variant.scaling, key) if variant.scaling is not None else None
-                if given:
-                    yield self.finding(
-                        f"variants.{name}.scaling.{key}",
-                        f"{key} {given:g}: {kind} endpoints do not publish its metric"
-                        if not isinstance(given, list)
-                        else f"{key}: {kind} endpoints do not publish the requests of one instance",
-                        given=given if not isinstance(given, list) else None,
-                        allowed=", ".join((*allowed, *ANY_KIND)),
-                        remedy="use one of those",
-                        reads=("asynchronous", f"variants.{name}.serverless"),
-                    )
+    def look(
+        self, environment: Environment, name: str, variant: Variant, scaling: Scaling
+    ) -> Findings:
+        kind, allowed = environment.kind, environment.kind.scales_on
+        others = {key for other in KINDS for key in other.scales_on} - set(allowed)
+        for key in sorted(others):
+            given = getattr(scaling, key)
+            if given:
+                yield self.finding(
+                    f"variants.{name}.scaling.{key}",
+                    f"{key} {given:g}: {kind} endpoints do not publish its metric"
+                    if not isinstance(given, list)
+                    else f"{key}: {kind} endpoints do not publish the requests of one instance",
+                    given=given if not isinstance(given, list) else None,
+                    allowed=", ".join((*allowed, *ANY_KIND)),
+                    remedy="use one of those",
+                    reads=("asynchronous", f"variants.{name}.serverless"),
+                )
 
 
-class ScalingStep(Rule):
+class ScalingStep(ScalingRule):
     """A step must add instances above a bound, or remove instances below one.
 
     Source: https://docs.aws.amazon.com/autoscaling/application/userguide/step-scaling-policy-overview.html
@@ -72,42 +91,38 @@ class ScalingStep(Rule):
 
     example = "variants.primary.scaling.steps = [{ above_rps = 100, change = -1 }]"
 
-    def check(self, environment: Environment) -> Findings:
-        for name, variant in environment.variants.items():
-            steps = variant.scaling.steps if variant.scaling else []
-            for step in steps:
-                both = (step.above_rps is None) == (step.below_rps is None)
-                if both or (step.change > 0) == (step.above_rps is None) or not step.change:
-                    yield self.finding(
-                        f"variants.{name}.scaling.steps",
-                        f"a step of {step.change} with "
-                        + (
-                            "neither or both of above_rps and below_rps"
-                            if both
-                            else f"above_rps {step.above_rps:g}"
-                            if step.above_rps is not None
-                            else f"below_rps {step.below_rps:g}"
-                        ),
-                        given=step.change,
-                        allowed="above_rps with a positive change, or below_rps with a negative one",
-                        remedy="change it",
-                    )
-            yield from self._twice(name, [one.above_rps for one in steps], "above_rps")
-            yield from self._twice(name, [one.below_rps for one in steps], "below_rps")
-
-    def _twice(self, name: str, bounds: list[float | None], word: str) -> Findings:
-        given = [one for one in bounds if one is not None]
-        for bound in sorted({one for one in given if given.count(one) > 1}):
-            yield self.finding(
-                f"variants.{name}.scaling.steps",
-                f"two steps have {word} {bound:g}",
-                given=bound,
-                allowed="each bound once",
-                remedy="take one out",
-            )
+    def look(
+        self, environment: Environment, name: str, variant: Variant, scaling: Scaling
+    ) -> Findings:
+        for step in scaling.steps:
+            both = (step.above_rps is None) == (step.below_rps is None)
+            if both or (step.change > 0) == (step.above_rps is None) or not step.change:
+                if both:
+                    bound = "neither or both of above_rps and below_rps"
+                elif step.above_rps is not None:
+                    bound = f"above_rps {step.above_rps:g}"
+                else:
+                    bound = f"below_rps {step.below_rps:g}"
+                yield self.finding(
+                    f"variants.{name}.scaling.steps",
+                    f"a step of {step.change} with {bound}",
+                    given=step.change,
+                    allowed="above_rps with a positive change, or below_rps with a negative one",
+                    remedy="change it",
+                )
+        for word in ("above_rps", "below_rps"):
+            counts = Counter(getattr(step, word) for step in scaling.steps)
+            for given in sorted(rps for rps, count in counts.items() if rps and count > 1):
+                yield self.finding(
+                    f"variants.{name}.scaling.steps",
+                    f"two steps have {word} {given:g}",
+                    given=given,
+                    allowed="each bound once",
+                    remedy="take one out",
+                )
 
 
-class ScalingWithoutProvisioned(Rule):
+class ScalingWithoutProvisioned(ScalingRule):
     """Scaling of a serverless variant changes its provisioned concurrency, which must be set.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/serverless-endpoints-autoscale.html
@@ -117,19 +132,18 @@ class ScalingWithoutProvisioned(Rule):
 variants.primary.serverless = { memory_mib = 2048, max_concurrency = 5 }
 variants.primary.scaling.provisioned_use_percent = 70"""
 
-    def check(self, environment: Environment) -> Findings:
-        for name, variant in environment.variants.items():
-            serverless = variant.serverless
-            if serverless is None or variant.scaling is None:
-                continue
-            if serverless.provisioned_concurrency is None:
-                yield self.finding(
-                    f"variants.{name}.serverless.provisioned_concurrency",
-                    "[scaling] changes provisioned concurrency, but none is provisioned",
-                    allowed=f"1 to {serverless.max_concurrency}",
-                    remedy="set it to the concurrency that is always provisioned, or take [scaling] out",
-                    reads=(f"variants.{name}.scaling",),
-                )
+    def look(
+        self, environment: Environment, name: str, variant: Variant, scaling: Scaling
+    ) -> Findings:
+        serverless = variant.serverless
+        if serverless is not None and serverless.provisioned_concurrency is None:
+            yield self.finding(
+                f"variants.{name}.serverless.provisioned_concurrency",
+                "[scaling] changes provisioned concurrency, but none is provisioned",
+                allowed=f"1 to {serverless.max_concurrency}",
+                remedy="set it to the concurrency that is always provisioned, or take [scaling] out",
+                reads=(f"variants.{name}.scaling",),
+            )
 
 
 class ScalingCooldownShort(VariantRule):

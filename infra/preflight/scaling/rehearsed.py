@@ -59,10 +59,10 @@ variants.primary.scaling.max_rps_per_instance = 100"""
         assert scaling is not None
         # Little's law: as many requests as it answers at once, by how many it answers a second.
         milliseconds = 1000 * (scaling.max_concurrency_per_instance or 1.0) / rate
-        one = MeasuredInstance(
+        instance = MeasuredInstance(
             rate_rps=rate, p50_ms=milliseconds, p99_ms=milliseconds, source="the file"
         )
-        planned = scenario(environment, placement, requests, one)
+        planned = scenario(environment, placement, requests, instance)
         acting = [alarm for alarm in planned.alarms if alarm.get("AlarmActions")]
         try:
             day = rehearse(replace(planned, alarms=acting, page=None, latencies=False))

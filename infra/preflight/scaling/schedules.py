@@ -2,7 +2,7 @@
 
 import functools
 import zoneinfo
-from collections.abc import Iterator
+from abc import abstractmethod
 
 from infra.parameters.environment import Environment
 from infra.parameters.finding import Severity, meant
@@ -12,14 +12,23 @@ from infra.preflight.rule import Findings, Rule
 from servable_scaling.schedule import ScheduleError, last_run
 
 
-def _scheduled(environment: Environment) -> Iterator[tuple[str, Variant, Scheduled]]:
-    """(key, variant, action) of every action of every variant."""
-    for name, variant in environment.variants.items():
-        for one in variant.scaling.schedule if variant.scaling else ():
-            yield f"variants.{name}.scaling.schedule", variant, one
+class ScheduledRule(Rule):
+    """A rule about scheduled actions."""
+
+    def check(self, environment: Environment) -> Findings:
+        for name, variant in environment.variants.items():
+            for action in variant.scaling.schedule if variant.scaling else ():
+                key = f"variants.{name}.scaling.schedule"
+                yield from self.look(environment, key, variant, action)
+
+    @abstractmethod
+    def look(
+        self, environment: Environment, key: str, variant: Variant, action: Scheduled
+    ) -> Findings:
+        """Yields a finding if this action of the variant violates the rule."""
 
 
-class ScalingSchedule(Rule):
+class ScalingSchedule(ScheduledRule):
     """A scheduled action without a range does nothing, and one whose minimum is above its maximum is refused.
 
     If only one bound is given, the other is what the variant or another action has set before.
@@ -28,54 +37,52 @@ class ScalingSchedule(Rule):
 
     example = 'variants.primary.scaling.schedule = [{ at = "cron(0 7 * * ? *)" }]'
 
-    def check(self, environment: Environment) -> Findings:
-        for key, variant, one in _scheduled(environment):
-            least, most = one.at_least, one.at_most
-            lowest, highest = _reached(variant)
-            if least is None and most is None:
-                yield self.finding(
-                    key,
-                    f"{one.at} changes nothing: neither at_least nor at_most is given",
-                    given=one.at,
-                    allowed="one of them, or both",
-                    remedy="add one",
-                )
-            elif (low := lowest if least is None else least) > (
-                high := highest if most is None else most
-            ):
-                variants = (
-                    ""
-                    if None not in (least, most)
-                    else "; the bound that is not given is the variant's"
-                )
-                yield self.finding(
-                    key,
-                    f"at_least {low} is above at_most {high} ({one.at}){variants}",
-                    given=most if least is None else least,
-                    allowed=f"at_least 0 to {high}",
-                    remedy="lower at_least, or raise at_most",
-                )
-            elif least == 0 and not environment.kind.may_be_empty:
-                yield self.finding(
-                    key,
-                    f"with at_least 0 ({one.at}) nothing would answer, and requests do not wait",
-                    given=least,
-                    allowed="1 or more; 0 with [asynchronous]",
-                    remedy="raise it",
-                    reads=("asynchronous",),
-                )
+    def look(
+        self, environment: Environment, key: str, variant: Variant, action: Scheduled
+    ) -> Findings:
+        least, most = action.at_least, action.at_most
+        lowest, highest = _reached(variant)
+        low = lowest if least is None else least
+        high = highest if most is None else most
+        if least is None and most is None:
+            yield self.finding(
+                key,
+                f"{action.at} changes nothing: neither at_least nor at_most is given",
+                given=action.at,
+                allowed="one of them, or both",
+                remedy="add one",
+            )
+        elif low > high:
+            stated = None not in (least, most)
+            note = "" if stated else "; the bound that is not given is the variant's"
+            yield self.finding(
+                key,
+                f"at_least {low} is above at_most {high} ({action.at}){note}",
+                given=most if least is None else least,
+                allowed=f"at_least 0 to {high}",
+                remedy="lower at_least, or raise at_most",
+            )
+        elif least == 0 and not environment.kind.may_be_empty:
+            yield self.finding(
+                key,
+                f"with at_least 0 ({action.at}) nothing would answer, and requests do not wait",
+                given=least,
+                allowed="1 or more; 0 with [asynchronous]",
+                remedy="raise it",
+                reads=("asynchronous",),
+            )
 
 
 def _reached(variant: Variant) -> tuple[int, int]:
     """The lowest minimum and the highest maximum of the variant and all its actions."""
     least, most = variant.capacity
     planned = variant.scaling.schedule if variant.scaling else []
-    lower = [one.at_least for one in planned if one.at_least is not None]
-    higher = [one.at_most for one in planned if one.at_most is not None]
+    lower = [action.at_least for action in planned if action.at_least is not None]
+    higher = [action.at_most for action in planned if action.at_most is not None]
     return min([least, *lower]), max([most, *higher])
 
 
-class ScalingScheduleExpression(Rule):
+class ScalingScheduleExpression(ScheduledRule):
     """Application Auto Scaling refuses an invalid expression; its cron expressions have six fields.
 
     A day that no month has (30 February) is accepted, and never comes.
@@ -86,21 +93,22 @@ class ScalingScheduleExpression(Rule):
 
     example = 'variants.primary.scaling.schedule = [{ at = "cron(0 7 * * MON-FRI)", at_least = 2 }]'
 
-    def check(self, environment: Environment) -> Findings:
-        for key, _, one in _scheduled(environment):
-            try:
-                last_run(one.at)
-            except ScheduleError as wrong:
-                yield self.finding(
-                    key,
-                    f"{one.at}: {wrong}",
-                    given=one.at,
-                    allowed=wrong.allowed,
-                    remedy="correct the expression",
-                )
+    def look(
+        self, environment: Environment, key: str, variant: Variant, action: Scheduled
+    ) -> Findings:
+        try:
+            last_run(action.at)
+        except ScheduleError as wrong:
+            yield self.finding(
+                key,
+                f"{action.at}: {wrong}",
+                given=action.at,
+                allowed=wrong.allowed,
+                remedy="correct the expression",
+            )
 
 
-class ScalingSchedulePast(Rule):
+class ScalingSchedulePast(ScheduledRule):
     """A scheduled action whose time is over changes nothing any more.
 
     `servable check` compares with the clock. Synth reads no clock, so it cannot report this.
@@ -111,34 +119,35 @@ class ScalingSchedulePast(Rule):
     severity = Severity.WARNING
     example = "# at(2025-12-24T18:00:00), in 2026"
 
-    def check(self, environment: Environment) -> Findings:
-        for key, _, one in _scheduled(environment):
-            try:
-                last = last_run(one.at)
-                zone = zoneinfo.ZoneInfo(one.timezone)
-            except (ScheduleError, zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
-                continue  # ScalingScheduleExpression and ScalingTimezone report it
-            if last is None:
-                continue
-            if self.loaded.asked_at is None:
-                yield self.not_checked(key, "the time of day: run `servable check`")
-            elif last.replace(tzinfo=zone) < self.loaded.asked_at:
-                yield self.finding(
-                    key,
-                    f"{one.at} ({one.timezone}) is over",
-                    given=one.at,
-                    allowed="a time in the future",
-                    remedy="take the action out, or give it a new time",
-                )
+    def look(
+        self, environment: Environment, key: str, variant: Variant, action: Scheduled
+    ) -> Findings:
+        try:
+            last = last_run(action.at)
+            zone = zoneinfo.ZoneInfo(action.timezone)
+        except (ScheduleError, zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
+            return  # ScalingScheduleExpression and ScalingTimezone report it
+        if last is None:
+            return
+        if self.loaded.asked_at is None:
+            yield self.not_checked(key, "the time of day: run `servable check`")
+        elif last.replace(tzinfo=zone) < self.loaded.asked_at:
+            yield self.finding(
+                key,
+                f"{action.at} ({action.timezone}) is over",
+                given=action.at,
+                allowed="a time in the future",
+                remedy="take the action out, or give it a new time",
+            )
 
 
 @functools.cache
-def _known_zones() -> frozenset[str]:
+def _zones() -> frozenset[str]:
     """Reads a thousand files: once in a process."""
     return frozenset(zoneinfo.available_timezones())
 
 
-class ScalingTimezone(Rule):
+class ScalingTimezone(ScheduledRule):
     """Application Auto Scaling takes names of the IANA time zone database.
 
     Source: https://docs.aws.amazon.com/autoscaling/application/APIReference/API_PutScheduledAction.html
@@ -148,16 +157,17 @@ class ScalingTimezone(Rule):
     example = """\
 variants.primary.scaling.schedule = [{ at = "cron(0 7 * * ? *)", timezone = "Berlin", at_least = 2 }]"""
 
-    def check(self, environment: Environment) -> Findings:
-        for key, _, one in _scheduled(environment):
-            zone, known = one.timezone, _known_zones()
-            if not known:
-                yield self.not_checked(key, "this computer a time zone database (tzdata)")
-            elif zone not in known:
-                yield self.finding(
-                    key,
-                    f"{zone!r} is not a time zone",
-                    given=zone,
-                    allowed="names such as Europe/Berlin, America/New_York, UTC",
-                    remedy=meant(zone, sorted(known)),
-                )
+    def look(
+        self, environment: Environment, key: str, variant: Variant, action: Scheduled
+    ) -> Findings:
+        zone, zones = action.timezone, _zones()
+        if not zones:
+            yield self.not_checked(key, "this computer a time zone database (tzdata)")
+        elif zone not in zones:
+            yield self.finding(
+                key,
+                f"{zone!r} is not a time zone",
+                given=zone,
+                allowed="names such as Europe/Berlin, America/New_York, UTC",
+                remedy=meant(zone, sorted(zones)),
+            )

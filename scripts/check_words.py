@@ -32,7 +32,7 @@ BEGINNING = re.compile(
 WORDS: Mapping[str, str] = {
     r"(?:the|this|our|its|your|\w+'s) doubles?": "local container",
     r"embedded AWS|an? AWS on this (?:machine|computer)": "local AWS",
-    r"demo-trouble|troubled?s?": "fault injection (make demo-faults)",
+    r"demo-trouble|troubled?s?": "fault injection",
     r"gateways?": "gunicorn, or nginx stand-in",
     r"fronts?": "nginx stand-in",
     r"model server's parent": "model-server launcher",

@@ -52,12 +52,6 @@ def stale(root: Path, wanted: Mapping[str, str]) -> list[str]:
     ]
 
 
-def write(target: Path, text: str) -> None:
-    beside = target.with_suffix(".new")
-    beside.write_text(text, encoding="utf-8")
-    beside.replace(target)
-
-
 def main(arguments: Sequence[str], root: Path = ROOT) -> str | None:
     """What is wrong, in words; None: nothing is."""
     try:
@@ -68,7 +62,7 @@ def main(arguments: Sequence[str], root: Path = ROOT) -> str | None:
     if "--check" in arguments:
         return f"stale: {', '.join(found)}; run: python scripts/generate.py" if found else None
     for one in found:
-        write(root / one, wanted[one])
+        (root / one).write_text(wanted[one], encoding="utf-8")
         print(f"{one}: written")
     return None
 

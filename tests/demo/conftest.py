@@ -7,7 +7,6 @@ import pytest
 
 from tests.checkouts import PATH, ROOT, run_in
 
-
 P99_LATENCY_MS = 250  # allowed by the alarm: a busy computer alone must not set it off
 
 

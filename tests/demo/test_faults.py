@@ -1,4 +1,4 @@
-"""A deployed model under load is slowed, killed and made to fail: what callers see, and which alarm goes into ALARM.
+"""Faults of a deployed model under load: what callers see, and which alarm goes into ALARM.
 
 Minutes of the alarms last 2 s; latencies are real.
 """

@@ -60,24 +60,21 @@ def synthesised(out: Path, folder: Path, packs: str) -> list[str]:
         synthesise(ROOT, outdir=str(out), context=context)
     except (SystemExit, RuntimeError) as failed:
         return [f"{folder}: {failed}"]
+    metadata = [json.loads(file.read_text()) for file in out.glob("**/*.metadata.json")]
+    # Those for which the CLI would refuse to synthesise: the path in the app, and the message.
+    errors = [
+        f"{path}: {entry['data']}"
+        for constructs in metadata
+        for path, entries in constructs.items()
+        for entry in entries
+        if entry["type"] == "aws:cdk:error" and not path.startswith(EXPECTED)
+    ]
     report = json.loads((out / "validation-report.json").read_text())
-    return errors_of(out) + [
+    return errors + [
         f"cdk-nag: {violation['ruleName']}: {construct['constructPath']}: {violation['description'][:160]}"
         for plugin in report["pluginReports"]
         for violation in plugin["violations"]
         for construct in violation["violatingConstructs"]
-    ]
-
-
-def errors_of(out: Path) -> list[str]:
-    """The errors for which the CLI would refuse to synthesise: the path in the app, and what is said."""
-    told = [json.loads(file.read_text()) for file in out.glob("**/*.metadata.json")]
-    return [
-        f"{path}: {entry['data']}"
-        for constructs in told
-        for path, entries in constructs.items()
-        for entry in entries
-        if entry["type"] == "aws:cdk:error" and not path.startswith(EXPECTED)
     ]
 
 

@@ -59,7 +59,9 @@ class Demo:
         before = ""
         for kind, name in inventory(self._aws):
             if (kind, name) not in self._bootstrapped:
-                table.add_row("" if kind == before else kind(name))
+                # The beginning of an ARN is the same everywhere.
+                short = name.split(":", 5)[-1] if name.startswith("arn:") else name
+                table.add_row("" if kind == before else kind, short)
                 before = kind
         console.print(table)
 

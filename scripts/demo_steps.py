@@ -80,6 +80,7 @@ def show_line(line: str) -> None:
 
 def run_demo(main: Callable[[], None], *own_errors: type[Exception]) -> None:
     """Run a demonstration; Ctrl-C and its own errors end it with a sentence and exit code 130 or 1."""
+    expected: tuple[type[Exception], ...] = (CdkError, *own_errors)
     # Set explicitly, because a shell starts background jobs with SIGINT ignored.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)
@@ -88,6 +89,6 @@ def run_demo(main: Callable[[], None], *own_errors: type[Exception]) -> None:
     except KeyboardInterrupt:
         console.print("\ninterrupted; everything it started has ended")
         sys.exit(130)
-    except (CdkError, *own_errors) as failed:
+    except expected as failed:
         console.print(f"\nthe demo stopped: {failed}", style="red")
         sys.exit(1)

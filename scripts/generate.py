@@ -34,7 +34,7 @@ GENERATED: dict[str, Callable[[], str]] = {
     "docs/parameters.md": reference.markdown,
     "docs/permissions.md": permissions_table.markdown,
     "docs/rules.md": rules.markdown,
-    "docs/commands.md": command_reference.markdown,
+    "docs/commands.md": command_reference.page,
     "docs/local-aws.md": lambda: with_table("docs/local-aws.md", local_aws.rows()),
     "docs/scaling-rules.md": lambda: with_table("docs/scaling-rules.md", choices.rows()),
     "servable_tensors/descriptors.base64": descriptor_set,

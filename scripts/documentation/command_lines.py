@@ -165,7 +165,7 @@ def parsed(parse: Parse, words: Sequence[str]) -> argparse.Namespace | str:
         with contextlib.redirect_stderr(errors):
             return parse(words)
     except SystemExit:
-        return errors.getvalue().strip()
+        return errors.getvalue().strip().splitlines()[-1]
 
 
 class CdkLines:
@@ -177,7 +177,9 @@ class CdkLines:
     def problems(self, command: Command, made: set[str]) -> Iterable[str]:
         options = parsed(_cdk_parser().parse_intermixed_args, command.words[1:])
         if isinstance(options, str):
-            yield options
+            # A sentence may name an option without its value.
+            if not (command.inline and options.endswith("expected one argument")):
+                yield options
             return
         context = dict(option.partition("=")[::2] for option in options.c)
         folder = context.get("environments", "environments")

@@ -97,20 +97,15 @@ def python_texts(source: str, name: str, *, docstrings_only: bool = False) -> It
     for node in nodes:
         if id(node) in pieces or not isinstance(node, ast.Constant | ast.JoinedStr):
             continue
-        text = _literal(node)
-        wanted = id(node) in docstrings or (not docstrings_only and " " in text.strip())
-        if wanted and text:
+        # An ellipsis stands for each value of an f-string.
+        values = node.values if isinstance(node, ast.JoinedStr) else [node]
+        parts = [value.value if isinstance(value, ast.Constant) else "…" for value in values]
+        text = "".join(part for part in parts if isinstance(part, str))
+        is_read = id(node) in docstrings or (not docstrings_only and " " in text.strip())
+        if is_read and text:
             yield Text(name, range(node.lineno, (node.end_lineno or node.lineno) + 1), text)
     if not docstrings_only:
         yield from _comments(source, name)
-
-
-def _literal(node: ast.Constant | ast.JoinedStr) -> str:
-    """The text of a literal, with an ellipsis for each value of an f-string; empty for a number."""
-    if isinstance(node, ast.JoinedStr):
-        parts = (p.value if isinstance(p, ast.Constant) else "…" for p in node.values)
-        return "".join(map(str, parts))
-    return node.value if isinstance(node.value, str) else ""
 
 
 def _comments(source: str, name: str) -> Iterator[Text]:

@@ -124,13 +124,17 @@ class ServableLines:
             return
         if name not in self.names(folder):  # `servable verify ENV --set KEY=VALUE`
             key = f"{environment}.{key}"
-        overrides = from_options({key: value})
-        loaded = load(self._root, self._root / folder, overrides, "--set")
-        lost = strangers(overrides, [one.name for one in loaded], "--set")
-        yield from map(str, lost)
-        yield from (str(finding) for one in loaded for finding in one.findings)
+        yield from _override_problems(self._root, folder, {key: value}, "--set")
         if not equals:
             yield "not of the form KEY=VALUE"
+
+
+def _override_problems(root: Path, folder: str, values: dict[str, str], option: str) -> list[str]:
+    overrides = from_options(values)
+    loaded = load(root, root / folder, overrides, option)
+    unused = strangers(overrides, [environment.name for environment in loaded], option)
+    findings = (finding for environment in loaded for finding in environment.findings)
+    return [str(problem) for problem in (*unused, *findings)]
 
 
 def _given(value: object) -> bool:
@@ -198,10 +202,7 @@ class CdkLines:
             return []
         if "." not in key:
             return [f"-c {key}: app.py does not ask for it"]
-        overrides = from_options({key: given})
-        loaded = load(self._root, self._root / folder, overrides)
-        lost = strangers(overrides, [one.name for one in loaded], "-c")
-        return [*map(str, lost), *(str(finding) for one in loaded for finding in one.findings)]
+        return _override_problems(self._root, folder, {key: given}, "-c")
 
 
 # Programs that are not ours, and why a page may name them: nothing of ours can make them stale.

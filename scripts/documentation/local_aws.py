@@ -50,21 +50,14 @@ def rows() -> Iterator[tuple[str, ...]]:
         _, service, name = kind.split("::")
         types[_OF_TYPES.get(service.lower(), service.lower())].append(name)
     for service, api in _APIS.items():
+        if isinstance(api, str):
+            module, _, name = api.partition(".")
+            api = getattr(importlib.import_module(f"moto.{module}.responses"), name)
         names = session.get_service_model(service).operation_names
-        answered = [name for name in names if hasattr(_class(api), xform_name(name))]
-        acting = [name for name in answered if _is_ours(_class(api), xform_name(name))]
+        answered = [name for name in names if hasattr(api, xform_name(name))]
+        ours = [vars(base) for base in api.__mro__ if base.__module__.startswith("servable")]
+        acting = [name for name in answered if any(xform_name(name) in base for base in ours)]
         kept = f"{len(answered) - len(acting)} of {len(names)}"
         yield service, ", ".join(types.pop(service, [])), ", ".join(acting), kept
     if types:
         raise ValueError(f"no API of {', '.join(types)} is listed, whose resource types are there")
-
-
-def _class(api: Any) -> Any:
-    if not isinstance(api, str):
-        return api
-    module, _, name = api.partition(".")
-    return getattr(importlib.import_module(f"moto.{module}.responses"), name)
-
-
-def _is_ours(api: Any, method: str) -> bool:
-    return any(method in vars(one) for one in api.__mro__ if one.__module__.startswith("servable"))

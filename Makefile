@@ -11,7 +11,7 @@ QUIETLY = sh scripts/quietly.sh
 # Every process of the tests would compile our modules anew: a tenth of their time.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help install demo demo-faults test test-long test-pythons wheels bench-install bench-check bench-packaging bench-local bench-serving bench-client bench-synth bench-load bench-search bench-tune bench-seeds bench-rehearse bench-replay check format lock audit clean
+.PHONY: help install demo test test-long test-pythons wheels bench-install bench-check bench-packaging bench-local bench-serving bench-client bench-synth bench-load bench-search bench-tune bench-seeds bench-rehearse bench-replay check format lock audit clean
 
 help:            # this list
 	@awk -F ' *# *' '/^[a-z-]+:/ && NF > 1 { split($$1, target, ":"); printf "  make %-15s %s\n", target[1], $$2 }' $(MAKEFILE_LIST)
@@ -20,9 +20,6 @@ install: .venv/.tuning  # .venv and node_modules: every command; what tests and 
 
 demo: .venv/.local  # deploy examples/ranker to a local AWS with the real CDK CLI, and invoke it
 	@$(BIN)/python -m scripts.demo
-
-demo-faults: .venv/.local  # the deployed model slowed, killed, failing, under load: who sees what, which alarm, how soon
-	@$(BIN)/python -m scripts.demo_faults
 
 test: .venv/.everything  # every quick test; CONTRIBUTING.md says where the time goes
 	@$(BIN)/python -m pytest -m "not long" --numprocesses 2 --dist loadfile

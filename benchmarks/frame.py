@@ -2,7 +2,7 @@
 
 A benchmark is a package: `__main__` measures, page.md is its section of docs/performance.md, and
 `report.fields` computes the section's fields from result.json. `report.met`, where there is one, decides the
-exit code.
+exit code. `python -m benchmarks.frame` writes the page again, without measuring.
 """
 
 import importlib
@@ -163,3 +163,7 @@ def _computer(machine: dict[str, Any]) -> str:
 def _report(name: str) -> Any:
     # By its name: a report imports this module.
     return importlib.import_module(f"benchmarks.{name}.report")
+
+
+if __name__ == "__main__":
+    write_page()

@@ -69,17 +69,9 @@ def python_vulnerabilities(
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         _write_project(folder, releases)
-        command = [
-            sys.executable,
-            "-m",
-            "uv",
-            "audit",
-            "--frozen",
-            "--no-config",
-            "--output-format",
-            "json",
-        ]
-        command += ["--preview-features", "audit-command,json-output", "--project", str(folder)]
+        command = [sys.executable, "-m", "uv", "audit", "--frozen", "--no-config"]
+        command += ["--output-format", "json", "--preview-features", "audit-command,json-output"]
+        command += ["--project", str(folder)]
         answer = _run(command + (["--service-url", service] if service else []), folder)
     if answer.returncode not in (0, 1):
         raise NotAskedError(f"OSV: {_last_words(answer)}")
@@ -120,9 +112,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Known vulnerabilities of the locked packages.")
     parser.add_argument("--root", type=Path, default=ROOT, help="Folder of the locks.")
     parser.add_argument("--osv-url", help="Address of an OSV service (default: OSV's own).")
-    parser.add_argument(
-        "--npm-registry", help="Address of the npm registry (default: npm's setting)."
-    )
+    parser.add_argument("--npm-registry", help="Address of npm's registry (default: its setting).")
     options = parser.parse_args(arguments)
     releases = pinned(sorted(options.root.glob("requirements*.txt")))
     audits = {
@@ -154,16 +144,15 @@ def _write_project(folder: Path, releases: Sequence[tuple[str, str]]) -> None:
     head = '[project]\nname = "locked"\nversion = "0"\nrequires-python = ">=3.11"\n'
     (folder / "pyproject.toml").write_text(head, encoding="utf-8")
     pins = [
-        f'name = "{name}"\nversion = "{version}"\nsource = {_SOURCE}\n'
+        (f'name = "{name}"', f'version = "{version}"', f"source = {_SOURCE}")
         for name, version in releases
     ]
-    wanted = ", ".join(f"{{ {', '.join(pin.split(chr(10))[:3])} }}" for pin in pins)
-    own = (
-        f'name = "locked"\nversion = "0"\nsource = {{ virtual = "." }}\ndependencies = [{wanted}]\n'
-    )
-    blocks = "\n".join(f"[[package]]\n{pin}" for pin in [own, *pins])
-    lock = f'version = 1\nrequires-python = ">=3.11"\n\n{blocks}'
-    (folder / "uv.lock").write_text(lock, encoding="utf-8")
+    dependencies = ", ".join(f"{{ {', '.join(pin)} }}" for pin in pins)
+    own = ('name = "locked"', 'version = "0"', 'source = { virtual = "." }',
+           f"dependencies = [{dependencies}]")  # fmt: skip
+    blocks = ["\n".join(("[[package]]", *lines, "")) for lines in (own, *pins)]
+    lock = ["version = 1", 'requires-python = ">=3.11"', "", *blocks]
+    (folder / "uv.lock").write_text("\n".join(lock), encoding="utf-8")
 
 
 def _run(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:

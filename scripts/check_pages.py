@@ -48,34 +48,27 @@ def _keys_of(table: Mapping[str, Any], above: tuple[str, ...]) -> Iterator[tuple
             yield from _keys_of(value, key)
 
 
-def broken_links(root: Path, found: Sequence[Page]) -> list[str]:
+def broken_links(root: Path, found: Sequence[Page]) -> Iterator[str]:
     """A line for each. Addresses on the network are not asked."""
-    anchors = {page.name: page.anchors() for page in found}
-    problems = []
+    anchors = {root.resolve() / page.name: page.anchors() for page in found}
     for page in found:
-        for link in page.links():
-            if "://" in link.target or link.target.startswith("mailto:"):
+        for line, target in page.links():
+            if "://" in target or target.startswith("mailto:"):
                 continue
-            path, _, anchor = link.target.partition("#")
-            file = (root / page.name).parent / path if path else root / page.name
-            where = f"{link.page}:{link.line}: [{link.target}]"
-            if not file.resolve().exists():
-                problems.append(f"{where}: there is no such file")
-                continue
-            name = file.resolve().relative_to(root.resolve()).as_posix()
-            if anchor and anchor not in anchors.get(name, ()):
-                problems.append(f"{where}: {name} has no such heading")
-    return problems
+            path, _, anchor = target.partition("#")
+            file = root / page.name
+            file = (file.parent / path if path else file).resolve()
+            if not file.exists():
+                yield f"{page.name}:{line}: [{target}]: there is no such file"
+            elif anchor and anchor not in anchors.get(file, ()):
+                name = file.relative_to(root.resolve())
+                yield f"{page.name}:{line}: [{target}]: {name} has no such heading"
 
 
 def problems(root: Path) -> list[str]:
     """One line each, with page and line; none where all is well."""
     found = pages(root, programs())
-    return [
-        *broken_links(root, found),
-        *Lines(root).problems(found),
-        *unknown_keys(found),
-    ]
+    return [*broken_links(root, found), *Lines(root).problems(found), *unknown_keys(found)]
 
 
 def main(root: Path = ROOT) -> int:

@@ -49,13 +49,6 @@ class Module:
     lines: int
     tree: ast.Module
 
-    @property
-    def classes(self) -> Iterator[ast.ClassDef]:
-        """Public classes of the module itself."""
-        for node in self.tree.body:
-            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                yield node
-
 
 class Sources:
     """Every source file of the project but its tests."""
@@ -97,8 +90,9 @@ def full_folders(sources: Sources) -> Iterator[str]:
 def classes_named_twice(sources: Sources) -> Iterator[str]:
     places = defaultdict(list)
     for module in sources.modules.values():
-        for defined in module.classes:
-            places[defined.name].append(module.name)
+        for node in module.tree.body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places[node.name].append(module.name)
     for name, modules in sorted(places.items()):
         if len(modules) > 1:
             yield f"{name}: {', '.join(modules)}{': ' * (name in TWICE)}{TWICE.get(name, '')}"

@@ -16,7 +16,6 @@ from stacks.app import synthesise
 
 ROOT = Path(__file__).resolve().parents[1]
 SECURE = ROOT / "scripts" / "secure"
-EXAMPLES = ROOT / "examples"
 BELOW_WARNING = {validate.Severity.INFO}
 # Rule -> what its message names. Both want templates that any account can take; an environment is of
 # one account, and says so; a role that the file names is in no template.
@@ -35,18 +34,18 @@ AUDITORS = "AwsSolutions,NIST80053R5,HIPAASecurity,PCIDSS321"
 
 def folders(temporary: Path) -> dict[Path, str]:
     """Every folder of environments, and the rule packs that its templates are held to."""
-    presets = sorted({file.parent for file in EXAMPLES.rglob("*.toml") if _is_preset(file)})
     secure = temporary / "secure"
     secure.mkdir()
     # The forms extend the secure base, and a file extends only what lies beside it.
     for file in [*(ROOT / "environments").glob("*base.toml"), *SECURE.glob("*.toml")]:
         shutil.copy(file, secure)
-    return {**dict.fromkeys([ROOT / "environments", *presets], "true"), secure: AUDITORS}
+    return {**dict.fromkeys([ROOT / "environments", *presets(ROOT)], "true"), secure: AUDITORS}
 
 
-def _is_preset(file: Path) -> bool:
-    """A file of environments, which says so in its first line."""
-    return file.read_text(encoding="utf-8").startswith("#:schema")
+def presets(root: Path) -> list[Path]:
+    """Folders of examples/ with environments: a file of those says so in its first line."""
+    files = (root / "examples").rglob("*.toml")
+    return sorted({file.parent for file in files if file.read_text("utf-8").startswith("#:schema")})
 
 
 def synthesised(out: Path, folder: Path, packs: str) -> list[str]:
@@ -55,30 +54,27 @@ def synthesised(out: Path, folder: Path, packs: str) -> list[str]:
     By the app alone, where the CLI would start it anew for each folder: 2 s of processor time each.
     """
     context = {**CONTEXT, "environments": str(folder), "nag": packs}
-    if folder in (ROOT / "environments", EXAMPLES / "variants"):
+    if folder in (ROOT / "environments", ROOT / "examples" / "variants"):
         context["pipeline"] = REPOSITORY  # and the roles of its workflows
     try:
         synthesise(ROOT, outdir=str(out), context=context)
     except (SystemExit, RuntimeError) as failed:
         return [f"{folder}: {failed}"]
+    metadata = [json.loads(file.read_text()) for file in out.glob("**/*.metadata.json")]
+    # Those for which the CLI would refuse to synthesise: the path in the app, and the message.
+    errors = [
+        f"{path}: {entry['data']}"
+        for constructs in metadata
+        for path, entries in constructs.items()
+        for entry in entries
+        if entry["type"] == "aws:cdk:error" and not path.startswith(EXPECTED)
+    ]
     report = json.loads((out / "validation-report.json").read_text())
-    return errors_of(out) + [
+    return errors + [
         f"cdk-nag: {violation['ruleName']}: {construct['constructPath']}: {violation['description'][:160]}"
         for plugin in report["pluginReports"]
         for violation in plugin["violations"]
         for construct in violation["violatingConstructs"]
-    ]
-
-
-def errors_of(out: Path) -> list[str]:
-    """The errors for which the CLI would refuse to synthesise: the path in the app, and what is said."""
-    told = [json.loads(file.read_text()) for file in out.glob("**/*.metadata.json")]
-    return [
-        f"{path}: {entry['data']}"
-        for constructs in told
-        for path, entries in constructs.items()
-        for entry in entries
-        if entry["type"] == "aws:cdk:error" and not path.startswith(EXPECTED)
     ]
 
 

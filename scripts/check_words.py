@@ -1,20 +1,19 @@
 """Holds the texts that people read to the field's words, and to sentences with a subject and a verb.
 
-python -m scripts.check_words [--count] [FOLDER ...]
+python -m scripts.check_words
 
 Read are docstrings, string literals of several words (help, messages), comments, pages, Makefile and
 environment files; of tests the docstrings alone. docs/decisions is history, and is not read.
 """
 
-import argparse
 import ast
 import io
 import re
 import sys
 import tokenize
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from markdown_it import MarkdownIt
@@ -32,7 +31,7 @@ BEGINNING = re.compile(
 WORDS: Mapping[str, str] = {
     r"(?:the|this|our|its|your|\w+'s) doubles?": "local container",
     r"embedded AWS|an? AWS on this (?:machine|computer)": "local AWS",
-    r"demo-trouble|troubled?s?": "fault injection (make demo-faults)",
+    r"demo-trouble|troubled?s?": "fault injection",
     r"gateways?": "gunicorn, or nginx stand-in",
     r"fronts?": "nginx stand-in",
     r"model server's parent": "model-server launcher",
@@ -71,12 +70,11 @@ STAY: Mapping[str, str] = {
 NOT_READ = {"scripts/check_words.py": "holds the words themselves"}
 
 
-def _whole_word(pattern: str) -> re.Pattern[str]:
-    """Case does not matter. What follows a dot or precedes a bracket is a name of code."""
-    return re.compile(rf"(?<![\w.-])(?:{pattern})(?![\w(-])", re.IGNORECASE)
-
-
-_WORDS = {said: _whole_word(pattern) for pattern, said in WORDS.items()}
+# What follows a dot or precedes a bracket is a name of code.
+_WORDS = {
+    word: re.compile(rf"(?<![\w.-])(?:{pattern})(?![\w(-])", re.IGNORECASE)
+    for pattern, word in WORDS.items()
+}
 _STAY = re.compile("|".join(STAY), re.IGNORECASE)
 
 
@@ -99,20 +97,15 @@ def python_texts(source: str, name: str, *, docstrings_only: bool = False) -> It
     for node in nodes:
         if id(node) in pieces or not isinstance(node, ast.Constant | ast.JoinedStr):
             continue
-        text = _literal(node)
-        wanted = id(node) in docstrings or (not docstrings_only and " " in text.strip())
-        if wanted and text:
+        # An ellipsis stands for each value of an f-string.
+        values = node.values if isinstance(node, ast.JoinedStr) else [node]
+        parts = [value.value if isinstance(value, ast.Constant) else "…" for value in values]
+        text = "".join(part for part in parts if isinstance(part, str))
+        is_read = id(node) in docstrings or (not docstrings_only and " " in text.strip())
+        if is_read and text:
             yield Text(name, range(node.lineno, (node.end_lineno or node.lineno) + 1), text)
     if not docstrings_only:
         yield from _comments(source, name)
-
-
-def _literal(node: ast.Constant | ast.JoinedStr) -> str:
-    """The text of a literal, with an ellipsis for each value of an f-string; empty for a number."""
-    if isinstance(node, ast.JoinedStr):
-        parts = (p.value if isinstance(p, ast.Constant) else "…" for p in node.values)
-        return "".join(map(str, parts))
-    return node.value if isinstance(node.value, str) else ""
 
 
 def _comments(source: str, name: str) -> Iterator[Text]:
@@ -151,50 +144,39 @@ def texts(root: Path) -> Iterator[Text]:
                 yield Text(file.relative_to(root).as_posix(), range(line, line + 1), comment[1])
 
 
-def problems(text: Text, source: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """(kind, line for people) of each. `source`: the file's lines, to say where a word stands."""
+def problems(text: Text, source: Sequence[str]) -> Iterator[str]:
+    """A line for people for each. `source`: the file's lines, to say where a word stands."""
+
+    def where(word: str) -> str:
+        """The first line of the text that has the word; the text's first, where it stands on two."""
+        whole = re.compile(rf"\b{re.escape(word)}\b")
+        line = next((at for at in text.lines if whole.search(source[at - 1])), text.lines.start)
+        return f"{text.file}:{line}"
+
     if text.begins and (begins := BEGINNING.search(text.text)):
-        line = _line(text, source, begins[1])
         sentence = " ".join(text.text[begins.start(1) :].split())[:50]
-        yield (
-            "beginning",
-            f"{text.file}:{line}: {sentence!r}: begin with a subject or an imperative",
-        )
+        yield f"{where(begins[1])}: {sentence!r}: begin with a subject or an imperative"
     without = _STAY.sub(" ", " ".join(text.text.split()))
-    for said, pattern in _WORDS.items():
-        for found in pattern.finditer(without):
-            line = _line(text, source, found[0])
-            yield said, f"{text.file}:{line}: {found[0]!r}: say {said}"
+    for word, pattern in _WORDS.items():
+        for match in pattern.finditer(without):
+            yield f"{where(match[0])}: {match[0]!r}: say {word}"
 
 
-def _line(text: Text, source: Sequence[str], word: str) -> int:
-    """The first line of the text that has the word; the text's first, where it stands on two."""
-    whole = re.compile(rf"\b{re.escape(word)}\b")
-    return next((at for at in text.lines if whole.search(source[at - 1])), text.lines.start)
-
-
-def found_in(root: Path, folders: Sequence[str] = ()) -> Iterator[tuple[str, str]]:
-    """Problems of the project at `root`, or of those folders and files of it."""
-    sources: dict[str, list[str]] = {}
+def found_in(root: Path) -> Iterator[str]:
+    """Problems of the project at `root`."""
     for text in texts(root):
-        inside = any(Path(text.file).is_relative_to(folder) for folder in folders)
-        if text.file in NOT_READ or not (inside or not folders):
-            continue
-        if text.file not in sources:
-            sources[text.file] = (root / text.file).read_text("utf-8").splitlines()
-        yield from problems(text, sources[text.file])
+        if text.file not in NOT_READ:
+            yield from problems(text, _lines(root / text.file))
 
 
-def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("folder", nargs="*", help="Read only these folders and files.")
-    parser.add_argument("--count", action="store_true", help="Print a number for each word.")
-    options = parser.parse_args(arguments)
-    found = list(found_in(root, options.folder))
-    if options.count:
-        for kind, count in Counter(kind for kind, _ in found).most_common():
-            print(f"{count:5} {kind}")
-    print("\n".join(line for _, line in found if not options.count) or f"{len(found)} findings")
+@cache
+def _lines(file: Path) -> list[str]:
+    return file.read_text("utf-8").splitlines()
+
+
+def main() -> int:
+    found = list(found_in(ROOT))
+    print("\n".join(found) or "no finding")
     return int(bool(found))
 
 

@@ -1,10 +1,8 @@
-"""What infra/catalog and infra/policy claim of AWS and the images, by age, each with its source.
+"""Facts that infra/catalog and infra/policy state of AWS and the images: those to look up again.
 
-python scripts/claims.py            every claim, oldest first
-python scripts/claims.py --check    those to look up again; exit 1 where a source or date is missing
+python scripts/claims.py    exit 1 where a source or a date is missing
 """
 
-import argparse
 import ast
 import datetime
 import io
@@ -40,9 +38,8 @@ class StatedFact:
     @property
     def missing(self) -> str:
         """What the claim lacks; empty when it has both."""
-        return " and ".join(
-            [*([] if self.source else ["a source"]), *([] if self.date else ["a date"])]
-        )
+        parts = {"a source": self.source, "a date": self.date}
+        return " and ".join(part for part, text in parts.items() if not text)
 
     def old(self, today: datetime.date) -> bool:
         """Whether it is older than OLD_MONTHS; what has no date counts as old."""
@@ -63,18 +60,12 @@ def claims(root: Path = ROOT) -> list[StatedFact]:
         for path in sorted((root / folder).iterdir()):
             file = f"{folder}/{path.name}"
             if path.suffix == ".json":
-                facts |= set(_of_table(file, json.loads(path.read_text(encoding="utf-8"))))
+                table = json.loads(path.read_text(encoding="utf-8"))
+                # The table's own, and one for each row with a source; equal ones are one.
+                facts |= {*_of_rows(file, {"source": "", **table}, table.get("date", ""), "")}
             elif path.suffix == ".py":
                 facts |= set(_of_module(file, path.read_text(encoding="utf-8")))
     return sorted(facts)
-
-
-def _of_table(file: str, table: dict[str, Any]) -> Iterator[StatedFact]:
-    """The table's own, and one for each row with a source; rows of one source and date are one."""
-    date = str(table.get("date", ""))
-    yield StatedFact(date, file, "table", str(table.get("source", "")))
-    rest = {key: value for key, value in table.items() if key not in ("date", "source")}
-    yield from _of_rows(file, rest, date, "")
 
 
 def _of_rows(file: str, part: Any, date: str, key: str) -> Iterator[StatedFact]:
@@ -84,7 +75,7 @@ def _of_rows(file: str, part: Any, date: str, key: str) -> Iterator[StatedFact]:
     elif isinstance(part, dict):
         if "source" in part:
             own = str(part.get("date", part.get("as_of", date)))
-            yield StatedFact(own, file, key, str(part["source"]))
+            yield StatedFact(own, file, key or "table", str(part["source"]))
         for name, value in part.items():
             yield from _of_rows(file, value, date, f"{key}.{name}" if key else name)
 
@@ -123,23 +114,17 @@ def _texts(text: str) -> dict[int, str]:
     return found
 
 
-def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--check", action="store_true", help="Only what needs somebody.")
-    asked = parser.parse_args(arguments)
+def main() -> int:
+    facts = claims()
+    missing = [fact for fact in facts if fact.missing]
+    for fact in missing:
+        print(f"{fact.file}: {fact.what} lacks {fact.missing}", file=sys.stderr)
     today = datetime.datetime.now(tz=datetime.UTC).date()
-    everything = claims()
-    if not asked.check:
-        print("\n".join(map(str, everything)))
-        return 0
-    missing = [one for one in everything if one.missing]
-    for one in missing:
-        print(f"{one.file}: {one.what} lacks {one.missing}", file=sys.stderr)
-    old = [one for one in everything if not one.missing and one.old(today)]
+    old = [fact for fact in facts if not fact.missing and fact.old(today)]
     if old:
-        print(f"{len(old)} of {len(everything)} claims are older than {OLD_MONTHS} months:")
-    for one in old:
-        print(f"  {one}")
+        print(f"{len(old)} of {len(facts)} claims are older than {OLD_MONTHS} months:")
+    for fact in old:
+        print(f"  {fact}")
     return int(bool(missing))
 
 

@@ -2,26 +2,24 @@
 
 python -m scripts.compare_templates REVISION [--exact]
 
-Synthesises each folder of environments, every preset in examples/ and the secure forms, with
-the sources and the files of both trees. Exits with 1 and a diff where a template differs in
-more than what a change of our own sources changes on purpose (`MASKS`); --exact masks nothing.
+Synthesises each folder of environments and every preset in examples/, with the sources and the
+files of both trees. Exits with 1 and a diff where a template differs in more than what a change
+of our own sources changes on purpose (`MASKS`); --exact masks nothing.
 """
 
 import argparse
-import difflib
 import json
 import os
 import re
 import subprocess
 import sys
 import tempfile
-from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 
-from scripts.check_templates import REPOSITORY
+from scripts.check_templates import REPOSITORY, presets
 
 ROOT = Path(__file__).resolve().parents[1]
-DIFF_LINES = 40  # of each template: enough to see what it is about
 # What is replaced by its name before two templates are compared, in this order; the group of a
 # pattern is kept.
 MASKS = {
@@ -42,83 +40,57 @@ def main() -> int:
     parser.add_argument("revision", help="the revision to compare with, as git names it")
     parser.add_argument("--exact", action="store_true", help="mask nothing")
     arguments = parser.parse_args()
+    masks = {} if arguments.exact else MASKS
     with tempfile.TemporaryDirectory() as temporary:
-        before = Path(temporary, "before")
-        worktree = ["git", "worktree"]
-        subprocess.run(
-            [*worktree, "add", "--quiet", "--detach", before, arguments.revision],
-            cwd=ROOT,
-            check=True,
-        )
+        tree = Path(temporary, "tree")
+        worktree = ["git", "-C", str(ROOT), "worktree"]
+        add = [*worktree, "add", "--quiet", "--detach", str(tree), arguments.revision]
+        subprocess.run(add, check=True)
         try:
-            old = templates(before, Path(temporary, "old"))
-            new = templates(ROOT, Path(temporary, "new"))
+            write_templates(tree, Path(temporary, "before"), masks)
+            write_templates(ROOT, Path(temporary, "after"), masks)
         finally:
-            subprocess.run([*worktree, "remove", "--force", before], cwd=ROOT, check=True)
-    masked: Counter[str] = Counter()
-    lines = [
-        line
-        for name in sorted(old.keys() | new.keys())
-        for line in differences(
-            name, old.get(name, ""), new.get(name, ""), {} if arguments.exact else MASKS, masked
-        )
-    ]
-    print("\n".join(lines) or f"{len(new)} templates, no other difference")
-    for mask, count in (+masked).items():
-        print(f"masked: {mask}: {count} templates differ in it")
-    return int(bool(lines))
+            subprocess.run([*worktree, "remove", "--force", str(tree)], check=True)
+        diff = ["git", "diff", "--no-index", "--stat", "--patch", "before", "after"]
+        differs = subprocess.run(diff, cwd=temporary, check=False).returncode
+    print("templates differ" if differs else "no other difference")
+    return differs
 
 
-def templates(tree: Path, out: Path) -> dict[str, str]:
-    """The text of every template that `tree` synthesises, by `folder/path`; one key a line."""
-    presets = {
-        file.parent
-        for file in tree.glob("examples/**/*.toml")
-        if file.read_text(encoding="utf-8").startswith("#:schema")
-    }
-    made: dict[str, str] = {}
-    for folder in [tree / "environments", *sorted(presets)]:
+def write_templates(tree: Path, out: Path, masks: Mapping[str, re.Pattern[str]]) -> None:
+    """Writes every template that `tree` synthesises, masked, one key a line."""
+    for folder in [tree / "environments", *presets(tree)]:
         name = str(folder.relative_to(tree))
         context = json.loads((tree / "cdk.json").read_text(encoding="utf-8"))["context"]
         context |= {"environments": str(folder), "pipeline": REPOSITORY}
-        target = out / name.replace("/", "-")
-        ran = subprocess.run(
-            [sys.executable, "app.py"],
-            cwd=tree,
-            env={
-                **os.environ,
+        with tempfile.TemporaryDirectory() as assembly:
+            ours = {
                 # Before the installed packages, which are those of this tree.
                 "PYTHONPATH": str(tree),
-                "CDK_OUTDIR": str(target),
+                "CDK_OUTDIR": assembly,
                 "CDK_CONTEXT_JSON": json.dumps(context),
-            },
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        files = sorted(target.rglob("*.template.json"))
-        # CDK exits with 1 where an environment is refused, after it wrote the others.
-        if not files:
-            sys.exit(f"{tree}: {name}: `python app.py` failed:\n{ran.stdout}{ran.stderr}")
-        for file in files:
-            template = json.loads(file.read_text())
-            if template.get("Resources"):  # others are of what is refused, and never deployed
-                made[f"{name}/{file.name}"] = json.dumps(template, indent=1)
-    return made
+            }
+            command = [sys.executable, "app.py"]
+            ran = subprocess.run(
+                command, cwd=tree, env={**os.environ, **ours}, capture_output=True, text=True, check=False
+            )  # fmt: skip
+            files = sorted(Path(assembly).rglob("*.template.json"))
+            # CDK exits with 1 where an environment is refused, after it wrote the others.
+            if not files:
+                sys.exit(f"{tree}: {name}: `python app.py` failed:\n{ran.stdout}{ran.stderr}")
+            for file in files:
+                template = json.loads(file.read_text())
+                if template.get("Resources"):  # others are of what is refused, and never deployed
+                    target = out / name / file.name
+                    target.parent.mkdir(parents=True, exist_ok=True)
+                    target.write_text(masked(json.dumps(template, indent=1), masks) + "\n")
 
 
-def differences(
-    name: str, old: str, new: str, masks: dict[str, re.Pattern[str]], masked: Counter[str]
-) -> list[str]:
-    """The first lines of a diff after masking; counts in `masked` which masks were needed."""
-    for mask, pattern in masks.items():
-        before, after = ([match[0] for match in pattern.finditer(text)] for text in (old, new))
-        masked[mask] += before != after
-        old, new = (pattern.sub(rf"\1<{mask}>", text) for text in (old, new))
-    lines = difflib.unified_diff(
-        old.splitlines(), new.splitlines(), f"before: {name}", f"after: {name}", lineterm="", n=2
-    )
-    return list(lines)[:DIFF_LINES]
+def masked(text: str, masks: Mapping[str, re.Pattern[str]]) -> str:
+    """The text with each mask's name in the place of what the mask matches."""
+    for name, pattern in masks.items():
+        text = pattern.sub(rf"\1<{name}>", text)
+    return text
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from typing import Any
 
 from rich.table import Table
 
-from scripts.demo_steps import cdk, console, run_demo, short_name, show_line, step
+from scripts.demo_steps import cdk, console, run_demo, show_line, step
 from servable_local.aws import LocalAws, LocalAwsStartError, running
 from servable_local.aws.inventory import inventory
 from servable_local.aws.local_aws import ACCOUNT, REGION
@@ -59,7 +59,9 @@ class Demo:
         before = ""
         for kind, name in inventory(self._aws):
             if (kind, name) not in self._bootstrapped:
-                table.add_row("" if kind == before else kind, short_name(name))
+                # The beginning of an ARN is the same everywhere.
+                short = name.split(":", 5)[-1] if name.startswith("arn:") else name
+                table.add_row("" if kind == before else kind, short)
                 before = kind
         console.print(table)
 

@@ -1,4 +1,4 @@
-"""What both demonstrations do: steps shown with their time, and the real CDK CLI run in the project."""
+"""Steps of the demonstration: shown with their time, and the real CDK CLI run in the project."""
 
 import os
 import signal
@@ -58,18 +58,16 @@ def cdk(
 
 # Wide enough for a resource's name where there is no terminal to ask.
 console = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else 160)
-# Where standard output is for programs.
-errors = Console(highlight=False, soft_wrap=True, stderr=True)
 
 
-def step(title: str, act: Callable[[], object], screen: Console = console) -> None:
-    screen.print(f"\n{title}", style="bold cyan")
+def step(title: str, act: Callable[[], object]) -> None:
+    console.print(f"\n{title}", style="bold cyan")
     start = time.monotonic()
     act()
-    screen.print(f"  {time.monotonic() - start:.1f} s", style="green")
+    console.print(f"  {time.monotonic() - start:.1f} s", style="green")
 
 
-def show_line(line: str, screen: Console = console) -> None:
+def show_line(line: str) -> None:
     """What the CLI says, without a resource's every stage: that it is made is enough."""
     event = [part.strip() for part in line.split("|")]
     if len(event) == 6:
@@ -77,17 +75,10 @@ def show_line(line: str, screen: Console = console) -> None:
         if "IN_PROGRESS" in status:
             return
         line = f"{progress:>6}  {status:16} {kind:42} {name}"
-    screen.print(f"  | {line}", style="dim", markup=False)
+    console.print(f"  | {line}", style="dim", markup=False)
 
 
-def short_name(name: str) -> str:
-    """The end of an ARN: its beginning is the same everywhere."""
-    return name.split(":", 5)[-1] if name.startswith("arn:") else name
-
-
-def run_demo(
-    main: Callable[[], None], *own_errors: type[Exception], screen: Console = console
-) -> None:
+def run_demo(main: Callable[[], None], *own_errors: type[Exception]) -> None:
     """Run a demonstration; Ctrl-C and its own errors end it with a sentence and exit code 130 or 1."""
     expected: tuple[type[Exception], ...] = (CdkError, *own_errors)
     # Set explicitly, because a shell starts background jobs with SIGINT ignored.
@@ -96,8 +87,8 @@ def run_demo(
     try:
         main()
     except KeyboardInterrupt:
-        screen.print("\ninterrupted; everything it started has ended")
+        console.print("\ninterrupted; everything it started has ended")
         sys.exit(130)
     except expected as failed:
-        screen.print(f"\nthe demo stopped: {failed}", style="red")
+        console.print(f"\nthe demo stopped: {failed}", style="red")
         sys.exit(1)

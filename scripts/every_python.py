@@ -27,15 +27,6 @@ def found(version: str) -> Path | None:
     return None
 
 
-def cloned(target: Path) -> Path:
-    """What is committed, in `target`."""
-    if not target.exists():
-        subprocess.run(["git", "clone", "--quiet", "--shared", str(ROOT), str(target)], check=True)
-    for words in (["fetch", "--quiet", str(ROOT), "HEAD"], ["checkout", "--quiet", "FETCH_HEAD"]):
-        subprocess.run(["git", "-C", str(target), *words], check=True)
-    return target
-
-
 def main(target: str = "test") -> int:
     failed = False
     for version in PYTHONS:
@@ -44,9 +35,12 @@ def main(target: str = "test") -> int:
             print(f"Python {version}: not found here, not tried", flush=True)
             continue
         print(f"Python {version}: {program}", flush=True)
-        ran = subprocess.run(
-            ["make", f"PYTHON={program}", target], cwd=cloned(FOLDER / version), check=False
-        )
+        clone = FOLDER / version
+        if not clone.exists():
+            subprocess.run(["git", "clone", "--quiet", "--shared", ROOT, clone], check=True)
+        for words in (["fetch", "--quiet", ROOT, "HEAD"], ["checkout", "--quiet", "FETCH_HEAD"]):
+            subprocess.run(["git", "-C", clone, *words], check=True)
+        ran = subprocess.run(["make", f"PYTHON={program}", target], cwd=clone, check=False)
         print(f"Python {version}: {'FAILED' if ran.returncode else 'passed'}", flush=True)
         failed |= ran.returncode != 0
     return int(failed)

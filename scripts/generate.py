@@ -3,36 +3,40 @@
 python scripts/generate.py [--check]
 """
 
+import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from benchmarks import frame  # noqa: E402  (the path comes first)
-from infra.parameters import reference  # noqa: E402
+from infra.parameters import reference  # noqa: E402  (the path comes first)
 from infra.policy import permissions_table  # noqa: E402
 from infra.preflight import reference as rules  # noqa: E402
 from scripts.descriptors import descriptor_set  # noqa: E402
-from scripts.documentation import (  # noqa: E402
-    command_reference,
-    import_graph,
-    local_aws,
-    picture,
-    scaling_rules,
-)
+from scripts.documentation import command_reference, import_graph, local_aws, picture  # noqa: E402
 from scripts.project_template import TEMPLATE  # noqa: E402
+from servable_scaling import choices  # noqa: E402
+
+
+def with_table(page: str, rows: Iterable[Sequence[str]]) -> str:
+    """The text of a page, with these rows in its only table."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    head, rule, rest = re.split(r"^(\|[-:|]+\|\n)", text, flags=re.MULTILINE)
+    _, end, tail = rest.partition("\n\n")
+    table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
+    return head + rule + table + (end + tail or "\n")
+
 
 GENERATED: dict[str, Callable[[], str]] = {
     "environments/schema.json": reference.json_schema,
     "docs/parameters.md": reference.markdown,
     "docs/permissions.md": permissions_table.markdown,
     "docs/rules.md": rules.markdown,
-    "docs/performance.md": frame.markdown,
-    "docs/commands.md": command_reference.markdown,
-    "docs/local-aws.md": local_aws.markdown,
-    "docs/scaling-rules.md": scaling_rules.markdown,
+    "docs/commands.md": command_reference.page,
+    "docs/local-aws.md": lambda: with_table("docs/local-aws.md", local_aws.rows()),
+    "docs/scaling-rules.md": lambda: with_table("docs/scaling-rules.md", choices.rows()),
     "servable_tensors/descriptors.base64": descriptor_set,
     "docs/architecture.svg": lambda: picture.svg(import_graph.arrows()),
     **TEMPLATE,
@@ -48,12 +52,6 @@ def stale(root: Path, wanted: Mapping[str, str]) -> list[str]:
     ]
 
 
-def write(target: Path, text: str) -> None:
-    beside = target.with_suffix(".new")
-    beside.write_text(text, encoding="utf-8")
-    beside.replace(target)
-
-
 def main(arguments: Sequence[str], root: Path = ROOT) -> str | None:
     """What is wrong, in words; None: nothing is."""
     try:
@@ -64,7 +62,7 @@ def main(arguments: Sequence[str], root: Path = ROOT) -> str | None:
     if "--check" in arguments:
         return f"stale: {', '.join(found)}; run: python scripts/generate.py" if found else None
     for one in found:
-        write(root / one, wanted[one])
+        (root / one).write_text(wanted[one], encoding="utf-8")
         print(f"{one}: written")
     return None
 

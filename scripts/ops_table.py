@@ -64,7 +64,7 @@ def definitions(ops: bytes, kernels: bytes) -> dict[str, Any]:
     for op in op_def_pb2.OpList.FromString(ops).op:
         row: dict[str, Any] = {}
         if op.attr:
-            row["attributes"] = {one.name: _attribute(one) for one in op.attr}
+            row["attributes"] = {attribute.name: _attribute(attribute) for attribute in op.attr}
         if op.name in cpu:
             row["cpu"] = _merged(cpu[op.name])
         if op.HasField("deprecation"):
@@ -117,30 +117,27 @@ _FUTURE = b"ML\xefR\x0dStableHLO_v99.0.0\x00" + bytes(20)
 _MODULES = Path(__file__).with_name("stablehlo_modules.json")
 
 
-def _questions() -> dict[str, tuple[int, bytes]]:
-    """{name: (version of XlaCallModule, its module)}."""
-    modules = json.loads(_MODULES.read_text())["modules"]
-    bytecode = {
-        f"bytecode-{name}": (5, base64.b64decode(module)) for name, module in modules.items()
-    }
-    return {"oldest": (0, _TEXT), "newest": (10**6, _TEXT), "stablehlo": (5, _FUTURE), **bytecode}
-
-
-def _question(version: int, module: bytes) -> bytes:
-    """A graph whose node "x" runs a StableHLO module."""
+def write_questions(folder: Path) -> None:
+    """A graph for each question, whose node "x" runs a StableHLO module."""
     from tensorflow.core.framework import graph_pb2
 
-    graph = graph_pb2.GraphDef()
-    graph.versions.producer = 1000
-    node = graph.node.add(name="x", op="XlaCallModule")
-    node.attr["version"].i = version
-    node.attr["module"].s = module
-    node.attr["Tout"].list.type.append(1)
-    node.attr["Sout"].list.shape.add()
-    for empty in ("Tin", "dim_args_spec"):
-        node.attr[empty].list.SetInParent()
-    node.attr["platforms"].list.s.append(b"CPU")
-    return bytes(graph.SerializeToString())
+    modules = json.loads(_MODULES.read_text())["modules"]
+    # {name: (version of XlaCallModule, its module)}
+    questions = {"oldest": (0, _TEXT), "newest": (10**6, _TEXT), "stablehlo": (5, _FUTURE)}
+    for name, module in modules.items():
+        questions[f"bytecode-{name}"] = (5, base64.b64decode(module))
+    for name, (version, module) in questions.items():
+        graph = graph_pb2.GraphDef()
+        graph.versions.producer = 1000
+        node = graph.node.add(name="x", op="XlaCallModule")
+        node.attr["version"].i = version
+        node.attr["module"].s = module
+        node.attr["Tout"].list.type.append(1)
+        node.attr["Sout"].list.shape.add()
+        for empty in ("Tin", "dim_args_spec"):
+            node.attr[empty].list.SetInParent()
+        node.attr["platforms"].list.s.append(b"CPU")
+        (folder / f"{name}.graph").write_bytes(graph.SerializeToString())
 
 
 def _stablehlo(answers: Mapping[str, str]) -> dict[str, Any]:
@@ -158,20 +155,6 @@ def _stablehlo(answers: Mapping[str, str]) -> dict[str, Any]:
         "mlir_bytecode": max((int(name.partition("-")[2]) for name in run), default=None),
         "stablehlo": said("stablehlo", r"using StableHLO_v([0-9.]+)"),
     }
-
-
-def _stablehlo_operations(library: Path) -> dict[str, Any]:
-    """The operations of versioned StableHLO, by their names in the library: rows without attributes."""
-    with library.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-        names = set(re.findall(rb"vhlo\.[a-z0-9_]+_v[0-9]+", data))
-    return {name.decode(): {} for name in names}
-
-
-def _found(pattern: str, text: str, what: str) -> str:
-    match = re.search(pattern, text)
-    if match is None:
-        raise OpsTableError(f"{what} is not in: {text[:500]}")
-    return match[1]
 
 
 # Wheels.
@@ -203,13 +186,6 @@ def unpacked(version: str, wheels: Path, into: Path) -> str:
     return file.name.split("-")[1]
 
 
-def _plugins(requirement: str, place: str, wheels: Path, into: Path) -> None:
-    with zipfile.ZipFile(wheel(requirement, wheels)) as archive:
-        names = [one for one in archive.namelist() if place in one and one.endswith(".so")]
-        for name in names:
-            (into / f"added-{Path(name).name}").write_bytes(archive.read(name))
-
-
 def _ask(folder: Path) -> None:
     command = [sys.executable, "-m", "scripts.registered_ops", str(folder)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -222,47 +198,49 @@ def of_wheel(version: str, wheels: Path) -> tuple[dict[str, Any], dict[str, Any]
     with tempfile.TemporaryDirectory(prefix="servable-ops-") as temporary:
         folder = Path(temporary)
         full = unpacked(version, wheels, folder)
-        for name, question in _questions().items():
-            (folder / f"{name}.graph").write_bytes(_question(*question))
+        write_questions(folder)
         _ask(folder)
         header = (folder / "version.h").read_text()
-        answers = {path.stem: path.read_text() for path in folder.glob("*.answer")}
-        number = r"{} ([0-9]+)"
+        numbers = dict(re.findall(r"(TF_GRAPH_DEF_VERSION\w*) ([0-9]+)", header))
+        try:
+            producers = {
+                "graph_def": int(numbers["TF_GRAPH_DEF_VERSION"]),
+                "min_producer": int(numbers["TF_GRAPH_DEF_VERSION_MIN_PRODUCER"]),
+            }
+        except KeyError as missing:
+            raise OpsTableError(f"version.h does not define {missing}") from None
         facts = {
             "tensorflow": f"tensorflow-cpu {full}",
             "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
-            "graph_def": int(_found(number.format("TF_GRAPH_DEF_VERSION"), header, "version")),
-            "min_producer": int(
-                _found(number.format("TF_GRAPH_DEF_VERSION_MIN_PRODUCER"), header, "producer")
-            ),
-            **_stablehlo(answers),
+            **producers,
+            **_stablehlo({path.stem: path.read_text() for path in folder.glob("*.answer")}),
         }
         rows = definitions((folder / "ops").read_bytes(), (folder / "kernels").read_bytes())
-        rows |= _stablehlo_operations(folder / LIBRARIES[-1])
-    return rows, facts
+        library = folder / LIBRARIES[-1]
+        with (
+            library.open("rb") as file,
+            mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data,
+        ):
+            # Operations of versioned StableHLO, by their names in the library.
+            names = set(re.findall(rb"vhlo\.[a-z0-9_]+_v[0-9]+", data))
+    return rows | {name.decode(): {} for name in names}, facts
 
 
 def of_plugin(requirement: str, place: str, built_for: str, wheels: Path) -> dict[str, Any]:
     """Rows of the operations that a wheel adds to its TensorFlow. Raises OpsTableError."""
-    with tempfile.TemporaryDirectory(prefix="servable-ops-") as name:
-        folder = Path(name)
+    with tempfile.TemporaryDirectory(prefix="servable-ops-") as temporary:
+        folder = Path(temporary)
         unpacked(built_for, wheels, folder)
-        _plugins(requirement, place, wheels, folder)
+        with zipfile.ZipFile(wheel(requirement, wheels)) as archive:
+            for name in archive.namelist():
+                if place in name and name.endswith(".so"):
+                    (folder / f"added-{Path(name).name}").write_bytes(archive.read(name))
         _ask(folder)
         before = definitions((folder / "ops").read_bytes(), b"")
         after = definitions(
             (folder / "all-ops").read_bytes(), (folder / "all-kernels").read_bytes()
         )
     return {op: {**row, "from": requirement} for op, row in after.items() if op not in before}
-
-
-def added_to(version: str) -> dict[str, tuple[str, str, str]]:
-    """{distribution: (requirement, place, TensorFlow)} that TensorFlow Serving of a version links."""
-    found = {}
-    for since, requirement, place, built_for in ADDED:
-        if number(since) <= number(version):
-            found[requirement.split("==")[0]] = (requirement, place, built_for)
-    return found
 
 
 # ops.jsonl: of each operation the definitions, each from the version on in which it is new.
@@ -315,9 +293,13 @@ def main() -> str | None:
             short = ".".join(version.split(".")[:2])
             try:
                 rows, row = of_wheel(short, wheels)
-                for distribution, (requirement, *rest) in added_to(short).items():
+                # The last of a distribution is the one that a version links.
+                linked = {
+                    one[1].split("==")[0]: one for one in ADDED if number(one[0]) <= number(short)
+                }
+                for distribution, (_, requirement, place, built_for) in linked.items():
                     if requirement not in plugins:
-                        plugins[requirement] = of_plugin(requirement, rest[0], rest[1], wheels)
+                        plugins[requirement] = of_plugin(requirement, place, built_for, wheels)
                     rows = {**plugins[requirement], **rows}
                     row[distribution] = requirement.split("==")[1]
             except OpsTableError as refusal:

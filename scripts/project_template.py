@@ -3,7 +3,6 @@
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = "servable/new/template"
@@ -14,34 +13,21 @@ SERVICE = "@service@"  # exchanged for the service's name when a project is writ
 APP = 'PATH=".venv/bin:$PATH" servable-app'
 
 
-def _cdk() -> str:
-    return _text({**_read("cdk.json"), "app": APP})
-
-
-def _package() -> str:
-    return _text({**_read("package.json"), "name": SERVICE})
+def _changed(file: str, /, **values: str) -> str:
+    """A JSON file of this repository with other values."""
+    return json.dumps({**json.loads(_text(file)), **values}, indent=2) + "\n"
 
 
 def _lock() -> str:
     """With the version and the hash of the CDK CLI, and no registry's address."""
-    found = {**_read("package-lock.json"), "name": SERVICE}
-    found["packages"][""]["name"] = SERVICE
-    return _text(found)
-
-
-def _runbook() -> str:
-    """Every alarm's description names a section of it."""
-    return (ROOT / "docs" / "runbook.md").read_text(encoding="utf-8")
-
-
-def _secure_base() -> str:
-    """docs/security.md says `extends = "secure-base"`; a file extends only what lies beside it."""
-    return (ROOT / "environments" / "secure-base.toml").read_text(encoding="utf-8")
+    lock = {**json.loads(_text("package-lock.json")), "name": SERVICE}
+    lock["packages"][""]["name"] = SERVICE
+    return json.dumps(lock, indent=2) + "\n"
 
 
 def _conformance() -> str:
     """Elsewhere what makes the models is installed from the project's own wheels."""
-    text = (ROOT / CONFORMANCE).read_text(encoding="utf-8")
+    text = _text(CONFORMANCE)
     ours = "run: make .venv/.local\n"
     install = ".venv/bin/python -m pip install --quiet --find-links wheels"
     lines = ("run: |", "python -m venv .venv", f'{install} "servable[aws,local]==@version@"')
@@ -51,20 +37,17 @@ def _conformance() -> str:
     return text.replace(ours, theirs).replace("; docs/pipelines.md.", ".")
 
 
+def _text(name: str) -> str:
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
 TEMPLATE: Mapping[str, Callable[[], str]] = {
-    f"{FOLDER}/cdk.json": _cdk,
-    f"{FOLDER}/package.json": _package,
+    f"{FOLDER}/cdk.json": lambda: _changed("cdk.json", app=APP),
+    f"{FOLDER}/package.json": lambda: _changed("package.json", name=SERVICE),
     f"{FOLDER}/package-lock.json": _lock,
-    f"{FOLDER}/docs/runbook.md": _runbook,
-    f"{FOLDER}/environments/secure-base.toml": _secure_base,
+    # Every alarm's description names a section of it.
+    f"{FOLDER}/docs/runbook.md": lambda: _text("docs/runbook.md"),
+    # docs/security.md says `extends = "secure-base"`; a file extends only what lies beside it.
+    f"{FOLDER}/environments/secure-base.toml": lambda: _text("environments/secure-base.toml"),
     f"{FOLDER}/dot-github/workflows/conformance.yml": _conformance,
 }
-
-
-def _read(name: str) -> dict[str, Any]:
-    parsed: dict[str, Any] = json.loads((ROOT / name).read_text(encoding="utf-8"))
-    return parsed
-
-
-def _text(value: dict[str, Any]) -> str:
-    return json.dumps(value, indent=2) + "\n"

@@ -22,12 +22,14 @@ from typing import Any
 import boto3
 import botocore.session
 from botocore.exceptions import BotoCoreError, ClientError
+from packaging.version import Version
 from sagemaker.core.common_utils import ALTERNATE_DOMAINS
 
 from servable.cost.price_list import rows_of
 
 ROOT = Path(__file__).resolve().parents[1]
 CATALOG = ROOT / "infra" / "catalog"
+TODAY = datetime.datetime.now(datetime.UTC).date().isoformat()
 
 # images.json: the TensorFlow inference images that the SageMaker SDK knows.
 
@@ -40,7 +42,7 @@ def images() -> dict[str, Any]:
     registries: list[dict[str, str]] = []
     versions: dict[str, Any] = {}
     aliases = table["version_aliases"]
-    for version in sorted([*aliases, *table["versions"]], key=_order):
+    for version in sorted([*aliases, *table["versions"]], key=Version):
         row = table["versions"][aliases.get(version, version)]
         if not version.startswith("2.") or row["repository"] != "tensorflow-inference":
             continue
@@ -60,10 +62,6 @@ def images() -> dict[str, Any]:
         "registries": registries,
         "versions": versions,
     }
-
-
-def _order(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in version.split("."))
 
 
 # instances.json: every type that SageMaker's API accepts, as EC2 describes it.
@@ -140,55 +138,22 @@ def availability() -> dict[str, Any]:
 
 
 # limits.json: the ranges that AWS's own service models state.
-
-SHAPES = {
-    "sagemaker": (
-        "CapacitySizeValue",
-        "ContainerImage",
-        "EndpointName",
-        "EnvironmentKey",
-        "EnvironmentMap",
-        "EnvironmentValue",
-        "InstancePoolList",
-        "KmsKeyId",
-        "AlarmList",
-        "MaxConcurrentInvocationsPerInstance",
-        "MaximumExecutionTimeoutInSeconds",
-        "ProductionVariantContainerStartupHealthCheckTimeoutInSeconds",
-        "ProductionVariantInferenceAmiVersion",
-        "ProductionVariantList",
-        "ProductionVariantModelDataDownloadTimeoutInSeconds",
-        "ProductionVariantVolumeSizeInGB",
-        "ServerlessMaxConcurrency",
-        "ServerlessMemorySizeInMB",
-        "ServerlessProvisionedConcurrency",
-        "TerminationWaitInSeconds",
-        "VariantInstanceProvisionTimeoutInSeconds",
-        "VariantName",
-        "WaitIntervalInSeconds",
-    ),
-    "sagemaker-runtime": ("BodyBlob",),
-    "cloudwatch": ("AlarmName",),
-}
+# Another shape is added to the file by hand, as {}; this fills it in.
 
 
 def limits() -> dict[str, Any]:
     """service -> shape -> min, max, pattern, enum; those that the shape has."""
     session = botocore.session.get_session()
-    found: dict[str, Any] = {}
-    for service, names in SHAPES.items():
+    services = json.loads((CATALOG / "limits.json").read_text(encoding="utf-8"))["services"]
+    for service, shapes in services.items():
         model = session.get_service_model(service)
-        for name in names:
-            shape = model.shape_for(name)
-            stated = {
-                word: shape.metadata[word]
-                for word in ("min", "max", "pattern", "enum")
-                if word in shape.metadata
-            }
-            found.setdefault(service, {})[name] = stated
+        for name in shapes:
+            stated = model.shape_for(name).metadata
+            words = [word for word in ("min", "max", "pattern", "enum") if word in stated]
+            shapes[name] = {word: stated[word] for word in words}
     return {
         "source": f"botocore {metadata.version('botocore')}, the service models",
-        "services": found,
+        "services": services,
     }
 
 
@@ -212,8 +177,7 @@ def prices() -> dict[str, Any]:
     except (BotoCoreError, ClientError) as failure:
         print(f"prices: the rows stay as they are: {failure}")
         return table
-    today = datetime.datetime.now(datetime.UTC).date().isoformat()
-    return table | {"prices": merged(table["prices"], rows_of(products, as_of=today))}
+    return table | {"prices": merged(table["prices"], rows_of(products, as_of=TODAY))}
 
 
 def merged(old: list[dict[str, Any]], new: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -237,15 +201,9 @@ def written(name: str, table: dict[str, Any]) -> bool:
     old = json.loads(target.read_text(encoding="utf-8")) if target.exists() else {}
     if {**old, "date": ""} == {**json.loads(json.dumps(table)), "date": ""}:
         return False
-    dated = {"source": table["source"], "date": _today(), **table} | {"date": _today()}
-    beside = target.with_suffix(".new")
-    beside.write_text(json.dumps(dated, indent=1) + "\n", encoding="utf-8")
-    beside.replace(target)
+    dated = {"source": table["source"], "date": TODAY, **table} | {"date": TODAY}
+    target.write_text(json.dumps(dated, indent=1) + "\n", encoding="utf-8")
     return True
-
-
-def _today() -> str:
-    return datetime.datetime.now(datetime.UTC).date().isoformat()
 
 
 if __name__ == "__main__":

@@ -107,4 +107,4 @@ class ScalingChoices:
 def rows() -> Iterator[tuple[str, str, str, str]]:
     """(setting, default, observed or chosen, meaning), for the pages."""
     for one in fields(ScalingChoices):
-        yield one.name, str(one.default), one.metadata["kind"], one.metadata["meaning"]
+        yield f"`{one.name}`", str(one.default), one.metadata["kind"], one.metadata["meaning"]

@@ -51,7 +51,7 @@ LONGEST = (
     "docs/test_tutorial.py",
     "docs/test_commands.py",
     "demo/test_demo.py",
-    "demo/test_demo_faults.py",
+    "demo/test_faults.py",
     "servable_handler/test_fuzz.py",
     "wheels/test_new_project.py",
     "servable_local/aws/test_cdk.py",

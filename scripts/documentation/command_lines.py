@@ -1,5 +1,6 @@
 """What a page tells its reader to type: each line is held to the program that would read it."""
 
+import argparse
 import ast
 import contextlib
 import io
@@ -23,6 +24,9 @@ NOTATION = re.compile(r"[\[\]]|…$|\.\.\.$")  # of a sentence: [ENV…]
 # Parameters whose value is the name of an environment.
 ENVIRONMENTS = ("environment", "names", "source")
 
+Problems = Iterable[str]
+Parse = Callable[[Sequence[str]], argparse.Namespace]
+
 
 class ServableLines:
     """Holds them to the environments of the project at `root`."""
@@ -41,39 +45,30 @@ class ServableLines:
 
     def problems(self, command: Command, made: set[str]) -> Iterable[str]:
         """`made`: environments that the page itself tells its reader to make."""
-        words = list(command.words[1:])
-        if command.inline:
-            return self._inline(words, made)
-        return self._strict(words, made, whole=True)
+        if not command.inline:
+            yield from self._strict(list(command.words[1:]), made, whole=True)
+            return
+        # In a sentence a command may lack its arguments; `a | b` are two of one group.
+        head, *others = (part.split() for part in " ".join(command.words[1:]).split(" | "))
+        first = [bare for word in head if (bare := NOTATION.sub("", word))]
+        for words in (first, *([*first[:-1], *other] for other in others)):
+            yield from self._strict(words, made, whole=False)
 
-    def _inline(self, words: list[str], made: set[str]) -> Iterator[str]:
-        """In a sentence a command may lack its arguments; `a | b` are two of one group."""
-        text = " ".join(words)
-        head, *others = (part.split() for part in text.split(" | "))
-        clean = [bare for one in head if (bare := NOTATION.sub("", one))]
-        yield from self._strict(clean, made, whole=False)
-        for other in others:
-            yield from self._strict([*clean[:-1], *other], made, whole=False)
-
-    def _strict(self, told: list[str], made: set[str], *, whole: bool) -> Iterator[str]:
-        words, command = list(told), cast(click.Command, servable)
-        while isinstance(command, click.Group):
-            context = click.Context(command)
-            try:  # its own options stand before the command's name
-                words = command.make_parser(context).parse_args(words)[1]
-            except click.UsageError as wrong:
-                yield wrong.format_message()
-                return
-            name = words.pop(0) if words else ""
-            found = command.get_command(context, name)
-            if found is None:
-                if whole or (name and not PLACEHOLDER.fullmatch(name)):
-                    yield f"there is no command {name!r}; {', '.join(command.list_commands(context))}"
-                return
-            command = found
+    def _strict(self, words: list[str], made: set[str], *, whole: bool) -> Iterator[str]:
+        command = cast(click.Command, servable)
         context = click.Context(command)
         try:
-            given, left, _ = command.make_parser(context).parse_args(words)
+            given, rest, _ = command.make_parser(context).parse_args([*words])
+            while isinstance(command, click.Group):
+                name = rest.pop(0) if rest else ""
+                inner = command.get_command(context, name)
+                if inner is None:
+                    if whole or (name and not PLACEHOLDER.fullmatch(name)):
+                        names = ", ".join(command.list_commands(context))
+                        yield f"there is no command {name!r}; {names}"
+                    return
+                command, context = inner, click.Context(inner)
+                given, rest, _ = command.make_parser(context).parse_args(rest)
         except click.BadOptionUsage as wrong:
             if whole:  # a sentence may name an option without its value
                 yield wrong.format_message()
@@ -81,8 +76,8 @@ class ServableLines:
         except click.UsageError as wrong:
             yield wrong.format_message()
             return
-        if left:
-            yield f"too much: {' '.join(left)}"
+        if rest:
+            yield f"too much: {' '.join(rest)}"
         yield from self._values(command, context, given, made, whole=whole)
 
     def _values(
@@ -111,11 +106,8 @@ class ServableLines:
     def _value(self, param: click.Parameter, context: click.Context, value: str) -> Iterator[str]:
         if isinstance(param.type, click.Path):
             first = Path(value).parts[0]
-            if (
-                first != ".."
-                and (self._root / first).exists()
-                and not (self._root / value).exists()
-            ):
+            ours = first != ".." and (self._root / first).exists()
+            if ours and not (self._root / value).exists():
                 yield f"there is no {value}"  # elsewhere it is the reader's own file
             return
         try:
@@ -132,13 +124,17 @@ class ServableLines:
             return
         if name not in self.names(folder):  # `servable verify ENV --set KEY=VALUE`
             key = f"{environment}.{key}"
-        overrides = from_options({key: value})
-        loaded = load(self._root, self._root / folder, overrides, "--set")
-        lost = strangers(overrides, [one.name for one in loaded], "--set")
-        yield from map(str, lost)
-        yield from (str(finding) for one in loaded for finding in one.findings)
+        yield from _override_problems(self._root, folder, {key: value}, "--set")
         if not equals:
             yield "not of the form KEY=VALUE"
+
+
+def _override_problems(root: Path, folder: str, values: dict[str, str], option: str) -> list[str]:
+    overrides = from_options(values)
+    loaded = load(root, root / folder, overrides, option)
+    unused = strangers(overrides, [environment.name for environment in loaded], option)
+    findings = (finding for environment in loaded for finding in environment.findings)
+    return [str(problem) for problem in (*unused, *findings)]
 
 
 def _given(value: object) -> bool:
@@ -149,17 +145,31 @@ def _given(value: object) -> bool:
 # `cdk …` as pages show it, held to what app.py and the environments take.
 
 CDK_COMMANDS = ("bootstrap", "deploy", "destroy", "diff", "list", "synth")
-# (option, takes a value): those of the CDK CLI that our pages use. https://docs.aws.amazon.com/cdk/v2/guide/cli.html
-CDK_OPTIONS = {
-    "-c": True,
-    "--require-approval": True,
-    "--bootstrap-customer-key": False,
-    "--bootstrap-kms-key-id": True,
-    "--profile": True,
-    "--cloudformation-execution-policies": True,
-    "--force": False,
-}
 CONTEXT = ("environments", "nag", "oidc-provider", "pipeline")  # the keys that app.py asks for
+
+
+def _cdk_parser() -> argparse.ArgumentParser:
+    """Options of the CDK CLI that our pages use. https://docs.aws.amazon.com/cdk/v2/guide/cli.html"""
+    parser = argparse.ArgumentParser(prog="cdk", allow_abbrev=False)
+    parser.add_argument("command", choices=CDK_COMMANDS)
+    parser.add_argument("stacks", nargs="*")
+    parser.add_argument("-c", action="append", default=[])
+    for option in ("--bootstrap-customer-key", "--force"):
+        parser.add_argument(option, action="store_true")
+    for option in ("require-approval", "bootstrap-kms-key-id", "profile"):
+        parser.add_argument(f"--{option}")
+    parser.add_argument("--cloudformation-execution-policies")
+    return parser
+
+
+def parsed(parse: Parse, words: Sequence[str]) -> argparse.Namespace | str:
+    """The words as a parser of argparse reads them, or what it says is wrong with them."""
+    errors = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(errors):
+            return parse(words)
+    except SystemExit:
+        return errors.getvalue().strip().splitlines()[-1]
 
 
 class CdkLines:
@@ -169,29 +179,21 @@ class CdkLines:
         self._root, self._names = root, names
 
     def problems(self, command: Command, made: set[str]) -> Iterable[str]:
-        words = list(command.words[1:])
-        if (words.pop(0) if words else "") not in CDK_COMMANDS:
-            yield f"not one of cdk's {', '.join(CDK_COMMANDS)}"
-        folder, context, stacks = "environments", [], []
-        while words:
-            word = words.pop(0)
-            if not word.startswith("-"):
-                stacks.append(word.strip("'"))
-            elif word not in CDK_OPTIONS:
-                yield f"{word} is no option of cdk that these pages use"
-            elif CDK_OPTIONS[word]:
-                value = words.pop(0) if words else ""
-                if word == "-c":
-                    key, _, given = value.partition("=")
-                    context.append((key, given))
-                    folder = given if key == "environments" else folder
+        options = parsed(_cdk_parser().parse_intermixed_args, command.words[1:])
+        if isinstance(options, str):
+            # A sentence may name an option without its value.
+            if not (command.inline and options.endswith("expected one argument")):
+                yield options
+            return
+        context = dict(option.partition("=")[::2] for option in options.c)
+        folder = context.get("environments", "environments")
         if not (self._root / folder).is_dir():
             yield f"-c environments={folder}: there is no such folder"
-        for key, given in context:
+        for key, given in context.items():
             yield from self._context(key, given, folder)
         names = self._names(folder) | made
-        for stack in stacks:
-            name = stack.removeprefix("pipeline-").partition("/")[0]
+        for stack in options.stacks:
+            name = stack.strip("'").removeprefix("pipeline-").partition("/")[0]
             if not re.fullmatch(r"\*\*|aws:|[A-Z]+", name) and name not in names:
                 yield f"there is no environment {name!r}"
 
@@ -200,10 +202,7 @@ class CdkLines:
             return []
         if "." not in key:
             return [f"-c {key}: app.py does not ask for it"]
-        overrides = from_options({key: given})
-        loaded = load(self._root, self._root / folder, overrides)
-        lost = strangers(overrides, [one.name for one in loaded], "-c")
-        return [*map(str, lost), *(str(finding) for one in loaded for finding in one.findings)]
+        return _override_problems(self._root, folder, {key: given}, "-c")
 
 
 # Programs that are not ours, and why a page may name them: nothing of ours can make them stale.
@@ -220,8 +219,6 @@ OTHERS = {
     "source": "of the shell",
 }
 
-Problems = Iterable[str]
-
 
 class Lines:
     """Holds the commands of pages to the project at `root`."""
@@ -233,56 +230,40 @@ class Lines:
         )
         self._servable = ServableLines(root)
         self._cdk = CdkLines(root, self._servable.names)
-        self._checks: dict[str, Callable[[Command, Page], Problems]] = {
-            "servable": lambda one, page: self._servable.problems(one, page.made),
-            "servable-local": lambda one, page: self._local(one),
-            "make": lambda one, page: self._make(one),
-            "cdk": lambda one, page: self._cdk.problems(one, page.made),
-            "python": lambda one, page: self._python(one),
-            "python3": lambda one, page: self._python(one),
-            "pip": lambda one, page: self._files(one),
-            "pytest": lambda one, page: self._files(one),
+        self._checks: dict[str, Callable[[Command, set[str]], Problems]] = {
+            "servable": self._servable.problems,
+            "servable-local": self._local,
+            "make": self._make,
+            "cdk": self._cdk.problems,
+            "python": self._python,
+            "python3": self._python,
+            "pip": self._files,
+            "pytest": self._files,
         }
 
-    def problems(self, found: Sequence[Page]) -> list[str]:
-        return [one for page in found for one in self._of(page)]
+    def problems(self, found: Sequence[Page]) -> Iterator[str]:
+        for page in found:
+            try:
+                commands, made = page.commands(), page.made
+            except UnclearPageError as unclear:
+                yield str(unclear)
+                continue
+            for command in commands:
+                check = self._checks.get(command.program, _unknown)
+                for problem in () if command.program in OTHERS else check(command, made):
+                    yield f"{command.page}:{command.line}: `{' '.join(command.words)}`: {problem}"
 
-    def _of(self, page: Page) -> Problems:
-        try:
-            commands = page.commands()
-        except UnclearPageError as unclear:
-            return [str(unclear)]
-        return [
-            f"{command.page}:{command.line}: `{' '.join(command.words)}`: {problem}"
-            for command in commands
-            for problem in self._one(command, page)
-        ]
+    def _local(self, command: Command, made: set[str]) -> Problems:
+        options = parsed(parser().parse_args, command.words[1:])
+        # In a sentence it may lack its arguments.
+        named = isinstance(options, str) and not (command.inline and len(command.words) < 2)
+        return [str(options)] if named else []
 
-    def _one(self, command: Command, page: Page) -> Problems:
-        if command.program in OTHERS:
-            return ()
-        check = self._checks.get(command.program)
-        if check is None:
-            return [
-                f"{command.program} is not known; scripts/documentation says which are, and why"
-            ]
-        return check(command, page)
-
-    def _local(self, command: Command) -> Problems:
-        said = io.StringIO()
-        try:
-            with contextlib.redirect_stderr(said):
-                parser().parse_args(command.words[1:])
-        except SystemExit:
-            # In a sentence it may lack its arguments.
-            return [] if command.inline and len(command.words) < 2 else [said.getvalue().strip()]
-        return []
-
-    def _make(self, command: Command) -> Problems:
+    def _make(self, command: Command, made: set[str]) -> Problems:
         named = [word for word in command.words[1:] if "=" not in word]
-        return [f"make has no target {one}" for one in named if one not in self._targets]
+        return [f"make has no target {name}" for name in named if name not in self._targets]
 
-    def _python(self, command: Command) -> Problems:
+    def _python(self, command: Command, made: set[str]) -> Problems:
         option, *words = [*command.words[1:], ""]  # each option of ours takes one word
         if option == "-c":
             try:
@@ -292,24 +273,21 @@ class Lines:
         elif option == "-m":
             module = self._root / words[0].replace(".", "/")
             ours = (self._root / words[0].partition(".")[0]).is_dir()
-            if (
-                ours
-                and not module.with_suffix(".py").is_file()
-                and not (module / "__main__.py").is_file()
-            ):
+            files = (module.with_suffix(".py"), module / "__main__.py")
+            if ours and not any(file.is_file() for file in files):
                 return [f"there is no module {words[0]}"]
         elif not (self._root / option).is_file():
             return [f"there is no {option}"]
         return []
 
-    def _files(self, command: Command) -> Problems:
+    def _files(self, command: Command, made: set[str]) -> Problems:
         """Paths in the project: requirements and folders."""
-        named = [
-            word
-            for word in command.words[1:]
-            if word.startswith("./") or word.endswith(".txt") or word.startswith("tests/")
-        ]
-        return [f"there is no {one}" for one in named if not (self._root / one).exists()]
+        files = [word for word in command.words if re.search(r"^(\./|tests/)|\.txt$", word)]
+        return [f"there is no {file}" for file in files if not (self._root / file).exists()]
+
+
+def _unknown(command: Command, made: set[str]) -> Problems:
+    return [f"{command.program} is not known; scripts/documentation says which are, and why"]
 
 
 def programs() -> frozenset[str]:

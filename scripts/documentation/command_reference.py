@@ -21,24 +21,16 @@ programs.
 """
 
 
-def markdown() -> str:
-    return page(servable)
-
-
-def page(group: click.Group) -> str:
+def page(group: click.Group = servable) -> str:
     """Its commands in order, each with its help; a group's own commands after it."""
-    found = dict(_commands(group, group.name or ""))
-    rows = [
-        f"| [{path}](#{path.replace(' ', '-')}) | {said} |" for path, (said, _) in found.items()
-    ]
-    table = "\n".join(["| command | |", "|---|---|", *rows])
-    sections = "".join(
-        f"\n## {path}\n\n```text\n{text}\n```\n" for path, (_, text) in found.items()
-    )
-    return f"{HEAD}{table}\n{sections}"
+    table, sections = "| command | |\n|---|---|\n", ""
+    for path, summary, text in _commands(group, group.name or ""):
+        table += f"| [{path}](#{path.replace(' ', '-')}) | {summary} |\n"
+        sections += f"\n## {path}\n\n```text\n{text}\n```\n"
+    return HEAD + table + sections
 
 
-def _commands(group: click.Group, path: str) -> Iterator[tuple[str, tuple[str, str]]]:
+def _commands(group: click.Group, path: str) -> Iterator[tuple[str, str, str]]:
     for name in group.list_commands(click.Context(group)):
         command = group.get_command(click.Context(group), name)
         assert command is not None  # the group has just named it
@@ -54,7 +46,7 @@ def _commands(group: click.Group, path: str) -> Iterator[tuple[str, tuple[str, s
         # Click keeps the option of a command's first call in this process, which may have had --help alone.
         command._help_option = None
         # The list of commands says it in the words of its own table.
-        said = COMMANDS[name] if path == "servable" else command.get_short_help_str(COLUMNS)
-        yield whole, (said, command.get_help(context).rstrip())
+        own = COMMANDS[name] if path == "servable" else command.get_short_help_str(COLUMNS)
+        yield whole, own, command.get_help(context).rstrip()
         if isinstance(command, click.Group):
             yield from _commands(command, whole)

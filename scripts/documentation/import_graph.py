@@ -1,8 +1,8 @@
 """Which part of the house imports which: the graph that docs/architecture.svg draws."""
 
 import ast
+import graphlib
 import tomllib
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -60,7 +60,9 @@ def arrows() -> Arrows:
         for module in graph.modules
         for other in graph.find_modules_directly_imported_by(module)
     }
-    found |= {(APP, part_of(module)) for module in _imported_by_app(graph.modules)}
+    for node in ast.walk(ast.parse((ROOT / APP).read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.module in graph.modules:
+            found.add((APP, part_of(node.module)))
     return frozenset(one for one in found if one[0] != one[1])
 
 
@@ -77,50 +79,34 @@ def part_of(module: str) -> str:
     )
 
 
-def _imported_by_app(modules: Iterable[str]) -> list[str]:
-    tree = ast.parse((ROOT / APP).read_text(encoding="utf-8"))
-    named = [
-        node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module
-    ]
-    return [one for one in named if one in set(modules)]
-
-
-def without_detours(found: Arrows) -> Arrows:
-    """Those that follow from no others: a -> c goes where a -> b -> c is there."""
-    reached = _reached(found)
-    return frozenset(
-        (a, c)
-        for a, c in found
-        if not any((a, b) in found and c in reached[b] for b in reached if b not in (a, c))
-    )
-
-
 def rows(found: Arrows) -> dict[str, int]:
     """How far each part is from the ground: one above the highest that it imports.
 
     Raises `NotDrawnError` where parts import each other in a circle.
     """
-    below: dict[str, set[str]] = {part.name: set() for part in PARTS}
-    for a, b in found:
-        below[a].add(b)
+    imports = {part.name: {b for a, b in found if a == part.name} for part in PARTS}
+    sorter = graphlib.TopologicalSorter(imports)
+    try:
+        sorter.prepare()
+    except graphlib.CycleError as circle:
+        names = ", ".join(circle.args[1])
+        raise NotDrawnError(f"these import each other: {names}; see lint-imports") from None
     height: dict[str, int] = {}
-    while len(height) < len(below):
-        ready = [
-            one for one, under in below.items() if one not in height and under <= height.keys()
-        ]
-        if not ready:
-            circle = ", ".join(sorted(below.keys() - height.keys()))
-            raise NotDrawnError(
-                f"these import each other, or stand above such: {circle}; see lint-imports"
-            )
-        for one in ready:
-            height[one] = 1 + max((height[under] for under in below[one]), default=-1)
+    row = 0
+    while sorter:
+        ready = sorter.get_ready()
+        height |= dict.fromkeys(ready, row)
+        sorter.done(*ready)
+        row += 1
     return height
 
 
-def _reached(found: Arrows) -> Mapping[str, set[str]]:
-    reached = {part.name: {b for a, b in found if a == part.name} for part in PARTS}
-    for _ in PARTS:
-        for under in reached.values():
-            under |= {far for near in list(under) for far in reached.get(near, ())}
-    return reached
+def without_detours(found: Arrows) -> Arrows:
+    """Those that follow from no others: a -> c goes where a -> b -> c is there."""
+    below: dict[str, set[str]] = {}
+    for part in sorted(height := rows(found), key=lambda name: height[name]):
+        imported = {b for a, b in found if a == part}
+        below[part] = imported.union(*(below[name] for name in imported))
+    return frozenset(
+        (a, c) for a, c in found if not any((a, b) in found and c in below[b] for b in below)
+    )

@@ -5,7 +5,7 @@ import re
 import shlex
 import tomllib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -14,10 +14,6 @@ from typing import Any
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-# A block of shell as the commands in it, each with its words.
-
-PROMPT = "$ "
-
 
 def commands(text: str, *, with_answers: bool = False) -> Iterator[tuple[int, tuple[str, ...]]]:
     """(line from 0, words). `with_answers`: only what follows a prompt is a command.
@@ -25,20 +21,13 @@ def commands(text: str, *, with_answers: bool = False) -> Iterator[tuple[int, tu
     Raises ValueError for quotes that nobody closes.
     """
     if with_answers:
-        typed = [line[2:] if line.startswith(PROMPT) else "" for line in text.splitlines()]
-        text = "\n".join(typed)
-    for at, written in _whole_lines(text):
-        for words in _split(written):
-            yield at, words
-
-
-def _whole_lines(text: str) -> Iterator[tuple[int, str]]:
-    """(its first line from 0, a command's whole text, joined where a backslash ends a line)."""
-    begun: list[str] = []
+        text = "\n".join(line[2:] if line.startswith("$ ") else "" for line in text.splitlines())
+    begun: list[str] = []  # lines of one command, which a backslash continues
     for at, line in enumerate(text.splitlines()):
         begun.append(line.removesuffix("\\"))
         if not line.endswith("\\"):
-            yield at - len(begun) + 1, " ".join(begun)
+            for words in _split(" ".join(begun)):
+                yield at - len(begun) + 1, words
             begun = []
 
 
@@ -67,24 +56,17 @@ OTHERS = ("python", "toml", "json", "yaml", "text")
 KINDS = SHELLS + OTHERS
 
 
-def is_toml(text: str) -> bool:
-    try:
-        tomllib.loads(text)
-    except tomllib.TOMLDecodeError:
-        return False
-    return True
-
-
-def is_python(text: str) -> bool:
-    try:
-        ast.parse(text)
-    except SyntaxError:
-        return False
-    return True
-
-
 # A block that is marked as one of these is read as such.
-GRAMMAR = {"toml": is_toml, "python": is_python}
+GRAMMAR: dict[str, Callable[[str], object]] = {"toml": tomllib.loads, "python": ast.parse}
+
+
+def is_grammatical(text: str, kind: str) -> bool:
+    """Whether the text can be read as TOML or Python; of another kind any can."""
+    try:
+        GRAMMAR.get(kind, str)(text)
+    except (tomllib.TOMLDecodeError, SyntaxError):
+        return False
+    return True
 
 
 PATTERNS = ("*.md", "docs/*.md", "docs/decisions/*.md", "examples/*/README.md")
@@ -109,13 +91,6 @@ class Command:
         return self.words[0].rpartition("/")[2]
 
 
-@dataclass(frozen=True)
-class Link:
-    page: str
-    line: int
-    target: str
-
-
 class Page:
     """One file, parsed once. `programs`: what an unlabelled block of commands may begin with."""
 
@@ -137,14 +112,12 @@ class Page:
                 seen[slug] += 1
         return found
 
-    def links(self) -> list[Link]:
-        """Every link and picture, addresses elsewhere included."""
-        found = []
+    def links(self) -> Iterator[tuple[int, str]]:
+        """(line, target) of every link and picture, addresses elsewhere included."""
         for line, child in self._inline():
             target = child.attrGet("href") or child.attrGet("src")
             if child.type in ("link_open", "image") and isinstance(target, str):
-                found.append(Link(self.name, line, target))
-        return found
+                yield line, target
 
     def commands(self) -> list[Command]:
         """Commands in blocks and in code inside sentences. Raises `UnclearPageError`."""
@@ -173,7 +146,9 @@ class Page:
         return [
             token
             for token in self._tokens
-            if token.type in _BLOCKS and token.info in ("", "toml") and is_toml(token.content)
+            if token.type in _BLOCKS
+            and token.info in ("", "toml")
+            and is_grammatical(token.content, "toml")
         ]
 
     @property
@@ -206,13 +181,13 @@ class Page:
         if token.info:
             if token.info not in KINDS:
                 raise UnclearPageError(self._where(token, f"a block of {token.info!r}"))
-            if not GRAMMAR.get(token.info, bool)(token.content):
+            if not is_grammatical(token.content, token.info):
                 raise UnclearPageError(self._where(token, f"is no {token.info}"))
             return token.info in SHELLS
         first = next(iter(token.content.split()), "").rpartition("/")[2]
         if first in self._programs:
             return True
-        if not is_toml(token.content) and not is_python(token.content):
+        if not any(is_grammatical(token.content, kind) for kind in GRAMMAR):
             raise UnclearPageError(self._where(token, "neither TOML, Python nor commands"))
         return False
 

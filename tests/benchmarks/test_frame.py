@@ -50,6 +50,11 @@ def test_what_was_not_repeated_has_no_spread() -> None:
     assert spread([1234.5]) == "1,234"
 
 
+def test_performance_md_is_what_the_results_and_the_pages_of_benchmarks_make() -> None:
+    """Else `python -m benchmarks.frame` writes it again."""
+    assert frame.PAGE.read_text(encoding="utf-8") == frame.markdown()
+
+
 def test_the_page_shows_what_was_measured(folder: Path) -> None:
     frame.main("own", lambda *_: {"ran": 1})
     assert "1 times" in (folder / "performance.md").read_text(encoding="utf-8")

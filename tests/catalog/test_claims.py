@@ -80,11 +80,11 @@ def test_rows_have_their_own_date_or_the_tables(tmp_path: Path) -> None:
 
 
 def test_the_check_names_prices_of_2021_and_passes(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--check"]) == 0
+    assert main() == 0
     said = capsys.readouterr().out
     assert "claims are older than 18 months" in said
     assert "2021-08" in said
 
 
 def test_make_check_asks_for_claims() -> None:
-    assert check.CHECKS["claims"][1:] == ["scripts/claims.py", "--check"]
+    assert check.CHECKS["claims"][1:] == ["scripts/claims.py"]

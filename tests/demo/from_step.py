@@ -22,7 +22,6 @@ LEFT_OUT = (
     "Ask the endpoint",
     "Deploy again",
     "Change one parameter",
-    "Slowed",
 )
 
 
@@ -37,11 +36,11 @@ def main(module: str, begin: str, assembly: str) -> None:
             local.append(aws)
             yield aws
 
-    def step(title: str, act: Callable[[], object], *screen: Any) -> None:
+    def step(title: str, act: Callable[[], object]) -> None:
         nonlocal begun
         begun = begun or title.startswith(begin)
         if begun:
-            run_step(title, act, *screen)
+            run_step(title, act)
         elif title.startswith("Bootstrap"):
             bootstrapped(local[0])
         elif title.startswith("Deploy environments/local.toml"):

@@ -25,7 +25,7 @@ class Demo:
             cwd=ROOT,
             env={**os.environ, "PATH": PATH, "PYTHONUNBUFFERED": "1", name: value},
             stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE if "--json" in arguments else subprocess.STDOUT,
+            stderr=subprocess.STDOUT,
             text=True,
         )
         self.said: list[str] = []

@@ -47,27 +47,28 @@ def key_tree_and_hashes(
     """Both, and the SHA-256 of each file by its name in the archive. Raises `PackagingError`."""
     listed_at_seconds = time.time()
     tree = inputs.tree()
-    known = ContentCache(cache, repr(inputs), tree.files) if cache else None
-    hashes = {entry.name: known.sha256(entry) if known else None for entry in tree.files}
-    unknown = [entry for entry in tree.files if hashes[entry.name] is None]
-    counter = ProgressCounter(progress, sum(entry.status.st_size for entry in unknown))
+    content_cache = ContentCache(cache, repr(inputs), tree.files) if cache else None
+    hashes: dict[str, str] = {}
+    unread: list[Entry] = []
+    for entry in tree.files:
+        digest = content_cache.sha256(entry) if content_cache else None
+        if digest is None:
+            unread.append(entry)
+        else:
+            hashes[entry.name] = digest
+    counter = ProgressCounter(progress, sum(entry.status.st_size for entry in unread))
     # hashlib lets other threads run: two cores, twice the speed.
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        hashing = pool.map(lambda entry: _sha256(entry, counter), unknown)
-        read = dict(zip((one.name for one in unknown), hashing, strict=True))
-    whole = {name: read.get(name) or str(digest) for name, digest in hashes.items()}
-    if known:
-        known.write(whole, listed_at_seconds=listed_at_seconds)
-    return _key(tree, whole), tree, whole
-
-
-def _key(tree: Tree, hashes: dict[str, str]) -> str:
+        hashing = pool.map(lambda entry: _sha256(entry, counter), unread)
+        hashes |= dict(zip((entry.name for entry in unread), hashing, strict=True))
+    if content_cache:
+        content_cache.write(hashes, listed_at_seconds=listed_at_seconds)
     entries = [
         [entry.name] if entry.is_folder else [entry.name, entry.status.st_size, hashes[entry.name]]
         for entry in tree.entries
     ]
     text = json.dumps({"packer": PACKER_VERSION, "entries": entries}, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()
+    return hashlib.sha256(text.encode()).hexdigest(), tree, hashes
 
 
 def _sha256(entry: Entry, counter: ProgressCounter) -> str:
@@ -95,12 +96,18 @@ class ContentCache:
         self._entries = list(entries)
         short = hashlib.sha256(name.encode("utf-8", "surrogateescape")).hexdigest()[:16]
         self.path = folder / FOLDER / f"{short}.json"
-        self._known = _read(self.path)
+        self._rows: dict[str, list[int | str]] = {}
+        try:
+            checksum, body = self.path.read_text(encoding="utf-8").split("\n", 1)
+            rows = json.loads(body) if checksum == _checksum(body) else {}
+        except (OSError, ValueError):
+            return
+        self._rows = rows if isinstance(rows, dict) else {}
 
     def sha256(self, entry: Entry) -> str | None:
-        found = self._known.get(str(_absolute(entry)))
-        if found and found[:-1] == list(signature(entry.status)):
-            return str(found[-1])
+        row = self._rows.get(str(_absolute(entry)))
+        if row and row[:-1] == list(signature(entry.status)):
+            return str(row[-1])
         return None
 
     def write(self, hashes: dict[str, str], *, listed_at_seconds: float) -> None:
@@ -116,7 +123,7 @@ class ContentCache:
             for entry in self._entries
             if max(entry.status.st_mtime, entry.status.st_ctime) < newest
         }
-        if kept == self._known:
+        if kept == self._rows:
             return
         body = json.dumps(kept, separators=(",", ":"))
         try:
@@ -128,15 +135,6 @@ class ContentCache:
 
 def _absolute(entry: Entry) -> Path:
     return Path(os.path.abspath(entry.path))  # noqa: PTH100  (resolve() would ask the disk)
-
-
-def _read(path: Path) -> dict[str, list[int | str]]:
-    try:
-        checksum, body = path.read_text(encoding="utf-8").split("\n", 1)
-        known = json.loads(body) if checksum == _checksum(body) else {}
-    except (OSError, ValueError):
-        return {}
-    return known if isinstance(known, dict) else {}
 
 
 def _checksum(body: str) -> str:

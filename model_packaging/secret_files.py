@@ -97,7 +97,8 @@ def secret_files(tree: Tree) -> Iterator[SecretFile]:
         looks_like = _by_name(entry.name)
         if looks_like is None and entry.status.st_size > _MOST_BYTES:
             continue
-        content = _content(entry.path)
+        with entry.path.open("rb") as file:
+            content = file.read(_MOST_BYTES)
         if looks_like is None or _holds_none(entry.name, content):
             looks_like = _by_content(content)
         if looks_like is not None:
@@ -117,7 +118,7 @@ def _by_name(name: str) -> str | None:
 
 
 def _holds_none(name: str, content: bytes) -> bool:
-    """Whether a file with a suspicious name is known to be harmless by its content."""
+    """Whether the content of a file with a suspicious name shows that it is harmless."""
     last = PurePosixPath(name.lower()).name
     if not content.strip():
         return True
@@ -139,23 +140,18 @@ def _by_content(content: bytes) -> str | None:
     secrets = _SECRET_ACCESS_KEY.findall(content)
     if any(b"EXAMPLE" not in secret and len(set(secret)) > 8 for secret in secrets):
         return "an AWS secret access key"
-    if any(not one.endswith(b"EXAMPLE") for one in _ACCESS_KEY_ID.findall(content)):
+    if any(not key_id.endswith(b"EXAMPLE") for key_id in _ACCESS_KEY_ID.findall(content)):
         return "an AWS access key id"
     return None
 
 
-def _content(path: Path) -> bytes:
-    with path.open("rb") as file:
-        return file.read(_MOST_BYTES)
-
-
 def _published(tree: Tree) -> set[str]:
     """Names of the files that packages installed into lib/ list in their RECORD."""
-    found = set()
+    names = set()
     for entry in tree.files:
         parts = PurePosixPath(entry.name)
         if parts.name == "RECORD" and parts.parent.name.endswith(".dist-info"):
             installed = parts.parent.parent
             with entry.path.open(encoding="utf-8", errors="replace", newline="") as file:
-                found |= {str(installed / row[0]) for row in csv.reader(file) if row}
-    return found
+                names |= {str(installed / row[0]) for row in csv.reader(file) if row}
+    return names

@@ -13,7 +13,7 @@ _HIGHEST = 2**63 - 1
 
 @dataclass(frozen=True, kw_only=True)
 class Servable:
-    """What TensorFlow Serving calls a servable: a name, and numbered versions of a SavedModel."""
+    """A servable, in TensorFlow Serving's words: a name, and numbered versions of a SavedModel."""
 
     name: str
     folder: Path
@@ -34,10 +34,10 @@ class Servable:
             raise PackagingError(self.folder, problem, "let this user read it") from None
 
     def _numbered(self) -> dict[int, Path]:
-        found: dict[int, Path] = {}
+        folders: dict[int, Path] = {}
         for folder in versions(self.folder):
             number = int(folder.name)
-            if number in found:
+            if number in folders:
                 problem = f"is version {number} a second time: leading zeros are dropped"
                 raise PackagingError(folder, problem, "take one of them out")
             if folder.is_symlink():
@@ -45,24 +45,27 @@ class Servable:
             if number > _HIGHEST:
                 problem = f"is above {_HIGHEST}, the highest version that the model server counts"
                 raise PackagingError(folder, problem, "give it a lower number")
-            found[number] = folder
-        return found
+            folders[number] = folder
+        return folders
 
     def trees(self) -> list[Tree]:
-        """Its part of the archive. Raises `PackagingError`."""
-        top = "" if self.at_root else f"{self._checked_name()}/"
-        versions = self.versions().items()
-        trees = [self._version(f"{top}{number}", folder) for number, folder in versions]
+        """The listings that are this servable's part of the archive. Raises `PackagingError`."""
+        top = ""
+        if not self.at_root:
+            if self.name in ("", ".", "..", "code") or "/" in self.name or "\0" in self.name:
+                problem = f"the model's name {self.name!r} cannot be a folder beside code/"
+                remedy = "name it with letters, digits and dashes"
+                raise PackagingError(self.folder, problem, remedy)
+            top = f"{self.name}/"
+        versions = self.versions()
+        trees = [self._version(f"{top}{number}", folder) for number, folder in versions.items()]
         own = Entry(self.name, self.folder, self.folder.stat())
-        trees.append(Tree((own,) if top else (), self._beside_versions()))
-        return trees
-
-    def _beside_versions(self) -> tuple[Path, ...]:
-        """What the container ignores: all but versions, in a folder of versions."""
-        if self.version is not None:
-            return ()
-        kept = set(self.versions().values())
-        return tuple(sorted(path for path in self.folder.iterdir() if path not in kept))
+        ignored: list[Path] = []
+        if self.version is None:
+            # The container ignores all but versions, in a folder of versions.
+            kept = set(versions.values())
+            ignored = sorted(path for path in self.folder.iterdir() if path not in kept)
+        return [*trees, Tree((own,) if top else (), tuple(ignored))]
 
     def _version(self, name: str, folder: Path) -> Tree:
         saved_model = tree(folder, name=name)
@@ -74,12 +77,6 @@ class Servable:
             raise PackagingError(there, problem, "take one of them out")
         written = tree(self.warm_up / name.rpartition("/")[2], name=f"{name}/{WARM_UP.parent}")
         return joined([saved_model, written])
-
-    def _checked_name(self) -> str:
-        if self.name in ("", ".", "..", "code") or "/" in self.name or "\0" in self.name:
-            problem = f"the model's name {self.name!r} cannot be a folder beside code/"
-            raise PackagingError(self.folder, problem, "name it with letters, digits and dashes")
-        return self.name
 
     def _bare(self) -> Path:
         if (self.folder / "saved_model.pb").is_file():

@@ -65,39 +65,35 @@ def tree(folder: Path, *, name: str) -> Tree:
     A link to a file inside the folder becomes that file's content: what unpacks the archive
     need not know links. One to a folder is refused, since it may lead into itself.
     """
+    root = os.path.realpath(folder)
     entries = [Entry(name, folder, _status(folder))]
     left_out: list[Path] = []
-    _walk(folder, name, os.path.realpath(folder), entries, left_out)
+    waiting = [entries[0]]  # and no recursion: folders may lie deeper than Python's stack
+    while waiting:
+        parent = waiting.pop()
+        try:
+            paths = list(parent.path.iterdir())
+        except OSError as error:
+            raise _unreadable(parent.path, error) from None
+        for path in paths:
+            if path.name in LEFT_OUT or path.match(PARTS):
+                left_out.append(path)
+                continue
+            entry = Entry(f"{parent.name}/{_utf8(path)}", path, _followed(path, root))
+            entries.append(entry)
+            if entry.is_folder:
+                waiting.append(entry)
     return Tree(tuple(sorted(entries, key=lambda entry: entry.name)), tuple(sorted(left_out)))
 
 
 def joined(trees: Iterable[Tree]) -> Tree:
     """All of them as one; a folder that several of them have is there once."""
-    trees = list(trees)
-    entries = {entry.name: entry for one in trees for entry in one.entries}
-    left_out = sorted(path for one in trees for path in one.left_out)
-    return Tree(tuple(entries[name] for name in sorted(entries)), tuple(left_out))
-
-
-def _walk(folder: Path, name: str, root: str, entries: list[Entry], left_out: list[Path]) -> None:
-    waiting = [(folder, name)]  # and no recursion: folders may lie deeper than Python's stack
-    while waiting:
-        folder, name = waiting.pop()
-        for path in _inside(folder):
-            if path.name in LEFT_OUT or path.match(PARTS):
-                left_out.append(path)
-                continue
-            entry = Entry(f"{name}/{_utf8(path)}", path, _followed(path, root))
-            entries.append(entry)
-            if entry.is_folder:
-                waiting.append((path, entry.name))
-
-
-def _inside(folder: Path) -> list[Path]:
-    try:
-        return list(folder.iterdir())
-    except OSError as error:
-        raise _unreadable(folder, error) from None
+    entries: dict[str, Entry] = {}
+    left_out: list[Path] = []
+    for part in trees:
+        entries |= {entry.name: entry for entry in part.entries}
+        left_out += part.left_out
+    return Tree(tuple(entries[name] for name in sorted(entries)), tuple(sorted(left_out)))
 
 
 def _followed(path: Path, root: str) -> os.stat_result:
@@ -111,9 +107,9 @@ def _followed(path: Path, root: str) -> os.stat_result:
     if is_link and stat.S_ISDIR(status.st_mode):
         raise PackagingError(path, "is a link to a folder", "put a copy in its place")
     if not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)):
-        raise PackagingError(
-            path, f"is a {_kind(status.st_mode)}, not a file or a folder", "take it out"
-        )
+        kinds = {stat.S_IFIFO: "pipe", stat.S_IFSOCK: "socket"}
+        kind = kinds.get(stat.S_IFMT(status.st_mode), "device")
+        raise PackagingError(path, f"is a {kind}, not a file or a folder", "take it out")
     return status
 
 
@@ -138,8 +134,3 @@ def _utf8(path: Path) -> str:
         return os.fsencode(path.name).decode("utf-8")
     except UnicodeDecodeError:
         raise PackagingError(path, "has a name that is not UTF-8", "rename it") from None
-
-
-def _kind(mode: int) -> str:
-    kinds = {stat.S_IFIFO: "pipe", stat.S_IFSOCK: "socket"}
-    return kinds.get(stat.S_IFMT(mode), "device")

@@ -8,7 +8,7 @@ from constructs import Construct
 
 from infra.constructs.access.endpoint_callers import EndpointCallers
 from infra.constructs.access.role_rules import RoleRules
-from infra.constructs.async_inference.async_inference import optional_async_inference
+from infra.constructs.async_inference.async_inference import AsyncInference
 from infra.constructs.endpoint.deployment_history import DeploymentHistory, record
 from infra.constructs.endpoint.endpoint_logs import EndpointLogs
 from infra.constructs.endpoint.model_endpoint import ModelEndpoint, data_capture
@@ -17,7 +17,7 @@ from infra.constructs.model.execution_role import ModelDependencies
 from infra.constructs.monitoring.endpoint_alarms import EndpointAlarms
 from infra.constructs.monitoring.endpoint_dashboard import EndpointDashboard
 from infra.constructs.monitoring.notifications import NotificationKey, Notifications
-from infra.constructs.rollout.endpoint_rollout import EndpointRollout, send_golden_requests
+from infra.constructs.rollout.endpoint_rollout import EndpointRollout
 from infra.constructs.scaling.endpoint_scaling import EndpointScaling
 from infra.constructs.storage.locations import AsyncInferenceLocations, Destination
 from infra.parameters.environment import Environment
@@ -105,13 +105,11 @@ class EndpointStack(cdk.Stack):
         self._key = NotificationKey(
             self, "NotificationKey", given_arn=environment.alarms.topic_kms_key
         ).key
-        async_inference = optional_async_inference(
-            self,
-            "Queue",
-            asynchronous=environment.asynchronous,
-            locations=queued,
-            key=self._key,
-        )
+        asynchronous, async_inference = environment.asynchronous, None
+        if asynchronous is not None and queued is not None:
+            async_inference = AsyncInference(
+                self, "Queue", asynchronous=asynchronous, locations=queued, key=self._key
+            )
         dependencies = ModelDependencies(
             log_group_arn=logs.arn,
             rolls_back=table.name if environment.rollout else None,
@@ -162,18 +160,25 @@ class EndpointStack(cdk.Stack):
             rollout=environment.rollout,
             alarms=environment.alarms,
         )
-        send_golden_requests(
-            self,
-            "GoldenRequests",
-            endpoint=endpoint,
-            rollout=environment.rollout,
-            root=root,
-            log_kms_key_arn=environment.endpoint.log_kms_key,
-            keep_log=environment.endpoint.log_removal == "retain",
-            inform=notified.inform,
-            runbook=environment.alarms.runbook,
-            roles=RoleRules.of(environment.security),
-        )
+        if environment.rollout is not None and environment.rollout.golden_requests is not None:
+            # CDK's module for Lambda takes a tenth of a synth, so it is imported only if needed.
+            from infra.constructs.rollout.golden_sender import GoldenSender
+
+            golden = environment.rollout.golden_requests
+            sender = GoldenSender(
+                self,
+                "GoldenRequests",
+                endpoint_name=endpoint.name,
+                golden=golden,
+                body=(root / golden.body).read_bytes(),
+                log_kms_key_arn=environment.endpoint.log_kms_key,
+                keep_log=environment.endpoint.log_removal == "retain",
+                inform=notified.inform,
+                runbook=environment.alarms.runbook,
+                roles=RoleRules.of(environment.security),
+            )
+            # The function must exist before the update during which it sends requests.
+            endpoint.resource.node.add_dependency(sender)
         for name, scaling in environment.scaled.items():
             EndpointScaling(
                 self, f"Scaling-{name}", endpoint=endpoint, variant=name, scaling=scaling

@@ -48,7 +48,16 @@ def add_environment(scope: Construct, loaded: Loaded) -> None:
             return
         except Exception as failure:
             scope.node.try_remove_child(loaded.name)
-            wrong = [_unforeseen(loaded, failure)]
+            first = str(failure).strip().splitlines() or [type(failure).__name__]
+            unforeseen = Finding(
+                rule="synthesis",
+                severity=Severity.ERROR,
+                file=loaded.file,
+                key="",
+                problem=f"cannot be synthesised: {first[0]}",
+                remedy="this should have been found by a rule: please report it with the file",
+            )
+            wrong = [unforeseen]
     # The CLI shows a stack's errors when the stack is selected; `cdk list` selects none.
     print(f"{loaded.file} is refused, {to_mend(wrong)}", file=sys.stderr)
     name = loaded.name
@@ -100,15 +109,3 @@ class EnvironmentStage(cdk.Stage):
         for finding in findings:
             if finding.severity is Severity.WARNING:
                 cdk.Annotations.of(stack).add_warning_v2(finding.rule, str(finding))
-
-
-def _unforeseen(loaded: Loaded, failure: Exception) -> Finding:
-    first = str(failure).strip().splitlines() or [type(failure).__name__]
-    return Finding(
-        rule="synthesis",
-        severity=Severity.ERROR,
-        file=loaded.file,
-        key="",
-        problem=f"cannot be synthesised: {first[0]}",
-        remedy="this should have been found by a rule: please report it with the file",
-    )

@@ -42,11 +42,14 @@ class PipelineStack(cdk.Stack):
             env=cdk.Environment(account=environment.account, region=environment.region),
             description=f"What the pipelines of {repository} may do for {name}",
         )
-        provider = provider_arn or _provider(self)
+        if provider_arn is None:
+            provider_arn = iam.CfnOIDCProvider(
+                self, "GitHub", url=f"https://{ISSUER}", client_id_list=[AUDIENCE]
+            ).attr_arn
         deploys = PipelineRole(
             self,
             "Deploys",
-            provider_arn=provider,
+            provider_arn=provider_arn,
             repository=repository,
             roles=RoleRules.of(environment.security),
             claim=f"environment:{name}",
@@ -58,7 +61,7 @@ class PipelineStack(cdk.Stack):
         compares = PipelineRole(
             self,
             "Compares",
-            provider_arn=provider,
+            provider_arn=provider_arn,
             repository=repository,
             roles=RoleRules.of(environment.security),
             claim="pull_request",
@@ -66,8 +69,8 @@ class PipelineStack(cdk.Stack):
             looks=PLAN_LOOKS,
             reads=_reads_of_plan(self, name, environment),
         )
-        for output, made in (("DeployRoleArn", deploys), ("CompareRoleArn", compares)):
-            cdk.CfnOutput(self, output, value=made.role.role_arn)
+        for output, role in (("DeployRoleArn", deploys.role), ("CompareRoleArn", compares.role)):
+            cdk.CfnOutput(self, output, value=role.role_arn)
 
 
 def add_pipelines(
@@ -77,34 +80,24 @@ def add_pipelines(
 
     An account has one provider per issuer: if several environments share it, the first creates it.
     """
-    made: dict[str, PipelineStack] = {}
+    first_stacks: dict[str, PipelineStack] = {}
     for loaded in environments:
         environment = loaded.environment
         if environment is None:
             continue
-        first = made.get(environment.account)
+        first = first_stacks.get(environment.account)
+        provider = f"arn:{cdk.Aws.PARTITION}:iam::{environment.account}:oidc-provider/{ISSUER}"
         stack = PipelineStack(
             app,
             f"pipeline-{loaded.name}",
             name=loaded.name,
             environment=environment,
             repository=repository,
-            provider_arn=provider_arn or (_shared(environment) if first else None),
+            provider_arn=provider_arn or (provider if first else None),
         )
         if first is not None:
             stack.add_stack_dependency(first)
-        made.setdefault(environment.account, stack)
-
-
-def _provider(stack: cdk.Stack) -> str:
-    provider = iam.CfnOIDCProvider(
-        stack, "GitHub", url=f"https://{ISSUER}", client_id_list=[AUDIENCE]
-    )
-    return provider.attr_arn
-
-
-def _shared(environment: Environment) -> str:
-    return f"arn:{cdk.Aws.PARTITION}:iam::{environment.account}:oidc-provider/{ISSUER}"
+        first_stacks.setdefault(environment.account, stack)
 
 
 def _reads_of_plan(stack: cdk.Stack, name: str, environment: Environment) -> dict[str, list[str]]:
@@ -143,7 +136,7 @@ def _reads(stack: cdk.Stack, name: str, environment: Environment) -> dict[str, l
     account = environment.account
     stem = f"{environment.service}-{name}" if environment.service else name
     stacks = [f"{stack.format_arn(service='cloudformation', resource='stack')}/{stem}-*/*"]
-    sagemaker = [
+    endpoint, config, model = (
         stack.format_arn(service="sagemaker", resource=kind, resource_name=which)
         for kind, which in (
             ("endpoint", environment.endpoint.name.lower()),
@@ -151,7 +144,7 @@ def _reads(stack: cdk.Stack, name: str, environment: Environment) -> dict[str, l
             ("endpoint-config", "*"),
             ("model", "*"),
         )
-    ]
+    )
     # The buckets of [capture] and [asynchronous], which CloudFormation names.
     samples = f"arn:{stack.partition}:s3:::{stem.lower()}-data-*"
     role = f"arn:{stack.partition}:iam::{account}:role"
@@ -177,20 +170,20 @@ def _reads(stack: cdk.Stack, name: str, environment: Environment) -> dict[str, l
         "s3:GetBucketPublicAccessBlock": [samples],
         "s3:GetBucketVersioning": [samples],
         "s3:GetEncryptionConfiguration": [samples, _assets(stack, environment)],
-        **_reads_archives(stack, environment, samples),
-        "sagemaker:DescribeEndpoint": [sagemaker[0]],
-        "sagemaker:DescribeEndpointConfig": [sagemaker[1]],
-        "sagemaker:DescribeModel": [sagemaker[2]],
-        **_reads_packages(stack, environment),
-        "sagemaker:InvokeEndpoint": [sagemaker[0]],
+        **_archive_reads(stack, environment, samples),
+        "sagemaker:DescribeEndpoint": [endpoint],
+        "sagemaker:DescribeEndpointConfig": [config],
+        "sagemaker:DescribeModel": [model],
+        **_model_package_reads(stack, environment),
+        "sagemaker:InvokeEndpoint": [endpoint],
         "ssm:GetParameter": parameters,
         "ssm:GetParameterHistory": parameters,
-        **_asks_the_queue(environment, sagemaker[0], samples),
-        **_uses_keys(stack, environment),
+        **_queue_requests(environment, endpoint, samples),
+        **_key_uses(stack, environment),
     }
 
 
-def _reads_packages(stack: cdk.Stack, environment: Environment) -> dict[str, list[str]]:
+def _model_package_reads(stack: cdk.Stack, environment: Environment) -> dict[str, list[str]]:
     """Model packages whose approval `servable verify` compares."""
     artifacts = [model.artifact for model in environment.models.values() if model.artifact]
     names = sorted({artifact.model_package for artifact in artifacts if artifact.model_package})
@@ -198,7 +191,7 @@ def _reads_packages(stack: cdk.Stack, environment: Environment) -> dict[str, lis
     return {"sagemaker:DescribeModelPackage": arns} if arns else {}
 
 
-def _reads_archives(
+def _archive_reads(
     stack: cdk.Stack, environment: Environment, samples: str
 ) -> dict[str, list[str]]:
     """Archives, published or pinned, and answers of the queue, which `servable verify` reads."""
@@ -210,16 +203,16 @@ def _reads_archives(
         )
     ]
     # Without permission to list, S3 answers 403 instead of 404 for a missing object.
-    pinned_buckets = sorted({one.partition("/")[0] for one in pinned})
+    pinned_buckets = sorted({arn.partition("/")[0] for arn in pinned})
     written = [f"{samples}/answers/*", f"{samples}/failures/*"] if environment.kind.queued else []
     captured = _captured(stack, environment)
     return {
-        "s3:GetObject": [f"{bucket}/*", *pinned, *written, *(f"{one}*" for one in captured)],
+        "s3:GetObject": [f"{bucket}/*", *pinned, *written, *(f"{arn}*" for arn in captured)],
         "s3:ListBucket": [
             bucket,
             samples,
             *pinned_buckets,
-            *(one.partition("/")[0] for one in captured),
+            *(arn.partition("/")[0] for arn in captured),
         ],
         "s3:ListBucketVersions": [bucket],
     }
@@ -240,26 +233,24 @@ def _assets(stack: cdk.Stack, environment: Environment) -> str:
     return f"arn:{stack.partition}:s3:::{name}"
 
 
-def _uses_keys(stack: cdk.Stack, environment: Environment) -> dict[str, list[str]]:
+def _key_uses(stack: cdk.Stack, environment: Environment) -> dict[str, list[str]]:
     """Permissions for the keys of the archives, of the queue and of captured requests."""
     given = environment.kms_keys
-    archives = [
-        arn
-        for key, arns in given.items()
-        if key.startswith(("models.", "endpoint.archive_"))
-        for arn in arns
-    ]
+    archives = []
+    for key, arns in given.items():
+        if key.startswith(("models.", "endpoint.archive_")):
+            archives += arns
     any_key = stack.format_arn(service="kms", resource="key", resource_name="*")
     queue: list[str] = []
     if environment.asynchronous is not None:
         queue = given["asynchronous.kms_key"] or [any_key]
     # A capture of this environment has a key of ENV/data, which CloudFormation names.
     captured = given.get("capture.kms_key") or [any_key] if _captured(stack, environment) else []
-    found = {"kms:Decrypt": sorted({*archives, *queue, *captured}), "kms:GenerateDataKey": queue}
-    return {action: keys for action, keys in found.items() if keys}
+    uses = {"kms:Decrypt": sorted({*archives, *queue, *captured}), "kms:GenerateDataKey": queue}
+    return {action: keys for action, keys in uses.items() if keys}
 
 
-def _asks_the_queue(environment: Environment, endpoint: str, bucket: str) -> dict[str, list[str]]:
+def _queue_requests(environment: Environment, endpoint: str, bucket: str) -> dict[str, list[str]]:
     """Permissions to send the golden request through the queue, if there is one, with its key."""
     if environment.asynchronous is None:
         return {}

@@ -10,7 +10,7 @@ from google.protobuf.message import DecodeError
 
 from model_packaging.refusal import PackagingError
 from servable_tensors import wire
-from servable_tensors.wire_fields import BYTES, Buffer, Field, WireError, fields, written_varint
+from servable_tensors.wire_fields import BYTES, Buffer, WireError, fields, written_varint
 
 # Field numbers from tensorflow/core/protobuf/{saved_model,meta_graph}.proto and
 # tensorflow/core/framework/{graph,function,node_def}.proto.
@@ -64,53 +64,42 @@ def meta_graphs(file: Path) -> list[MetaGraph]:
     if size == 0:
         raise PackagingError(file, "is empty", _AGAIN)
     with file.open("rb") as opened, mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as data:
-        if not _begins_like_one(data):
+        # The file begins with its version or with a graph.
+        if data[0] not in (_SCHEMA_VERSION << 3, _META_GRAPHS << 3 | BYTES):
             raise PackagingError(file, "is not a SavedModel", "export the SavedModel again")
         try:
-            graphs = [field for field in fields(data, 0, size) if _is_graph(field)]
-            found = [_meta_graph(data, graph) for graph in graphs]
+            places = []
+            for number, kind, start, end in fields(data, 0, size):
+                if number == _META_GRAPHS and kind == BYTES:
+                    places.append((start, end))
+                elif number != _SCHEMA_VERSION:
+                    raise WireError(f"unknown field {number}")
+            graphs = [_meta_graph(data, *place) for place in places]
         except (WireError, DecodeError) as damage:
             raise PackagingError(file, f"is truncated or damaged ({damage})", _AGAIN) from None
-    if not found:
-        raise PackagingError(
-            file, "is not a SavedModel: it holds no graph", "export the SavedModel again"
-        )
-    return found
+    if not graphs:
+        problem = "is not a SavedModel: it holds no graph"
+        raise PackagingError(file, problem, "export the SavedModel again")
+    return graphs
 
 
-def _begins_like_one(data: mmap.mmap) -> bool:
-    return data[0] in (_SCHEMA_VERSION << 3, _META_GRAPHS << 3 | BYTES)
-
-
-def _is_graph(field: Field) -> bool:
-    number, kind, *_ = field
-    if number not in (_SCHEMA_VERSION, _META_GRAPHS) or (number == _META_GRAPHS and kind != BYTES):
-        raise WireError(f"unknown field {number}")
-    return number == _META_GRAPHS
-
-
-def _meta_graph(data: mmap.mmap, graph: Field) -> MetaGraph:
+def _meta_graph(data: mmap.mmap, first: int, last: int) -> MetaGraph:
     small, has_variables, places, collection = [], False, [], False
-    for number, kind, start, end in fields(data, *graph[2:]):
+    for number, kind, start, end in fields(data, first, last):
         if number in _SMALL and kind == BYTES:
             # Fields in a row are a message again: protobuf merges what is repeated.
             small += [bytes((number << 3 | kind,)), written_varint(end - start), data[start:end]]
         elif number == _GRAPH_DEF and kind == BYTES:
             places.append((start, end))
-            has_variables |= _has_variables(data, start, end)
+            # A frozen graph of a million nodes mostly does not even name one; and what is larger
+            # than that is made of constants, whose pages are not touched.
+            is_searched = end - start <= _SEARCHED_BYTES
+            if not is_searched or any(data.find(op, start, end) >= 0 for op in VARIABLE_OPS):
+                has_variables |= any(op in VARIABLE_OPS for op in _ops(data, start, end))
         elif number == _COLLECTION and kind == BYTES:
             collection |= data[start : start + 64].find(_ASSETS) >= 0
     message = wire.MetaGraphDef.FromString(b"".join(small))
     return MetaGraph(message, has_variables, tuple(places), collection)
-
-
-def _has_variables(data: mmap.mmap, start: int, end: int) -> bool:
-    # A frozen graph of a million nodes mostly does not even name one; and what is larger than that
-    # is made of constants, whose pages are not touched.
-    is_searched = end - start <= _SEARCHED_BYTES
-    if is_searched and all(data.find(op, start, end) < 0 for op in VARIABLE_OPS):
-        return False
-    return any(op in VARIABLE_OPS for op in _ops(data, start, end))
 
 
 def _ops(data: Buffer, start: int, end: int) -> Iterator[bytes]:
@@ -122,10 +111,10 @@ def _ops(data: Buffer, start: int, end: int) -> Iterator[bytes]:
                 yield _op(data, *place)
 
 
-def _inside(data: Buffer, start: int, end: int, wanted: int) -> Iterator[tuple[int, int]]:
-    """From where to where the messages in the field `wanted` are."""
+def _inside(data: Buffer, start: int, end: int, field: int) -> Iterator[tuple[int, int]]:
+    """The first byte and the end of each message in a field of the message from `start` to `end`."""
     for number, kind, first, last in fields(data, start, end):
-        if number == wanted and kind == BYTES:
+        if number == field and kind == BYTES:
             yield first, last
 
 

@@ -119,17 +119,17 @@ def operations(version: Path, *, cache: Path | None = None) -> GraphOperations:
     file = version / "saved_model.pb"
     graph = served(file, meta_graphs(file))
     with file.open("rb") as opened, mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as data:
-        known = None
+        cached = None
         if cache is not None and CACHED_FROM_BYTES <= len(data) <= _WHOLE_BYTES:
-            known = cache / FOLDER / f"{hashlib.sha256(data).hexdigest()}-{_FORMAT}.json"
-        if known is not None and (found := _kept(known)) is not None:
-            return found
+            cached = cache / FOLDER / f"{hashlib.sha256(data).hexdigest()}-{_FORMAT}.json"
+        if cached is not None and (result := _cached(cached)) is not None:
+            return result
         try:
             assets = frozenset(
-                one.tensor_info.name.partition(":")[0] for one in graph.message.asset_file_def
+                asset.tensor_info.name.partition(":")[0] for asset in graph.message.asset_file_def
             )
             reading = _Reading(data, graph.graph_def)
-            found = GraphOperations(
+            result = GraphOperations(
                 producer=reading.producer,
                 min_consumer=reading.min_consumer,
                 bad_consumers=reading.bad_consumers,
@@ -139,9 +139,13 @@ def operations(version: Path, *, cache: Path | None = None) -> GraphOperations:
         except (WireError, DecodeError, UnicodeDecodeError) as damage:
             problem = f"is truncated or damaged ({damage})"
             raise PackagingError(file, problem, "export it again, or copy it again") from None
-    if known is not None:
-        _keep(known, found)
-    return found
+    if cached is not None:
+        try:
+            with beside(cached) as kept:
+                kept.write(json.dumps(dataclasses.asdict(result)).encode())
+        except OSError:
+            pass  # a project that cannot be written is read again next time
+    return result
 
 
 class _Reading:
@@ -190,20 +194,20 @@ class _Reading:
         seen = self._seen[compiled]
         for node in nodes:
             op, written = node.op, tuple(node.attr)
-            known = seen.get(op)
-            if known is None:
-                known = seen[op] = set()
+            seen_of_op = seen.get(op)
+            if seen_of_op is None:
+                seen_of_op = seen[op] = set()
             # Nearly all end here or a little below: the rest is for what a graph has once.
-            if written in known:
+            if written in seen_of_op:
                 continue
-            entries = tuple([one for one in written if one[2:3] != b"_" or _COMPILE in one])
-            if entries not in known:
+            entries = tuple([entry for entry in written if entry[2:3] != b"_" or _COMPILE in entry])
+            if entries not in seen_of_op:
                 entries = tuple(map(_canonical, entries))
-            is_new = entries not in known or op in _FILE_OPS
+            is_new = entries not in seen_of_op or op in _FILE_OPS
             if op not in _FILE_OPS:
-                known.add(entries)
-                if len(known) < _MOST_SEEN and sum(map(len, written)) < _LARGE_BYTES:
-                    known.add(written)
+                seen_of_op.add(entries)
+                if len(seen_of_op) < _MOST_SEEN and sum(map(len, written)) < _LARGE_BYTES:
+                    seen_of_op.add(written)
             if not is_new:
                 continue
             attributes = dict(map(_attribute, entries))
@@ -283,14 +287,14 @@ def _path(node: Any, nodes: Sequence[Any], assets: frozenset[str] | None) -> str
     name = inputs[place].partition(b":")[0] if place < len(inputs) else b""
     if assets is None or name.decode() in assets:
         return None
-    entries = [
-        each for one in nodes if one.name == name and one.op == b"Const" for each in one.attr
-    ]
-    for entry in entries:
-        if entry.startswith(_VALUE):
-            tensor = wire.AttrEntry.FromString(entry).value.tensor
-            values = wire.TensorProto.FromString(tensor).string_val
-            return values[0].decode(errors="replace") if values else None
+    for constant in nodes:
+        if constant.name != name or constant.op != b"Const":
+            continue
+        for entry in constant.attr:
+            if entry.startswith(_VALUE):
+                tensor = wire.AttrEntry.FromString(entry).value.tensor
+                values = wire.TensorProto.FromString(tensor).string_val
+                return values[0].decode(errors="replace") if values else None
     return None
 
 
@@ -303,15 +307,12 @@ def _canonical(entry: bytes) -> bytes:
     if kind == "tensor":
         message.value.tensor = b""
     elif kind == "s":
-        message.value.s = _beginning(message.value.s)
+        text = message.value.s
+        message.value.s = text[:_STRING_BYTES]
+        if text.startswith(_BYTECODE):  # a StableHLO module: also the names of its operations
+            names = sorted(set(_VERSIONED.findall(text)))
+            message.value.s = b"\0".join((text[:_HEAD_BYTES], *names))
     return bytes(message.SerializeToString())
-
-
-def _beginning(text: bytes) -> bytes:
-    """The beginning of a long string; for a StableHLO module also the names of its operations."""
-    if not text.startswith(_BYTECODE):
-        return text[:_STRING_BYTES]
-    return b"\0".join((text[:_HEAD_BYTES], *sorted(set(_VERSIONED.findall(text)))))
 
 
 def _must_compile(entries: Iterable[bytes]) -> bool:
@@ -355,24 +356,14 @@ def _named_functions(attributes: Iterable[Attribute]) -> Iterator[str]:
             yield from value
 
 
-def _kept(file: Path) -> GraphOperations | None:
+def _cached(file: Path) -> GraphOperations | None:
     try:
-        known = json.loads(file.read_text(encoding="utf-8"))
-        found = [
-            Operation(
-                **{**one, "attributes": {name: tuple(of) for name, of in one["attributes"].items()}}
-            )
-            for one in known.pop("operations")
-        ]
-        bad = tuple(known.pop("bad_consumers"))
-        return GraphOperations(**known, bad_consumers=bad, operations=tuple(found))
+        table = json.loads(file.read_text(encoding="utf-8"))
+        result = []
+        for row in table.pop("operations"):
+            row["attributes"] = {name: tuple(pair) for name, pair in row["attributes"].items()}
+            result.append(Operation(**row))
+        bad = tuple(table.pop("bad_consumers"))
+        return GraphOperations(**table, bad_consumers=bad, operations=tuple(result))
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return None  # not there, or damaged: it is read again
-
-
-def _keep(file: Path, found: GraphOperations) -> None:
-    try:
-        with beside(file) as opened:
-            opened.write(json.dumps(dataclasses.asdict(found)).encode())
-    except OSError:
-        pass  # a project that cannot be written is read again next time

@@ -64,6 +64,7 @@ SERVE = frozenset({"serve"})
 METHODS = frozenset(f"tensorflow/serving/{name}" for name in ("predict", "classify", "regress"))
 WARM_UP = Path("assets.extra", "tf_serving_warmup_requests")
 _MOST_SHOWN = 5  # of the tags in a message
+_EXPORT_INTO_IT = "export the SavedModel into it"
 
 
 def versions(folder: Path) -> list[Path]:
@@ -79,40 +80,50 @@ def versions(folder: Path) -> list[Path]:
             folder, f"the SavedModel folder {problem}", "write the folder of its versions"
         )
     inside = sorted(path for path in folder.iterdir() if path.is_dir())
-    found = sorted((path for path in inside if _is_version(path)), key=lambda path: int(path.name))
-    if not found:
-        raise PackagingError(
-            folder, "holds no version folder, named with digits only", _where_to_export(folder)
-        )
-    for version in found:
+    numbered = [path for path in inside if path.name.isascii() and path.name.isdigit()]
+    if not numbered:
+        problem = "holds no version folder, named with digits only"
+        raise PackagingError(folder, problem, _where_to_export(folder))
+    numbered.sort(key=lambda path: int(path.name))
+    for version in numbered:
         if not (version / "saved_model.pb").is_file():
-            raise PackagingError(
-                version, "holds no saved_model.pb", "export the SavedModel into it"
-            )
-    return found
+            raise PackagingError(version, "holds no saved_model.pb", _EXPORT_INTO_IT)
+    return numbered
 
 
 def read(version: Path) -> SavedModelInfo:
-    """What the version folder holds; nothing in it is executed. Raises `PackagingError`, OSError."""
+    """Reads the version folder; nothing in it is executed. Raises `PackagingError`, OSError."""
     file = version / "saved_model.pb"
     if not file.is_file():
-        raise PackagingError(version, "holds no saved_model.pb", "export the SavedModel into it")
+        raise PackagingError(version, "holds no saved_model.pb", _EXPORT_INTO_IT)
     graph = served(file, meta_graphs(file))
     message = graph.message
-    signatures = {
-        name: _signature(signature)
-        for name, signature in sorted(message.signature_def.items())
-        if signature.method_name in METHODS and signature.outputs
-    }
+    signatures = {}
+    for name, signature in sorted(message.signature_def.items()):
+        if signature.method_name in METHODS and signature.outputs:
+            signatures[name] = SignatureInfo(
+                inputs=_tensors(signature.inputs),
+                outputs=_tensors(signature.outputs),
+                method=signature.method_name,
+                defaults=tuple(sorted(signature.defaults)),
+            )
     if not signatures:
         remedy = "export it with signatures, as Keras' model.export() does"
         raise PackagingError(file, "has no signature that a request could call", remedy)
+    # The graph reads them when it starts.
+    assets = tuple(sorted({asset.filename for asset in message.asset_file_def}))
+    for name in assets:
+        asset = version / "assets" / name
+        if not asset.is_file():
+            problem = "does not exist, but the graph reads it when it starts"
+            raise PackagingError(asset, problem, "export the SavedModel again, or copy it again")
+        refuse_pointer(asset)
     return SavedModelInfo(
         folder=version,
         tags=SERVE,
         tensorflow_version=message.meta_info_def.tensorflow_version,
         signatures=signatures,
-        assets=_assets(version, message),
+        assets=assets,
         has_variables=graph.has_variables,
         variable_bytes=variable_bytes(version, needed=graph.has_variables),
         has_warm_up=(version / WARM_UP).is_file(),
@@ -131,43 +142,17 @@ def served(file: Path, graphs: list[MetaGraph]) -> MetaGraph:
     return graphs[tags.index(SERVE)]
 
 
-def _assets(version: Path, message: Any) -> tuple[str, ...]:
-    """The files that the graph reads when it starts, all of them there."""
-    names = sorted({asset.filename for asset in message.asset_file_def})
-    for name in names:
-        if not (version / "assets" / name).is_file():
-            problem = "does not exist, but the graph reads it when it starts"
-            remedy = "export the SavedModel again, or copy it again"
-            raise PackagingError(version / "assets" / name, problem, remedy)
-        refuse_pointer(version / "assets" / name)
-    return tuple(names)
-
-
-def _signature(signature: Any) -> SignatureInfo:
-    return SignatureInfo(
-        inputs=_specs(signature.inputs),
-        outputs=_specs(signature.outputs),
-        method=signature.method_name,
-        defaults=tuple(sorted(signature.defaults)),
-    )
-
-
-def _specs(tensors: Mapping[str, Any]) -> dict[str, TensorInfo]:
-    return {name: _spec(tensor) for name, tensor in sorted(tensors.items())}
-
-
-def _spec(tensor: Any) -> TensorInfo:
-    shape = tensor.tensor_shape
-    sizes = tuple(None if dim.size < 0 else dim.size for dim in shape.dim)
-    return TensorInfo(
-        name=tensor.name or tensor.coo_sparse.values_tensor_name,
-        dtype=wire.dtype_name(tensor.dtype),
-        shape=None if shape.unknown_rank else sizes,
-    )
-
-
-def _is_version(path: Path) -> bool:
-    return path.name.isascii() and path.name.isdigit()
+def _tensors(messages: Mapping[str, Any]) -> dict[str, TensorInfo]:
+    tensors = {}
+    for name, tensor in sorted(messages.items()):
+        shape = tensor.tensor_shape
+        sizes = tuple(None if dim.size < 0 else dim.size for dim in shape.dim)
+        tensors[name] = TensorInfo(
+            name=tensor.name or tensor.coo_sparse.values_tensor_name,
+            dtype=wire.dtype_name(tensor.dtype),
+            shape=None if shape.unknown_rank else sizes,
+        )
+    return tensors
 
 
 def _where_to_export(folder: Path) -> str:

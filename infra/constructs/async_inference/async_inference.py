@@ -53,19 +53,3 @@ class AsyncInference(Construct):
         for address in addresses:
             topic.add_subscription(subscription(address))
         return topic.topic_arn
-
-
-def optional_async_inference(
-    scope: Construct,
-    construct_id: str,
-    *,
-    asynchronous: Asynchronous | None,
-    locations: AsyncInferenceLocations | None,
-    key: kms.IKey,
-) -> AsyncInference | None:
-    """The construct, or None for an endpoint that answers at once."""
-    if asynchronous is None or locations is None:
-        return None
-    return AsyncInference(
-        scope, construct_id, asynchronous=asynchronous, locations=locations, key=key
-    )

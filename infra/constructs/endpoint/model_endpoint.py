@@ -57,15 +57,6 @@ def data_capture(
     )
 
 
-def _metrics_config(metrics: Metrics) -> sagemaker.CfnEndpointConfig.MetricsConfigProperty:
-    """Sets every field, also those that are off: SageMaker's defaults depend on the day of creation."""
-    return Config.MetricsConfigProperty(
-        enable_detailed_observability=metrics.detailed_observability,
-        enable_enhanced_metrics=metrics.enhanced_metrics,
-        metric_publish_frequency_in_seconds=metrics.publish_seconds,
-    )
-
-
 class ModelEndpoint(Construct):
     """The endpoint configuration, the endpoint, and the metrics it emits.
 
@@ -97,33 +88,33 @@ class ModelEndpoint(Construct):
         types = [variant.watched.instance_types for variant in variants]
         self.kind = kind_of(queued=async_inference is not None, has_instances=all(types))
         metrics = metrics or Metrics()
-        published = metrics.published(self.kind)
-        self.metrics = EndpointMetrics(endpoint_name=name, kind=self.kind, published=published)
+        self.metrics = EndpointMetrics(
+            endpoint_name=name, kind=self.kind, published=metrics.published(self.kind)
+        )
         # It has no name on purpose: a configuration cannot be updated, only
         # replaced, and CloudFormation cannot replace what has a fixed name.
         self.config = sagemaker.CfnEndpointConfig(
             self,
             "Config",
             production_variants=[v.production_variant() for v in variants if not v.shadow],
-            shadow_production_variants=[
-                variant.production_variant() for variant in variants if variant.shadow
-            ]
+            shadow_production_variants=[v.production_variant() for v in variants if v.shadow]
             or None,
             kms_key_id=volume_kms_key,
             data_capture_config=capture,
             async_inference_config=async_inference.config if async_inference else None,
-            metrics_config=_metrics_config(metrics),
+            # Also the fields that are off: SageMaker's defaults depend on the day of creation.
+            metrics_config=Config.MetricsConfigProperty(
+                enable_detailed_observability=metrics.detailed_observability,
+                enable_enhanced_metrics=metrics.enhanced_metrics,
+                metric_publish_frequency_in_seconds=metrics.publish_seconds,
+            ),
         )
         if not takes_volume_key([instance_type for some in types for instance_type in some]):
             # Without a key and without NVMe it stays a finding.
             accept_for(AUDITORS, self.config, DISKS)
+        models = [model for v in variants for model in (v.model, *v.other_models)]
         self.fingerprint = replacement_fingerprint(
-            self.config,
-            *(
-                model.fingerprint
-                for variant in variants
-                for model in (variant.model, *variant.other_models)
-            ),
+            self.config, *(model.fingerprint for model in models)
         )
         """64 hex digits that change whenever the endpoint configuration is replaced."""
         self.resource = self._endpoint(protect=protect)
@@ -135,15 +126,21 @@ class ModelEndpoint(Construct):
         self.arn = endpoint_arn(cdk.Stack.of(self), name)
 
     def _endpoint(self, *, protect: bool) -> sagemaker.CfnEndpoint:
+        # An update keeps the number of instances that scaling has reached; weights come
+        # from the file, else an edited split would deploy green and change nothing.
+        not_retained = ["DesiredWeight"]
+        if not any(variant.scaled for variant in self.variants):
+            not_retained.append("DesiredInstanceCount")
+        retained = sagemaker.CfnEndpoint.VariantPropertyProperty
         resource = sagemaker.CfnEndpoint(
             self,
             "Resource",
             endpoint_name=self.name,
             endpoint_config_name=self.config.attr_endpoint_config_name,
-            # An update keeps the number of instances that scaling has reached; weights come
-            # from the file, else an edited split would deploy green and change nothing.
             retain_all_variant_properties=self.kind.has_instances or None,
-            exclude_retained_variant_properties=_not_retained(self.variants)
+            exclude_retained_variant_properties=[
+                retained(variant_property_type=name) for name in not_retained
+            ]
             if self.kind.has_instances
             else None,
         )
@@ -185,15 +182,5 @@ def endpoint_arn(stack: cdk.Stack, name: str) -> str:
     https://docs.aws.amazon.com/sagemaker/latest/dg/automating-sagemaker-with-eventbridge.html (2026-11-22)
     """
     # A name that only CloudFormation knows cannot be changed here.
-    known = name if cdk.Token.is_unresolved(name) else name.lower()
-    return stack.format_arn(service="sagemaker", resource="endpoint", resource_name=known)
-
-
-def _not_retained(
-    variants: Sequence[EndpointVariant],
-) -> list[sagemaker.CfnEndpoint.VariantPropertyProperty]:
-    """Numbers of instances are scaling's if any variant scales, else the file's; weights are the file's."""
-    scaled = any(variant.scaled for variant in variants)
-    names = ["DesiredWeight"] if scaled else ["DesiredWeight", "DesiredInstanceCount"]
-    retained = sagemaker.CfnEndpoint.VariantPropertyProperty
-    return [retained(variant_property_type=name) for name in names]
+    lower = name if cdk.Token.is_unresolved(name) else name.lower()
+    return stack.format_arn(service="sagemaker", resource="endpoint", resource_name=lower)

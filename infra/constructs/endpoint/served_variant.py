@@ -1,6 +1,6 @@
 """A variant of an environment file, with the SageMaker model that it runs."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from infra.constructs.model.served_model import ServedModel
 from infra.constructs.monitoring.watched_endpoint import WatchedVariant
 from infra.packing import archive_inputs
 from infra.parameters.environment import Environment
-from infra.parameters.placement import Placement, placements_of
+from infra.parameters.placement import placements_of
 from infra.policy.hosting import Hosting, driver_for_all
 from model_packaging.places import ARCHIVES, MADE
 
@@ -42,83 +42,78 @@ class ServedVariant(Construct):
     ) -> None:
         """`name` is a variant of `environment`; `root` is the project that paths are relative to."""
         super().__init__(scope, construct_id)
-        every = placements_of(environment, name, root)
-        found = every[0]  # preflight: its instance types and model are known
+        placements = placements_of(environment, name, root)
+        # Preflight: its instance types and model are in the catalog.
+        self._placement = placements[0]
         self.name = name
-        self._placement = found
         self._variant = variant = environment.variants[name]
-        hosted = [one.hosting(environment.region) for one in every]
-        self._hosting = hosted[0]
-        self._on_types = hosted
+        self._hostings = [placement.hosting(environment.region) for placement in placements]
         self._inference_ami = variant.inference_ami or driver_for_all(
-            [(one.tensorflow, one.instance) for one in every]
+            [(placement.tensorflow, placement.instance) for placement in placements]
         )
-        self._kind = kind = environment.kind
-        self.scaled = variant.scaling is not None and kind.has_instances
+        self._kind = environment.kind
+        self.scaled = variant.scaling is not None and self._kind.has_instances
         """Whether scaling sets the number of instances, also while `hold` suspends it."""
         self.shadow = variant.shadow
         self.capacity = variant.capacity
-        self.start_seconds = found.start_seconds
-        self._routing = found.routing.value
-        prices = {
-            kind: environment.prices.instance(kind, environment.region)
-            for kind in variant.instance_types
-        }
-        self._prices = {kind: price for kind, price in prices.items() if price is not None}
+        self.start_seconds = self._placement.start_seconds
+        self._prices = {}
+        for kind in variant.instance_types:
+            if price := environment.prices.instance(kind, environment.region):
+                self._prices[kind] = price
         self.other_models: tuple[ServedModel, ...] = ()
         """The models of instance types whose image or variables differ from the first one's."""
         self._archive = _archive(cdk.Stack.of(self), environment, variant.model, root)
         self._role = replace(
             dependencies,
-            execution_role_arn=found.model.execution_role or environment.endpoint.execution_role,
+            execution_role_arn=self._placement.model.execution_role
+            or environment.endpoint.execution_role,
             core_dumps=variant.core_dumps,
         )
-        self._isolated = found.model.network_isolation or environment.security.network_isolation
-        self.model = self._served("Model", self._hosting)
-        self._pools = self._of_pools(every, hosted)
+        self._isolated = (
+            self._placement.model.network_isolation or environment.security.network_isolation
+        )
+        self.model = self._served("Model", self._hostings[0])
+        self._pools = self._instance_pools() if variant.instance_pools else None
 
-    def _served(self, construct_id: str, runs: Hosting) -> ServedModel:
+    def _served(self, construct_id: str, hosting: Hosting) -> ServedModel:
         return ServedModel(
             self,
             construct_id,
             archive=self._archive,
-            image=runs.image,
-            variables=runs.variables,
+            image=hosting.image,
+            variables=hosting.variables,
             dependencies=self._role,
             network_isolation=self._isolated,
         )
 
-    def _of_pools(
-        self, every: Sequence[Placement], hosted: Sequence[Hosting]
-    ) -> list[sagemaker.CfnEndpointConfig.InstancePoolProperty]:
+    def _instance_pools(self) -> list[sagemaker.CfnEndpointConfig.InstancePoolProperty]:
         """The instance types in order, with a model of their own where image or variables differ."""
-        if self._variant.instance_pools is None:
-            return []
-        models: list[tuple[Hosting, ServedModel]] = [(self._hosting, self.model)]
-        pools = []
-        for priority, (placed, runs) in enumerate(zip(every, hosted, strict=True), start=1):
-            same = [
-                model
-                for other, model in models
-                if (other.image, other.variables) == (runs.image, runs.variables)
-            ]
-            if not same:
-                kind = placed.instance.name.removeprefix("ml.").replace(".", "-")
-                same = [self._served(f"Model-{kind}", runs)]
-                models.append((runs, same[0]))
+        first = self._hostings[0]
+        models = [(first.image, first.variables, self.model)]
+        pools: list[sagemaker.CfnEndpointConfig.InstancePoolProperty] = []
+        instance_types = self._variant.instance_types
+        for hosting, instance_type in zip(self._hostings, instance_types, strict=True):
+            runs = hosting.image, hosting.variables
+            same = (model for image, variables, model in models if (image, variables) == runs)
+            model = next(same, None)
+            if model is None:
+                kind = instance_type.removeprefix("ml.").replace(".", "-")
+                model = self._served(f"Model-{kind}", hosting)
+                models.append((*runs, model))
             pools.append(
                 Config.InstancePoolProperty(
-                    instance_type=placed.instance.name,
-                    priority=priority,
-                    model_name_override=None if same[0] is self.model else same[0].name,
+                    instance_type=instance_type,
+                    priority=len(pools) + 1,
+                    model_name_override=None if model is self.model else model.name,
                 )
             )
-        self.other_models = tuple(model for _, model in models[1:])
+        self.other_models = tuple(model for *_, model in models[1:])
         return pools
 
     def production_variant(self) -> sagemaker.CfnEndpointConfig.ProductionVariantProperty:
         """The variant's property of the endpoint configuration."""
-        variant = self._variant
+        variant, routing = self._variant, self._placement.routing.value
         if variant.serverless is not None:
             return Config.ProductionVariantProperty(
                 variant_name=self.name,
@@ -134,18 +129,18 @@ class ServedVariant(Construct):
             variant_name=self.name,
             model_name=self.model.name,
             instance_type=variant.instance_type,
-            instance_pools=self._pools or None,
+            instance_pools=self._pools,
             variant_instance_provision_timeout_in_seconds=variant.provision_timeout_seconds,
             initial_instance_count=variant.starts_with,
             initial_variant_weight=variant.weight,
             inference_ami_version=self._inference_ami,
             volume_size_in_gb=variant.volume_gb,
             model_data_download_timeout_in_seconds=variant.download_timeout_seconds
-            or self._longest(one.download_timeout_seconds for one in self._on_types),
+            or self._longest(hosting.download_timeout_seconds for hosting in self._hostings),
             container_startup_health_check_timeout_in_seconds=variant.startup_timeout_seconds
-            or self._longest(one.startup_timeout_seconds for one in self._on_types),
-            routing_config=Config.RoutingConfigProperty(routing_strategy=str(self._routing).upper())
-            if self._routing
+            or self._longest(hosting.startup_timeout_seconds for hosting in self._hostings),
+            routing_config=Config.RoutingConfigProperty(routing_strategy=str(routing).upper())
+            if routing
             else None,
             enable_ssm_access=variant.ssm_access or None,
             core_dump_config=Config.CoreDumpConfigProperty(
@@ -156,9 +151,9 @@ class ServedVariant(Construct):
         )
 
     @staticmethod
-    def _longest(seconds: Iterable[int | None]) -> int | None:
+    def _longest(timeouts: Iterable[int | None]) -> int | None:
         """A variant has one timeout, which the slowest instance type needs; None: SageMaker's own."""
-        return max((one for one in seconds if one is not None), default=None)
+        return max((seconds for seconds in timeouts if seconds is not None), default=None)
 
     @property
     def watched(self) -> WatchedVariant:
@@ -177,15 +172,15 @@ class ServedVariant(Construct):
 
     @property
     def recorded(self) -> dict[str, object]:
-        """What the variant runs, for the record of the deployment, which a rollback needs."""
+        """Model, image and settings for the record of the deployment, which a rollback needs."""
         return {
             "variant": self.name,
             "model": self._variant.model,
             "archive": self._archive.url,
-            "image": self._hosting.image.uri,
-            "tensorflow": self._hosting.tensorflow,
+            "image": self._hostings[0].image.uri,
+            "tensorflow": self._hostings[0].tensorflow,
             "model_gib": self._placement.served.model_gib,
-            "container": self._hosting.settings.model_dump(mode="json", exclude_none=True),
+            "container": self._hostings[0].settings.model_dump(mode="json", exclude_none=True),
         }
 
 
@@ -193,19 +188,16 @@ def _archive(stack: cdk.Stack, environment: Environment, name: str, root: Path) 
     model = environment.models[name]
     if model.artifact is not None:
         return pinned_archive(stack, model.artifact)
-    return replace(
-        _published(stack, environment, name, root), key_arns=environment.endpoint.archive_kms_keys
-    )
-
-
-def _published(stack: cdk.Stack, environment: Environment, name: str, root: Path) -> Archive:
-    model = environment.models[name]
     if model.multi_model is not None:
         members = {
-            one: archive_inputs(environment, one, root, at_root=True) for one in model.multi_model
+            member: archive_inputs(environment, member, root, at_root=True)
+            for member in model.multi_model
         }
-        return several_archives(stack, members, archives=root / ARCHIVES)
-    inputs = archive_inputs(environment, name, root)
-    if model.compression == "none":
-        return unpacked_files(stack, inputs, made=root / MADE)
-    return packed_archive(stack, inputs, archives=root / ARCHIVES)
+        archive = several_archives(stack, members, archives=root / ARCHIVES)
+    elif model.compression == "none":
+        inputs = archive_inputs(environment, name, root)
+        archive = unpacked_files(stack, inputs, made=root / MADE)
+    else:
+        inputs = archive_inputs(environment, name, root)
+        archive = packed_archive(stack, inputs, archives=root / ARCHIVES)
+    return replace(archive, key_arns=environment.endpoint.archive_kms_keys)

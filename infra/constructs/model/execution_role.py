@@ -1,6 +1,6 @@
 """The role of a model: its container may read the archive and image, and write logs and metrics."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import aws_cdk as cdk
@@ -54,12 +54,11 @@ class ModelDependencies:
     def arns(self, stack: cdk.Stack, image: Image, archive: Archive) -> dict[str, list[str]]:
         """ARNs of the existing resources, by the names of the permission table."""
 
-        def named(service: str, resource: str, *names: str, separator: str = "/") -> list[str]:
-            arn = stack.format_arn(service=service, resource=resource)
-            return [f"{arn}{separator}{name}" for name in names]
+        def named(service: str, resource: str, name: str, separator: str = "/") -> list[str]:
+            return [f"{stack.format_arn(service=service, resource=resource)}{separator}{name}"]
 
         network = self.network
-        found = {
+        arns = {
             "archive": [archive.objects],
             "archive_keys": list(archive.key_arns),
             "repository": [
@@ -77,41 +76,49 @@ class ModelDependencies:
             "security_groups": _in_any_account(stack, "security-group", network.security_groups),
         }
         if archive.listed is not None:
-            found["bucket"] = [archive.listed.bucket_arn]
+            arns["bucket"] = [archive.listed.bucket_arn]
         if network.subnets:
-            found["interfaces"] = named("ec2", "network-interface", "*")
+            arns["interfaces"] = named("ec2", "network-interface", "*")
         if self.rolls_back is not None:
             # By prefix, because role -> alarm -> configuration -> model -> role would be a cycle.
             prefix = f"{rollback_prefix(self.rolls_back)}*"
-            found["rollback_alarms"] = named("cloudwatch", "alarm", prefix, separator=":")
+            arns["rollback_alarms"] = named("cloudwatch", "alarm", prefix, separator=":")
         if self.captured is not None:
-            found["captured"] = [self.captured.objects_arn]
-            found["capture_key"] = [self.captured.key_arn]
+            arns["captured"] = [self.captured.objects_arn]
+            arns["capture_key"] = [self.captured.key_arn]
         if (dumps := self.core_dumps) is not None:
             where = dumps.uri.removeprefix("s3://")
-            found["core_dumps"] = [f"arn:{stack.partition}:s3:::{where}*"]
-            found["core_dump_key"] = [dumps.kms_key] if dumps.kms_key else []
+            arns["core_dumps"] = [f"arn:{stack.partition}:s3:::{where}*"]
+            arns["core_dump_key"] = [dumps.kms_key] if dumps.kms_key else []
         queue = self.async_inference
         if queue is not None:
             at = queue.locations
-            found["requests"] = [at.requests.objects_arn]
-            found["answers"] = [at.answers.objects_arn, at.failures.objects_arn]
-            found["queue_key"] = [at.answers.key_arn]
-            found["topics"] = [queue.success_arn, queue.error_arn]
-            found["topic_key"] = [queue.key_arn]
+            arns["requests"] = [at.requests.objects_arn]
+            arns["answers"] = [at.answers.objects_arn, at.failures.objects_arn]
+            arns["queue_key"] = [at.answers.key_arn]
+            arns["topics"] = [queue.success_arn, queue.error_arn]
+            arns["topic_key"] = [queue.key_arn]
         key = self.volume_kms_key
         if key is not None:
             # A policy needs the key's own ARN; an alias is only possible in the condition below.
-            known = key if not key.startswith(ALIAS) else "*"
-            found["volume_key"] = [key] if key.startswith("arn:") else named("kms", "key", known)
-        return found
+            name = key if not key.startswith(ALIAS) else "*"
+            arns["volume_key"] = [key] if key.startswith("arn:") else named("kms", "key", name)
+        return arns
 
-    def narrowed(self, place: str) -> Mapping[str, Mapping[str, object]]:
-        """The condition for one of the resources, in addition to its ARN."""
-        key = self.volume_kms_key
-        if place != "volume_key" or key is None or not key.startswith(ALIAS):
-            return {}
-        return {"ForAnyValue:StringEquals": {"kms:ResourceAliases": [key]}}
+    def conditions(
+        self, permission: Permission, *, prefix: str, region: str
+    ) -> dict[str, dict[str, list[str]]]:
+        """The permission's conditions. `prefix` is that of an archive of several objects."""
+        conditions: dict[str, dict[str, list[str]]] = {}
+        for operator, values in permission.condition.items():
+            for key, value in values.items():
+                formatted = value.format(prefix=prefix, region=region).split(",")
+                conditions.setdefault(operator, {})[key] = formatted
+        alias = self.volume_kms_key
+        if "volume_key" in permission.on and alias is not None and alias.startswith(ALIAS):
+            by_alias = conditions.setdefault("ForAnyValue:StringEquals", {})
+            by_alias["kms:ResourceAliases"] = [alias]
+        return conditions
 
 
 def _in_any_account(stack: cdk.Stack, resource: str, names: Sequence[str]) -> list[str]:
@@ -121,17 +128,6 @@ def _in_any_account(stack: cdk.Stack, resource: str, names: Sequence[str]) -> li
     """
     arn = stack.format_arn(service="ec2", account="*", resource=resource)
     return [f"{arn}/{name}" for name in names]
-
-
-def _for_this_account(stack: cdk.Stack) -> dict[str, dict[str, str]]:
-    """The trust condition: SageMaker assumes the role only for this account and region.
-
-    AWS's guide says to use neither the full ARN of a model or endpoint nor aws:SourceAccount, since the
-    account is part of the ARN.
-    Source: https://docs.aws.amazon.com/sagemaker/latest/dg/security-confused-deputy-prevention.html
-    (SageMaker Inference, 2026-11-22)
-    """
-    return {"ArnLike": {"aws:SourceArn": stack.format_arn(service="sagemaker", resource="*")}}
 
 
 class ExecutionRole(Construct):
@@ -150,56 +146,47 @@ class ExecutionRole(Construct):
         dependencies: ModelDependencies,
     ) -> None:
         super().__init__(scope, construct_id)
-        self._dependencies = dependencies
-        self._arns = dependencies.arns(cdk.Stack.of(self), image, archive)
-        self._prefix = archive.listed.name if archive.listed else ""
+        stack = cdk.Stack.of(self)
+        # SageMaker assumes the role only for this account and region. AWS's guide says to use neither the
+        # full ARN of a model or endpoint nor aws:SourceAccount, since the account is part of the ARN:
+        # https://docs.aws.amazon.com/sagemaker/latest/dg/security-confused-deputy-prevention.html
+        # (SageMaker Inference, 2026-11-22)
+        source = {"aws:SourceArn": stack.format_arn(service="sagemaker", resource="*")}
         self.role = iam.Role(
             self,
             f"Resource{dependencies.roles.suffix}",
             **dependencies.roles.properties(self),
             assumed_by=iam.ServicePrincipal(
-                "sagemaker.amazonaws.com", conditions=_for_this_account(cdk.Stack.of(self))
+                "sagemaker.amazonaws.com", conditions={"ArnLike": source}
             ),
         )
-        permissions = granted(self._arns)
+        arns = dependencies.arns(stack, image, archive)
+        prefix = archive.listed.name if archive.listed else ""
+        statements = []
+        # Every resource with a wildcard, with all reasons for it.
+        reasons: dict[str, list[str]] = {}
+        for permission in granted(arns):
+            resources = [arn for place in permission.on for arn in arns[place]] or ["*"]
+            for resource in resources:
+                if "*" in resource:
+                    assert permission.wildcard is not None, f"{permission.capability}: no reason"
+                    reasons.setdefault(resource, []).append(permission.wildcard)
+            conditions = dependencies.conditions(permission, prefix=prefix, region=stack.region)
+            statements.append(
+                iam.PolicyStatement(
+                    actions=list(permission.actions),
+                    resources=resources,
+                    conditions=conditions or None,
+                )
+            )
         # Another archive gets another policy; the first one is deleted after the update, because until
         # then the old fleet still reads its own archive when it adds an instance.
         self.policy = iam.Policy(
             self,
             f"Policy{archive.fingerprint[:8]}",
             roles=[self.role],
-            statements=[self._statement(permission) for permission in permissions],
+            statements=statements,
         )
-        accept_wildcards(self.policy, self._wildcards(permissions))
+        why = {resource: "; ".join(several) for resource, several in reasons.items()}
+        accept_wildcards(self.policy, why)
         accept_for(AUDITORS, self.policy, INLINE)
-
-    def _statement(self, permission: Permission) -> iam.PolicyStatement:
-        region = cdk.Stack.of(self).region
-        conditions: dict[str, dict[str, object]] = {
-            operator: {
-                key: value.format(prefix=self._prefix, region=region).split(",")
-                for key, value in by.items()
-            }
-            for operator, by in permission.condition.items()
-        }
-        for place in permission.on:
-            for operator, more in self._dependencies.narrowed(place).items():
-                conditions.setdefault(operator, {}).update(more)
-        return iam.PolicyStatement(
-            actions=list(permission.actions),
-            resources=self._resources(permission),
-            conditions=conditions or None,
-        )
-
-    def _resources(self, permission: Permission) -> list[str]:
-        return [arn for place in permission.on for arn in self._arns[place]] or ["*"]
-
-    def _wildcards(self, permissions: Sequence[Permission]) -> dict[str, str]:
-        """Every resource with a wildcard, with all reasons for it."""
-        reasons: dict[str, list[str]] = {}
-        for permission in permissions:
-            for resource in self._resources(permission):
-                if "*" in resource:
-                    assert permission.wildcard is not None, f"{permission.capability}: no reason"
-                    reasons.setdefault(resource, []).append(permission.wildcard)
-        return {resource: "; ".join(why) for resource, why in reasons.items()}

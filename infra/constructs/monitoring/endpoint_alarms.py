@@ -1,13 +1,18 @@
 """The endpoint's alarms: all of them notify, and a composite alarm pages the on-call engineer."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_sns as sns
 from constructs import Construct
 
-from infra.constructs.monitoring.signals import Signal, Unit, queue_signals, variant_signals
+from infra.constructs.monitoring.signals import (
+    Signal,
+    queue_signals,
+    refused_requests,
+    variant_signals,
+)
 from infra.constructs.monitoring.watched_endpoint import WatchedEndpoint
 from infra.constructs.monitoring.widget import Line
 from infra.parameters.alarms import Alarms
@@ -75,68 +80,43 @@ class EndpointAlarms(Construct):
     ) -> None:
         """`page` None means that the page goes to the topic of all notifications."""
         super().__init__(scope, construct_id)
-        self._endpoint = endpoint
-        self._alarms = alarms
-        self._inform = [inform.topic_arn]
-        signals = [
-            *(
-                signal
-                for variant in endpoint.variants
-                for signal in variant_signals(endpoint.metrics, variant, alarms)
-            ),
-            *queue_signals(endpoint.metrics, alarms),
-            *([self._refused()] if endpoint.log_is_counted else []),
-        ]
-        self.by_name: Mapping[str, EndpointAlarm] = {
-            signal.name: self._watch(signal) for signal in signals
-        }
-        self.objective = self._objective([page.topic_arn] if page else self._inform)
+        signals: list[Signal] = []
+        for variant in endpoint.variants:
+            signals += variant_signals(endpoint.metrics, variant, alarms)
+        signals += queue_signals(endpoint.metrics, alarms)
+        if endpoint.log_is_counted:
+            signals.append(refused_requests(endpoint.metrics, alarms))
+        self.by_name: dict[str, EndpointAlarm] = {}
+        for signal in signals:
+            of = "" if signal.variant is None else f", variant {signal.variant}"
+            alarm = EndpointAlarm(
+                self,
+                signal.name,
+                signal=signal,
+                name=f"{endpoint.name}-{signal.name}",
+                description=f"{endpoint.name}{of}: {signal.said} {signal.window}. "
+                f"{signal.few_samples}{signal.earliest}Runbook: {alarms.runbook}#{signal.kind}",
+                actions=[inform.topic_arn],
+            )
+            if endpoint.resource is not None:
+                alarm.alarm.add_resource_dependency(endpoint.resource)
+            self.by_name[signal.name] = alarm
+        broken = [alarm for alarm in self.by_name.values() if alarm.signal.breaks_objective]
+        first = min((alarm.signal for alarm in broken), key=lambda signal: signal.earliest_seconds)
+        conditions = ", ".join(dict.fromkeys(alarm.signal.said for alarm in broken))
+        any_of = " OR ".join(f'ALARM("{alarm.arn}")' for alarm in broken)
+        actions = [(page or inform).topic_arn]
+        self.objective = cloudwatch.CfnCompositeAlarm(
+            Construct(self, "Objective"),
+            "Resource",
+            alarm_name=f"{endpoint.name}-{OBJECTIVE}",
+            alarm_description=f"{endpoint.name}: the service objective is broken: {conditions}. "
+            f"{first.earliest}Runbook: {alarms.runbook}#{OBJECTIVE}",
+            alarm_rule=f"({any_of})",
+            alarm_actions=actions,
+            ok_actions=actions,
+        )
 
     def of(self, variant: str | None, kind: str) -> EndpointAlarm | None:
         """The alarm of a kind and variant; None if the environment file configures none."""
         return self.by_name.get(kind if variant is None else f"{variant}-{kind}")
-
-    def _refused(self) -> Signal:
-        return Signal(
-            kind="queue-refused",
-            variant=None,
-            what="requests a minute turned away by a full queue",
-            metric=self._endpoint.metrics.counted_in_log("RefusedRequests"),
-            threshold=self._alarms.refused_per_minute,
-            unit=Unit("", 1),
-            minutes=self._alarms.window_minutes,
-        )
-
-    def _watch(self, signal: Signal) -> EndpointAlarm:
-        of = "" if signal.variant is None else f", variant {signal.variant}"
-        alarm = EndpointAlarm(
-            self,
-            signal.name,
-            signal=signal,
-            name=f"{self._endpoint.name}-{signal.name}",
-            description=f"{self._endpoint.name}{of}: {signal.said} {signal.window}. "
-            f"{signal.few_samples}{self._ending(signal, signal.kind)}",
-            actions=self._inform,
-        )
-        if self._endpoint.resource is not None:
-            alarm.alarm.add_resource_dependency(self._endpoint.resource)
-        return alarm
-
-    def _objective(self, page: Sequence[str]) -> cloudwatch.CfnCompositeAlarm:
-        broken = [one for one in self.by_name.values() if one.signal.breaks_objective]
-        first = min((one.signal for one in broken), key=lambda signal: signal.earliest_seconds)
-        asked = ", ".join(dict.fromkeys(one.signal.said for one in broken))
-        any_of = " OR ".join(f'ALARM("{one.arn}")' for one in broken)
-        return cloudwatch.CfnCompositeAlarm(
-            Construct(self, "Objective"),
-            "Resource",
-            alarm_name=f"{self._endpoint.name}-{OBJECTIVE}",
-            alarm_description=f"{self._endpoint.name}: the service objective is broken: {asked}. "
-            + self._ending(first, OBJECTIVE),
-            alarm_rule=f"({any_of})",
-            alarm_actions=page,
-            ok_actions=page,
-        )
-
-    def _ending(self, first: Signal, kind: str) -> str:
-        return f"{first.earliest}Runbook: {self._alarms.runbook}#{kind}"

@@ -36,19 +36,24 @@ class EndpointDashboard(Construct):
         super().__init__(scope, construct_id)
         status = alarm_status(
             f"{endpoint.name}: alarms",
-            [alarms.objective.attr_arn, *(one.arn for one in alarms.by_name.values())],
+            [alarms.objective.attr_arn, *(alarm.arn for alarm in alarms.by_name.values())],
             width=COLUMNS,
             height=3,
         )
-        graphs = [
-            VariantGraphs(endpoint=endpoint, variant=variant, alarms=alarms)
-            for variant in endpoint.variants
-        ]
-        rows: list[Sequence[Widget]] = [[status], *_rows(graphs)]
+        rows: list[Sequence[Widget]] = [[status], *_variant_rows(endpoint, alarms)]
         if guarded:
             rows.append(fleet_graphs(endpoint.name, width=COLUMNS // 2))
         if endpoint.log_is_counted:
-            rows.append([_log(endpoint, alarms)])
+            # The counters of the container's log, for all variants together.
+            metrics = endpoint.metrics
+            refused = alarms.of(None, "queue-refused")
+            counters = Side(
+                label="lines",
+                metrics=[metrics.counted_in_log(log_filter.metric) for log_filter in log_filters()],
+                lines=[refused.line] if refused else [],
+            )
+            title = f"{endpoint.name}: counted in the log, per minute"
+            rows.append([graph(title, left=counters, width=COLUMNS)])
         cloudwatch.CfnDashboard(
             Construct(self, "Resource"),
             "Resource",
@@ -58,31 +63,23 @@ class EndpointDashboard(Construct):
         )
 
 
-def _rows(variants: Sequence[VariantGraphs]) -> list[Sequence[Widget]]:
+def _variant_rows(endpoint: WatchedEndpoint, alarms: EndpointAlarms) -> list[list[Widget]]:
+    variants = [
+        VariantGraphs(endpoint=endpoint, variant=variant, alarms=alarms).all
+        for variant in endpoint.variants
+    ]
     if len(variants) == 1:
-        made = [graph(COLUMNS // 2) for graph in variants[0].all.values()]
-        return [made[at : at + 2] for at in range(0, len(made), 2)]
-    groups = [
-        variants[at : at + MOST_SIDE_BY_SIDE] for at in range(0, len(variants), MOST_SIDE_BY_SIDE)
-    ]
-    # A variant with GPUs has a graph that another lacks, and one with instance pools lacks one.
-    rows = [
-        [variant.all[name](COLUMNS // len(group)) for variant in group if name in variant.all]
-        for name in dict.fromkeys(name for variant in variants for name in variant.all)
-        for group in groups
-    ]
-    return [row for row in rows if row]
-
-
-def _log(endpoint: WatchedEndpoint, alarms: EndpointAlarms) -> Widget:
-    """The counters of the container's log, for all variants together."""
-    refused = alarms.of(None, "queue-refused")
-    counted = [endpoint.metrics.counted_in_log(log_filter.metric) for log_filter in log_filters()]
-    return graph(
-        f"{endpoint.name}: counted in the log, per minute",
-        left=Side(label="lines", metrics=counted, lines=[refused.line] if refused else []),
-        width=COLUMNS,
-    )
+        widgets = [graph(COLUMNS // 2) for graph in variants[0].values()]
+        return [widgets[at : at + 2] for at in range(0, len(widgets), 2)]
+    rows = []
+    for name in dict.fromkeys(name for graphs in variants for name in graphs):
+        for at in range(0, len(variants), MOST_SIDE_BY_SIDE):
+            group = variants[at : at + MOST_SIDE_BY_SIDE]
+            # A variant with GPUs has a graph that another lacks, and one with instance pools lacks one.
+            row = [graphs[name](COLUMNS // len(group)) for graphs in group if name in graphs]
+            if row:
+                rows.append(row)
+    return rows
 
 
 # These metrics have the configuration's name as a dimension, and only during a guarded update. They
@@ -101,8 +98,8 @@ def fleet_graphs(endpoint_name: str, *, width: int) -> list[Widget]:
 def _graph(
     endpoint_name: str, metric: str, statistic: str, title: str, unit: Unit, width: int
 ) -> Widget:
-    found = searched(NAMESPACE, metric, DIMENSIONS, statistic, EndpointName=endpoint_name)
-    shown = Computed(expression=f"{found} / {unit.in_the_metric:g}")
+    search = searched(NAMESPACE, metric, DIMENSIONS, statistic, EndpointName=endpoint_name)
+    shown = Computed(expression=f"{search} / {unit.in_the_metric:g}")
     return graph(
         f"during an update, by configuration: {title} ({unit.symbol})",
         left=Side(label=unit.symbol, metrics=[shown]),

@@ -45,7 +45,7 @@ class Measured:
             dimensions_map=dict(self.dimensions),
             statistic=self.statistic,
             label=self.label,
-            period=_period(self.period_seconds),
+            period=cdk.Duration.seconds(self.period_seconds),
         )
 
     @property
@@ -68,14 +68,11 @@ class Measured:
 
     @property
     def _identity(self) -> dict[str, Any]:
-        dimensions = [
-            {"name": name, "value": value} for name, value in sorted(self.dimensions.items())
-        ]
-        return {
-            "namespace": self.namespace,
-            "metric_name": self.name,
-            **({"dimensions": dimensions} if dimensions else {}),
-        }
+        identity: dict[str, Any] = {"namespace": self.namespace, "metric_name": self.name}
+        if self.dimensions:
+            dimensions = sorted(self.dimensions.items())
+            identity["dimensions"] = [{"name": name, "value": value} for name, value in dimensions]
+        return identity
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,7 +97,7 @@ class Computed:
             expression=self.expression,
             using_metrics={name: metric.for_cdk for name, metric in self.using.items()},
             label=self.label,
-            period=_period(self.period_seconds),
+            period=cdk.Duration.seconds(self.period_seconds),
         )
 
     @property
@@ -112,24 +109,21 @@ class Computed:
             "label": self.label,
             "returnData": True,
         }
-        return {"metrics": [result, *(one.in_query(name) for name, one in self.using.items())]}
+        queries = [metric.in_query(name) for name, metric in self.using.items()]
+        return {"metrics": [result, *queries]}
 
 
 def searched(
     namespace: str, name: str, dimensions: Sequence[str], statistic: str, **values: str
 ) -> str:
-    """The expression that finds each metric of this name with these dimensions, some of them known.
+    """The expression that finds each metric of this name with these dimensions, some with a value.
 
     https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/search-expression-syntax.html (2026-11-23)
     """
     check(namespace, name, statistic, dimensions)
-    known = " ".join(f'{key}="{value}"' for key, value in {**values, "MetricName": name}.items())
+    terms = " ".join(f'{key}="{value}"' for key, value in {**values, "MetricName": name}.items())
     schema = ",".join((namespace, *dimensions))
-    return f"SEARCH('{{{schema}}} {known}', '{statistic}', {PERIOD_SECONDS})"
+    return f"SEARCH('{{{schema}}} {terms}', '{statistic}', {PERIOD_SECONDS})"
 
 
 Metric = Measured | Computed
-
-
-def _period(seconds: int) -> cdk.Duration:
-    return cdk.Duration.seconds(seconds)

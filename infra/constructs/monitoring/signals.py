@@ -59,7 +59,7 @@ class Signal:
     @property
     def name(self) -> str:
         """A short name, unique within the endpoint."""
-        return "-".join(one for one in (self.variant, self.kind, self.instance_type) if one)
+        return "-".join(filter(None, (self.variant, self.kind, self.instance_type)))
 
     @property
     def periods(self) -> int:
@@ -82,7 +82,7 @@ class Signal:
 
     @property
     def window(self) -> str:
-        """How long the threshold must be crossed: for 3 minutes on end."""
+        """The time that the threshold must be crossed, in words: for 3 minutes on end."""
         if self.metric.period_seconds < 60:
             return (
                 f"in {self.breaching} of {self.periods} periods of {self.metric.period_seconds} s"
@@ -176,29 +176,44 @@ def variant_signals(
                 continue  # cold starts count as overhead, and are usual if no instance runs
             if metric.startswith("GPU") and not variant.gpus:
                 continue
-            for kind_of_instance in _types(graph, metric, variant):
+            for instance_type in _instance_types(graph, metric, variant):
+                unit = MILLISECONDS if graph == "latency" else PERCENT
+                if graph == "saturation":
+                    unit = Unit("%", variant.full_percent(metric, instance_type) / 100)
                 yield Signal(
                     kind=kind,
                     variant=variant.name,
-                    instance_type=kind_of_instance,
+                    instance_type=instance_type,
                     what=what,
                     metric=metrics.of_variant(
-                        metric, variant.name, statistic, namespace, kind_of_instance
+                        metric, variant.name, statistic, namespace, instance_type
                     ),
                     threshold=threshold,
-                    unit=_unit(graph, metric, variant, kind_of_instance),
+                    unit=unit,
                     minutes=alarms.window_minutes,
                     # One line for all types: their thresholds of latency are the same.
-                    graph=None if graph == "latency" and kind_of_instance else graph,
+                    graph=None if graph == "latency" and instance_type else graph,
                     breaks_objective=kind in _OBJECTIVE
                     and not variant.shadow
-                    and kind_of_instance is None,
+                    and instance_type is None,
                 )
     yield from _traffic(metrics, variant, alarms)
-    yield from _async_failures(metrics, variant, alarms)
+    for kind, (what, metric) in _ASYNC_FAILURES.items():
+        if metrics.publishes(metric):
+            yield Signal(
+                kind=kind,
+                variant=variant.name,
+                what=what,
+                metric=metrics.of_variant(metric, variant.name, "Sum"),
+                threshold=alarms.async_failures_per_minute,
+                unit=Unit("", 1),
+                # One minute and not the window: requests are rare, and failed ones are not repeated.
+                minutes=1,
+                graph="failures",
+            )
 
 
-def _types(graph: str, metric: str, variant: WatchedVariant) -> Sequence[str | None]:
+def _instance_types(graph: str, metric: str, variant: WatchedVariant) -> Sequence[str | None]:
     """The instance types of which each has an alarm of its own; None: one alarm on all instances.
 
     What an instance can use differs by type: a mean over several types has no full value. A slow type
@@ -209,12 +224,6 @@ def _types(graph: str, metric: str, variant: WatchedVariant) -> Sequence[str | N
     if graph == "saturation":
         return variant.pools or (None,)
     return (None, *variant.pools) if metric == "ModelLatency" else (None,)
-
-
-def _unit(graph: str, metric: str, variant: WatchedVariant, instance_type: str | None) -> Unit:
-    if graph == "saturation":
-        return Unit("%", variant.full_percent(metric, instance_type) / 100)
-    return MILLISECONDS if graph == "latency" else PERCENT
 
 
 def _traffic(metrics: EndpointMetrics, variant: WatchedVariant, alarms: Alarms) -> Iterator[Signal]:
@@ -249,24 +258,6 @@ def _traffic(metrics: EndpointMetrics, variant: WatchedVariant, alarms: Alarms) 
         )
 
 
-def _async_failures(
-    metrics: EndpointMetrics, variant: WatchedVariant, alarms: Alarms
-) -> Iterator[Signal]:
-    for kind, (what, metric) in _ASYNC_FAILURES.items():
-        if metrics.publishes(metric):
-            yield Signal(
-                kind=kind,
-                variant=variant.name,
-                what=what,
-                metric=metrics.of_variant(metric, variant.name, "Sum"),
-                threshold=alarms.async_failures_per_minute,
-                unit=Unit("", 1),
-                # One minute and not the window: requests are rare, and failed ones are not repeated.
-                minutes=1,
-                graph="failures",
-            )
-
-
 def queue_signals(metrics: EndpointMetrics, alarms: Alarms) -> Iterator[Signal]:
     """The alarms of an asynchronous endpoint's queue, which is the same for every variant."""
     if metrics.publishes("ApproximateAgeOfOldestRequest") and alarms.oldest_request_minutes:
@@ -280,3 +271,16 @@ def queue_signals(metrics: EndpointMetrics, alarms: Alarms) -> Iterator[Signal]:
             minutes=alarms.window_minutes,
             breaks_objective=True,
         )
+
+
+def refused_requests(metrics: EndpointMetrics, alarms: Alarms) -> Signal:
+    """The alarm on requests that a full queue refuses, which are counted in the log."""
+    return Signal(
+        kind="queue-refused",
+        variant=None,
+        what="requests a minute turned away by a full queue",
+        metric=metrics.counted_in_log("RefusedRequests"),
+        threshold=alarms.refused_per_minute,
+        unit=Unit("", 1),
+        minutes=alarms.window_minutes,
+    )

@@ -55,13 +55,11 @@ class VariantGraphs:
         return self.endpoint.metrics
 
     def traffic(self, width: int) -> Widget:
-        name, asked = self.variant.name, [self._metrics.invocations]
-        labels = ["all", "per instance"]
+        name = self.variant.name
+        shown = [replace(self._metrics.invocations(name), label="all")]
         if self._metrics.publishes("InvocationsPerInstance"):
-            asked.append(self._metrics.invocations_per_instance)
-        shown = [
-            replace(metric(name), label=label) for metric, label in zip(asked, labels, strict=False)
-        ]
+            per_instance = self._metrics.invocations_per_instance(name)
+            shown.append(replace(per_instance, label="per instance"))
         seconds = shown[0].period_seconds
         period = "minute" if seconds == PERIOD_SECONDS else f"{seconds} s"
         return graph(
@@ -100,24 +98,19 @@ class VariantGraphs:
     def concurrency(self, width: int) -> Widget:
         """Utilization of a serverless variant's concurrency; it publishes no CPU and no disk."""
         name, metrics = self.variant.name, self._metrics
-        used = [
-            ("concurrency", metrics.serverless_use("ConcurrentExecutions", name), 0.01),
-            (
-                "provisioned concurrency",
-                metrics.serverless_use("ProvisionedConcurrency", name),
-                0.01,
-            ),
-            ("memory", metrics.used("Memory", name, "Maximum"), 1),
-        ]
+        used = metrics.serverless_use("ConcurrentExecutions", name)
+        provisioned = metrics.serverless_use("ProvisionedConcurrency", name)
         shown = [
-            _in(metric, percent, label, number)
-            for number, (label, metric, percent) in enumerate(used)
+            _in(used, 0.01, "concurrency", 0),
+            _in(provisioned, 0.01, "provisioned concurrency", 1),
+            _in(metrics.used("Memory", name, "Maximum"), 1, "memory", 2),
         ]
         return self._graph("saturation", shown, "%", width)
 
     def latency(self, width: int) -> Widget:
         name, metrics = self.variant.name, self._metrics
-        shown = {one: metrics.model_latency(name, one) for one in ("p50", "p90", "p99")}
+        percentiles = ("p50", "p90", "p99")
+        shown = {percentile: metrics.model_latency(name, percentile) for percentile in percentiles}
         if metrics.publishes("OverheadLatency"):
             shown["added by SageMaker, mean"] = metrics.overhead_latency(name)
         return self._graph("latency", _all_in(MILLISECONDS, shown), "ms", width)
@@ -137,38 +130,31 @@ class VariantGraphs:
         kinds = [("CPU", "Average"), ("Memory", "Maximum"), ("Disk", "Maximum")]
         if self.variant.gpus:
             kinds += [("GPU", "Average"), ("GPUMemory", "Maximum")]
-        every = [(pool, *kind) for pool in self.variant.pools or (None,) for kind in kinds]
-        shown = [
-            _in(
-                self._metrics.used(what, self.variant.name, statistic, pool),
-                self.variant.full_percent(f"{what}Utilization", pool) / 100,
-                f"{f'{pool}: ' if pool else ''}{what}, "
-                f"{'mean' if statistic == 'Average' else 'fullest instance'}",
-                number,
-            )
-            for number, (pool, what, statistic) in enumerate(every)
-        ]
+        shown: list[Computed] = []
+        for pool in self.variant.pools or (None,):
+            for what, statistic in kinds:
+                metric = self._metrics.used(what, self.variant.name, statistic, pool)
+                full = self.variant.full_percent(f"{what}Utilization", pool)
+                mean = "mean" if statistic == "Average" else "fullest instance"
+                label = f"{pool}: {what}, {mean}" if pool else f"{what}, {mean}"
+                shown.append(_in(metric, full / 100, label, len(shown)))
         return self._graph("saturation", shown, "%", width)
 
     def latency_by_instance(self, width: int) -> Widget:
         """Mean latency of each instance: the slow one among several."""
-        return self._each(
-            NAMESPACE, "ModelLatency", BY_INSTANCE, "latency by instance, mean", MILLISECONDS, width
-        )
+        title = "latency by instance, mean"
+        return self._each(NAMESPACE, "ModelLatency", BY_INSTANCE, title, MILLISECONDS, width)
 
     def cpu_by_instance(self, width: int) -> Widget:
         """CPU of each instance, in percent of all its vCPUs."""
-        full = Unit("%", self.variant.full_percent("CPUUtilization") / 100)
-        return self._each(
-            MACHINES, "CPUUtilization", BY_INSTANCE, "CPU by instance, mean", full, width
-        )
+        title, full = "CPU by instance, mean", self.variant.full_percent("CPUUtilization")
+        unit = Unit("%", full / 100)
+        return self._each(MACHINES, "CPUUtilization", BY_INSTANCE, title, unit, width)
 
     def gpu_by_accelerator(self, width: int) -> Widget:
         """Utilization of each GPU of each instance."""
-        one = Unit("%", 1)
-        return self._each(
-            MACHINES, "GPUUtilization", BY_ACCELERATOR, "GPU by accelerator, mean", one, width
-        )
+        title, unit = "GPU by accelerator, mean", Unit("%", 1)
+        return self._each(MACHINES, "GPUUtilization", BY_ACCELERATOR, title, unit, width)
 
     def _each(
         self,
@@ -180,9 +166,9 @@ class VariantGraphs:
         width: int,
     ) -> Widget:
         # A search, because instances come and go.
-        known = {"EndpointName": self.endpoint.name, "VariantName": self.variant.name}
-        found = searched(namespace, metric, dimensions, "Average", **known)
-        shown = Computed(expression=f"{found} / {unit.in_the_metric:g}")
+        values = {"EndpointName": self.endpoint.name, "VariantName": self.variant.name}
+        search = searched(namespace, metric, dimensions, "Average", **values)
+        shown = Computed(expression=f"{search} / {unit.in_the_metric:g}")
         return graph(
             f"{self.variant.name}: {title} ({unit.symbol})",
             left=Side(label=unit.symbol, metrics=[shown]),
@@ -197,9 +183,9 @@ class VariantGraphs:
 
     def _lines(self, title: str) -> list[Line]:
         return [
-            one.line
-            for one in self.alarms.by_name.values()
-            if (one.signal.variant, one.signal.graph) == (self.variant.name, title)
+            alarm.line
+            for alarm in self.alarms.by_name.values()
+            if (alarm.signal.variant, alarm.signal.graph) == (self.variant.name, title)
         ]
 
     def _graph(self, title: str, shown: Sequence[Computed], unit: str, width: int) -> Widget:
@@ -236,7 +222,10 @@ def instances_graph(endpoint: WatchedEndpoint, variant: WatchedVariant, *, width
         left=Side(
             label="instances",
             metrics=[endpoint.metrics.instances(variant.name), *by_type],
-            lines=[Line(value=number, label=f"{word} {number}") for word, number in _ends(variant)],
+            lines=[
+                Line(value=variant.min_instances, label=f"min {variant.min_instances}"),
+                Line(value=variant.max_instances, label=f"max {variant.max_instances}"),
+            ],
         ),
         width=width,
     )
@@ -244,53 +233,41 @@ def instances_graph(endpoint: WatchedEndpoint, variant: WatchedVariant, *, width
 
 def cost_graph(endpoint: WatchedEndpoint, variant: WatchedVariant, *, width: int) -> Widget:
     """Cost of the instances that answer; a text if no source states a price."""
-    prices = {
-        kind: variant.prices.get(kind) or price(kind, endpoint.region)
-        for kind in variant.instance_types
-    }
-    missing = [kind for kind, row in prices.items() if row is None]
-    rows = [row for row in prices.values() if row is not None]
+    rows, missing = [], []
+    for kind in variant.instance_types:
+        row = variant.prices.get(kind) or price(kind, endpoint.region)
+        if row is None:
+            missing.append(kind)
+        else:
+            rows.append(row)
     if missing or not rows:
         return text(
             f"**{variant.name}: cost per hour**\n\nno price of {', '.join(missing)} "
             "is known; state it as prices.instance_usd_per_hour",
             width=width,
         )
-    each = [row.usd_per_hour for row in rows]
+    usd_per_hour = [row.usd_per_hour for row in rows]
+    count = endpoint.metrics.instances(variant.name)
+    expression, using = f"{count.expression} * {usd_per_hour[0]:g}", dict(count.using)
+    if variant.pools:
+        using, terms = {}, []
+        for number, (kind, usd) in enumerate(zip(variant.pools, usd_per_hour, strict=True)):
+            using[f"n{number}"] = endpoint.metrics.instances_of_type(variant.name, kind)
+            terms.append(f"FILL(n{number}, 0) * {usd / endpoint.metrics.values_a_minute:g}")
+        expression = " + ".join(terms)
     # From all instances of the cheapest type to all of the dearest.
-    ends = [
-        (word, number * usd)
-        for (word, number), usd in zip(_ends(variant), (min(each), max(each)), strict=True)
-    ]
-    known, cost = rows[0], _cost(endpoint.metrics, variant, each)
+    least = variant.min_instances * min(usd_per_hour)
+    most = variant.max_instances * max(usd_per_hour)
+    cost = Computed(expression=expression, using=using, label=f"{variant.name}: USD per hour")
     return graph(
-        f"{variant.name}: cost per hour (USD, {known.region}, {known.as_of})",
+        f"{variant.name}: cost per hour (USD, {rows[0].region}, {rows[0].as_of})",
         left=Side(
             label="USD per hour",
             metrics=[cost],
-            lines=[Line(value=round(usd, 3), label=f"{word}: {usd:.2f}") for word, usd in ends],
+            lines=[
+                Line(value=round(least, 3), label=f"min: {least:.2f}"),
+                Line(value=round(most, 3), label=f"max: {most:.2f}"),
+            ],
         ),
         width=width,
     )
-
-
-def _cost(metrics: EndpointMetrics, variant: WatchedVariant, usd_per_hour: list[float]) -> Computed:
-    """`usd_per_hour` is of each instance type."""
-    label = f"{variant.name}: USD per hour"
-    if not variant.pools:
-        count = metrics.instances(variant.name)
-        expression = f"{count.expression} * {usd_per_hour[0]:g}"
-        return Computed(expression=expression, using=count.using, label=label)
-    counts = {
-        f"n{number}": metrics.instances_of_type(variant.name, one)
-        for number, one in enumerate(variant.pools)
-    }
-    parts = [
-        f"FILL({n}, 0) * {usd / metrics.values_a_minute:g}"
-        for n, usd in zip(counts, usd_per_hour, strict=True)
-    ]
-    return Computed(expression=" + ".join(parts), using=counts, label=label)
-
-
-def _ends(variant: WatchedVariant) -> list[tuple[str, int]]:
-    return [("min", variant.min_instances), ("max", variant.max_instances)]

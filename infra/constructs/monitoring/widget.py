@@ -45,14 +45,16 @@ class Side:
 
 def graph(title: str, *, left: Side, right: Side | None = None, width: int) -> Widget:
     """A graph of metrics over time."""
-    sides = {"left": left, **({"right": right} if right else {})}
-    drawn = [row for side, one in sides.items() for m in one.metrics for row in _drawn(m, side)]
-    lines = [
-        {"value": number(line.value), "label": line.label, "yAxis": side}
-        for side, one in sides.items()
-        for line in one.lines
-    ]
-    axes = {side: {"label": one.label, "min": 0, "showUnits": False} for side, one in sides.items()}
+    drawn, lines, axes = [], [], {}
+    for position, side in {"left": left, "right": right}.items():
+        if side is None:
+            continue
+        axes[position] = {"label": side.label, "min": 0, "showUnits": False}
+        for metric in side.metrics:
+            drawn += _rows(metric, {} if position == "left" else {"yAxis": position})
+        for line in side.lines:
+            value = number(line.value)
+            lines.append({"value": value, "label": line.label, "yAxis": position})
     properties = {
         "view": "timeSeries",
         "title": title,
@@ -80,11 +82,11 @@ def body(rows: Sequence[Sequence[Widget]]) -> str:
     y = 0
     for row in rows:
         x = 0
-        for one in row:
-            size = {"width": one.width, "height": one.height, "x": x, "y": y}
-            placed.append({"type": one.kind, **size, "properties": one.properties})
-            x += one.width
-        y += max((one.height for one in row), default=0)
+        for widget in row:
+            size = {"width": widget.width, "height": widget.height, "x": x, "y": y}
+            placed.append({"type": widget.kind, **size, "properties": widget.properties})
+            x += widget.width
+        y += max((widget.height for widget in row), default=0)
     return json.dumps({"widgets": placed}, ensure_ascii=False, separators=(",", ":"))
 
 
@@ -99,16 +101,16 @@ def _region() -> str:
     return cdk.Aws.REGION
 
 
-def _drawn(metric: Metric, side: str) -> list[list[Any]]:
-    """Its rows: what is computed, and hidden below it what it is computed from."""
-    axis = {} if side == "left" else {"yAxis": side}
+def _rows(metric: Metric, axis: dict[str, str]) -> list[list[Any]]:
+    """A metric's row; for an expression, also the hidden rows of the metrics that it uses."""
     label = {"label": metric.label} if metric.label else {}
     if isinstance(metric, Measured):
         return [_row(metric, {**label}, axis)]
     period = max(PERIOD_SECONDS, metric.period_seconds)
-    shown = {**label, "expression": metric.expression, "period": period, **axis}
-    hidden = [_row(one, {"id": name, "visible": False}, {}) for name, one in metric.using.items()]
-    return [[shown], *hidden]
+    rows: list[list[Any]] = [[{**label, "expression": metric.expression, "period": period, **axis}]]
+    for name, operand in metric.using.items():
+        rows.append(_row(operand, {"id": name, "visible": False}, {}))
+    return rows
 
 
 def _row(metric: Measured, first: dict[str, Any], last: dict[str, Any]) -> list[Any]:

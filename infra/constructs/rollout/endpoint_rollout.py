@@ -2,13 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from aws_cdk import aws_sagemaker as sagemaker
-from aws_cdk import aws_sns as sns
 from constructs import Construct
 
-from infra.constructs.access.role_rules import RoleRules
 from infra.constructs.acknowledged import HIPAA, NIST, accept_for
 from infra.constructs.endpoint.model_endpoint import ModelEndpoint
 from infra.constructs.model.execution_role import rollback_prefix
@@ -89,7 +86,17 @@ class EndpointRollout(Construct):
         )
         for variant, kind in watched[:MOST_ALARMS]:
             if variant is None:
-                signal = _golden_requests(new_fleet, alarms)
+                signal = Signal(
+                    kind="golden-requests",
+                    variant=None,
+                    what="golden requests answered with an error",
+                    metric=new_fleet.counted_in_log("GoldenRequestErrors", "Average"),
+                    threshold=alarms.error_5xx_percent,
+                    unit=PERCENT,
+                    # The sender looks for the update's stage once a minute, and may see the bake a
+                    # minute late.
+                    minutes=max(1, alarms.window_minutes - 1),
+                )
             elif kind == "latency":
                 signal = _latency(new_fleet, variant, alarms)
             else:
@@ -111,46 +118,6 @@ class EndpointRollout(Construct):
         return names
 
 
-def send_golden_requests(
-    scope: Construct,
-    construct_id: str,
-    *,
-    endpoint: ModelEndpoint,
-    rollout: Rollout | None,
-    root: Path,
-    log_kms_key_arn: str | None,
-    keep_log: bool,
-    inform: sns.ITopic,
-    runbook: str,
-    roles: RoleRules,
-) -> None:
-    """Sends golden requests while the endpoint is being updated, if the rollout configures them.
-
-    `root` is the project that the request's path is relative to. `inform` is the topic that is notified
-    when none can be sent. `runbook` is the address of its page.
-    """
-    golden = rollout.golden_requests if rollout else None
-    if golden is None:
-        return
-    # CDK's module for Lambda takes a tenth of a synth, so it is imported only if needed.
-    from infra.constructs.rollout.golden_sender import GoldenSender
-
-    sender = GoldenSender(
-        scope,
-        construct_id,
-        endpoint_name=endpoint.name,
-        golden=golden,
-        body=(root / golden.body).read_bytes(),
-        log_kms_key_arn=log_kms_key_arn,
-        keep_log=keep_log,
-        inform=inform,
-        runbook=runbook,
-        roles=roles,
-    )
-    # The function must exist before the update during which it sends requests.
-    endpoint.resource.node.add_dependency(sender)
-
-
 def _latency(new_fleet: EndpointMetrics, variant: str, alarms: Alarms) -> Signal:
     return Signal(
         kind="latency",
@@ -160,19 +127,6 @@ def _latency(new_fleet: EndpointMetrics, variant: str, alarms: Alarms) -> Signal
         threshold=alarms.p99_latency_ms or 0,
         unit=MILLISECONDS,
         minutes=alarms.window_minutes,
-    )
-
-
-def _golden_requests(new_fleet: EndpointMetrics, alarms: Alarms) -> Signal:
-    return Signal(
-        kind="golden-requests",
-        variant=None,
-        what="golden requests answered with an error",
-        metric=new_fleet.counted_in_log("GoldenRequestErrors", "Average"),
-        threshold=alarms.error_5xx_percent,
-        unit=PERCENT,
-        # The sender looks for the update's stage once a minute, and may see the bake a minute late.
-        minutes=max(1, alarms.window_minutes - 1),
     )
 
 

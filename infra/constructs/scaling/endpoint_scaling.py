@@ -1,5 +1,7 @@
 """Application Auto Scaling of a variant: target tracking, steps and schedules."""
 
+from collections.abc import Sequence
+
 import aws_cdk as cdk
 from aws_cdk import aws_applicationautoscaling as autoscaling
 from aws_cdk import aws_iam as iam
@@ -31,7 +33,7 @@ class EndpointScaling(Construct):
         scaling: Scaling,
     ) -> None:
         super().__init__(scope, construct_id)
-        (scaled,) = [one for one in endpoint.variants if one.name == variant]
+        (scaled,) = [each for each in endpoint.variants if each.name == variant]
         least, most = scaled.capacity
         waits = cooldowns(
             out_seconds=scaling.scale_out_cooldown_seconds,
@@ -40,6 +42,13 @@ class EndpointScaling(Construct):
         )
         self._out = cdk.Duration.seconds(waits.out_seconds)
         self._in = cdk.Duration.seconds(waits.in_seconds)
+        role_arn = cdk.Stack.of(self).format_arn(
+            service="iam",
+            region="",
+            account=cdk.Aws.ACCOUNT_ID,
+            resource="role",
+            resource_name=f"aws-service-role/{SERVICE}/{SERVICE_ROLE}",
+        )
         self.target = autoscaling.ScalableTarget(
             self,
             "Target",
@@ -50,11 +59,10 @@ class EndpointScaling(Construct):
             min_capacity=least,
             max_capacity=most,
             # The service-linked role, named: CDK would otherwise make a role for every target.
-            role=iam.Role.from_role_arn(self, "ServiceLinkedRole", self._service_linked_role()),
+            role=iam.Role.from_role_arn(self, "ServiceLinkedRole", role_arn),
         )
         self._track(endpoint, scaling)
-        for number, one in enumerate(scaling.schedule):
-            self._schedule(number, one)
+        self._schedule(scaling.schedule)
         if scaling.steps:
             ScalingSteps(
                 self,
@@ -119,20 +127,12 @@ class EndpointScaling(Construct):
             scale_in_cooldown=self._in,
         )
 
-    def _schedule(self, number: int, scheduled: Scheduled) -> None:
-        self.target.scale_on_schedule(
-            f"Scheduled{number}",
-            schedule=autoscaling.Schedule.expression(scheduled.at),
-            time_zone=cdk.TimeZone.of(scheduled.timezone),
-            min_capacity=scheduled.at_least,
-            max_capacity=scheduled.at_most,
-        )
-
-    def _service_linked_role(self) -> str:
-        return cdk.Stack.of(self).format_arn(
-            service="iam",
-            region="",
-            account=cdk.Aws.ACCOUNT_ID,
-            resource="role",
-            resource_name=f"aws-service-role/{SERVICE}/{SERVICE_ROLE}",
-        )
+    def _schedule(self, schedule: Sequence[Scheduled]) -> None:
+        for number, scheduled in enumerate(schedule):
+            self.target.scale_on_schedule(
+                f"Scheduled{number}",
+                schedule=autoscaling.Schedule.expression(scheduled.at),
+                time_zone=cdk.TimeZone.of(scheduled.timezone),
+                min_capacity=scheduled.at_least,
+                max_capacity=scheduled.at_most,
+            )

@@ -25,15 +25,25 @@ class RetainedStore(Construct):
         construct_id: str,
         *,
         holds: str,
-        said: str,
+        contents: str,
         why_one_region: str,
         keep_days: int,
         kms_key: str | None,
     ) -> None:
-        """`holds` is one word, the bucket's id and the prefix of its exports. `said` is the key's
-        description."""
+        """`holds` is one word, the bucket's id and the prefix of its exports. `contents` are named
+        in the key's description."""
         super().__init__(scope, construct_id)
-        key = self._key(kms_key, said)
+        key = (
+            kms.Key.from_key_arn(self, "Given", kms_key)
+            if kms_key is not None
+            else kms.Key(
+                self,
+                "Key",
+                description=f"Encrypts {contents}",
+                enable_key_rotation=True,
+                removal_policy=cdk.RemovalPolicy.RETAIN,
+            )
+        )
         accesses = self._bucket(
             "Accesses",
             # https://docs.aws.amazon.com/AmazonS3/latest/userguide/enable-server-access-logging.html
@@ -80,17 +90,6 @@ class RetainedStore(Construct):
             key_arn=self.key_arn,
         )
 
-    def _key(self, given_arn: str | None, said: str) -> kms.IKey:
-        if given_arn is not None:
-            return kms.Key.from_key_arn(self, "Given", given_arn)
-        return kms.Key(
-            self,
-            "Key",
-            description=f"Encrypts {said}",
-            enable_key_rotation=True,
-            removal_policy=cdk.RemovalPolicy.RETAIN,
-        )
-
     def _bucket(self, construct_id: str, *, keep_days: int, **more: Any) -> s3.Bucket:
         return s3.Bucket(
             self,
@@ -120,7 +119,7 @@ class CaptureStore(RetainedStore):
             scope,
             construct_id,
             holds="samples",
-            said="captured requests and answers",
+            contents="captured requests and answers",
             why_one_region="samples for looking at, and the log of who did: losing a region loses no service",
             keep_days=capture.keep_days,
             kms_key=capture.kms_key,
@@ -136,7 +135,7 @@ class AsyncInferenceStore(RetainedStore):
             scope,
             construct_id,
             holds="queue",
-            said="asynchronous requests and answers",
+            contents="asynchronous requests and answers",
             why_one_region="requests and answers of one region's endpoint: without it nobody reads them",
             keep_days=asynchronous.keep_days,
             kms_key=asynchronous.kms_key,

@@ -1,7 +1,6 @@
 """The states of one endpoint: created, updated in stages, taken back, scaled and deleted.
 
-Sources: https://docs.aws.amazon.com/sagemaker/latest/dg/deployment-guardrails-blue-green.html and
-https://docs.aws.amazon.com/sagemaker/latest/dg/deployment-guardrails-rolling.html
+Source: https://docs.aws.amazon.com/sagemaker/latest/dg/deployment-guardrails.html
 """
 
 import time
@@ -12,106 +11,11 @@ from typing import Any
 
 import pytest
 
-from servable_local.aws.clock import ManualClock
 from servable_local.aws.errors import SageMakerError
 from servable_local.aws.sagemaker.container import VariantStartError
 from servable_local.aws.sagemaker.described import described, event_detail
-from servable_local.aws.sagemaker.endpoint import (
-    DEPLOYMENT,
-    STATE,
-    EndpointDependencies,
-    HostedEndpoint,
-)
-from servable_local.aws.sagemaker.endpoint_update import Stage, stages
-from servable_local.aws.sagemaker.fleet import Fleet, HostedVariant
-from servable_local.aws.sagemaker.instances import VariantInstances
-
-ALL_AT_ONCE: dict[str, Any] = {"Type": "ALL_AT_ONCE"}
-CANARY = {
-    "Type": "CANARY",
-    "CanarySize": {"Type": "CAPACITY_PERCENT", "Value": 25},
-    "WaitIntervalInSeconds": 60,
-}
-
-
-def blue_green(routing: dict[str, Any], **more: Any) -> dict[str, Any]:
-    policy = {"TrafficRoutingConfiguration": routing, "TerminationWaitInSeconds": 120, **more}
-    alarms = {"Alarms": [{"AlarmName": "slow"}, {"AlarmName": "errors"}]}
-    return {"BlueGreenUpdatePolicy": policy, "AutoRollbackConfiguration": alarms}
-
-
-class Container:
-    """A container that counts how often it was looked after, and knows that it ended."""
-
-    def __init__(self) -> None:
-        self.busy = self.healed = 0
-        self.closed = False
-
-    def heal(self) -> None:
-        self.healed += 1
-
-    def close(self) -> None:
-        self.closed = True
-
-
-def config(name: str, **more: Any) -> dict[str, Any]:
-    return {"EndpointConfigName": name, "ProductionVariants": [{"VariantName": "primary"}], **more}
-
-
-class Case:
-    """One endpoint of four instances on a clock that stands still, and the events that it told."""
-
-    def __init__(self, folder: Path, **settings: Any) -> None:
-        self.clock = ManualClock()
-        self.fleets: dict[str, Fleet] = {}
-        self.alarms: list[str] = []
-        self.events: list[tuple[str, str]] = []
-        self.error: Exception | None = None
-        self._folder = folder
-        around = EndpointDependencies(
-            clock=self.clock,
-            start=self._start,
-            in_alarm=lambda names: [name for name in names if name in self.alarms],
-            tell=lambda kind: self.events.append((kind, self.endpoint.status)),
-        )
-        self.endpoint = HostedEndpoint("ranker", "arn:ranker", config("first", **settings), around)
-        # Its steps happen at once and in order, in the place of a thread for each.
-        self.endpoint._run = lambda work: work()  # type: ignore[method-assign]
-
-    def _start(self, name: str) -> Fleet:
-        if self.error is not None:
-            raise self.error
-        variants = []
-        for variant in ("primary", "shadow"):
-            start: Any = Container
-            instances = VariantInstances([start()], 4, start)
-            instances.retain(4)
-            variants.append(HostedVariant(variant, 1.0, "image:1", instances))
-        folder = self._folder / name
-        folder.mkdir()
-        self.fleets[name] = Fleet(name, variants[:1], folder, variants[1:])
-        return self.fleets[name]
-
-    def created(self) -> "Case":
-        self.endpoint.create()
-        return self
-
-    def update(self, policy: dict[str, Any] | None = None, *retain: str, **settings: Any) -> None:
-        self.endpoint.update(
-            config("second", **settings), retain=frozenset(retain), deployment_config=policy
-        )
-
-    def after(self, seconds: float) -> str:
-        self.clock.advance(seconds=seconds)
-        self.endpoint.tick(self.clock.now())
-        return self.endpoint.status
-
-    def routed(self, requests: int) -> list[str]:
-        routes = [self.endpoint.route(None) for _ in range(requests)]
-        return [route.config_name or "" for route in routes if route]
-
-    def containers(self, name: str) -> list[Any]:
-        return [one for v in self.fleets[name].everybody() for one in v.instances.containers]
+from servable_local.aws.sagemaker.endpoint import DEPLOYMENT, STATE
+from tests.servable_local.aws.endpoint_case import ALL_AT_ONCE, CANARY, Case, blue_green
 
 
 @pytest.fixture
@@ -386,67 +290,6 @@ def test_the_kind_of_an_endpoint_is_its_configurations(
     tmp_path: Path, settings: dict[str, Any], kind: str
 ) -> None:
     assert Case(tmp_path, **settings).endpoint.kind == kind
-
-
-# --- stages
-
-
-def stage(active: int, seconds: int = 60) -> Stage:
-    return Stage(active, 4, seconds, "WaitIntervalInSeconds")
-
-
-LAST = Stage(4, 4, 120, "TerminationWaitInSeconds")
-
-
-@pytest.mark.parametrize(
-    ("routing", "expected"),
-    [
-        (ALL_AT_ONCE, [LAST]),
-        (CANARY, [stage(1), LAST]),
-        (CANARY | {"CanarySize": {"Type": "CAPACITY_PERCENT", "Value": 26}}, [stage(2), LAST]),
-        (CANARY | {"CanarySize": {"Type": "INSTANCE_COUNT", "Value": 3}}, [stage(3), LAST]),
-        (CANARY | {"CanarySize": {"Type": "INSTANCE_COUNT", "Value": 9}}, [stage(4), LAST]),
-        (CANARY | {"CanarySize": {"Type": "INSTANCE_COUNT", "Value": 0}}, [stage(1), LAST]),
-        (
-            {
-                "Type": "LINEAR",
-                "LinearStepSize": {"Type": "INSTANCE_COUNT", "Value": 2},
-                "WaitIntervalInSeconds": 60,
-            },
-            [stage(2), LAST],
-        ),
-        (
-            {"Type": "LINEAR", "LinearStepSize": {"Type": "CAPACITY_PERCENT", "Value": 10}},
-            [stage(1, 0), stage(2, 0), stage(3, 0), LAST],
-        ),
-    ],
-)
-def test_stages_of_a_blue_green_update(routing: dict[str, Any], expected: list[Stage]) -> None:
-    assert stages(blue_green(routing), 4) == expected
-
-
-@pytest.mark.parametrize(("batch", "active"), [(1, [1, 2, 3, 4]), (2, [2, 4]), (3, [3, 4])])
-def test_stages_of_a_rolling_update(batch: int, active: list[int]) -> None:
-    size = {"Type": "INSTANCE_COUNT", "Value": batch}
-    policy = {"MaximumBatchSize": size, "WaitIntervalInSeconds": 60}
-    assert stages({"RollingUpdatePolicy": policy}, 4) == [stage(count) for count in active]
-
-
-def test_without_a_policy_nothing_is_watched() -> None:
-    assert stages(None, 4) == [Stage(4, 4, 0)]
-
-
-def test_without_a_wait_the_old_fleet_ends_at_once() -> None:
-    policy = {"BlueGreenUpdatePolicy": {"TrafficRoutingConfiguration": ALL_AT_ONCE}}
-    assert stages(policy, 4) == [Stage(4, 4, 0)]
-
-
-def test_a_stage_that_is_not_full_is_a_canary() -> None:
-    assert (stage(1).share, stage(1).message) == (
-        0.25,
-        "Baking for 60 seconds (WaitIntervalInSeconds) with traffic enabled on canary capacity of "
-        "1 instance(s).",
-    )
 
 
 # --- turns and shadows

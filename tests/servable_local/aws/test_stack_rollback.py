@@ -16,6 +16,7 @@ from servable_local.aws.cloudformation.stacks import Stack
 from servable_local.aws.errors import ValidationError
 from servable_local.aws.resources.registry import TYPES
 from servable_local.aws.resources.shapes import ResourceError
+from tests.servable_local.aws.formation_case import Case, Thing, thing
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ Source: https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/Create_Co
 import json
 from datetime import timedelta
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -44,7 +44,7 @@ class Aws:
 
 class Case:
     def __init__(self) -> None:
-        self.aws: Any = Aws()
+        self.aws = cast(Any, Aws())
         self.clock = ManualClock()
         self.watch = CloudWatch(self.aws, self.clock)
         self.clock.start(self.watch.tick)

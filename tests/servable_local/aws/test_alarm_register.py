@@ -1,0 +1,367 @@
+"""The register of alarms on a clock that stands still: composites, actions, history, and what is forgotten.
+
+Source: https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/Create_Composite_Alarm.html
+"""
+
+import json
+from datetime import timedelta
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from servable_local.aws.clock import ManualClock
+from servable_local.aws.cloudwatch.alarms import CloudWatch
+from servable_local.aws.cloudwatch.metric_store import MetricStore
+from servable_scaling.alarms.query import Metric
+
+TOPIC, SCALE = "arn:aws:sns:us-east-1:1:alarms", "arn:aws:autoscaling:us-east-1:1:policy"
+METRIC = Metric.of("Own", "Load", {})
+
+
+class Aws:
+    """An account and region whose SNS and EventBridge are remembered."""
+
+    account, region = "1", "us-east-1"
+
+    def __init__(self) -> None:
+        self.published: list[dict[str, Any]] = []
+        self.events: list[dict[str, Any]] = []
+        self.error: Exception | None = None
+
+    def client(self, service: str) -> Any:
+        assert service == "sns"
+        return SimpleNamespace(publish=self._publish)
+
+    def _publish(self, **message: Any) -> None:
+        if self.error is not None:
+            raise self.error
+        self.published.append(message)
+
+    def tell_event_bridge(self, **event: Any) -> None:
+        self.events.append(event)
+
+
+class Case:
+    def __init__(self) -> None:
+        self.aws = cast(Any, Aws())
+        self.clock = ManualClock()
+        self.watch = CloudWatch(self.aws, self.clock)
+        self.clock.start(self.watch.tick)
+        self.alarms = self.watch.alarms
+
+    def put(self, name: str, **more: Any) -> None:
+        request = {
+            "AlarmName": name,
+            "Namespace": "Own",
+            "MetricName": "Load",
+            "Statistic": "Maximum",
+            "Period": 60,
+            "EvaluationPeriods": 1,
+            "Threshold": 10.0,
+            "ComparisonOperator": "GreaterThanThreshold",
+        }
+        self.alarms.put("MetricAlarm", request | more, {})
+
+    def composite(self, name: str, rule: str, **more: Any) -> None:
+        self.alarms.put("CompositeAlarm", {"AlarmName": name, "AlarmRule": rule, **more}, {})
+
+    def minute(self, value: float | None = None) -> None:
+        if value is not None:
+            self.watch.metrics.add(METRIC, value, unit="None", at=self.clock.now())
+        self.clock.advance(minutes=1)
+
+    def state(self, name: str) -> str:
+        alarm = self.alarms.get(name)
+        assert alarm is not None
+        return alarm.state
+
+    def set(self, name: str, state: Any) -> None:
+        self.alarms.set_state(name, state, "by hand", "{}")
+
+    def items(self, name: str, kind: str) -> list[str]:
+        alarm = self.alarms.get(name)
+        assert alarm is not None
+        return [one["HistorySummary"] for one in alarm.history if one["HistoryItemType"] == kind]
+
+
+@pytest.fixture
+def case() -> Case:
+    case = Case()
+    case.put("a")
+    return case
+
+
+# --- composites
+
+
+@pytest.mark.parametrize(
+    ("rule", "states"),
+    [
+        ("ALARM(a)", ["ALARM", "OK"]),
+        ("OK(a)", ["OK", "ALARM"]),
+        ("INSUFFICIENT_DATA(a)", ["OK", "OK"]),
+        ("NOT ALARM(a)", ["OK", "ALARM"]),
+        ("ALARM(arn:aws:cloudwatch:us-east-1:1:alarm:a)", ["ALARM", "OK"]),
+    ],
+)
+def test_a_composite_alarm_follows_its_alarms_within_the_same_minute(
+    case: Case, rule: str, states: list[str]
+) -> None:
+    case.composite("c", rule)
+    found = []
+    for value in (11.0, 1.0):
+        case.minute(value)
+        found.append(case.state("c"))
+    assert found == states
+
+
+def test_a_composite_of_composites_follows_in_one_step_whatever_their_order(case: Case) -> None:
+    case.put("b")
+    case.composite("first", "ALARM(a)")
+    case.composite("second", "ALARM(first)")
+    case.composite("first", "ALARM(b)")
+    case.composite("third", "ALARM(second)")
+    case.set("b", "ALARM")
+    assert [case.state(name) for name in ("first", "second", "third")] == ["ALARM"] * 3
+
+
+def test_a_composites_reason_says_what_its_rule_came_to(case: Case) -> None:
+    case.composite("c", "ALARM(a)")
+    case.set("a", "ALARM")
+    alarm = case.alarms.get("c")
+    assert alarm is not None
+    assert alarm.reason == f"{alarm.arn} was re-evaluated: ALARM(a) is True."
+
+
+def test_an_alarm_that_is_gone_counts_as_insufficient_data(case: Case) -> None:
+    case.composite("c", "INSUFFICIENT_DATA(a)")
+    case.set("a", "OK")
+    before = case.state("c")
+    case.alarms.delete(["a", "absent"])
+    case.minute()
+    assert (before, case.state("c"), case.alarms.get("a")) == ("OK", "ALARM", None)
+
+
+def test_a_composite_of_alarms_that_are_not_there_names_them(case: Case) -> None:
+    with pytest.raises(ValueError, match=r"as alarms \[x, y\] in the alarm rule do not exist"):
+        case.composite("c", "ALARM(y) OR ALARM(a) OR ALARM(x)")
+    assert case.alarms.get("c") is None
+
+
+def test_a_name_is_of_one_kind_of_alarm(case: Case) -> None:
+    with pytest.raises(ValueError, match="a is already the name of a MetricAlarm"):
+        case.composite("a", "TRUE")
+    assert len(case.alarms.all()) == 1
+
+
+# --- times
+
+
+def test_an_alarm_of_minutes_is_looked_at_once_a_minute(case: Case) -> None:
+    case.watch.metrics.add(METRIC, 11.0, unit="None", at=case.clock.now())
+    states = []
+    for _ in range(6):
+        case.clock.advance(seconds=10)
+        states.append(case.state("a"))
+    assert states == ["INSUFFICIENT_DATA"] * 5 + ["ALARM"]
+
+
+def test_an_alarm_of_ten_seconds_is_looked_at_every_ten_seconds() -> None:
+    case = Case()
+    case.put("fine", Period=10)
+    case.watch.metrics.add(METRIC, 11.0, unit="None", at=case.clock.now())
+    case.clock.advance(seconds=10)
+    assert case.state("fine") == "ALARM"
+
+
+def test_a_state_that_is_set_holds_until_the_next_look(case: Case) -> None:
+    case.minute(1.0)
+    case.set("a", "ALARM")
+    case.clock.advance(seconds=50)
+    held = case.state("a")
+    case.watch.metrics.add(METRIC, 1.0, unit="None", at=case.clock.now())
+    case.clock.advance(seconds=10)
+    assert (held, case.state("a")) == ("ALARM", "OK")
+
+
+def test_metrics_older_than_three_hours_are_forgotten_every_ten_minutes(case: Case) -> None:
+    case.watch.metrics.add(METRIC, 1.0, unit="None", at=case.clock.now())
+    case.clock.advance(minutes=180)
+    kept = case.watch.metrics.metrics()
+    case.clock.advance(minutes=9, seconds=50)
+    late = case.watch.metrics.metrics()
+    case.clock.advance(seconds=10)
+    assert (kept, late, case.watch.metrics.metrics()) == ([METRIC], [METRIC], [])
+
+
+# --- what a change does
+
+
+def test_a_change_reaches_the_topic_of_its_state_alone(case: Case) -> None:
+    case.put("a", AlarmActions=[TOPIC], OKActions=[TOPIC + "-ok"], AlarmDescription="too much")
+    case.minute(11.0)
+    (message,) = case.aws.published
+    said = json.loads(message["Message"])
+    assert (message["TopicArn"], message["Subject"]) == (
+        TOPIC, 'ALARM: "a" in US East (N. Virginia)',
+    )  # fmt: skip
+    assert (said["OldStateValue"], said["NewStateValue"], said["AlarmDescription"]) == (
+        "INSUFFICIENT_DATA", "ALARM", "too much",
+    )  # fmt: skip
+    assert (said["Trigger"]["MetricName"], said["AlarmActions"]) == ("Load", [TOPIC])
+
+
+def test_a_message_writes_dimensions_in_lower_case(case: Case) -> None:
+    case.put("d", Dimensions=[{"Name": "Host", "Value": "x"}], AlarmActions=[TOPIC])
+    case.set("d", "ALARM")
+    trigger = json.loads(case.aws.published[0]["Message"])["Trigger"]
+    assert trigger["Dimensions"] == [{"name": "Host", "value": "x"}]
+
+
+def test_a_composites_message_has_its_rule_as_the_trigger(case: Case) -> None:
+    case.composite("c", "ALARM(a)", AlarmActions=[TOPIC])
+    case.set("a", "ALARM")
+    assert json.loads(case.aws.published[0]["Message"])["Trigger"] == {"AlarmRule": "ALARM(a)"}
+
+
+def test_a_subject_is_cut_at_a_hundred_characters(case: Case) -> None:
+    case.put("n" * 200, AlarmActions=[TOPIC])
+    case.set("n" * 200, "ALARM")
+    assert len(case.aws.published[0]["Subject"]) == 100
+
+
+def test_an_alarm_without_actions_enabled_tells_the_event_bus_alone(case: Case) -> None:
+    case.put("a", AlarmActions=[TOPIC], ActionsEnabled=False)
+    case.minute(11.0)
+    (event,) = case.aws.events
+    assert (case.aws.published, event["kind"]) == ([], "CloudWatch Alarm State Change")
+    assert (event["detail"]["state"]["value"], event["detail"]["previousState"]["value"]) == (
+        "ALARM", "INSUFFICIENT_DATA",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("action", "state", "failure"),
+    [
+        (TOPIC, "ALARM", None),
+        (SCALE, "ALARM", None),
+        (SCALE, "OK", "the local AWS carries out SNS actions, and scaling in ALARM, only"),
+        ("arn:aws:lambda:x", "ALARM", "the local AWS carries out SNS actions, and scaling in ALARM, only"),
+    ],
+)  # fmt: skip
+def test_the_history_says_which_action_was_carried_out(
+    case: Case, action: str, state: str, failure: str | None
+) -> None:
+    case.put("a", AlarmActions=[action], OKActions=[action])
+    case.set("a", state)
+    alarm = case.alarms.get("a")
+    assert alarm is not None
+    data = json.loads(alarm.history[-1]["HistoryData"])
+    done = "Failed to execute" if failure else "Successfully executed"
+    assert case.items("a", "Action") == [f"{done} action {action}"]
+    assert data == {"actionState": "Failed" if failure else "Succeeded", "error": failure}
+
+
+def test_a_topic_that_refuses_is_an_action_that_failed(case: Case) -> None:
+    case.aws.error = ValueError("no topic")
+    case.put("a", AlarmActions=[TOPIC])
+    case.set("a", "ALARM")
+    assert case.items("a", "Action") == [f"Failed to execute action {TOPIC}"]
+
+
+def test_the_same_state_again_is_no_change(case: Case) -> None:
+    case.set("a", "OK")
+    case.set("a", "OK")
+    assert case.items("a", "StateUpdate") == ["Alarm updated from INSUFFICIENT_DATA to OK"]
+    assert len(case.aws.events) == 1
+
+
+def test_the_history_has_both_states_with_their_reasons(case: Case) -> None:
+    case.alarms.set_state("a", "OK", "first", '{"n": 1}')
+    case.alarms.set_state("a", "ALARM", "second", "no JSON")
+    alarm = case.alarms.get("a")
+    assert alarm is not None
+    assert json.loads(alarm.history[-1]["HistoryData"]) == {
+        "version": "1.0",
+        "oldState": {"stateValue": "OK", "stateReason": "first", "stateReasonData": {"n": 1}},
+        "newState": {
+            "stateValue": "ALARM",
+            "stateReason": "second",
+            "stateReasonData": "no JSON",
+        },
+    }
+
+
+def test_the_history_keeps_the_last_thousand(case: Case) -> None:
+    alarm = case.alarms.get("a")
+    assert alarm is not None
+    for number in range(1001):
+        alarm.record(case.clock.now(), "Action", str(number), {})
+    assert (len(alarm.history), alarm.history[0]["HistorySummary"]) == (1000, "1")
+
+
+def test_an_alarm_put_again_is_updated_at_that_time(case: Case) -> None:
+    created = case.clock.now()
+    case.clock.advance(seconds=5)
+    case.put("a", Threshold=1.0)
+    alarm = case.alarms.get("a")
+    assert alarm is not None
+    shown = alarm.describe()
+    assert case.items("a", "ConfigurationUpdate") == ['Alarm "a" created', 'Alarm "a" updated']
+    assert (shown["AlarmConfigurationUpdatedTimestamp"], shown["StateUpdatedTimestamp"]) == (
+        created + timedelta(seconds=5), created,
+    )  # fmt: skip
+
+
+def test_a_description_has_every_kind_of_action_and_dimensions_of_metric_alarms(case: Case) -> None:
+    case.composite("c", "TRUE")
+    metric, composite = case.alarms.get("a"), case.alarms.get("c")
+    assert metric is not None
+    assert composite is not None
+    shown = metric.describe()
+    actions = [shown[name] for name in ("AlarmActions", "OKActions", "InsufficientDataActions")]
+    assert (actions, shown["ActionsEnabled"], shown["Dimensions"]) == ([[], [], []], True, [])
+    assert "Dimensions" not in composite.describe()
+
+
+def test_a_region_that_botocore_does_not_know_is_named_as_it_is() -> None:
+    case = Case()
+    case.aws.region = "xx-nowhere-1"
+    case.put("a", AlarmActions=[TOPIC])
+    case.set("a", "ALARM")
+    assert case.aws.published[0]["Subject"] == 'ALARM: "a" in xx-nowhere-1'
+
+
+# --- alarms whose scaling acts
+
+
+def test_only_an_alarm_in_alarm_acts_or_one_that_was_set_off(case: Case) -> None:
+    case.put("b", Threshold=100.0)
+    case.minute(11.0)
+    acting = [[alarm.name for alarm, _, _ in case.alarms.acting]]
+    case.set("b", "ALARM")
+    case.clock.advance(seconds=10)
+    acting.append([alarm.name for alarm, _, _ in case.alarms.acting])
+    case.clock.advance(seconds=10)
+    acting.append([alarm.name for alarm, _, _ in case.alarms.acting])
+    assert acting == [["a"], ["b"], []]
+
+
+# --- samples of a metric
+
+
+@pytest.mark.parametrize(("seconds", "count"), [(9, 1), (10, 1), (11, 2), (20, 2), (60, 6)])
+@pytest.mark.parametrize("others", [0, 100])
+def test_samples_are_those_that_begin_in_the_window(seconds: int, count: int, others: int) -> None:
+    store, start = MetricStore(), ManualClock().now()
+    for number in range(-others, 6):
+        store.add(METRIC, 1.0, unit="None", at=start + timedelta(seconds=10 * number + 3))
+    assert store.between(METRIC, start, start + timedelta(seconds=seconds)).count == count
+
+
+def test_a_metric_has_the_unit_that_it_was_published_in() -> None:
+    store, at = MetricStore(), ManualClock().now()
+    before = store.unit(METRIC)
+    store.add(METRIC, 1.0, unit="Percent", at=at)
+    assert (before, store.unit(METRIC)) == ("None", "Percent")

@@ -1,0 +1,145 @@
+"""`up`, `status` and `down` of the local AWS: what they print, their exit codes and their options."""
+
+import json
+from argparse import ArgumentTypeError
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from servable_local.aws import command
+from servable_local.aws.lifecycle import LocalAwsStartError
+from servable_local.aws.local_aws import LocalAws
+
+
+@pytest.fixture
+def aws(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LocalAws:
+    """The local AWS that `up` starts and `status` finds."""
+    aws = LocalAws("http://127.0.0.1:81", 7, "today", tmp_path, "sec ret", True, 2.0)
+    monkeypatch.setattr(command, "up", lambda **given: aws)
+    monkeypatch.setattr(command, "status", lambda **given: aws)
+    monkeypatch.setattr(command, "down", lambda **given: True)
+    return aws
+
+
+def test_up_says_where_it_is_and_how_long_its_minute_lasts(aws: LocalAws) -> None:
+    lines = command.started("tool", minute=2.0, port=81).splitlines()
+    assert lines[:2] == [
+        "# local AWS at http://127.0.0.1:81, process 7, already up",
+        "# one minute of its alarms and deployments lasts 2 s",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("minute", "port", "problem"),
+    [
+        (3.0, 0, "a minute of 2 s; run `tool down` first to get one of 3 s"),
+        (60.0, 82, "run `tool down` first to get port 82"),
+    ],
+)
+def test_up_refuses_what_the_running_one_is_not(
+    aws: LocalAws, minute: float, port: int, problem: str
+) -> None:
+    with pytest.raises(LocalAwsStartError, match=problem):
+        command.started("tool", minute=minute, port=port)
+
+
+def test_up_and_status_as_json_are_one_description(aws: LocalAws) -> None:
+    described = {
+        "url": aws.url, "port": 81, "pid": 7, "started": "today", "seconds_per_minute": 2.0,
+        "environment": aws.environment(),
+    }  # fmt: skip
+    assert json.loads(command.started("tool", as_json=True)) == described | {"already_up": True}
+    text, runs = command.shown("tool", as_json=True)
+    assert (json.loads(text), runs) == (described | {"up": True}, True)
+
+
+def test_status_as_json_of_one_that_does_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command, "status", lambda **given: None)
+    text, runs = command.shown("tool", as_json=True)
+    assert (json.loads(text), runs) == ({"up": False}, False)
+
+
+def test_status_says_since_when_it_runs(aws: LocalAws) -> None:
+    text, runs = command.shown("tool")
+    assert (text.splitlines()[0], runs) == (
+        "# local AWS at http://127.0.0.1:81, process 7, since today", True,
+    )  # fmt: skip
+
+
+def test_lines_for_the_shell_unset_what_leads_elsewhere_and_quote_values(
+    aws: LocalAws, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("AWS_PROFILE", "AWS_ENDPOINT_URL_S3", "AWS_PAGER", "AWS_REGION"):
+        monkeypatch.setenv(name, "x")
+    lines = command.shown("tool")[0].splitlines()
+    unset = [line for line in lines if line.startswith("unset ")]
+    assert unset[-2:] == ["unset AWS_ENDPOINT_URL_S3", "unset AWS_PROFILE"]
+    assert not {"unset AWS_PAGER", "unset AWS_REGION"} & {*lines}
+    assert "export AWS_SECRET_ACCESS_KEY='sec ret'" in lines
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("http://127.0.0.1:81", "this terminal's AWS variables still name it"),
+        ("https://127.0.0.1:81", "local AWS: stopped"),
+        ("", "local AWS: stopped"),
+    ],
+)
+def test_down_says_whether_the_terminal_still_names_it(
+    aws: LocalAws, monkeypatch: pytest.MonkeyPatch, url: str, said: str
+) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", url)
+    text = command.stopped()
+    assert (said in text, text == "local AWS: stopped") == (True, not url.startswith("http:"))
+
+
+def test_down_as_json_says_whether_one_ended(aws: LocalAws) -> None:
+    assert json.loads(command.stopped(as_json=True)) == {"ended": True}
+
+
+@pytest.mark.parametrize(
+    ("words", "code"), [(["up"], 0), (["status"], 0), (["down"], 0), (["up", "--port", "82"], 1)]
+)
+def test_exit_codes_of_the_program(
+    aws: LocalAws, words: list[str], code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert command.main(words) == code
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "said"),
+    [
+        (LocalAwsStartError("no room"), 1, "servable-local up: no room\n"),
+        (OSError("no disk"), 1, "servable-local up: no disk\n"),
+        (ModuleNotFoundError("no moto"), 2, "servable-local up: no moto\n"),
+        (KeyboardInterrupt(), 130, ""),
+    ],
+)
+def test_a_failure_has_its_exit_code_and_its_reason(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    error: BaseException,
+    code: int,
+    said: str,
+) -> None:
+    def fail(*_: Any, **__: Any) -> str:
+        raise error
+
+    monkeypatch.setattr(command, "started", fail)
+    assert (command.main(["up"]), capsys.readouterr().err) == (code, said)
+
+
+def test_an_option_takes_both_ends_of_its_range() -> None:
+    read = command.parser().parse_args
+    given = read(["up", "--port", "65535", "--minute", "0.1", "--containers", "64"])
+    least = read(["up", "--port", "0", "--minute", "60", "--containers", "1"])
+    assert (given.port, given.minute, given.containers) == (65535, 0.1, 64)
+    assert (least.port, least.minute, least.containers, least.as_json) == (0, 60.0, 1, False)
+
+
+@pytest.mark.parametrize("text", ["65536", "-1", "1.5", "nan"])
+def test_an_option_outside_of_its_range_is_refused(text: str) -> None:
+    with pytest.raises(ArgumentTypeError, match="is not a number from 0 to 65535"):
+        command._number(int, 0, 65535)(text)

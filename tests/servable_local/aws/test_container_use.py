@@ -1,0 +1,346 @@
+"""Metrics of what requests and containers take, and what records of requests hold.
+
+Source: https://docs.aws.amazon.com/sagemaker/latest/dg/monitoring-cloudwatch.html
+"""
+
+import os
+import time
+from datetime import datetime, timedelta
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import psutil
+import pytest
+
+from servable_local.aws.clock import ManualClock
+from servable_local.aws.cloudwatch.metric_store import MetricStore
+from servable_local.aws.sagemaker import published_metrics
+from servable_local.aws.sagemaker.container import Container, VariantStartError
+from servable_local.aws.sagemaker.data_capture import _record
+from servable_local.aws.sagemaker.fleet import HostedVariant
+from servable_local.aws.sagemaker.instances import VariantInstances
+from servable_local.aws.sagemaker.published_metrics import (
+    Invocation,
+    Utilisation,
+    publish_async_failure,
+    publish_invocation,
+    publish_scaled,
+    publish_utilisation,
+)
+from servable_scaling.alarms.query import Metric
+
+AT = datetime(2026, 1, 1)
+NAMES = {"endpoint": "ranker", "variant": "primary"}
+
+
+class Store(MetricStore):
+    """Samples by metric and the dimensions beyond endpoint and variant."""
+
+    def samples_of(self, **dimensions: str) -> dict[str, tuple[float, str]]:
+        """{metric: (the sum of its samples, its unit)}"""
+        wanted = {"EndpointName": "ranker", "VariantName": "primary", **dimensions}
+        return {
+            metric.name: (self.between(metric, AT, AT + timedelta(days=1)).total, self.unit(metric))
+            for metric in self.metrics()
+            if dict(metric.dimensions) == wanted
+        }
+
+
+def invoked(status: int = 200, kind: str = "real_time", **more: Any) -> Store:
+    store = Store()
+    one = Invocation(status=status, instance_count=4, model_seconds=0.0015, overhead_seconds=-0.001)
+    given: dict[str, Any] = {**NAMES, "config": None, "kind": kind, **more}
+    publish_invocation(store, ManualClock(AT), one, **given)
+    return store
+
+
+# --- requests
+
+
+def test_one_request_is_counted_timed_and_shared_by_the_instances() -> None:
+    none, micro = "None", "Microseconds"
+    assert invoked().samples_of() == {
+        "Invocations": (1, none),
+        "InvocationsPerInstance": (0.25, none),
+        "Invocation4XXErrors": (0, none),
+        "Invocation5XXErrors": (0, none),
+        "InvocationModelErrors": (0, none),
+        "ModelLatency": (1500, micro),
+        "OverheadLatency": (0, micro),
+    }
+
+
+@pytest.mark.parametrize(
+    ("status", "errors"),
+    [
+        (0, (0, 0, 1)), (199, (0, 0, 1)), (200, (0, 0, 0)), (299, (0, 0, 0)), (300, (0, 0, 1)),
+        (399, (0, 0, 1)), (400, (1, 0, 1)), (499, (1, 0, 1)), (500, (0, 1, 1)), (599, (0, 1, 1)),
+        (600, (0, 0, 1)),
+    ],
+)  # fmt: skip
+def test_an_answer_counts_as_the_error_that_it_is(status: int, errors: tuple[int, ...]) -> None:
+    found = invoked(status).samples_of()
+    names = ("Invocation4XXErrors", "Invocation5XXErrors", "InvocationModelErrors")
+    assert tuple(found[name][0] for name in names) == errors
+
+
+@pytest.mark.parametrize(
+    ("kind", "left_out"),
+    [
+        ("serverless", {"InvocationsPerInstance", "InvocationModelErrors"}),
+        (
+            "asynchronous",
+            {"Invocations", "InvocationsPerInstance", "InvocationModelErrors", "OverheadLatency"},
+        ),
+    ],
+)
+def test_other_kinds_of_endpoints_have_fewer_metrics(kind: str, left_out: set[str]) -> None:
+    assert {*invoked().samples_of()} - {*invoked(kind=kind).samples_of()} == left_out
+
+
+def test_while_an_update_is_watched_each_fleet_has_its_own_set() -> None:
+    store = invoked(config="second")
+    of_fleet = store.samples_of(EndpointConfigName="second")
+    assert of_fleet == store.samples_of()
+
+
+def test_a_metric_of_both_fleets_is_left_out_of_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(published_metrics, "OF_BOTH_FLEETS", {"Invocations"})
+    store = invoked(config="second")
+    of_fleet = store.samples_of(EndpointConfigName="second")
+    assert {*store.samples_of()} - {*of_fleet} == {"Invocations"}
+
+
+def test_with_instance_pools_each_type_has_its_own_share() -> None:
+    found = invoked(pool=("ml.c5.xlarge", 2)).samples_of(InstanceType="ml.c5.xlarge")
+    assert (found["InvocationsPerInstance"][0], found["Invocations"][0]) == (0.5, 1)
+
+
+# --- without a request
+
+
+@pytest.mark.parametrize(
+    ("request_after_seconds", "minute_ends", "samples"),
+    [(None, True, 1), (None, False, 0), (0, True, 1), (59, True, 1), (-10, True, 2)],
+)
+def test_a_minute_without_a_request_has_a_zero(
+    request_after_seconds: int | None, minute_ends: bool, samples: int
+) -> None:
+    store, minute = Store(), AT + timedelta(minutes=5)
+    metric = Metric.of(
+        "AWS/SageMaker",
+        "InvocationsPerInstance",
+        {"EndpointName": "ranker", "VariantName": "primary"},
+    )
+    if request_after_seconds is not None:
+        at = minute + timedelta(seconds=request_after_seconds)
+        store.add(metric, 1.0, unit="None", at=at)
+    # The last second of the minute, in which it is published.
+    publish_scaled(
+        store, minute + timedelta(seconds=59), **NAMES, concurrency=2.5, minute_ends=minute_ends
+    )
+    assert store.between(metric, AT, AT + timedelta(days=1)).count == samples
+    assert store.samples_of()["ConcurrentRequestsPerModel"] == (2.5, "None")
+
+
+def test_a_failure_of_the_queue_is_one_count() -> None:
+    store = Store()
+    publish_async_failure(store, ManualClock(AT), "InvocationFailures", **NAMES)
+    assert store.samples_of() == {"InvocationFailures": (1, "Count")}
+
+
+# --- what containers take
+
+
+def test_what_a_container_takes_is_of_the_minute_that_ends_and_of_each_instance() -> None:
+    store = Store()
+    percents = {"CPUUtilization": 50.0, "MemoryUtilization": 10.0}
+    publish_utilisation(
+        store, AT + timedelta(minutes=1), percents, **NAMES, kind="real_time", pools=["a", "a", "b"]
+    )
+    of_variant, of_type = store.samples_of(), store.samples_of(InstanceType="a")
+    assert (of_variant["CPUUtilization"], of_type["CPUUtilization"]) == (
+        (50, "Percent"), (100, "Percent"),
+    )  # fmt: skip
+    first = [
+        store.between(metric, AT, AT + timedelta(minutes=1)).count for metric in store.metrics()
+    ]
+    assert sorted(first) == [1, 1, 1, 1, 2, 2]
+
+
+def test_a_serverless_endpoint_shows_memory_alone() -> None:
+    store = Store()
+    percents = {"CPUUtilization": 50.0, "MemoryUtilization": 10.0, "DiskUtilization": 1.0}
+    publish_utilisation(store, AT, percents, **NAMES, kind="serverless")
+    assert [metric.name for metric in store.metrics()] == ["MemoryUtilization"]
+
+
+@pytest.fixture
+def moments(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The measuring clock: its last entry is the time."""
+    moments = [0.0]
+    monkeypatch.setattr(published_metrics, "time", SimpleNamespace(monotonic=lambda: moments[-1]))
+    return moments
+
+
+def used(moments: list[float]) -> Utilisation:
+    return Utilisation(_looked=moments[-1])
+
+
+def test_a_container_is_measured_by_its_process_memory_and_files(
+    moments: list[float], tmp_path: Path
+) -> None:
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "weights").write_bytes(b"x" * 1_000_000)
+    container: Any = SimpleNamespace(pid=os.getpid(), folder=tmp_path)
+    utilisation = used(moments)
+    moments.append(0.5)
+    first = utilisation.look(container)
+    began = time.process_time()
+    while time.process_time() - began < 0.03:
+        pass
+    moments.append(10.5)
+    second = utilisation.look(container)
+    total = psutil.disk_usage(str(tmp_path)).total
+    assert "CPUUtilization" not in first
+    assert second["CPUUtilization"] >= 0.2  # of 0.03 s in 10 s, to the 10 ms of the kernel
+    assert 100_000_000 / total <= first["DiskUtilization"] < 102_000_000 / total
+    assert 0 < first["MemoryUtilization"] < 100
+
+
+@pytest.mark.parametrize(("seconds", "pid"), [(0.4, os.getpid()), (60.0, None)])
+def test_where_there_is_nothing_to_measure_nothing_is_said(
+    moments: list[float], seconds: float, pid: int | None
+) -> None:
+    utilisation = used(moments)
+    moments.append(seconds)
+    container: Any = SimpleNamespace(pid=pid, folder=None)
+    assert utilisation.look(container) == {}
+
+
+def test_a_container_that_has_ended_takes_nothing(moments: list[float]) -> None:
+    utilisation = used(moments)
+    moments.append(60.0)
+    container: Any = SimpleNamespace(pid=2**22 + 1, folder=None)
+    assert utilisation.look(container) == {"MemoryUtilization": 0}
+
+
+def test_instances_of_pools_are_shared_out_among_the_containers() -> None:
+    class Idle:
+        pid = folder = None
+
+    start: Any = Idle
+    instances = VariantInstances([start(), start()], 3, start, ("a", "b"), most_containers=2)
+    instances.by_type.update(a=2, b=1)
+    variant = HostedVariant("primary", 1.0, "image", instances)
+    assert [types for _, types in variant.utilisation()] == [["a", "b"], ["a"]]
+    assert [variant.answering() for _ in range(3)].count(("a", 2)) == 2
+
+
+# --- the container itself
+
+
+class Process:
+    """A container's process that can be told to have ended."""
+
+    pid = 2**22 + 1  # no child of ours: it has ended
+
+    def __init__(self) -> None:
+        self.url = f"http://127.0.0.1/{id(self)}"
+        self.closed = False
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def replaced(container: Container) -> None:
+    """Heals it, and waits for the replacement."""
+    container.heal()
+    deadline = time.monotonic() + 20
+    while container._healing and time.monotonic() < deadline:
+        time.sleep(0.001)
+
+
+def test_a_container_that_cannot_be_started_again_is_tried_again(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    processes: list[Process] = []
+    fails = [False, True, False]
+
+    def launch() -> Process:
+        if fails.pop(0):
+            raise VariantStartError("no room")
+        processes.append(Process())
+        return processes[-1]
+
+    container = Container(launch)
+    replaced(container)
+    failed = container.url == processes[0].url
+    replaced(container)
+    assert (failed, container.url, processes[0].closed) == (True, processes[1].url, True)
+    assert "a container could not be started again: no room" in capsys.readouterr().err
+
+
+def test_a_container_closed_while_it_is_replaced_leaves_no_process() -> None:
+    processes: list[Process] = []
+
+    def launch() -> Process:
+        processes.append(Process())
+        if len(processes) == 2:
+            container.close()
+        return processes[-1]
+
+    container = Container(launch)
+    replaced(container)
+    deadline = time.monotonic() + 20
+    while not processes[1].closed and time.monotonic() < deadline:
+        time.sleep(0.001)
+    assert [process.closed for process in processes] == [True, True]
+    container.heal()
+    assert len(processes) == 2
+
+
+def test_a_container_without_faults_says_so() -> None:
+    with pytest.raises(ValueError, match="does not support fault injection"):
+        _ = Container(Process).faults
+
+
+# --- records of requests
+
+
+@pytest.mark.parametrize(
+    ("modes", "sides"),
+    [
+        (["Input"], ["endpointInput"]),
+        (["Output"], ["endpointOutput"]),
+        (["Input", "Output"], ["endpointInput", "endpointOutput"]),
+        (["InputAndOutput"], ["endpointInput", "endpointOutput"]),
+    ],
+)
+def test_a_record_holds_the_sides_that_are_captured(modes: list[str], sides: list[str]) -> None:
+    capture = {"CaptureOptions": [{"CaptureMode": mode} for mode in modes]}
+    message = ("text/csv", b"1,2")
+    record = _record(capture, AT, {}, message, message)
+    assert list(record["captureData"]) == sides
+    assert (record["eventVersion"], record["eventMetadata"]["inferenceTime"]) == (
+        "0", "2026-01-01T00:00:00Z",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("listed", "kind", "data", "encoding"),
+    [
+        ({"CsvContentTypes": ["Text/CSV"]}, "text/csv; charset=utf-8", "1,2", "CSV"),
+        ({"JsonContentTypes": ["application/json"]}, "application/json", "1,2", "JSON"),
+        ({"JsonContentTypes": ["application/json"]}, "text/csv", "MSwy", "BASE64"),
+    ],
+)
+def test_a_side_is_text_only_where_its_content_type_is_listed(
+    listed: dict[str, Any], kind: str, data: str, encoding: str
+) -> None:
+    capture = {"CaptureOptions": [{"CaptureMode": "Input"}], "CaptureContentTypeHeader": listed}
+    record = _record(capture, AT, {}, (kind, b"1,2"), ("", b""))
+    assert record["captureData"]["endpointInput"] == {
+        "observedContentType": kind, "mode": "INPUT", "data": data, "encoding": encoding,
+    }  # fmt: skip

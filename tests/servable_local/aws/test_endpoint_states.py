@@ -1,0 +1,322 @@
+"""The states of one endpoint: created, updated in stages, taken back, scaled and deleted.
+
+Source: https://docs.aws.amazon.com/sagemaker/latest/dg/deployment-guardrails.html
+"""
+
+import time
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from servable_local.aws.errors import SageMakerError
+from servable_local.aws.sagemaker.container import VariantStartError
+from servable_local.aws.sagemaker.described import described, event_detail
+from servable_local.aws.sagemaker.endpoint import DEPLOYMENT, STATE
+from tests.servable_local.aws.endpoint_case import ALL_AT_ONCE, CANARY, Case, blue_green
+
+
+@pytest.fixture
+def case(tmp_path: Path) -> Case:
+    return Case(tmp_path).created()
+
+
+# --- creation
+
+
+def test_an_endpoint_is_created_and_then_in_service(case: Case) -> None:
+    assert case.events == [(STATE, "Creating"), (STATE, "InService")]
+
+
+def test_an_endpoint_that_does_not_start_has_failed_with_the_reason(tmp_path: Path) -> None:
+    case = Case(tmp_path)
+    case.error = VariantStartError("no model")
+    case.created()
+    assert (case.endpoint.status, case.endpoint.failure) == ("Failed", "no model")
+    assert case.events[-1] == (STATE, "Failed")
+
+
+def test_a_fault_of_the_local_aws_itself_is_named_as_such(tmp_path: Path) -> None:
+    case = Case(tmp_path)
+    case.error = ZeroDivisionError("x")
+    case.created()
+    assert case.endpoint.failure == "Internal failure of the local AWS: ZeroDivisionError('x')"
+
+
+def test_before_anything_serves_no_request_is_routed(tmp_path: Path) -> None:
+    assert Case(tmp_path).endpoint.route(None) is None
+
+
+def test_an_endpoint_deleted_while_it_starts_leaves_no_container(tmp_path: Path) -> None:
+    case = Case(tmp_path)
+    case.endpoint.close()
+    case.created()
+    assert [one.closed for one in case.containers("first")] == [True, True]
+    assert (case.endpoint.fleet, case.endpoint.status) == (None, "Creating")
+
+
+def test_a_variant_that_is_not_there_is_a_key_error(case: Case) -> None:
+    with pytest.raises(KeyError):
+        case.endpoint.route("absent")
+
+
+# --- what is refused while something is in progress
+
+REFUSED: list[Callable[[Case], None]] = [
+    lambda case: case.update(),
+    lambda case: case.endpoint.delete(),
+    lambda case: case.endpoint.scale({"primary": 1}),
+]
+
+
+@pytest.mark.parametrize("call", REFUSED)
+def test_an_endpoint_that_is_being_updated_takes_no_change(
+    case: Case, call: Callable[[Case], None]
+) -> None:
+    case.update(blue_green(ALL_AT_ONCE))
+    with pytest.raises(SageMakerError, match='Cannot update in-progress endpoint "arn:ranker"'):
+        call(case)
+
+
+def test_an_endpoint_without_a_fleet_is_not_scaled(tmp_path: Path) -> None:
+    case = Case(tmp_path)
+    case.error = VariantStartError("no model")
+    with pytest.raises(SageMakerError, match="Cannot update in-progress"):
+        case.created().endpoint.scale({"primary": 1})
+
+
+# --- updates
+
+
+def test_without_a_policy_the_new_fleet_serves_at_once_and_the_old_one_ends(case: Case) -> None:
+    case.update()
+    assert (case.endpoint.status, case.endpoint.config["EndpointConfigName"]) == (
+        "InService", "second",
+    )  # fmt: skip
+    assert [one.closed for one in case.containers("first")] == [True, True]
+    assert case.events[2:] == [(STATE, "Updating"), (STATE, "InService")]
+
+
+def test_an_update_bakes_its_canary_and_then_all_of_it(case: Case) -> None:
+    case.update(blue_green(CANARY))
+    assert [case.after(seconds) for seconds in (59, 1, 119, 1)] == [*["Updating"] * 3, "InService"]
+    stage = [(STATE, "Updating"), (DEPLOYMENT, "Updating"), (DEPLOYMENT, "Updating")]
+    assert case.events[2:] == [*stage, (STATE, "InService")]
+
+
+def test_a_canary_takes_its_share_of_the_requests(case: Case) -> None:
+    case.update(blue_green(CANARY))
+    assert sorted(case.routed(8)) == ["first"] * 6 + ["second"] * 2
+
+
+def test_outside_of_an_update_no_configuration_is_named(case: Case) -> None:
+    assert case.routed(2) == ["", ""]
+
+
+def test_a_clock_that_jumps_over_several_stages_ends_the_update(case: Case) -> None:
+    case.update(blue_green(CANARY))
+    assert case.after(180) == "InService"
+
+
+def test_an_update_says_which_stage_is_pending_and_since_when(case: Case) -> None:
+    case.update(blue_green(CANARY))
+    started = case.clock.now()
+    case.after(60)
+    pending = described(case.endpoint)["PendingDeploymentSummary"]
+    (variant,) = pending["ProductionVariants"]
+    assert (pending["EndpointConfigName"], pending["StartTime"]) == ("second", started)
+    assert variant["VariantStatus"] == [
+        {
+            "Status": "Baking",
+            "StatusMessage": "Baking for 120 seconds (TerminationWaitInSeconds) with traffic "
+            "enabled on full capacity of 4 instance(s).",
+            "StartTime": started + timedelta(seconds=60),
+        }
+    ]
+
+
+def test_an_alarm_takes_the_update_back_and_the_new_fleet_ends(case: Case) -> None:
+    case.update(blue_green(CANARY))
+    case.alarms = ["unrelated", "errors"]
+    assert (case.after(10), case.endpoint.config["EndpointConfigName"]) == ("InService", "first")
+    assert case.endpoint.failure is not None
+    assert "alarm(s) [errors]" in case.endpoint.failure
+    assert [one.closed for one in case.containers("second")] == [True, True]
+    assert case.events[-2:] == [(STATE, "RollingBack"), (STATE, "InService")]
+
+
+def test_an_alarm_of_nobody_takes_no_update_back(case: Case) -> None:
+    case.alarms = ["unrelated"]
+    case.update(blue_green(CANARY))
+    assert case.after(10) == "Updating"
+
+
+@pytest.mark.parametrize(("seconds", "status"), [(99, "Updating"), (100, "InService")])
+@pytest.mark.parametrize("policy", ["BlueGreenUpdatePolicy", "RollingUpdatePolicy"])
+def test_an_update_that_takes_too_long_is_taken_back(
+    case: Case, seconds: int, status: str, policy: str
+) -> None:
+    longest = {"MaximumExecutionTimeoutInSeconds": 100}
+    rolling = {
+        "MaximumBatchSize": {"Type": "INSTANCE_COUNT", "Value": 1},
+        "WaitIntervalInSeconds": 60,
+    }
+    given = {
+        "BlueGreenUpdatePolicy": blue_green(CANARY, **longest)["BlueGreenUpdatePolicy"],
+        "RollingUpdatePolicy": rolling | longest,
+    }
+    case.update({policy: given[policy]})
+    assert (case.after(seconds), "100." in (case.endpoint.failure or "")) == (
+        status, status == "InService",
+    )  # fmt: skip
+
+
+def test_an_update_whose_fleet_does_not_start_leaves_the_old_one_in_service(case: Case) -> None:
+    case.error = VariantStartError("no capacity")
+    case.update()
+    assert (case.endpoint.status, case.endpoint.failure) == ("InService", "no capacity")
+    assert case.routed(1) == [""]
+
+
+def test_an_endpoint_deleted_while_it_bakes_ends_both_fleets(case: Case) -> None:
+    case.update(blue_green(CANARY))
+    case.endpoint.close()
+    case.endpoint.close()
+    both = case.containers("first") + case.containers("second")
+    assert ([one.closed for one in both], case.endpoint.rollout) == ([True] * 4, None)
+
+
+def test_an_update_keeps_the_properties_that_it_retains(case: Case) -> None:
+    assert case.endpoint.fleet is not None
+    case.endpoint.fleet.variants["primary"].weight = 0.3
+    case.endpoint.scale({"primary": 2})
+    case.update(None, "DesiredInstanceCount")
+    variant = case.fleets["second"].variants["primary"]
+    assert (variant.instances.desired, variant.weight) == (2, 1.0)
+
+
+def test_an_update_keeps_weights_alone_if_only_they_are_retained(case: Case) -> None:
+    assert case.endpoint.fleet is not None
+    case.endpoint.fleet.variants["primary"].weight = 0.3
+    case.endpoint.scale({"primary": 2})
+    case.update(None, "DesiredWeight")
+    variant = case.fleets["second"].variants["primary"]
+    assert (variant.instances.desired, variant.weight) == (4, 0.3)
+
+
+def test_an_update_brings_its_own_data_capture(case: Case) -> None:
+    capture = {"InitialSamplingPercentage": 50, "DestinationS3Uri": "s3://b"}
+    case.update(None, DataCaptureConfig=capture)
+    assert described(case.endpoint)["DataCaptureConfig"] == {
+        "EnableCapture": True,
+        "CaptureStatus": "Started",
+        "CurrentSamplingPercentage": 50,
+        "DestinationS3Uri": "s3://b",
+        "KmsKeyId": "",
+    }
+
+
+# --- scaling
+
+
+def test_while_instances_start_the_endpoint_is_updating(case: Case) -> None:
+    case.endpoint.instance_faults.start_seconds = 60
+    case.endpoint.scale({"primary": 6})
+    (variant,) = described(case.endpoint)["ProductionVariants"]
+    assert (case.endpoint.status, variant["VariantStatus"]) == (
+        "Updating",
+        [{"Status": "Updating", "StatusMessage": "Scaling out desired instance count to 6."}],
+    )
+    assert (variant["CurrentInstanceCount"], variant["DesiredInstanceCount"]) == (4, 6)
+    assert (case.after(59), case.after(1)) == ("Updating", "InService")
+    assert [event for event in case.events if event[0] == DEPLOYMENT] == [
+        (DEPLOYMENT, "Updating"), (DEPLOYMENT, "InService"),
+    ]  # fmt: skip
+
+
+def test_instances_that_leave_are_no_update(case: Case) -> None:
+    case.endpoint.scale({"primary": 2})
+    (variant,) = described(case.endpoint)["ProductionVariants"]
+    assert (case.endpoint.status, "VariantStatus" in variant) == ("InService", False)
+    assert case.events[-1] == (DEPLOYMENT, "InService")
+
+
+def test_a_tick_at_rest_says_nothing(case: Case) -> None:
+    before = list(case.events)
+    assert (case.after(60), case.events) == ("InService", before)
+
+
+def test_containers_of_both_fleets_are_looked_after_at_every_tick(case: Case) -> None:
+    case.update(blue_green(CANARY))
+    case.after(10)
+    both = case.containers("first") + case.containers("second")
+    assert [one.healed for one in both] == [1] * 4
+
+
+# --- descriptions
+
+
+def test_an_event_says_the_status_in_capitals_and_times_in_milliseconds(case: Case) -> None:
+    detail = event_detail(case.endpoint, {"team": "search"})
+    assert (detail["EndpointStatus"], detail["Tags"]) == ("IN_SERVICE", {"team": "search"})
+    # 2026-01-01 in UTC
+    assert detail["CreationTime"] == 1_767_225_600_000
+    (image,) = detail["ProductionVariants"][0]["DeployedImages"]
+    assert image["ResolutionTime"] == 1_767_225_600_000
+
+
+def test_a_serverless_variant_has_a_configuration_in_the_place_of_a_count(case: Case) -> None:
+    assert case.endpoint.fleet is not None
+    variant = case.endpoint.fleet.variants["primary"]
+    variant.serverless = {"MaxConcurrency": 5}
+    (shown,) = described(case.endpoint)["ProductionVariants"]
+    assert (shown["CurrentServerlessConfig"], shown["DesiredServerlessConfig"]) == (
+        {"MaxConcurrency": 5}, {"MaxConcurrency": 5},
+    )  # fmt: skip
+    assert "CurrentInstanceCount" not in shown
+
+
+@pytest.mark.parametrize(
+    ("settings", "kind"),
+    [
+        ({}, "real_time"),
+        ({"AsyncInferenceConfig": {}}, "asynchronous"),
+        ({"ProductionVariants": [{"ServerlessConfig": {}}]}, "serverless"),
+    ],
+)
+def test_the_kind_of_an_endpoint_is_its_configurations(
+    tmp_path: Path, settings: dict[str, Any], kind: str
+) -> None:
+    assert Case(tmp_path, **settings).endpoint.kind == kind
+
+
+# --- turns and shadows
+
+
+def test_a_shadow_copies_the_share_that_its_weight_is_of_the_variants(case: Case) -> None:
+    fleet = case.fleets["first"]
+    fleet.shadows["shadow"].weight = 0.25
+    copied = [fleet.copied_to(fleet.variants["primary"]) for _ in range(8)]
+    assert [one is not None for one in copied].count(True) == 2
+
+
+@pytest.mark.parametrize(("weight", "copies"), [(0.0, 0), (0.5, 4)])
+def test_a_shadow_heavier_than_its_variant_copies_everything(
+    case: Case, weight: float, copies: int
+) -> None:
+    fleet = case.fleets["first"]
+    fleet.variants["primary"].weight = weight
+    copied = [fleet.copied_to(fleet.variants["primary"]) for _ in range(4)]
+    assert [one is not None for one in copied].count(True) == copies
+
+
+def test_an_endpoints_steps_run_beside_their_caller(tmp_path: Path) -> None:
+    case = Case(tmp_path)
+    del case.endpoint.__dict__["_run"]
+    case.created()
+    deadline = time.monotonic() + 20
+    while case.endpoint.status == "Creating" and time.monotonic() < deadline:
+        time.sleep(0.001)
+    assert case.endpoint.status == "InService"

@@ -1,0 +1,147 @@
+"""The process of a local AWS: its arguments, what it writes, and how it ends. Its server is a stand-in."""
+
+import json
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from servable_local.aws import __main__ as program
+from servable_local.aws.clock import ManualClock, ScaledClock
+from servable_local.aws.state_file import EXIT_HELD, EXIT_PORT_TAKEN, StateFile
+from tests.servable_local.aws.lock_holder import holder
+
+
+class Server:
+    """Stands in for the server of the process."""
+
+    port, url = 81, "http://127.0.0.1:81"
+    access = SimpleNamespace(secret_access_key="secret")
+
+    def __init__(self, **given: Any) -> None:
+        self.given = given
+        self.closed = False
+        Server.last = self
+        if given["port"] == 80:
+            raise SystemExit
+
+    last: "Server"
+
+    def start(self) -> None:
+        """Signals the process as soon as it says that it runs."""
+        folder = self.given["folder"].parent
+
+        def ended() -> None:
+            file = folder / "aws.json"
+            deadline = time.monotonic() + 20
+            while not file.exists() and time.monotonic() < deadline:
+                time.sleep(0.002)
+            self.state = json.loads(file.read_text())
+            os.kill(os.getpid(), signal.SIGTERM)
+
+        threading.Thread(target=ended, daemon=True).start()
+
+    def close(self) -> None:
+        self.closed = True
+
+
+@pytest.fixture
+def process(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Any]:
+    """Runs the process's `main` here; signals and the umask are as before then."""
+    numbers = (signal.SIGTERM, signal.SIGINT)
+    handlers, mask = [signal.getsignal(number) for number in numbers], os.umask(0o022)
+    monkeypatch.setattr(program, "Server", Server)
+
+    def run(*words: str) -> int:
+        monkeypatch.setattr(sys, "argv", ["aws", "--folder", str(tmp_path / "state"), *words])
+        return program.main()
+
+    yield run
+    os.umask(mask)
+    for number, handler in zip(numbers, handlers, strict=True):
+        signal.signal(number, handler)
+
+
+def test_the_process_serves_until_it_is_signalled(process: Any, tmp_path: Path) -> None:
+    code = process("--port", "81", "--minute", "2.5", "--containers", "3")
+    given, clock = Server.last.given, Server.last.given["clock"]
+    assert (code, Server.last.closed, StateFile(tmp_path / "state").held()) == (0, True, False)
+    assert (given["port"], given["most_containers"], clock.seconds_per_minute) == (81, 3, 2.5)
+    assert isinstance(clock, ScaledClock)
+
+
+def test_the_process_writes_where_it_is_while_it_serves(process: Any, tmp_path: Path) -> None:
+    process()
+    state = Server.last.state
+    assert state.pop("started").endswith("+00:00")
+    assert state == {
+        "pid": os.getpid(), "port": 81, "url": "http://127.0.0.1:81",
+        "secret_access_key": "secret", "seconds_per_minute": 60.0,
+    }  # fmt: skip
+    assert not (tmp_path / "state" / "aws.json").exists()
+
+
+def test_the_process_removes_what_a_killed_one_left_and_hides_what_it_writes(
+    process: Any, tmp_path: Path
+) -> None:
+    stale = tmp_path / "state" / "endpoints" / "archives-1"
+    stale.mkdir(parents=True)
+    process("--minute", "manual")
+    endpoints = tmp_path / "state" / "endpoints"
+    assert isinstance(Server.last.given["clock"], ManualClock)
+    assert (stale.exists(), endpoints.stat().st_mode & 0o777) == (False, 0o700)
+    assert (tmp_path / "state" / "client" / "config").exists()
+
+
+def test_without_settings_the_process_takes_any_port_and_one_container(process: Any) -> None:
+    process()
+    assert (Server.last.given["port"], Server.last.given["most_containers"]) == (0, 1)
+
+
+def test_the_process_says_that_another_holds_the_folder(
+    process: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("servable_local.aws.state_file._RETRY_SECONDS", 0.0)
+    (tmp_path / "state").mkdir()
+    with holder(tmp_path / "state") as other:
+        code = process()
+        other.kill()
+    assert (code, EXIT_HELD) == (3, 3)
+
+
+def test_the_process_says_that_its_port_is_taken(process: Any) -> None:
+    assert (process("--port", "80"), EXIT_PORT_TAKEN) == (4, 4)
+
+
+def test_a_private_process_ends_with_its_parents_pipe_and_removes_its_folder(
+    process: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Server, "start", lambda self: None)
+    reading, writing = os.pipe()
+    with os.fdopen(reading) as pipe:
+        monkeypatch.setattr(sys, "stdin", pipe)
+        os.write(writing, b"x")  # what it is told is no end
+        os.close(writing)
+        assert process("--with-parent") == 0
+    assert (Server.last.closed, (tmp_path / "state").exists()) == (True, False)
+
+
+def test_a_private_process_goes_on_while_its_parent_lives(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    reading, writing = os.pipe()
+    looks = iter([1, 1, 1, 2])
+    monkeypatch.setattr(os, "getppid", lambda: next(looks))
+    monkeypatch.setattr(program, "_PARENT_CHECK_SECONDS", 0.001)
+    done = threading.Event()
+    with os.fdopen(reading) as pipe, os.fdopen(writing, "w"):
+        monkeypatch.setattr(sys, "stdin", pipe)
+        program._watch(1, done)
+    assert (done.is_set(), list(looks)) == (True, [])

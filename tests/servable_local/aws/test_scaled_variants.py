@@ -1,0 +1,247 @@
+"""Application Auto Scaling of an endpoint that serves, SageMaker's definitions, and what both refuse."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from servable_local.aws.errors import SageMakerError
+from servable_local.aws.local_aws import LocalAws
+from servable_local.aws.sagemaker.model_api import refuse_frequency, refuse_pools
+from tests.servable_local.aws.container_stand_in import Launcher
+from tests.servable_local.aws.deployed_templates import TARGET, serving
+from tests.servable_local.aws.local_account import Account
+
+KEY = {
+    "ServiceNamespace": "sagemaker",
+    "ResourceId": TARGET,
+    "ScalableDimension": "sagemaker:variant:DesiredInstanceCount",
+}
+KINDS = (
+    "AWS::ApplicationAutoScaling::ScalableTarget",
+    "AWS::ApplicationAutoScaling::ScalingPolicy",
+)
+
+
+def refused(call: Callable[..., Any], **given: Any) -> str:
+    with pytest.raises(ClientError) as raised:
+        call(**given)
+    return str(raised.value.response["Error"]["Message"])
+
+
+@pytest.fixture(scope="module")
+def served(embedded: LocalAws, launcher: Launcher) -> Account:
+    """An account with the endpoint `ranker` of two instances, in no stack of the tests."""
+    account = Account(embedded, launcher)
+    account.deploy(serving(account.put_archive(b"a")), "served")
+    return account
+
+
+def actions(*names: str) -> list[dict[str, Any]]:
+    capacity = {"MinCapacity": 2, "MaxCapacity": 3}
+    schedule = "cron(0 9 * * ? *)"
+    return [
+        {"ScheduledActionName": name, "Schedule": schedule, "ScalableTargetAction": capacity}
+        for name in names
+    ]
+
+
+def scaled(most: int, *names: str, policy: bool = True) -> dict[str, Any]:
+    target = {**KEY, "MinCapacity": 1, "MaxCapacity": most, "ScheduledActions": actions(*names)}
+    tracking = {
+        "TargetValue": 100,
+        "PredefinedMetricSpecification": {
+            "PredefinedMetricType": "SageMakerVariantInvocationsPerInstance"
+        },
+    }
+    by_target = {
+        "PolicyName": "invocations",
+        "PolicyType": "TargetTrackingScaling",
+        "ScalingTargetId": {"Ref": "Target"},
+        "TargetTrackingScalingPolicyConfiguration": tracking,
+    }
+    resources = {"Target": {"Type": KINDS[0], "Properties": target}}
+    if policy:
+        resources["Policy"] = {"Type": KINDS[1], "Properties": by_target}
+    return {"Resources": resources, "Outputs": {"Target": {"Value": {"Ref": "Target"}}}}
+
+
+def scheduled(account: Account) -> list[str]:
+    found = account.client("application-autoscaling").describe_scheduled_actions(
+        ServiceNamespace="sagemaker"
+    )["ScheduledActions"]
+    return sorted(one["ScheduledActionName"] for one in found)
+
+
+def targets(account: Account) -> list[int]:
+    found = account.client("application-autoscaling").describe_scalable_targets(
+        ServiceNamespace="sagemaker"
+    )["ScalableTargets"]
+    return [one["MaxCapacity"] for one in found]
+
+
+def policies(account: Account) -> int:
+    found = account.client("application-autoscaling").describe_scaling_policies(
+        ServiceNamespace="sagemaker"
+    )["ScalingPolicies"]
+    return len(found)
+
+
+def test_a_scaled_variant_of_a_stack_is_made_changed_and_deleted(served: Account) -> None:
+    assert served.deploy(scaled(4, "day", "night")) == "CREATE_COMPLETE"
+    first = scheduled(served), targets(served), policies(served), served.output("Target")
+    assert served.deploy(scaled(5, "night")) == "UPDATE_COMPLETE"
+    second = scheduled(served), targets(served), policies(served)
+    assert served.deploy(scaled(5, "night", policy=False)) == "UPDATE_COMPLETE"
+    third = policies(served)
+    served.delete()
+    reference = f"{TARGET}|{KEY['ScalableDimension']}|sagemaker"
+    assert first == (["day", "night"], [4], 1, reference)
+    assert (second, third) == ((["night"], [5], 1), 0)
+    assert (scheduled(served), targets(served)) == ([], [])
+
+
+@pytest.mark.parametrize("gone", ["target", "policy"])
+def test_what_was_deregistered_by_hand_is_no_obstacle(served: Account, gone: str) -> None:
+    served.deploy(scaled(4))
+    scaling = served.client("application-autoscaling")
+    if gone == "target":
+        scaling.deregister_scalable_target(**KEY)
+    else:
+        scaling.delete_scaling_policy(PolicyName="invocations", **KEY)
+    assert served.delete() == "DELETE_COMPLETE"
+
+
+@pytest.mark.parametrize(
+    ("resource", "problem"),
+    [
+        ("endpoint/ranker", "expected endpoint/NAME/variant/VARIANT."),
+        ("endpoint/ranker/primary/variant", "expected endpoint/NAME/variant/VARIANT."),
+        ("model/ranker/variant/primary", "expected endpoint/NAME/variant/VARIANT."),
+        ("endpoint/ranker/variant/primary/x", "expected endpoint/NAME/variant/VARIANT."),
+        ("endpoint/absent/variant/primary", ':endpoint/absent".'),
+        ("endpoint/ranker/variant/absent", "has no variant absent; it has primary."),
+    ],
+)
+def test_only_a_variant_that_is_there_is_scaled(
+    served: Account, resource: str, problem: str
+) -> None:
+    register = served.client("application-autoscaling").register_scalable_target
+    message = refused(register, **KEY | {"ResourceId": resource}, MinCapacity=1, MaxCapacity=2)
+    assert (message.endswith(problem), targets(served)) == (True, [])
+
+
+def test_copies_of_an_inference_component_are_kept_without_being_scaled(served: Account) -> None:
+    scaling = served.client("application-autoscaling")
+    key = KEY | {
+        "ResourceId": "inference-component/x",
+        "ScalableDimension": "sagemaker:inference-component:DesiredCopyCount",
+    }
+    scaling.register_scalable_target(**key, MinCapacity=1, MaxCapacity=7)
+    found = targets(served)
+    scaling.deregister_scalable_target(**key)
+    assert found == [7]
+
+
+def test_a_policy_that_is_not_there_is_named(served: Account) -> None:
+    delete = served.client("application-autoscaling").delete_scaling_policy
+    message = refused(delete, PolicyName="absent", **KEY)
+    assert message == "No scaling policy found for policy name: absent"
+
+
+def test_a_target_brings_the_count_into_its_range_and_out_of_service_linked_roles(
+    served: Account,
+) -> None:
+    served.scale(least=3, most=4)
+    (target,) = served.client("application-autoscaling").describe_scalable_targets(
+        ServiceNamespace="sagemaker"
+    )["ScalableTargets"]
+    (variant,) = served.client("sagemaker").describe_endpoint(EndpointName="ranker")[
+        "ProductionVariants"
+    ]
+    served.client("application-autoscaling").deregister_scalable_target(**KEY)
+    assert target["RoleARN"].endswith(
+        "role/aws-service-role/sagemaker.application-autoscaling.amazonaws.com/"
+        "AWSServiceRoleForApplicationAutoScaling_SageMakerEndpoint"
+    )
+    assert (variant["DesiredInstanceCount"], targets(served)) == (3, [])
+
+
+# --- models and configurations
+
+
+def test_models_and_configurations_are_listed(served: Account) -> None:
+    sagemaker = served.client("sagemaker")
+    (model,) = sagemaker.list_models()["Models"]
+    (config,) = sagemaker.list_endpoint_configs()["EndpointConfigs"]
+    assert model["ModelName"].startswith("served-Model-")
+    assert config["EndpointConfigName"].startswith("served-Config-")
+
+
+def test_a_model_needs_a_container(served: Account) -> None:
+    create = served.client("sagemaker").create_model
+    message = refused(create, ModelName="m", ExecutionRoleArn="arn:aws:iam::111111111111:role/x")
+    assert message == "You must provide either PrimaryContainer or Containers."
+
+
+def test_a_role_that_is_not_there_is_named(served: Account) -> None:
+    create = served.client("sagemaker").create_model
+    role = f"arn:aws:iam::{served.number}:role/absent"
+    message = refused(create, ModelName="m", ExecutionRoleArn=role, PrimaryContainer={"Image": "i"})
+    assert message.startswith(f"Could not assume role {role}.")
+
+
+def test_a_role_that_sagemaker_may_not_assume_is_named(served: Account) -> None:
+    trust = {
+        "Version": "2012-10-17",
+        "Statement": {
+            "Effect": "Allow",
+            "Action": "sts:AssumeRole",
+            "Principal": {"Service": "lambda.amazonaws.com"},
+        },
+    }
+    role = served.client("iam").create_role(
+        RoleName="other", AssumeRolePolicyDocument=json.dumps(trust)
+    )["Role"]["Arn"]
+    create = served.client("sagemaker").create_model
+    message = refused(create, ModelName="m", ExecutionRoleArn=role, PrimaryContainer={"Image": "i"})
+    assert message.startswith(f"Could not assume role {role}.")
+
+
+@pytest.mark.parametrize("seconds", [10, 30, 60, 120, 180, 240, 300])
+def test_a_frequency_that_sagemaker_lists_is_taken(seconds: int) -> None:
+    refuse_frequency({"MetricsConfig": {"MetricPublishFrequencyInSeconds": seconds}})
+
+
+@pytest.mark.parametrize("seconds", [9, 11, 20, 59, 61, 301])
+def test_any_other_frequency_is_refused_with_those(seconds: int) -> None:
+    with pytest.raises(SageMakerError, match="valid values: 10, 30, 60, 120, 180, 240, 300"):
+        refuse_frequency({"MetricsConfig": {"MetricPublishFrequencyInSeconds": seconds}})
+
+
+def pool(kind: str, priority: int) -> dict[str, Any]:
+    return {"InstanceType": kind, "Priority": priority}
+
+
+@pytest.mark.parametrize(
+    ("variant", "problem"),
+    [
+        ({"InstanceType": "a", "InstancePools": [pool("b", 1)]}, "and not both"),
+        ({"InstancePools": [pool("a", 1), pool("b", 1)]}, "Priority must differ"),
+        ({"InstancePools": [pool("a", 1), pool("a", 2)]}, "InstanceType must differ"),
+    ],
+)
+def test_pools_that_contradict_each_other_are_refused(
+    variant: dict[str, Any], problem: str
+) -> None:
+    with pytest.raises(SageMakerError, match=problem):
+        refuse_pools(variant)
+
+
+@pytest.mark.parametrize(
+    "variant", [{"InstanceType": "a"}, {"InstancePools": [pool("a", 1), pool("b", 2)]}]
+)
+def test_pools_that_differ_or_none_are_taken(variant: dict[str, Any]) -> None:
+    refuse_pools(variant)

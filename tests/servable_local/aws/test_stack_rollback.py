@@ -1,0 +1,362 @@
+"""A deployment of CloudFormation that fails: what is taken back, what stays, and in which status.
+
+Resources are of a type that fails on request, so that each step of a rollback can fail.
+Source: https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/view-stack-events.html
+"""
+
+import contextlib
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from servable_local.aws.cloudformation.resource_calls import physical_name
+from servable_local.aws.cloudformation.stacks import Stack
+from servable_local.aws.errors import ValidationError
+from servable_local.aws.resources.registry import TYPES
+from servable_local.aws.resources.shapes import ResourceError
+from tests.servable_local.aws.formation_case import Case, Thing, thing
+
+
+@pytest.fixture
+def case(monkeypatch: pytest.MonkeyPatch) -> Case:
+    thing, other = Thing(), Thing()
+    monkeypatch.setitem(TYPES, "Test::Thing", thing)
+    monkeypatch.setitem(TYPES, "Test::Other", other)
+    other.calls, other.fails = thing.calls, thing.fails
+    return Case(thing)
+
+
+REFUSED = ResourceError("no")
+
+
+def statuses(stack: Stack, logical_id: str = "stack") -> list[str]:
+    return [e["ResourceStatus"] for e in stack.events if e["LogicalResourceId"] == logical_id]
+
+
+# --- a creation that fails
+
+
+def test_a_failed_creation_deletes_what_it_made_last_first(case: Case) -> None:
+    case.thing.fails["create C-"] = REFUSED
+    stack = case.deploy(
+        {
+            "A": thing(),
+            "B": thing(Of={"Ref": "A"}),
+            "C": thing(Of={"Fn::GetAtt": ["B", "Arn"]}),
+        }
+    )
+    assert case.thing.calls[3:] == ["delete B-", "delete A-"]
+    assert (stack.status, stack.resources) == ("ROLLBACK_COMPLETE", {})
+    assert (stack.reason or "").endswith("The following resource(s) failed to create: [C].")
+
+
+def test_what_exists_half_is_deleted_too(case: Case) -> None:
+    case.thing.fails["create A-"] = REFUSED
+    stack = case.deploy({"A": thing(Half=True)})
+    assert (case.thing.calls, stack.status) == (["create A-", "delete A-"], "ROLLBACK_COMPLETE")
+
+
+def test_what_a_failed_creation_cannot_delete_stays_on_its_list(case: Case) -> None:
+    case.thing.fails |= {"create C-": REFUSED, "delete A-": REFUSED}
+    stack = case.deploy({"A": thing(), "B": thing(), "C": thing(Of={"Ref": "B"})})
+    assert (stack.status, list(stack.resources)) == ("ROLLBACK_FAILED", ["A"])
+    assert stack.reason == "The following resource(s) failed to delete: see their events."
+
+
+def test_without_rollback_a_failed_creation_stays(case: Case) -> None:
+    case.thing.fails["create B-"] = REFUSED
+    stack = case.formation.register("stack")
+    stack.disable_rollback = True
+    case.deploy({"A": thing(), "B": thing(Of={"Ref": "A"})})
+    assert (stack.status, list(stack.resources)) == ("CREATE_FAILED", ["A"])
+
+
+def test_a_reference_that_fails_is_the_resources_failure(case: Case) -> None:
+    stack = case.deploy({"A": thing(), "B": thing(Of={"Fn::GetAtt": ["A", "Absent"]})})
+    assert (stack.status, statuses(stack, "B")) == ("ROLLBACK_COMPLETE", ["CREATE_FAILED"])
+    problem = "Requested attribute Absent does not exist in schema for Test::Thing"
+    assert f"[B]: {problem}; the local AWS has: Arn" in (stack.reason or "")
+
+
+def test_an_output_that_fails_takes_the_creation_back(case: Case) -> None:
+    output = {"Out": {"Value": {"Fn::GetAtt": ["A", "Absent"]}}}
+    stack = case.deploy({"A": thing()}, Outputs=output)
+    assert (stack.status, stack.outputs) == ("ROLLBACK_COMPLETE", [])
+
+
+def test_a_type_that_is_not_emulated_fails_with_those_that_are(case: Case) -> None:
+    stack = case.deploy({"A": thing("Test::Absent")})
+    (reason,) = [
+        e["ResourceStatusReason"] for e in stack.events if e["ResourceStatus"] == "CREATE_FAILED"
+    ]
+    assert reason.startswith(
+        "Resource type Test::Absent is not emulated by the local AWS; it knows"
+    )
+    assert "Test::Other, Test::Thing" in reason
+
+
+def test_a_fault_of_the_local_aws_in_a_resource_is_named_as_such(case: Case) -> None:
+    case.thing.fails["create A-"] = ZeroDivisionError("x")
+    stack = case.deploy({"A": thing()})
+    (event,) = [e for e in stack.events if e["ResourceStatus"] == "CREATE_FAILED"]
+    assert event["ResourceStatusReason"] == (
+        "Internal failure of the local AWS: ZeroDivisionError: x"
+    )
+
+
+def test_a_fault_of_the_local_aws_in_a_deployment_ends_it(
+    case: Case, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any) -> None:
+        raise ZeroDivisionError("x")
+
+    monkeypatch.setattr(
+        "servable_local.aws.cloudformation.deployment.StackDeployment._finish", fail
+    )
+    stack = case.deploy({"A": thing()})
+    assert (stack.status, stack.reason) == (
+        "CREATE_FAILED",
+        "Internal failure of the local AWS: ZeroDivisionError('x')",
+    )
+
+
+# --- an update that fails
+
+
+@pytest.fixture
+def deployed(case: Case) -> Stack:
+    """A stack of A, which B refers to; its calls are forgotten."""
+    stack = case.deploy({"A": thing(Size=1), "B": thing(Size=1, Of={"Ref": "A"})})
+    case.thing.calls.clear()
+    return stack
+
+
+BOTH = {"A": thing(Size=2), "B": thing(Size=2, Of={"Ref": "A"})}
+
+
+def test_a_failed_update_changes_back_what_it_changed(case: Case, deployed: Stack) -> None:
+    case.thing.fails["update B- 1->2"] = REFUSED
+    case.deploy(BOTH)
+    assert case.thing.calls == [
+        "update A- 1->2", "update B- 1->2", "update A- 2->1", "update B- 2->1",
+    ]  # fmt: skip
+    assert (deployed.status, [r.properties["Size"] for r in deployed.resources.values()]) == (
+        "UPDATE_ROLLBACK_COMPLETE", [1, 1],
+    )  # fmt: skip
+
+
+def test_a_rollback_that_fails_has_failed_with_the_reason(case: Case, deployed: Stack) -> None:
+    case.thing.fails |= {"update B- 1->2": REFUSED, "update A- 2->1": REFUSED}
+    case.deploy(BOTH)
+    assert (deployed.status, deployed.reason) == (
+        "UPDATE_ROLLBACK_FAILED",
+        "The following resource(s) failed to update: [A].",
+    )
+    assert case.thing.calls[-1] == "update A- 2->1"
+
+
+def test_a_failed_update_deletes_what_it_added(case: Case, deployed: Stack) -> None:
+    case.thing.fails["create D-"] = REFUSED
+    case.deploy({**BOTH, "C": thing(), "D": thing(Of={"Ref": "C"})})
+    assert (case.thing.calls[-1], sorted(deployed.resources)) == ("delete C-", ["A", "B"])
+
+
+def test_a_failed_update_keeps_what_it_would_have_replaced(case: Case, deployed: Stack) -> None:
+    case.thing.fails["update B- 1->2"] = REFUSED
+    case.deploy({"A": thing(Size=1, Kind="new"), "B": thing(Size=2, Of={"Ref": "A"})})
+    assert (deployed.status, deployed.resources["A"].physical_id) == (
+        "UPDATE_ROLLBACK_COMPLETE",
+        "A-",
+    )
+    assert case.thing.calls[-1] == "delete A-new"
+
+
+def test_a_failed_update_forgets_what_it_made_and_cannot_delete(
+    case: Case, deployed: Stack
+) -> None:
+    case.thing.fails |= {"create D-": REFUSED, "delete C-": REFUSED}
+    case.deploy({**BOTH, "C": thing(), "D": thing(Of={"Ref": "C"})})
+    assert (deployed.status, sorted(deployed.resources)) == ("UPDATE_ROLLBACK_COMPLETE", ["A", "B"])
+
+
+def test_a_rollback_goes_through_its_statuses(case: Case, deployed: Stack) -> None:
+    case.thing.fails["update A- 1->2"] = REFUSED
+    case.deploy(BOTH)
+    assert statuses(deployed)[-4:] == [
+        "UPDATE_IN_PROGRESS",
+        "UPDATE_ROLLBACK_IN_PROGRESS",
+        "UPDATE_ROLLBACK_COMPLETE_CLEANUP_IN_PROGRESS",
+        "UPDATE_ROLLBACK_COMPLETE",
+    ]
+
+
+def test_a_reference_that_fails_in_an_update_is_an_update_that_failed(
+    case: Case, deployed: Stack
+) -> None:
+    case.deploy({"A": thing(Size=1), "B": thing(Size=1, Of={"Fn::GetAtt": ["A", "Absent"]})})
+    assert (deployed.status, statuses(deployed, "B")[-1]) == (
+        "UPDATE_ROLLBACK_COMPLETE",
+        "UPDATE_FAILED",
+    )
+
+
+# --- an update that succeeds
+
+
+def test_a_resource_of_another_type_is_another_resource(case: Case, deployed: Stack) -> None:
+    case.deploy({"A": thing(Size=1), "B": thing("Test::Other", Size=1, Of={"Ref": "A"})})
+    assert case.thing.calls == ["create B-", "delete B-"]
+    assert (deployed.status, deployed.resources["B"].type) == ("UPDATE_COMPLETE", "Test::Other")
+
+
+def test_a_replaced_resource_changes_what_refers_to_it(case: Case, deployed: Stack) -> None:
+    case.deploy({"A": thing(Size=1, Kind="new"), "B": thing(Size=1, Of={"Ref": "A"})})
+    assert case.thing.calls == ["create A-new", "update B- 1->1", "delete A-"]
+    assert deployed.resources["B"].properties["Of"] == "A-new"
+    assert "UPDATE_COMPLETE_CLEANUP_IN_PROGRESS" in statuses(deployed)
+
+
+@pytest.mark.parametrize(("policy", "deleted"), [("Retain", 0), ("Delete", 1)])
+def test_a_replaced_resource_stays_where_its_policy_says_so(
+    case: Case, policy: str, deleted: int
+) -> None:
+    case.deploy({"A": thing(more={"UpdateReplacePolicy": policy})})
+    case.deploy({"A": thing(more={"UpdateReplacePolicy": policy}, Kind="new")})
+    assert case.thing.calls.count("delete A-") == deleted
+
+
+def test_what_cannot_be_cleaned_up_leaves_the_stack_all_the_same(
+    case: Case, deployed: Stack
+) -> None:
+    case.thing.fails["delete B-"] = REFUSED
+    case.deploy({"A": thing(Size=1)})
+    assert (deployed.status, list(deployed.resources)) == ("UPDATE_COMPLETE", ["A"])
+    assert statuses(deployed, "B")[-1] == "DELETE_FAILED"
+
+
+def test_a_policy_alone_is_changed_without_a_call(case: Case, deployed: Stack) -> None:
+    more = {
+        "DeletionPolicy": "Retain",
+        "UpdateReplacePolicy": "Retain",
+        "Metadata": {"m": 1},
+        "DependsOn": ["B"],
+    }
+    case.deploy(
+        {"A": thing(more=more | {"DependsOn": []}, Size=1), "B": thing(Size=1, Of={"Ref": "A"})}
+    )
+    a = deployed.resources["A"]
+    assert (case.thing.calls, a.deletion_policy, a.keep_on_replace, a.metadata) == (
+        [], "Retain", True, {"m": 1},
+    )  # fmt: skip
+    case.delete(deployed)
+    assert case.thing.calls == ["delete B-"]
+
+
+@pytest.mark.parametrize(
+    ("named", "status"), [("fixed", "UPDATE_ROLLBACK_COMPLETE"), ("new", "UPDATE_COMPLETE")]
+)
+def test_what_has_a_fixed_name_is_replaced_only_by_another_name(
+    case: Case, named: str, status: str
+) -> None:
+    case.deploy({"A": thing(Name="fixed")})
+    assert case.deploy({"A": thing(Name=named, Kind="new")}).status == status
+
+
+# --- deletion
+
+
+def test_a_deletion_that_fails_names_what_is_left_and_can_be_repeated(
+    case: Case, deployed: Stack
+) -> None:
+    case.thing.fails["delete A-"] = REFUSED
+    case.delete(deployed)
+    assert (deployed.status, deployed.reason, list(deployed.resources)) == (
+        "DELETE_FAILED",
+        "The following resource(s) failed to delete: [A].",
+        ["A"],
+    )
+    case.thing.fails.clear()
+    assert case.delete(deployed).status == "DELETE_COMPLETE"
+    assert deployed.deleted is not None
+
+
+def test_what_is_retained_by_name_is_not_deleted(case: Case, deployed: Stack) -> None:
+    case.delete(deployed, "A")
+    assert (case.thing.calls, deployed.status) == (["delete B-"], "DELETE_COMPLETE")
+
+
+REFUSED_MEANWHILE: list[Callable[[Case, Stack], Any]] = [
+    lambda case, stack: case.formation.delete(stack),
+    lambda case, stack: case.formation.deploy(stack, json.dumps({"Resources": BOTH}), {}),
+]
+
+
+@pytest.mark.parametrize("call", REFUSED_MEANWHILE)
+def test_a_stack_in_progress_takes_no_other_operation(
+    case: Case, deployed: Stack, call: Callable[[Case, Stack], Any]
+) -> None:
+    deployed.status = "UPDATE_IN_PROGRESS"
+    with pytest.raises(ValidationError, match="is in UPDATE_IN_PROGRESS state and can not be"):
+        call(case, deployed)
+
+
+# --- names
+
+
+@pytest.mark.parametrize(
+    ("stack", "logical", "longest", "beginning"),
+    [
+        ("stack", "Topic", 64, "stack-Topic-"),
+        ("s" * 60, "L" * 60, 64, "s" * 25 + "-" + "L" * 25 + "-"),
+        ("stack", "L" * 60, 32, "stack-" + "L" * 13 + "-"),
+        ("s" * 60, "L", 32, "s" * 17 + "-L-"),
+    ],
+)
+def test_a_generated_name_fits_and_ends_at_random(
+    stack: str, logical: str, longest: int, beginning: str
+) -> None:
+    names = [physical_name(stack, logical, longest) for _ in range(2)]
+    assert [name[: len(beginning)] for name in names] == [beginning] * 2
+    assert [len(name) - len(beginning) for name in names] == [12, 12]
+    assert names[0] != names[1]
+
+
+# --- conditions, rules and references
+
+
+def test_an_output_whose_condition_is_false_is_left_out(case: Case) -> None:
+    conditions = {
+        "Off": {"Fn::Equals": ["1", "2"]},
+        "On": {"Fn::Not": [{"Condition": "Off"}]},
+    }
+    outputs = {
+        "First": {"Value": "1", "Condition": "Off"},
+        "Second": {"Value": {"Ref": "AWS::URLSuffix"}, "Condition": "On", "Description": "two"},
+    }
+    stack = case.deploy({"A": thing()}, Conditions=conditions, Outputs=outputs)
+    assert stack.outputs == [
+        {"OutputKey": "Second", "OutputValue": "amazonaws.com", "Description": "two"}
+    ]
+
+
+def test_a_condition_that_is_not_there_refuses_the_template(case: Case) -> None:
+    with pytest.raises(ValidationError, match="unresolved condition dependency Absent"):
+        case.deploy({"A": thing(more={"Condition": "Absent"})})
+
+
+@pytest.mark.parametrize(("met", "refused"), [("1", True), ("2", False)])
+def test_a_rule_holds_only_where_its_condition_is_met(case: Case, met: str, refused: bool) -> None:
+    never = {"Fn::Equals": ["1", "2"]}
+    rule = {"RuleCondition": {"Fn::Equals": ["1", met]}, "Assertions": [{"Assert": never}]}
+    expected = pytest.raises(ValidationError, match="an assertion of a rule is false")
+    with expected if refused else contextlib.nullcontext():
+        case.deploy({"A": thing()}, Rules={"Check": rule})
+
+
+def test_a_reference_to_what_is_not_made_refuses_the_update(case: Case) -> None:
+    off = {"Off": {"Fn::Equals": ["1", "2"]}}
+    resources = {"A": thing(more={"Condition": "Off"}), "B": thing(Of={"Ref": "A"})}
+    stack = case.deploy(resources, Conditions=off)
+    assert "Unresolved resource dependencies [A] in the template" in (stack.reason or "")

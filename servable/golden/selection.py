@@ -81,7 +81,7 @@ class GoldenSelection:
 
 
 def facets_of(request: CapturedRequest) -> tuple[set[Facet], dict[Facet, float]]:
-    """What a request shows: its kinds, and its extremes with a number that is the smaller the more
+    """Return the facets of a request: its kinds, and its extremes with a number, smaller for the more
     extreme."""
     media = media_type(request.content_type)
     kinds: set[Facet] = {("content type", media)}

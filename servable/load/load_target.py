@@ -13,7 +13,7 @@ class Body:
     content: bytes
     content_type: str
     weight: float = 1.0
-    """How often, beside the others."""
+    """Relative frequency among the bodies."""
     custom_attributes: str | None = None
     accept: str | None = None
     """The Accept header; None: none is sent."""

@@ -58,7 +58,7 @@ class LoadStep:
     latencies: Latencies
     p95_interval_ms: Interval | None = None
     p99_interval_ms: Interval | None = None
-    """How well those two are known, from how they varied during the step."""
+    """95 % confidence intervals of p95 and p99, from their variation during the step."""
     errors: dict[str, int] = field(default_factory=dict)
     """By kind, as "500 Internal Server Error" or "connection refused". Never among latencies."""
     first_answers: dict[str, str] = field(default_factory=dict)
@@ -66,7 +66,7 @@ class LoadStep:
     timeouts: int = 0
     """Not answered in time, those still under way at the end included. Never among latencies."""
     send_lags: Latencies
-    """How much later than meant requests were sent; part of their latency."""
+    """Delays of requests behind their scheduled times; part of their latency."""
     generator_cpu_share: float
     """CPU share of the generator, one core for each process; 1.0: all of them all the time."""
     target: Usage | None = None
@@ -114,7 +114,7 @@ class LoadStep:
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
-    """What was measured, where and when: the target and the requests of a load test."""
+    """Target and requests of a load test, with time and place of the measurement."""
 
     target: str
     """"local", "sagemaker", "url": whose numbers these are."""
@@ -127,7 +127,7 @@ class Asked:
     model_at: str | None = None
     """Else the archive's address in S3, which changes when another model is deployed."""
     bodies: tuple[str, ...] = ()
-    """What was sent, as "2 of requests.jsonl (application/json)"."""
+    """Names of the requests, as "2 of requests.jsonl (application/json)"."""
     started_at: str
     """UTC, as 2026-11-21T12:00:00Z."""
     machine: str

@@ -1,4 +1,4 @@
-"""What the next deploy of an environment changes, in how many deploys, with which commands."""
+"""Plan of an environment's next deploy: its changes, the number of deploys, and the commands."""
 
 import shlex
 from collections.abc import Mapping

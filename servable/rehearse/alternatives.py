@@ -1,4 +1,4 @@
-"""What `--compare` tries: values of the keys of an environment file, all combined."""
+"""Alternatives that `--compare` tries: values of an environment file's keys, all combined."""
 
 import itertools
 import json
@@ -88,7 +88,7 @@ def _parted(option: str) -> tuple[str, list[str]]:
 
 
 def _usual(placed: Placement, servers: int) -> list[tuple[str, list[str]]]:
-    """What is tried where nothing is named: minimums, and for a variant that scales targets and metrics."""
+    """Default alternatives: minimums; for a variant that scales also targets and metrics."""
     least, most = (
         placed.variant.capacity if placed.variant.scales else (placed.variant.min_instances, None)
     )

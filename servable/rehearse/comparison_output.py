@@ -64,7 +64,7 @@ def show(comparison: PolicyComparison, proposed: Proposed, *, priced: bool, writ
 
 
 def lines(comparison: PolicyComparison, *, priced: bool) -> Iterator[str]:
-    """What follows, each in a sentence."""
+    """Conclusions of the comparison, each in a sentence."""
     count = len(comparison.compared)
     beaten = sum(not one.unbeaten for one in comparison.compared)
     are = "is" if beaten == 1 else "are"

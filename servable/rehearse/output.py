@@ -53,7 +53,7 @@ def _slowest(some: Sequence[RehearsedMinute], name: str) -> str:
 
 
 def lines(result: Rehearsed) -> Iterator[str]:
-    """What follows from the day, each in a sentence."""
+    """Conclusions about the day, each in a sentence."""
     day, one, scenario = result.day, result.measured, result.scenario
     yield (
         f"an instance: {one.rate_rps:g} requests/s, p50 {one.p50_ms:g} ms, p99 {one.p99_ms:g} ms "

@@ -48,7 +48,7 @@ def measured(
     p50_ms: float | None,
     p99_ms: float | None,
 ) -> MeasuredInstance:
-    """What was given; for the rest the newest `servable load` of it, the file, or an example."""
+    """Return the given numbers; else those of the newest `servable load` of it, the file, or an example."""
     report = _newest(loaded.root, loaded.name)
     loaded_by = report[3] if report else ""
     scaling = placed.variant.scaling

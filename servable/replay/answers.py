@@ -1,4 +1,4 @@
-"""What a replay keeps: requests with both their answers, in a file that a kill cannot spoil.
+"""Log of a replay: requests with both their answers, in a file that a kill cannot spoil.
 
     for pair in read_pairs(run_folder):
         compare(pair.expected, pair.answered)
@@ -40,7 +40,7 @@ class AnswerPair:
     answered: RecordedAnswer
     """The answer of the replay's target."""
     send_lag_ms: float = 0.0
-    """How much later than meant the request was sent; not part of either latency."""
+    """Delay of the request behind its scheduled time; not part of either latency."""
 
     @property
     def request_id(self) -> str:
@@ -49,7 +49,7 @@ class AnswerPair:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replayed:
-    """What came back for one request."""
+    """Answers to one request."""
 
     answered: RecordedAnswer
     other: RecordedAnswer | None = None

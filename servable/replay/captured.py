@@ -54,9 +54,9 @@ class CapturedRequest:
     answer: RecordedAnswer | None = None
     """None: only Input was captured."""
     attributes: Mapping[str, str] = field(default_factory=dict)
-    """What `--where NAME=VALUE` compares: eventMetadata, name=value pairs of custom attributes, "variant"."""
+    """Compared by `--where NAME=VALUE`: eventMetadata, name=value pairs of custom attributes, "variant"."""
     file: str
-    """Its path, PLACE included, or s3://bucket/key."""
+    """Path, PLACE included, or s3://bucket/key."""
     line: int
     """Line of that file, from 1."""
 

@@ -135,7 +135,7 @@ class CaptureIndex:
 
     @property
     def skipped(self) -> list[Skipped]:
-        """What was skipped, by file and reason."""
+        """Skipped lines, by file and reason."""
         return self._skipped.all
 
     def __len__(self) -> int:

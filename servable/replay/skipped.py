@@ -1,4 +1,4 @@
-"""What a reading of captured requests skips: named by file and reason, counted, and never an end of it."""
+"""Captured requests that reading skips: named by file and reason, counted; reading goes on."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What a replay has counted: answers, failures by kind, latency and send lag."""
+"""Counts of a replay: answers, failures by kind, latency and send lag."""
 
 import datetime
 from collections import Counter
@@ -52,7 +52,7 @@ class ReplaySummary:
 
     @property
     def send_lags(self) -> Latencies:
-        """How much later than meant their requests were sent."""
+        """Delays of the requests behind their scheduled times."""
         self._fold()
         return self._lags
 

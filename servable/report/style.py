@@ -1,4 +1,4 @@
-"""How pictures look: one size, one set of colours that colour-blind readers tell apart."""
+"""Style of pictures: one size, one set of colours that colour-blind readers tell apart."""
 
 import io
 from collections.abc import Sequence

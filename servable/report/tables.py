@@ -20,7 +20,7 @@ class Cell:
 class Row:
     cells: tuple[Cell, ...]
     kind: str = ""
-    """How it is marked: "chosen", "failed"."""
+    """Mark: "chosen", "failed"."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ def trials(content: Content) -> ReportTable:
 
 
 def advice(content: Content) -> list[str]:
-    """What follows, in sentences."""
+    """Recommendation of a search, in sentences."""
     found = content.recommendation
     if found is None:
         return []

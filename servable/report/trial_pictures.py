@@ -58,7 +58,7 @@ def trials(contents: Sequence[Content]) -> bytes:
 
 
 def effects(content: Content) -> bytes:
-    """What each value of each setting is expected to do, the others as chosen."""
+    """Expected effect of each value of each setting, the others as chosen."""
     title = f"{content.label}: each setting, the others as chosen; 95 % intervals"
     if not content.effects:
         return style.nothing(NO_SEARCH, title=title)
@@ -92,7 +92,7 @@ def _bars(figure: Figure, content: Content, rows: int) -> None:
 
 
 def cost(contents: Sequence[Content]) -> bytes:
-    """What a million predictions cost, against how long the slowest hundredth waits."""
+    """Cost of a million predictions against p99 latency."""
     title = "Cost against latency"
     points = [(content, _costs(content)) for content in contents]
     if not any(found for _, found in points):

@@ -1,4 +1,4 @@
-"""What may be tried where the instance type may change too: each type's settings, in one space."""
+"""Search space over instance types: each type's settings, in one space."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -44,7 +44,7 @@ class Machines:
         return str(point.get(INSTANCE_TYPE, self.today))
 
     def larger(self, point: Point) -> float:
-        """How many times today's vCPUs it has."""
+        """Return the point's vCPUs as a multiple of today's."""
         today = self.kinds[self.today].placement.instance.vcpus
         return self.of(point).placement.instance.vcpus / today
 

@@ -1,4 +1,4 @@
-"""What `servable tune` says: on stderr while it measures, on stdout at its end."""
+"""Output of `servable tune`: on stderr while it measures, on stdout at its end."""
 
 import json
 import time

@@ -1,4 +1,4 @@
-"""What a measurement says an environment should say: settings, scaling, alarms, bake."""
+"""Recommended changes of an environment file from a measurement: settings, scaling, alarms, bake."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -36,7 +36,7 @@ class Recommendation:
     scaling_target_per_minute: float
     changes: tuple[KeyChange, ...]
     withheld: tuple[KeyChange, ...]
-    """What follows from the numbers, and is not written because they are relative."""
+    """Changes that follow from the numbers, and are not written because the numbers are relative."""
 
 
 def recommend(
@@ -67,7 +67,7 @@ def recommend(
 
 
 def headline(choice: ChosenPoint, goal: Goal) -> str:
-    """What the search showed, in one sentence or two: the same on the screen and on the page."""
+    """Return the result of the search in one sentence or two: the same on the screen and on the page."""
     gain, unit = (
         choice.compared_gain,
         "requests/s" if goal == "throughput" else "requests per dollar",
@@ -94,7 +94,7 @@ def headline(choice: ChosenPoint, goal: Goal) -> str:
 
 
 def _alone(name: str, choice: ChosenPoint, effects: Mapping[str, Sequence[Effect]]) -> str:
-    """What one setting does by itself: the choice, but for today's value of it."""
+    """Describe the effect of one setting by itself: the choice, but for today's value of it."""
     for effect in effects.get(name, ()):
         if effect.value == choice.start.get(name):
             back = effect.relative

@@ -67,7 +67,7 @@ class TemporaryTrials(Trials):
         return super()._objective(stated_ms)
 
     def _variables(self, loaded: Loaded) -> dict[str, str]:
-        """What the stack would deploy; nothing is packed for it."""
+        """Container variables that the stack would deploy; nothing is packed for them."""
         name = self._run.placement.name
         return prepared(loaded, variant=name, archive=LIVE_ARCHIVE).variables
 

@@ -116,7 +116,7 @@ class Trials(ABC):
             self._generator.close()
 
     def objective(self) -> Objective:
-        """What holds for every trial. Decided once: a resumed run is held to the same."""
+        """Return the objective of every trial. Decided once: a resumed run keeps it."""
         kept, options = self._run.folder / OBJECTIVE, self._run.options
         if kept.exists():
             return kept_objective(self._run.folder)
@@ -243,7 +243,7 @@ def limit_beside(alone: LoadStep, percent: float, stated_ms: float | None) -> Ob
 def measured_of(
     curve: LoadCurve, found: Knee | None, objective: Objective, name: str
 ) -> Measurement:
-    """Its knee is the value; `name`: of the curve, for the report."""
+    """Return the knee's value as a measurement; `name`: of the curve, for the report."""
     about: dict[str, Any] = {"curve": name}
     if found is None:
         lowest = curve.valid[0].latencies.percentile_ms(objective.percent)

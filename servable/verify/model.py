@@ -1,4 +1,4 @@
-"""What a model is made of: its archive in S3, byte for byte as packed, and its image, still patched."""
+"""Parts of a model: its archive in S3, byte for byte as packed, and its image, still patched."""
 
 import hashlib
 import re

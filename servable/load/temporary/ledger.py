@@ -1,4 +1,4 @@
-"""What temporary endpoints have cost, in a file that a kill -9 leaves: what has no end costs on."""
+"""Costs of temporary endpoints, in a file that survives a kill -9; an entry without an end costs on."""
 
 import dataclasses
 import time

@@ -63,7 +63,7 @@ class Judged:
         self.comparison.add(pair)
 
     def sentences(self) -> list[str] | None:
-        """What the gate found; None without a gate."""
+        """Violations of the gate's limits; None without a gate."""
         self.comparison.finish()
         if not self._gate:
             return None

@@ -1,4 +1,4 @@
-"""What a comparison prints: a table of outputs, the latencies, the gate; the same as JSON. No body, no
+"""Output of a comparison: a table of outputs, the latencies, the gate; the same as JSON. No body, no
 value."""
 
 import math
@@ -20,7 +20,7 @@ SHOWN, MOST_LINES = 5, 20
 
 
 def lines(comparison: Comparison, limits: Replay, *, side_by_side: bool) -> list[str]:
-    """What was compared, a line for each output that differs, the worst requests, and the latencies."""
+    """Number of compared requests, a line for each output that differs, the worst requests, the latencies."""
     share = comparison.differing_rows / comparison.rows if comparison.rows else 0.0
     found = [
         f"compared: {comparison.compared:,} of {comparison.requests:,} requests; "

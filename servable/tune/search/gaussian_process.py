@@ -1,4 +1,4 @@
-"""What is expected of every point, from the few that were measured: a Gaussian process.
+"""Gaussian process that predicts the value of every point from the few that were measured.
 
 On the logarithm of the value, since settings multiply. Two points are alike in each setting for
 itself, and in all of them together: Matern 3/2 in each setting; the mean of the settings' kernels
@@ -82,7 +82,7 @@ class Expected:
 
     @property
     def low(self) -> Array:
-        """What each point surely is: the low end of its 95 % interval."""
+        """Low end of each point's 95 % interval."""
         return self.mean - WITHIN_95 * self.deviation
 
 
@@ -143,7 +143,7 @@ class GaussianProcess:
         return best
 
     def _cost(self, parameters: Array) -> float:
-        """How unlikely, but for a constant."""
+        """Negative log posterior, up to a constant; infinity where the covariance has no Cholesky factor."""
         try:
             factor = np.linalg.cholesky(self._covariance(parameters))
         except np.linalg.LinAlgError:

@@ -1,4 +1,4 @@
-"""What may be tried: a grid of settings, as points and as numbers."""
+"""Search space: a grid of settings, as points and as numbers."""
 
 import itertools
 import math

@@ -72,7 +72,7 @@ class Knee:
 
 @dataclass(frozen=True, kw_only=True)
 class Saturation:
-    """Where more load is no longer more throughput."""
+    """Load beyond which throughput no longer grows."""
 
     load: Interval
     rps: Interval

@@ -81,7 +81,7 @@ def bin_numbers(milliseconds: NDArray[np.float64]) -> NDArray[np.int64]:
 
 
 def bin_number(milliseconds: float) -> int:
-    """As `bin_numbers`, of one latency."""
+    """Return the bin of one latency, as `bin_numbers` does."""
     return min(int(math.log(max(milliseconds, LEAST_MS) / LEAST_MS) / WIDTH), BINS - 1)
 
 

@@ -1,4 +1,4 @@
-"""Where the load goes and what is sent there, in a form that a process of its own can be told."""
+"""Target and bodies of a load test, in a form that another process can read."""
 
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit

@@ -51,7 +51,7 @@ class LoadStep:
     rate_rps: float | None = None
     """Open loop: requests per second that are meant to be sent, whatever becomes of them."""
     warm_up_seconds: float
-    """Before it, at this load; in no number here."""
+    """Warm-up before the step, at its load; in no number here."""
     seconds: float
     throughput_rps: Interval
     """Answered well, per second."""
@@ -79,7 +79,7 @@ class LoadStep:
 
     @property
     def known(self) -> bool:
-        """Is the throughput known within 5 %?"""
+        """Whether the throughput is known within 5 %."""
         return self.throughput_rps.half_width_share <= KNOWN_SHARE
 
     @property
@@ -113,7 +113,7 @@ class LoadStep:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
+class MeasuredTarget:
     """Target and requests of a load test, with time and place of the measurement."""
 
     target: str
@@ -125,7 +125,7 @@ class Asked:
     model_sha256: str | None = None
     """SHA-256 of the archive, if it is on this computer."""
     model_at: str | None = None
-    """Else the archive's address in S3, which changes when another model is deployed."""
+    """Otherwise the archive's address in S3, which changes when another model is deployed."""
     bodies: tuple[str, ...] = ()
     """Names of the requests, as "2 of requests.jsonl (application/json)"."""
     started_at: str
@@ -145,7 +145,7 @@ class Asked:
 class LoadCurve:
     """Steps in the order in which they were measured."""
 
-    asked: Asked
+    asked: MeasuredTarget
     loop: Loop
     steps: tuple[LoadStep, ...]
     ended: str = "done"
@@ -161,7 +161,7 @@ class LoadCurve:
         return dataclasses.replace(self, steps=(*self.steps, step))
 
     def as_object(self) -> Any:
-        """As JSON has it."""
+        """Return the curve as an object for JSON."""
         return json.loads(_FORM.dump_json(self))
 
     def write(self, file: Path) -> None:

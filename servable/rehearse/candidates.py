@@ -1,4 +1,4 @@
-"""From alternatives to what runs, and from the best of them back to the environment file."""
+"""Policies to rehearse from alternatives, and the environment file with the best of them."""
 
 import os
 import time
@@ -22,7 +22,7 @@ from servable.tune.environment_edit import KeyChange
 
 
 @dataclass(frozen=True, kw_only=True)
-class Proposed:
+class PolicyProposal:
     """The environment file with the best policy. `diff`: empty where the file's policy stays."""
 
     diff: str
@@ -83,7 +83,7 @@ def _price(loaded: Loaded, placed: Placement) -> float | None:
     return None if price is None else price.usd_per_hour
 
 
-def proposed(loaded: Loaded, comparison: PolicyComparison) -> Proposed:
+def proposed(loaded: Loaded, comparison: PolicyComparison) -> PolicyProposal:
     """The file with the best policy, where its advantage holds."""
     file = loaded.root / loaded.file
     before = after = file.read_text(encoding="utf-8")
@@ -96,7 +96,7 @@ def proposed(loaded: Loaded, comparison: PolicyComparison) -> Proposed:
         note = f"rehearsed {time.strftime('%Y-%m-%d')}, servable rehearse"
         after = environment_edit.edited(before, changes, note=note)
     diff = environment_edit.diff(os.fspath(loaded.file), before, after)
-    return Proposed(diff=diff, after=after, file=file)
+    return PolicyProposal(diff=diff, after=after, file=file)
 
 
 def _item(text: str) -> tomlkit.items.Item:

@@ -19,7 +19,7 @@ from servable.rehearse.alternatives import alternatives
 from servable.rehearse.candidates import candidates, proposed
 from servable.rehearse.comparison import compare
 from servable.rehearse.output import show
-from servable.rehearse.rehearsal import Rehearsed, as_json, measured, rehearsed, variant_of
+from servable.rehearse.rehearsal import Rehearsal, as_json, measured, rehearsed, variant_of
 from servable.rehearse.traffic import DayOptions, day_of
 from servable.signals import as_ctrl_c
 from servable.tune import environment_edit
@@ -155,7 +155,7 @@ def _compare(
     requests: Sequence[float],
     one: MeasuredInstance,
     incidents: Incidents,
-    result: Rehearsed,
+    result: Rehearsal,
     options: dict[str, Any],
 ) -> int:
     """The comparison on the screen, and on the page beside the file's own day."""

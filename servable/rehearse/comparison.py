@@ -41,7 +41,7 @@ class PolicyTrial:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Compared:
+class PolicyResult:
     """A policy with its days, in the order of their seeds."""
 
     trial: PolicyTrial
@@ -63,8 +63,8 @@ class Compared:
 class Advantage:
     """The best against the file's policy, on days that did not choose it: best minus file, 95 % intervals."""
 
-    best: Compared
-    file: Compared
+    best: PolicyResult
+    file: PolicyResult
     cost: tuple[float, float, float]
     broken: tuple[float, float, float]
     """(mean, low, high)"""
@@ -75,8 +75,8 @@ class Advantage:
 class PolicyComparison:
     """`compared`: the file's policy first. `left_out`: {alternative: why}."""
 
-    compared: Sequence[Compared]
-    best: Compared
+    compared: Sequence[PolicyResult]
+    best: PolicyResult
     advantage: Advantage | None
     days: int
     left_out: dict[str, str]
@@ -102,7 +102,7 @@ def compare(
     )
 
 
-def chosen(compared: Sequence[Compared], allowed_minutes: float) -> Compared:
+def chosen(compared: Sequence[PolicyResult], allowed_minutes: float) -> PolicyResult:
     """The cheapest within the allowed minutes; where none is, the one with the fewest minutes outside."""
     within = [one for one in compared if one.broken <= allowed_minutes]
     if within:
@@ -110,7 +110,7 @@ def chosen(compared: Sequence[Compared], allowed_minutes: float) -> Compared:
     return min(compared, key=lambda one: (one.broken, one.cost))
 
 
-def judged(file: Compared, best: Compared, allowed_minutes: float) -> Advantage:
+def judged(file: PolicyResult, best: PolicyResult, allowed_minutes: float) -> Advantage:
     """The best must be cheaper where the file's policy is within the allowed minutes; else hold better."""
     pairs = list(zip(best.days, file.days, strict=True))
     cost = interval([one.cost - other.cost for one, other in pairs])
@@ -122,10 +122,10 @@ def judged(file: Compared, best: Compared, allowed_minutes: float) -> Advantage:
     return Advantage(best=best, file=file, cost=cost, broken=broken, holds=holds)
 
 
-def unbeaten(compared: Sequence[Compared]) -> list[Compared]:
+def unbeaten(compared: Sequence[PolicyResult]) -> list[PolicyResult]:
     """Marks those that nothing else beats in cost and minutes outside of the objective."""
 
-    def beaten(one: Compared) -> bool:
+    def beaten(one: PolicyResult) -> bool:
         return any(
             other.cost <= one.cost
             and other.broken <= one.broken
@@ -146,7 +146,7 @@ def interval(differences: Sequence[float]) -> tuple[float, float, float]:
 
 def computed(
     trials: Sequence[PolicyTrial], seeds: range, progress: Progress, *, cores: int | None = None
-) -> list[Compared]:
+) -> list[PolicyResult]:
     """Every policy over every day, on these cores (default: all). KeyboardInterrupt ends the processes."""
     found: dict[tuple[int, int], DayResult] = {}
     begun, whole = time.monotonic(), len(trials) * len(seeds)
@@ -169,7 +169,7 @@ def computed(
     finally:
         pool.shutdown(cancel_futures=True)
     return [
-        Compared(trial=one, days=[found[number, seed] for seed in seeds])
+        PolicyResult(trial=one, days=[found[number, seed] for seed in seeds])
         for number, one in enumerate(trials)
     ]
 

@@ -6,14 +6,14 @@ from typing import Any
 
 import click
 
-from servable.rehearse.candidates import Proposed
-from servable.rehearse.comparison import Compared, PolicyComparison, Progress
+from servable.rehearse.candidates import PolicyProposal
+from servable.rehearse.comparison import PolicyComparison, PolicyResult, Progress
 
 SILENT_SECONDS = 3.0
 
 
 def progress() -> Progress:
-    """On stderr, every few seconds."""
+    """Return a callback that prints progress on stderr every few seconds."""
     shown_at = time.monotonic()
 
     def show(done: int, whole: int, seconds_left: float) -> None:
@@ -29,7 +29,7 @@ def heads(*, priced: bool) -> tuple[str, ...]:
     return "policy", "$ a day" if priced else "hours a day", "minutes outside", "refused", ""
 
 
-def row(one: Compared, comparison: PolicyComparison) -> tuple[str, ...]:
+def row(one: PolicyResult, comparison: PolicyComparison) -> tuple[str, ...]:
     refused = sum(day.refused_share for day in one.days) / len(one.days)
     marks = [
         *(["best"] if one is comparison.best else []),
@@ -44,11 +44,13 @@ def row(one: Compared, comparison: PolicyComparison) -> tuple[str, ...]:
     )
 
 
-def by_cost(comparison: PolicyComparison) -> list[Compared]:
+def by_cost(comparison: PolicyComparison) -> list[PolicyResult]:
     return sorted(comparison.compared, key=lambda one: (one.cost, one.broken))
 
 
-def show(comparison: PolicyComparison, proposed: Proposed, *, priced: bool, write: bool) -> None:
+def show(
+    comparison: PolicyComparison, proposed: PolicyProposal, *, priced: bool, write: bool
+) -> None:
     file = comparison.compared[0]
     kept = [one for one in by_cost(comparison) if one.unbeaten or one in (file, comparison.best)]
     table = [heads(priced=priced), *(row(one, comparison) for one in kept)]
@@ -98,7 +100,7 @@ def verdict(comparison: PolicyComparison, *, priced: bool) -> str:
 
 
 def as_json(
-    comparison: PolicyComparison, proposed: Proposed, *, priced: bool, write: bool
+    comparison: PolicyComparison, proposed: PolicyProposal, *, priced: bool, write: bool
 ) -> dict[str, Any]:
     advantage = comparison.advantage
     interval = ("value", "low", "high")

@@ -1,14 +1,14 @@
 """The page's part about compared policies: cost against minutes outside of the objective."""
 
-from servable.rehearse.candidates import Proposed
-from servable.rehearse.comparison import Compared, PolicyComparison
+from servable.rehearse.candidates import PolicyProposal
+from servable.rehearse.comparison import PolicyComparison, PolicyResult
 from servable.rehearse.comparison_output import by_cost, heads, lines, row
 from servable.report import style
 from servable.report.page import Picture, Tab
 from servable.report.tables import Cell, ReportTable, Row
 
 
-def comparison_tab(comparison: PolicyComparison, proposed: Proposed, *, priced: bool) -> Tab:
+def comparison_tab(comparison: PolicyComparison, proposed: PolicyProposal, *, priced: bool) -> Tab:
     several = by_cost(comparison)
     rows = tuple(
         Row(_cells(one, comparison), "chosen" if one is comparison.best else "") for one in several
@@ -29,7 +29,7 @@ def comparison_tab(comparison: PolicyComparison, proposed: Proposed, *, priced: 
     )
 
 
-def _cells(one: Compared, comparison: PolicyComparison) -> tuple[Cell, ...]:
+def _cells(one: PolicyResult, comparison: PolicyComparison) -> tuple[Cell, ...]:
     name, cost, broken, refused, marks = row(one, comparison)
     return (
         Cell(name),
@@ -65,5 +65,5 @@ def _scatter(comparison: PolicyComparison, priced: bool) -> bytes:
     return style.png(figure)
 
 
-def _points(several: list[Compared]) -> tuple[list[float], list[float]]:
+def _points(several: list[PolicyResult]) -> tuple[list[float], list[float]]:
     return [one.cost for one in several], [one.broken for one in several]

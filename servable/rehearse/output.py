@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 import click
 
-from servable.rehearse.rehearsal import Rehearsed
+from servable.rehearse.rehearsal import Rehearsal
 from servable_scaling.rehearsal.day import RehearsedMinute
 
 ROWS = 24
@@ -18,7 +18,7 @@ def clock(minute: int) -> str:
     return f"{'' if not day else f'{day}d '}{rest // 60:02}:{rest % 60:02}"
 
 
-def show(result: Rehearsed) -> None:
+def show(result: Rehearsal) -> None:
     click.echo("".join(f"{head:>11}" for head in HEADS))
     for row in rows(result):
         click.echo("".join(f"{cell:>11}" for cell in row).rstrip())
@@ -27,7 +27,7 @@ def show(result: Rehearsed) -> None:
         click.echo(line)
 
 
-def rows(result: Rehearsed) -> Iterator[tuple[str, ...]]:
+def rows(result: Rehearsal) -> Iterator[tuple[str, ...]]:
     """Yield a row for each of equal stretches of the day: the busiest, the slowest, the sum of refused."""
     minutes, broken = result.day.minutes, set(result.day.broken)
     long = math.ceil(len(minutes) / ROWS)
@@ -52,7 +52,7 @@ def _slowest(some: Sequence[RehearsedMinute], name: str) -> str:
     return f"{max(known):,.0f}" if known else ""
 
 
-def lines(result: Rehearsed) -> Iterator[str]:
+def lines(result: Rehearsal) -> Iterator[str]:
     """Conclusions about the day, each in a sentence."""
     day, one, scenario = result.day, result.measured, result.scenario
     yield (
@@ -70,7 +70,7 @@ def lines(result: Rehearsed) -> Iterator[str]:
     yield verdict(result)
 
 
-def verdict(result: Rehearsed) -> str:
+def verdict(result: Rehearsal) -> str:
     """The answer, in one sentence."""
     day, most = result.day, result.scenario.p99_ms
     objective = "no refused requests" if most is None else f"p99 at most {most:g} ms"

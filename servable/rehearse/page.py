@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from servable.rehearse.output import HEADS, clock, lines, rows, verdict
-from servable.rehearse.rehearsal import Rehearsed
+from servable.rehearse.rehearsal import Rehearsal
 from servable.report import style
 from servable.report.page import Picture, Tab, render, write_tabs
 from servable.report.tables import Cell, ReportTable, Row
 
 
-def write(folder: Path, result: Rehearsed, more: Sequence[Tab] = ()) -> Path:
+def write(folder: Path, result: Rehearsal, more: Sequence[Tab] = ()) -> Path:
     """report.html and pictures/*.png in `folder`, with `more` tabs first. Returns the page."""
     shown = [*more, *tabs(result)]
     title = f"{result.environment}, {result.variant}: a day rehearsed"
@@ -19,7 +19,7 @@ def write(folder: Path, result: Rehearsed, more: Sequence[Tab] = ()) -> Path:
     return write_tabs(folder, shown, text)
 
 
-def tabs(result: Rehearsed) -> list[Tab]:
+def tabs(result: Rehearsal) -> list[Tab]:
     day = Picture("day", "requests, instances and latency by the hour", _day(result))
     hours = ReportTable(
         "By the hour", HEADS, tuple(Row(tuple(map(Cell, row)), _kind(row)) for row in rows(result))
@@ -35,7 +35,7 @@ def _kind(row: tuple[str, ...]) -> str:
     return "failed" if row[-1] else ""
 
 
-def _day(result: Rehearsed) -> bytes:
+def _day(result: Rehearsal) -> bytes:
     minutes = result.day.minutes
     hours = [minute / 60 for minute in range(len(minutes))]
     figure = style.figure(high=10.0)
@@ -70,7 +70,7 @@ def _day(result: Rehearsed) -> bytes:
     return style.png(figure)
 
 
-def _alarms(result: Rehearsed) -> ReportTable:
+def _alarms(result: Rehearsal) -> ReportTable:
     found = [
         Row(
             (Cell(one.at.strftime("%H:%M")), Cell(one.alarm), Cell(one.before), Cell(one.state)),
@@ -89,7 +89,7 @@ def _alarms(result: Rehearsed) -> ReportTable:
     return ReportTable("Alarms that changed", ("at", "alarm", "before", "state"), tuple(several))
 
 
-def _activities(result: Rehearsed) -> ReportTable:
+def _activities(result: Rehearsal) -> ReportTable:
     found = []
     for one in result.day.activities:
         told = one.describe(str(one.number))

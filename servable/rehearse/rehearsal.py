@@ -20,7 +20,7 @@ EXAMPLE_RPS, EXAMPLE_P50_MS, EXAMPLE_P99_MS = 164.0, 20.0, 60.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rehearsed:
+class Rehearsal:
     """The day with what is needed to show it."""
 
     environment: str
@@ -126,7 +126,7 @@ def rehearsed(
     requests: Sequence[float],
     one: MeasuredInstance,
     incidents: Incidents,
-) -> Rehearsed:
+) -> Rehearsal:
     """Run the day. Raises ClickException for a policy that cannot be read."""
     environment = loaded.environment
     assert environment is not None  # it has loaded
@@ -136,7 +136,7 @@ def rehearsed(
         day = rehearse(planned)
     except ValueError as wrong:
         raise click.ClickException(f"{loaded.file}: {wrong}") from None
-    return Rehearsed(
+    return Rehearsal(
         environment=loaded.name,
         variant=placed.name,
         measured=one,
@@ -146,7 +146,7 @@ def rehearsed(
     )
 
 
-def as_json(result: Rehearsed) -> dict[str, Any]:
+def as_json(result: Rehearsal) -> dict[str, Any]:
     """Everything, minute by minute."""
     scenario, day = result.scenario, result.day
     return {

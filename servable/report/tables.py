@@ -13,7 +13,7 @@ from servable.tune.search.space import shown
 class Cell:
     text: str
     number: float | None = None
-    """To sort by."""
+    """Number to sort by."""
 
 
 @dataclass(frozen=True)

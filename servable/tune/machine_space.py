@@ -21,7 +21,7 @@ class Machine:
     placement: Placement
 
     def at(self, point: Point) -> Loaded:
-        """With a point's settings in the place of the variant's own."""
+        """Return the environment with a point's settings in the place of the variant's own."""
         return _changed(
             self.loaded, self.placement.name, container=settings_at(point, self.placement)
         )
@@ -50,7 +50,7 @@ class Machines:
 
     @property
     def wanted(self) -> list[Point]:
-        """Tried first: today's settings, then rules of thumb, each for every type in turn."""
+        """Points to try first: today's settings, then rules of thumb, each for every type in turn."""
         by_kind = [
             [
                 {**point, INSTANCE_TYPE: kind}

@@ -9,7 +9,7 @@ from infra.policy.scaling import invocations_per_instance_per_minute
 from infra.policy.sizing import instances_for
 from servable.load.knee import Knee
 from servable.load.latencies import Latencies
-from servable.load.measurement import Asked
+from servable.load.measurement import MeasuredTarget
 from servable.load.precision import Interval, readable
 from servable.tune.environment_edit import KeyChange
 from servable.tune.objective import Goal
@@ -27,7 +27,7 @@ AWS_SAFETY_FACTOR = 0.5
 
 @dataclass(frozen=True, kw_only=True)
 class Recommendation:
-    asked: Asked
+    asked: MeasuredTarget
     relative: bool
     """Measured on this computer: it ranks settings and sets nothing that depends on the instance type."""
     choice: ChosenPoint
@@ -43,7 +43,7 @@ def recommend(
     environment: Environment,
     variant: str,
     *,
-    asked: Asked,
+    asked: MeasuredTarget,
     choice: ChosenPoint,
     effects: Mapping[str, Sequence[Effect]],
     knee: Knee,
@@ -107,7 +107,7 @@ def _alone(name: str, choice: ChosenPoint, effects: Mapping[str, Sequence[Effect
 def _settings(
     variant: str, choice: ChosenPoint, effects: Mapping[str, Sequence[Effect]]
 ) -> tuple[KeyChange, ...]:
-    """Only where something better was shown: else what is there stays."""
+    """Return changes of settings if better ones were shown; otherwise those in the file stay."""
     if not choice.better:
         return ()
     moved = choice.point.get(INSTANCE_TYPE) != choice.start.get(INSTANCE_TYPE)
@@ -206,6 +206,6 @@ def _safety(environment: Environment, variant: str) -> float:
 
 
 def _rounded_up(milliseconds: float) -> float:
-    """To two digits: 87.3 is 88."""
+    """Round up to two digits: 87.3 is 88."""
     step: float = 10.0 ** (math.floor(math.log10(milliseconds)) - 1)
     return float(f"{math.ceil(milliseconds / step) * step:.6g}")

@@ -64,7 +64,7 @@ class TuneProgress:
     began: Callable[[Path, Machines, int, Objective], None]
     """The run's folder, what may be tried and what not, trials that are done already, the objective."""
     trial: Callable[[Trial, float | None], None]
-    """And an estimate of the seconds left."""
+    """A finished trial, and an estimate of the seconds left."""
     stage: Callable[[str], None]
     """Name of the stage that begins."""
     step: Callable[[float, dict[str, Any]], None]

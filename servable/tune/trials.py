@@ -21,7 +21,7 @@ from servable.load.load_test import measure
 from servable.load.measurement import CURVE, LoadCurve, LoadStep
 from servable.load.pace import Pace
 from servable.load.precision import readable
-from servable.load.reached import Reached, asked_of
+from servable.load.reached import ReadyTarget, asked_of
 from servable.load.schedule import Schedule
 from servable.serve.container import serve_locally
 from servable.serve.serve import prepared
@@ -48,7 +48,7 @@ class NotServedError(Exception):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Around:
+class ReferenceLoad:
     """The load around which every trial is measured, the knee of today's settings."""
 
     users: float
@@ -58,7 +58,7 @@ class Around:
 
 
 OBJECTIVE = "objective.json"
-_OBJECTIVE, _AROUND = TypeAdapter(Objective), TypeAdapter(Around)
+_OBJECTIVE, _AROUND = TypeAdapter(Objective), TypeAdapter(ReferenceLoad)
 
 
 def kept_objective(folder: Path) -> Objective:
@@ -81,8 +81,8 @@ class Trials(ABC):
         self._generator: LoadGenerator | None = None
 
     @abstractmethod
-    def reached(self, point: Point) -> AbstractContextManager[Reached]:
-        """It serves with these settings. Raises NotServed."""
+    def reached(self, point: Point) -> AbstractContextManager[ReadyTarget]:
+        """Serve with these settings while the context lasts. Raises NotServedError."""
 
     def seconds_expected(self) -> tuple[float, float]:
         """Return the seconds of a load curve and of a trial, before one was measured."""
@@ -136,8 +136,8 @@ class Trials(ABC):
         curve = self._curve(self.machines.wanted[0], schedule, self.trial_pace, kept=None)
         return limit_beside(curve.steps[0], percent, stated_ms)
 
-    def around(self, objective: Objective) -> Around:
-        """Decided once, too."""
+    def around(self, objective: Objective) -> ReferenceLoad:
+        """Return the load around which trials are measured. Decided once, like the objective."""
         kept, tried = self._run.folder / "around.json", self.machines.space
         if kept.exists():
             return _AROUND.validate_json(kept.read_bytes())
@@ -150,7 +150,7 @@ class Trials(ABC):
         if found is None and late:
             # Whatever came then would be blamed on the settings or on the limit.
             raise LoadError(f"today's settings: {late}; the same command goes on when it is quiet")
-        around = Around(
+        around = ReferenceLoad(
             users=max(2.0, round(found.load.value)) if found else 2.0,
             seconds=time.monotonic() - began,
             usd=self.spent_usd - spent_usd,
@@ -290,13 +290,13 @@ class LocalTrials(Trials):
         )
 
     @contextmanager
-    def reached(self, point: Point) -> Iterator[Reached]:
+    def reached(self, point: Point) -> Iterator[ReadyTarget]:
         one = self.machines.of(point)
         served = prepared(one.at(point), variant=one.placement.name, archive=self._archive)
         private_folder(self._run.folder)
         try:
             with serve_locally(served, port=0, log=self._run.folder / "containers.log") as process:
                 yielding(process.pid, entirely=True)
-                yield Reached(target=container(process.url), asked=self._asked, pid=process.pid)
+                yield ReadyTarget(target=container(process.url), asked=self._asked, pid=process.pid)
         except LaunchError as error:
             raise NotServedError(str(error)) from None

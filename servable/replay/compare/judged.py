@@ -39,7 +39,7 @@ def output_names(loaded: Loaded | None, variant: str | None) -> list[str]:
     return list(names.outputs) if names else []
 
 
-class Judged:
+class ReplayComparison:
     """Compares a replay's answers as they come."""
 
     def __init__(

@@ -72,7 +72,7 @@ def covariance(levels: Levels, parameters: Array) -> Array:
 
 
 @dataclass(frozen=True)
-class Expected:
+class Prediction:
     """Mean and deviation of the value's logarithm at each point asked for."""
 
     mean: Array
@@ -112,13 +112,13 @@ class GaussianProcess:
         """Relative standard deviation of one measurement."""
         return float(np.exp(self._likely[-1]))
 
-    def expected(self, at: Array) -> Expected:
+    def expected(self, at: Array) -> Prediction:
         to = covariance(Levels.of(at, self._x), self._likely)
         variance = np.exp(2 * self._likely[-1 - SIZES : -1]).sum() - (
             (to @ self._inverse) * to
         ).sum(axis=1)
         mean = to @ (self._inverse @ self._y) + self._middle
-        return Expected(mean, np.sqrt(np.maximum(variance, 1e-12)), self.noise)
+        return Prediction(mean, np.sqrt(np.maximum(variance, 1e-12)), self.noise)
 
     def difference(self, one: Array, other: Array) -> tuple[float, float]:
         """Mean and standard deviation of the logarithm of how much `one` is above `other`."""

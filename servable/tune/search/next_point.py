@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from servable.tune.search.gaussian_process import Array, Expected, GaussianProcess
+from servable.tune.search.gaussian_process import Array, GaussianProcess, Prediction
 from servable.tune.search.space import Space
 from servable.tune.search.trial import (
     NOISE_REPEATS,
@@ -106,7 +106,7 @@ def _beside(at: Array, known: NDArray[np.intp], mean: Array) -> NDArray[np.bool_
     return found
 
 
-def expected_improvement(one: Expected, best: float) -> Array:
+def expected_improvement(one: Prediction, best: float) -> Array:
     """Augmented expected improvement over `best`, of each point.
 
     What is known as well as a measurement could tell it is not measured again: a repeat improves

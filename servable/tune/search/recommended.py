@@ -82,7 +82,7 @@ class ChosenPoint:
 
 
 def choose(space: Space, start: int, trials: Sequence[Trial]) -> ChosenPoint | None:
-    """From all measurements together. None where nothing ran.
+    """Choose a point from all measurements together. None where nothing ran.
 
     The highest low end wins: of forty points the one expected most of is often one that was
     measured once, and luckily.

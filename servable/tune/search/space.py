@@ -50,7 +50,7 @@ class Space:
         return dict(zip(self.names, self.keys[number], strict=True))
 
     def number(self, point: Point) -> int | None:
-        """Where it stands; None where it is no point of this space."""
+        """Return the number of a point; None if this space does not have it."""
         return self._at.get(_typed(self.key(point)))
 
     @cached_property
@@ -118,7 +118,7 @@ def _steps(values: tuple[Value, ...]) -> Sequence[float]:
 
 
 def _to_one(values: Sequence[float]) -> list[float]:
-    """From 0 to 1; all 0 where all are the same."""
+    """Scale values to 0 to 1; all 0 where all are the same."""
     low, high = min(values, default=0.0), max(values, default=0.0)
     return [(one - low) / ((high - low) or 1.0) for one in values]
 

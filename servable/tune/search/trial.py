@@ -35,7 +35,7 @@ class Measurement:
 @dataclass(frozen=True, kw_only=True)
 class Trial:
     number: int
-    """From 0, in the order in which they were measured."""
+    """Number from 0, in the order of measurement."""
     point: Point
     measured: Measurement
     seconds: float

@@ -53,19 +53,19 @@ def account(name: str, environment: Environment, aws: Account) -> Iterator[Check
 def endpoint_stack(name: str, environment: Environment, aws: Account) -> Iterator[CheckResult]:
     stack = stack_name(name, environment, "endpoint")
     described = unless_absent(aws.client("cloudformation").describe_stacks, StackName=stack)
-    found = {} if described is None else described["Stacks"][0]
-    unlocking = unlocking_command(found)
-    said = f"{stack}: {found.get('StackStatus', 'not deployed')}"
+    details = {} if described is None else described["Stacks"][0]
+    unlocking = unlocking_command(details)
+    status = f"{stack}: {details.get('StackStatus', 'not deployed')}"
     mend = f"`{unlocking}`, then `cdk deploy '{name}/*'`, which deletes it and creates it again"
     if unlocking:
-        said += "; it is protected, so that no deployment can replace it"
-    yield judged("stack", unlocking is None, said, mend)
+        status += "; it is protected, so that no deployment can replace it"
+    yield judged("stack", unlocking is None, status, mend)
 
 
 def _region(environment: Environment, aws: Account) -> Iterator[CheckResult]:
-    known = regions()
-    fine = environment.region in known
-    yield judged("region", fine, environment.region, f"SageMaker hosts in: {', '.join(known)}")
+    names = regions()
+    fine = environment.region in names
+    yield judged("region", fine, environment.region, f"SageMaker hosts in: {', '.join(names)}")
 
 
 def _bootstrap(environment: Environment, aws: Account) -> Iterator[CheckResult]:
@@ -145,15 +145,15 @@ def quotas(environment: Environment, aws: Account) -> Iterator[CheckResult]:
     for kind, count in needed(environment).items():
         name = f"{kind} for endpoint usage"
         value = there.get(name)
-        wanted = f"{count} at once, both fleets of an update at max_instances"
+        demand = f"{count} at once, both fleets of an update at max_instances"
         if value is None:
-            said = f"service-quotas does not list {name!r}; needed {wanted}"
+            said = f"service-quotas does not list {name!r}; needed {demand}"
             yield CheckResult(
                 name=f"quota of {kind}", state="open", said=said, mend="look in the console"
             )
             continue
         mend = f"ask for {count} of {name!r} in Service Quotas, or lower max_instances"
-        said = f"{value:g}, for all endpoints together; needed {wanted}"
+        said = f"{value:g}, for all endpoints together; needed {demand}"
         yield judged(f"quota of {kind}", value >= count, said, mend)
     if concurrent := _concurrent(environment):
         said = f"not checked, since its name is not known; needed {concurrent} requests at once"

@@ -36,22 +36,22 @@ def candidates(
     placed: Placement,
     several: Sequence[Alternative],
     requests: Sequence[float],
-    one: MeasuredInstance,
+    measured: MeasuredInstance,
     incidents: Incidents,
 ) -> tuple[list[PolicyTrial], dict[str, str], bool]:
     """(the file's policy and the alternatives that `servable check` accepts, {alternative: why not}, priced).
 
     Raises ClickException where instance types are compared whose prices are not known.
     """
-    known, left_out = set(refused(loaded)), {}
+    before, left_out = set(refused(loaded)), {}
     running: list[tuple[Alternative, Loaded, Placement]] = []
     for alternative in several:
         sets = {**loaded.overrides, **alternative.sets}
         again = load_one(loaded.root, folder, loaded.name, sets, "--compare")
         problems = (
-            [str(one) for one in again.findings]
+            [str(finding) for finding in again.findings]
             if again.environment is None
-            else [problem for problem in refused(again) if problem not in known]
+            else [problem for problem in refused(again) if problem not in before]
         )
         if problems:
             left_out[alternative.label] = problems[0]
@@ -64,17 +64,17 @@ def candidates(
             f"{loaded.file}: no price of {', '.join(unknown)} is known; add it to "
             "[prices.instance_usd_per_hour], or run `servable cost ENV --refresh`"
         )
-    found: list[PolicyTrial] = []
+    trials: list[PolicyTrial] = []
     for alternative, again, where in running:
         assert again.environment is not None  # it is among those that load
         rate = alternative.rate_rps
-        instance = one if rate is None else one.at_rate(rate)
+        instance = measured if rate is None else measured.at_rate(rate)
         planned = scenario(again.environment, where, requests, instance, incidents)
         price = prices[where.instance.name]
         per_hour = 1.0 if price is None else price
-        if not any(other.scenario == planned and other.per_hour == per_hour for other in found):
-            found.append(PolicyTrial(alternative=alternative, scenario=planned, per_hour=per_hour))
-    return found, left_out, not unknown
+        if not any(other.scenario == planned and other.per_hour == per_hour for other in trials):
+            trials.append(PolicyTrial(alternative=alternative, scenario=planned, per_hour=per_hour))
+    return trials, left_out, not unknown
 
 
 def _price(loaded: Loaded, placed: Placement) -> float | None:

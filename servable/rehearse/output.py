@@ -33,32 +33,32 @@ def rows(result: Rehearsal) -> Iterator[tuple[str, ...]]:
     long = math.ceil(len(minutes) / ROWS)
     for begin in range(0, len(minutes), long):
         some = minutes[begin : begin + long]
-        counts = [one.answering for one in some]
+        counts = [minute.answering for minute in some]
         least, most = min(counts), max(counts)
         outside = len(broken & set(range(begin, begin + long)))
         yield (
             clock(begin),
-            f"{max(one.requests for one in some) / 60:,.0f}",
+            f"{max(minute.requests for minute in some) / 60:,.0f}",
             str(least) if least == most else f"{least} to {most}",
             _slowest(some, "p50_ms"),
             _slowest(some, "p99_ms"),
-            f"{sum(one.refused for one in some):,.0f}",
+            f"{sum(minute.refused for minute in some):,.0f}",
             f"{outside} min" if outside else "",
         )
 
 
 def _slowest(some: Sequence[RehearsedMinute], name: str) -> str:
-    known = [getattr(one, name) for one in some if getattr(one, name) is not None]
-    return f"{max(known):,.0f}" if known else ""
+    latencies_ms = [getattr(minute, name) for minute in some if getattr(minute, name) is not None]
+    return f"{max(latencies_ms):,.0f}" if latencies_ms else ""
 
 
 def lines(result: Rehearsal) -> Iterator[str]:
     """Conclusions about the day, each in a sentence."""
-    day, one, scenario = result.day, result.measured, result.scenario
+    day, instance, scenario = result.day, result.measured, result.scenario
     yield (
-        f"an instance: {one.rate_rps:g} requests/s, p50 {one.p50_ms:g} ms, p99 {one.p99_ms:g} ms "
-        f"({one.source}); it starts in {scenario.start_minutes} min and lets {scenario.model.queue:,.0f} "
-        "requests wait"
+        f"an instance: {instance.rate_rps:g} requests/s, p50 {instance.p50_ms:g} ms, "
+        f"p99 {instance.p99_ms:g} ms ({instance.source}); it starts in {scenario.start_minutes} min and "
+        f"lets {scenario.model.queue:,.0f} requests wait"
     )
     woken = ", ".join(clock(minute) for minute in day.woken)
     yield f"the on-call engineer is woken {f'at {woken}' if woken else 'never'}"

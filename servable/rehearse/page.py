@@ -40,16 +40,17 @@ def _day(result: Rehearsal) -> bytes:
     hours = [minute / 60 for minute in range(len(minutes))]
     figure = style.figure(high=10.0)
     traffic, fleet, latency = figure.subplots(3, 1, sharex=True)
-    traffic.plot(hours, [one.requests / 60 for one in minutes], color=style.BLUE, label="sent")
-    refused = [one.refused / 60 for one in minutes]
+    sent = [minute.requests / 60 for minute in minutes]
+    traffic.plot(hours, sent, color=style.BLUE, label="sent")
+    refused = [minute.refused / 60 for minute in minutes]
     traffic.fill_between(hours, refused, color=style.RED, lw=0, label="refused")
-    answering = [one.answering for one in minutes]
+    answering = [minute.answering for minute in minutes]
     fleet.step(hours, answering, where="post", color=style.GREEN, label="answering")
-    paid = [one.paid for one in minutes]
+    paid = [minute.paid for minute in minutes]
     fleet.step(hours, paid, where="post", color=style.GREY, linestyle=":", label="paid")
     for percent, colour in (("p50_ms", style.BLUE), ("p99_ms", style.ORANGE)):
-        known = [getattr(one, percent) or float("nan") for one in minutes]
-        latency.plot(hours, known, color=colour, label=percent.removesuffix("_ms"))
+        latencies_ms = [getattr(minute, percent) or float("nan") for minute in minutes]
+        latency.plot(hours, latencies_ms, color=colour, label=percent.removesuffix("_ms"))
     if result.scenario.p99_ms is not None:
         most = result.scenario.p99_ms
         label = f"objective: p99 at most\n{most:g} ms"
@@ -71,12 +72,12 @@ def _day(result: Rehearsal) -> bytes:
 
 
 def _alarms(result: Rehearsal) -> ReportTable:
-    found = [
+    alarms = [
         Row(
-            (Cell(one.at.strftime("%H:%M")), Cell(one.alarm), Cell(one.before), Cell(one.state)),
-            "failed" if one.state == "ALARM" else "",
+            tuple(map(Cell, (alarm.at.strftime("%H:%M"), alarm.alarm, alarm.before, alarm.state))),
+            "failed" if alarm.state == "ALARM" else "",
         )
-        for one in result.day.alarms
+        for alarm in result.day.alarms
     ]
     woken = [
         Row(
@@ -85,15 +86,15 @@ def _alarms(result: Rehearsal) -> ReportTable:
         )
         for minute in result.day.woken
     ]
-    several = sorted([*found, *woken], key=lambda row: row.cells[0].text)
+    several = sorted([*alarms, *woken], key=lambda row: row.cells[0].text)
     return ReportTable("Alarms that changed", ("at", "alarm", "before", "state"), tuple(several))
 
 
 def _activities(result: Rehearsal) -> ReportTable:
-    found = []
-    for one in result.day.activities:
-        told = one.describe(str(one.number))
-        at = told["StartTime"].strftime("%H:%M")
-        cells = (at, str(told["Description"]), str(told["Cause"]))
-        found.append(Row(tuple(map(Cell, cells))))
-    return ReportTable("What scaling did", ("at", "what", "why"), tuple(found))
+    rows = []
+    for activity in result.day.activities:
+        described = activity.describe(str(activity.number))
+        at = described["StartTime"].strftime("%H:%M")
+        cells = (at, str(described["Description"]), str(described["Cause"]))
+        rows.append(Row(tuple(map(Cell, cells))))
+    return ReportTable("What scaling did", ("at", "what", "why"), tuple(rows))

@@ -133,7 +133,7 @@ def _numbers(
     table, safety = ("variants", variant), _safety(environment, variant)
     # The low end: a target too low costs money, one too high costs requests.
     most = float(f"{rps.low:.3g}")
-    found = [
+    changes = [
         KeyChange(
             key=(*table, "scaling", "max_rps_per_instance"),
             value=most,
@@ -145,11 +145,11 @@ def _numbers(
             reason=f"target {readable(60 * most * safety)} invocations a minute and instance",
         ),
     ]
-    found += _instances(environment, variant, most, safety)
+    changes += _instances(environment, variant, most, safety)
     for name, percent in (("p50", 50.0), ("p90", 90.0), ("p99", 99.0)):
         milliseconds = latencies.percentile_ms(percent)
         if math.isfinite(milliseconds):
-            found.append(
+            changes.append(
                 KeyChange(
                     key=("alarms", f"{name}_latency_ms"),
                     value=_rounded_up(milliseconds),
@@ -157,8 +157,8 @@ def _numbers(
                 )
             )
     if environment.rollout is not None:
-        found.append(_bake(environment))
-    return tuple(found)
+        changes.append(_bake(environment))
+    return tuple(changes)
 
 
 def _instances(
@@ -166,8 +166,8 @@ def _instances(
 ) -> list[KeyChange]:
     """For the traffic that the file states, of which this variant gets its weight's share."""
     traffic, table = environment.traffic, environment.variants[variant]
-    share = table.weight / (sum(one.weight for one in environment.variants.values()) or 1.0)
-    found = []
+    share = table.weight / (sum(other.weight for other in environment.variants.values()) or 1.0)
+    changes = []
     least = 1
     for name, rps in (("min_instances", traffic.quiet_rps), ("max_instances", traffic.peak_rps)):
         if rps is None:
@@ -178,8 +178,8 @@ def _instances(
             count = least = max(count, min(2, table.min_instances))
         count = max(count, least)
         reason = f"{rps * share:g} requests/s at {most:g} x {safety:g}"
-        found.append(KeyChange(key=("variants", variant, name), value=count, reason=reason))
-    return found
+        changes.append(KeyChange(key=("variants", variant, name), value=count, reason=reason))
+    return changes
 
 
 def _bake(environment: Environment) -> KeyChange:
@@ -189,9 +189,9 @@ def _bake(environment: Environment) -> KeyChange:
     reason = f"an alarm needs {window} minutes and {METRIC_DELAY_MINUTES} for its metrics"
     rollout, quiet = environment.rollout, environment.traffic.quiet_rps
     if rollout is not None and rollout.strategy == "canary" and quiet:
-        asked = math.ceil(ENOUGH_REQUESTS / (quiet * rollout.canary_percent / 100 * 60))
-        if asked > least:
-            least = asked
+        needed = math.ceil(ENOUGH_REQUESTS / (quiet * rollout.canary_percent / 100 * 60))
+        if needed > least:
+            least = needed
             reason = (
                 f"{ENOUGH_REQUESTS} requests of {rollout.canary_percent} % of {quiet:g} a second"
             )

@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from servable.load.latencies import Latencies
-from servable.load.measurement import Asked, LoadCurve, LoadStep, Loop
+from servable.load.measurement import LoadCurve, LoadStep, Loop, MeasuredTarget
 from servable.load.precision import WINDOW_SECONDS, percentile, throughput
 from servable.load.schedule import Schedule
 
-SIMULATED = Asked(
+SIMULATED = MeasuredTarget(
     target="simulated",
     address="benchmarks/queueing.py",
     started_at="2026-11-21T00:00:00Z",

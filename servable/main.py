@@ -48,7 +48,7 @@ ELSEWHERE = {"pin": "servable.package.pin"}
 INTERRUPTED = 130
 
 
-class Lazy(click.Group):
+class LazyGroup(click.Group):
     """A group that imports a command when it is called, so that `check` does not load what `local` needs."""
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
@@ -72,7 +72,7 @@ class Lazy(click.Group):
 
 
 @click.group(
-    cls=Lazy,
+    cls=LazyGroup,
     commands={name: click.Command(name, help=text) for name, text in COMMANDS.items()},
     context_settings={"help_option_names": ["-h", "--help"]},
 )

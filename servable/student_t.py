@@ -6,7 +6,7 @@ Z975 = NormalDist().inv_cdf(0.975)
 
 
 def t975(degrees: int) -> float:
-    """Its 97.5 % quantile, by its expansion around the normal's; within 1 % from three degrees of freedom.
+    """Return the 97.5 % quantile, expanded around the normal's; within 1 % from three degrees of freedom.
 
     Source: Abramowitz and Stegun, Handbook of Mathematical Functions, 26.7.5
     """

@@ -1,4 +1,4 @@
-"""What SageMaker requires of a container, and how the image's NGINX keeps connections; any model.
+"""SageMaker's requirements of a container, and the keep-alive of the image's NGINX; for any model.
 
 Each check is a sentence about the container, and a function that returns what was seen instead,
 None where the sentence is true.

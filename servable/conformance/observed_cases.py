@@ -1,4 +1,4 @@
-"""What the image's own code answered, request by request, and how far another answer agrees with it.
+"""Observed answers of the image's own code to each request, and their comparison with other answers.
 
 observed/cases.jsonl was observed with the unmodified code of the image (2.20, and up to 2.19 where
 a case says so) behind NGINX, with a model server of ours behind it: what the container does before
@@ -39,7 +39,7 @@ _TOLERANCE = 1e-4  # float32, by another build of TensorFlow
 
 
 class Agreement(Enum):
-    """How far an answer agrees with the observed one; numbers may differ in their last digits."""
+    """Result of comparing an answer with the observed one; numbers may differ in their last digits."""
 
     EQUAL = "equal"
     OTHER_WORDS = "other words"

@@ -184,7 +184,7 @@ def _per_million(variant: VariantCost) -> Iterator[str]:
 
 
 def _counted(costs: Cost, which: Which) -> str:
-    """How many, in a column of its own."""
+    """Return the number of instances, or the load of a serverless endpoint, in a column's width."""
     if costs.paid_by_use:
         most = sum(
             variant.serverless.max_concurrency for variant in costs.variants if variant.serverless

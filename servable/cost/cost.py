@@ -1,4 +1,4 @@
-"""What an environment costs, by the instance and hour or, serverless, by use; and what a change costs."""
+"""Cost of an environment, by instance and hour or, serverless, by use; and the cost of a change."""
 
 import json
 from dataclasses import asdict, dataclass
@@ -156,7 +156,7 @@ class Cost:
 
     @property
     def unknown(self) -> list[str]:
-        """What has no price; the sums are then of the others."""
+        """Names of everything without a price; the sums leave them out."""
         return sorted({name for variant in self.variants for name in variant.unknown})
 
     @property

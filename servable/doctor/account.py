@@ -8,7 +8,7 @@ from infra.catalog.availability import regions
 from infra.parameters.environment import Environment, stack_name
 from infra.policy.sizing import instances_during_update
 from servable.aws_account import Account, AwsError, absent, remedy_for, unless_absent
-from servable.doctor.look import Look, State, judged
+from servable.doctor.check_result import CheckResult, State, judged
 from servable.plan.live import unlocking_command
 
 # The synthesised stacks require it: requiresBootstrapStackVersion.
@@ -17,7 +17,7 @@ BOOTSTRAP = "/cdk-bootstrap/hnb659fds/version"
 SERVICE_ROLE = "AWSServiceRoleForApplicationAutoScaling_SageMakerEndpoint"
 
 
-def account(name: str, environment: Environment, aws: Account) -> Iterator[Look]:
+def account(name: str, environment: Environment, aws: Account) -> Iterator[CheckResult]:
     """Check the credentials, and with valid ones the rest of the account.
 
     `name`: the environment's name.
@@ -26,11 +26,11 @@ def account(name: str, environment: Environment, aws: Account) -> Iterator[Look]
         identity = aws.identity()
     except NoCredentialsError:
         mend = "`aws configure`, AWS_PROFILE, or the variables of `servable local up`"
-        yield Look(name="credentials", state="problem", said="none in this shell", mend=mend)
+        yield CheckResult(name="credentials", state="problem", said="none in this shell", mend=mend)
         return
     except AwsError as wrong:
         mend = remedy_for(wrong, "check the network, the clock and the credentials")
-        yield Look(
+        yield CheckResult(
             name="credentials", state="open", said=f"could not be checked: {wrong}", mend=mend
         )
         return
@@ -45,39 +45,41 @@ def account(name: str, environment: Environment, aws: Account) -> Iterator[Look]
             yield from look(environment, aws)
         except AwsError as wrong:
             mend = "check the credentials' permissions and the network"
-            yield Look(name=subject, state="open", said=f"could not be checked: {wrong}", mend=mend)
+            yield CheckResult(
+                name=subject, state="open", said=f"could not be checked: {wrong}", mend=mend
+            )
 
 
-def endpoint_stack(name: str, environment: Environment, aws: Account) -> Iterator[Look]:
+def endpoint_stack(name: str, environment: Environment, aws: Account) -> Iterator[CheckResult]:
     stack = stack_name(name, environment, "endpoint")
     described = unless_absent(aws.client("cloudformation").describe_stacks, StackName=stack)
-    found = {} if described is None else described["Stacks"][0]
-    unlocking = unlocking_command(found)
-    said = f"{stack}: {found.get('StackStatus', 'not deployed')}"
+    details = {} if described is None else described["Stacks"][0]
+    unlocking = unlocking_command(details)
+    status = f"{stack}: {details.get('StackStatus', 'not deployed')}"
     mend = f"`{unlocking}`, then `cdk deploy '{name}/*'`, which deletes it and creates it again"
     if unlocking:
-        said += "; it is protected, so that no deployment can replace it"
-    yield judged("stack", unlocking is None, said, mend)
+        status += "; it is protected, so that no deployment can replace it"
+    yield judged("stack", unlocking is None, status, mend)
 
 
-def _region(environment: Environment, aws: Account) -> Iterator[Look]:
-    known = regions()
-    fine = environment.region in known
-    yield judged("region", fine, environment.region, f"SageMaker hosts in: {', '.join(known)}")
+def _region(environment: Environment, aws: Account) -> Iterator[CheckResult]:
+    names = regions()
+    fine = environment.region in names
+    yield judged("region", fine, environment.region, f"SageMaker hosts in: {', '.join(names)}")
 
 
-def _bootstrap(environment: Environment, aws: Account) -> Iterator[Look]:
+def _bootstrap(environment: Environment, aws: Account) -> Iterator[CheckResult]:
     mend = f"`cdk bootstrap aws://{environment.account}/{environment.region}`"
     parameter = unless_absent(aws.client("ssm").get_parameter, Name=BOOTSTRAP)
     if parameter is None:
-        yield Look(name="bootstrap", state="problem", said="not bootstrapped", mend=mend)
+        yield CheckResult(name="bootstrap", state="problem", said="not bootstrapped", mend=mend)
         return
     version = parameter["Parameter"]["Value"]
     fine = int(version) >= LEAST_BOOTSTRAP
     yield judged("bootstrap", fine, f"version {version}, needed {LEAST_BOOTSTRAP}", mend)
 
 
-def assets(environment: Environment, aws: Account) -> Iterator[Look]:
+def assets(environment: Environment, aws: Account) -> Iterator[CheckResult]:
     """Compare the key that encrypts published archives with the keys that roles may use."""
     named = environment.kms_keys.get("endpoint.archive_kms_keys")
     if named is None:
@@ -93,14 +95,14 @@ def assets(environment: Environment, aws: Account) -> Iterator[Look]:
         mend = "`cdk bootstrap --bootstrap-kms-key-id ID`, then deploy; or take the key out"
         yield judged("key of archives", not named, f"{bucket}: S3's own key", mend)
     elif any(arn.endswith(key) for arn in named):
-        yield Look(name="key of archives", state="ok", said=f"{bucket}: {key}")
+        yield CheckResult(name="key of archives", state="ok", said=f"{bucket}: {key}")
     else:
         mend = f"add it to endpoint.archive_kms_keys, unless its policy lets everybody here read: {key}"
         said = f"{bucket}: encrypted with a key that the file does not name"
-        yield Look(name="key of archives", state="open", said=said, mend=mend)
+        yield CheckResult(name="key of archives", state="open", said=said, mend=mend)
 
 
-def _scaling_role(environment: Environment, aws: Account) -> Iterator[Look]:
+def _scaling_role(environment: Environment, aws: Account) -> Iterator[CheckResult]:
     if all(variant.scaling is None for variant in environment.variants.values()):
         return
     mend = (
@@ -109,9 +111,9 @@ def _scaling_role(environment: Environment, aws: Account) -> Iterator[Look]:
     )
     if unless_absent(aws.client("iam").get_role, RoleName=SERVICE_ROLE) is None:
         # AWS creates it when the first target is registered.
-        yield Look(name="scaling role", state="open", said="does not exist yet", mend=mend)
+        yield CheckResult(name="scaling role", state="open", said="does not exist yet", mend=mend)
     else:
-        yield Look(name="scaling role", state="ok", said=SERVICE_ROLE)
+        yield CheckResult(name="scaling role", state="ok", said=SERVICE_ROLE)
 
 
 def needed(environment: Environment) -> dict[str, int]:
@@ -130,10 +132,10 @@ def needed(environment: Environment) -> dict[str, int]:
     return counts
 
 
-def quotas(environment: Environment, aws: Account) -> Iterator[Look]:
+def quotas(environment: Environment, aws: Account) -> Iterator[CheckResult]:
     """Compare the account's quotas, which all its endpoints share, with what an update needs."""
     if aws.embedded:
-        yield Look(name="quotas", state="open", said="the local AWS has none")
+        yield CheckResult(name="quotas", state="open", said="the local AWS has none")
         return
     there = {
         # A quota that was never raised is not listed as applied: then AWS's default holds.
@@ -143,18 +145,20 @@ def quotas(environment: Environment, aws: Account) -> Iterator[Look]:
     for kind, count in needed(environment).items():
         name = f"{kind} for endpoint usage"
         value = there.get(name)
-        wanted = f"{count} at once, both fleets of an update at max_instances"
+        demand = f"{count} at once, both fleets of an update at max_instances"
         if value is None:
-            said = f"service-quotas does not list {name!r}; needed {wanted}"
-            yield Look(name=f"quota of {kind}", state="open", said=said, mend="look in the console")
+            said = f"service-quotas does not list {name!r}; needed {demand}"
+            yield CheckResult(
+                name=f"quota of {kind}", state="open", said=said, mend="look in the console"
+            )
             continue
         mend = f"ask for {count} of {name!r} in Service Quotas, or lower max_instances"
-        said = f"{value:g}, for all endpoints together; needed {wanted}"
+        said = f"{value:g}, for all endpoints together; needed {demand}"
         yield judged(f"quota of {kind}", value >= count, said, mend)
     if concurrent := _concurrent(environment):
         said = f"not checked, since its name is not known; needed {concurrent} requests at once"
         mend = "look at SageMaker's serverless concurrency in the Service Quotas console"
-        yield Look(name="quota of serverless", state="open", said=said, mend=mend)
+        yield CheckResult(name="quota of serverless", state="open", said=said, mend=mend)
 
 
 def _values(aws: Account, operation: str) -> dict[str, float]:
@@ -167,7 +171,7 @@ def _concurrent(environment: Environment) -> int:
     return sum(serverless.max_concurrency for serverless in every if serverless is not None)
 
 
-def network(environment: Environment, aws: Account) -> Iterator[Look]:
+def network(environment: Environment, aws: Account) -> Iterator[CheckResult]:
     subnets = environment.network.subnets
     if not subnets:
         return
@@ -178,7 +182,7 @@ def network(environment: Environment, aws: Account) -> Iterator[Look]:
         if not absent(error):
             raise
         mend = "set network.subnets to subnets of this account and region"
-        yield Look(name="subnets", state="problem", said=str(error), mend=mend)
+        yield CheckResult(name="subnets", state="problem", said=str(error), mend=mend)
         return
     free = sum(int(subnet["AvailableIpAddressCount"]) for subnet in described)
     batches = environment.rollout.batches if environment.rollout else None
@@ -211,10 +215,10 @@ def network(environment: Environment, aws: Account) -> Iterator[Look]:
             else f"unless the subnets have a NAT: create a VPC endpoint for {name}"
         )
         said = "exists" if name in there else "does not exist"
-        yield Look(name=f"VPC endpoint {service}", state=state, said=said, mend=mend)
+        yield CheckResult(name=f"VPC endpoint {service}", state=state, said=said, mend=mend)
 
 
-_ASKED: dict[str, Callable[[Environment, Account], Iterator[Look]]] = {
+_ASKED: dict[str, Callable[[Environment, Account], Iterator[CheckResult]]] = {
     "region": _region,
     "bootstrap": _bootstrap,
     "key of archives": assets,

@@ -5,7 +5,7 @@ import json
 import click
 
 from model_packaging.refusal import PackagingError
-from servable.doctor.look import Look
+from servable.doctor.check_result import CheckResult
 from servable.doctor.machine import machine
 from servable.project import ENVIRONMENTS, SET, one_environment, project
 
@@ -36,7 +36,7 @@ def doctor(
             deployed_to = account_of(loaded.environment, local=local)
         except PackagingError as wrong:
             looks.append(
-                Look(name="account", state="problem", said=wrong.problem, mend=wrong.remedy)
+                CheckResult(name="account", state="problem", said=wrong.problem, mend=wrong.remedy)
             )
         else:
             looks += account(loaded.name, loaded.environment, deployed_to)
@@ -54,7 +54,7 @@ def doctor(
     return int(any(look.state == "problem" for look in looks))
 
 
-def _stacks(name: str) -> Look:
+def _stacks(name: str) -> CheckResult:
     """State the pattern that selects the environment's stacks; the CDK CLI only says "no stacks match"."""
     said = f"`cdk deploy '{name}/*'` deploys {name}; `cdk deploy {name}` matches no stack"
-    return Look(name="stacks", state="ok", said=said)
+    return CheckResult(name="stacks", state="ok", said=said)

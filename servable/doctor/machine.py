@@ -10,7 +10,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from infra.catalog import images
-from servable.doctor.look import Look, judged
+from servable.doctor.check_result import CheckResult, judged
 from servable.new.project_files import STAMP, pinned_cli, to_change, written_by
 
 # requires-python of pyproject.toml.
@@ -22,7 +22,7 @@ TIMEOUT_SECONDS = 30
 _NODE = "`make install` in a checkout, `pip install 'servable[synth]'` elsewhere"
 
 
-def machine(root: Path) -> Iterator[Look]:
+def machine(root: Path) -> Iterator[CheckResult]:
     """Check Python, the image's Python, Node, the CDK CLI and the project's files, without network."""
     said = ".".join(map(str, sys.version_info[:3]))
     fine = sys.version_info[:2] >= LEAST_PYTHON
@@ -38,14 +38,16 @@ def machine(root: Path) -> Iterator[Look]:
     yield project_files(root)
 
 
-def project_files(root: Path) -> Look:
+def project_files(root: Path) -> CheckResult:
     """Check whether this version wrote the project's files; else say what to change."""
     writer, here = written_by(root), version("servable")
     if writer == here:
-        return Look(name="project files", state="ok", said=f"written by servable {here}")
+        return CheckResult(name="project files", state="ok", said=f"written by servable {here}")
     if not (root / "cdk.json").is_file():
         mend = "`servable init` writes what is missing"
-        return Look(name="project files", state="open", said=f"no cdk.json in {root}", mend=mend)
+        return CheckResult(
+            name="project files", state="open", said=f"no cdk.json in {root}", mend=mend
+        )
     if writer is None:
         said = f"cdk.json does not say which version of servable wrote them; this is {here}"
     else:
@@ -56,15 +58,15 @@ def project_files(root: Path) -> Look:
         f'then in cdk.json, context: "{STAMP}": "{here}"',
     ]
     # Not a problem: a deployment need not wait until the files are compared.
-    return Look(name="project files", state="open", said=said, mend="; ".join(steps))
+    return CheckResult(name="project files", state="open", said=said, mend="; ".join(steps))
 
 
-def _image_python() -> Look:
+def _image_python() -> CheckResult:
     """Check whether this Python can import code/lib, which is built for the image's Python."""
     wanted = images.python(images.versions()[-1])
     here = ".".join(map(str, sys.version_info[:2]))
     if here == wanted:
-        return Look(name="image's Python", state="ok", said=f"{wanted}, and it runs here")
+        return CheckResult(name="image's Python", state="ok", said=f"{wanted}, and it runs here")
     said = (
         f"{wanted}; this is {here}, for which the local container fetches the compiled packages of "
         "code/lib once, in the same versions"
@@ -75,7 +77,7 @@ def _image_python() -> Look:
         if program
         else f"no Python {wanted} was found on this computer; none is needed"
     )
-    return Look(name="image's Python", state="ok", said=said, mend=mend)
+    return CheckResult(name="image's Python", state="ok", said=said, mend=mend)
 
 
 def _python(name: str) -> str | None:

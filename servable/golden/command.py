@@ -61,15 +61,15 @@ def golden(environment: str, folder: str, sets: tuple[str, ...], place: str, **o
         click.echo(f"servable golden: {place}: no request can be a golden one", err=True)
         return 1
     model = _model(loaded.environment, options["variant"])
-    several = frozen([one for one, _ in chosen], model, _tolerance(loaded.environment))
+    several = frozen([request for request, _ in chosen], model, _tolerance(loaded.environment))
     file = files / f"{loaded.name}.toml"
     before = file.read_text(encoding="utf-8")
-    after = with_tables(before, model, [one.table for one in several])
+    after = with_tables(before, model, [golden_file.table for golden_file in several])
     if options["write"]:
-        for one in several:
-            one.write(loaded.root)
+        for golden_file in several:
+            golden_file.write(loaded.root)
         write_file(file, after)
-    _show(chosen, [one.table.request for one in several], options["as_json"])
+    _show(chosen, [golden_file.table.request for golden_file in several], options["as_json"])
     if not options["as_json"]:
         click.echo(diff(loaded.file, before, after), nl=False)
         done = "written" if options["write"] else "not written; --write writes them"
@@ -97,8 +97,8 @@ def _selected(loaded: Loaded, place: str, *, local: bool) -> tuple[GoldenSelecti
 def _model(environment: Environment, variant: str | None) -> str:
     name = variant or next(iter(environment.variants))
     if name not in environment.variants:
-        known = ", ".join(environment.variants)
-        raise click.UsageError(f"--variant {name}: no such variant; allowed: {known}")
+        allowed = ", ".join(environment.variants)
+        raise click.UsageError(f"--variant {name}: no such variant; allowed: {allowed}")
     return environment.variants[name].model
 
 
@@ -119,6 +119,6 @@ def _show(chosen: list[Any], names: list[str], as_json: bool) -> None:
         click.echo(json.dumps({"golden": rows}, indent=2))
         return
     for name, (request, covers) in zip(names, chosen, strict=True):
-        shown = ", ".join(" ".join(one) for one in covers[:6])
+        shown = ", ".join(" ".join(facet) for facet in covers[:6])
         more = f" and {len(covers) - 6} more" if len(covers) > 6 else ""
         click.echo(f"{Path(name).name}: {request.where}: {escaped_name(shown)}{more}")

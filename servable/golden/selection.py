@@ -58,19 +58,19 @@ class GoldenSelection:
 
     def chosen(self, most: int) -> list[tuple[CapturedRequest, list[Facet]]]:
         """At most `most` requests, those first that cover most, each with what it adds."""
-        several = {one.request.event_id: one.request for one in self._candidates.values()}
+        several = {best.request.event_id: best.request for best in self._candidates.values()}
         covers = {event: set(self._covered(request)) for event, request in several.items()}
-        left = set(self._candidates)
-        found: list[tuple[CapturedRequest, list[Facet]]] = []
-        while left and len(found) < most:
+        rest = set(self._candidates)
+        selected: list[tuple[CapturedRequest, list[Facet]]] = []
+        while rest and len(selected) < most:
             # The smaller body first where several cover as much.
             event = min(
-                covers, key=lambda one: (-len(covers[one] & left), len(several[one].body), one)
+                covers, key=lambda name: (-len(covers[name] & rest), len(several[name].body), name)
             )
-            added = sorted(covers[event] & left)
-            left -= covers[event]
-            found.append((several[event], added))
-        return found
+            added = sorted(covers[event] & rest)
+            rest -= covers[event]
+            selected.append((several[event], added))
+        return selected
 
     def _covered(self, request: CapturedRequest) -> Iterator[Facet]:
         kinds, extremes = facets_of(request)
@@ -81,7 +81,7 @@ class GoldenSelection:
 
 
 def facets_of(request: CapturedRequest) -> tuple[set[Facet], dict[Facet, float]]:
-    """What a request shows: its kinds, and its extremes with a number that is the smaller the more
+    """Return the facets of a request: its kinds, and its extremes with a number, smaller for the more
     extreme."""
     media = media_type(request.content_type)
     kinds: set[Facet] = {("content type", media)}
@@ -137,8 +137,8 @@ def _read(request: CapturedRequest, media: str) -> tuple[str, str, dict[str, Arr
         return form, signature, inputs, rows
     if media == JSON:
         body, form, signature = _as_answer(body)
-    found = outputs_of(body, request.content_type)
-    return form, signature, dict(found.arrays), found.rows
+    outputs = outputs_of(body, request.content_type)
+    return form, signature, dict(outputs.arrays), outputs.rows
 
 
 def _as_answer(body: bytes) -> tuple[bytes, str, str]:

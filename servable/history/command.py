@@ -11,7 +11,7 @@ from model_packaging.refusal import PackagingError
 from servable.aws_account import account_of
 from servable.findings import print_lines
 from servable.history.deployments import Deployment, deployments
-from servable.history.restoring import Restored, restored, write
+from servable.history.restoring import RestoredFile, restored, write
 from servable.plan.synthesis import stack_name
 from servable.project import ENVIRONMENTS, SET, one_environment
 
@@ -117,7 +117,7 @@ def _details(deployment: Deployment) -> Iterator[str]:
     yield from deployment.changes
 
 
-def _show_restored(loaded: Loaded, back: Restored, as_json: bool, *, shown: bool) -> None:
+def _show_restored(loaded: Loaded, back: RestoredFile, as_json: bool, *, shown: bool) -> None:
     if as_json:
         output = {
             "text": back.text,

@@ -42,7 +42,7 @@ class Deployment:
 
     @property
     def caller(self) -> str:
-        """Who wrote the record; deploying the same settings again does not write another."""
+        """Writer of the record; deploying the same settings again does not write another."""
         caller = (self.record or {}).get("caller", {})
         return str(caller.get("arn") or caller.get("user") or "unknown")
 

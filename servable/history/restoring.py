@@ -45,7 +45,7 @@ _NOTHING = "acknowledge-nothing"
 
 
 @dataclass(kw_only=True)
-class Restored:
+class RestoredFile:
     """The environment file that restores a deployment."""
 
     text: str
@@ -54,7 +54,7 @@ class Restored:
     notes: list[str] = field(default_factory=list)
 
 
-def restored(loaded: Loaded, deployment: Deployment, account: Account) -> Restored:
+def restored(loaded: Loaded, deployment: Deployment, account: Account) -> RestoredFile:
     """Verify that archive and image still exist, and return the file that restores the deployment.
 
     Raises `PackagingError` with the reason if it cannot be restored.
@@ -81,10 +81,10 @@ def restored(loaded: Loaded, deployment: Deployment, account: Account) -> Restor
         settings["variants"][variant["variant"]]["container"] = variant["container"]
     _without_strangers(settings)
     text, findings = _checked(loaded, settings, deployment)
-    return Restored(text=text, findings=findings, notes=notes)
+    return RestoredFile(text=text, findings=findings, notes=notes)
 
 
-def write(loaded: Loaded, folder: Path, restorable: Restored) -> tuple[Path, Path]:
+def write(loaded: Loaded, folder: Path, restorable: RestoredFile) -> tuple[Path, Path]:
     """Replace the environment's file atomically; return it, and the place of what it was before."""
     file = folder / f"{loaded.name}.toml"
     before = file.read_bytes()

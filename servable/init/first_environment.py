@@ -35,7 +35,7 @@ MEMORY_SHARE = 0.7
 
 @dataclass(frozen=True, kw_only=True)
 class Start:
-    """What was read from a SavedModel, and the files that follow from it."""
+    """Facts read from a SavedModel, and the files that follow from them."""
 
     name: str
     """Name of the environment."""

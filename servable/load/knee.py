@@ -72,7 +72,7 @@ class Knee:
 
 @dataclass(frozen=True, kw_only=True)
 class Saturation:
-    """Where more load is no longer more throughput."""
+    """Load beyond which throughput no longer grows."""
 
     load: Interval
     rps: Interval
@@ -166,7 +166,7 @@ def _crossing(loads: Numbers, logs: Numbers, most: float) -> float:
 
 
 def _beyond(objective: Objective) -> float:
-    """What a step that fails counts as, in ms: far enough to break any average with its neighbours."""
+    """Latency in ms that stands for a failing step: large enough to break any average with its neighbours."""
     return objective.most_ms * 10
 
 

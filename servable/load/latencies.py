@@ -1,4 +1,4 @@
-"""How long the answers of a step took: counts in bins of constant relative width.
+"""Latencies of the answers of a step: counts in bins of constant relative width.
 
 A bin is 1 % wide, so a percentile read from the counts is within 0.5 % of the one read from
 the single values; the counts of several processes and of several steps add up, percentiles
@@ -74,14 +74,14 @@ class Latencies:
 
 
 def bin_numbers(milliseconds: NDArray[np.float64]) -> NDArray[np.int64]:
-    """What is beyond either end goes into the bin at that end."""
+    """Return the bin of each latency; one beyond either end goes into the bin at that end."""
     above = np.log(np.maximum(milliseconds, LEAST_MS) / LEAST_MS) / WIDTH
     numbers: NDArray[np.int64] = np.minimum(above, BINS - 1).astype(np.int64)
     return numbers
 
 
 def bin_number(milliseconds: float) -> int:
-    """As `bin_numbers`, of one latency."""
+    """Return the bin of one latency, as `bin_numbers` does."""
     return min(int(math.log(max(milliseconds, LEAST_MS) / LEAST_MS) / WIDTH), BINS - 1)
 
 

@@ -1,4 +1,4 @@
-"""Where the load goes and what is sent there, in a form that a process of its own can be told."""
+"""Target and bodies of a load test, in a form that another process can read."""
 
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
@@ -13,7 +13,7 @@ class Body:
     content: bytes
     content_type: str
     weight: float = 1.0
-    """How often, beside the others."""
+    """Relative frequency among the bodies."""
     custom_attributes: str | None = None
     accept: str | None = None
     """The Accept header; None: none is sent."""

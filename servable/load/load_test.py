@@ -6,7 +6,7 @@ from typing import Any
 
 from servable.load.endpoint_processes import UsageWatch
 from servable.load.load_generator import LoadGenerator
-from servable.load.measurement import Asked, LoadCurve, LoadStep
+from servable.load.measurement import LoadCurve, LoadStep, MeasuredTarget
 from servable.load.pace import Pace
 from servable.load.schedule import Schedule
 
@@ -18,7 +18,7 @@ def measure(
     generator: LoadGenerator,
     schedule: Schedule,
     pace: Pace,
-    asked: Asked,
+    asked: MeasuredTarget,
     *,
     target_pid: int | None = None,
     attempts: int = 2,

@@ -51,14 +51,14 @@ class LoadStep:
     rate_rps: float | None = None
     """Open loop: requests per second that are meant to be sent, whatever becomes of them."""
     warm_up_seconds: float
-    """Before it, at this load; in no number here."""
+    """Warm-up before the step, at its load; in no number here."""
     seconds: float
     throughput_rps: Interval
     """Answered well, per second."""
     latencies: Latencies
     p95_interval_ms: Interval | None = None
     p99_interval_ms: Interval | None = None
-    """How well those two are known, from how they varied during the step."""
+    """95 % confidence intervals of p95 and p99, from their variation during the step."""
     errors: dict[str, int] = field(default_factory=dict)
     """By kind, as "500 Internal Server Error" or "connection refused". Never among latencies."""
     first_answers: dict[str, str] = field(default_factory=dict)
@@ -66,7 +66,7 @@ class LoadStep:
     timeouts: int = 0
     """Not answered in time, those still under way at the end included. Never among latencies."""
     send_lags: Latencies
-    """How much later than meant requests were sent; part of their latency."""
+    """Delays of requests behind their scheduled times; part of their latency."""
     generator_cpu_share: float
     """CPU share of the generator, one core for each process; 1.0: all of them all the time."""
     target: Usage | None = None
@@ -79,7 +79,7 @@ class LoadStep:
 
     @property
     def known(self) -> bool:
-        """Is the throughput known within 5 %?"""
+        """Whether the throughput is known within 5 %."""
         return self.throughput_rps.half_width_share <= KNOWN_SHARE
 
     @property
@@ -113,8 +113,8 @@ class LoadStep:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
-    """What was measured, where and when: the target and the requests of a load test."""
+class MeasuredTarget:
+    """Target and requests of a load test, with time and place of the measurement."""
 
     target: str
     """"local", "sagemaker", "url": whose numbers these are."""
@@ -125,9 +125,9 @@ class Asked:
     model_sha256: str | None = None
     """SHA-256 of the archive, if it is on this computer."""
     model_at: str | None = None
-    """Else the archive's address in S3, which changes when another model is deployed."""
+    """Otherwise the archive's address in S3, which changes when another model is deployed."""
     bodies: tuple[str, ...] = ()
-    """What was sent, as "2 of requests.jsonl (application/json)"."""
+    """Names of the requests, as "2 of requests.jsonl (application/json)"."""
     started_at: str
     """UTC, as 2026-11-21T12:00:00Z."""
     machine: str
@@ -145,7 +145,7 @@ class Asked:
 class LoadCurve:
     """Steps in the order in which they were measured."""
 
-    asked: Asked
+    asked: MeasuredTarget
     loop: Loop
     steps: tuple[LoadStep, ...]
     ended: str = "done"
@@ -161,7 +161,7 @@ class LoadCurve:
         return dataclasses.replace(self, steps=(*self.steps, step))
 
     def as_object(self) -> Any:
-        """As JSON has it."""
+        """Return the curve as an object for JSON."""
         return json.loads(_FORM.dump_json(self))
 
     def write(self, file: Path) -> None:

@@ -1,4 +1,4 @@
-"""How long a step takes, and when its requests are meant to be sent."""
+"""Duration of a load step, and the scheduled times of its requests."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,14 +12,14 @@ _AT_ONCE = 1024
 
 @dataclass(frozen=True, kw_only=True)
 class Pace:
-    """How long a step takes."""
+    """Duration of a load step and its arrivals."""
 
     warm_up_seconds: float = 2.0
     """Connections are opened and queues fill; in no number."""
     least_seconds: float = 4.0
     """Two seconds can be known within 5 % by chance."""
     most_seconds: float = 30.0
-    """What is not known within 5 % by then is said to be unknown."""
+    """A percentile that is not known within 5 % by then is reported as unknown."""
     arrivals: Arrivals = "poisson"
     seed: int = 0
 

@@ -21,7 +21,7 @@ from model_packaging.refusal import PackagingError
 from servable.aws_account import Account, account_of
 from servable.load.endpoint_processes import yielding
 from servable.load.load_target import LoadTarget, container, endpoint
-from servable.load.measurement import Asked
+from servable.load.measurement import MeasuredTarget
 from servable.load.temporary.endpoints import TemporaryEndpoints, explained
 from servable.project import refused
 from servable.serve.container import serve_locally
@@ -31,11 +31,11 @@ RUNS = Path(".servable") / "load"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reached:
+class ReadyTarget:
     """A target that is ready."""
 
     target: LoadTarget
-    asked: Asked
+    asked: MeasuredTarget
     pid: int | None = None
     """Process id of its first process, if it runs on this computer."""
     variables: dict[str, str] | None = None
@@ -48,7 +48,7 @@ class Reached:
 @contextmanager
 def reached_by(
     what: str, loaded: Loaded | None, names: list[str], output: Path, options: Mapping[str, Any]
-) -> Iterator[Reached]:
+) -> Iterator[ReadyTarget]:
     """Prepare the target while the block lasts. `loaded` None: `what` is an address.
 
     Raises the target's errors, and click.UsageError.
@@ -58,7 +58,7 @@ def reached_by(
             target = container(what)
         except ValueError as error:
             raise click.UsageError(str(error)) from None
-        yield Reached(target=target, asked=asked_of("url", what, names))
+        yield ReadyTarget(target=target, asked=asked_of("url", what, names))
         return
     variant = options["variant"]
     if options["target"] == "local":
@@ -82,13 +82,13 @@ def reached_by(
 @contextmanager
 def _local(
     loaded: Loaded, bodies: Sequence[str], *, variant: str | None, log: Path
-) -> Iterator[Reached]:
+) -> Iterator[ReadyTarget]:
     """Run the local container while the block lasts. Raises PackagingError, LaunchError."""
     served = prepared(loaded, variant=variant)
     with serve_locally(served, port=0, log=log) as process:
         yielding(process.pid)
         archive = served.archive
-        yield Reached(
+        yield ReadyTarget(
             target=container(process.url),
             asked=asked_of(
                 "local",
@@ -110,7 +110,7 @@ def deployed(
     variant: str | None,
     account: Account,
     whole: bool = False,
-) -> Reached:
+) -> ReadyTarget:
     """Return the live endpoint. `whole`: without a variant, all variants share the load.
 
     Raises PackagingError.
@@ -135,9 +135,9 @@ def at_endpoint(
     variant: str,
     instance_type: str | None,
     model_at: str | None = None,
-) -> Reached:
+) -> ReadyTarget:
     """Return an endpoint that is in service as a target."""
-    return Reached(
+    return ReadyTarget(
         target=endpoint(
             live, region=account.region, runtime_url=_runtime_url(account), variant=variant
         ),
@@ -190,11 +190,13 @@ def _serving(client: Any, name: str, variant: str | None) -> tuple[str | None, s
     return variants[chosen].get("InstanceType"), chosen
 
 
-def asked_of(target: str, address: str, bodies: Sequence[str], **more: str | None) -> Asked:
+def asked_of(
+    target: str, address: str, bodies: Sequence[str], **more: str | None
+) -> MeasuredTarget:
     """Describe a measurement from this computer, now."""
     cores = os.cpu_count()
     now = datetime.datetime.now(datetime.UTC)
-    return Asked(
+    return MeasuredTarget(
         target=target,
         address=address,
         bodies=tuple(bodies),
@@ -212,7 +214,7 @@ def _copied(
     name: str,
     account: Account,
     options: Mapping[str, Any],
-) -> Iterator[Reached]:
+) -> Iterator[ReadyTarget]:
     """Run a copy of the live endpoint on its own instance. Raises PackagingError, TemporaryError."""
 
     def usd_per_hour(instance_type: str) -> float | None:

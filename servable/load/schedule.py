@@ -33,7 +33,7 @@ class Schedule:
     fixed: tuple[float, ...] = ()
     """These loads and no others, in this order."""
     further: int = 0
-    """After them, so many times at most: the last load raised again where it was borne, and brought more."""
+    """Most loads after `fixed`: the last is raised again if it met the objective and throughput grew."""
 
     def next(self, steps: Sequence[LoadStep]) -> float | None:
         """None: done; `ended(steps)` says why."""

@@ -1,4 +1,4 @@
-"""How `servable package` shows an archive: a table for people, JSON for programs."""
+"""Output of `servable package` about an archive: a table for people, JSON for programs."""
 
 import dataclasses
 from collections.abc import Iterable

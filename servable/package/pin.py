@@ -77,7 +77,7 @@ class PinError(Exception):
 
 
 @dataclass(frozen=True)
-class Pinned:
+class PinnedArchive:
     """An archive as it is in S3 now."""
 
     uri: str
@@ -123,7 +123,7 @@ def approved(sagemaker: Any, arn: str) -> tuple[str, str]:
     return str(containers[0]["ModelDataUrl"]), str(containers[0]["Image"])
 
 
-def read(s3: Any, uri: str) -> Pinned:
+def read(s3: Any, uri: str) -> PinnedArchive:
     """Hash and unpack an object in chunks. Raises `PinError` if it cannot be read."""
     bucket, _, key = uri.removeprefix("s3://").partition("/")
     try:
@@ -138,7 +138,7 @@ def read(s3: Any, uri: str) -> Pinned:
         raise PinError(
             f"{uri}: cannot be read: {wrong}; check the uri and your credentials"
         ) from None
-    return Pinned(uri, digest.hexdigest(), size_bytes, _gib(unpacked.bytes))
+    return PinnedArchive(uri, digest.hexdigest(), size_bytes, _gib(unpacked.bytes))
 
 
 def _of_image(image: str) -> dict[str, str]:
@@ -150,7 +150,7 @@ def _gib(count: int | None) -> float | None:
     return math.ceil(count / 2**30 * 1000) / 1000 if count else None
 
 
-def write(file: Path, model: str, pinned: Pinned, *, image: str | None = None) -> bool:
+def write(file: Path, model: str, pinned: PinnedArchive, *, image: str | None = None) -> bool:
     """Write the values into [models.NAME]; comments and order are kept.
 
     `image` is that of a model package: AWS's image becomes the key tensorflow, another one image.

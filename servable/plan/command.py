@@ -14,7 +14,7 @@ from model_packaging.refusal import PackagingError
 from servable.aws_account import account_of
 from servable.check.explain import Said, update_lines
 from servable.findings import print_findings, styled_echo
-from servable.plan.live import Live, live
+from servable.plan.live import LiveState, live
 from servable.plan.plan import DeployPlan, planned
 from servable.plan.revision import checked_out
 from servable.plan.synthesis import endpoint_template
@@ -88,7 +88,9 @@ def _against(loaded: Loaded, folder: str, revision: str) -> DeployPlan:
             raise PackagingError(
                 Path(revision), f"could not be deployed: {first}", "give another revision"
             )
-        now = Live.of_file(before, endpoint_template(before)) if before is not None else Live()
+        now = LiveState()
+        if before is not None:
+            now = LiveState.of_file(before, endpoint_template(before))
     against = replace(loaded, against=revision)
     return planned(against, now, endpoint_template(loaded), against=revision, folder=folder)
 

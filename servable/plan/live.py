@@ -21,7 +21,7 @@ CALM = ("CREATE_COMPLETE", "UPDATE_COMPLETE", "UPDATE_ROLLBACK_COMPLETE", "IMPOR
 
 
 @dataclass(frozen=True, kw_only=True)
-class Live:
+class LiveState:
     """The live state of an environment's stack and endpoint; None or empty: it does not exist."""
 
     stack_status: str | None = None
@@ -41,7 +41,7 @@ class Live:
     """Instances that run now, by variant; a variant of unknown count is left out."""
 
     @classmethod
-    def of_file(cls, loaded: Loaded, template: Mapping[str, Any]) -> "Live":
+    def of_file(cls, loaded: Loaded, template: Mapping[str, Any]) -> "LiveState":
         """Return the state as if exactly this file were deployed."""
         environment = loaded.environment
         assert environment is not None
@@ -53,7 +53,7 @@ class Live:
         )
 
 
-def live(loaded: Loaded, client: Clients) -> Live:
+def live(loaded: Loaded, client: Clients) -> LiveState:
     """Read the live state. `client`: returns the boto3 client of a service.
 
     Raises `PackagingError` if it cannot be read, or if the credentials belong to another account.
@@ -78,19 +78,21 @@ def live(loaded: Loaded, client: Clients) -> Live:
         ) from None
 
 
-def _live(wanted: str, stack: str, client: Clients) -> Live:
+def _live(wanted: str, stack: str, client: Clients) -> LiveState:
     described_stack, template = _stack(stack, client("cloudformation"))
     status, unlocking = described_stack.get("StackStatus"), unlocking_command(described_stack)
     own = endpoint_name(template) if template else None
     sagemaker = client("sagemaker")
     described = unless_absent(sagemaker.describe_endpoint, EndpointName=own or wanted)
     if described is None:
-        return Live(stack_status=status, unlocking=unlocking, template=template, endpoint_name=own)
+        return LiveState(
+            stack_status=status, unlocking=unlocking, template=template, endpoint_name=own
+        )
     name = described["EndpointName"]
     config = sagemaker.describe_endpoint_config(EndpointConfigName=described["EndpointConfigName"])
     scaled = _scaled(name, client("application-autoscaling"))
     now = {running["VariantName"]: running for running in described.get("ProductionVariants", [])}
-    return Live(
+    return LiveState(
         stack_status=status,
         unlocking=unlocking,
         template=template,

@@ -1,4 +1,4 @@
-"""What the next deploy of an environment changes, in how many deploys, with which commands."""
+"""Plan of an environment's next deploy: its changes, the number of deploys, and the commands."""
 
 import shlex
 from collections.abc import Mapping
@@ -8,7 +8,7 @@ from typing import Any, Literal
 from infra.parameters.environment import Environment
 from infra.parameters.loading import Loaded, deployed_by, held, state_of
 from infra.policy.refused_updates import REFUSED_UPDATES, DeployedVariant, EndpointState
-from servable.plan.live import CALM, Live
+from servable.plan.live import CALM, LiveState
 from servable.plan.template_changes import (
     TemplateChange,
     changes,
@@ -50,7 +50,7 @@ class DeployPlan:
 
 
 def planned(
-    loaded: Loaded, now: Live, after: Mapping[str, Any], *, against: str, folder: str
+    loaded: Loaded, now: LiveState, after: Mapping[str, Any], *, against: str, folder: str
 ) -> DeployPlan:
     """Return the plan from the live state to the template of the file.
 
@@ -88,7 +88,7 @@ def planned(
 
 
 def _verdict(
-    loaded: Loaded, name: str, now: Live, after: Mapping[str, Any], anything: bool
+    loaded: Loaded, name: str, now: LiveState, after: Mapping[str, Any], anything: bool
 ) -> tuple[Verdict, list[str]]:
     """Return (verdict, reasons). `name`: the endpoint's name in the file."""
     if now.stack_status is not None and now.stack_status.endswith("_IN_PROGRESS"):
@@ -158,7 +158,7 @@ def _stuck(before: EndpointState, after: EndpointState) -> dict[str, str]:
 
 def _first(
     loaded: Loaded,
-    now: Live,
+    now: LiveState,
     stuck: Mapping[str, DeployedVariant],
     against: str,
     folder: str,
@@ -186,7 +186,7 @@ def _first(
     return Deploy(command=command, why=why)
 
 
-def _let_go(environment: Environment, now: Live, stuck: Mapping[str, DeployedVariant]) -> str:
+def _let_go(environment: Environment, now: LiveState, stuck: Mapping[str, DeployedVariant]) -> str:
     """Return the command that deregisters the scalable targets of variants that no file defines any more.
 
     The next deploy removes the same targets from the stack; CloudFormation accepts that they are gone.

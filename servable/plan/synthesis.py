@@ -26,7 +26,7 @@ class SynthesisedStack:
     kind: str
     """endpoint or data."""
     name: str
-    """As CloudFormation knows it."""
+    """Name in CloudFormation."""
     template: dict[str, Any]
 
 

@@ -1,4 +1,4 @@
-"""What differs between two templates of one stack, in the words of CloudFormation's properties."""
+"""Differences between two templates of one stack, by CloudFormation's properties."""
 
 import json
 from collections import Counter

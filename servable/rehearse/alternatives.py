@@ -1,4 +1,4 @@
-"""What `--compare` tries: values of the keys of an environment file, all combined."""
+"""Alternatives that `--compare` tries: values of an environment file's keys, all combined."""
 
 import itertools
 import json
@@ -54,7 +54,7 @@ def alternatives(options: Sequence[str], placed: Placement, servers: int) -> lis
     Raises UsageError.
     """
     given = [one for one in options if one != ""]
-    chosen = [_parted(one) for one in given] if given else list(_usual(placed, servers))
+    chosen = [_parted(option) for option in given] if given else list(_usual(placed, servers))
     names = [name for name, _ in chosen]
     if len(set(names)) < len(names):
         raise click.UsageError("--compare: each name may be given once, with all of its values")
@@ -69,8 +69,8 @@ def alternatives(options: Sequence[str], placed: Placement, servers: int) -> lis
     found = {AS_IT_IS.label: AS_IT_IS}
     for several in combined:
         kept = {name: value for name, value in several if value != KEPT}
-        one = _alternative(kept, placed)
-        found.setdefault(one.label, one)
+        alternative = _alternative(kept, placed)
+        found.setdefault(alternative.label, alternative)
     return list(found.values())
 
 
@@ -88,7 +88,7 @@ def _parted(option: str) -> tuple[str, list[str]]:
 
 
 def _usual(placed: Placement, servers: int) -> list[tuple[str, list[str]]]:
-    """What is tried where nothing is named: minimums, and for a variant that scales targets and metrics."""
+    """Default alternatives: minimums; for a variant that scales also targets and metrics."""
     least, most = (
         placed.variant.capacity if placed.variant.scales else (placed.variant.min_instances, None)
     )

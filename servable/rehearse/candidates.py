@@ -1,4 +1,4 @@
-"""From alternatives to what runs, and from the best of them back to the environment file."""
+"""Policies to rehearse from alternatives, and the environment file with the best of them."""
 
 import os
 import time
@@ -22,7 +22,7 @@ from servable.tune.environment_edit import KeyChange
 
 
 @dataclass(frozen=True, kw_only=True)
-class Proposed:
+class PolicyProposal:
     """The environment file with the best policy. `diff`: empty where the file's policy stays."""
 
     diff: str
@@ -36,22 +36,22 @@ def candidates(
     placed: Placement,
     several: Sequence[Alternative],
     requests: Sequence[float],
-    one: MeasuredInstance,
+    measured: MeasuredInstance,
     incidents: Incidents,
 ) -> tuple[list[PolicyTrial], dict[str, str], bool]:
     """(the file's policy and the alternatives that `servable check` accepts, {alternative: why not}, priced).
 
     Raises ClickException where instance types are compared whose prices are not known.
     """
-    known, left_out = set(refused(loaded)), {}
+    before, left_out = set(refused(loaded)), {}
     running: list[tuple[Alternative, Loaded, Placement]] = []
     for alternative in several:
         sets = {**loaded.overrides, **alternative.sets}
         again = load_one(loaded.root, folder, loaded.name, sets, "--compare")
         problems = (
-            [str(one) for one in again.findings]
+            [str(finding) for finding in again.findings]
             if again.environment is None
-            else [problem for problem in refused(again) if problem not in known]
+            else [problem for problem in refused(again) if problem not in before]
         )
         if problems:
             left_out[alternative.label] = problems[0]
@@ -64,17 +64,17 @@ def candidates(
             f"{loaded.file}: no price of {', '.join(unknown)} is known; add it to "
             "[prices.instance_usd_per_hour], or run `servable cost ENV --refresh`"
         )
-    found: list[PolicyTrial] = []
+    trials: list[PolicyTrial] = []
     for alternative, again, where in running:
         assert again.environment is not None  # it is among those that load
         rate = alternative.rate_rps
-        instance = one if rate is None else one.at_rate(rate)
+        instance = measured if rate is None else measured.at_rate(rate)
         planned = scenario(again.environment, where, requests, instance, incidents)
         price = prices[where.instance.name]
         per_hour = 1.0 if price is None else price
-        if not any(other.scenario == planned and other.per_hour == per_hour for other in found):
-            found.append(PolicyTrial(alternative=alternative, scenario=planned, per_hour=per_hour))
-    return found, left_out, not unknown
+        if not any(other.scenario == planned and other.per_hour == per_hour for other in trials):
+            trials.append(PolicyTrial(alternative=alternative, scenario=planned, per_hour=per_hour))
+    return trials, left_out, not unknown
 
 
 def _price(loaded: Loaded, placed: Placement) -> float | None:
@@ -83,7 +83,7 @@ def _price(loaded: Loaded, placed: Placement) -> float | None:
     return None if price is None else price.usd_per_hour
 
 
-def proposed(loaded: Loaded, comparison: PolicyComparison) -> Proposed:
+def proposed(loaded: Loaded, comparison: PolicyComparison) -> PolicyProposal:
     """The file with the best policy, where its advantage holds."""
     file = loaded.root / loaded.file
     before = after = file.read_text(encoding="utf-8")
@@ -96,7 +96,7 @@ def proposed(loaded: Loaded, comparison: PolicyComparison) -> Proposed:
         note = f"rehearsed {time.strftime('%Y-%m-%d')}, servable rehearse"
         after = environment_edit.edited(before, changes, note=note)
     diff = environment_edit.diff(os.fspath(loaded.file), before, after)
-    return Proposed(diff=diff, after=after, file=file)
+    return PolicyProposal(diff=diff, after=after, file=file)
 
 
 def _item(text: str) -> tomlkit.items.Item:

@@ -19,7 +19,7 @@ from servable.rehearse.alternatives import alternatives
 from servable.rehearse.candidates import candidates, proposed
 from servable.rehearse.comparison import compare
 from servable.rehearse.output import show
-from servable.rehearse.rehearsal import Rehearsed, as_json, measured, rehearsed, variant_of
+from servable.rehearse.rehearsal import Rehearsal, as_json, measured, rehearsed, variant_of
 from servable.rehearse.traffic import DayOptions, day_of
 from servable.signals import as_ctrl_c
 from servable.tune import environment_edit
@@ -120,9 +120,9 @@ def rehearse(environment: str, folder: str, sets: tuple[str, ...], **options: An
         raise click.UsageError("--write goes with --compare, and not with --set")
     loaded, files = one_environment(environment, folder, sets)
     placed = variant_of(loaded, options["variant"])
-    names = [one.name for one in fields(DayOptions)]
+    names = [option.name for option in fields(DayOptions)]
     requests = day_of(loaded, DayOptions(**{name: options[name] for name in names}))
-    one = measured(
+    instance = measured(
         loaded,
         placed,
         rate=options["rate_per_instance"],
@@ -134,9 +134,9 @@ def rehearse(environment: str, folder: str, sets: tuple[str, ...], **options: An
         instance_dies=options["instance_dies"],
         zone_fails=options["zone_fails"],
     )
-    result = rehearsed(loaded, placed, requests, one, incidents)
+    result = rehearsed(loaded, placed, requests, instance, incidents)
     if options["compared"]:
-        return _compare(loaded, files, placed, requests, one, incidents, result, options)
+        return _compare(loaded, files, placed, requests, instance, incidents, result, options)
     if options["json_wanted"]:
         click.echo(json.dumps(as_json(result), default=datetime.isoformat))
     else:
@@ -153,18 +153,20 @@ def _compare(
     files: Path,
     placed: Placement,
     requests: Sequence[float],
-    one: MeasuredInstance,
+    instance: MeasuredInstance,
     incidents: Incidents,
-    result: Rehearsed,
+    result: Rehearsal,
     options: dict[str, Any],
 ) -> int:
     """The comparison on the screen, and on the page beside the file's own day."""
     servers = result.scenario.model.servers
     several = alternatives(options["compared"], placed, servers)
-    running, left_out, priced = candidates(loaded, files, placed, several, requests, one, incidents)
+    running, left_out, priced = candidates(
+        loaded, files, placed, several, requests, instance, incidents
+    )
     as_ctrl_c()
     try:
-        found = compare(
+        comparison = compare(
             running,
             days=options["days"],
             allowed_minutes=options["allowed_minutes"],
@@ -174,19 +176,19 @@ def _compare(
     except KeyboardInterrupt:
         click.echo("interrupted; nothing was written", err=True)
         return 130
-    to_write = proposed(loaded, found)
+    to_write = proposed(loaded, comparison)
     if options["write"] and to_write.diff:
         environment_edit.write(to_write.file, to_write.after)
-    said = {"priced": priced, "write": options["write"]}
+    output = {"priced": priced, "write": options["write"]}
     if options["json_wanted"]:
-        click.echo(json.dumps(comparison_output.as_json(found, to_write, **said)))
+        click.echo(json.dumps(comparison_output.as_json(comparison, to_write, **output)))
     else:
-        comparison_output.show(found, to_write, **said)
+        comparison_output.show(comparison, to_write, **output)
     if options["output"] is not None:
         from servable.rehearse.comparison_page import comparison_tab
         from servable.rehearse.page import write  # both need matplotlib, of the extra [tune]
 
-        tab = comparison_tab(found, to_write, priced=priced)
+        tab = comparison_tab(comparison, to_write, priced=priced)
         page = write(options["output"], result, (tab,))
         click.echo(f"page: {page}", err=options["json_wanted"])
     return 0

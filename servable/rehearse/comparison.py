@@ -41,7 +41,7 @@ class PolicyTrial:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Compared:
+class PolicyResult:
     """A policy with its days, in the order of their seeds."""
 
     trial: PolicyTrial
@@ -51,20 +51,20 @@ class Compared:
 
     @property
     def cost(self) -> float:
-        return statistics.fmean(one.cost for one in self.days)
+        return statistics.fmean(day.cost for day in self.days)
 
     @property
     def broken(self) -> float:
         """Minutes a day outside of the objective."""
-        return statistics.fmean(one.broken_minutes for one in self.days)
+        return statistics.fmean(day.broken_minutes for day in self.days)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Advantage:
     """The best against the file's policy, on days that did not choose it: best minus file, 95 % intervals."""
 
-    best: Compared
-    file: Compared
+    best: PolicyResult
+    file: PolicyResult
     cost: tuple[float, float, float]
     broken: tuple[float, float, float]
     """(mean, low, high)"""
@@ -75,8 +75,8 @@ class Advantage:
 class PolicyComparison:
     """`compared`: the file's policy first. `left_out`: {alternative: why}."""
 
-    compared: Sequence[Compared]
-    best: Compared
+    compared: Sequence[PolicyResult]
+    best: PolicyResult
     advantage: Advantage | None
     days: int
     left_out: dict[str, str]
@@ -102,19 +102,19 @@ def compare(
     )
 
 
-def chosen(compared: Sequence[Compared], allowed_minutes: float) -> Compared:
+def chosen(compared: Sequence[PolicyResult], allowed_minutes: float) -> PolicyResult:
     """The cheapest within the allowed minutes; where none is, the one with the fewest minutes outside."""
-    within = [one for one in compared if one.broken <= allowed_minutes]
+    within = [policy for policy in compared if policy.broken <= allowed_minutes]
     if within:
-        return min(within, key=lambda one: (one.cost, one.broken))
-    return min(compared, key=lambda one: (one.broken, one.cost))
+        return min(within, key=lambda policy: (policy.cost, policy.broken))
+    return min(compared, key=lambda policy: (policy.broken, policy.cost))
 
 
-def judged(file: Compared, best: Compared, allowed_minutes: float) -> Advantage:
+def judged(file: PolicyResult, best: PolicyResult, allowed_minutes: float) -> Advantage:
     """The best must be cheaper where the file's policy is within the allowed minutes; else hold better."""
     pairs = list(zip(best.days, file.days, strict=True))
-    cost = interval([one.cost - other.cost for one, other in pairs])
-    broken = interval([one.broken_minutes - other.broken_minutes for one, other in pairs])
+    cost = interval([ours.cost - theirs.cost for ours, theirs in pairs])
+    broken = interval([ours.broken_minutes - theirs.broken_minutes for ours, theirs in pairs])
     if file.broken <= allowed_minutes:
         holds = cost[2] < 0 and best.broken <= allowed_minutes
     else:
@@ -122,18 +122,18 @@ def judged(file: Compared, best: Compared, allowed_minutes: float) -> Advantage:
     return Advantage(best=best, file=file, cost=cost, broken=broken, holds=holds)
 
 
-def unbeaten(compared: Sequence[Compared]) -> list[Compared]:
+def unbeaten(compared: Sequence[PolicyResult]) -> list[PolicyResult]:
     """Marks those that nothing else beats in cost and minutes outside of the objective."""
 
-    def beaten(one: Compared) -> bool:
+    def beaten(policy: PolicyResult) -> bool:
         return any(
-            other.cost <= one.cost
-            and other.broken <= one.broken
-            and (other.cost, other.broken) != (one.cost, one.broken)
+            other.cost <= policy.cost
+            and other.broken <= policy.broken
+            and (other.cost, other.broken) != (policy.cost, policy.broken)
             for other in compared
         )
 
-    return [replace(one, unbeaten=not beaten(one)) for one in compared]
+    return [replace(policy, unbeaten=not beaten(policy)) for policy in compared]
 
 
 def interval(differences: Sequence[float]) -> tuple[float, float, float]:
@@ -146,9 +146,9 @@ def interval(differences: Sequence[float]) -> tuple[float, float, float]:
 
 def computed(
     trials: Sequence[PolicyTrial], seeds: range, progress: Progress, *, cores: int | None = None
-) -> list[Compared]:
+) -> list[PolicyResult]:
     """Every policy over every day, on these cores (default: all). KeyboardInterrupt ends the processes."""
-    found: dict[tuple[int, int], DayResult] = {}
+    results: dict[tuple[int, int], DayResult] = {}
     begun, whole = time.monotonic(), len(trials) * len(seeds)
     pool = ProcessPoolExecutor(
         max_workers=min(cores or os.cpu_count() or 1, whole),
@@ -158,19 +158,19 @@ def computed(
     )
     try:
         running = {
-            pool.submit(_day, one, seed): (number, seed)
-            for number, one in enumerate(trials)
+            pool.submit(_day, trial, seed): (number, seed)
+            for number, trial in enumerate(trials)
             for seed in seeds
         }
         for done in as_completed(running):
-            found[running[done]] = done.result()
+            results[running[done]] = done.result()
             passed = time.monotonic() - begun
-            progress(len(found), whole, passed / len(found) * (whole - len(found)))
+            progress(len(results), whole, passed / len(results) * (whole - len(results)))
     finally:
         pool.shutdown(cancel_futures=True)
     return [
-        Compared(trial=one, days=[found[number, seed] for seed in seeds])
-        for number, one in enumerate(trials)
+        PolicyResult(trial=trial, days=[results[number, seed] for seed in seeds])
+        for number, trial in enumerate(trials)
     ]
 
 
@@ -188,9 +188,9 @@ def _day(trial: PolicyTrial, seed: int) -> DayResult:
     model = _MODELS.setdefault(scenario.model, scenario.model)
     requests = random_day(scenario.requests, seed)
     day = rehearse(replace(scenario, model=model, requests=requests))
-    asked = sum(one.requests for one in day.minutes)
+    sent = sum(minute.requests for minute in day.minutes)
     return DayResult(
         cost=day.instance_hours * trial.per_hour,
         broken_minutes=len(day.broken),
-        refused_share=day.refused / asked if asked else 0.0,
+        refused_share=day.refused / sent if sent else 0.0,
     )

@@ -6,14 +6,14 @@ from typing import Any
 
 import click
 
-from servable.rehearse.candidates import Proposed
-from servable.rehearse.comparison import Compared, PolicyComparison, Progress
+from servable.rehearse.candidates import PolicyProposal
+from servable.rehearse.comparison import PolicyComparison, PolicyResult, Progress
 
 SILENT_SECONDS = 3.0
 
 
 def progress() -> Progress:
-    """On stderr, every few seconds."""
+    """Return a callback that prints progress on stderr every few seconds."""
     shown_at = time.monotonic()
 
     def show(done: int, whole: int, seconds_left: float) -> None:
@@ -29,29 +29,31 @@ def heads(*, priced: bool) -> tuple[str, ...]:
     return "policy", "$ a day" if priced else "hours a day", "minutes outside", "refused", ""
 
 
-def row(one: Compared, comparison: PolicyComparison) -> tuple[str, ...]:
-    refused = sum(day.refused_share for day in one.days) / len(one.days)
+def row(policy: PolicyResult, comparison: PolicyComparison) -> tuple[str, ...]:
+    refused = sum(day.refused_share for day in policy.days) / len(policy.days)
     marks = [
-        *(["best"] if one is comparison.best else []),
-        *(["not beaten"] if one.unbeaten else []),
+        *(["best"] if policy is comparison.best else []),
+        *(["not beaten"] if policy.unbeaten else []),
     ]
     return (
-        one.trial.alternative.label,
-        f"{one.cost:,.2f}",
-        f"{one.broken:,.1f}",
+        policy.trial.alternative.label,
+        f"{policy.cost:,.2f}",
+        f"{policy.broken:,.1f}",
         f"{refused:.2%}",
         ", ".join(marks),
     )
 
 
-def by_cost(comparison: PolicyComparison) -> list[Compared]:
-    return sorted(comparison.compared, key=lambda one: (one.cost, one.broken))
+def by_cost(comparison: PolicyComparison) -> list[PolicyResult]:
+    return sorted(comparison.compared, key=lambda policy: (policy.cost, policy.broken))
 
 
-def show(comparison: PolicyComparison, proposed: Proposed, *, priced: bool, write: bool) -> None:
-    file = comparison.compared[0]
-    kept = [one for one in by_cost(comparison) if one.unbeaten or one in (file, comparison.best)]
-    table = [heads(priced=priced), *(row(one, comparison) for one in kept)]
+def show(
+    comparison: PolicyComparison, proposed: PolicyProposal, *, priced: bool, write: bool
+) -> None:
+    always = (comparison.compared[0], comparison.best)
+    kept = [policy for policy in by_cost(comparison) if policy.unbeaten or policy in always]
+    table = [heads(priced=priced), *(row(policy, comparison) for policy in kept)]
     wide = max(len(cells[0]) for cells in table)
     for name, *cells, marks in table:
         click.echo(f"{name:<{wide}}{''.join(f'{cell:>17}' for cell in cells)}  {marks}".rstrip())
@@ -64,9 +66,9 @@ def show(comparison: PolicyComparison, proposed: Proposed, *, priced: bool, writ
 
 
 def lines(comparison: PolicyComparison, *, priced: bool) -> Iterator[str]:
-    """What follows, each in a sentence."""
+    """Conclusions of the comparison, each in a sentence."""
     count = len(comparison.compared)
-    beaten = sum(not one.unbeaten for one in comparison.compared)
+    beaten = sum(not policy.unbeaten for policy in comparison.compared)
     are = "is" if beaten == 1 else "are"
     yield (
         f"{count} policies on the same {comparison.days} random days; {beaten} {are} beaten: another is "
@@ -86,19 +88,19 @@ def verdict(comparison: PolicyComparison, *, priced: bool) -> str:
     if advantage is None:
         return "the file's policy is the best of them; it stays"
     unit, form = ("$", ",.2f") if priced else ("hours", ",.1f")
-    cost, low, high = (f"{one:+{form}}" for one in advantage.cost)
-    minutes, fewest, most = (f"{one:+,.1f}" for one in advantage.broken)
-    found = (
+    cost, low, high = (f"{number:+{form}}" for number in advantage.cost)
+    minutes, fewest, most = (f"{number:+,.1f}" for number in advantage.broken)
+    gain = (
         f"{cost} {unit} a day (95 %: {low} to {high}) and {minutes} minutes outside of the objective "
         f"({fewest} to {most}), on {comparison.days} other random days"
     )
     if advantage.holds:
-        return f"better than the file's policy: {label}: {found}"
-    return f"nothing is shown to be better than the file's policy; the best was {label}: {found}"
+        return f"better than the file's policy: {label}: {gain}"
+    return f"nothing is shown to be better than the file's policy; the best was {label}: {gain}"
 
 
 def as_json(
-    comparison: PolicyComparison, proposed: Proposed, *, priced: bool, write: bool
+    comparison: PolicyComparison, proposed: PolicyProposal, *, priced: bool, write: bool
 ) -> dict[str, Any]:
     advantage = comparison.advantage
     interval = ("value", "low", "high")
@@ -107,15 +109,15 @@ def as_json(
         "unit": "usd" if priced else "instance hours",
         "policies": [
             {
-                "policy": one.trial.alternative.label,
-                "keys": dict(one.trial.alternative.sets),
-                "cost_a_day": one.cost,
-                "minutes_outside_a_day": one.broken,
-                "unbeaten": one.unbeaten,
-                "best": one is comparison.best,
-                "by_day": [vars(day) for day in one.days],
+                "policy": policy.trial.alternative.label,
+                "keys": dict(policy.trial.alternative.sets),
+                "cost_a_day": policy.cost,
+                "minutes_outside_a_day": policy.broken,
+                "unbeaten": policy.unbeaten,
+                "best": policy is comparison.best,
+                "by_day": [vars(day) for day in policy.days],
             }
-            for one in comparison.compared
+            for policy in comparison.compared
         ],
         "left_out": comparison.left_out,
         "advantage": advantage

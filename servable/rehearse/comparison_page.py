@@ -1,17 +1,18 @@
 """The page's part about compared policies: cost against minutes outside of the objective."""
 
-from servable.rehearse.candidates import Proposed
-from servable.rehearse.comparison import Compared, PolicyComparison
+from servable.rehearse.candidates import PolicyProposal
+from servable.rehearse.comparison import PolicyComparison, PolicyResult
 from servable.rehearse.comparison_output import by_cost, heads, lines, row
 from servable.report import style
 from servable.report.page import Picture, Tab
 from servable.report.tables import Cell, ReportTable, Row
 
 
-def comparison_tab(comparison: PolicyComparison, proposed: Proposed, *, priced: bool) -> Tab:
+def comparison_tab(comparison: PolicyComparison, proposed: PolicyProposal, *, priced: bool) -> Tab:
     several = by_cost(comparison)
     rows = tuple(
-        Row(_cells(one, comparison), "chosen" if one is comparison.best else "") for one in several
+        Row(_cells(policy, comparison), "chosen" if policy is comparison.best else "")
+        for policy in several
     )
     return Tab(
         "comparison",
@@ -29,12 +30,12 @@ def comparison_tab(comparison: PolicyComparison, proposed: Proposed, *, priced: 
     )
 
 
-def _cells(one: Compared, comparison: PolicyComparison) -> tuple[Cell, ...]:
-    name, cost, broken, refused, marks = row(one, comparison)
+def _cells(policy: PolicyResult, comparison: PolicyComparison) -> tuple[Cell, ...]:
+    name, cost, broken, refused, marks = row(policy, comparison)
     return (
         Cell(name),
-        Cell(cost, one.cost),
-        Cell(broken, one.broken),
+        Cell(cost, policy.cost),
+        Cell(broken, policy.broken),
         Cell(refused, float(refused.rstrip("%"))),
         Cell(marks),
     )
@@ -43,8 +44,8 @@ def _cells(one: Compared, comparison: PolicyComparison) -> tuple[Cell, ...]:
 def _scatter(comparison: PolicyComparison, priced: bool) -> bytes:
     figure = style.figure()
     axes = figure.subplots()
-    kept = sorted((one for one in comparison.compared if one.unbeaten), key=lambda one: one.cost)
-    others = [one for one in comparison.compared if not one.unbeaten]
+    kept = [policy for policy in by_cost(comparison) if policy.unbeaten]
+    others = [policy for policy in comparison.compared if not policy.unbeaten]
     axes.plot(*_points(others), "o", color=style.GREY, alpha=0.5, label="beaten by another")
     axes.plot(*_points(kept), "o-", color=style.GREEN, label="not beaten", drawstyle="steps-post")
     file, best = comparison.compared[0], comparison.best
@@ -65,5 +66,5 @@ def _scatter(comparison: PolicyComparison, priced: bool) -> bytes:
     return style.png(figure)
 
 
-def _points(several: list[Compared]) -> tuple[list[float], list[float]]:
-    return [one.cost for one in several], [one.broken for one in several]
+def _points(several: list[PolicyResult]) -> tuple[list[float], list[float]]:
+    return [policy.cost for policy in several], [policy.broken for policy in several]

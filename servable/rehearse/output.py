@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 import click
 
-from servable.rehearse.rehearsal import Rehearsed
+from servable.rehearse.rehearsal import Rehearsal
 from servable_scaling.rehearsal.day import RehearsedMinute
 
 ROWS = 24
@@ -18,7 +18,7 @@ def clock(minute: int) -> str:
     return f"{'' if not day else f'{day}d '}{rest // 60:02}:{rest % 60:02}"
 
 
-def show(result: Rehearsed) -> None:
+def show(result: Rehearsal) -> None:
     click.echo("".join(f"{head:>11}" for head in HEADS))
     for row in rows(result):
         click.echo("".join(f"{cell:>11}" for cell in row).rstrip())
@@ -27,38 +27,38 @@ def show(result: Rehearsed) -> None:
         click.echo(line)
 
 
-def rows(result: Rehearsed) -> Iterator[tuple[str, ...]]:
+def rows(result: Rehearsal) -> Iterator[tuple[str, ...]]:
     """Yield a row for each of equal stretches of the day: the busiest, the slowest, the sum of refused."""
     minutes, broken = result.day.minutes, set(result.day.broken)
     long = math.ceil(len(minutes) / ROWS)
     for begin in range(0, len(minutes), long):
         some = minutes[begin : begin + long]
-        counts = [one.answering for one in some]
+        counts = [minute.answering for minute in some]
         least, most = min(counts), max(counts)
         outside = len(broken & set(range(begin, begin + long)))
         yield (
             clock(begin),
-            f"{max(one.requests for one in some) / 60:,.0f}",
+            f"{max(minute.requests for minute in some) / 60:,.0f}",
             str(least) if least == most else f"{least} to {most}",
             _slowest(some, "p50_ms"),
             _slowest(some, "p99_ms"),
-            f"{sum(one.refused for one in some):,.0f}",
+            f"{sum(minute.refused for minute in some):,.0f}",
             f"{outside} min" if outside else "",
         )
 
 
 def _slowest(some: Sequence[RehearsedMinute], name: str) -> str:
-    known = [getattr(one, name) for one in some if getattr(one, name) is not None]
-    return f"{max(known):,.0f}" if known else ""
+    latencies_ms = [getattr(minute, name) for minute in some if getattr(minute, name) is not None]
+    return f"{max(latencies_ms):,.0f}" if latencies_ms else ""
 
 
-def lines(result: Rehearsed) -> Iterator[str]:
-    """What follows from the day, each in a sentence."""
-    day, one, scenario = result.day, result.measured, result.scenario
+def lines(result: Rehearsal) -> Iterator[str]:
+    """Conclusions about the day, each in a sentence."""
+    day, instance, scenario = result.day, result.measured, result.scenario
     yield (
-        f"an instance: {one.rate_rps:g} requests/s, p50 {one.p50_ms:g} ms, p99 {one.p99_ms:g} ms "
-        f"({one.source}); it starts in {scenario.start_minutes} min and lets {scenario.model.queue:,.0f} "
-        "requests wait"
+        f"an instance: {instance.rate_rps:g} requests/s, p50 {instance.p50_ms:g} ms, "
+        f"p99 {instance.p99_ms:g} ms ({instance.source}); it starts in {scenario.start_minutes} min and "
+        f"lets {scenario.model.queue:,.0f} requests wait"
     )
     woken = ", ".join(clock(minute) for minute in day.woken)
     yield f"the on-call engineer is woken {f'at {woken}' if woken else 'never'}"
@@ -70,7 +70,7 @@ def lines(result: Rehearsed) -> Iterator[str]:
     yield verdict(result)
 
 
-def verdict(result: Rehearsed) -> str:
+def verdict(result: Rehearsal) -> str:
     """The answer, in one sentence."""
     day, most = result.day, result.scenario.p99_ms
     objective = "no refused requests" if most is None else f"p99 at most {most:g} ms"

@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from servable.rehearse.output import HEADS, clock, lines, rows, verdict
-from servable.rehearse.rehearsal import Rehearsed
+from servable.rehearse.rehearsal import Rehearsal
 from servable.report import style
 from servable.report.page import Picture, Tab, render, write_tabs
 from servable.report.tables import Cell, ReportTable, Row
 
 
-def write(folder: Path, result: Rehearsed, more: Sequence[Tab] = ()) -> Path:
+def write(folder: Path, result: Rehearsal, more: Sequence[Tab] = ()) -> Path:
     """report.html and pictures/*.png in `folder`, with `more` tabs first. Returns the page."""
     shown = [*more, *tabs(result)]
     title = f"{result.environment}, {result.variant}: a day rehearsed"
@@ -19,7 +19,7 @@ def write(folder: Path, result: Rehearsed, more: Sequence[Tab] = ()) -> Path:
     return write_tabs(folder, shown, text)
 
 
-def tabs(result: Rehearsed) -> list[Tab]:
+def tabs(result: Rehearsal) -> list[Tab]:
     day = Picture("day", "requests, instances and latency by the hour", _day(result))
     hours = ReportTable(
         "By the hour", HEADS, tuple(Row(tuple(map(Cell, row)), _kind(row)) for row in rows(result))
@@ -35,21 +35,22 @@ def _kind(row: tuple[str, ...]) -> str:
     return "failed" if row[-1] else ""
 
 
-def _day(result: Rehearsed) -> bytes:
+def _day(result: Rehearsal) -> bytes:
     minutes = result.day.minutes
     hours = [minute / 60 for minute in range(len(minutes))]
     figure = style.figure(high=10.0)
     traffic, fleet, latency = figure.subplots(3, 1, sharex=True)
-    traffic.plot(hours, [one.requests / 60 for one in minutes], color=style.BLUE, label="sent")
-    refused = [one.refused / 60 for one in minutes]
+    sent = [minute.requests / 60 for minute in minutes]
+    traffic.plot(hours, sent, color=style.BLUE, label="sent")
+    refused = [minute.refused / 60 for minute in minutes]
     traffic.fill_between(hours, refused, color=style.RED, lw=0, label="refused")
-    answering = [one.answering for one in minutes]
+    answering = [minute.answering for minute in minutes]
     fleet.step(hours, answering, where="post", color=style.GREEN, label="answering")
-    paid = [one.paid for one in minutes]
+    paid = [minute.paid for minute in minutes]
     fleet.step(hours, paid, where="post", color=style.GREY, linestyle=":", label="paid")
     for percent, colour in (("p50_ms", style.BLUE), ("p99_ms", style.ORANGE)):
-        known = [getattr(one, percent) or float("nan") for one in minutes]
-        latency.plot(hours, known, color=colour, label=percent.removesuffix("_ms"))
+        latencies_ms = [getattr(minute, percent) or float("nan") for minute in minutes]
+        latency.plot(hours, latencies_ms, color=colour, label=percent.removesuffix("_ms"))
     if result.scenario.p99_ms is not None:
         most = result.scenario.p99_ms
         label = f"objective: p99 at most\n{most:g} ms"
@@ -70,13 +71,13 @@ def _day(result: Rehearsed) -> bytes:
     return style.png(figure)
 
 
-def _alarms(result: Rehearsed) -> ReportTable:
-    found = [
+def _alarms(result: Rehearsal) -> ReportTable:
+    alarms = [
         Row(
-            (Cell(one.at.strftime("%H:%M")), Cell(one.alarm), Cell(one.before), Cell(one.state)),
-            "failed" if one.state == "ALARM" else "",
+            tuple(map(Cell, (alarm.at.strftime("%H:%M"), alarm.alarm, alarm.before, alarm.state))),
+            "failed" if alarm.state == "ALARM" else "",
         )
-        for one in result.day.alarms
+        for alarm in result.day.alarms
     ]
     woken = [
         Row(
@@ -85,15 +86,15 @@ def _alarms(result: Rehearsed) -> ReportTable:
         )
         for minute in result.day.woken
     ]
-    several = sorted([*found, *woken], key=lambda row: row.cells[0].text)
+    several = sorted([*alarms, *woken], key=lambda row: row.cells[0].text)
     return ReportTable("Alarms that changed", ("at", "alarm", "before", "state"), tuple(several))
 
 
-def _activities(result: Rehearsed) -> ReportTable:
-    found = []
-    for one in result.day.activities:
-        told = one.describe(str(one.number))
-        at = told["StartTime"].strftime("%H:%M")
-        cells = (at, str(told["Description"]), str(told["Cause"]))
-        found.append(Row(tuple(map(Cell, cells))))
-    return ReportTable("What scaling did", ("at", "what", "why"), tuple(found))
+def _activities(result: Rehearsal) -> ReportTable:
+    rows = []
+    for activity in result.day.activities:
+        described = activity.describe(str(activity.number))
+        at = described["StartTime"].strftime("%H:%M")
+        cells = (at, str(described["Description"]), str(described["Cause"]))
+        rows.append(Row(tuple(map(Cell, cells))))
+    return ReportTable("What scaling did", ("at", "what", "why"), tuple(rows))

@@ -20,7 +20,7 @@ EXAMPLE_RPS, EXAMPLE_P50_MS, EXAMPLE_P99_MS = 164.0, 20.0, 60.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rehearsed:
+class Rehearsal:
     """The day with what is needed to show it."""
 
     environment: str
@@ -48,7 +48,7 @@ def measured(
     p50_ms: float | None,
     p99_ms: float | None,
 ) -> MeasuredInstance:
-    """What was given; for the rest the newest `servable load` of it, the file, or an example."""
+    """Return the given numbers; else those of the newest `servable load` of it, the file, or an example."""
     report = _newest(loaded.root, loaded.name)
     loaded_by = report[3] if report else ""
     scaling = placed.variant.scaling
@@ -93,10 +93,10 @@ def _newest(root: Path, name: str) -> tuple[float, float, float, str] | None:
             curve = LoadCurve.read(file)
         except (OSError, ValueError):
             continue
-        steps = [one for one in curve.valid if one.latencies.count]
+        steps = [step for step in curve.valid if step.latencies.count]
         if curve.asked.environment == name and steps:
             lightest = steps[0].latencies
-            rate = max(one.throughput_rps.value for one in steps)
+            rate = max(step.throughput_rps.value for step in steps)
             where = "servable load" + (" of this computer" if curve.asked.relative else "")
             return rate, lightest.percentile_ms(50), lightest.percentile_ms(99), where
     return None
@@ -106,7 +106,7 @@ def variant_of(loaded: Loaded, name: str | None) -> Placement:
     """The named variant, or the first that has instances. Raises ClickException."""
     environment = loaded.environment
     assert environment is not None  # it has loaded
-    names = [one for one, variant in environment.variants.items() if variant.serverless is None]
+    names = [key for key, variant in environment.variants.items() if variant.serverless is None]
     if name is not None and name not in names:
         allowed = ", ".join(names) or "none: all are serverless"
         raise click.UsageError(f"--variant {name}: no variant with instances; allowed: {allowed}")
@@ -124,29 +124,29 @@ def rehearsed(
     loaded: Loaded,
     placed: Placement,
     requests: Sequence[float],
-    one: MeasuredInstance,
+    instance: MeasuredInstance,
     incidents: Incidents,
-) -> Rehearsed:
+) -> Rehearsal:
     """Run the day. Raises ClickException for a policy that cannot be read."""
     environment = loaded.environment
     assert environment is not None  # it has loaded
-    planned = scenario(environment, placed, requests, one, incidents)
+    planned = scenario(environment, placed, requests, instance, incidents)
     row = environment.prices.instance(placed.instance.name, environment.region)
     try:
         day = rehearse(planned)
     except ValueError as wrong:
         raise click.ClickException(f"{loaded.file}: {wrong}") from None
-    return Rehearsed(
+    return Rehearsal(
         environment=loaded.name,
         variant=placed.name,
-        measured=one,
+        measured=instance,
         scenario=planned,
         day=day,
         usd_per_hour=None if row is None else row.usd_per_hour,
     )
 
 
-def as_json(result: Rehearsed) -> dict[str, Any]:
+def as_json(result: Rehearsal) -> dict[str, Any]:
     """Everything, minute by minute."""
     scenario, day = result.scenario, result.day
     return {
@@ -164,12 +164,12 @@ def as_json(result: Rehearsed) -> dict[str, Any]:
         "routing": scenario.routing,
         "choices_changed": scenario.choices.changed(),
         "alarms": [
-            {"at": one.at.isoformat(), "alarm": one.alarm, "before": one.before, "state": one.state}
-            for one in day.alarms
+            {"at": row.at.isoformat(), "alarm": row.alarm, "before": row.before, "state": row.state}
+            for row in day.alarms
         ],
         "activities": [
-            one.describe(str(one.number)) | {"ResourceId": scenario.resource}
-            for one in day.activities
+            activity.describe(str(activity.number)) | {"ResourceId": scenario.resource}
+            for activity in day.activities
         ],
-        "minutes": [vars(one) for one in day.minutes],
+        "minutes": [vars(minute) for minute in day.minutes],
     }

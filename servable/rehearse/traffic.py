@@ -1,4 +1,4 @@
-"""Where the requests of the rehearsed day come from: options, or what the file states in [traffic]."""
+"""Requests of the rehearsed day, from options or from [traffic] of the file."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""What a replay keeps: requests with both their answers, in a file that a kill cannot spoil.
+"""Log of a replay: requests with both their answers, in a file that a kill cannot spoil.
 
     for pair in read_pairs(run_folder):
         compare(pair.expected, pair.answered)
@@ -40,7 +40,7 @@ class AnswerPair:
     answered: RecordedAnswer
     """The answer of the replay's target."""
     send_lag_ms: float = 0.0
-    """How much later than meant the request was sent; not part of either latency."""
+    """Delay of the request behind its scheduled time; not part of either latency."""
 
     @property
     def request_id(self) -> str:
@@ -48,8 +48,8 @@ class AnswerPair:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Replayed:
-    """What came back for one request."""
+class ReplayAnswers:
+    """Answers to one request."""
 
     answered: RecordedAnswer
     other: RecordedAnswer | None = None
@@ -72,7 +72,7 @@ class AnswerLog:
         self,
         folder: Path,
         redaction: Redaction | None = None,
-        seen: Callable[[CapturedRequest, Replayed], None] = lambda request, replayed: None,
+        seen: Callable[[CapturedRequest, ReplayAnswers], None] = lambda request, replayed: None,
     ) -> None:
         """`seen` gets what an earlier process has kept. Raises OSError; BlockingIOError: it is in use."""
         private_folder(folder)
@@ -83,10 +83,10 @@ class AnswerLog:
         """Lines of each captured file."""
         for pair in read_pairs(folder):
             self.answered[pair.request.file].add(pair.request.line)
-            seen(pair.request, Replayed(answered=pair.answered, send_lag_ms=pair.send_lag_ms))
+            seen(pair.request, ReplayAnswers(answered=pair.answered, send_lag_ms=pair.send_lag_ms))
         self._file.truncate(_whole_bytes(folder / ANSWERS))  # a kill has cut the rest off
 
-    def append(self, request: CapturedRequest, replayed: Replayed) -> None:
+    def append(self, request: CapturedRequest, replayed: ReplayAnswers) -> None:
         """Keep one answer. Raises OSError, and RedactionError."""
         if self._redaction is not None:
             request, replayed = self._redacted(request, replayed, self._redaction)
@@ -102,9 +102,9 @@ class AnswerLog:
         self._file.write(text + _CHECK % zlib.crc32(text))
 
     def _redacted(
-        self, request: CapturedRequest, replayed: Replayed, redaction: Redaction
-    ) -> tuple[CapturedRequest, Replayed]:
-        return redaction.request(request), Replayed(
+        self, request: CapturedRequest, replayed: ReplayAnswers, redaction: Redaction
+    ) -> tuple[CapturedRequest, ReplayAnswers]:
+        return redaction.request(request), ReplayAnswers(
             answered=redaction.answer(replayed.answered),
             other=redaction.answer(replayed.other) if replayed.other else None,
             send_lag_ms=replayed.send_lag_ms,

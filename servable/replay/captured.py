@@ -18,11 +18,11 @@ class RecordedAnswer:
     body: bytes
     """Empty if no answer came."""
     content_type: str
-    """With its parameters, as "text/csv; charset=utf-8"; empty if no answer came."""
+    """Content type with parameters, as "text/csv; charset=utf-8"; empty if no answer came."""
     status: int | None = None
     """HTTP status. None: not captured (SageMaker captures none), or no answer came: see `error`."""
     latency_ms: float | None = None
-    """From the moment its request was sent until the answer was whole. None: not captured."""
+    """Milliseconds from sending the request until the answer was whole. None: not captured."""
     error: str = ""
     """Why no answer came, as "timeout" or "connection refused"; "" if one came, whatever its status."""
 
@@ -41,7 +41,7 @@ class CapturedRequest:
     time: float
     """Seconds since 1970, UTC: SageMaker's inferenceTime, often whole seconds."""
     content_type: str
-    """With its parameters. The default of SageMaker where none was observed: application/octet-stream."""
+    """Content type with parameters; if none was observed SageMaker's default, application/octet-stream."""
     body: bytes
     accept: str | None = None
     """The Accept header; where it was not captured, the content type of the captured answer."""
@@ -54,9 +54,9 @@ class CapturedRequest:
     answer: RecordedAnswer | None = None
     """None: only Input was captured."""
     attributes: Mapping[str, str] = field(default_factory=dict)
-    """What `--where NAME=VALUE` compares: eventMetadata, name=value pairs of custom attributes, "variant"."""
+    """Compared by `--where NAME=VALUE`: eventMetadata, name=value pairs of custom attributes, "variant"."""
     file: str
-    """Its path, PLACE included, or s3://bucket/key."""
+    """Path, PLACE included, or s3://bucket/key."""
     line: int
     """Line of that file, from 1."""
 

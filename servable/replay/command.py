@@ -15,12 +15,12 @@ from model_packaging.refusal import PackagingError
 from servable.aws_account import account_of
 from servable.load.load_generator import LoadError
 from servable.load.options import ABOVE_0, AS_JSON, ENDPOINT_URL, LOCAL, is_url, with_options
-from servable.load.reached import Reached, reached_by
+from servable.load.reached import ReadyTarget, reached_by
 from servable.project import ENVIRONMENTS, SET, one_environment
 from servable.project_folder import standing_in
 from servable.replay.capture_lines import CaptureLineError, seconds_of
 from servable.replay.compare.against import other_target
-from servable.replay.compare.judged import Judged, output_names
+from servable.replay.compare.judged import ReplayComparison, output_names
 from servable.replay.index import CaptureIndex, CaptureSelection
 from servable.replay.output import announced, line, progress_of
 from servable.replay.places import PlaceError, place_of
@@ -203,7 +203,7 @@ def _limits(loaded: Loaded | None) -> Replay:
 def _judged(what: str, loaded: Loaded | None, folder: str, options: dict[str, Any]) -> int:
     redaction = Redaction(options["redact"]) if options["redact"] else None
     against = options["against"]
-    judged = Judged(
+    judged = ReplayComparison(
         _limits(loaded),
         gate=options["gate"],
         side_by_side=against is not None,
@@ -224,7 +224,7 @@ def _played(
     folder: str,
     options: dict[str, Any],
     redaction: Redaction | None,
-    judged: Judged,
+    judged: ReplayComparison,
 ) -> ReplayResult:
     index = _indexed(loaded, options)
     root = loaded.root if loaded else standing_in()
@@ -298,7 +298,7 @@ def _pace(loaded: Loaded | None, options: dict[str, Any]) -> ReplayPace:
 
 
 def _question(
-    what: str, loaded: Loaded | None, several: list[Reached], options: dict[str, Any]
+    what: str, loaded: Loaded | None, several: list[ReadyTarget], options: dict[str, Any]
 ) -> dict[str, Any]:
     """Return everything by which answers differ: what is sent, where to, how fast."""
     names = (
@@ -324,7 +324,7 @@ def _question(
     }
 
 
-def _ended(result: ReplayResult, judged: Judged, *, as_json: bool) -> int:
+def _ended(result: ReplayResult, judged: ReplayComparison, *, as_json: bool) -> int:
     """Print the result, and return the exit code."""
     if as_json:
         click.echo(json.dumps(result.as_object() | {"comparison": judged.as_object()}))

@@ -22,7 +22,7 @@ from servable.replay.places import (
     captured_files,
     captured_lines,
 )
-from servable.replay.skipped import Skipped, SkippedLines
+from servable.replay.skipped import SkipCount, SkippedLines
 from servable_local.container.capture_record import media_type
 
 # A file of an hour may hold what was asked for a little before or after it.
@@ -40,7 +40,7 @@ class CaptureSelection:
     begin: float = float("-inf")
     """Seconds since 1970; this moment is inside."""
     end: float = float("inf")
-    """This one is not."""
+    """Seconds since 1970; this moment is outside."""
     share: float = 1.0
     """Share of the requests, chosen by a hash of their event id: the same ones each time."""
     content_types: tuple[str, ...] = ()
@@ -131,11 +131,11 @@ class CaptureIndex:
         again = np.argsort(moved, kind="stable")
         self._sorted = places[order][again]
         self.times: NDArray[np.float64] = moved[again]
-        """When each was sent, in seconds since 1970, rising."""
+        """Time at which each was sent, in seconds since 1970, rising."""
 
     @property
-    def skipped(self) -> list[Skipped]:
-        """What was skipped, by file and reason."""
+    def skipped(self) -> list[SkipCount]:
+        """Skipped lines, by file and reason."""
         return self._skipped.all
 
     def __len__(self) -> int:

@@ -61,7 +61,7 @@ def progress_of(index: CaptureIndex, pace: ReplayPace) -> Iterator[Progress]:
 
 
 class _Ticker:
-    """What is known of a replay under way, and its estimate."""
+    """Progress of a replay under way, with an estimate of its end."""
 
     def __init__(self, index: CaptureIndex, pace: ReplayPace) -> None:
         self._index, self._pace = index, pace

@@ -9,6 +9,7 @@ import re
 import sys
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -43,7 +44,7 @@ class CaptureFile:
 
     @property
     def hour(self) -> float | None:
-        """When its hour begins, in seconds since 1970, by its folders; None if it has none."""
+        """Begin of its hour in seconds since 1970, by its folders; None if they name no hour."""
         match = _HOUR.search(self.name)
         try:
             return datetime.datetime(*map(int, match.groups()), tzinfo=datetime.UTC).timestamp()  # type: ignore[arg-type, misc, union-attr]
@@ -52,7 +53,7 @@ class CaptureFile:
 
 
 class CapturePlace(Protocol):
-    """Where files are listed and read."""
+    """Place in which capture files are listed and read."""
 
     def files(self) -> list[CaptureFile]:
         """Return all files, by name. Raises PlaceError."""
@@ -82,12 +83,12 @@ class LocalPlace:
         return [CaptureFile(str(path), path.stat().st_size) for path in paths]
 
     def chunks(self, file: CaptureFile) -> Iterator[bytes]:
-        with _explained(file), Path(file.name).open("rb") as opened:
+        with _read_errors(file), Path(file.name).open("rb") as opened:
             while chunk := opened.read(_CHUNK_BYTES):
                 yield chunk
 
     def read(self, file: CaptureFile, offset: int, size: int) -> bytes:
-        with _explained(file), Path(file.name).open("rb", buffering=0) as opened:
+        with _read_errors(file), Path(file.name).open("rb", buffering=0) as opened:
             opened.seek(offset)
             return opened.read(size)
 
@@ -102,7 +103,7 @@ class S3Place:
 
     def files(self) -> list[CaptureFile]:
         pages = self._client.get_paginator("list_objects_v2")
-        with _explained(CaptureFile(f"s3://{self._bucket}/{self._prefix}", 0)):
+        with _read_errors(CaptureFile(f"s3://{self._bucket}/{self._prefix}", 0)):
             listed = [
                 CaptureFile(f"s3://{self._bucket}/{entry['Key']}", entry["Size"])
                 for page in pages.paginate(Bucket=self._bucket, Prefix=self._prefix)
@@ -112,7 +113,7 @@ class S3Place:
         return sorted(listed, key=lambda file: file.name)
 
     def chunks(self, file: CaptureFile) -> Iterator[bytes]:
-        with _explained(file):
+        with _read_errors(file):
             body = self._client.get_object(Bucket=self._bucket, Key=self._key(file))["Body"]
             yield from body.iter_chunks(_CHUNK_BYTES)
 
@@ -127,7 +128,7 @@ class S3Place:
         if kept is None:
             begin = number * _PART_BYTES
             end = min(file.size, begin + _PART_BYTES) - 1
-            with _explained(file):
+            with _read_errors(file):
                 answer = self._client.get_object(
                     Bucket=self._bucket, Key=self._key(file), Range=f"bytes={begin}-{end}"
                 )
@@ -141,27 +142,22 @@ class S3Place:
         return file.name.removeprefix(f"s3://{self._bucket}/")
 
 
-class _explained:  # noqa: N801  (a context manager, named as it is read)
-    """Raises PlaceError for what the disk or AWS answers."""
-
-    def __init__(self, file: CaptureFile) -> None:
-        self._file = file
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
-        if isinstance(error, OSError):
-            raise UnreadableFileError(
-                f"{self._file.name}: cannot be read: {error.strerror}"
-            ) from None
+@contextmanager
+def _read_errors(file: CaptureFile) -> Iterator[None]:
+    """Turn errors of the disk or of AWS into a PlaceError."""
+    try:
+        yield
+    except OSError as error:
+        raise UnreadableFileError(f"{file.name}: cannot be read: {error.strerror}") from None
+    except Exception as error:
         # Where S3 is asked, it is imported; folders are read without it.
         botocore = sys.modules.get("botocore.exceptions")
-        if botocore and isinstance(error, botocore.BotoCoreError | botocore.ClientError):
-            raise PlaceError(
-                f"{self._file.name}: cannot be read: {error}; reading needs s3:ListBucket, s3:GetObject "
-                "and kms:Decrypt of its key"
-            ) from None
+        if botocore is None or not isinstance(error, botocore.BotoCoreError | botocore.ClientError):
+            raise
+        raise PlaceError(
+            f"{file.name}: cannot be read: {error}; reading needs s3:ListBucket, s3:GetObject "
+            "and kms:Decrypt of its key"
+        ) from None
 
 
 def place_of(place: str, client: Callable[[], Any]) -> CapturePlace:

@@ -31,7 +31,7 @@ class ReplayError(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class ReplayTarget:
-    """Where requests go: one address, or two that are asked in turns."""
+    """Target of a replay: one address, or two that are asked in turns."""
 
     targets: Sequence[LoadTarget]
     variables: Mapping[str, str] | None = None

@@ -12,7 +12,7 @@ from typing import Any, Self
 from servable.load.frames import frame, read_frame
 from servable.load.load_generator import LoadError
 from servable.load.load_target import LoadTarget
-from servable.replay.answers import Replayed
+from servable.replay.answers import ReplayAnswers
 from servable.replay.captured import CapturedRequest, RecordedAnswer
 
 _END_SECONDS = 5.0
@@ -21,7 +21,7 @@ _MODULE = "servable.load.generator.replay_worker"
 
 @dataclass(frozen=True, kw_only=True)
 class ReplayPace:
-    """When requests are sent: at their captured moments, or as fast as the objective allows."""
+    """Pace of requests: at their captured moments, or as fast as the objective allows."""
 
     speed: float = 1.0
     """2: twice as fast as captured."""
@@ -79,7 +79,7 @@ class ReplaySender:
 
     def replay(
         self, requests: Iterable[tuple[float, CapturedRequest]]
-    ) -> Iterator[tuple[CapturedRequest, Replayed]]:
+    ) -> Iterator[tuple[CapturedRequest, ReplayAnswers]]:
         """Yield each request with its answers, in the order of the answers.
 
         `requests`: (captured moment in seconds, request), rising; read by a thread, as they are sent. Raises
@@ -169,7 +169,7 @@ def _headers(request: CapturedRequest) -> dict[str, str | None]:
     }
 
 
-def _replayed(answered: dict[str, Any], bodies: bytes) -> Replayed:
+def _replayed(answered: dict[str, Any], bodies: bytes) -> ReplayAnswers:
     answers = []
     begin = 0
     for said in answered["answers"]:
@@ -184,7 +184,7 @@ def _replayed(answered: dict[str, Any], bodies: bytes) -> Replayed:
             )
         )
         begin = end
-    return Replayed(
+    return ReplayAnswers(
         answered=answers[0],
         other=answers[1] if len(answers) > 1 else None,
         send_lag_ms=answered["lagMs"],

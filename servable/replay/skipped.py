@@ -1,4 +1,4 @@
-"""What a reading of captured requests skips: named by file and reason, counted, and never an end of it."""
+"""Captured requests that reading skips: named by file and reason, counted; reading goes on."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ SHOWN = 10
 
 
 @dataclass(slots=True)
-class Skipped:
+class SkipCount:
     """Lines of one file that were skipped for one reason."""
 
     file: str
@@ -31,23 +31,23 @@ class Skipped:
 
 
 class SkippedLines:
-    """`add` each line as it comes; `all` has a Skipped for each file and reason."""
+    """`add` each line as it comes; `all` has a SkipCount for each file and reason."""
 
     def __init__(self) -> None:
-        self._found: dict[tuple[str, str], Skipped] = {}
+        self._found: dict[tuple[str, str], SkipCount] = {}
 
     def add(self, file: str, line: int, reason: str) -> None:
         """`line`: from 1; 0 is the whole file."""
         file = escaped_name(file)
-        known = self._found.setdefault((file, reason), Skipped(file, reason, 0, line))
+        known = self._found.setdefault((file, reason), SkipCount(file, reason, 0, line))
         known.count += 1 if line else 0
 
     @property
-    def all(self) -> list[Skipped]:
+    def all(self) -> list[SkipCount]:
         return list(self._found.values())
 
 
-def skipped_lines(skipped: Sequence[Skipped]) -> list[str]:
+def skipped_lines(skipped: Sequence[SkipCount]) -> list[str]:
     """Return a sentence for each file and reason, those of many files cut short."""
     lines = [str(one) for one in skipped[:SHOWN]]
     if len(skipped) > SHOWN:

@@ -1,4 +1,4 @@
-"""What a replay has counted: answers, failures by kind, latency and send lag."""
+"""Counts of a replay: answers, failures by kind, latency and send lag."""
 
 import datetime
 from collections import Counter
@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from servable.load.latencies import Latencies
-from servable.replay.answers import Replayed
+from servable.replay.answers import ReplayAnswers
 from servable.replay.captured import CapturedRequest
 from servable.replay.index import CaptureIndex
-from servable.replay.skipped import Skipped
+from servable.replay.skipped import SkipCount
 
 _AT_ONCE = 1000
 
@@ -26,7 +26,7 @@ class ReplaySummary:
         self._latencies = self._lags = Latencies()
         self._new: list[tuple[float, float]] = []
 
-    def add(self, request: CapturedRequest, replayed: Replayed) -> None:
+    def add(self, request: CapturedRequest, replayed: ReplayAnswers) -> None:
         self.answered += 1
         answer, captured = replayed.answered, request.answer
         if answer.failed:
@@ -52,7 +52,7 @@ class ReplaySummary:
 
     @property
     def send_lags(self) -> Latencies:
-        """How much later than meant their requests were sent."""
+        """Delays of the requests behind their scheduled times."""
         self._fold()
         return self._lags
 
@@ -69,7 +69,7 @@ class ReplayResult:
     interrupted: bool
 
     def as_object(self) -> dict[str, Any]:
-        """As `--json` prints it; milliseconds are None if nothing was answered."""
+        """Return the object that `--json` prints; milliseconds are None if nothing was answered."""
         latencies, lags = self.summary.latencies, self.summary.send_lags
         return {
             "folder": str(self.folder),
@@ -85,7 +85,7 @@ class ReplayResult:
         }
 
     def lines(self) -> list[str]:
-        """As people read it."""
+        """Return the summary as lines for people."""
         summary, latencies, lags = self.summary, self.summary.latencies, self.summary.send_lags
         lines = [f"{summary.answered:,} of {len(self.index):,} requests answered"]
         for kind, count in summary.failures.most_common():
@@ -104,7 +104,7 @@ def _percentiles(latencies: Latencies) -> dict[str, float] | None:
     return {"p50": latencies.p50_ms, "p99": latencies.p99_ms, "max": latencies.max_ms}
 
 
-def as_object(skipped: Skipped) -> dict[str, Any]:
+def as_object(skipped: SkipCount) -> dict[str, Any]:
     return {
         "file": skipped.file,
         "reason": skipped.reason,

@@ -1,4 +1,4 @@
-"""What a report shows of one run: a load test, or a search. Two of them are a comparison."""
+"""Content of a report about one run: a load test, or a search. Two of them are a comparison."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -65,7 +65,7 @@ def load_content(curve: LoadCurve, objective: Objective | None, label: str) -> C
 
 
 def content_of(folder: Path, objective: Objective | None = None) -> Content:
-    """What lies in the folder of a run. Raises ReportError."""
+    """Read the folder of a run. Raises ReportError."""
     try:
         if (folder / RUN).exists():
             return Content.read(folder / RUN)

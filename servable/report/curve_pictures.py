@@ -67,7 +67,7 @@ def throughput(contents: Sequence[Content]) -> bytes:
 
 
 def distribution(contents: Sequence[Content]) -> bytes:
-    """How many are slower than: the tail is what an objective is about."""
+    """Share of requests slower than each latency; a log scale, since an objective concerns the tail."""
     if not any(content.at_knee and content.at_knee.latencies.bins for content in contents):
         return style.nothing(NO_STEP, title="Share of requests that are slower than a latency")
     figure = style.figure()
@@ -110,7 +110,7 @@ def distribution(contents: Sequence[Content]) -> bytes:
 
 
 def machine(contents: Sequence[Content]) -> bytes:
-    """What the endpoint's processes took, and the generator beside them."""
+    """CPU cores and memory in MiB of the endpoint's processes against load."""
     title = "CPU and memory of the endpoint against load"
     if not any(step.target for content in contents for step in content.curve.valid):
         return style.nothing(

@@ -65,8 +65,8 @@ def write_tabs(folder: Path, shown: Sequence[Tab], text: str) -> Path:
 def html(contents: Sequence[Content], shown: Sequence[Tab]) -> str:
     return render(
         title=" against ".join(content.label for content in contents),
-        abouts=[{"sentence": tables.sentence(one), "where": tables.where(one)} for one in contents],
-        relative=any(one.curve.asked.relative for one in contents),
+        abouts=[{"sentence": tables.sentence(run), "where": tables.where(run)} for run in contents],
+        relative=any(run.curve.asked.relative for run in contents),
         tabs=shown,
     )
 
@@ -84,7 +84,7 @@ def tabs(contents: Sequence[Content], diff: str = "") -> list[Tab]:
     def pictured(tab: str, name: str, alt: str, png: bytes, **more: Any) -> Tab:
         return Tab(tab, name, (Picture(tab, alt, png),), **more)
 
-    found = [
+    tabs = [
         pictured(
             "throughput",
             "Throughput",
@@ -106,14 +106,14 @@ def tabs(contents: Sequence[Content], diff: str = "") -> list[Tab]:
         ),
     ]
     if any(content.trials for content in contents):
-        found[2:2] = [
+        tabs[2:2] = [
             pictured(
                 "trials",
                 "Trials",
                 "every trial's value",
                 trial_pictures.trials(contents),
                 texts=tuple(
-                    f"{one.label} ended: {one.stopped}." for one in contents if one.stopped
+                    f"{run.label} ended: {run.stopped}." for run in contents if run.stopped
                 ),
                 tables=tuple(tables.trials(content) for content in contents if content.trials),
             ),
@@ -122,12 +122,12 @@ def tabs(contents: Sequence[Content], diff: str = "") -> list[Tab]:
                 "cost", "Cost", "cost against p99 of each trial", trial_pictures.cost(contents)
             ),
         ]
-    advised = [one for one in contents if one.recommendation is not None]
+    advised = [run for run in contents if run.recommendation is not None]
     if advised:
-        advice = tuple(line for one in advised for line in tables.advice(one))
-        changes = tuple(tables.changes(one) for one in advised)
-        found.append(Tab("recommendation", "Recommendation", (), advice, changes, diff))
-    return found
+        advice = tuple(line for run in advised for line in tables.advice(run))
+        changes = tuple(tables.changes(run) for run in advised)
+        tabs.append(Tab("recommendation", "Recommendation", (), advice, changes, diff))
+    return tabs
 
 
 def _effects(contents: Sequence[Content]) -> Iterator[Picture]:

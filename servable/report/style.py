@@ -1,4 +1,4 @@
-"""How pictures look: one size, one set of colours that colour-blind readers tell apart."""
+"""Style of pictures: one size, one set of colours that colour-blind readers tell apart."""
 
 import io
 from collections.abc import Sequence
@@ -52,7 +52,7 @@ def errors(intervals: Sequence[Interval]) -> list[list[float]]:
 
 
 def from_zero(axes: Axes, *, x: bool = False) -> None:
-    """With room above the highest point, so that it is whole."""
+    """Begin the axes at 0 and leave room above the highest point, so that it is whole."""
     axes.set_ylim(0, 1.06 * axes.get_ylim()[1])
     if x:
         axes.set_xlim(0, 1.06 * axes.get_xlim()[1])

@@ -13,14 +13,14 @@ from servable.tune.search.space import shown
 class Cell:
     text: str
     number: float | None = None
-    """To sort by."""
+    """Number to sort by."""
 
 
 @dataclass(frozen=True)
 class Row:
     cells: tuple[Cell, ...]
     kind: str = ""
-    """How it is marked: "chosen", "failed"."""
+    """Mark: "chosen", "failed"."""
 
 
 @dataclass(frozen=True)
@@ -52,11 +52,11 @@ def _without_knee(content: Content) -> str:
 
 
 def where(content: Content) -> str:
-    asked = content.curve.asked
-    known = asked.model_sha256[:12] if asked.model_sha256 else asked.model_at
-    model = f"model {known or 'unknown'}"
-    place = asked.instance_type or asked.machine
-    parts = (f"{asked.target} {asked.address}", place, model, asked.started_at, *asked.bodies)
+    target = content.curve.asked
+    digest = target.model_sha256[:12] if target.model_sha256 else target.model_at
+    model = f"model {digest or 'unknown'}"
+    place = target.instance_type or target.machine
+    parts = (f"{target.target} {target.address}", place, model, target.started_at, *target.bodies)
     return " · ".join(part for part in parts if part)
 
 
@@ -108,28 +108,29 @@ def trials(content: Content) -> ReportTable:
 
 
 def advice(content: Content) -> list[str]:
-    """What follows, in sentences."""
-    found = content.recommendation
-    if found is None:
+    """Recommendation of a search, in sentences."""
+    recommendation = content.recommendation
+    if recommendation is None:
         return []
-    lines = [headline(found.choice, content.goal)]
-    if found.withheld:
-        keys = ", ".join(".".join(change.key) for change in found.withheld)
+    lines = [headline(recommendation.choice, content.goal)]
+    if recommendation.withheld:
+        keys = ", ".join(".".join(change.key) for change in recommendation.withheld)
         lines.append(f"Not written, because measured on this computer: {keys}.")
     else:
         lines.append(
-            f"Scaling target: {found.scaling_target_per_minute:,.0f} invocations a minute and instance."
+            f"Scaling target: {recommendation.scaling_target_per_minute:,.0f} invocations a minute "
+            "and instance."
         )
     return lines
 
 
 def changes(content: Content) -> ReportTable:
-    found = content.recommendation
+    recommendation = content.recommendation
     rows = [
         Row(tuple(map(Cell, (".".join(change.key), shown(change.value), change.reason, written))))
         for written, several in (
-            ("yes", found.changes if found else ()),
-            ("no: measured on this computer", found.withheld if found else ()),
+            ("yes", recommendation.changes if recommendation else ()),
+            ("no: measured on this computer", recommendation.withheld if recommendation else ()),
         )
         for change in several
     ]

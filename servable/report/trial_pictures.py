@@ -58,7 +58,7 @@ def trials(contents: Sequence[Content]) -> bytes:
 
 
 def effects(content: Content) -> bytes:
-    """What each value of each setting is expected to do, the others as chosen."""
+    """Expected effect of each value of each setting, the others as chosen."""
     title = f"{content.label}: each setting, the others as chosen; 95 % intervals"
     if not content.effects:
         return style.nothing(NO_SEARCH, title=title)
@@ -73,15 +73,15 @@ def _bars(figure: Figure, content: Content, rows: int) -> None:
     effects = content.effects
     what = "predictions per dollar" if content.goal == "cost" else "throughput"
     grid = figure.subplots(rows, _COLUMNS, squeeze=False, sharey=True)
-    lowest = min(one.relative.low for values in effects.values() for one in values)
-    highest = max(one.relative.high for values in effects.values() for one in values)
+    lowest = min(effect.relative.low for values in effects.values() for effect in values)
+    highest = max(effect.relative.high for values in effects.values() for effect in values)
     for axes, (name, values) in zip(grid.flat, effects.items(), strict=False):
         places = range(len(values))
-        middle = [one.relative.value for one in values]
-        errors = style.errors([one.relative for one in values])
+        middle = [effect.relative.value for effect in values]
+        errors = style.errors([effect.relative for effect in values])
         axes.errorbar(places, middle, yerr=errors, fmt="o", color=style.BLUE, capsize=3)
         axes.axhline(1.0, color=style.GREY, linestyle=":", lw=1)
-        axes.set_xticks(list(places), [shown(one.value) for one in values], fontsize=9.5)
+        axes.set_xticks(list(places), [shown(effect.value) for effect in values], fontsize=9.5)
         axes.set_xlim(-0.5, len(values) - 0.5)
         axes.set_ylim(max(0.0, lowest - 0.05), highest + 0.05)
         style.finish(axes, title="", x=name, y="", legend=False)
@@ -92,25 +92,25 @@ def _bars(figure: Figure, content: Content, rows: int) -> None:
 
 
 def cost(contents: Sequence[Content]) -> bytes:
-    """What a million predictions cost, against how long the slowest hundredth waits."""
+    """Cost of a million predictions against p99 latency."""
     title = "Cost against latency"
     points = [(content, _costs(content)) for content in contents]
-    if not any(found for _, found in points):
+    if not any(costs for _, costs in points):
         return style.nothing(NO_SEARCH, title=title)
     figure = style.figure()
     axes = figure.subplots()
-    for (content, found), colour in zip(points, style.OF_RUNS, strict=False):
+    for (content, costs), colour in zip(points, style.OF_RUNS, strict=False):
         label = f"{content.label}: a trial at its knee"
         axes.plot(
-            [p99 for p99, _, _ in found],
-            [usd for _, usd, _ in found],
+            [p99 for p99, _, _ in costs],
+            [usd for _, usd, _ in costs],
             "o",
             color=colour,
             label=label,
         )
         if content.recommendation is not None:
             chosen = dict(content.recommendation.choice.kept)
-            mine = [one for one in found if dict(one[2].point) == chosen]
+            mine = [row for row in costs if dict(row[2].point) == chosen]
             axes.plot(
                 [p99 for p99, _, _ in mine],
                 [usd for _, usd, _ in mine],
@@ -138,8 +138,8 @@ def _costs(content: Content) -> list[tuple[float, float, Trial]]:
         for _, rps, trial in ran
     ]
     # Measured on this computer, or without a price: the cheapest is 1.
-    one = 1.0 if priced and content.usd_per_hour is not None else min(costs, default=1.0)
-    return [(p99, cost / one, trial) for (p99, _, trial), cost in zip(ran, costs, strict=True)]
+    unit = 1.0 if priced and content.usd_per_hour is not None else min(costs, default=1.0)
+    return [(p99, cost / unit, trial) for (p99, _, trial), cost in zip(ran, costs, strict=True)]
 
 
 def _cost_label(contents: Sequence[Content]) -> str:
@@ -149,5 +149,5 @@ def _cost_label(contents: Sequence[Content]) -> str:
 
 
 def _value_label(contents: Sequence[Content]) -> str:
-    dollars = any(one.goal == "cost" for one in contents)
+    dollars = any(content.goal == "cost" for content in contents)
     return "predictions per dollar" if dollars else "requests per second at the knee"

@@ -21,7 +21,7 @@ Report = Callable[[int, int], None]
 
 
 def cached(artifact: Artifact) -> Path:
-    """Where the archive is kept on this computer, once it is downloaded: named as its hash."""
+    """Path of the archive on this computer, once it is downloaded: named as its hash."""
     base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     return base / "servable" / "archives" / f"{artifact.sha256}.tar.gz"
 

@@ -1,4 +1,4 @@
-"""What an environment deploys, ready to be served on this computer: archives and variables."""
+"""Variants of an environment, prepared to be served on this computer: archives and variables."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -38,7 +38,7 @@ class PreparedVariant:
     image: str
     """The container image's address."""
     tensorflow: str
-    """Its version, as 2.20."""
+    """TensorFlow version, as 2.20."""
     file: str = ""
     """The environment file."""
     warm_up: Mapping[str, Sequence[str]] = field(default_factory=dict)

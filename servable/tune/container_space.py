@@ -1,4 +1,4 @@
-"""What may be tried on a variant's instance: typed settings, without what could not run there."""
+"""Search space of a variant's instance type: typed settings, without those that could not run there."""
 
 import dataclasses
 import functools
@@ -112,7 +112,7 @@ def _requests_at_once(loaded: Loaded, placement: Placement) -> float:
 def _transport(
     loaded: Loaded, placement: Placement, bodies: Sequence[Body]
 ) -> Mapping[str, tuple[Value, ...] | str]:
-    """How Servable's handler asks the model server: one way for all, or another from a size on."""
+    """Values of the handler's transport to the model server, or of its size limit; or reasons to try none."""
     model, written = placement.model, placement.variant.container
     if model.handler is None and not (model.code and wants_ours(loaded.root / model.code)):
         return {
@@ -181,7 +181,7 @@ def settings_at(point: Point, placement: Placement) -> ContainerSettings:
 
 
 def current(placement: Placement) -> Point:
-    """What is deployed today, as a point: the file's settings, and what is derived for the rest."""
+    """Return today's deployment as a point: the file's settings, and derived ones for the rest."""
     settings = placement.settings
     found: dict[str, Value] = {
         "tfs_processes": settings.tfs_processes or 1,

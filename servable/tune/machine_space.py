@@ -1,4 +1,4 @@
-"""What may be tried where the instance type may change too: each type's settings, in one space."""
+"""Search space over instance types: each type's settings, in one space."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -21,7 +21,7 @@ class Machine:
     placement: Placement
 
     def at(self, point: Point) -> Loaded:
-        """With a point's settings in the place of the variant's own."""
+        """Return the environment with a point's settings in the place of the variant's own."""
         return _changed(
             self.loaded, self.placement.name, container=settings_at(point, self.placement)
         )
@@ -44,19 +44,19 @@ class Machines:
         return str(point.get(INSTANCE_TYPE, self.today))
 
     def larger(self, point: Point) -> float:
-        """How many times today's vCPUs it has."""
+        """Return the point's vCPUs as a multiple of today's."""
         today = self.kinds[self.today].placement.instance.vcpus
         return self.of(point).placement.instance.vcpus / today
 
     @property
     def wanted(self) -> list[Point]:
-        """Tried first: today's settings, then rules of thumb, each for every type in turn."""
+        """Points to try first: today's settings, then rules of thumb, each for every type in turn."""
         by_kind = [
             [
                 {**point, INSTANCE_TYPE: kind}
-                for point in rules_of_thumb(self.space, vcpus=one.placement.instance.vcpus)
+                for point in rules_of_thumb(self.space, vcpus=machine.placement.instance.vcpus)
             ]
-            for kind, one in self.kinds.items()
+            for kind, machine in self.kinds.items()
         ]
         inherited = {**current(self.kinds[self.today].placement), INSTANCE_TYPE: self.today}
         return [inherited, *(point for several in zip(*by_kind, strict=True) for point in several)]
@@ -73,7 +73,7 @@ def machines(
     """Raises ValueError for a type that does not exist, or that `servable check` would refuse."""
     today = str(placement.variant.instance_type)
     kinds = {today: Machine(loaded=loaded, placement=placement)}
-    allowed = {one.rule for one in errors(check(loaded))}
+    allowed = {finding.rule for finding in errors(check(loaded))}
     for kind in instance_types:
         if kind not in kinds:
             kinds[kind] = _on(loaded, placement, kind, allowed)
@@ -87,12 +87,10 @@ def _on(loaded: Loaded, placement: Placement, kind: str, allowed: set[str]) -> M
     name, today = placement.name, placement.instance
     other = _changed(loaded, name, instance_type=kind)
     assert other.environment is not None  # as the one it was made of
-    wrong = [one for one in errors(check(other)) if one.rule not in allowed]
-    placed = [one for one in placements(other, other.environment) if one.name == name]
+    wrong = [finding for finding in errors(check(other)) if finding.rule not in allowed]
+    placed = [place for place in placements(other, other.environment) if place.name == name]
     if wrong or not placed:
-        why = (
-            "; ".join(str(one) for one in wrong) or "no instance type of SageMaker's that is known"
-        )
+        why = "; ".join(map(str, wrong)) or "no instance type of SageMaker's that is known"
         raise ValueError(f"{kind}: {why}")
     if placed[0].instance.device != today.device:
         raise ValueError(
@@ -104,7 +102,7 @@ def _on(loaded: Loaded, placement: Placement, kind: str, allowed: set[str]) -> M
 
 def _together(spaces: Mapping[str, Space], kinds: Mapping[str, Machine]) -> Space:
     """Every type's own points; a value that only another type has is no choice on this one."""
-    names = {one.names for one in spaces.values()}
+    names = {part.names for part in spaces.values()}
     if len(names) > 1:
         raise ValueError(f"{', '.join(spaces)}: their containers have different settings")
     by_size = sorted(kinds, key=lambda kind: kinds[kind].placement.instance.vcpus)
@@ -112,15 +110,15 @@ def _together(spaces: Mapping[str, Space], kinds: Mapping[str, Machine]) -> Spac
     for name in names.pop():
         values = {
             (type(value).__name__, value): value
-            for one in spaces.values()
-            for value in one.grid[name]
+            for part in spaces.values()
+            for value in part.grid[name]
         }
         # None is off, and comes first.
         grid[name] = tuple(sorted(values.values(), key=lambda v: (v is not None, v or 0)))
     points: list[Point] = [
-        {INSTANCE_TYPE: kind, **one.point(number)}
-        for kind, one in spaces.items()
-        for number in range(len(one))
+        {INSTANCE_TYPE: kind, **part.point(number)}
+        for kind, part in spaces.items()
+        for number in range(len(part))
     ]
     return Space(grid, points)
 

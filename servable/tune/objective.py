@@ -1,4 +1,4 @@
-"""What must hold for a load to be borne, and what a search makes as high as it can."""
+"""The latency objective of a load step, and the value that a search maximises."""
 
 from dataclasses import dataclass
 from typing import Literal

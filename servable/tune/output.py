@@ -1,4 +1,4 @@
-"""What `servable tune` says: on stderr while it measures, on stdout at its end."""
+"""Output of `servable tune`: on stderr while it measures, on stdout at its end."""
 
 import json
 import time
@@ -15,11 +15,11 @@ from servable.tune.recommendation import headline
 from servable.tune.run import TuneProgress
 from servable.tune.search.space import Point, shown
 from servable.tune.search.trial import Trial
-from servable.tune.tune import Tuned
+from servable.tune.tune import TuneResult
 
 
 def speaker(most_trials: int) -> TuneProgress:
-    """On stderr, so that stdout is the answer."""
+    """Return callbacks that print on stderr, so that stdout is the answer."""
     said_at = time.monotonic()
 
     def began(folder: Path, machines: Machines, done: int, objective: Objective) -> None:
@@ -69,7 +69,7 @@ def _off(point: Point) -> bool:
     return point.get("batching.max_batch_size", 0) is None
 
 
-def say(tuned: Tuned, *, write: bool, as_json: bool) -> None:
+def say(tuned: TuneResult, *, write: bool, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(_object(tuned, write=write)))
         return
@@ -91,7 +91,7 @@ def say(tuned: Tuned, *, write: bool, as_json: bool) -> None:
     click.echo(f"report: {tuned.report}")
 
 
-def _object(tuned: Tuned, *, write: bool) -> dict[str, Any]:
+def _object(tuned: TuneResult, *, write: bool) -> dict[str, Any]:
     advice = tuned.content.recommendation
     assert advice is not None  # tune() has made it
     gain = advice.choice.gain
@@ -122,7 +122,7 @@ def _object(tuned: Tuned, *, write: bool) -> dict[str, Any]:
     }
 
 
-def _usd_per_million(tuned: Tuned) -> float | None:
+def _usd_per_million(tuned: TuneResult) -> float | None:
     """Predictions; None for what was measured on this computer, or without a price."""
     price, advice = tuned.content.usd_per_hour, tuned.content.recommendation
     if price is None or advice is None:

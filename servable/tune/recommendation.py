@@ -1,4 +1,4 @@
-"""What a measurement says an environment should say: settings, scaling, alarms, bake."""
+"""Recommended changes of an environment file from a measurement: settings, scaling, alarms, bake."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -9,7 +9,7 @@ from infra.policy.scaling import invocations_per_instance_per_minute
 from infra.policy.sizing import instances_for
 from servable.load.knee import Knee
 from servable.load.latencies import Latencies
-from servable.load.measurement import Asked
+from servable.load.measurement import MeasuredTarget
 from servable.load.precision import Interval, readable
 from servable.tune.environment_edit import KeyChange
 from servable.tune.objective import Goal
@@ -27,7 +27,7 @@ AWS_SAFETY_FACTOR = 0.5
 
 @dataclass(frozen=True, kw_only=True)
 class Recommendation:
-    asked: Asked
+    asked: MeasuredTarget
     relative: bool
     """Measured on this computer: it ranks settings and sets nothing that depends on the instance type."""
     choice: ChosenPoint
@@ -36,14 +36,14 @@ class Recommendation:
     scaling_target_per_minute: float
     changes: tuple[KeyChange, ...]
     withheld: tuple[KeyChange, ...]
-    """What follows from the numbers, and is not written because they are relative."""
+    """Changes that follow from the numbers, and are not written because the numbers are relative."""
 
 
 def recommend(
     environment: Environment,
     variant: str,
     *,
-    asked: Asked,
+    asked: MeasuredTarget,
     choice: ChosenPoint,
     effects: Mapping[str, Sequence[Effect]],
     knee: Knee,
@@ -67,7 +67,7 @@ def recommend(
 
 
 def headline(choice: ChosenPoint, goal: Goal) -> str:
-    """What the search showed, in one sentence or two: the same on the screen and on the page."""
+    """Return the result of the search in one sentence or two: the same on the screen and on the page."""
     gain, unit = (
         choice.compared_gain,
         "requests/s" if goal == "throughput" else "requests per dollar",
@@ -94,7 +94,7 @@ def headline(choice: ChosenPoint, goal: Goal) -> str:
 
 
 def _alone(name: str, choice: ChosenPoint, effects: Mapping[str, Sequence[Effect]]) -> str:
-    """What one setting does by itself: the choice, but for today's value of it."""
+    """Describe the effect of one setting by itself: the choice, but for today's value of it."""
     for effect in effects.get(name, ()):
         if effect.value == choice.start.get(name):
             back = effect.relative
@@ -107,7 +107,7 @@ def _alone(name: str, choice: ChosenPoint, effects: Mapping[str, Sequence[Effect
 def _settings(
     variant: str, choice: ChosenPoint, effects: Mapping[str, Sequence[Effect]]
 ) -> tuple[KeyChange, ...]:
-    """Only where something better was shown: else what is there stays."""
+    """Return changes of settings if better ones were shown; otherwise those in the file stay."""
     if not choice.better:
         return ()
     moved = choice.point.get(INSTANCE_TYPE) != choice.start.get(INSTANCE_TYPE)
@@ -133,7 +133,7 @@ def _numbers(
     table, safety = ("variants", variant), _safety(environment, variant)
     # The low end: a target too low costs money, one too high costs requests.
     most = float(f"{rps.low:.3g}")
-    found = [
+    changes = [
         KeyChange(
             key=(*table, "scaling", "max_rps_per_instance"),
             value=most,
@@ -145,11 +145,11 @@ def _numbers(
             reason=f"target {readable(60 * most * safety)} invocations a minute and instance",
         ),
     ]
-    found += _instances(environment, variant, most, safety)
+    changes += _instances(environment, variant, most, safety)
     for name, percent in (("p50", 50.0), ("p90", 90.0), ("p99", 99.0)):
         milliseconds = latencies.percentile_ms(percent)
         if math.isfinite(milliseconds):
-            found.append(
+            changes.append(
                 KeyChange(
                     key=("alarms", f"{name}_latency_ms"),
                     value=_rounded_up(milliseconds),
@@ -157,8 +157,8 @@ def _numbers(
                 )
             )
     if environment.rollout is not None:
-        found.append(_bake(environment))
-    return tuple(found)
+        changes.append(_bake(environment))
+    return tuple(changes)
 
 
 def _instances(
@@ -166,8 +166,8 @@ def _instances(
 ) -> list[KeyChange]:
     """For the traffic that the file states, of which this variant gets its weight's share."""
     traffic, table = environment.traffic, environment.variants[variant]
-    share = table.weight / (sum(one.weight for one in environment.variants.values()) or 1.0)
-    found = []
+    share = table.weight / (sum(other.weight for other in environment.variants.values()) or 1.0)
+    changes = []
     least = 1
     for name, rps in (("min_instances", traffic.quiet_rps), ("max_instances", traffic.peak_rps)):
         if rps is None:
@@ -178,8 +178,8 @@ def _instances(
             count = least = max(count, min(2, table.min_instances))
         count = max(count, least)
         reason = f"{rps * share:g} requests/s at {most:g} x {safety:g}"
-        found.append(KeyChange(key=("variants", variant, name), value=count, reason=reason))
-    return found
+        changes.append(KeyChange(key=("variants", variant, name), value=count, reason=reason))
+    return changes
 
 
 def _bake(environment: Environment) -> KeyChange:
@@ -189,9 +189,9 @@ def _bake(environment: Environment) -> KeyChange:
     reason = f"an alarm needs {window} minutes and {METRIC_DELAY_MINUTES} for its metrics"
     rollout, quiet = environment.rollout, environment.traffic.quiet_rps
     if rollout is not None and rollout.strategy == "canary" and quiet:
-        asked = math.ceil(ENOUGH_REQUESTS / (quiet * rollout.canary_percent / 100 * 60))
-        if asked > least:
-            least = asked
+        needed = math.ceil(ENOUGH_REQUESTS / (quiet * rollout.canary_percent / 100 * 60))
+        if needed > least:
+            least = needed
             reason = (
                 f"{ENOUGH_REQUESTS} requests of {rollout.canary_percent} % of {quiet:g} a second"
             )
@@ -206,6 +206,6 @@ def _safety(environment: Environment, variant: str) -> float:
 
 
 def _rounded_up(milliseconds: float) -> float:
-    """To two digits: 87.3 is 88."""
+    """Round up to two digits: 87.3 is 88."""
     step: float = 10.0 ** (math.floor(math.log10(milliseconds)) - 1)
     return float(f"{math.ceil(milliseconds / step) * step:.6g}")

@@ -34,7 +34,7 @@ class TuneError(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class TuneOptions:
-    """What is to be found, and with what."""
+    """Question of a search, and its means."""
 
     bodies: Sequence[Body]
     body_names: tuple[str, ...]
@@ -59,14 +59,14 @@ class TuneOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class TuneProgress:
-    """Who is told what happens."""
+    """Callbacks for the progress of a search."""
 
     began: Callable[[Path, Machines, int, Objective], None]
     """The run's folder, what may be tried and what not, trials that are done already, the objective."""
     trial: Callable[[Trial, float | None], None]
-    """And an estimate of the seconds left."""
+    """A finished trial, and an estimate of the seconds left."""
     stage: Callable[[str], None]
-    """What comes next."""
+    """Name of the stage that begins."""
     step: Callable[[float, dict[str, Any]], None]
     """Several times a second: the load that is held now, and what is known of it so far."""
 
@@ -87,7 +87,7 @@ class Run:
 
     @cached_property
     def machines(self) -> Machines:
-        """What may be tried. Raises TuneError, and ValueError for what cannot be asked."""
+        """Search space. Raises TuneError, and ValueError for a setting or type that cannot be tried."""
         if self.placement.served.multi_model:
             raise TuneError(
                 "several models behind one endpoint: which are loaded decides, not tune"

@@ -9,7 +9,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from infra.parameters.loading import Loaded
 from servable.load.load_generator import LoadError
 from servable.load.pace import Pace
-from servable.load.reached import Reached, at_endpoint
+from servable.load.reached import ReadyTarget, at_endpoint
 from servable.load.temporary.endpoints import (
     BudgetSpentError,
     NotInServiceError,
@@ -67,12 +67,12 @@ class TemporaryTrials(Trials):
         return super()._objective(stated_ms)
 
     def _variables(self, loaded: Loaded) -> dict[str, str]:
-        """What the stack would deploy; nothing is packed for it."""
+        """Container variables that the stack would deploy; nothing is packed for them."""
         name = self._run.placement.name
         return prepared(loaded, variant=name, archive=LIVE_ARCHIVE).variables
 
     @contextmanager
-    def reached(self, point: Point) -> Iterator[Reached]:
+    def reached(self, point: Point) -> Iterator[ReadyTarget]:
         run, kind = self._run, self.machines.kind_of(point)
         # What the live one has beside the settings stays: its model's digest, the user's own.
         kept = {key: text for key, text in self._live.variables.items() if key not in self._now}

@@ -1,4 +1,4 @@
-"""What `servable tune` does with its minutes: said before they are spent, refused where they are too few."""
+"""Plan of `servable tune`'s minutes: printed before they are spent, refused where they are too few."""
 
 import math
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ class TimePlan:
 
     @property
     def trials_minutes(self) -> float:
-        """What the load curves leave for the trials."""
+        """Minutes that the load curves leave for the trials."""
         return max(0.0, self.minutes - CURVES * self.curve_seconds / 60)
 
     @property

@@ -21,7 +21,7 @@ from servable.load.load_test import measure
 from servable.load.measurement import CURVE, LoadCurve, LoadStep
 from servable.load.pace import Pace
 from servable.load.precision import readable
-from servable.load.reached import Reached, asked_of
+from servable.load.reached import ReadyTarget, asked_of
 from servable.load.schedule import Schedule
 from servable.serve.container import serve_locally
 from servable.serve.serve import prepared
@@ -48,7 +48,7 @@ class NotServedError(Exception):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Around:
+class ReferenceLoad:
     """The load around which every trial is measured, the knee of today's settings."""
 
     users: float
@@ -58,7 +58,7 @@ class Around:
 
 
 OBJECTIVE = "objective.json"
-_OBJECTIVE, _AROUND = TypeAdapter(Objective), TypeAdapter(Around)
+_OBJECTIVE, _AROUND = TypeAdapter(Objective), TypeAdapter(ReferenceLoad)
 
 
 def kept_objective(folder: Path) -> Objective:
@@ -81,8 +81,8 @@ class Trials(ABC):
         self._generator: LoadGenerator | None = None
 
     @abstractmethod
-    def reached(self, point: Point) -> AbstractContextManager[Reached]:
-        """It serves with these settings. Raises NotServed."""
+    def reached(self, point: Point) -> AbstractContextManager[ReadyTarget]:
+        """Serve with these settings while the context lasts. Raises NotServedError."""
 
     def seconds_expected(self) -> tuple[float, float]:
         """Return the seconds of a load curve and of a trial, before one was measured."""
@@ -101,8 +101,8 @@ class Trials(ABC):
         if kind == self.machines.today and stated is not None:
             return stated
         environment = self._run.environment
-        known = environment.prices.instance(kind, environment.region)
-        return known.usd_per_hour if known else None
+        price = environment.prices.instance(kind, environment.region)
+        return price.usd_per_hour if price else None
 
     @property
     def spent_usd(self) -> float:
@@ -116,19 +116,19 @@ class Trials(ABC):
             self._generator.close()
 
     def objective(self) -> Objective:
-        """What holds for every trial. Decided once: a resumed run is held to the same."""
+        """Return the objective of every trial. Decided once: a resumed run keeps it."""
         kept, options = self._run.folder / OBJECTIVE, self._run.options
         if kept.exists():
             return kept_objective(self._run.folder)
         if options.most_ms is not None:
-            found = Objective(percent=options.percent, most_ms=options.most_ms)
+            objective = Objective(percent=options.percent, most_ms=options.most_ms)
         else:
             self._run.progress.stage("one caller alone, at today's settings")
             alarm_ms = self._run.environment.alarms.p99_latency_ms
-            found = self._objective(alarm_ms if options.percent == 99.0 else None)
+            objective = self._objective(alarm_ms if options.percent == 99.0 else None)
         with beside(kept) as file:
-            file.write(_OBJECTIVE.dump_json(found))
-        return found
+            file.write(_OBJECTIVE.dump_json(objective))
+        return objective
 
     def _objective(self, stated_ms: float | None) -> Objective:
         """The file's limit; where this computer is too slow for it, one that it can rank by."""
@@ -136,8 +136,8 @@ class Trials(ABC):
         curve = self._curve(self.machines.wanted[0], schedule, self.trial_pace, kept=None)
         return limit_beside(curve.steps[0], percent, stated_ms)
 
-    def around(self, objective: Objective) -> Around:
-        """Decided once, too."""
+    def around(self, objective: Objective) -> ReferenceLoad:
+        """Return the load around which trials are measured. Decided once, like the objective."""
         kept, tried = self._run.folder / "around.json", self.machines.space
         if kept.exists():
             return _AROUND.validate_json(kept.read_bytes())
@@ -145,13 +145,13 @@ class Trials(ABC):
         began, spent_usd = time.monotonic(), self.spent_usd
         point = tried.point(tried.nearest(self.machines.wanted[0]))
         curve = self.full_curve(point, objective, "today")
-        found = knee(curve, objective)
+        at_knee = knee(curve, objective)
         late = next((step.refused for step in curve.steps if step.refused), None)
-        if found is None and late:
+        if at_knee is None and late:
             # Whatever came then would be blamed on the settings or on the limit.
             raise LoadError(f"today's settings: {late}; the same command goes on when it is quiet")
-        around = Around(
-            users=max(2.0, round(found.load.value)) if found else 2.0,
+        around = ReferenceLoad(
+            users=max(2.0, round(at_knee.load.value)) if at_knee else 2.0,
             seconds=time.monotonic() - began,
             usd=self.spent_usd - spent_usd,
         )
@@ -177,21 +177,19 @@ class Trials(ABC):
             except NotServedError as error:
                 cost = {"usd": self.spent_usd - spent_usd}
                 return Measurement(value=0.0, failure=str(error).splitlines()[0], about=cost)
-            found = knee(curve, objective)
-            if (late := lateness(curve, found)) is None:
-                measured = measured_of(curve, found, objective, str(name))
+            at_knee = knee(curve, objective)
+            if (late := lateness(curve, at_knee)) is None:
+                measured = measured_of(curve, at_knee, objective, str(name))
                 return self._valued(measured, point, self.spent_usd - spent_usd)
         raise LoadError(f"again and again {late}; the same command goes on when it is quiet")
 
-    def _valued(self, found: Measurement, point: Point, spent_usd: float) -> Measurement:
+    def _valued(self, raw: Measurement, point: Point, spent_usd: float) -> Measurement:
         price = self.usd_per_hour(point)
-        about: dict[str, Any] = {**found.about, "usd": spent_usd}
-        if price is not None and found.value > 0:
-            about["usd_per_million"] = usd_per_million(found.value, price)
-        value = (
-            objective_value(self._run.options.goal, found.value, price) if found.value > 0 else 0.0
-        )
-        return dataclasses.replace(found, value=value, about=about)
+        about: dict[str, Any] = {**raw.about, "usd": spent_usd}
+        if price is not None and raw.value > 0:
+            about["usd_per_million"] = usd_per_million(raw.value, price)
+        value = objective_value(self._run.options.goal, raw.value, price) if raw.value > 0 else 0.0
+        return dataclasses.replace(raw, value=value, about=about)
 
     def _curve(
         self, point: Point, schedule: Schedule, pace: Pace, *, kept: Path | None
@@ -229,10 +227,10 @@ def limit_beside(alone: LoadStep, percent: float, stated_ms: float | None) -> Ob
     """
     if not alone.latencies.count:
         kinds = [f"{count} {kind}" for kind, count in alone.errors.items()]
-        said = ", ".join(kinds + [f"{alone.timeouts} timeouts"] * bool(alone.timeouts))
+        errors = ", ".join(kinds + [f"{alone.timeouts} timeouts"] * bool(alone.timeouts))
         raise LoadError(
-            f"today's settings answered none of {alone.sent} requests ({said or 'nothing was sent'}), so no "
-            "limit can be set; try the request with servable serve and servable invoke first"
+            f"today's settings answered none of {alone.sent} requests ({errors or 'nothing was sent'}), so "
+            "no limit can be set; try the request with servable serve and servable invoke first"
         )
     alone_ms = alone.latencies.percentile_ms(percent)
     if stated_ms is not None and alone_ms <= NEAR * stated_ms:
@@ -241,31 +239,31 @@ def limit_beside(alone: LoadStep, percent: float, stated_ms: float | None) -> Ob
 
 
 def measured_of(
-    curve: LoadCurve, found: Knee | None, objective: Objective, name: str
+    curve: LoadCurve, at_knee: Knee | None, objective: Objective, name: str
 ) -> Measurement:
-    """Its knee is the value; `name`: of the curve, for the report."""
+    """Return the knee's value as a measurement; `name`: of the curve, for the report."""
     about: dict[str, Any] = {"curve": name}
-    if found is None:
+    if at_knee is None:
         lowest = curve.valid[0].latencies.percentile_ms(objective.percent)
         why = f"over {objective.most_ms:g} ms: {readable(lowest)} at the lowest load"
         return Measurement(value=0.0, failure=why, about=about)
-    steps = [step for step in curve.valid if step.load <= found.load.value] or [curve.valid[0]]
+    steps = [step for step in curve.valid if step.load <= at_knee.load.value] or [curve.valid[0]]
     step = steps[-1]
     about |= {
-        "rps": dataclasses.asdict(found.rps),
-        "users": found.load.value,
+        "rps": dataclasses.asdict(at_knee.rps),
+        "users": at_knee.load.value,
         "p50_ms": step.latencies.p50_ms,
         "p99_ms": step.latencies.p99_ms,
     }
-    return Measurement(value=found.rps.value, about=about)
+    return Measurement(value=at_knee.rps.value, about=about)
 
 
-def lateness(curve: LoadCurve, found: Knee | None) -> str | None:
+def lateness(curve: LoadCurve, at_knee: Knee | None) -> str | None:
     """Why this curve cannot be compared with others: what may be its knee was measured late."""
     if not curve.valid:
         return curve.steps[0].refused
     highest = max(curve.steps, key=lambda step: step.load)
-    if found is None or found.bounded:
+    if at_knee is None or at_knee.bounded:
         return None
     # Without its highest load it only seems to bear less than the others.
     return highest.refused
@@ -290,13 +288,13 @@ class LocalTrials(Trials):
         )
 
     @contextmanager
-    def reached(self, point: Point) -> Iterator[Reached]:
-        one = self.machines.of(point)
-        served = prepared(one.at(point), variant=one.placement.name, archive=self._archive)
+    def reached(self, point: Point) -> Iterator[ReadyTarget]:
+        machine = self.machines.of(point)
+        served = prepared(machine.at(point), variant=machine.placement.name, archive=self._archive)
         private_folder(self._run.folder)
         try:
             with serve_locally(served, port=0, log=self._run.folder / "containers.log") as process:
                 yielding(process.pid, entirely=True)
-                yield Reached(target=container(process.url), asked=self._asked, pid=process.pid)
+                yield ReadyTarget(target=container(process.url), asked=self._asked, pid=process.pid)
         except LaunchError as error:
             raise NotServedError(str(error)) from None

@@ -21,11 +21,11 @@ from servable.tune.objective import Objective
 from servable.tune.recommendation import recommend
 from servable.tune.run import TRIALS_FILE, Run, TuneError, TuneOptions, TuneProgress, alone
 from servable.tune.search.recommended import ChosenPoint, effects
-from servable.tune.search.search import Found, Search, kept_trials
+from servable.tune.search.search import Search, SearchResult, kept_trials
 from servable.tune.search.trial import Budget, Trial
 from servable.tune.temporary_trials import TemporaryTrials
 from servable.tune.time_plan import TimePlan
-from servable.tune.trials import Around, LocalTrials, NotServedError, Trials, kept_objective
+from servable.tune.trials import LocalTrials, NotServedError, ReferenceLoad, Trials, kept_objective
 
 # Each of the choice and of today's settings, in turn, at the end.
 CONFIRM = 2
@@ -33,7 +33,7 @@ TODAY, CHOICE = "today", "choice"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Tuned:
+class TuneResult:
     report: Path
     content: Content
     after: str
@@ -50,7 +50,7 @@ def tune(
     progress: TuneProgress,
     *,
     anew: bool,
-) -> Tuned:
+) -> TuneResult:
     """Raises TuneError, LaunchError, LoadError, PackagingError, TemporaryError, ValueError for what
     cannot be asked, KeyboardInterrupt (resumable)."""
     run = Run(loaded, placement, options, progress)
@@ -83,9 +83,9 @@ def _refuse_too_few_minutes(run: Run, trials: Trials) -> None:
 
 
 def _time_plan(
-    run: Run, trials: Trials, minutes: float, around: Around | None, done: tuple[Trial, ...]
+    run: Run, trials: Trials, minutes: float, around: ReferenceLoad | None, done: tuple[Trial, ...]
 ) -> TimePlan:
-    """From what was measured, and else from how long the steps last at least."""
+    """Plan the minutes from measured durations, and before any from the shortest steps."""
     curve, trial = trials.seconds_expected()
     return TimePlan(
         minutes=minutes,
@@ -139,7 +139,7 @@ def _curve_of(
 
 
 def _trials(run: Run) -> Trials:
-    """Where they are measured. Raises TuneError for what has no price, before anything is spent."""
+    """Return the trials of a target. Raises TuneError if a price is missing, before anything is spent."""
     trials = LocalTrials(run) if run.options.account is None else TemporaryTrials(run)
     if run.options.account is None and run.options.goal != "cost":
         return trials
@@ -154,7 +154,7 @@ def _trials(run: Run) -> Trials:
     return trials
 
 
-def _searched(run: Run, trials: Trials, objective: Objective) -> Found:
+def _searched(run: Run, trials: Trials, objective: Objective) -> SearchResult:
     options, machines = run.options, run.machines
     search = Search(machines.space, machines.wanted, confirm=CONFIRM, file=run.folder / TRIALS_FILE)
     if options.trials <= 2 * CONFIRM and not search.trials():
@@ -184,11 +184,11 @@ def _searched(run: Run, trials: Trials, objective: Objective) -> Found:
             lambda trial: _told(run, trials, around, search.trials(), budget),
         )
     except BudgetSpentError as spent:
-        return Found(trials=search.trials(), stopped=str(spent), choice=search.choice())
+        return SearchResult(trials=search.trials(), stopped=str(spent), choice=search.choice())
 
 
 def _told(
-    run: Run, trials: Trials, around: Around, done: tuple[Trial, ...], budget: Budget
+    run: Run, trials: Trials, around: ReferenceLoad, done: tuple[Trial, ...], budget: Budget
 ) -> None:
     """Report the last trial. Raises TuneError where the first one shows that no comparison fits."""
     run.progress.trial(done[-1], budget.seconds_left(done))
@@ -200,7 +200,7 @@ def _told(
     run.progress.stage(str(plan))
 
 
-def _choice(found: Found, objective: Objective) -> ChosenPoint:
+def _choice(found: SearchResult, objective: Objective) -> ChosenPoint:
     if found.choice is not None:
         return found.choice
     if found.trials:
@@ -215,12 +215,12 @@ def _choice(found: Found, objective: Objective) -> ChosenPoint:
 
 def _answer(
     run: Run,
-    found: Found,
+    found: SearchResult,
     choice: ChosenPoint,
     curve: LoadCurve,
     objective: Objective,
     usd_per_hour: float | None,
-) -> Tuned:
+) -> TuneResult:
     """The recommendation, the diff, the page. `curve`: of the settings that are kept."""
     label, file = f"{run.loaded.name}, {run.placement.name}", run.loaded.root / run.loaded.file
     at = knee(curve, objective)
@@ -255,4 +255,4 @@ def _answer(
     after = environment_edit.edited(before, advice.changes, note=note) if advice.changes else before
     diff = environment_edit.diff(run.loaded.file, before, after)
     report = page.write(run.folder, [content], diff=diff)
-    return Tuned(report=report, content=content, after=after, file=file, diff=diff)
+    return TuneResult(report=report, content=content, after=after, file=file, diff=diff)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from servable.verify.deployed import Deployed, Resource
+from servable.verify.deployed import DeployedStack, Resource
 from servable.verify.difference import Difference, changed, gone
 
 METRIC, COMPOSITE = "AWS::CloudWatch::Alarm", "AWS::CloudWatch::CompositeAlarm"
@@ -12,7 +12,7 @@ _ACTIONS = ("AlarmActions", "OKActions", "InsufficientDataActions")
 _AT_ONCE = 100
 
 
-def look(stack: Deployed) -> Iterator[Difference]:
+def look(stack: DeployedStack) -> Iterator[Difference]:
     resources = [*stack.of(METRIC), *stack.of(COMPOSITE)]
     names = [_name(resource) for resource in resources]
     there: dict[str, dict[str, Any]] = {}

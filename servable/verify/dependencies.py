@@ -7,23 +7,23 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from servable.aws_account import absent, unless_absent
-from servable.verify.deployed import Deployed, Resource
+from servable.verify.deployed import DeployedStack, Resource
 from servable.verify.difference import Difference, changed, gone
 from servable.verify.resolving import UNKNOWN
 
 
-def look(stack: Deployed) -> Iterator[Difference]:
+def look(stack: DeployedStack) -> Iterator[Difference]:
     for resource in stack.resources:
-        if resource.type in _LOOKS:
+        if resource.type in _CHECKS:
             try:
-                yield from _LOOKS[resource.type](stack, resource)
+                yield from _CHECKS[resource.type](stack, resource)
             except ClientError as error:
                 if not absent(error):
                     raise
                 yield gone(resource.type.split("::", 1)[1].replace("::", " "), resource.name)
 
 
-def _logs(stack: Deployed, resource: Resource) -> Iterator[Difference]:
+def _logs(stack: DeployedStack, resource: Resource) -> Iterator[Difference]:
     name = resource.properties["LogGroupName"]
     groups = stack.account.pages(
         "logs", "describe_log_groups", "logGroups", logGroupNamePrefix=name
@@ -48,7 +48,7 @@ def _logs(stack: Deployed, resource: Resource) -> Iterator[Difference]:
         )
 
 
-def _filter(stack: Deployed, resource: Resource) -> Iterator[Difference]:
+def _filter(stack: DeployedStack, resource: Resource) -> Iterator[Difference]:
     group = resource.properties["LogGroupName"]
     filters = stack.account.pages(
         "logs", "describe_metric_filters", "metricFilters", logGroupName=group
@@ -58,7 +58,7 @@ def _filter(stack: Deployed, resource: Resource) -> Iterator[Difference]:
         yield gone("metric filter", f"{group}: {resource.logical}")
 
 
-def _topic(stack: Deployed, resource: Resource) -> Iterator[Difference]:
+def _topic(stack: DeployedStack, resource: Resource) -> Iterator[Difference]:
     actual = stack.account.client("sns").get_topic_attributes(TopicArn=resource.physical)[
         "Attributes"
     ]
@@ -67,7 +67,7 @@ def _topic(stack: Deployed, resource: Resource) -> Iterator[Difference]:
     yield from changed("topic key", resource.physical, wanted, actual, "deploy again")
 
 
-def _subscription(stack: Deployed, resource: Resource) -> Iterator[Difference]:
+def _subscription(stack: DeployedStack, resource: Resource) -> Iterator[Difference]:
     topic = resource.properties["TopicArn"]
     there = stack.account.pages(
         "sns", "list_subscriptions_by_topic", "Subscriptions", TopicArn=topic
@@ -76,7 +76,7 @@ def _subscription(stack: Deployed, resource: Resource) -> Iterator[Difference]:
         yield gone("subscription", f"{topic}: {resource.properties['Endpoint']}")
 
 
-def _rule(stack: Deployed, resource: Resource) -> Iterator[Difference]:
+def _rule(stack: DeployedStack, resource: Resource) -> Iterator[Difference]:
     events = stack.account.client("events")
     actual = events.describe_rule(Name=resource.physical.rsplit("/", 1)[-1])
     meant, state = (
@@ -95,13 +95,13 @@ def _rule(stack: Deployed, resource: Resource) -> Iterator[Difference]:
         yield gone("event target", f"{resource.physical}: {', '.join(sorted(missing))}")
 
 
-def _key(stack: Deployed, resource: Resource) -> Iterator[Difference]:
+def _key(stack: DeployedStack, resource: Resource) -> Iterator[Difference]:
     actual = stack.account.client("kms").describe_key(KeyId=resource.physical)["KeyMetadata"]
     remedy = "enable it, or cancel its deletion"
     yield from changed("key not usable", resource.physical, {"KeyState": "Enabled"}, actual, remedy)
 
 
-def _dashboard(stack: Deployed, resource: Resource) -> Iterator[Difference]:
+def _dashboard(stack: DeployedStack, resource: Resource) -> Iterator[Difference]:
     name = resource.physical.rsplit("/", 1)[-1]
     actual = stack.account.client("cloudwatch").get_dashboard(DashboardName=name)["DashboardBody"]
     wanted = resource.properties["DashboardBody"]
@@ -115,7 +115,7 @@ def _dashboard(stack: Deployed, resource: Resource) -> Iterator[Difference]:
         )
 
 
-def _bucket(stack: Deployed, resource: Resource) -> Iterator[Difference]:
+def _bucket(stack: DeployedStack, resource: Resource) -> Iterator[Difference]:
     s3, name, wanted = stack.account.client("s3"), resource.physical, resource.properties
     s3.head_bucket(Bucket=name)
     remedy = "deploy again (`cdk deploy --force`)"
@@ -133,7 +133,7 @@ def _bucket(stack: Deployed, resource: Resource) -> Iterator[Difference]:
         yield from changed("bucket encryption", name, by_default, there, remedy)
 
 
-def _role(stack: Deployed, resource: Resource) -> Iterator[Difference]:
+def _role(stack: DeployedStack, resource: Resource) -> Iterator[Difference]:
     actual = stack.account.client("iam").get_role(RoleName=resource.physical)["Role"]
     wanted, now = (
         resource.properties["AssumeRolePolicyDocument"],
@@ -147,7 +147,7 @@ def _role(stack: Deployed, resource: Resource) -> Iterator[Difference]:
         yield from changed("role boundary", resource.physical, expected, has, remedy)
 
 
-def _policy(stack: Deployed, resource: Resource) -> Iterator[Difference]:
+def _policy(stack: DeployedStack, resource: Resource) -> Iterator[Difference]:
     iam = stack.account.client("iam")
     name = resource.properties["PolicyName"]
     for role in resource.properties.get("Roles", []):
@@ -175,7 +175,7 @@ def _document(kind: str, name: str, wanted: Any, actual: Any) -> Iterator[Differ
     yield from changed(kind, name, {"Statement": statements}, now, remedy)
 
 
-def _managed_policy(stack: Deployed, resource: Resource) -> Iterator[Difference]:
+def _managed_policy(stack: DeployedStack, resource: Resource) -> Iterator[Difference]:
     iam = stack.account.client("iam")
     iam.get_policy(PolicyArn=resource.physical)
     there = iam.list_entities_for_policy(PolicyArn=resource.physical, EntityFilter="Role")
@@ -185,7 +185,7 @@ def _managed_policy(stack: Deployed, resource: Resource) -> Iterator[Difference]
         yield gone("policy on role", f"{resource.name}: {', '.join(sorted(missing))}")
 
 
-def _topic_policy(stack: Deployed, resource: Resource) -> Iterator[Difference]:
+def _topic_policy(stack: DeployedStack, resource: Resource) -> Iterator[Difference]:
     sns = stack.account.client("sns")
     for topic in resource.properties["Topics"]:
         if topic is not UNKNOWN:
@@ -195,7 +195,7 @@ def _topic_policy(stack: Deployed, resource: Resource) -> Iterator[Difference]:
             )
 
 
-def _bucket_policy(stack: Deployed, resource: Resource) -> Iterator[Difference]:
+def _bucket_policy(stack: DeployedStack, resource: Resource) -> Iterator[Difference]:
     name = resource.properties["Bucket"]
     if name is UNKNOWN:
         return
@@ -203,8 +203,8 @@ def _bucket_policy(stack: Deployed, resource: Resource) -> Iterator[Difference]:
     yield from _document("bucket policy", name, resource.properties["PolicyDocument"], actual)
 
 
-Look = Callable[[Deployed, Resource], Iterator[Difference]]
-_LOOKS: Mapping[str, Look] = {
+_Check = Callable[[DeployedStack, Resource], Iterator[Difference]]
+_CHECKS: Mapping[str, _Check] = {
     "AWS::Logs::LogGroup": _logs,
     "AWS::Logs::MetricFilter": _filter,
     "AWS::IAM::Role": _role,

@@ -25,7 +25,7 @@ class Resource:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Deployed:
+class DeployedStack:
     """One deployed stack."""
 
     account: Account
@@ -54,7 +54,7 @@ class Deployed:
         return "no event says why"
 
 
-def deployed(account: Account, name: str) -> Deployed | None:
+def deployed(account: Account, name: str) -> DeployedStack | None:
     """Return a deployed stack; None if it does not exist. Raises one of `servable.aws_account.AwsError`."""
     cloudformation = account.client("cloudformation")
     stacks = unless_absent(cloudformation.describe_stacks, StackName=name)
@@ -92,7 +92,7 @@ def deployed(account: Account, name: str) -> Deployed | None:
             for export in account.pages("cloudformation", "list_exports", "Exports")
         },
     )
-    return Deployed(
+    return DeployedStack(
         account=account,
         name=name,
         status=described["StackStatus"],

@@ -58,7 +58,7 @@ class Report:
     environment: str
     differences: list[Difference] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    """What could not be checked, and other information."""
+    """Checks that could not be done, and other information."""
     measured: dict[str, Any] = field(default_factory=dict)
     patchable: str | None = None
     """Whether AWS can patch the endpoint, in words; None if there is no endpoint."""

@@ -5,7 +5,7 @@ from typing import Any
 
 from servable.aws_account import unless_absent
 from servable.plan.live import hosts_components
-from servable.verify.deployed import Deployed, Resource
+from servable.verify.deployed import DeployedStack, Resource
 from servable.verify.difference import Difference, added, changed, gone
 
 TARGET = "AWS::ApplicationAutoScaling::ScalableTarget"
@@ -23,7 +23,7 @@ _CONFIG_EXTRAS = (
 _MODEL_EXTRAS = ("VpcConfig", "EnableNetworkIsolation", "Containers", "InferenceExecutionConfig")
 
 
-def look(stack: Deployed) -> Iterator[Difference]:
+def look(stack: DeployedStack) -> Iterator[Difference]:
     sagemaker = stack.account.client("sagemaker")
     for resource in stack.of("AWS::SageMaker::Endpoint"):
         name = resource.properties["EndpointName"]
@@ -51,7 +51,9 @@ def _status(live: Mapping[str, Any]) -> Iterator[Difference]:
         )
 
 
-def _config(stack: Deployed, resource: Resource, live: Mapping[str, Any]) -> Iterator[Difference]:
+def _config(
+    stack: DeployedStack, resource: Resource, live: Mapping[str, Any]
+) -> Iterator[Difference]:
     """A rollback leaves the old configuration live, and the endpoint InService."""
     name, wanted = live["EndpointName"], resource.properties["EndpointConfigName"]
     why = live.get("FailureReason") or "no reason is stated: look at the alarm topic's events"
@@ -140,7 +142,7 @@ def _capture(config: Mapping[str, Any], live: Mapping[str, Any]) -> Iterator[Dif
 
 
 def _models(
-    stack: Deployed, meant: Mapping[str, Any], config: Mapping[str, Any]
+    stack: DeployedStack, meant: Mapping[str, Any], config: Mapping[str, Any]
 ) -> Iterator[Difference]:
     sagemaker = stack.account.client("sagemaker")
     live = {key: name for variant in _variants(config) for key, name in _named(variant)}
@@ -180,7 +182,7 @@ def model(name: str, wanted: Mapping[str, Any], actual: Mapping[str, Any]) -> It
     yield from added("model", name, more, more, remedy)
 
 
-def fleets(stack: Deployed) -> Iterator[str]:
+def fleets(stack: DeployedStack) -> Iterator[str]:
     """Yield a sentence for each variant with instance pools: how many instances are of which type."""
     sagemaker = stack.account.client("sagemaker")
     for resource in stack.of("AWS::SageMaker::Endpoint"):
@@ -196,7 +198,7 @@ def fleets(stack: Deployed) -> Iterator[str]:
                 yield f"{variant['VariantName']} runs on {_counts(stack, variant, pools)}"
 
 
-def _counts(stack: Deployed, variant: Mapping[str, Any], pools: Mapping[str, int]) -> str:
+def _counts(stack: DeployedStack, variant: Mapping[str, Any], pools: Mapping[str, int]) -> str:
     (config,) = stack.of("AWS::SageMaker::EndpointConfig")
     wanted = next(
         (
@@ -219,7 +221,7 @@ def _counts(stack: Deployed, variant: Mapping[str, Any], pools: Mapping[str, int
     )
 
 
-def _fleet(stack: Deployed, live: Mapping[str, Any]) -> Iterator[Difference]:
+def _fleet(stack: DeployedStack, live: Mapping[str, Any]) -> Iterator[Difference]:
     """Compare weights and instance counts. `live`: the answer of DescribeEndpoint."""
     scaled = {
         resource.properties["ResourceId"].split("/")[-1]: resource for resource in stack.of(TARGET)

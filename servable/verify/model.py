@@ -1,4 +1,4 @@
-"""What a model is made of: its archive in S3, byte for byte as packed, and its image, still patched."""
+"""Parts of a model: its archive in S3, byte for byte as packed, and its image, still patched."""
 
 import hashlib
 import re
@@ -13,7 +13,7 @@ from model_packaging.digest import sha256_of
 from model_packaging.refusal import PackagingError
 from servable.aws_account import unless_absent
 from servable.package.package import Package, package
-from servable.verify.deployed import Deployed, Resource
+from servable.verify.deployed import DeployedStack, Resource
 from servable.verify.difference import Difference, gone
 from servable.verify.resolving import UNKNOWN
 
@@ -27,7 +27,9 @@ REMEDY = (
 )
 
 
-def archives(stack: Deployed, loaded: Loaded, note: Callable[[str], None]) -> Iterator[Difference]:
+def archives(
+    stack: DeployedStack, loaded: Loaded, note: Callable[[str], None]
+) -> Iterator[Difference]:
     """Hash every archive that a deployed model names. `note`: called with what is not compared."""
     models = list(stack.of("AWS::SageMaker::Model"))
     packed = _packed(loaded, models, note)
@@ -49,7 +51,7 @@ def archives(stack: Deployed, loaded: Loaded, note: Callable[[str], None]) -> It
 
 
 def _package(
-    stack: Deployed, name: str, pinned: str, note: Callable[[str], None]
+    stack: DeployedStack, name: str, pinned: str, note: Callable[[str], None]
 ) -> Iterator[Difference]:
     """Whether a model package is still there and approved, and its archive what was pinned."""
     client = stack.account.client("sagemaker")
@@ -101,7 +103,7 @@ def _wanted(key: str, packed: list[Package]) -> dict[str, str | None]:
 
 
 def _objects(
-    stack: Deployed,
+    stack: DeployedStack,
     bucket: str,
     key: str,
     wanted: dict[str, str | None],
@@ -143,7 +145,7 @@ def digest(s3: Any, bucket: str, key: str, *, whole: bool = True) -> str | None:
 
 
 def patched_images(
-    stack: Deployed, environment: Environment, note: Callable[[str], None]
+    stack: DeployedStack, environment: Environment, note: Callable[[str], None]
 ) -> Iterator[Difference]:
     """Check that each image still gets patches today."""
     today = datetime.now(UTC).date().isoformat()

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from servable.verify.deployed import Deployed
+from servable.verify.deployed import DeployedStack
 from servable.verify.difference import Difference
 from servable.verify.golden import KIND as GOLDEN
 from servable.verify.golden import NO_ANSWER
@@ -27,7 +27,7 @@ _NOT_SEEN = (
 )
 
 
-def verdict(stack: Deployed, differences: Iterable[Difference]) -> str:
+def verdict(stack: DeployedStack, differences: Iterable[Difference]) -> str:
     """ "yes" with what was not looked at, or "no, because …" with every reason that was found."""
     roles = _execution_roles(stack)
     policies = {
@@ -51,7 +51,7 @@ def verdict(stack: Deployed, differences: Iterable[Difference]) -> str:
     return "; ".join(["yes, as far as is seen from outside", _NOT_SEEN, *unseen])
 
 
-def _execution_roles(stack: Deployed) -> set[str]:
+def _execution_roles(stack: DeployedStack) -> set[str]:
     """Return the names of the roles that SageMaker takes on."""
     arns = [str(model.properties.get("ExecutionRoleArn", UNKNOWN)) for model in stack.of(MODEL)]
     return {arn.rsplit("/", 1)[-1] for arn in arns if arn != UNKNOWN}

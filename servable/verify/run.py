@@ -18,7 +18,7 @@ from servable.verify import (
     scaling,
     stack,
 )
-from servable.verify.deployed import Deployed, deployed
+from servable.verify.deployed import DeployedStack, deployed
 from servable.verify.difference import Difference, Report
 
 __all__ = ["Difference", "Report", "compare", "verify"]
@@ -80,7 +80,7 @@ def compare(
 
 
 def _endpoint(
-    live: Deployed, loaded: Loaded, account: Account, report: Report, invoke: bool
+    live: DeployedStack, loaded: Loaded, account: Account, report: Report, invoke: bool
 ) -> Said:
     environment, note = loaded.environment, report.notes.append
     assert environment is not None  # as above

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from servable.verify.deployed import Deployed, Resource
+from servable.verify.deployed import DeployedStack, Resource
 from servable.verify.difference import Difference, added, changed, gone
 from servable.verify.endpoint import TARGET, planned_actions
 
@@ -15,7 +15,7 @@ POLICY = "AWS::ApplicationAutoScaling::ScalingPolicy"
 BY_HAND = "scaling by hand"
 
 
-def look(stack: Deployed) -> Iterator[Difference]:
+def look(stack: DeployedStack) -> Iterator[Difference]:
     scaling = stack.account.client("application-autoscaling")
     targets = list(stack.of(TARGET))
     yield from _by_hand(stack, {resource.properties["ResourceId"] for resource in targets})
@@ -48,7 +48,7 @@ def look(stack: Deployed) -> Iterator[Difference]:
     yield from _policies(stack, targets)
 
 
-def _policies(stack: Deployed, targets: list[Resource]) -> Iterator[Difference]:
+def _policies(stack: DeployedStack, targets: list[Resource]) -> Iterator[Difference]:
     """Compare the scaling policies; one outside the template would work against the deployed ones."""
     ours: set[tuple[str, str]] = set()
     there = {
@@ -79,7 +79,7 @@ def _policies(stack: Deployed, targets: list[Resource]) -> Iterator[Difference]:
         yield from added(BY_HAND, resource, types, types, remedy, "no such policy")
 
 
-def _schedule(stack: Deployed, wanted: Mapping[str, Any]) -> Iterator[Difference]:
+def _schedule(stack: DeployedStack, wanted: Mapping[str, Any]) -> Iterator[Difference]:
     """Compare the scheduled actions."""
     name = wanted["ResourceId"]
     there = {
@@ -114,7 +114,7 @@ def _over(planned: Mapping[str, Any]) -> bool:
     return at.replace(tzinfo=ZoneInfo(planned.get("Timezone", "UTC"))) < datetime.now(UTC)
 
 
-def _by_hand(stack: Deployed, wanted: set[str]) -> Iterator[Difference]:
+def _by_hand(stack: DeployedStack, wanted: set[str]) -> Iterator[Difference]:
     """Yield scalable targets of variants whose file configures no scaling."""
     (endpoint,) = stack.of("AWS::SageMaker::Endpoint")
     name = endpoint.properties["EndpointName"]

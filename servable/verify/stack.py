@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from servable.plan.synthesis import SynthesisedStack
-from servable.verify.deployed import Deployed
+from servable.verify.deployed import DeployedStack
 from servable.verify.difference import Difference, unequal
 
 _AT_REST = ("CREATE_COMPLETE", "UPDATE_COMPLETE", "IMPORT_COMPLETE")
@@ -17,7 +17,7 @@ def not_deployed(stack: SynthesisedStack, environment: str) -> Difference:
     )
 
 
-def status(deployed: Deployed) -> Iterator[Difference]:
+def status(deployed: DeployedStack) -> Iterator[Difference]:
     """Yield a stack that is not at rest, for example after a rollback."""
     if deployed.status in _AT_REST:
         return
@@ -32,7 +32,7 @@ def status(deployed: Deployed) -> Iterator[Difference]:
     )
 
 
-def overrides(deployed: Deployed, meant: Mapping[str, str]) -> Iterator[Difference]:
+def overrides(deployed: DeployedStack, meant: Mapping[str, str]) -> Iterator[Difference]:
     """Yield overrides in force that `meant` lacks, and overrides of `meant` that are not in force."""
     for key in sorted({*deployed.overrides, *meant}):
         there, wanted = deployed.overrides.get(key), meant.get(key)
@@ -47,7 +47,7 @@ def overrides(deployed: Deployed, meant: Mapping[str, str]) -> Iterator[Differen
             )
 
 
-def template(stack: SynthesisedStack, deployed: Deployed) -> Iterator[Difference]:
+def template(stack: SynthesisedStack, deployed: DeployedStack) -> Iterator[Difference]:
     """Yield differences between the file's template and the deployed one.
 
     What only follows from others (`_follows`) is left out beside them: a changed number is said once.

@@ -5,9 +5,9 @@ from typing import Any, cast
 
 import pytest
 
-from servable.plan.live import Live, _live
+from servable.plan.live import LiveState, _live
 from servable.plan.plan import _verdict
-from servable.verify.deployed import Deployed, Resource
+from servable.verify.deployed import DeployedStack, Resource
 from servable.verify.difference import Difference
 from servable.verify.endpoint import look
 from servable.verify.golden import KIND, NO_ANSWER
@@ -47,9 +47,9 @@ def resource(kind: str, physical: str = "", **properties: Any) -> Resource:
     return Resource(logical=kind, type=kind, physical=physical, properties=properties)
 
 
-def deployed(*resources: Resource) -> Deployed:
+def deployed(*resources: Resource) -> DeployedStack:
     account = cast("Any", SimpleNamespace(client=lambda _: Client()))
-    return Deployed(
+    return DeployedStack(
         account=account, name="s", status="UPDATE_COMPLETE", template={}, resources=resources
     )
 
@@ -107,4 +107,4 @@ def test_another_roles_change_does_not_stop_patching() -> None:
 
 
 def test_a_live_endpoint_with_models_has_no_components() -> None:
-    assert Live().components is False
+    assert LiveState().components is False

@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 
 from infra.parameters.loading import load
 from servable.plan.command import plan
-from servable.plan.live import Live
+from servable.plan.live import LiveState
 from servable.plan.plan import DeployPlan, planned
 from tests.checkouts import ROOT
 from tests.conftest import VALID
@@ -125,7 +125,7 @@ def test_protection_is_a_change_that_replaces_nothing(revision: Path) -> None:
 def after_a_failed_creation(project: Path, **state: Any) -> DeployPlan:
     (project / "environments" / "prod.toml").write_text(VALID)
     (loaded,) = load(project, project / "environments")
-    now = Live(stack_status="ROLLBACK_COMPLETE", **state)
+    now = LiveState(stack_status="ROLLBACK_COMPLETE", **state)
     return planned(loaded, now, {"Resources": {}}, against="what is live", folder="environments")
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from infra.parameters.loading import Loaded, deployed_by
 from infra.policy.refused_updates import DeployedVariant
-from servable.plan.live import Live
+from servable.plan.live import LiveState
 from servable.plan.plan import DeployPlan, planned
 from servable.plan.template_changes import (
     LONGEST_SHOWN,
@@ -157,7 +157,7 @@ def test_an_endpoint_is_kept_where_its_own_policy_retains_it(
 
 TEMPLATE = one({"EndpointName": "ranker"}, "SageMaker::Endpoint")
 CHANGED = one({"EndpointName": "ranker", "RetainDeploymentConfig": True}, "SageMaker::Endpoint")
-NOW = Live(
+NOW = LiveState(
     stack_status="UPDATE_COMPLETE",
     template=TEMPLATE,
     endpoint_name="ranker",
@@ -170,7 +170,7 @@ def loaded(environment: Environment) -> Loaded:
     return environment(VALID)
 
 
-def plan(loaded: Loaded, now: Live, after: dict[str, Any] = CHANGED) -> DeployPlan:
+def plan(loaded: Loaded, now: LiveState, after: dict[str, Any] = CHANGED) -> DeployPlan:
     return planned(loaded, now, after, against="what is live", folder="environments")
 
 
@@ -219,7 +219,7 @@ def test_an_endpoint_of_inference_components_takes_no_deploy(loaded: Loaded) -> 
 
 
 def test_an_endpoint_of_that_name_outside_the_stack_takes_no_deploy(loaded: Loaded) -> None:
-    found = plan(loaded, Live(endpoint_name="ranker", endpoint_status="InService"))
+    found = plan(loaded, LiveState(endpoint_name="ranker", endpoint_status="InService"))
     assert found.reasons == [
         "an endpoint ranker exists already outside this stack: choose another endpoint.name, or delete "
         "that endpoint"

@@ -8,7 +8,7 @@ from typing import Any
 
 from infra.parameters.loading import load
 from infra.policy.refused_updates import DeployedVariant
-from servable.plan.live import Live, _live
+from servable.plan.live import LiveState, _live
 from servable.plan.plan import Deploy, planned
 from tests.checkouts import ROOT
 
@@ -26,7 +26,7 @@ def deploys(removed: DeployedVariant) -> list[Deploy]:
     # With [rollout] variants keep their names: SageMaker would refuse the removal itself.
     unguarded = loaded.environment.model_copy(update={"rollout": None})
     loaded = replace(loaded, environment=unguarded)
-    now = Live(
+    now = LiveState(
         stack_status="UPDATE_COMPLETE",
         template=template("two variants"),
         endpoint_name="ranker-staging",

@@ -15,7 +15,7 @@ from botocore.stub import ANY, Stubber
 from infra.parameters.loading import Loaded
 from infra.policy.refused_updates import DeployedVariant
 from model_packaging.refusal import PackagingError
-from servable.plan.live import Live, hosts_components, live, types_of
+from servable.plan.live import LiveState, hosts_components, live, types_of
 from servable.plan.plan import planned
 from tests.conftest import VALID, Environment
 
@@ -66,7 +66,7 @@ def look(
     config: Mapping[str, Any] | None = None,
     pages: tuple[tuple[str, ...], ...] = ((),),
     exists: bool = True,
-) -> Live:
+) -> LiveState:
     """`live` of an account whose services answer so, and expect exactly these calls."""
     stubs = {
         service: Stubber(client(service))
@@ -189,7 +189,7 @@ def test_without_scaling_another_type_is_one_deploy(loaded: Loaded) -> None:
 
 def test_the_stack_and_the_endpoint_are_what_aws_answers(loaded: Loaded) -> None:
     found = look(loaded)
-    assert replace(found, variants={}) == Live(
+    assert replace(found, variants={}) == LiveState(
         stack_status="UPDATE_COMPLETE",
         template=TEMPLATE,
         endpoint_name="ranker",
@@ -244,11 +244,11 @@ def test_variants_without_a_model_are_inference_components(loaded: Loaded) -> No
 @pytest.mark.parametrize("status", ["REVIEW_IN_PROGRESS", "DELETE_COMPLETE"])
 def test_a_stack_that_made_nothing_or_is_deleted_is_none(loaded: Loaded, status: str) -> None:
     found = look(loaded, status=status, exists=False)
-    assert found == Live()
+    assert found == LiveState()
 
 
 def test_neither_a_stack_nor_an_endpoint_is_nothing_live(loaded: Loaded) -> None:
-    assert look(loaded, status=None, exists=False) == Live()
+    assert look(loaded, status=None, exists=False) == LiveState()
 
 
 def test_an_endpoint_of_the_files_name_outside_the_stack_is_seen(loaded: Loaded) -> None:

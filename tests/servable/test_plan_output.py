@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 from infra.parameters.loading import Loaded
 from model_packaging.refusal import PackagingError
 from servable.plan import command
-from servable.plan.live import Live
+from servable.plan.live import LiveState
 from tests.conftest import VALID, Environment
 
 SERVERLESS = VALID.replace(
@@ -42,7 +42,7 @@ class Planner:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, environment: Environment) -> None:
         self._patch, self._environment = monkeypatch, environment
         self.after = template()
-        self.live = Live(
+        self.live = LiveState(
             stack_status="UPDATE_COMPLETE",
             template=template(),
             endpoint_name="ranker",
@@ -88,7 +88,7 @@ def test_with_local_it_is_the_local_aws_that_is_asked(
 def test_an_account_that_cannot_be_read_is_one_sentence(
     plan: Planner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def failing(loaded: Loaded, client: object) -> Live:
+    def failing(loaded: Loaded, client: object) -> LiveState:
         raise PackagingError(Path("a.toml"), "cannot be read", "look again")
 
     monkeypatch.setattr(command, "live", failing)
@@ -96,7 +96,7 @@ def test_an_account_that_cannot_be_read_is_one_sentence(
 
 
 def test_nothing_live_is_created_in_one_deploy(plan: Planner) -> None:
-    plan.live = Live()
+    plan.live = LiveState()
     ran = plan()
     assert (ran.return_value, ran.stdout.splitlines()[0]) == (
         0, "prod, against what is live: creates the endpoint: one deploy",
@@ -116,7 +116,7 @@ def test_a_property_that_changes_stands_with_both_values(
     plan: Planner, before: dict[str, Any], after: dict[str, Any], line: str
 ) -> None:
     base = {"Type": "AWS::SageMaker::Model"}
-    plan.live = Live(
+    plan.live = LiveState(
         stack_status="UPDATE_COMPLETE",
         template=template(Model={**base, "Properties": before}),
         endpoint_name="ranker",
@@ -142,7 +142,7 @@ def test_a_new_fleet_is_described_for_each_variant(plan: Planner) -> None:
 
 def test_a_fleet_that_scales_is_described_with_the_instances_that_run(plan: Planner) -> None:
     scaled = VALID + "[variants.primary.scaling]\nmax_rps_per_instance = 100\n"
-    plan.live = Live(
+    plan.live = LiveState(
         stack_status="UPDATE_COMPLETE",
         template=template(model="b"),
         endpoint_name="ranker",
@@ -172,7 +172,7 @@ def test_a_serverless_fleet_has_no_settings_of_an_update(plan: Planner) -> None:
 
 def test_two_deploys_are_numbered_and_exit_1(plan: Planner) -> None:
     scaled = VALID + "[variants.primary.scaling]\nmax_rps_per_instance = 100\n"
-    kind = Live.of_file
+    kind = LiveState.of_file
     plan.after = template(model="b")
     loaded = plan._environment(scaled)
     plan.live = kind(loaded, template())

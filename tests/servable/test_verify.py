@@ -14,10 +14,10 @@ from infra.parameters.loading import load
 from model_packaging.refusal import PackagingError
 from servable.aws_account import remedy_for
 from servable.doctor import command as doctor_command
-from servable.doctor.look import Look
+from servable.doctor.check_result import CheckResult
 from servable.plan.synthesis import SynthesisedStack
 from servable.verify import command as verify_command
-from servable.verify.deployed import Deployed
+from servable.verify.deployed import DeployedStack
 from servable.verify.latency import look
 from servable.verify.run import Difference, Report
 from servable.verify.stack import template
@@ -96,7 +96,7 @@ def differing(**changed: int) -> list[str]:
         return {"Resources": {"Alarm": alarm, "Dashboard": board, "Live": pointer}}
 
     stack = SynthesisedStack(kind="endpoint", name="s", template=made(**changed))
-    deployed = Deployed(account=Mock(), name="s", status="", template=made(), resources=())
+    deployed = DeployedStack(account=Mock(), name="s", status="", template=made(), resources=())
     return [difference.key for difference in template(stack, deployed)]
 
 
@@ -129,7 +129,7 @@ def test_what_could_not_be_asked_is_1_in_a_sentence(in_project: pytest.MonkeyPat
 def test_only_a_problem_makes_doctor_end_with_1(
     in_project: pytest.MonkeyPatch, state: Any, code: int
 ) -> None:
-    looks = [Look(name="Node", state=state, said="20", mend="install it")]
+    looks = [CheckResult(name="Node", state=state, said="20", mend="install it")]
     in_project.setattr(doctor_command, "machine", lambda root: looks)
     ran = CliRunner().invoke(doctor_command.doctor, ["--json"], standalone_mode=False)
     assert (ran.return_value, json.loads(ran.stdout)[0]["mend"]) == (code, "install it")

@@ -1,4 +1,4 @@
-"""What sends the load: processes of their own, for Locust patches whatever process it is in.
+"""Load generator, in processes of its own because Locust patches the process that it is in.
 
 Nothing outside imports this package; `servable.load.load_test` starts it as
 `python -m servable.load.generator`.

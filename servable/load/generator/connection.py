@@ -24,7 +24,7 @@ MOST_UNDER_WAY = 4000
 
 
 class Connection:
-    """To one target, opened when it is first needed. For one caller at a time."""
+    """Connection to one target, opened when it is first needed. For one caller at a time."""
 
     def __init__(
         self, target: LoadTarget, encryption: ssl.SSLContext | None, *, keep_answers: bool = False

@@ -16,7 +16,7 @@ from locust import User, constant, task
 from locust.runners import LocalRunner, WorkerRunner
 
 from servable.load.generator.connection import MOST_UNDER_WAY, Connection
-from servable.load.generator.prepared import Prepared
+from servable.load.generator.prepared import PreparedRequests
 from servable.load.generator.step_report import Recorder
 from servable.load.load_target import Body, LoadTarget
 from servable.load.pace import times
@@ -47,7 +47,7 @@ class LoadWorker:
     def __init__(self, runner: LocalRunner | WorkerRunner) -> None:
         Caller.worker = self
         self._runner = runner
-        self._prepared: Prepared | None = None
+        self._prepared: PreparedRequests | None = None
         self._target: LoadTarget | None = None
         self._loop = "closed"
         self._encryption: ssl.SSLContext | None = None
@@ -70,7 +70,7 @@ class LoadWorker:
         self._idle = []
         self._encryption = ssl.create_default_context() if self._target.encrypted else None
         seed = 1000 * max(0, self._runner.worker_index)
-        self._prepared = Prepared(self._target, bodies, seed=msg.data["seed"] + seed)
+        self._prepared = PreparedRequests(self._target, bodies, seed=msg.data["seed"] + seed)
         # What lives until the end is not looked at by the garbage collector again.
         gc.collect()
         gc.freeze()

@@ -39,7 +39,7 @@ SIGNED_FOR_SECONDS = 60.0
 _ROUND = 10_007
 
 
-class Prepared:
+class PreparedRequests:
     """`next()`: the bytes of one request. The same seed gives the same order."""
 
     def __init__(self, target: LoadTarget, bodies: list[Body], *, seed: int) -> None:

@@ -40,7 +40,7 @@ _GROWTH, _BACK = 1.25, 0.7
 
 
 class Callers:
-    """How many requests may be under way at once. `objective_ms` None: a fixed number."""
+    """Limit of requests under way at once. `objective_ms` None: a fixed number."""
 
     def __init__(self, objective_ms: float | None) -> None:
         self._objective_ms = objective_ms
@@ -216,7 +216,7 @@ class ReplayWorker:
 
 
 def _none(error: str) -> dict[str, Any]:
-    """What is said where no answer came."""
+    """Return the record of a request without an answer."""
     return {"status": None, "contentType": "", "ms": None, "error": error, "bytes": 0}
 
 

@@ -1,4 +1,4 @@
-"""What happened to the requests of one step: recorded in every load worker, added up in one place.
+"""Outcomes of the requests of one step: recorded in every load worker, added up in one place.
 
 A request is recorded with two list appends; everything else is done for many at once, when the
 report is made. Times are of `time.perf_counter()`.
@@ -62,12 +62,12 @@ class Recorder:
             self._errors[kind] += 1
 
     def late(self, seconds: float) -> None:
-        """How much later than asked this process woke up: what a ready caller had to wait."""
+        """Record by how much this process woke up late, which a caller that was ready had to wait."""
         if time.perf_counter() >= self.begin:
             self._lags.append(seconds)
 
     def count_rest(self) -> None:
-        """What is still under way is not answered in time."""
+        """Count the requests that are still under way as timeouts."""
         self._timeouts += self.under_way
 
     def watch_cpu(self) -> None:

@@ -37,7 +37,7 @@ _POLL_SECONDS = 5.0
 
 
 class BudgetSpentError(TemporaryError):
-    """What is left of the budget is too little for another endpoint."""
+    """The rest of the budget is too small for another endpoint."""
 
 
 class NotInServiceError(TemporaryError):
@@ -197,7 +197,7 @@ class TemporaryEndpoints:
 
 @contextmanager
 def explained(live: str) -> Iterator[None]:
-    """What AWS has to say about a copy of `live`, as a TemporaryError."""
+    """Turn AWS's errors about a copy of `live` into a TemporaryError."""
     try:
         yield
     except (ClientError, BotoCoreError, TimeoutError) as error:

@@ -1,4 +1,4 @@
-"""What temporary endpoints have cost, in a file that a kill -9 leaves: what has no end costs on."""
+"""Costs of temporary endpoints, in a file that survives a kill -9; an entry without an end costs on."""
 
 import dataclasses
 import time
@@ -42,12 +42,12 @@ class Ledger:
         return sum(entry.usd(now) for entry in self._entries)
 
     def begin(self, name: str, usd_per_hour: float) -> None:
-        """Before it is made: a kill in the next moment is known too."""
+        """Record an endpoint before it is created, so that a kill in the next moment leaves its entry."""
         self._entries.append(LedgerEntry(name=name, usd_per_hour=usd_per_hour, began=time.time()))
         self._write()
 
     def end(self, name: str | None = None) -> None:
-        """It is gone. None: all are, whatever earlier runs left was removed."""
+        """Record that an endpoint is gone. None: all are, those of earlier runs included."""
         self._entries = [
             dataclasses.replace(entry, ended=time.time())
             if entry.ended is None and name in (None, entry.name)

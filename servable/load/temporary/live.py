@@ -46,7 +46,7 @@ class LiveVariant:
         return None if url is None else str(url)
 
     def fits(self, instance_type: str) -> None:
-        """Its image and driver are kept: those for CPUs find no GPU. Raises TemporaryError."""
+        """Refuse a change between CPU and GPU: the copy keeps image and driver. Raises TemporaryError."""
         live, known = self.config["InstanceType"], instances()
         if {live, instance_type} <= set(known):
             has, wants = known[live].device, known[instance_type].device

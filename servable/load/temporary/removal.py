@@ -1,4 +1,4 @@
-"""How a temporary resource is told from everything else, and how it is deleted until it is gone.
+"""Recognise temporary resources by their marks, and delete them until they are gone.
 
 Both marks must be there, the name's prefix and the tag: nothing else is ever deleted. A kill -9
 deletes nothing, the next run does: what is abandoned, and not what is in use.

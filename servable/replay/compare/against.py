@@ -10,7 +10,7 @@ import click
 from infra.parameters.loading import Loaded
 from model_packaging.private_folder import private_folder
 from servable.load.options import is_url
-from servable.load.reached import Reached, reached_by
+from servable.load.reached import ReadyTarget, reached_by
 from servable.plan.revision import checked_out
 from servable.project import loaded_with, one_environment, project
 
@@ -18,7 +18,7 @@ from servable.project import loaded_with, one_environment, project
 @contextmanager
 def other_target(
     against: str, loaded: Loaded | None, folder: str, output: Path, options: Mapping[str, Any]
-) -> Iterator[Reached]:
+) -> Iterator[ReadyTarget]:
     """Prepare the other target while the block lasts. `loaded`: the environment that is judged; None: an
     address.
 

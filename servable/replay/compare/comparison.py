@@ -54,7 +54,7 @@ _WORST_BYTES = 32 << 20
 
 @dataclass(kw_only=True)
 class OutputStatistics:
-    """What was seen of one output so far. Counts are of rows where nothing else is said."""
+    """Differences of one output so far. Counts are of rows where nothing else is stated."""
 
     name: str
     rows: int = 0
@@ -69,7 +69,7 @@ class OutputStatistics:
     added: int = 0
     """Answers with the output although none was expected."""
     problems: Counter[str] = field(default_factory=Counter)
-    """What cannot be compared by value, as MISSING or a changed type or shape -> answers."""
+    """Reason against a comparison by value, as MISSING or a changed type or shape -> answers."""
     labels: int = 0
     """Changed labels."""
     examples: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -123,7 +123,7 @@ class OutputStatistics:
 
 
 def _most(counts: Counter[_Counted], of: int) -> _Counted | None:
-    """What was counted in at least three of four."""
+    """Return the value that at least three quarters of `of` share; None: there is none."""
     return next((value for value, count in counts.most_common(1) if count >= 0.75 * of), None)
 
 
@@ -375,7 +375,7 @@ def _scales(held: list[_Held]) -> dict[str, float]:
 
 
 def _reason(difference: ArrayDifference) -> str:
-    """How an output differs, without its values."""
+    """Describe the difference of an output without its values."""
     if difference.problem:
         return difference.problem
     parts = []

@@ -1,4 +1,4 @@
-"""How the arrays of one output differ between two answers: numbers, labels, NaN, shape and type."""
+"""Differences between the arrays of one output in two answers: numbers, labels, NaN, shape and type."""
 
 import math
 from collections import Counter
@@ -42,7 +42,7 @@ class ArrayDifference:
     differing: NDArray[np.bool_]
     """For each row of the answer."""
     problem: str = ""
-    """What cannot be compared by value: "type float32 became float16", "shape [1, 3] became [1, 4]"."""
+    """Reason against a comparison by value: "type float32 became float16", "shape [1, 3] became [1, 4]"."""
     absolute: Array = field(default_factory=lambda: _EMPTY)
     relative: Array = field(default_factory=lambda: _EMPTY)
     nan_rows: int = 0
@@ -53,7 +53,7 @@ class ArrayDifference:
     examples: tuple[tuple[str, str], ...] = ()
     """Expected and answered label, of some of them."""
     shift: int | None = None
-    """What was added to most changed integers, or by how many places scores moved; None: not one number."""
+    """Number added to most changed integers, or places that scores moved by; None: not the same for most."""
     top: Mapping[int, int] = field(default_factory=dict)
     """k -> rows whose k highest scores are others, among those that differ."""
     severity: float = 0.0

@@ -39,7 +39,7 @@ def output_names(loaded: Loaded | None, variant: str | None) -> list[str]:
     return list(names.outputs) if names else []
 
 
-class Judged:
+class ReplayComparison:
     """Compares a replay's answers as they come."""
 
     def __init__(
@@ -63,7 +63,7 @@ class Judged:
         self.comparison.add(pair)
 
     def sentences(self) -> list[str] | None:
-        """What the gate found; None without a gate."""
+        """Violations of the gate's limits; None without a gate."""
         self.comparison.finish()
         if not self._gate:
             return None

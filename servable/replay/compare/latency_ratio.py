@@ -1,4 +1,4 @@
-"""How much slower one target is than another that was asked in turns with it: ratios of percentiles.
+"""Ratios of the latency percentiles of two targets that were asked in turns.
 
 Requests of one moment resemble each other, so pieces of the time are drawn again as a whole, the same ones
 for both targets (paired block bootstrap): what slows both at once is in both.

@@ -1,4 +1,4 @@
-"""What a comparison prints: a table of outputs, the latencies, the gate; the same as JSON. No body, no
+"""Output of a comparison: a table of outputs, the latencies, the gate; the same as JSON. No body, no
 value."""
 
 import math
@@ -20,58 +20,58 @@ SHOWN, MOST_LINES = 5, 20
 
 
 def lines(comparison: Comparison, limits: Replay, *, side_by_side: bool) -> list[str]:
-    """What was compared, a line for each output that differs, the worst requests, and the latencies."""
+    """Number of compared requests, a line for each output that differs, the worst requests, the latencies."""
     share = comparison.differing_rows / comparison.rows if comparison.rows else 0.0
-    found = [
+    rows = [
         f"compared: {comparison.compared:,} of {comparison.requests:,} requests; "
         f"{comparison.differing_rows:,} of {comparison.rows:,} rows differ ({percent(share)})"
     ]
     if comparison.ignored:
-        found.append(f"not compared, ignored by [replay.outputs]: {', '.join(comparison.ignored)}")
+        rows.append(f"not compared, ignored by [replay.outputs]: {', '.join(comparison.ignored)}")
     if comparison.without_expected:
-        found.append(f"without a captured answer: {comparison.without_expected:,}")
+        rows.append(f"without a captured answer: {comparison.without_expected:,}")
     if comparison.new_errors:
-        found.append(
+        rows.append(
             f"failed: {comparison.new_errors:,}, although the expected answer is none of an error"
         )
     if comparison.mended or comparison.failed_on_both:
-        found.append(
+        rows.append(
             f"expected errors: {comparison.failed_on_both:,} failed again, {comparison.mended:,} are "
             "answered now"
         )
     several = differing_outputs(comparison)
-    found += [f"  {output.name}: {difference_of(output)}" for output in several[:MOST_LINES]]
+    rows += [f"  {output.name}: {difference_of(output)}" for output in several[:MOST_LINES]]
     if len(several) > MOST_LINES:
-        found.append(f"  {len(several) - MOST_LINES:,} more outputs differ; --json has all")
-    found += [
+        rows.append(f"  {len(several) - MOST_LINES:,} more outputs differ; --json has all")
+    rows += [
         f"  differs most: {request.pair.request.where}, {request.pair.request_id}: "
         f"{'; '.join(request.reasons)}"
         for request in comparison.worst[:SHOWN]
     ]
     if comparison.latency.count:
-        found += latency_lines(comparison, limits, side_by_side=side_by_side)
-    return found
+        rows += latency_lines(comparison, limits, side_by_side=side_by_side)
+    return rows
 
 
 def differing_outputs(comparison: Comparison) -> list[OutputStatistics]:
     """The outputs that differ, the one with the largest share first."""
-    several = [one for one in comparison.outputs.values() if one.differing or one.added]
-    return sorted(several, key=lambda one: -one.share)
+    several = [output for output in comparison.outputs.values() if output.differing or output.added]
+    return sorted(several, key=lambda output: -output.share)
 
 
 def latency_lines(comparison: Comparison, limits: Replay, *, side_by_side: bool) -> list[str]:
     before, after = (comparison.latency.latencies(side) for side in (0, 1))
-    found = []
+    rows = []
     for percent_, _, ratio in latency_ratios(comparison, limits):
         pair = f"{readable(before.percentile_ms(percent_))} -> {readable(after.percentile_ms(percent_))} ms"
-        known = "too few answers for a ratio" if ratio is None else _times(ratio)
-        found.append(f"latency p{percent_:g}: {pair}; {known}")
+        times = "too few answers for a ratio" if ratio is None else _times(ratio)
+        rows.append(f"latency p{percent_:g}: {pair}; {times}")
     if not side_by_side:
-        found.append(
+        rows.append(
             "latency: captured at another time and place, so the gate does not judge it; --against asks two "
             "targets side by side"
         )
-    return found
+    return rows
 
 
 def _times(ratio: Interval) -> str:
@@ -140,9 +140,9 @@ def _json(value: float) -> float | None:
 
 def _latency(comparison: Comparison, limits: Replay, side_by_side: bool) -> dict[str, Any]:
     before, after = (comparison.latency.latencies(side) for side in (0, 1))
-    found: dict[str, Any] = {"requests": comparison.latency.count, "side_by_side": side_by_side}
+    latency: dict[str, Any] = {"requests": comparison.latency.count, "side_by_side": side_by_side}
     for percent_, most, ratio in latency_ratios(comparison, limits):
-        found[f"p{percent_:g}"] = {
+        latency[f"p{percent_:g}"] = {
             "expected_ms": _json(before.percentile_ms(percent_)),
             "answered_ms": _json(after.percentile_ms(percent_)),
             "ratio": None
@@ -150,7 +150,7 @@ def _latency(comparison: Comparison, limits: Replay, side_by_side: bool) -> dict
             else {"value": ratio.value, "low": ratio.low, "high": ratio.high},
             "limit": most,
         }
-    return found
+    return latency
 
 
 def _worst(request: WorstRequest) -> dict[str, Any]:

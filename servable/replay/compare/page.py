@@ -89,9 +89,9 @@ def _outputs(comparison: Comparison) -> Tab:
 
 def _labels(comparison: Comparison) -> ReportTable | None:
     rows = [
-        Row((Cell(one.name), Cell(before[:60]), Cell(after[:60]), _number(count)))
-        for one in comparison.outputs.values()
-        for (before, after), count in one.examples.most_common(10)
+        Row((Cell(output.name), Cell(before[:60]), Cell(after[:60]), _number(count)))
+        for output in comparison.outputs.values()
+        for (before, after), count in output.examples.most_common(10)
     ]
     heads = ("output", "expected", "answered", "seen")
     return ReportTable("Labels that changed, for example", heads, tuple(rows)) if rows else None
@@ -99,7 +99,7 @@ def _labels(comparison: Comparison) -> ReportTable | None:
 
 def _differences(comparison: Comparison) -> bytes:
     """Share of rows that differ, and the spread of relative differences beside the tolerance."""
-    outputs = sorted(comparison.outputs.values(), key=lambda one: -one.share)[:_MOST_SHOWN]
+    outputs = sorted(comparison.outputs.values(), key=lambda output: -output.share)[:_MOST_SHOWN]
     title = "Differences by output"
     if not outputs:
         return style.nothing("No answer was compared.", title=title)
@@ -107,12 +107,12 @@ def _differences(comparison: Comparison) -> bytes:
     left, right = figure.subplots(1, 2, sharey=True)
     at = np.arange(len(outputs))[::-1]
     names = [one.name if len(one.name) <= 24 else f"{one.name[:23]}…" for one in outputs]
-    shares = [100 * one.share for one in outputs]
+    shares = [100 * output.share for output in outputs]
     left.barh(
         at, shares, height=0.55, color=[style.RED if share else style.GREEN for share in shares]
     )
-    for y, one, share in zip(at, outputs, shares, strict=True):
-        left.text(share, y, f" {percent(one.share)}", va="center", fontsize=9.5)
+    for y, output, share in zip(at, outputs, shares, strict=True):
+        left.text(share, y, f" {percent(output.share)}", va="center", fontsize=9.5)
     left.set_yticks(at, names)
     left.set_xlim(0, 1.35 * max(*shares, 1e-9))
     _spread(right, outputs, at)
@@ -205,7 +205,7 @@ def _ratios(comparison: Comparison, limits: Replay) -> ReportTable:
     before, after = (comparison.latency.latencies(side) for side in (0, 1))
     rows = []
     for percent_, most, ratio in latency_ratios(comparison, limits):
-        known = "" if ratio is None else f"{ratio.low:.2f} to {ratio.high:.2f}"
+        interval = "" if ratio is None else f"{ratio.low:.2f} to {ratio.high:.2f}"
         rows.append(
             Row(
                 (
@@ -216,7 +216,7 @@ def _ratios(comparison: Comparison, limits: Replay) -> ReportTable:
                         "" if ratio is None else f"{ratio.value:.2f}",
                         None if ratio is None else ratio.value,
                     ),
-                    Cell(known or "too few answers"),
+                    Cell(interval or "too few answers"),
                     Cell("none" if most is None else f"{most:g}"),
                 )
             )

@@ -1,4 +1,4 @@
-"""What is expected of every point, from the few that were measured: a Gaussian process.
+"""Gaussian process that predicts the value of every point from the few that were measured.
 
 On the logarithm of the value, since settings multiply. Two points are alike in each setting for
 itself, and in all of them together: Matern 3/2 in each setting; the mean of the settings' kernels
@@ -46,11 +46,11 @@ class Levels:
     @classmethod
     def of(cls, one: Array, other: Array) -> "Levels":
         """Return the levels of points [n, settings] and [m, settings]."""
-        found = [np.unique(column, return_inverse=True) for column in np.vstack([one, other]).T]
-        values = np.zeros((len(found), max(len(levels) for levels, _ in found)))
-        for row, (levels, _) in zip(values, found, strict=True):
+        columns = [np.unique(column, return_inverse=True) for column in np.vstack([one, other]).T]
+        values = np.zeros((len(columns), max(len(levels) for levels, _ in columns)))
+        for row, (levels, _) in zip(values, columns, strict=True):
             row[: len(levels)] = levels
-        ranks = np.array([which for _, which in found])
+        ranks = np.array([which for _, which in columns])
         return cls(values, ranks[:, : len(one)], ranks[:, len(one) :])
 
 
@@ -67,12 +67,12 @@ def covariance(levels: Levels, parameters: Array) -> Array:
         total += each
         product *= each
     alone, together = np.exp(2 * parameters[settings : settings + SIZES])
-    found: Array = total * (alone / settings) + product * together
-    return found
+    sums: Array = total * (alone / settings) + product * together
+    return sums
 
 
 @dataclass(frozen=True)
-class Expected:
+class Prediction:
     """Mean and deviation of the value's logarithm at each point asked for."""
 
     mean: Array
@@ -82,7 +82,7 @@ class Expected:
 
     @property
     def low(self) -> Array:
-        """What each point surely is: the low end of its 95 % interval."""
+        """Low end of each point's 95 % interval."""
         return self.mean - WITHIN_95 * self.deviation
 
 
@@ -112,21 +112,21 @@ class GaussianProcess:
         """Relative standard deviation of one measurement."""
         return float(np.exp(self._likely[-1]))
 
-    def expected(self, at: Array) -> Expected:
+    def expected(self, at: Array) -> Prediction:
         to = covariance(Levels.of(at, self._x), self._likely)
         variance = np.exp(2 * self._likely[-1 - SIZES : -1]).sum() - (
             (to @ self._inverse) * to
         ).sum(axis=1)
         mean = to @ (self._inverse @ self._y) + self._middle
-        return Expected(mean, np.sqrt(np.maximum(variance, 1e-12)), self.noise)
+        return Prediction(mean, np.sqrt(np.maximum(variance, 1e-12)), self.noise)
 
     def difference(self, one: Array, other: Array) -> tuple[float, float]:
         """Mean and standard deviation of the logarithm of how much `one` is above `other`."""
         both = np.stack([one, other])
         to = covariance(Levels.of(both, self._x), self._likely)
-        left = covariance(Levels.of(both, both), self._likely) - to @ self._inverse @ to.T
+        rest = covariance(Levels.of(both, both), self._likely) - to @ self._inverse @ to.T
         mean = float((to[0] - to[1]) @ self._inverse @ self._y)
-        return mean, float(np.sqrt(max(left[0, 0] + left[1, 1] - 2 * left[0, 1], 0.0)))
+        return mean, float(np.sqrt(max(rest[0, 0] + rest[1, 1] - 2 * rest[0, 1], 0.0)))
 
     def _likeliest(self) -> Array:
         """Step by step along each parameter, wider steps first."""
@@ -137,13 +137,13 @@ class GaussianProcess:
                 for way in (step, -step):
                     moved = best.copy()
                     moved[parameter] += way
-                    while (found := self._cost(moved)) < cost - 1e-9:
-                        best, cost = moved.copy(), found
+                    while (lower := self._cost(moved)) < cost - 1e-9:
+                        best, cost = moved.copy(), lower
                         moved[parameter] += way
         return best
 
     def _cost(self, parameters: Array) -> float:
-        """How unlikely, but for a constant."""
+        """Negative log posterior, up to a constant; infinity where the covariance has no Cholesky factor."""
         try:
             factor = np.linalg.cholesky(self._covariance(parameters))
         except np.linalg.LinAlgError:
@@ -154,6 +154,6 @@ class GaussianProcess:
 
     def _covariance(self, parameters: Array) -> Array:
         """Return the covariance of the measurements, noise included."""
-        found = covariance(self._levels, parameters)
-        found[np.diag_indices(len(found))] += np.exp(2 * parameters[-1]) + 1e-9 + self._doubt
-        return found
+        matrix = covariance(self._levels, parameters)
+        matrix[np.diag_indices(len(matrix))] += np.exp(2 * parameters[-1]) + 1e-9 + self._doubt
+        return matrix

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from servable.tune.search.gaussian_process import Array, Expected, GaussianProcess
+from servable.tune.search.gaussian_process import Array, GaussianProcess, Prediction
 from servable.tune.search.space import Space
 from servable.tune.search.trial import (
     NOISE_REPEATS,
@@ -71,16 +71,16 @@ def propose(
     calm = undisturbed(numbers, values)
     logs = logarithms(values)
     noise = noise_of(numbers[calm & ran], logs[calm & ran])
-    if ran.all() and (found := _flat(numbers, logs, noise, len(first), trials)):
-        return found
+    if ran.all() and (flat := _flat(numbers, logs, noise, len(first), trials)):
+        return flat
     at = space.features
     # What did not run says nothing of how good it would be; a chance says whether it would run.
     learnt = ran & calm if ran.any() else ~ran
-    known = numbers[learnt]
-    model = GaussianProcess(at[known], bent(logs[learnt]), noise=noise)
+    fitted = numbers[learnt]
+    model = GaussianProcess(at[fitted], bent(logs[learnt]), noise=noise)
     runs = chance_to_run(at, at[list(tried)], ran)
     expected = model.expected(at)
-    gains = runs * expected_improvement(expected, float(expected.mean[known].max()))
+    gains = runs * expected_improvement(expected, float(expected.mean[fitted].max()))
     best = int(gains.argmax())
     most = float(gains[best])
     if most < WORTH and len(tried) >= STOP_FROM:
@@ -90,23 +90,23 @@ def propose(
     if len(tried) >= AGAIN_FROM * max(1.0, trials / TRIALS) and (
         turn or len(tried) >= trials - LAST
     ):
-        best = int(known[gains[known].argmax()])
+        best = int(fitted[gains[fitted].argmax()])
     elif len(tried) % LOCAL_EVERY == 0:
-        near = gains * _beside(space.coordinates, known, expected.mean)
+        near = gains * _beside(space.coordinates, fitted, expected.mean)
         best = int(near.argmax()) if near.max() > 0 else best
     return Proposal(number=best)
 
 
-def _beside(at: Array, known: NDArray[np.intp], mean: Array) -> NDArray[np.bool_]:
+def _beside(at: Array, fitted: NDArray[np.intp], mean: Array) -> NDArray[np.bool_]:
     """Which points differ in one setting at most from one of the best that were measured."""
-    measured = np.unique(known)
+    measured = np.unique(fitted)
     best = measured[np.argsort(-mean[measured], kind="stable")[:AROUND]]
     differs = (np.abs(at[:, None, :] - at[best][None]) > 1e-9).sum(axis=-1)
-    found: NDArray[np.bool_] = differs.min(axis=1) <= 1
-    return found
+    near: NDArray[np.bool_] = differs.min(axis=1) <= 1
+    return near
 
 
-def expected_improvement(one: Expected, best: float) -> Array:
+def expected_improvement(prediction: Prediction, best: float) -> Array:
     """Augmented expected improvement over `best`, of each point.
 
     What is known as well as a measurement could tell it is not measured again: a repeat improves
@@ -114,11 +114,11 @@ def expected_improvement(one: Expected, best: float) -> Array:
     Source: Huang, Allen, Notz and Zeng, Global Optimization of Stochastic Black-Box Systems via
     Sequential Kriging Meta-Models, 2006.
     """
-    z = (one.mean - best) / one.deviation
+    z = (prediction.mean - best) / prediction.deviation
     density = np.exp(-(z**2) / 2) / math.sqrt(2 * math.pi)
-    told = 1 - one.noise / np.sqrt(one.deviation**2 + one.noise**2)
-    found: Array = one.deviation * (z * _below(z) + density) * told
-    return found
+    reduction = 1 - prediction.noise / np.sqrt(prediction.deviation**2 + prediction.noise**2)
+    improvement: Array = prediction.deviation * (z * _below(z) + density) * reduction
+    return improvement
 
 
 def chance_to_run(at: Array, tried: Array, ran: NDArray[np.bool_]) -> Array:
@@ -131,8 +131,8 @@ def chance_to_run(at: Array, tried: Array, ran: NDArray[np.bool_]) -> Array:
 
 def _below(z: Array) -> Array:
     """Return the normal distribution function at `z`."""
-    found: Array = 0.5 * (1 + np.vectorize(math.erf, otypes=[float])(z / math.sqrt(2)))
-    return found
+    below: Array = 0.5 * (1 + np.vectorize(math.erf, otypes=[float])(z / math.sqrt(2)))
+    return below
 
 
 def _flat(numbers: Ranks, logs: Array, noise: float, begun: int, trials: int) -> Proposal | None:
@@ -151,9 +151,9 @@ def _flat(numbers: Ranks, logs: Array, noise: float, begun: int, trials: int) ->
             return None
     ends = int(first[once.argmax()]), int(first[once.argmin()])
     again = [logs[begun:][numbers[begun:] == end] for end in ends]
-    pairs = min(len(one) for one in again)
+    pairs = min(len(repeats) for repeats in again)
     if pairs:
-        high, low = (float(np.sort(one[:pairs])[pairs // 2]) for one in again)
+        high, low = (float(np.sort(repeats[:pairs])[pairs // 2]) for repeats in again)
         apart = (high - low) / (noise * math.sqrt(2 / pairs))
         if apart > (APART if pairs == FLAT_PAIRS else FAR_APART):
             return None
@@ -162,13 +162,13 @@ def _flat(numbers: Ranks, logs: Array, noise: float, begun: int, trials: int) ->
     return Proposal(number=ends[(len(numbers) - begun) % 2])
 
 
-def _paulson(ratio: float, one: int, other: int) -> float:
+def _paulson(ratio: float, above: int, below: int) -> float:
     """A ratio of two variances of so many degrees of freedom, in standard deviations.
 
     Source: Paulson, An Approximate Normalization of the Analysis of Variance Distribution, 1942.
     """
     root = math.cbrt(ratio)
-    a, b = 2 / (9 * one), 2 / (9 * other)
+    a, b = 2 / (9 * above), 2 / (9 * below)
     return ((1 - b) * root - (1 - a)) / math.sqrt(b * root**2 + a)
 
 

@@ -1,4 +1,4 @@
-"""What the measurements say: the best point, how much better it is, what each setting does."""
+"""Result of the measurements: the best point, its gain, and the effect of each setting."""
 
 import math
 from collections.abc import Sequence
@@ -65,12 +65,12 @@ class ChosenPoint:
 
     @property
     def kept(self) -> Point:
-        """What the file shall say: the point, or the start where nothing better was shown."""
+        """Recommended settings: the point, or the start where nothing better was shown."""
         return self.point if self.better else self.start
 
     @property
     def compared(self) -> Point | None:
-        """What the start is to be compared with; None where there is nothing else."""
+        """Point that the start is compared with; None where there is no other."""
         if self.rival is not None:
             return self.rival.point
         return None if self.point == self.start else self.point
@@ -82,7 +82,7 @@ class ChosenPoint:
 
 
 def choose(space: Space, start: int, trials: Sequence[Trial]) -> ChosenPoint | None:
-    """From all measurements together. None where nothing ran.
+    """Choose a point from all measurements together. None where nothing ran.
 
     The highest low end wins: of forty points the one expected most of is often one that was
     measured once, and luckily.

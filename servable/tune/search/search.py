@@ -19,7 +19,7 @@ Measure = Callable[[Point], Measurement]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Found:
+class SearchResult:
     trials: tuple[Trial, ...]
     stopped: str
     choice: ChosenPoint | None
@@ -53,7 +53,7 @@ class Search:
 
     def run(
         self, measure: Measure, budget: Budget, told: Callable[[Trial], None] | None = None
-    ) -> Found:
+    ) -> SearchResult:
         """Until it ends. `told` hears of each trial once it is kept."""
         stopped, flat = None, False
         while stopped is None:
@@ -76,10 +76,10 @@ class Search:
         choice = self.choice()
         if flat and choice is not None and choice.better:
             choice = dataclasses.replace(choice, confirmed=False)
-        return Found(trials=self.trials(), stopped=stopped, choice=choice)
+        return SearchResult(trials=self.trials(), stopped=stopped, choice=choice)
 
     def _proposal(self, trials: int) -> Proposal:
-        """It follows from what is kept: a search that was killed asks for what it would have asked for."""
+        """Propose a point from the recorded trials alone, so that a resumed search asks for the same one."""
         known = [
             (number, trial.measured.value)
             for trial in self._trials

@@ -1,4 +1,4 @@
-"""What may be tried: a grid of settings, as points and as numbers."""
+"""Search space: a grid of settings, as points and as numbers."""
 
 import itertools
 import math
@@ -32,8 +32,8 @@ class Space:
     ) -> None:
         self.grid = {name: tuple(values) for name, values in grid.items()}
         self.names = tuple(self.grid)
-        found = _product(self.grid) if points is None else points
-        self.keys: tuple[Key, ...] = tuple(dict.fromkeys(self.key(one) for one in found))
+        chosen = _product(self.grid) if points is None else points
+        self.keys: tuple[Key, ...] = tuple(dict.fromkeys(self.key(point) for point in chosen))
         self._at = {_typed(key): number for number, key in enumerate(self.keys)}
 
     def __len__(self) -> int:
@@ -41,16 +41,16 @@ class Space:
 
     def key(self, point: Point) -> Key:
         """The point without what differs in nothing."""
-        known = {name: point[name] for name in self.names}
-        if BATCH_SIZE in known and known[BATCH_SIZE] is None:
-            known |= {name: self.grid[name][0] for name in OF_BATCHING if name in known}
-        return tuple(known.values())
+        settings = {name: point[name] for name in self.names}
+        if BATCH_SIZE in settings and settings[BATCH_SIZE] is None:
+            settings |= {name: self.grid[name][0] for name in OF_BATCHING if name in settings}
+        return tuple(settings.values())
 
     def point(self, number: int) -> dict[str, Value]:
         return dict(zip(self.names, self.keys[number], strict=True))
 
     def number(self, point: Point) -> int | None:
-        """Where it stands; None where it is no point of this space."""
+        """Return the number of a point; None if this space does not have it."""
         return self._at.get(_typed(self.key(point)))
 
     @cached_property
@@ -71,19 +71,20 @@ class Space:
     def _columns(self, scale: Scale) -> NDArray[np.float64]:
         at = [
             {
-                _typed((value,)): one
-                for value, one in zip(values, _to_one(scale(values)), strict=True)
+                _typed((value,)): scaled
+                for value, scaled in zip(values, _to_one(scale(values)), strict=True)
             }
             for values in self.grid.values()
         ]
         rows = [
-            [one[_typed((value,))] for one, value in zip(at, key, strict=True)] for key in self.keys
+            [column[_typed((value,))] for column, value in zip(at, key, strict=True)]
+            for key in self.keys
         ]
         return np.array(rows, float).reshape(len(self.keys), len(self.names))
 
     def _threads(self, key: Key) -> int:
-        found = dict(zip(self.names, key, strict=True))
-        return math.prod(int(found.get(name) or 1) for name in OF_THREADS)
+        settings = dict(zip(self.names, key, strict=True))
+        return math.prod(int(settings.get(name) or 1) for name in OF_THREADS)
 
     def nearest(self, wanted: Point) -> int:
         """The point that differs least: in the fewest settings, and there by the fewest steps."""
@@ -95,13 +96,13 @@ class Space:
 
     def _rank(self, name: str, value: Value) -> float:
         values = self.grid[name]
-        if _typed((value,)) in [_typed((one,)) for one in values]:
-            at = [_typed((one,)) for one in values].index(_typed((value,)))
+        if _typed((value,)) in [_typed((other,)) for other in values]:
+            at = [_typed((other,)) for other in values].index(_typed((value,)))
         elif isinstance(value, (int, float)) and not isinstance(value, bool):
             apart = [
-                (abs(one - value), rank)
-                for rank, one in enumerate(values)
-                if isinstance(one, (int, float)) and not isinstance(one, bool)
+                (abs(other - value), rank)
+                for rank, other in enumerate(values)
+                if isinstance(other, (int, float)) and not isinstance(other, bool)
             ]
             at = min(apart)[1] if apart else 0
         else:
@@ -111,16 +112,16 @@ class Space:
 
 def _steps(values: tuple[Value, ...]) -> Sequence[float]:
     """Counts by their logarithm, anything else by its rank."""
-    counts = [one for one in values if type(one) is int and one > 0]
+    counts = [value for value in values if type(value) is int and value > 0]
     if len(counts) < len(values):
         return range(len(values))
     return [math.log(count) for count in counts]
 
 
 def _to_one(values: Sequence[float]) -> list[float]:
-    """From 0 to 1; all 0 where all are the same."""
+    """Scale values to 0 to 1; all 0 where all are the same."""
     low, high = min(values, default=0.0), max(values, default=0.0)
-    return [(one - low) / ((high - low) or 1.0) for one in values]
+    return [(value - low) / ((high - low) or 1.0) for value in values]
 
 
 def _typed(key: Key) -> tuple[tuple[str, Value], ...]:

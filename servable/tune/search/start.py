@@ -1,4 +1,4 @@
-"""Where a search begins: rules of thumb, and then whatever is furthest from what was tried."""
+"""First points of a search: rules of thumb, and then whatever is furthest from what was tried."""
 
 from collections.abc import Sequence
 

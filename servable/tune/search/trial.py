@@ -22,10 +22,10 @@ BENT = 1.0
 
 @dataclass(frozen=True, kw_only=True)
 class Measurement:
-    """What a measurement says of a point."""
+    """Measured value of a point."""
 
     value: float
-    """What is to be high: requests per second, or requests per dollar. 0 where nothing ran."""
+    """Maximised value: requests per second, or requests per dollar. 0 where nothing ran."""
     failure: str | None = None
     """Why nothing ran, or nothing within the objective."""
     about: Mapping[str, Any] = field(default_factory=dict)
@@ -35,7 +35,7 @@ class Measurement:
 @dataclass(frozen=True, kw_only=True)
 class Trial:
     number: int
-    """From 0, in the order in which they were measured."""
+    """Number from 0, in the order of measurement."""
     point: Point
     measured: Measurement
     seconds: float
@@ -44,12 +44,12 @@ class Trial:
 
     @property
     def usd(self) -> float:
-        """What it cost; nothing on this computer."""
+        """Cost in US dollars; 0 on this computer."""
         return float(self.measured.about.get("usd", 0.0))
 
 
 def logarithms(values: Values) -> NDArray[np.float64]:
-    """What a model learns from: a failure counts as the poorest that ran."""
+    """Return logarithms for a model to learn from: a failure counts as the poorest that ran."""
     found = np.array(values, float)
     ran = found > 0
     if not ran.any():
@@ -119,14 +119,14 @@ class Budget:
         return None
 
     def fit(self, trials: Sequence[Trial]) -> int:
-        """How many trials there may be, as long as those so far."""
+        """Return the number of trials that fit, if they take as long as those so far."""
         spent = sum(trial.seconds for trial in trials)
         if self.minutes is None or spent <= 0:
             return self.trials
         return min(self.trials, int(60 * self.minutes / spent * len(trials)))
 
     def without(self, count: int, trials: Sequence[Trial]) -> "Budget":
-        """What is left for the others where `count` trials as long as the last ones are yet to come."""
+        """Return the rest of the budget after `count` more trials as long as the longest of the last five."""
         seconds = count * max((trial.seconds for trial in trials[-5:]), default=0.0)
         usd = count * max((trial.usd for trial in trials[-5:]), default=0.0)
         return dataclasses.replace(

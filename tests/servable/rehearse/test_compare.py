@@ -13,9 +13,9 @@ from infra.parameters.placement import placement
 from servable.rehearse.alternatives import alternatives
 from servable.rehearse.command import rehearse
 from servable.rehearse.comparison import (
-    Compared,
     DayResult,
     PolicyComparison,
+    PolicyResult,
     PolicyTrial,
     chosen,
     interval,
@@ -137,10 +137,10 @@ SCENARIO = Scenario(
 )
 
 
-def compared(*days: tuple[float, int]) -> Compared:
+def compared(*days: tuple[float, int]) -> PolicyResult:
     """(cost, minutes outside) of each day."""
     candidate = PolicyTrial(alternative=None, scenario=SCENARIO, per_hour=1)  # type: ignore[arg-type]
-    return Compared(trial=candidate, days=[DayResult(cost, broken, 0) for cost, broken in days])
+    return PolicyResult(trial=candidate, days=[DayResult(cost, broken, 0) for cost, broken in days])
 
 
 def test_what_is_dearer_and_holds_no_better_is_beaten() -> None:

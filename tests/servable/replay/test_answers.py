@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from servable.replay.answers import ANSWERS, AnswerLog, Replayed, read_pairs
+from servable.replay.answers import ANSWERS, AnswerLog, ReplayAnswers, read_pairs
 from servable.replay.captured import CapturedRequest, RecordedAnswer
 from servable.replay.index import CaptureIndex, CaptureSelection
 from servable.replay.places import LocalPlace
@@ -12,7 +12,7 @@ from servable.replay.redaction import Redaction, RedactionError
 from tests.servable.replay.captures import request
 
 CAME = RecordedAnswer(body=b"\x00other", content_type="a/b", status=200, latency_ms=1.5)
-REPLAYED = Replayed(answered=CAME, send_lag_ms=0.25)
+REPLAYED = ReplayAnswers(answered=CAME, send_lag_ms=0.25)
 HERE = "captured/x.jsonl"
 
 
@@ -38,7 +38,7 @@ def test_what_is_kept_is_read_again(tmp_path: Path) -> None:
 def test_the_answer_of_another_target_is_the_expected_one(tmp_path: Path) -> None:
     other = RecordedAnswer(body=b"", content_type="", error="timeout")
     with AnswerLog(tmp_path) as log:
-        log.append(captured(0), Replayed(answered=CAME, other=other, send_lag_ms=0.0))
+        log.append(captured(0), ReplayAnswers(answered=CAME, other=other, send_lag_ms=0.0))
     (pair,) = read_pairs(tmp_path)
     assert pair.expected == other
 

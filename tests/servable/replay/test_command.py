@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 from infra.parameters.loading import Loaded
 from servable.load.load_target import LoadTarget
 from servable.replay import run as replay_run
-from servable.replay.answers import AnswerLog, Replayed, read_pairs
+from servable.replay.answers import AnswerLog, ReplayAnswers, read_pairs
 from servable.replay.captured import CapturedRequest, RecordedAnswer
 from servable.replay.command import _pace, _placed
 from servable.replay.command import replay as command
@@ -51,14 +51,14 @@ class Sending:
 
     def replay(
         self, requests: Iterable[tuple[float, CapturedRequest]]
-    ) -> Iterator[tuple[CapturedRequest, Replayed]]:
+    ) -> Iterator[tuple[CapturedRequest, ReplayAnswers]]:
         for moment, captured in requests:
             if len(self.sent) == self.interrupted_after:
                 raise KeyboardInterrupt
             self.sent.append((moment, captured))
             first, *others = (self.models[at](captured) for at in range(len(self.targets)))
             other = others[0] if others else None
-            yield captured, Replayed(answered=first, other=other, send_lag_ms=1.0)
+            yield captured, ReplayAnswers(answered=first, other=other, send_lag_ms=1.0)
 
     @property
     def numbers(self) -> list[int]:

@@ -10,7 +10,7 @@ import pytest
 
 from servable.load.output import SILENT_SECONDS
 from servable.replay import output
-from servable.replay.answers import Replayed
+from servable.replay.answers import ReplayAnswers
 from servable.replay.captured import RecordedAnswer
 from servable.replay.index import CaptureIndex, CaptureSelection
 from servable.replay.output import announced, duration, line, progress_of
@@ -20,10 +20,12 @@ from servable.replay.skipped import SHOWN, SkippedLines, skipped_lines
 from servable.replay.summary import ReplayResult, ReplaySummary
 from tests.servable.replay.captures import NINE, request, written
 
-OK = Replayed(
+OK = ReplayAnswers(
     answered=RecordedAnswer(body=b"", content_type="a/b", status=200, latency_ms=20), send_lag_ms=1
 )
-LATE = Replayed(answered=RecordedAnswer(body=b"", content_type="", error="timeout"), send_lag_ms=1)
+LATE = ReplayAnswers(
+    answered=RecordedAnswer(body=b"", content_type="", error="timeout"), send_lag_ms=1
+)
 
 
 @pytest.fixture(scope="module")
@@ -184,7 +186,9 @@ def skipping(tmp_path: Path) -> CaptureIndex:
     return CaptureIndex(LocalPlace(tmp_path), CaptureSelection())
 
 
-def result(index: CaptureIndex, *replayed: Replayed, interrupted: bool = False) -> ReplayResult:
+def result(
+    index: CaptureIndex, *replayed: ReplayAnswers, interrupted: bool = False
+) -> ReplayResult:
     summary = ReplaySummary()
     for number, one in enumerate(replayed):
         summary.add(request(number), one)

@@ -14,7 +14,7 @@ from infra.parameters.replay import Replay
 from servable.replay.answers import AnswerPair
 from servable.replay.compare import page
 from servable.replay.compare.comparison import Comparison
-from servable.replay.compare.judged import Judged, output_names
+from servable.replay.compare.judged import ReplayComparison, output_names
 from servable.replay.compare.page import sentence
 from servable.report import style
 from servable.report.page import Tab
@@ -209,8 +209,8 @@ def test_the_share_of_slower_requests_falls_from_all_to_none(
 # --- from the first answer to the verdict
 
 
-def judged(*, gate: bool = True, side_by_side: bool = False, **limits: Any) -> Judged:
-    found = Judged(Replay(**limits), gate=gate, side_by_side=side_by_side, outputs=[])
+def judged(*, gate: bool = True, side_by_side: bool = False, **limits: Any) -> ReplayComparison:
+    found = ReplayComparison(Replay(**limits), gate=gate, side_by_side=side_by_side, outputs=[])
     for pair in several(answered_ms=40.0):
         found.add(pair)
     return found
@@ -242,7 +242,7 @@ def test_a_gate_that_is_met_is_one_line(capsys: pytest.CaptureFixture[str]) -> N
 
 
 def test_an_answer_without_names_is_the_models_only_output() -> None:
-    found = Judged(DEFAULTS, gate=False, side_by_side=False, outputs=["prob"])
+    found = ReplayComparison(DEFAULTS, gate=False, side_by_side=False, outputs=["prob"])
     found.add(pair_of(0, recorded(b"0.5\n", CSV), recorded(b"0.75\n", CSV)))
     assert list(found.as_object()["outputs"]) == ["prob"]
 

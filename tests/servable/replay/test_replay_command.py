@@ -18,7 +18,7 @@ from click.testing import CliRunner
 from servable.replay.answers import read_pairs
 from servable.replay.capture_lines import write_line
 from servable.replay.command import replay
-from servable.replay.compare.judged import Judged
+from servable.replay.compare.judged import ReplayComparison
 from servable.replay.run import RUNS
 from tests.checkouts import ROOT
 from tests.servable.replay.captures import NINE, request, written
@@ -186,7 +186,7 @@ def test_a_page_that_cannot_be_written_does_not_cost_the_comparison(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.chdir(place)
-    monkeypatch.setattr(Judged, "write", full)
+    monkeypatch.setattr(ReplayComparison, "write", full)
     with Server(answered) as server:
         options = [server.url, "--captured", "captured", "--as-fast"]
         ran = CliRunner().invoke(replay, options, standalone_mode=False)

@@ -19,7 +19,7 @@ import servable.tune.tune
 from servable.load.load_generator import LoadError
 from servable.load.measurement import CURVE, LoadCurve
 from servable.load.pace import Pace
-from servable.load.reached import Reached
+from servable.load.reached import ReadyTarget
 from servable.tune.objective import Objective
 from servable.tune.search.space import Point
 from servable.tune.search.trial import Measurement
@@ -48,7 +48,7 @@ class FormulaTrials(Trials):
     _begun = 0
 
     @contextmanager
-    def reached(self, point: Point) -> Iterator[Reached]:
+    def reached(self, point: Point) -> Iterator[ReadyTarget]:
         raise AssertionError("nothing is started")
         yield
 

@@ -3,10 +3,10 @@
 from typing import Any
 
 from servable.load.latencies import Latencies
-from servable.load.measurement import Asked, LoadCurve, LoadStep
+from servable.load.measurement import LoadCurve, LoadStep, MeasuredTarget
 from servable.load.precision import Interval
 
-ASKED = Asked(
+ASKED = MeasuredTarget(
     target="local",
     address="http://127.0.0.1:8080",
     started_at="2026-11-21T12:00:00Z",

@@ -12,7 +12,7 @@ import time
 import zlib
 from pathlib import Path
 
-from servable.tune.search.search import Found, Search
+from servable.tune.search.search import Search, SearchResult
 from servable.tune.search.space import Point, Space
 from servable.tune.search.trial import Budget, Measurement
 
@@ -33,7 +33,7 @@ def value(point: Point) -> float:
     return 200 * math.exp(-off / 3) * (1 + (drawn % 100 - 50) / 1000)
 
 
-def search(study: Path | None, log: Path | None, seconds: float, trials: int) -> Found:
+def search(study: Path | None, log: Path | None, seconds: float, trials: int) -> SearchResult:
     def measure(point: Point) -> Measurement:
         _say(log, {"begins": dict(point)})
         time.sleep(seconds)

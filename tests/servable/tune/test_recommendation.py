@@ -6,13 +6,15 @@ import pytest
 
 from servable.load.knee import Knee
 from servable.load.latencies import Latencies
-from servable.load.measurement import Asked
+from servable.load.measurement import MeasuredTarget
 from servable.load.precision import Interval
 from servable.tune.recommendation import Recommendation, headline, recommend
 from servable.tune.search.recommended import ChosenPoint, Effect, Repeats
 from tests.servable.tune.example_content import ENVIRONMENT, OBJECTIVE, interval
 
-ASKED = Asked(target="local", address="", started_at="2026-11-21T12:00:00Z", machine="2 cores")
+ASKED = MeasuredTarget(
+    target="local", address="", started_at="2026-11-21T12:00:00Z", machine="2 cores"
+)
 IN_AWS = dataclasses.replace(ASKED, target="sagemaker", instance_type="ml.c5.xlarge")
 CHOICE = ChosenPoint(
     point={"tfs_processes": 4, "gunicorn_workers": 8, "batching.max_batch_size": 64},
@@ -29,7 +31,7 @@ EFFECTS = {
 
 
 def recommended(
-    asked: Asked = ASKED, choice: ChosenPoint = CHOICE, *, force: bool = False
+    asked: MeasuredTarget = ASKED, choice: ChosenPoint = CHOICE, *, force: bool = False
 ) -> Recommendation:
     return recommend(
         ENVIRONMENT,

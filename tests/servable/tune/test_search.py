@@ -15,7 +15,7 @@ from benchmarks.search.contenders import run
 from benchmarks.search.surfaces import FAMILIES, FLAT
 from servable.tune.search.next_point import Proposal, propose
 from servable.tune.search.recommended import choose
-from servable.tune.search.search import Found, Search, kept_trials
+from servable.tune.search.search import Search, SearchResult, kept_trials
 from servable.tune.search.space import Point, Space
 from servable.tune.search.trial import Budget, Measurement, Trial, logarithms
 from tests.servable.tune.searching import GRID, search, value
@@ -25,7 +25,7 @@ TRIALS = 14
 
 
 @pytest.fixture(scope="module")
-def uninterrupted() -> Found:
+def uninterrupted() -> SearchResult:
     return search(None, None, 0.0, TRIALS)
 
 
@@ -57,7 +57,7 @@ def test_a_surface_that_is_not_flat_is_not_called_so() -> None:
     assert "flat" not in search(None, None, 0.0, 15).stopped
 
 
-def test_the_choice_is_one_that_ran(uninterrupted: Found) -> None:
+def test_the_choice_is_one_that_ran(uninterrupted: SearchResult) -> None:
     assert uninterrupted.choice is not None
     assert uninterrupted.choice.point in [trial.point for trial in uninterrupted.trials]
 
@@ -91,7 +91,7 @@ def test_todays_settings_are_measured_first() -> None:
     assert found.trials[0].point == start
 
 
-def test_a_gain_that_is_real_has_an_interval_above_nothing(uninterrupted: Found) -> None:
+def test_a_gain_that_is_real_has_an_interval_above_nothing(uninterrupted: SearchResult) -> None:
     assert uninterrupted.choice is not None
     assert uninterrupted.choice.better
 
@@ -156,7 +156,7 @@ def test_a_confirmation_that_is_resumed_goes_on_where_it_was(tmp_path: Path) -> 
             raise KeyboardInterrupt
         return Measurement(value=value(point))
 
-    def run() -> Found:
+    def run() -> SearchResult:
         search = Search(Space(GRID), [start], confirm=2, file=tmp_path / "study")
         return search.run(measure, Budget(trials=18))
 
@@ -178,14 +178,14 @@ def test_a_proposal_knows_how_many_trials_there_may_be(monkeypatch: pytest.Monke
     assert asked == {11}
 
 
-def test_resumed_it_ends_with_the_same_trials(tmp_path: Path, uninterrupted: Found) -> None:
+def test_resumed_it_ends_with_the_same_trials(tmp_path: Path, uninterrupted: SearchResult) -> None:
     for trials in (3, 9, TRIALS):
         found = search(tmp_path / "study", None, 0.0, trials)
     assert _points(found) == _points(uninterrupted)
 
 
 def test_a_line_that_a_kill_cut_off_costs_that_trial_alone(
-    tmp_path: Path, uninterrupted: Found
+    tmp_path: Path, uninterrupted: SearchResult
 ) -> None:
     study = tmp_path / "study"
     search(study, None, 0.0, 9)
@@ -201,7 +201,7 @@ def test_finished_it_measures_nothing_again(tmp_path: Path) -> None:
 
 
 def test_killed_in_the_middle_it_ends_with_the_same_trials_and_none_repeated(
-    tmp_path: Path, uninterrupted: Found
+    tmp_path: Path, uninterrupted: SearchResult
 ) -> None:
     study, log = tmp_path / "study", tmp_path / "log"
     command = [sys.executable, "-m", "tests.servable.tune.searching", str(study), str(log), "0.1"]
@@ -261,7 +261,7 @@ def test_a_failure_counts_as_the_poorest_that_ran() -> None:
     assert logarithms([0.0, 50.0, 100.0])[0] == logarithms([50.0])[0]
 
 
-def _points(found: Found) -> list[str]:
+def _points(found: SearchResult) -> list[str]:
     return [json.dumps(dict(trial.point)) for trial in found.trials]
 
 

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from servable.tune.search.gaussian_process import (
     SIZES,
     Array,
-    Expected,
     GaussianProcess,
     Levels,
+    Prediction,
     covariance,
 )
 from servable.tune.search.next_point import (
@@ -71,7 +71,7 @@ def test_the_same_measurements_give_the_same_model(points: Array, seed: int) -> 
 
 
 def test_a_repeat_that_cannot_win_is_worth_less_than_one_that_could() -> None:
-    known = Expected(np.array([0.0, -0.01, -3.0]), np.array([0.03, 0.03, 0.03]), 0.05)
+    known = Prediction(np.array([0.0, -0.01, -3.0]), np.array([0.03, 0.03, 0.03]), 0.05)
     _, close, hopeless = expected_improvement(known, 0.0)
     assert (close > 1e-3, hopeless < 1e-6) == (True, True)
 

@@ -23,7 +23,7 @@ from servable.load.measurement import LoadCurve
 from servable.report.content import RUN, Content
 from servable.tune.command import tune
 from servable.tune.run import RUNS, TuneError, alone
-from servable.tune.search.search import Found
+from servable.tune.search.search import SearchResult
 from servable.tune.trials import NotServedError
 from tests.checkouts import ROOT
 from tests.conftest import RANKER, VALID
@@ -227,7 +227,7 @@ def test_what_will_be_done_with_the_minutes_is_said(shown: "Shown") -> None:
 def test_dollars_that_leave_no_trial_are_said(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    nothing = Found(trials=(), stopped="the dollars are spent", choice=None)
+    nothing = SearchResult(trials=(), stopped="the dollars are spent", choice=None)
     monkeypatch.setattr(servable.tune.tune, "_searched", lambda *_: nothing)
     assert "the dollars are spent; give more" in returned("--p99-ms", "79").stderr
 

@@ -13,7 +13,7 @@ from botocore.exceptions import EndpointConnectionError, NoCredentialsError
 from infra.parameters.environment import Environment
 from servable.aws_account import Account
 from servable.doctor.account import account, assets, endpoint_stack, needed, network, quotas
-from servable.doctor.look import Look
+from servable.doctor.check_result import CheckResult
 from servable.doctor.machine import machine
 from servable.doctor.machine import project_files as project_files_look
 from servable.new.project_files import STAMP, project_files, write_all
@@ -22,7 +22,7 @@ from tests.checkouts import ROOT
 from tests.servable.test_cost import environment
 
 
-def asked(embedded: LocalAws, number: str = "111111111111") -> dict[str, Look]:
+def asked(embedded: LocalAws, number: str = "111111111111") -> dict[str, CheckResult]:
     told = Account(region="us-west-2", number=number, aws=embedded)
     return {one.name: one for one in account("prod", environment(rps=10), told)}
 
@@ -43,7 +43,7 @@ def test_a_machine_without_node_is_told_how_to_get_it(
     )
 
 
-def images_python(monkeypatch: pytest.MonkeyPatch, folder: Path) -> Look:
+def images_python(monkeypatch: pytest.MonkeyPatch, folder: Path) -> CheckResult:
     """What doctor says of the image's Python on a computer whose path is `folder`,
     where the image has a Python that does not run here.
     """
@@ -145,7 +145,7 @@ def test_a_locked_stack_is_told_with_the_command_that_unlocks_it() -> None:
     )
 
 
-def stack_look(status: str, protected: bool) -> Look:
+def stack_look(status: str, protected: bool) -> CheckResult:
     arn = "arn:aws:cloudformation:us-west-2:111111111111:stack/prod-endpoint/1"
     stack = {"StackId": arn, "StackName": "prod-endpoint", "StackStatus": status}
     told = Told(describe_stacks={"Stacks": [stack | {"EnableTerminationProtection": protected}]})

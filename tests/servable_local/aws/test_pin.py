@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from servable.package.pin import PinError, read, write
-from servable.package.pin import Pinned as Archive
+from servable.package.pin import PinError, PinnedArchive, read, write
 from servable_local.aws.local_aws import LocalAws
 from tests.checkouts import ROOT, Ran, run_in
 from tests.conftest import VALID
@@ -129,6 +128,6 @@ def test_a_package_written_alone_gets_its_archive_and_image(
     file = tmp_path / "prod.toml"
     alone = 'artifact = { model_package = "ranker/7" }'
     file.write_text(VALID.replace('saved_model = "model"', alone))
-    write(file, "ranker", Archive(URI, "a" * 64, 12, None), image=image)
+    write(file, "ranker", PinnedArchive(URI, "a" * 64, 12, None), image=image)
     text = file.read_text()
     assert [part in text for part in (f'uri = "{URI}"', 'package = "ranker/7"', line)] == [True] * 3

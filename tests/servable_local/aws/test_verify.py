@@ -13,7 +13,7 @@ import pytest
 from infra.constructs.access.pipeline_role import LOOKS
 from servable.aws_account import Account
 from servable.verify import model as verified_model
-from servable.verify.deployed import Deployed, Resource
+from servable.verify.deployed import DeployedStack, Resource
 from servable.verify.run import Report
 from servable_local.aws.clock import ManualClock
 from servable_local.aws.local_aws import LocalAws
@@ -290,7 +290,7 @@ def test_one_slow_minute_is_said_and_is_no_difference(slow: tuple[Report, Report
     assert (report.differences, report.measured["primary"]["p99_latency_ms"]) == ([], 250.0)
 
 
-def running(version: str, account: Account) -> Deployed:
+def running(version: str, account: Account) -> DeployedStack:
     """A stack whose model has the stock image of that version."""
     uri = f"763104351884.dkr.ecr.us-east-1.amazonaws.com/tensorflow-inference:{version}-cpu-py312"
     model = Resource(
@@ -299,7 +299,7 @@ def running(version: str, account: Account) -> Deployed:
         physical="model",
         properties={"PrimaryContainer": {"Image": uri}},
     )
-    return Deployed(account=account, name="s", status="", template={}, resources=(model,))
+    return DeployedStack(account=account, name="s", status="", template={}, resources=(model,))
 
 
 @pytest.mark.parametrize(("version", "kinds"), [("2.19", ["ended image"]), ("2.20", [])])

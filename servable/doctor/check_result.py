@@ -7,7 +7,7 @@ State = Literal["ok", "problem", "open"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Look:
+class CheckResult:
     """The result of one check. `state` "open": it could not be checked, or is no problem by itself."""
 
     name: str
@@ -19,6 +19,8 @@ class Look:
         return asdict(self)
 
 
-def judged(name: str, fine: bool, said: str, mend: str) -> Look:
+def judged(name: str, fine: bool, said: str, mend: str) -> CheckResult:
     """Return "ok", or a problem with its remedy."""
-    return Look(name=name, state="ok" if fine else "problem", said=said, mend="" if fine else mend)
+    return CheckResult(
+        name=name, state="ok" if fine else "problem", said=said, mend="" if fine else mend
+    )

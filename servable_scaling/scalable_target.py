@@ -44,7 +44,7 @@ class Suspended:
 
 @dataclass(frozen=True)
 class ScaledTarget:
-    """What is scaled, and between which bounds."""
+    """A resource that Application Auto Scaling scales, with its minimum and maximum capacity."""
 
     resource_id: str
     dimension: str

@@ -32,7 +32,7 @@ _UNSCALABLE = (
 
 @dataclass(frozen=True)
 class ScaledResource:
-    """What is scaled, as the service shows it now.
+    """Capacity of a scalable target, as its service shows it now.
 
     `desired` and `current` are counts; instances that start are in `desired` alone. `updating`: it
     cannot be scaled now. `failure`: why the last change was not fulfilled, if so.
@@ -60,7 +60,7 @@ class Breach:
 
 @dataclass
 class Decision:
-    """What one minute brought. `desired`: the capacity to set now, None to leave it."""
+    """Result of one evaluation. `desired`: the capacity to set now, None to leave it."""
 
     desired: int | None = None
     activities: list[ScalingActivity] = field(default_factory=list)
@@ -149,7 +149,7 @@ class TargetScaler:
         return decision
 
     def move_inside(self, at: datetime, resource: ScaledResource) -> Decision:
-        """What registering does at once, if the resource can be scaled now."""
+        """Move the capacity inside the registered bounds, if the resource can be scaled now."""
         decision = Decision()
         self._follow_up(at, resource)
         if self._enforce and not resource.updating:
@@ -260,7 +260,7 @@ class TargetScaler:
     def _proposal(
         self, at: datetime, policy: ScalingPolicy, breach: Breach, resource: ScaledResource
     ) -> _Proposal | None:
-        """What one policy wants; None where it has nothing to say."""
+        """The capacity that one policy proposes; None if it proposes no change."""
         if not breach.datapoints:
             return None
         desired = resource.desired
@@ -289,7 +289,7 @@ class TargetScaler:
         return None if step is None else adjusted(policy, step, capacity)
 
     def _inward(self, proposals: Sequence[_Proposal], desired: int) -> list[_Proposal]:
-        """Those that take part in scaling in: steps at once, tracking policies only if all are ready."""
+        """Proposals that scale in: steps at once, target tracking only if all of its policies are ready."""
         tracking = [one for one in self.policies.values() if isinstance(one, TargetTracking)]
         asked = {one.name for one in tracking if one.scales_in}
         low = [

@@ -48,7 +48,7 @@ def parse(body: bytes) -> dict[str, Any]:
 
 
 def parse_answer(body: bytes) -> Any:
-    """What is under "outputs" in a model server's answer. Raises `TensorError`."""
+    """The value of "outputs" in a model server's answer. Raises `TensorError`."""
     try:
         found = json.loads(body, parse_constant=_NamedFloat)
     except (ValueError, RecursionError):

@@ -43,7 +43,7 @@ class TensorDescription(NamedTuple):
 
 
 class DescribedRequest(NamedTuple):
-    """What a message that may be relayed asks for."""
+    """The model and the inputs' ranks of a message that may be relayed."""
 
     model_named: bool
     spec: bytes
@@ -180,7 +180,7 @@ def _checked(body: bytes, name: str, tensor: Tensor) -> int:
 
 
 def _problem(body: bytes, tensor: Tensor) -> str | int:
-    """What is wrong with the tensor; or the bytes that it takes beyond what was sent."""
+    """Describe the tensor's fault; or count the bytes that it takes beyond those that were sent."""
     size = element_bytes(tensor.dtype)
     shape = f"[{', '.join(map(str, tensor.sizes[:8]))}{', …' if len(tensor.sizes) > 8 else ''}]"
     given = f"got {wire.dtype_name(tensor.dtype)} {shape}"

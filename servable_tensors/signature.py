@@ -1,4 +1,4 @@
-"""What a signature takes and gives, and whether arrays fit it."""
+"""Inputs and outputs of a signature, and the check that arrays fit them."""
 
 import functools
 from collections.abc import Collection, Iterable, Mapping, Sequence

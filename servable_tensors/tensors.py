@@ -99,9 +99,9 @@ def element_bytes(number: int) -> int | None:
 
 
 def elements(sizes: Iterable[int], most: int) -> int | None:
-    """How many elements a shape has; None for more than `most`, sizes of 0 left out.
+    """Count the elements of a shape without its sizes of 0; None for more than `most`.
 
-    They are left out because a model may reduce over them: [2**40, 0] then becomes [2**40].
+    Sizes of 0 are left out because a model may reduce over them: [2**40, 0] then becomes [2**40].
     """
     count, empty = 1, False
     for size in sizes:

@@ -40,13 +40,13 @@ def written(arrays: Arrays, signature: str | None) -> bytes:
 
 
 def inputs(body: bytes) -> dict[str, Array]:
-    """Those of a request by columns. Raises `ValueError`."""
+    """Inputs of a request by columns. Raises `ValueError`."""
     found = json.loads(body)["inputs"]
     return columns(found if isinstance(found, dict) else {UNNAMED: found})
 
 
 def outputs(body: bytes) -> dict[str, Array]:
-    """Those of an answer, by columns ("outputs") or by rows ("predictions"). Raises `ValueError`."""
+    """Outputs of an answer, by columns ("outputs") or by rows ("predictions"). Raises `ValueError`."""
     return tensors(parsed(body))
 
 

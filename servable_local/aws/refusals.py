@@ -1,4 +1,4 @@
-"""What a caller is told who is not let in: in the form that its client reads, never more than why."""
+"""Answers to callers who are denied access: in the form that their client reads, with the reason alone."""
 
 import enum
 import json

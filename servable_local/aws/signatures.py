@@ -1,4 +1,4 @@
-"""Who signed a request: Signature Version 4, in the Authorization header or in the query.
+"""Verification of a request's Signature Version 4, in the Authorization header or in the query.
 
 Canonical forms and signatures are botocore's own. Accepted is what boto3, the AWS CLI and the
 CDK CLI send to an http address (tests/servable_local/aws/recorded_requests.jsonl): the body's SHA-256 is

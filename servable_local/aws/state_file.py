@@ -62,7 +62,7 @@ class StateFile:
         beside.replace(self.path)
 
     def read(self) -> RunningState | None:
-        """Who runs, or None; a file whose writer is gone is nobody."""
+        """State of the local AWS that runs; None if none runs, or if the file's writer has ended."""
         if not self.held():
             return None
         try:

@@ -32,7 +32,7 @@ Part = Literal["model server", "model-server launcher", "worker", "gunicorn", "n
 
 
 class PredictionFaults(NamedTuple):
-    """What is wrong with the predictions of one endpoint, as it stands in the file."""
+    """Injected faults of one endpoint's predictions, as the file has them."""
 
     latency_seconds: float = 0.0
     status: int = 0

@@ -1,4 +1,4 @@
-"""What user code can import: the image's modules and its own, whatever else is installed here.
+"""Restricts the imports of user code to the image's modules and its own.
 
 The modules of each image: image_modules.json.
 """
@@ -101,7 +101,7 @@ class ImageFinder(MetaPathFinder):
 
 
 def _tops(package: Distribution) -> set[str]:
-    """Its top-level modules."""
+    """Top-level modules of a distribution."""
     stated = package.read_text("top_level.txt")
     return set(stated.split() if stated else (one.parts[0] for one in package.files or ()))
 

@@ -57,7 +57,7 @@ class UnpackFolder:
         self._open = True
 
     def remove(self) -> None:
-        """Again is nothing."""
+        """Remove the folder and release its lock. A second call does nothing."""
         shutil.rmtree(self.path, ignore_errors=True)
         if self._open:
             os.close(self.lock)
@@ -105,7 +105,7 @@ class EndpointProcess:
 
     @property
     def folder(self) -> Path:
-        """Its files; any process of the same user can inject faults by them."""
+        """The endpoint's files; any process of the same user can inject faults by them."""
         return self._folder.path
 
     @property

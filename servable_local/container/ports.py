@@ -78,7 +78,7 @@ def _socket(*, reuse_address: bool = True) -> socket.socket:
 
 
 def _held(port: int) -> str:
-    """Who holds it, as far as this user may see."""
+    """Name the process that holds the port, as far as this user may see."""
     try:
         for connection in psutil.net_connections("tcp4"):
             if connection.laddr and connection.laddr.port == port and connection.pid:

@@ -1,4 +1,4 @@
-"""What serve.py is in the image: starts the parts in their order, and starts again what ends."""
+"""Stand-in for the image's serve.py: starts the parts in order, and restarts those that end."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""How a metric alarm looks at its metric: the query, the threshold, and M of N in words."""
+"""Evaluation of a metric alarm: its query, its threshold, and the reason for its state in words."""
 
 import json
 import operator
@@ -37,7 +37,7 @@ def stamp(moment: datetime) -> str:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What one look found: the next state, and the datapoints of the last N periods, oldest first."""
+    """Result of one evaluation: the next state, and the datapoints of the last N periods, oldest first."""
 
     at: datetime
     state: State

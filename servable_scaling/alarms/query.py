@@ -1,4 +1,4 @@
-"""What GetMetricData and an alarm ask: one metric's statistic, or math on several."""
+"""Queries of GetMetricData and of alarms: one metric's statistic, or math on several."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -42,13 +42,13 @@ class MetricQuery:
 
 
 class MetricValues(Protocol):
-    """What was measured: the local AWS's store of samples, or a simulation's numbers."""
+    """Source of measured values: the local AWS's store of samples, or a simulation's numbers."""
 
     def value(self, query: MetricQuery, start: datetime, end: datetime) -> float | None:
         """The statistic over [start, end); None where there is no data."""
 
     def samples(self, query: MetricQuery, start: datetime, end: datetime) -> float:
-        """How many samples [start, end) has: percentiles of few may be left out."""
+        """Count the samples in [start, end): percentiles of few may be left out."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What one metric was told in one stretch of time, and the statistics of that by their names."""
+"""The samples of one metric in one stretch of time, and their statistics by name."""
 
 import math
 import re

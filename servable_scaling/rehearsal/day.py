@@ -35,7 +35,7 @@ class _Batch:
 
 @dataclass(frozen=True)
 class RehearsedMinute:
-    """What callers saw, and what ran. `paid` includes those that start, and a second fleet."""
+    """Answers and instances of one minute. `paid` includes instances that start, and a second fleet."""
 
     requests: float
     answering: int

@@ -18,7 +18,7 @@ from servable_local.aws.cloudformation.stacks import Stack, StackResource
 
 @dataclass
 class _Undo:
-    """How to come back: what was made, what was replaced or changed (its old record)."""
+    """Record for a rollback: resources that were made, and the old records of replaced or changed ones."""
 
     made: list[StackResource] = field(default_factory=list)
     replaced: dict[str, StackResource] = field(default_factory=dict)

@@ -80,7 +80,7 @@ def received(
 
 
 def content_of(account: str, region: str, bucket: str, key: str) -> ObjectContent:
-    """What an object that is there holds."""
+    """Content of an existing object."""
     return _content(s3_backends[account][get_partition(region)].get_object(bucket, key))
 
 
@@ -90,7 +90,7 @@ def _content(key: Any) -> ObjectContent:
 
 
 def _state(key: Any) -> dict[str, Any]:
-    """What a copy takes: a list of versions copies each, and shall not read it."""
+    """Attributes that a copy takes: a list of versions copies each object, and must not read it."""
     return {
         name: value for name, value in vars(key).items() if name not in ("lock", "_value_buffer")
     }
@@ -147,7 +147,7 @@ def _complete(
 def _checksum(
     metadata: Mapping[str, str], parts: Sequence[ObjectContent], whole: ObjectContent
 ) -> tuple[str, str, int] | None:
-    """Its kind, itself, and of how many parts.
+    """Kind of the object's checksum, the checksum in base64, and its number of parts.
 
     Source: https://docs.aws.amazon.com/AmazonS3/latest/userguide/checking-object-integrity-upload.html
     (2026-11-22)

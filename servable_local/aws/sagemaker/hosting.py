@@ -57,7 +57,7 @@ class Definitions:
         self._all[name.lower()] = StoredDefinition(self._kind, self.arn(name), request)
 
     def find(self, name: str) -> dict[str, Any] | None:
-        """What was asked for."""
+        """The request that created the resource of this name; None if there is none."""
         found = self._all.get(name.lower())
         return None if found is None else found.request
 

@@ -48,10 +48,10 @@ class Shortage:
 
 @dataclass
 class InstanceFaults:
-    """What an endpoint's instances do on request."""
+    """Fault injection for an endpoint's instances."""
 
     start_seconds: float = 0.0
-    """How long a new one takes to serve, on the clock; at least until its container answers."""
+    """Time on the clock until a new instance serves; at least until its container answers."""
     capacity: int | None = None
     """The most that can be had; the others fail when they should be ready."""
 
@@ -177,7 +177,7 @@ class VariantInstances:
         self.by_type[last] -= 1
 
     def _end_surplus(self) -> None:
-        """Those that leave get no request any more, and end when their last is answered."""
+        """End surplus containers: they get no more requests, and end after their last answer."""
         while len(self.containers) > max(1, min(self.serving, self.most_containers)):
             leaving = self.containers.pop()
             threading.Thread(target=_end, args=(leaving,), name="scale in", daemon=True).start()

@@ -141,7 +141,7 @@ class RegionalScaling:
             self._cloudwatch.alarms.delete(policy.alarms)
 
     def alarms_of(self, arn: str) -> list[dict[str, str]]:
-        """Its own, and those of others that name it in their actions."""
+        """The policy's own alarms, and other alarms that name it in their actions."""
         own = self.policies[arn].alarms
         return [
             {"AlarmName": one.name, "AlarmARN": one.arn}
@@ -152,7 +152,7 @@ class RegionalScaling:
     # --- what it does
 
     def publish(self, at: datetime) -> None:
-        """What SageMaker sends of scaled variants in the 10 s, or the minute, that end at `at`."""
+        """Publish SageMaker's metrics of scaled variants for the 10 s, or the minute, that end at `at`."""
         for key in list(self.targets):
             if found := self._variant(key):
                 publish_scaled(

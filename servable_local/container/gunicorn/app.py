@@ -87,7 +87,7 @@ class Invocations:
 def call(
     handler: Handler, request: Any, response: Any, image: ImageCode, **where: Unpack[Where]
 ) -> None:
-    """What the handler returns or raises becomes the answer. `where`: see `context`."""
+    """Call the handler; its result or exception becomes the answer. `where`: see `context`."""
     try:
         # Up to 2.19 a ValueError: Falcon answers in its own form.
         attributes = image.attributes_for_python(request.get_header(HEADER))

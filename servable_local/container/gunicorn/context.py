@@ -1,4 +1,4 @@
-"""What a handler is told of its request."""
+"""The context of a request that a handler gets."""
 
 from collections import namedtuple
 from collections.abc import Mapping
@@ -30,7 +30,7 @@ _UpTo219 = cast(Any, namedtuple)("Context", Context._fields[:-1])
 
 
 class Where(TypedDict):
-    """What a request goes to. `model`: of the path in multi-model mode; None leaves it to the header."""
+    """Target of a request. `model`: from the path in multi-model mode; None leaves it to the header."""
 
     model: str | None
     default_model: str

@@ -25,7 +25,7 @@ class ScalingPropertyError(ValueError):
 
 
 @dataclass(frozen=True)
-class Suspended:
+class SuspendedState:
     """Which kinds of scaling a target leaves out for now: SuspendedState."""
 
     scaling_in: bool = False
@@ -33,7 +33,7 @@ class Suspended:
     scheduled: bool = False
 
     @classmethod
-    def of(cls, properties: Properties | None) -> "Suspended":
+    def of(cls, properties: Properties | None) -> "SuspendedState":
         given = properties or {}
         return cls(
             scaling_in=bool(given.get("DynamicScalingInSuspended", False)),
@@ -50,7 +50,7 @@ class ScaledTarget:
     dimension: str
     minimum: int
     maximum: int
-    suspended: Suspended = Suspended()
+    suspended: SuspendedState = SuspendedState()
     service: str = "sagemaker"
 
     @classmethod
@@ -61,7 +61,7 @@ class ScaledTarget:
             dimension=str(properties["ScalableDimension"]),
             minimum=int(properties["MinCapacity"]),
             maximum=int(properties["MaxCapacity"]),
-            suspended=Suspended.of(properties.get("SuspendedState")),
+            suspended=SuspendedState.of(properties.get("SuspendedState")),
             service=str(properties.get("ServiceNamespace", "sagemaker")),
         )
         if target.minimum > target.maximum:

@@ -18,7 +18,7 @@ from servable_scaling.scalable_target import (
     ScalingPolicy,
     ScheduledAction,
     StepScaling,
-    Suspended,
+    SuspendedState,
     TargetTracking,
 )
 from servable_scaling.schedule import DEFAULTS, ActionSchedule
@@ -126,7 +126,7 @@ class TargetScaler:
         self.actions[action.name] = (action, schedule)
 
     def register(
-        self, minimum: int | None, maximum: int | None, suspended: Suspended | None
+        self, minimum: int | None, maximum: int | None, suspended: SuspendedState | None
     ) -> None:
         """Again: None keeps what is there; the capacity is moved inside the bounds at once."""
         self.target = self.target.within(minimum, maximum)

@@ -10,17 +10,17 @@ from typing import Generic, TypeVar
 
 _MOST_LAYOUTS = 64
 _MOST_BYTES = 1024  # of structure: beyond it is something else than numbers
-Found = TypeVar("Found")
+Layout = TypeVar("Layout")
 Range = tuple[int, int]
 
 
-class LayoutCache(Generic[Found]):
+class LayoutCache(Generic[Layout]):
     """Cache of parsed layouts: what was read from a message of the same structure, one for each length."""
 
     def __init__(self) -> None:
-        self._by_length: dict[int, tuple[tuple[tuple[int, int, bytes], ...], Found]] = {}
+        self._by_length: dict[int, tuple[tuple[tuple[int, int, bytes], ...], Layout]] = {}
 
-    def get(self, message: bytes) -> Found | None:
+    def get(self, message: bytes) -> Layout | None:
         known = self._by_length.get(len(message))
         if known is None:
             return None
@@ -29,7 +29,7 @@ class LayoutCache(Generic[Found]):
                 return None
         return known[1]
 
-    def keep(self, message: bytes, numbers: Sequence[Range], found: Found) -> None:
+    def keep(self, message: bytes, numbers: Sequence[Range], found: Layout) -> None:
         """`numbers`: where bytes are that `found` does not depend on, in order."""
         at, pieces = 0, []
         for start, end in (*numbers, (len(message), len(message))):

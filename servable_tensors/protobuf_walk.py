@@ -52,13 +52,13 @@ class DescribedRequest(NamedTuple):
     """Rank of each input."""
 
 
-class _Known(NamedTuple):
+class _ParsedRequest(NamedTuple):
     described: DescribedRequest
     truths: tuple[Range, ...]
     """Where the contents of bool tensors are: each byte must be 0 or 1."""
 
 
-_SEEN: LayoutCache[_Known] = LayoutCache()
+_SEEN: LayoutCache[_ParsedRequest] = LayoutCache()
 
 
 def check_predict_request(body: bytes) -> DescribedRequest:
@@ -70,7 +70,7 @@ def check_predict_request(body: bytes) -> DescribedRequest:
         filled = [tensor for tensor in tensors.values() if tensor.content_bytes]
         contents = [one.content_at for one in filled if one.content_at]
         truths = [one.content_at for one in filled if one.content_at and one.dtype == BOOL]
-        known = _Known(DescribedRequest(named, spec, ranks), tuple(truths))
+        known = _ParsedRequest(DescribedRequest(named, spec, ranks), tuple(truths))
         _SEEN.keep(body, contents, known)
     if known.truths:
         _check_truths(body, known.truths)

@@ -19,7 +19,7 @@ _MOST_PROBLEMS = 10  # in one message
 _LEAST_RANK = 3
 
 
-class Described(Protocol):
+class ArrayDescription(Protocol):
     """An array, or what is said of one that is not made yet."""
 
     @property
@@ -57,7 +57,7 @@ class Signature:
             )
         return next(iter(self.inputs))
 
-    def check(self, arrays: Mapping[str, Described]) -> None:
+    def check(self, arrays: Mapping[str, ArrayDescription]) -> None:
         """Raises `TensorError` with the inputs that are missing, unknown or do not fit."""
         problems = self._of_names(arrays)
         for name, array in arrays.items():

@@ -294,7 +294,7 @@ def _expected(
     return str(signer.signature(signer.string_to_sign(asked, canonical), asked))
 
 
-class _Received:
+class _ReceivedHeaders:
     """Only what was signed is in the canonical request, and it is as it came."""
 
     signed: HTTPHeaders
@@ -303,9 +303,9 @@ class _Received:
         return self.signed
 
 
-class _Others(_Received, SigV4Auth):  # type: ignore[misc]
+class _Others(_ReceivedHeaders, SigV4Auth):  # type: ignore[misc]
     pass
 
 
-class _S3(_Received, S3SigV4Auth):  # type: ignore[misc]
+class _S3(_ReceivedHeaders, S3SigV4Auth):  # type: ignore[misc]
     """S3's keys are neither normalised nor quoted again."""

@@ -72,10 +72,10 @@ MOST_REFUSED_SHARE = 0.01
 
 def rehearse(scenario: Scenario) -> RehearsedDay:
     """Raises `ScalingPropertyError`, `ScheduleError`, or ValueError for an alarm."""
-    return _Running(scenario).all()
+    return _Simulation(scenario).all()
 
 
-class _Measured:
+class _SimulatedMetrics:
     """The metrics of the minutes that are over, as `MetricValues`."""
 
     def __init__(self, scenario: Scenario) -> None:
@@ -130,10 +130,10 @@ class _Measured:
         return self.scenario.model.service.mean_seconds + waiting
 
 
-class _Running:
+class _Simulation:
     def __init__(self, scenario: Scenario) -> None:
         self.scenario = scenario
-        self.measured = _Measured(scenario)
+        self.measured = _SimulatedMetrics(scenario)
         self.day = RehearsedDay(self.measured.minutes)
         self.scaling = Autoscaling(
             targets=scenario.targets,

@@ -51,7 +51,7 @@ class ResourceFailedError(Exception):
     """A resource could not be made or changed; its event is written. `str()`: for the stack."""
 
 
-class Handling:
+class ResourceCalls:
     """Calls the resource types for one stack and writes the events."""
 
     def __init__(self, stack: Stack, aws: Loopback) -> None:

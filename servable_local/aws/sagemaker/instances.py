@@ -57,7 +57,7 @@ class InstanceFaults:
 
 
 @dataclass(eq=False)
-class _Starting:
+class _NewInstance:
     ready: datetime
     container: "Future[Container] | None"
     instance_type: str | None
@@ -85,7 +85,7 @@ class VariantInstances:
     """Why the last change of the count was not fulfilled; until the next change."""
     by_type: dict[str, int] = field(init=False)
     """Instances that serve, by type."""
-    _starting: list[_Starting] = field(default_factory=list)
+    _starting: list[_NewInstance] = field(default_factory=list)
     _turn: int = 0
 
     def __post_init__(self) -> None:
@@ -119,7 +119,7 @@ class VariantInstances:
                 kind = None
             own = len(self.containers) < number <= self.most_containers and kind is not None
             ready = now + timedelta(seconds=self.faults.start_seconds)
-            self._starting.append(_Starting(ready, _launched(self.start) if own else None, kind))
+            self._starting.append(_NewInstance(ready, _launched(self.start) if own else None, kind))
         for _ in range(-more):
             if self._starting:
                 _drop(self._starting.pop())
@@ -160,7 +160,7 @@ class VariantInstances:
             self.desired = self.serving
         return True
 
-    def _arrive(self, one: _Starting) -> None:
+    def _arrive(self, one: _NewInstance) -> None:
         if one.instance_type is None:
             self.failure = NO_CAPACITY
             return
@@ -204,7 +204,7 @@ def _launched(start: Callable[[], Container]) -> "Future[Container]":
     return found
 
 
-def _drop(one: _Starting) -> None:
+def _drop(one: _NewInstance) -> None:
     if one.container is not None:
         one.container.add_done_callback(_closed)
 

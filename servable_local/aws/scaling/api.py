@@ -25,7 +25,7 @@ from servable_local.aws.scaling.service import (
     RegisteredTarget,
     key_of,
 )
-from servable_scaling.scalable_target import ScaledTarget, ScheduledAction, Suspended
+from servable_scaling.scalable_target import ScaledTarget, ScheduledAction, SuspendedState
 
 SERVICE = "application-autoscaling"
 _PAGE = 50
@@ -98,7 +98,7 @@ class ScalingApi(BaseResponse):
                 registered = here.add_target(key, target, self._role(asked))
             registered.suspended |= asked.get("SuspendedState", {})
             registered.role = asked.get("RoleARN", registered.role)
-            registered.scaler.register(low, high, Suspended.of(registered.suspended))
+            registered.scaler.register(low, high, SuspendedState.of(registered.suspended))
             here.move_inside(key)
         return ActionResult({"ScalableTargetARN": registered.arn})
 

@@ -29,7 +29,7 @@ class Context(NamedTuple):
 _UpTo219 = cast(Any, namedtuple)("Context", Context._fields[:-1])
 
 
-class Where(TypedDict):
+class CallTarget(TypedDict):
     """Target of a request. `model`: from the path in multi-model mode; None leaves it to the header."""
 
     model: str | None
@@ -41,7 +41,7 @@ class Where(TypedDict):
 
 
 def context(
-    request: Any, image: ImageCode, *, attributes: Mapping[str, str], **where: Unpack[Where]
+    request: Any, image: ImageCode, *, attributes: Mapping[str, str], **where: Unpack[CallTarget]
 ) -> Context:
     """Raises `AttributesError`."""
     path = image.model_path(attributes, where["default_model"], model=where["model"])

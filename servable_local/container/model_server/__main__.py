@@ -44,9 +44,9 @@ def main() -> None:
     events.tell(imported=True)
     children: dict[int, int] = {}
     own_pid = os.getpid()
-    asked = _Asked()
+    lines = _InputLines()
     while True:
-        for line in asked.wait():
+        for line in lines.wait():
             wanted = json.loads(line)
             pid = os.fork()
             if pid == 0:
@@ -61,7 +61,7 @@ def main() -> None:
             events.tell(ended=number, pid=pid, status=os.waitstatus_to_exitcode(status))
 
 
-class _Asked:
+class _InputLines:
     """Lines of standard input; a child's end interrupts waiting for them.
 
     Without a thread: a process with threads must not fork.

@@ -73,7 +73,7 @@ class ScaledTarget:
         return NOUNS.get(self.dimension, self.dimension.split(":")[-1])
 
     def within(self, minimum: int | None, maximum: int | None) -> "ScaledTarget":
-        """With other bounds; None keeps one."""
+        """The target with other bounds; None keeps a bound."""
         return replace(
             self,
             minimum=self.minimum if minimum is None else minimum,

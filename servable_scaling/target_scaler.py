@@ -372,7 +372,7 @@ class TargetScaler:
         code: ReasonCode,
         decision: Decision,
     ) -> None:
-        """Only the first of equal ones is told."""
+        """Record an activity that did not scale; of equal ones in a row only the first."""
         cause = words.triggered(breach.alarm, self.policies[breach.policy].name)
         if self._left == (cause, code):
             return

@@ -99,7 +99,7 @@ def newest(datapoints: Sequence[float], choices: ScalingChoices) -> float:
 def capacity_out(
     policy: TargetTracking, metric: float, capacity: int, choices: ScalingChoices
 ) -> int:
-    """In proportion to the metric, rounded up; `capacity` itself where nothing is to be added."""
+    """Capacity in proportion to the metric, rounded up; unchanged if the metric is within the target."""
     if metric <= policy.target_value:
         return capacity
     if capacity == 0:

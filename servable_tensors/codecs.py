@@ -324,4 +324,4 @@ CODECS: dict[str, Codec] = {
     )
     for content_type in (codec.content_type, *codec.also)
 }  # fmt: skip
-"""By content type of a request."""
+"""Codecs by content type of a request."""

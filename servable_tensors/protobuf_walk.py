@@ -55,7 +55,7 @@ class DescribedRequest(NamedTuple):
 class _ParsedRequest(NamedTuple):
     described: DescribedRequest
     truths: tuple[Range, ...]
-    """Where the contents of bool tensors are: each byte must be 0 or 1."""
+    """Positions of the contents of bool tensors: each byte must be 0 or 1."""
 
 
 _SEEN: LayoutCache[_ParsedRequest] = LayoutCache()
@@ -78,7 +78,7 @@ def check_predict_request(body: bytes) -> DescribedRequest:
 
 
 def check_model_spec(body: bytes) -> bool:
-    """As `check_predict_request`, for a ClassificationRequest or RegressionRequest."""
+    """Check a ClassificationRequest or RegressionRequest, as `check_predict_request` does."""
     named = False
     try:
         for number, kind, start, end in fields(body, 0, len(body)):

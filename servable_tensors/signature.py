@@ -83,7 +83,7 @@ class Signature:
         )
 
     def check_names(self, names: Collection[str]) -> None:
-        """As `check`, before there are arrays."""
+        """Check the inputs' names as `check` does, before there are arrays. Raises `TensorError`."""
         self.refuse(self._of_names(names))
 
     def refuse(self, problems: Sequence[str]) -> None:

@@ -37,9 +37,9 @@ class Tensor:
     sizes: list[int] = field(default_factory=list)
     content_at: Range | None = None
     packed_at: dict[str, list[Range]] = field(default_factory=dict)
-    """By the name of the field: where each packed piece of its values is."""
+    """Positions of the packed pieces of values, by the name of the field."""
     single: dict[str, int] = field(default_factory=dict)
-    """By the name of the field: how many values stand on their own."""
+    """Number of values that stand on their own, by the name of the field."""
     least: int = 0
     greatest: int = 0
     """Among the varints that stand on their own, as signed 64 bits."""

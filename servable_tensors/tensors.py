@@ -87,7 +87,7 @@ def number_of(dtype: np.dtype[Any]) -> int:
 
 
 def is_bfloat16(dtype: np.dtype[Any]) -> bool:
-    """Whether it is that of the ml_dtypes package, where somebody uses it."""
+    """Whether the type is bfloat16 of the package ml_dtypes."""
     return dtype.kind == "V" and dtype.name == "bfloat16"  # the name takes longest
 
 
@@ -141,7 +141,7 @@ def to_proto(array: Array, number: int | None = None) -> Any:
 
 
 def fill(message: Any, array: Array, number: int | None = None) -> None:
-    """As `to_proto`, into a message that is there and empty: one copy of the values less."""
+    """Fill an existing, empty message, as `to_proto` does: one copy of the values less."""
     number = data_type(array) if number is None else number
     message.dtype = number
     for size in array.shape:

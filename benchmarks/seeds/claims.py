@@ -48,7 +48,7 @@ class Counts:
 @dataclass(frozen=True)
 class Claim:
     source: str
-    """As S2."""
+    """The article's short name, as S2."""
     article: str
     """The article's claim, with its numbers."""
     here: str

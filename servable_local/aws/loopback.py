@@ -75,7 +75,7 @@ def service_model(service: str) -> Any:
 
 @dataclass(frozen=True)
 class Access:
-    """Where a local AWS is, and the secret that it answers to."""
+    """URL of a local AWS, and the secret access key that it accepts."""
 
     url: str
     secret_access_key: str = field(repr=False)

@@ -239,7 +239,7 @@ def _must_be_signed(name: str, *, in_query: bool) -> bool:
 
 
 def _stated_hash(request: ReceivedRequest, given: RequestSignature) -> str | None:
-    """As the canonical request has it; None where it is the body's, which was not read yet."""
+    """The payload hash in the canonical request; None for the hash of the body, which is not read yet."""
     stated = request.header("x-amz-content-sha256")
     if given.expires_seconds is not None:
         if stated not in (None, UNSIGNED_PAYLOAD):
@@ -295,7 +295,7 @@ def _expected(
 
 
 class _ReceivedHeaders:
-    """Only what was signed is in the canonical request, and it is as it came."""
+    """Puts only the signed headers into the canonical request, as they were received."""
 
     signed: HTTPHeaders
 

@@ -1,4 +1,4 @@
-"""Where a local AWS says that it runs, and the lock that proves it.
+"""State file of a running local AWS, and the lock that proves that it runs.
 
 The lock is the kernel's: it goes with the process that holds it, however that ends, so a
 state file left behind by a kill -9 is known for what it is.

@@ -157,7 +157,7 @@ def _default(settings: StartSettings, models: dict[str, dict[int, Path]]) -> str
 
 
 async def _keep_below(limit_mib: int) -> NoReturn:
-    """From now on: kills the largest process below this one while all take more than `limit_mib`.
+    """Kill the largest process below this one whenever all together take more than `limit_mib`.
 
     This is what the kernel does to a container that takes too much.
     """

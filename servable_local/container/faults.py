@@ -59,7 +59,7 @@ class FaultFile:
         _FIELDS.pack_into(self._map, 0, *faults)
 
     def strike(self, server: int) -> None:
-        """In model server `server`, from 0, before it computes. Raises `HttpError`."""
+        """Apply the faults to model server `server`, from 0, before it computes. Raises `HttpError`."""
         faults = self.read()
         if faults.latency_seconds and faults.slow_server in (_EVERY, server + 1):
             time.sleep(faults.latency_seconds)

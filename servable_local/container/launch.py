@@ -86,9 +86,9 @@ class EndpointProcess:
     def __init__(self, process: "subprocess.Popen[bytes]", folder: UnpackFolder) -> None:
         self.url = ""
         self.seconds_after_import = 0.0
-        """From TensorFlow's import, whose time depends on the disk, to the first answer."""
+        """Seconds from TensorFlow's import, whose time depends on the disk, to the first answer."""
         self.process = process
-        """The supervisor's."""
+        """The supervisor."""
         self._folder = folder
         self._closing = threading.Lock()
         self._log = threading.Thread(target=self._show_log, daemon=True)
@@ -146,7 +146,7 @@ class EndpointProcess:
 
 
 STDERR = Path("/dev/stderr")
-"""As `log`: the stderr of this process, line by line, so that a command escapes it."""
+"""Value of `log` for the stderr of this process, line by line, so that a command escapes it."""
 
 
 class LaunchError(Exception):

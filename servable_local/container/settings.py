@@ -127,7 +127,7 @@ def _port(variables: Mapping[str, str]) -> int:
 
 
 def _port_range(variables: Mapping[str, str], count: int) -> tuple[int, int] | None:
-    """From which `count` model servers take theirs."""
+    """Range of the ports of `count` model servers; None if none is configured. Raises `SettingsError`."""
     text = variables.get(PORT_RANGE)
     if text is None:
         return None

@@ -31,7 +31,7 @@ class Supervisor:
         self._model_servers = ModelServerProcesses(self._environment, changed=self._note)
         self._multi_model = MultiModelMode(self._model_servers, plan)
         self.imported = 0.0
-        """When TensorFlow was imported, by the monotonic clock."""
+        """Time of TensorFlow's import, by the monotonic clock."""
         self.ending = False
         """Set when everything is about to end: nothing is started again."""
 

@@ -91,7 +91,7 @@ class MetricAlarmRule:
         at: datetime,
         now: State,
     ) -> Evaluation | None:
-        """As `evaluate`, of points that are known: N and the extra ones, oldest first."""
+        """Evaluate given datapoints, as `evaluate` does: N and the extra ones, oldest first."""
         real = [(start, value) for start, value in points if value is not None]
         if self.ignores_few_samples and real and self._few(values, real[-1][0]):
             return None

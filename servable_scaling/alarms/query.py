@@ -23,7 +23,7 @@ class Metric:
 
     @classmethod
     def named(cls, asked: Mapping[str, Any]) -> "Metric":
-        """By `Namespace`, `MetricName` and `Dimensions`, as requests have them."""
+        """Read `Namespace`, `MetricName` and `Dimensions`, as requests have them."""
         given = {one["Name"]: one["Value"] for one in asked.get("Dimensions", [])}
         return cls.of(asked["Namespace"], asked["MetricName"], given)
 

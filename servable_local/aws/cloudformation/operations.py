@@ -86,7 +86,7 @@ class CloudFormation:
             self._stacks.pop(stack.id, None)
 
     def change_set(self, name_or_id: str, stack: Stack | None) -> ChangeSet:
-        """By its name within a stack, or by its id. Raises `ChangeSetNotFoundError`."""
+        """Find a change set by its name within a stack, or by its id. Raises `ChangeSetNotFoundError`."""
         for one in [stack] if stack else self.all():
             for name, change_set in one.change_sets.items():
                 if name_or_id in ((name, change_set.id) if stack else (change_set.id,)):

@@ -27,7 +27,7 @@ from servable_local.aws.contents import ObjectContent, ObjectFolder
 from servable_local.aws.signed_request import ReceivedRequest
 
 ENVIRON = "servable.content"
-"""Where a request's environment has the content of an object, in the place of its body."""
+"""Key of a request's environment for the content of an object, in place of its body."""
 # What an object's PUT has here is a small document, and not the object.
 _DOCUMENTS = frozenset({"acl", "legal-hold", "retention", "tagging"})
 _ALGORITHMS = frozenset({"CRC32", "CRC32C", "CRC64NVME", "SHA1"})
@@ -60,7 +60,7 @@ def _unregistered(kind: Any, *arguments: Any, **more: Any) -> Any:
 
 
 def is_object(request: ReceivedRequest) -> bool:
-    """Whether its body may be an object's, or a part's, for S3."""
+    """Whether the request's body may be an S3 object or a part of one."""
     return request.method == "PUT" and request.claimed_service == "s3"
 
 

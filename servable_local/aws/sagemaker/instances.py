@@ -76,7 +76,7 @@ class VariantInstances:
     desired: int
     start: Callable[[], Container]
     types: tuple[str, ...] = ()
-    """In order of preference; empty for a serverless variant."""
+    """Instance types in order of preference; empty for a serverless variant."""
     shortage: Shortage = field(default_factory=Shortage)
     most_containers: int = 1
     least_outstanding: bool = False
@@ -100,7 +100,7 @@ class VariantInstances:
         return bool(self._starting)
 
     def pick(self) -> Container:
-        """By the routing strategy; for RANDOM in turns, which give the same shares."""
+        """Choose a container by the routing strategy; for RANDOM in turns, which give the same shares."""
         containers = list(self.containers)
         if self.least_outstanding:
             return min(containers, key=lambda one: one.busy)
@@ -143,9 +143,9 @@ class VariantInstances:
         self._end_surplus()
 
     def tick(self, now: datetime, *, wait: bool) -> bool:
-        """Whether the last instance that started is there, or is known not to come.
+        """Admit instances that are ready; True if with them the last start has ended, in success or not.
 
-        `wait`: for a container that should be ready and is not: on a clock that stands still.
+        `wait`: wait for a container that should be ready and is not, on a clock that stands still.
         """
         if not self._starting:
             return False

@@ -106,7 +106,7 @@ class RegionalScaling:
         return self._targets[key]
 
     def move_inside(self, key: Key) -> None:
-        """At once, as registering does."""
+        """Move the capacity inside the target's bounds at once, as RegisterScalableTarget does."""
         registered, resource = self._targets[key], self._resource(key)
         if resource is not None:
             at = self.now()

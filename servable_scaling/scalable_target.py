@@ -170,8 +170,8 @@ def scaling_policy(properties: Properties) -> ScalingPolicy:
 
 
 def _seconds(given: Properties, key: str) -> int:
-    found = given.get(key)
-    return DEFAULT_COOLDOWN_SECONDS if found is None else int(found)
+    seconds = given.get(key)
+    return DEFAULT_COOLDOWN_SECONDS if seconds is None else int(seconds)
 
 
 def _number(bound: Any) -> float | None:
@@ -186,15 +186,15 @@ def _check_steps(steps: Sequence[StepAdjustment], *, exact: bool) -> None:
     """
     if not steps:
         raise ScalingPropertyError("StepAdjustments: at least one is required.")
-    if exact and any(one.adjustment < 0 for one in steps):
+    if exact and any(step.adjustment < 0 for step in steps):
         raise ScalingPropertyError("ScalingAdjustment: with ExactCapacity at least 0.")
-    if any(one.lower is None and one.upper is None for one in steps):
+    if any(step.lower is None and step.upper is None for step in steps):
         raise ScalingPropertyError("StepAdjustments: a step's bounds cannot both be null.")
-    ordered = sorted(steps, key=lambda one: -math.inf if one.lower is None else one.lower)
-    for one, after in pairwise(ordered):
-        if one.upper is None or after.lower is None or one.upper != after.lower:
+    ordered = sorted(steps, key=lambda step: -math.inf if step.lower is None else step.lower)
+    for step, after in pairwise(ordered):
+        if step.upper is None or after.lower is None or step.upper != after.lower:
             raise ScalingPropertyError(
-                f"StepAdjustments: {one.upper} and {after.lower} leave a gap or overlap; each step must "
+                f"StepAdjustments: {step.upper} and {after.lower} leave a gap or overlap; each step must "
                 "begin where the one before it ends."
             )
     first, last = ordered[0], ordered[-1]
@@ -241,5 +241,5 @@ def _moment(value: Any) -> datetime | None:
         return None
     if isinstance(value, int | float):
         value = datetime.fromtimestamp(value, UTC)
-    found = value if isinstance(value, datetime) else datetime.fromisoformat(str(value))
-    return found if found.tzinfo is None else found.astimezone(UTC).replace(tzinfo=None)
+    moment = value if isinstance(value, datetime) else datetime.fromisoformat(str(value))
+    return moment if moment.tzinfo is None else moment.astimezone(UTC).replace(tzinfo=None)

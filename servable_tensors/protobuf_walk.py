@@ -171,12 +171,12 @@ def _input(body: bytes, start: int, end: int) -> tuple[str, Tensor]:
 def _checked(body: bytes, name: str, tensor: Tensor) -> int:
     """Bytes that the tensor takes beyond what was sent. Raises `TensorError`."""
     try:
-        found = _problem(body, tensor)
+        result = _problem(body, tensor)
     except WireError as bad:
-        found = str(bad)
-    if isinstance(found, str):
-        raise TensorError(f"{name:.60}: {found}")
-    return found
+        result = str(bad)
+    if isinstance(result, str):
+        raise TensorError(f"{name:.60}: {result}")
+    return result
 
 
 def _problem(body: bytes, tensor: Tensor) -> str | int:

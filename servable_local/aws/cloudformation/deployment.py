@@ -71,7 +71,7 @@ class StackDeployment:
             verb = "UPDATE" if current else "CREATE"
             self._stack.record(logical_id, kind, None, f"{verb}_FAILED", str(error))
             raise ResourceFailedError(f"[{logical_id}]: {error}") from None
-        wanted = StackResource(
+        resource = StackResource(
             logical_id=logical_id,
             type=declaration["Type"],
             physical_id="",
@@ -83,36 +83,36 @@ class StackDeployment:
             metadata=declaration.get("Metadata"),
         )
         if current is None:
-            self._make(wanted)
-        elif changed := self._differs(current, wanted):
-            kind = self._calls.type_of(wanted)
-            if current.type != wanted.type or changed & kind.create_only:
-                self._calls.refuse_fixed_name(current, wanted)
+            self._make(resource)
+        elif changed := self._differs(current, resource):
+            kind = self._calls.type_of(resource)
+            if current.type != resource.type or changed & kind.create_only:
+                self._calls.refuse_fixed_name(current, resource)
                 self._undo.replaced[logical_id] = current
-                self._make(wanted, replaces=current)
+                self._make(resource, replaces=current)
             else:
-                self._undo.changed.append((current, wanted))
-                self._calls.update(current, wanted)
-                self._stack.resources[logical_id] = wanted
+                self._undo.changed.append((current, resource))
+                self._calls.update(current, resource)
+                self._stack.resources[logical_id] = resource
         else:
-            current.depends_on = wanted.depends_on
-            current.deletion_policy = wanted.deletion_policy
-            current.keep_on_replace = wanted.keep_on_replace
-            current.metadata = wanted.metadata
+            current.depends_on = resource.depends_on
+            current.deletion_policy = resource.deletion_policy
+            current.keep_on_replace = resource.keep_on_replace
+            current.metadata = resource.metadata
 
-    def _differs(self, current: StackResource, wanted: StackResource) -> frozenset[str]:
-        if current.type != wanted.type:
+    def _differs(self, current: StackResource, resource: StackResource) -> frozenset[str]:
+        if current.type != resource.type:
             return frozenset({"Type"})
-        return changed_properties(current.properties, wanted.properties)
+        return changed_properties(current.properties, resource.properties)
 
-    def _make(self, wanted: StackResource, replaces: StackResource | None = None) -> None:
+    def _make(self, resource: StackResource, replaces: StackResource | None = None) -> None:
         try:
-            self._calls.create(wanted, replaces)
+            self._calls.create(resource, replaces)
         finally:
             # Failed half way it may exist all the same, and then it has to go again.
-            if wanted.physical_id:
-                self._undo.made.append(wanted)
-                self._stack.resources[wanted.logical_id] = wanted
+            if resource.physical_id:
+                self._undo.made.append(resource)
+                self._stack.resources[resource.logical_id] = resource
 
     def _finish(self) -> None:
         dropped = [

@@ -149,28 +149,28 @@ class VariantInstances:
         """
         if not self._starting:
             return False
-        for one in list(self._starting):
-            if one.ready > now or (one.container and not wait and not one.container.done()):
+        for new in list(self._starting):
+            if new.ready > now or (new.container and not wait and not new.container.done()):
                 continue
-            self._starting.remove(one)
-            self._arrive(one)
+            self._starting.remove(new)
+            self._arrive(new)
         if self._starting:
             return False
         if self.failure is not None:
             self.desired = self.serving
         return True
 
-    def _arrive(self, one: _NewInstance) -> None:
-        if one.instance_type is None:
+    def _arrive(self, new: _NewInstance) -> None:
+        if new.instance_type is None:
             self.failure = NO_CAPACITY
             return
-        if one.container is not None:
+        if new.container is not None:
             try:
-                self.containers.append(one.container.result())
+                self.containers.append(new.container.result())
             except Exception as error:
                 self.failure = str(error) or type(error).__name__
                 return
-        self.by_type[one.instance_type] += 1
+        self.by_type[new.instance_type] += 1
 
     def _remove_one(self) -> None:
         last = next(kind for kind in reversed(self.by_type) if self.by_type[kind])
@@ -184,29 +184,29 @@ class VariantInstances:
 
     def close(self) -> None:
         """Ends every container. Idempotent."""
-        for one in self._starting:
-            _drop(one)
+        for new in self._starting:
+            _drop(new)
         self._starting.clear()
         for container in self.containers:
             container.close()
 
 
 def _launched(start: Callable[[], Container]) -> "Future[Container]":
-    found: Future[Container] = Future()
+    future: Future[Container] = Future()
 
     def run() -> None:
         try:
-            found.set_result(start())
+            future.set_result(start())
         except BaseException as error:
-            found.set_exception(error)
+            future.set_exception(error)
 
     threading.Thread(target=run, name="start an instance", daemon=True).start()
-    return found
+    return future
 
 
-def _drop(one: _NewInstance) -> None:
-    if one.container is not None:
-        one.container.add_done_callback(_closed)
+def _drop(new: _NewInstance) -> None:
+    if new.container is not None:
+        new.container.add_done_callback(_closed)
 
 
 def _end(container: Container) -> None:

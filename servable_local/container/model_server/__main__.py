@@ -47,12 +47,12 @@ def main() -> None:
     lines = _InputLines()
     while True:
         for line in lines.wait():
-            wanted = json.loads(line)
+            command = json.loads(line)
             pid = os.fork()
             if pid == 0:
-                plan = ServerPlan.of_json(wanted["plan"])
-                run(plan, wanted["start"], events, parent_pid=own_pid)
-            children[pid] = wanted["start"]
+                plan = ServerPlan.of_json(command["plan"])
+                run(plan, command["start"], events, parent_pid=own_pid)
+            children[pid] = command["start"]
         while children:
             pid, status = os.waitpid(-1, os.WNOHANG)
             if pid == 0:

@@ -116,7 +116,7 @@ def result_file(name: str) -> Path:
 
 
 def read(name: str) -> Result:
-    """Read what was measured last; empty where nothing was."""
+    """Read the last result; empty if the benchmark has not run."""
     file = result_file(name)
     return json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
 

@@ -1,4 +1,4 @@
-"""What endpoints are asked: rows of 256 float32 in every form, and a model that sums each row.
+"""The benchmarks' requests, rows of 256 float32 in every form, and a model that sums each row.
 
     python -m benchmarks.workload FOLDER
 

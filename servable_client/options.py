@@ -17,7 +17,7 @@ TIMEOUT_SECONDS = 65.0
 
 @dataclass(frozen=True, kw_only=True)
 class Selection:
-    """What answers; None is the endpoint's default.
+    """The variant, model, version and signature that answer; None is the endpoint's default.
 
     Raises `BadInputError` for a value that cannot be sent in a header.
     """

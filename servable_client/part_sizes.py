@@ -28,7 +28,7 @@ ASK_AGAIN_EVERY = 20
 
 
 @dataclass
-class _Measured:
+class _BatchTimes:
     """Measurements of batches with about the same number of rows."""
 
     seconds_per_row: dict[int, deque[float]] = field(default_factory=dict)
@@ -53,13 +53,13 @@ class PartSizes:
         doubled = (1 << power for power in range(connections.bit_length()))
         below = [count for count in doubled if count < connections]
         self._counts = [*below, connections, connections * MOST_PARTS_PER_CONNECTION]
-        self._measured: dict[int, _Measured] = {}
+        self._measured: dict[int, _BatchTimes] = {}
         self._lock = threading.Lock()
 
     def parts(self, rows: int) -> int:
         """Return into how many parts to cut the next batch; `record` its duration under this number."""
         with self._lock:
-            measured = self._measured.setdefault(rows.bit_length(), _Measured())
+            measured = self._measured.setdefault(rows.bit_length(), _BatchTimes())
             counts = [count for count in self._counts if count <= max(1, rows)]
             tried = _worth_trying(counts, measured)
             least = min(tried, key=measured.count)
@@ -72,12 +72,12 @@ class PartSizes:
         if rows == 0:
             return
         with self._lock:
-            measured = self._measured.setdefault(rows.bit_length(), _Measured())
+            measured = self._measured.setdefault(rows.bit_length(), _BatchTimes())
             of = measured.seconds_per_row.setdefault(parts, deque(maxlen=KEPT))
             of.append(seconds / rows)
 
 
-def _worth_trying(counts: list[int], measured: _Measured) -> list[int]:
+def _worth_trying(counts: list[int], measured: _BatchTimes) -> list[int]:
     """Return the counts up to one that is not measured yet or is slower than the best by a half."""
     best = float("inf")
     for place, count in enumerate(counts):
@@ -89,7 +89,7 @@ def _worth_trying(counts: list[int], measured: _Measured) -> list[int]:
     return counts
 
 
-def _kept_or_neighbour(tried: list[int], measured: _Measured) -> int:
+def _kept_or_neighbour(tried: list[int], measured: _BatchTimes) -> int:
     enough = min(map(measured.middle, tried)) * NO_DIFFERENCE
     best = next(count for count in tried if measured.middle(count) <= enough)
     place = tried.index(best)

@@ -7,7 +7,7 @@ from servable_client.job import Job
 
 
 class Transport(Protocol):
-    """What an `Endpoint` needs of its transport. Thread-safe, also in forked children."""
+    """Interface of an `Endpoint`'s transport. Thread-safe, also in forked children."""
 
     def send(self, request: Request, *, seconds: float) -> Answer:
         """Send a request once. Raises `PredictionError`."""

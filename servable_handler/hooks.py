@@ -52,14 +52,14 @@ class Hooks:
         caller's mistake; 500 for a mistake of the hook that does not depend on the request.
         """
         assert self.preprocess is not None  # callers check
-        made = _called("preprocess", self.preprocess, body, context)
-        if not isinstance(made, Mapping):
-            kind = type(made).__name__
+        raw = _called("preprocess", self.preprocess, body, context)
+        if not isinstance(raw, Mapping):
+            kind = type(raw).__name__
             raise RequestError(
                 500, f"the hook preprocess returned {kind}; it returns arrays by name"
             )
         try:
-            arrays = {str(name): _fitted(str(name), one, signature) for name, one in made.items()}
+            arrays = {str(name): _fitted(str(name), item, signature) for name, item in raw.items()}
             signature.check(arrays)
         except (RequestError, TensorError) as error:
             status = error.status if isinstance(error, _UnfitValueError) else 500
@@ -73,16 +73,16 @@ class Hooks:
     def body(self, arrays: Arrays, context: Any) -> tuple[bytes, str]:
         """The body and content type that postprocess returns for the outputs. Raises `RequestError`."""
         assert self.postprocess is not None  # callers check
-        made = _called("postprocess", self.postprocess, arrays, context)
+        returned = _called("postprocess", self.postprocess, arrays, context)
         content_type = None
-        if isinstance(made, tuple) and len(made) == 2:
-            made, content_type = made
-        if isinstance(made, bytes):
-            return made, content_type or "application/octet-stream"
+        if isinstance(returned, tuple) and len(returned) == 2:
+            returned, content_type = returned
+        if isinstance(returned, bytes):
+            return returned, content_type or "application/octet-stream"
         try:
-            if isinstance(made, str):
-                return made.encode(), content_type or "text/plain; charset=utf-8"
-            return json.dumps(made).encode(), content_type or JSON
+            if isinstance(returned, str):
+                return returned.encode(), content_type or "text/plain; charset=utf-8"
+            return json.dumps(returned).encode(), content_type or JSON
         except UnicodeEncodeError:
             raise RequestError(
                 500, "the hook postprocess returned a str that UTF-8 cannot hold (a lone surrogate)"
@@ -91,7 +91,7 @@ class Hooks:
             # NumPy's own numbers and arrays are not JSON values, except float64.
             raise RequestError(
                 500,
-                f"the hook postprocess returned {type(made).__name__}, which is not JSON "
+                f"the hook postprocess returned {type(returned).__name__}, which is not JSON "
                 f"({_reason(error)}); return bytes, str or JSON values, and convert NumPy's arrays and "
                 "numbers with .tolist(), as {'score': scores[0].tolist()}",
             ) from None
@@ -136,15 +136,15 @@ class _UnfitValueError(RequestError):
     """A value that the signature's type cannot hold."""
 
 
-def _fitted(name: str, made: Any, signature: Signature) -> Array:
-    if isinstance(made, np.ma.MaskedArray):
+def _fitted(name: str, value: Any, signature: Signature) -> Array:
+    if isinstance(value, np.ma.MaskedArray):
         raise RequestError(500, f"{name}: got a masked array; fill what is masked: array.filled(…)")
     spec = signature.inputs.get(name)
-    if spec is not None and spec.dtype == STRING and not isinstance(made, np.ndarray | np.generic):
+    if spec is not None and spec.dtype == STRING and not isinstance(value, np.ndarray | np.generic):
         # NumPy's own strings lose zeros at their end, and turn numbers among them into strings.
-        array = np.asarray(made, object)
+        array = np.asarray(value, object)
     else:
-        array = np.asarray(made)
+        array = np.asarray(value)
     if spec is None:
         return array
     if spec.dtype == STRING:

@@ -20,7 +20,7 @@ from servable_tensors.npy import NpyRelay
 
 _MOST_PLANS = 256
 _MOST_LETTERS = 2_000  # plans for longer headers are not kept
-Told = tuple[Any, ...]
+PlanKey = tuple[Any, ...]
 _WEIGHT = re.compile(r"0(\.[0-9]{0,3})?|1(\.0{0,3})?")
 
 
@@ -49,7 +49,7 @@ class Plans:
         self._grpc_ports = _ports(variables.get("TFS_GRPC_PORTS"))
         self._rest_ports = _ports(variables.get("TFS_REST_PORTS"))
         self._models: dict[tuple[int, ...], ServedModels] = {}
-        self._plans: dict[Told, Plan] = {}
+        self._plans: dict[PlanKey, Plan] = {}
         self._process = 0
 
     def of(self, context: Any, attributes: str | None) -> Plan:
@@ -60,7 +60,7 @@ class Plans:
         if self._process != os.getpid():
             # Created after the fork, because connections belong to the process that opened them.
             self._models, self._plans, self._process = {}, {}, os.getpid()
-        told = (
+        key = (
             context.model_name,
             context.model_version,
             context.method,
@@ -71,10 +71,10 @@ class Plans:
             context.accept_header,
             getattr(context, "timeout", None),
         )
-        plan = self._plans.get(told)
+        plan = self._plans.get(key)
         if plan is None:
             plan = self._made(context, attributes)
-            self._keep(told, plan)
+            self._keep(key, plan)
         return plan
 
     def _made(self, context: Any, attributes: str | None) -> Plan:
@@ -95,12 +95,12 @@ class Plans:
             model.relay(codec, aim) if codec and relays else None,
         )
 
-    def _keep(self, told: Told, plan: Plan) -> None:
-        if sum(len(one) for one in told if isinstance(one, str)) > _MOST_LETTERS:
+    def _keep(self, key: PlanKey, plan: Plan) -> None:
+        if sum(len(part) for part in key if isinstance(part, str)) > _MOST_LETTERS:
             return
         if len(self._plans) >= _MOST_PLANS:
             self._plans.clear()
-        self._plans[told] = plan
+        self._plans[key] = plan
 
     def _model(self, context: Any) -> ServedModels:
         grpc_port, rest_port = int(context.grpc_port), _port_of(context.rest_uri)
@@ -146,7 +146,7 @@ def chosen(accept: str, own: str) -> str:
     """
     ranges = [_parsed(item) for item in accept.lower().split(",")]
     best: tuple[float, int, int, bool] | None = None
-    found = own
+    answer_type = own
     # Each codec once, because CODECS has it under every content type that it reads.
     for form in dict.fromkeys(codec.content_type for codec in CODECS.values()):
         matches = [
@@ -159,8 +159,8 @@ def chosen(accept: str, own: str) -> str:
         closeness, position, weight = max(matches)
         rank = (weight, closeness, position, form == own)
         if weight > 0 and (best is None or rank > best):
-            best, found = rank, form
-    return found
+            best, answer_type = rank, form
+    return answer_type
 
 
 def _parsed(item: str) -> tuple[str, float]:

@@ -34,28 +34,28 @@ class ServedModels:
 
     def signature(self, call: Call) -> Signature:
         """The signature that the call names. Raises `RequestError`."""
-        known = self._known(call)
-        wanted = call.signature or DEFAULT_SIGNATURE
-        if wanted not in known:
-            listed = ", ".join(one for one in known if not one.startswith("__"))
-            raise RequestError(400, f"signature {wanted!r:.60} is not one of the model's: {listed}")
-        return known[wanted]
+        signatures = self._known(call)
+        name = call.signature or DEFAULT_SIGNATURE
+        if name not in signatures:
+            listed = ", ".join(other for other in signatures if not other.startswith("__"))
+            raise RequestError(400, f"signature {name!r:.60} is not one of the model's: {listed}")
+        return signatures[name]
 
     def check_ranks(self, text: bytes, call: Call) -> None:
         """Checks the ranks in JSON before it is relayed. Raises `TensorError` for a wrong rank.
 
         A wrong rank can crash TensorFlow's process (docs/decisions/0050).
         """
-        if known := self._with_ranks(call):
+        if signatures := self._with_ranks(call):
             request = JsonRequest(text)
-            signature = known.get(request.signature or DEFAULT_SIGNATURE)
+            signature = signatures.get(request.signature or DEFAULT_SIGNATURE)
             if signature is not None:
                 signature.check_ranks(request.ranks(signature.ranks))
 
     def check_message_ranks(self, described: DescribedRequest, call: Call) -> None:
         """Checks the ranks of a PredictRequest like `check_ranks`."""
-        asked = _of_message(described, call)
-        signature = self._with_ranks(asked).get(asked.signature or DEFAULT_SIGNATURE)
+        message_call = _of_message(described, call)
+        signature = self._with_ranks(message_call).get(message_call.signature or DEFAULT_SIGNATURE)
         if signature is not None:
             signature.check_ranks(described.ranks)
 
@@ -64,10 +64,10 @@ class ServedModels:
         key = call.model, call.version
         if key not in self._ranked:
             try:
-                known = self._known(call)
+                signatures = self._known(call)
             except RequestError:
                 return {}  # the prediction itself gets the error
-            self._ranked[key] = {name: one for name, one in known.items() if one.ranks}
+            self._ranked[key] = {name: spec for name, spec in signatures.items() if spec.ranks}
         return self._ranked[key]
 
     def _known(self, call: Call) -> dict[str, Signature]:

@@ -11,7 +11,7 @@ def private_folder(folder: Path) -> None:
 
 
 def private_opener(path: str, flags: int) -> int:
-    """For `open(…, opener=private_opener)`: of mode 0600, also where it was there before."""
+    """Opener for `open(…, opener=private_opener)`: sets mode 0600, on an existing file too."""
     descriptor = os.open(path, flags, 0o600)
     os.fchmod(descriptor, 0o600)
     return descriptor

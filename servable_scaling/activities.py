@@ -110,7 +110,7 @@ def bounds_set(target: ScaledTarget, number: int, action: str, at: datetime) -> 
 def left(
     target: ScaledTarget, number: int, cause: str, code: ReasonCode, capacity: int, at: datetime
 ) -> ScalingActivity:
-    """Nothing was scaled, and why."""
+    """Activity that did not scale, with its reason."""
     known = {
         "AlreadyAtMaxCapacity": {"MaxCapacity": target.maximum},
         "AlreadyAtMinCapacity": {"MinCapacity": target.minimum},

@@ -49,7 +49,7 @@ class AlarmChange:
 
 @dataclass
 class ScalingMinute:
-    """What one minute brought."""
+    """Result of one minute: new capacities, scaling activities and alarms that changed state."""
 
     desired: dict[str, int] = field(default_factory=dict)
     activities: list[ScalingActivity] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""What AWS does not publish about scaling, and what is assumed in its place: each a setting.
+"""Assumptions in place of what AWS does not publish about scaling: each is a setting.
 
 Where AWS publishes a rule, the rule stands in the code with its page. `OBSERVED` marks what was
 seen in exported alarms and activities of users; the others are choices of ours.

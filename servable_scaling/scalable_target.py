@@ -25,7 +25,7 @@ class ScalingPropertyError(ValueError):
 
 
 @dataclass(frozen=True)
-class Suspended:
+class SuspendedState:
     """Which kinds of scaling a target leaves out for now: SuspendedState."""
 
     scaling_in: bool = False
@@ -33,7 +33,7 @@ class Suspended:
     scheduled: bool = False
 
     @classmethod
-    def of(cls, properties: Properties | None) -> "Suspended":
+    def of(cls, properties: Properties | None) -> "SuspendedState":
         given = properties or {}
         return cls(
             scaling_in=bool(given.get("DynamicScalingInSuspended", False)),
@@ -44,13 +44,13 @@ class Suspended:
 
 @dataclass(frozen=True)
 class ScaledTarget:
-    """What is scaled, and between which bounds."""
+    """A resource that Application Auto Scaling scales, with its minimum and maximum capacity."""
 
     resource_id: str
     dimension: str
     minimum: int
     maximum: int
-    suspended: Suspended = Suspended()
+    suspended: SuspendedState = SuspendedState()
     service: str = "sagemaker"
 
     @classmethod
@@ -61,7 +61,7 @@ class ScaledTarget:
             dimension=str(properties["ScalableDimension"]),
             minimum=int(properties["MinCapacity"]),
             maximum=int(properties["MaxCapacity"]),
-            suspended=Suspended.of(properties.get("SuspendedState")),
+            suspended=SuspendedState.of(properties.get("SuspendedState")),
             service=str(properties.get("ServiceNamespace", "sagemaker")),
         )
         if target.minimum > target.maximum:
@@ -73,7 +73,7 @@ class ScaledTarget:
         return NOUNS.get(self.dimension, self.dimension.split(":")[-1])
 
     def within(self, minimum: int | None, maximum: int | None) -> "ScaledTarget":
-        """With other bounds; None keeps one."""
+        """The target with other bounds; None keeps a bound."""
         return replace(
             self,
             minimum=self.minimum if minimum is None else minimum,
@@ -170,8 +170,8 @@ def scaling_policy(properties: Properties) -> ScalingPolicy:
 
 
 def _seconds(given: Properties, key: str) -> int:
-    found = given.get(key)
-    return DEFAULT_COOLDOWN_SECONDS if found is None else int(found)
+    seconds = given.get(key)
+    return DEFAULT_COOLDOWN_SECONDS if seconds is None else int(seconds)
 
 
 def _number(bound: Any) -> float | None:
@@ -186,15 +186,15 @@ def _check_steps(steps: Sequence[StepAdjustment], *, exact: bool) -> None:
     """
     if not steps:
         raise ScalingPropertyError("StepAdjustments: at least one is required.")
-    if exact and any(one.adjustment < 0 for one in steps):
+    if exact and any(step.adjustment < 0 for step in steps):
         raise ScalingPropertyError("ScalingAdjustment: with ExactCapacity at least 0.")
-    if any(one.lower is None and one.upper is None for one in steps):
+    if any(step.lower is None and step.upper is None for step in steps):
         raise ScalingPropertyError("StepAdjustments: a step's bounds cannot both be null.")
-    ordered = sorted(steps, key=lambda one: -math.inf if one.lower is None else one.lower)
-    for one, after in pairwise(ordered):
-        if one.upper is None or after.lower is None or one.upper != after.lower:
+    ordered = sorted(steps, key=lambda step: -math.inf if step.lower is None else step.lower)
+    for step, after in pairwise(ordered):
+        if step.upper is None or after.lower is None or step.upper != after.lower:
             raise ScalingPropertyError(
-                f"StepAdjustments: {one.upper} and {after.lower} leave a gap or overlap; each step must "
+                f"StepAdjustments: {step.upper} and {after.lower} leave a gap or overlap; each step must "
                 "begin where the one before it ends."
             )
     first, last = ordered[0], ordered[-1]
@@ -241,5 +241,5 @@ def _moment(value: Any) -> datetime | None:
         return None
     if isinstance(value, int | float):
         value = datetime.fromtimestamp(value, UTC)
-    found = value if isinstance(value, datetime) else datetime.fromisoformat(str(value))
-    return found if found.tzinfo is None else found.astimezone(UTC).replace(tzinfo=None)
+    moment = value if isinstance(value, datetime) else datetime.fromisoformat(str(value))
+    return moment if moment.tzinfo is None else moment.astimezone(UTC).replace(tzinfo=None)

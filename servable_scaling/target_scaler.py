@@ -18,7 +18,7 @@ from servable_scaling.scalable_target import (
     ScalingPolicy,
     ScheduledAction,
     StepScaling,
-    Suspended,
+    SuspendedState,
     TargetTracking,
 )
 from servable_scaling.schedule import DEFAULTS, ActionSchedule
@@ -32,7 +32,7 @@ _UNSCALABLE = (
 
 @dataclass(frozen=True)
 class ScaledResource:
-    """What is scaled, as the service shows it now.
+    """Capacity of a scalable target, as its service shows it now.
 
     `desired` and `current` are counts; instances that start are in `desired` alone. `updating`: it
     cannot be scaled now. `failure`: why the last change was not fulfilled, if so.
@@ -60,7 +60,7 @@ class Breach:
 
 @dataclass
 class Decision:
-    """What one minute brought. `desired`: the capacity to set now, None to leave it."""
+    """Result of one evaluation. `desired`: the capacity to set now, None to leave it."""
 
     desired: int | None = None
     activities: list[ScalingActivity] = field(default_factory=list)
@@ -110,8 +110,8 @@ class TargetScaler:
         # Registering moves the capacity inside the bounds, as soon as it can be moved.
         self._enforce = True
         self._left: tuple[str, ReasonCode] | None = None
-        for one in actions:
-            self.put_action(one, created)
+        for action in actions:
+            self.put_action(action, created)
 
     def put_action(self, action: ScheduledAction, at: datetime) -> None:
         """New, or over the one of that name. Raises `ScheduleError`, ZoneInfoNotFoundError."""
@@ -126,7 +126,7 @@ class TargetScaler:
         self.actions[action.name] = (action, schedule)
 
     def register(
-        self, minimum: int | None, maximum: int | None, suspended: Suspended | None
+        self, minimum: int | None, maximum: int | None, suspended: SuspendedState | None
     ) -> None:
         """Again: None keeps what is there; the capacity is moved inside the bounds at once."""
         self.target = self.target.within(minimum, maximum)
@@ -149,7 +149,7 @@ class TargetScaler:
         return decision
 
     def move_inside(self, at: datetime, resource: ScaledResource) -> Decision:
-        """What registering does at once, if the resource can be scaled now."""
+        """Move the capacity inside the registered bounds, if the resource can be scaled now."""
         decision = Decision()
         self._follow_up(at, resource)
         if self._enforce and not resource.updating:
@@ -214,11 +214,11 @@ class TargetScaler:
 
     def _move_inside(self, at: datetime, resource: ScaledResource, decision: Decision) -> None:
         self._enforce = False
-        wanted = self.target.clamp(resource.desired)
-        if wanted != resource.desired:
-            side = "minimum" if wanted > resource.desired else "maximum"
+        capacity = self.target.clamp(resource.desired)
+        if capacity != resource.desired:
+            side = "minimum" if capacity > resource.desired else "maximum"
             self._begin(
-                at, resource, wanted, f"{side} capacity was set to {wanted}", None, decision
+                at, resource, capacity, f"{side} capacity was set to {capacity}", None, decision
             )
 
     # --- policies
@@ -260,24 +260,24 @@ class TargetScaler:
     def _proposal(
         self, at: datetime, policy: ScalingPolicy, breach: Breach, resource: ScaledResource
     ) -> _Proposal | None:
-        """What one policy wants; None where it has nothing to say."""
+        """The capacity that one policy proposes; None if it proposes no change."""
         if not breach.datapoints:
             return None
         desired = resource.desired
-        wanted = self._wanted(policy, breach, desired)
-        if wanted is None:
+        capacity = self._wanted(policy, breach, desired)
+        if capacity is None:
             return None
         cooldown = self._out.get(self._cooldown_key(policy))
-        if wanted > desired and cooldown is not None and at < cooldown.until:
+        if capacity > desired and cooldown is not None and at < cooldown.until:
             # In a cooldown only a larger scale-out counts, with what was added as a part of it.
             if self.choices.cooldown_base == "before":
-                wanted = self._wanted(policy, breach, cooldown.before)
+                capacity = self._wanted(policy, breach, cooldown.before)
             else:
-                wanted -= cooldown.after - cooldown.before
-            if wanted is None or wanted <= desired:
+                capacity -= cooldown.after - cooldown.before
+            if capacity is None or capacity <= desired:
                 return None
         tracks_in = isinstance(policy, TargetTracking) and not breach.upward
-        return _Proposal(policy, breach, wanted, flapping=tracks_in and wanted == desired)
+        return _Proposal(policy, breach, capacity, flapping=tracks_in and capacity == desired)
 
     def _wanted(self, policy: ScalingPolicy, breach: Breach, capacity: int) -> int | None:
         """The capacity that a policy computes from `capacity`; None for none."""
@@ -289,9 +289,9 @@ class TargetScaler:
         return None if step is None else adjusted(policy, step, capacity)
 
     def _inward(self, proposals: Sequence[_Proposal], desired: int) -> list[_Proposal]:
-        """Those that take part in scaling in: steps at once, tracking policies only if all are ready."""
+        """Proposals that scale in: steps at once, target tracking only if all of its policies are ready."""
         tracking = [one for one in self.policies.values() if isinstance(one, TargetTracking)]
-        asked = {one.name for one in tracking if one.scales_in}
+        expected = {one.name for one in tracking if one.scales_in}
         low = [
             one
             for one in proposals
@@ -299,7 +299,7 @@ class TargetScaler:
             and not one.breach.upward
             and one.policy.scales_in
         ]
-        ready = asked == {one.policy.name for one in low}
+        ready = expected == {one.policy.name for one in low}
         steps = [
             one
             for one in proposals
@@ -308,27 +308,27 @@ class TargetScaler:
         return [*steps, *(low if ready else [])]
 
     def _scale_out(
-        self, at: datetime, resource: ScaledResource, wanted: _Proposal, decision: Decision
+        self, at: datetime, resource: ScaledResource, proposal: _Proposal, decision: Decision
     ) -> None:
-        capacity = self.target.clamp(wanted.capacity)
+        capacity = self.target.clamp(proposal.capacity)
         if capacity <= resource.desired:
-            self._leave(at, resource, wanted.breach, "AlreadyAtMaxCapacity", decision)
+            self._leave(at, resource, proposal.breach, "AlreadyAtMaxCapacity", decision)
             return
         self._in_until = None  # a scale-out ends the cooldown of a scale-in
-        self._act(at, resource, wanted, capacity, decision)
+        self._act(at, resource, proposal, capacity, decision)
 
     def _scale_in(
-        self, at: datetime, resource: ScaledResource, wanted: _Proposal, decision: Decision
+        self, at: datetime, resource: ScaledResource, proposal: _Proposal, decision: Decision
     ) -> None:
         if self._in_until is not None and at < self._in_until:
             return
-        capacity = self.target.clamp(wanted.capacity)
+        capacity = self.target.clamp(proposal.capacity)
         if resource.desired <= self.target.minimum:
-            self._leave(at, resource, wanted.breach, "AlreadyAtMinCapacity", decision)
-        elif wanted.flapping:
-            self._leave(at, resource, wanted.breach, "AutoScalingAnticipatedFlapping", decision)
+            self._leave(at, resource, proposal.breach, "AlreadyAtMinCapacity", decision)
+        elif proposal.flapping:
+            self._leave(at, resource, proposal.breach, "AutoScalingAnticipatedFlapping", decision)
         elif capacity < resource.desired:
-            self._act(at, resource, wanted, capacity, decision)
+            self._act(at, resource, proposal, capacity, decision)
 
     # --- activities
 
@@ -336,12 +336,12 @@ class TargetScaler:
         self,
         at: datetime,
         resource: ScaledResource,
-        wanted: _Proposal,
+        proposal: _Proposal,
         capacity: int,
         decision: Decision,
     ) -> None:
-        cause = words.triggered(wanted.breach.alarm, wanted.policy.name)
-        self._begin(at, resource, capacity, cause, wanted.policy, decision)
+        cause = words.triggered(proposal.breach.alarm, proposal.policy.name)
+        self._begin(at, resource, capacity, cause, proposal.policy, decision)
 
     def _begin(
         self,
@@ -372,7 +372,7 @@ class TargetScaler:
         code: ReasonCode,
         decision: Decision,
     ) -> None:
-        """Only the first of equal ones is told."""
+        """Record an activity that did not scale; of equal ones in a row only the first."""
         cause = words.triggered(breach.alarm, self.policies[breach.policy].name)
         if self._left == (cause, code):
             return

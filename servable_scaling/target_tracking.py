@@ -99,7 +99,7 @@ def newest(datapoints: Sequence[float], choices: ScalingChoices) -> float:
 def capacity_out(
     policy: TargetTracking, metric: float, capacity: int, choices: ScalingChoices
 ) -> int:
-    """In proportion to the metric, rounded up; `capacity` itself where nothing is to be added."""
+    """Capacity in proportion to the metric, rounded up; unchanged if the metric is within the target."""
     if metric <= policy.target_value:
         return capacity
     if capacity == 0:
@@ -110,7 +110,7 @@ def capacity_out(
 def capacity_in(
     policy: TargetTracking, metric: float, capacity: int, choices: ScalingChoices
 ) -> int:
-    """What is left; `capacity` itself where one less would likely bring the metric above the target."""
+    """Capacity after scaling in; unchanged if one less would likely bring the metric above its target."""
     if capacity == 0 or metric >= policy.target_value:
         return capacity
     # Rounded up: all are needed where the metric x n / (n - 1) would exceed the target.

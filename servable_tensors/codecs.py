@@ -120,7 +120,7 @@ class Codec(ABC):
 
 
 class _Text(Codec):
-    """What the container takes without code: one value, lists, or lines."""
+    """Text forms that the container accepts without code: one value, lists, or lines."""
 
     own_answer, is_text = JSON, True
 
@@ -324,4 +324,4 @@ CODECS: dict[str, Codec] = {
     )
     for content_type in (codec.content_type, *codec.also)
 }  # fmt: skip
-"""By content type of a request."""
+"""Codecs by content type of a request."""

@@ -48,14 +48,14 @@ def parse(body: bytes) -> dict[str, Any]:
 
 
 def parse_answer(body: bytes) -> Any:
-    """What is under "outputs" in a model server's answer. Raises `TensorError`."""
+    """The value of "outputs" in a model server's answer. Raises `TensorError`."""
     try:
-        found = json.loads(body, parse_constant=_NamedFloat)
+        answer = json.loads(body, parse_constant=_NamedFloat)
     except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict) or "outputs" not in found:
+        answer = None
+    if not isinstance(answer, dict) or "outputs" not in answer:
         raise TensorError("the model server's answer is no JSON with outputs")
-    return found["outputs"]
+    return answer["outputs"]
 
 
 def _loads(body: bytes) -> Any:
@@ -68,14 +68,14 @@ def _loads(body: bytes) -> Any:
     return json.loads(body.decode(), parse_constant=_NamedFloat)
 
 
-def _entries(found: dict[str, Any]) -> int:
+def _entries(request: dict[str, Any]) -> int:
     """Keys in the object and in its rows or columns, deeper ones left out.
 
     With as many colons in the text no key came twice: each has one, and only a key or a
     string has one.
     """
-    count = len(found)
-    for value in found.values():
+    count = len(request)
+    for value in request.values():
         if isinstance(value, dict):
             count += len(value)
         elif isinstance(value, list):
@@ -98,18 +98,18 @@ def _unique(pairs: list[tuple[str, Any]]) -> None:
 def arrays_of(request: Mapping[str, Any], signature: Signature) -> dict[str, Array]:
     """One array for each input of the signature, by rows or by columns. Raises `TensorError`."""
     columns = _columns(request, signature)
-    found, problems = {}, []
+    arrays, problems = {}, []
     for name, value in columns.items():
         if name not in signature.inputs:
             problems.append(f"{name!r:.60}: given, and no input of the signature")
             continue
         spec = signature.inputs[name]
         try:
-            found[name] = to_array(value, spec)
+            arrays[name] = to_array(value, spec)
         except JsonValueError as bad:
             problems.append(f"{name}: {bad}; the signature wants {spec}")
     signature.refuse(problems)
-    return found
+    return arrays
 
 
 def to_array(value: Any, spec: TensorSpec) -> Array:
@@ -197,13 +197,13 @@ def _floats(leaves: Sequence[Any], number: int, *, whole_numbers: bool) -> Array
     array = np.array(leaves, np.float64)
     narrow = array_dtype(number)
     with np.errstate(over="ignore"):
-        found: Array = array.astype(narrow)
-    infinite = np.isinf(found)
+        numbers: Array = array.astype(narrow)
+    infinite = np.isinf(numbers)
     if np.any(infinite) and any(
         type(leaves[at]) is not _NamedFloat for at in infinite.nonzero()[0].tolist()
     ):
         raise JsonValueError("holds a number that is too large")  # as 1e400
-    return found
+    return numbers
 
 
 def _require(leaves: Sequence[Any], types: set[type], allowed: set[type], word: str) -> None:

@@ -10,27 +10,27 @@ from typing import Generic, TypeVar
 
 _MOST_LAYOUTS = 64
 _MOST_BYTES = 1024  # of structure: beyond it is something else than numbers
-Found = TypeVar("Found")
+Layout = TypeVar("Layout")
 Range = tuple[int, int]
 
 
-class LayoutCache(Generic[Found]):
+class LayoutCache(Generic[Layout]):
     """Cache of parsed layouts: what was read from a message of the same structure, one for each length."""
 
     def __init__(self) -> None:
-        self._by_length: dict[int, tuple[tuple[tuple[int, int, bytes], ...], Found]] = {}
+        self._by_length: dict[int, tuple[tuple[tuple[int, int, bytes], ...], Layout]] = {}
 
-    def get(self, message: bytes) -> Found | None:
-        known = self._by_length.get(len(message))
-        if known is None:
+    def get(self, message: bytes) -> Layout | None:
+        entry = self._by_length.get(len(message))
+        if entry is None:
             return None
-        for start, end, piece in known[0]:
+        for start, end, piece in entry[0]:
             if message[start:end] != piece:
                 return None
-        return known[1]
+        return entry[1]
 
-    def keep(self, message: bytes, numbers: Sequence[Range], found: Found) -> None:
-        """`numbers`: where bytes are that `found` does not depend on, in order."""
+    def keep(self, message: bytes, numbers: Sequence[Range], layout: Layout) -> None:
+        """`numbers`: where bytes are that `layout` does not depend on, in order."""
         at, pieces = 0, []
         for start, end in (*numbers, (len(message), len(message))):
             pieces.append((at, start, message[at:start]))
@@ -39,4 +39,4 @@ class LayoutCache(Generic[Found]):
             return
         if len(self._by_length) >= _MOST_LAYOUTS:
             self._by_length.clear()
-        self._by_length[len(message)] = tuple(pieces), found
+        self._by_length[len(message)] = tuple(pieces), layout

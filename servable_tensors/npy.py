@@ -47,7 +47,7 @@ _MOST_FORMS, _MOST_HEAD_BYTES = 64, 1024
 
 
 class _Layout(NamedTuple):
-    """What a header says of the bytes behind it, which are as many."""
+    """Layout of an array by its header; the body is checked to have as many bytes."""
 
     dtype: np.dtype[Any]
     order: Literal["C", "F"]
@@ -177,7 +177,7 @@ def to_npy(array: Array, name: str = "the tensor") -> bytes:
 
 @functools.lru_cache(maxsize=256)
 def header_of(dtype: np.dtype[Any], shape: tuple[int, ...], fortran: bool = False) -> bytes:
-    """What stands before an array's bytes."""
+    """The header (magic, version, description) that precedes an array's bytes."""
     # Many arrays have one shape; NumPy's writer takes longer than all else about a small one.
     # bfloat16, which NumPy lacks, is two bytes without a name in these files.
     descr = "<V2" if dtype.kind == "V" else dtype.str

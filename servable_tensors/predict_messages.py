@@ -135,7 +135,7 @@ def _head(
 
 
 class Place(NamedTuple):
-    """Where an output's numbers are."""
+    """Position of an output's numbers in a reply, with their type and shape."""
 
     name: str
     dtype: np.dtype[Any]
@@ -174,7 +174,7 @@ def arrays_in(reply: bytes, read: Callable[[Any], Array] = to_array) -> dict[str
 
 
 def places_in(reply: bytes) -> tuple[Place, ...] | None:
-    """By name, sorted; None where an output is not plainly there, for protobuf's parser to read."""
+    """Places of the outputs, sorted by name; None if protobuf's parser has to read the reply."""
     found: list[Place] = []
     others = 0
     try:

@@ -43,7 +43,7 @@ class TensorDescription(NamedTuple):
 
 
 class DescribedRequest(NamedTuple):
-    """What a message that may be relayed asks for."""
+    """The model and the inputs' ranks of a message that may be relayed."""
 
     model_named: bool
     spec: bytes
@@ -52,13 +52,13 @@ class DescribedRequest(NamedTuple):
     """Rank of each input."""
 
 
-class _Known(NamedTuple):
+class _ParsedRequest(NamedTuple):
     described: DescribedRequest
     truths: tuple[Range, ...]
-    """Where the contents of bool tensors are: each byte must be 0 or 1."""
+    """Positions of the contents of bool tensors: each byte must be 0 or 1."""
 
 
-_SEEN: LayoutCache[_Known] = LayoutCache()
+_SEEN: LayoutCache[_ParsedRequest] = LayoutCache()
 
 
 def check_predict_request(body: bytes) -> DescribedRequest:
@@ -70,7 +70,7 @@ def check_predict_request(body: bytes) -> DescribedRequest:
         filled = [tensor for tensor in tensors.values() if tensor.content_bytes]
         contents = [one.content_at for one in filled if one.content_at]
         truths = [one.content_at for one in filled if one.content_at and one.dtype == BOOL]
-        known = _Known(DescribedRequest(named, spec, ranks), tuple(truths))
+        known = _ParsedRequest(DescribedRequest(named, spec, ranks), tuple(truths))
         _SEEN.keep(body, contents, known)
     if known.truths:
         _check_truths(body, known.truths)
@@ -78,7 +78,7 @@ def check_predict_request(body: bytes) -> DescribedRequest:
 
 
 def check_model_spec(body: bytes) -> bool:
-    """As `check_predict_request`, for a ClassificationRequest or RegressionRequest."""
+    """Check a ClassificationRequest or RegressionRequest, as `check_predict_request` does."""
     named = False
     try:
         for number, kind, start, end in fields(body, 0, len(body)):
@@ -171,16 +171,16 @@ def _input(body: bytes, start: int, end: int) -> tuple[str, Tensor]:
 def _checked(body: bytes, name: str, tensor: Tensor) -> int:
     """Bytes that the tensor takes beyond what was sent. Raises `TensorError`."""
     try:
-        found = _problem(body, tensor)
+        result = _problem(body, tensor)
     except WireError as bad:
-        found = str(bad)
-    if isinstance(found, str):
-        raise TensorError(f"{name:.60}: {found}")
-    return found
+        result = str(bad)
+    if isinstance(result, str):
+        raise TensorError(f"{name:.60}: {result}")
+    return result
 
 
 def _problem(body: bytes, tensor: Tensor) -> str | int:
-    """What is wrong with the tensor; or the bytes that it takes beyond what was sent."""
+    """Describe the tensor's fault; or count the bytes that it takes beyond those that were sent."""
     size = element_bytes(tensor.dtype)
     shape = f"[{', '.join(map(str, tensor.sizes[:8]))}{', …' if len(tensor.sizes) > 8 else ''}]"
     given = f"got {wire.dtype_name(tensor.dtype)} {shape}"

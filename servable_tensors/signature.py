@@ -1,4 +1,4 @@
-"""What a signature takes and gives, and whether arrays fit it."""
+"""Inputs and outputs of a signature, and the check that arrays fit them."""
 
 import functools
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -19,7 +19,7 @@ _MOST_PROBLEMS = 10  # in one message
 _LEAST_RANK = 3
 
 
-class Described(Protocol):
+class ArrayDescription(Protocol):
     """An array, or what is said of one that is not made yet."""
 
     @property
@@ -57,7 +57,7 @@ class Signature:
             )
         return next(iter(self.inputs))
 
-    def check(self, arrays: Mapping[str, Described]) -> None:
+    def check(self, arrays: Mapping[str, ArrayDescription]) -> None:
         """Raises `TensorError` with the inputs that are missing, unknown or do not fit."""
         problems = self._of_names(arrays)
         for name, array in arrays.items():
@@ -83,7 +83,7 @@ class Signature:
         )
 
     def check_names(self, names: Collection[str]) -> None:
-        """As `check`, before there are arrays."""
+        """Check the inputs' names as `check` does, before there are arrays. Raises `TensorError`."""
         self.refuse(self._of_names(names))
 
     def refuse(self, problems: Sequence[str]) -> None:

@@ -1,4 +1,4 @@
-"""What a serialized TensorProto says of itself, without building the message.
+"""Type, shape and positions of values of a serialized TensorProto, without building the message.
 
 Stricter than protobuf: a field that comes twice, that is of another wire type than its own, or
 that no tensor of numbers or strings has, is refused. Parsers merge the first, pass over the
@@ -31,15 +31,15 @@ Range = tuple[int, int]
 
 @dataclass(slots=True)
 class Tensor:
-    """What counts of a TensorProto."""
+    """Type, shape and positions of values in a serialized TensorProto."""
 
     dtype: int = 0
     sizes: list[int] = field(default_factory=list)
     content_at: Range | None = None
     packed_at: dict[str, list[Range]] = field(default_factory=dict)
-    """By the name of the field: where each packed piece of its values is."""
+    """Positions of the packed pieces of values, by the name of the field."""
     single: dict[str, int] = field(default_factory=dict)
-    """By the name of the field: how many values stand on their own."""
+    """Number of values that stand on their own, by the name of the field."""
     least: int = 0
     greatest: int = 0
     """Among the varints that stand on their own, as signed 64 bits."""
@@ -72,7 +72,7 @@ def tensor_of(body: bytes, start: int, end: int) -> Tensor:
 
 
 def values_in(body: bytes, tensor: Tensor, name: str) -> tuple[int, int, int]:
-    """How many values the field holds, and the least and greatest, where they are varints.
+    """Count the values that the field holds; with the least and greatest, if they are varints.
 
     Raises `WireError` for packed values that do not end where they should.
     """
@@ -92,7 +92,7 @@ def values_in(body: bytes, tensor: Tensor, name: str) -> tuple[int, int, int]:
 
 
 def packed_varints(body: bytes, start: int, end: int) -> tuple[int, int, int]:
-    """How many varints stand between two places, the least and the greatest, as signed 64 bits.
+    """Count the varints between two positions; with the least and the greatest, as signed 64 bits.
 
     Raises `WireError` for bytes that are no varints.
     """

@@ -87,7 +87,7 @@ def number_of(dtype: np.dtype[Any]) -> int:
 
 
 def is_bfloat16(dtype: np.dtype[Any]) -> bool:
-    """Whether it is that of the ml_dtypes package, where somebody uses it."""
+    """Whether the type is bfloat16 of the package ml_dtypes."""
     return dtype.kind == "V" and dtype.name == "bfloat16"  # the name takes longest
 
 
@@ -99,9 +99,9 @@ def element_bytes(number: int) -> int | None:
 
 
 def elements(sizes: Iterable[int], most: int) -> int | None:
-    """How many elements a shape has; None for more than `most`, sizes of 0 left out.
+    """Count the elements of a shape without its sizes of 0; None for more than `most`.
 
-    They are left out because a model may reduce over them: [2**40, 0] then becomes [2**40].
+    Sizes of 0 are left out because a model may reduce over them: [2**40, 0] then becomes [2**40].
     """
     count, empty = 1, False
     for size in sizes:
@@ -141,7 +141,7 @@ def to_proto(array: Array, number: int | None = None) -> Any:
 
 
 def fill(message: Any, array: Array, number: int | None = None) -> None:
-    """As `to_proto`, into a message that is there and empty: one copy of the values less."""
+    """Fill an existing, empty message, as `to_proto` does: one copy of the values less."""
     number = data_type(array) if number is None else number
     message.dtype = number
     for size in array.shape:
@@ -222,14 +222,14 @@ def _filled(values: Array, count: int) -> Array:
     return padded
 
 
-def string_bytes(one: Any) -> bytes:
+def string_bytes(element: Any) -> bytes:
     """An element of a tensor of strings. Raises `UnknownTypeError`."""
-    if isinstance(one, bytes):
-        return one
-    if not isinstance(one, str):
-        raise UnknownTypeError(f"{type(one).__name__} is no string")
+    if isinstance(element, bytes):
+        return element
+    if not isinstance(element, str):
+        raise UnknownTypeError(f"{type(element).__name__} is no string")
     try:
-        return one.encode()
+        return element.encode()
     except UnicodeEncodeError:
         raise UnknownTypeError("a string holds a lone surrogate, which UTF-8 cannot") from None
 
@@ -255,8 +255,8 @@ def _rounded_bits(floats: Array) -> Array:
     return np.where(np.isnan(floats), 0x7FC0, rounded).astype("<u2")
 
 
-def cast_exactly(array: Array, wanted: np.dtype[Any]) -> Array:
-    """The array as the type `wanted`; as it is where no cast between the two is allowed.
+def cast_exactly(array: Array, dtype: np.dtype[Any]) -> Array:
+    """The array as the type `dtype`; as it is where no cast between the two is allowed.
 
     NumPy's own casts wrap integers, and turn what a float32 is too small for into infinity. Here
     integers and truth values become whatever holds every one of them exactly. Floats and complex
@@ -266,34 +266,34 @@ def cast_exactly(array: Array, wanted: np.dtype[Any]) -> Array:
     that would become infinite.
     """
     given = array.dtype
-    if given == wanted or given.kind not in "biufc" or wanted.kind not in "iufc":
+    if given == dtype or given.kind not in "biufc" or dtype.kind not in "iufc":
         return array
     if given.kind in "fc":
         return (
-            _rounded_to(array, wanted) if "fc".find(given.kind) <= "fc".find(wanted.kind) else array
+            _rounded_to(array, dtype) if "fc".find(given.kind) <= "fc".find(dtype.kind) else array
         )
     if given.kind == "b":
-        return array.astype(wanted)
-    if wanted.kind in "iu":
-        bounds = np.iinfo(wanted)
-        _require_none(array, (array < bounds.min) | (array > bounds.max), wanted)
-        return array.astype(wanted)
-    found: Array = _rounded_to(array, wanted)
+        return array.astype(dtype)
+    if dtype.kind in "iu":
+        bounds = np.iinfo(dtype)
+        _require_none(array, (array < bounds.min) | (array > bounds.max), dtype)
+        return array.astype(dtype)
+    result: Array = _rounded_to(array, dtype)
     # A float beyond the greatest integer cannot be turned back and compared.
-    parts, top = found.real, float(int(np.iinfo(given).max) + 1)
+    parts, top = result.real, float(int(np.iinfo(given).max) + 1)
     with np.errstate(invalid="ignore", over="ignore"):
-        _require_none(array, (parts >= top) | (parts.astype(given) != array), wanted)
-    return found
+        _require_none(array, (parts >= top) | (parts.astype(given) != array), dtype)
+    return result
 
 
-def _rounded_to(array: Array, wanted: np.dtype[Any]) -> Array:
+def _rounded_to(array: Array, dtype: np.dtype[Any]) -> Array:
     with np.errstate(over="ignore"):
-        found: Array = array.astype(wanted)
-    _require_none(array, np.isfinite(array) & ~np.isfinite(found), wanted)
-    return found
+        result: Array = array.astype(dtype)
+    _require_none(array, np.isfinite(array) & ~np.isfinite(result), dtype)
+    return result
 
 
-def _require_none(array: Array, wrong: Array, wanted: np.dtype[Any]) -> None:
+def _require_none(array: Array, wrong: Array, dtype: np.dtype[Any]) -> None:
     if np.any(wrong):
         value = array[wrong].flat[0].item()
-        raise InexactCastError(f"holds {value!r:.40}, which {wanted} cannot hold")
+        raise InexactCastError(f"holds {value!r:.40}, which {dtype} cannot hold")

@@ -99,5 +99,5 @@ def with_signature(body: bytes, signature: str) -> bytes:
 
 
 def lines(text: str) -> list[str]:
-    """Without the space around each."""
+    """Lines of the text, without the space around each."""
     return [line.strip(SPACE) for line in _LINE_END.split(text.strip(SPACE))]

@@ -40,29 +40,29 @@ def written(arrays: Arrays, signature: str | None) -> bytes:
 
 
 def inputs(body: bytes) -> dict[str, Array]:
-    """Those of a request by columns. Raises `ValueError`."""
-    found = json.loads(body)["inputs"]
-    return columns(found if isinstance(found, dict) else {UNNAMED: found})
+    """Inputs of a request by columns. Raises `ValueError`."""
+    values = json.loads(body)["inputs"]
+    return columns(values if isinstance(values, dict) else {UNNAMED: values})
 
 
 def outputs(body: bytes) -> dict[str, Array]:
-    """Those of an answer, by columns ("outputs") or by rows ("predictions"). Raises `ValueError`."""
+    """Outputs of an answer, by columns ("outputs") or by rows ("predictions"). Raises `ValueError`."""
     return tensors(parsed(body))
 
 
 def tensors(answer: Any) -> dict[str, Array]:
     """Outputs of an answer that is parsed. Raises `ValueError`."""
     if isinstance(answer, dict) and "outputs" in answer:
-        found = answer["outputs"]
+        values = answer["outputs"]
     elif isinstance(answer, dict) and isinstance(answer.get("predictions"), list):
-        found = _columns(answer["predictions"])
+        values = _columns(answer["predictions"])
     else:
         raise ValueError('it has neither "outputs" nor "predictions"')
-    if not isinstance(found, dict) or found.keys() == {"b64"}:
-        found = {UNNAMED_OUTPUT: found}
-    if len(found) > MOST_OUTPUTS:
-        raise ValueError(f"{len(found)} outputs; at most {MOST_OUTPUTS} are read")
-    return columns(found)
+    if not isinstance(values, dict) or values.keys() == {"b64"}:
+        values = {UNNAMED_OUTPUT: values}
+    if len(values) > MOST_OUTPUTS:
+        raise ValueError(f"{len(values)} outputs; at most {MOST_OUTPUTS} are read")
+    return columns(values)
 
 
 def parsed(body: bytes) -> Any:
@@ -79,17 +79,17 @@ def parsed(body: bytes) -> Any:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    members = dict(pairs)
+    if len(members) != len(pairs):
         raise ValueError("an object in it has the same name twice")
-    return found
+    return members
 
 
 def _finite(number: str) -> float:
-    found = float(number)
-    if math.isinf(found):
+    value = float(number)
+    if math.isinf(value):
         raise ValueError(f"it holds {number[:40]}, which is above what float64 holds")
-    return found
+    return value
 
 
 def columns(values: Mapping[str, Any]) -> dict[str, Array]:

@@ -1,4 +1,4 @@
-"""What the client costs beside plain boto3: `make bench-client`. Writes result.json and docs/performance.md.
+"""Cost of the client beside plain boto3: `make bench-client`. Writes result.json and docs/performance.md.
 
 CPU time of this process, user and system: what the endpoint's processes take is not in it.
 """

@@ -1,4 +1,4 @@
-"""What the load generator can do: `make bench-load`. Writes result.json and docs/performance.md."""
+"""Accuracy and cost of the load generator: `make bench-load`. Writes result.json and docs/performance.md."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""What the local container and AWS cost: `make bench-local`. Writes result.json and docs/performance.md."""
+"""Cost of the local container and AWS: `make bench-local`. Writes result.json and docs/performance.md."""
 
 import subprocess
 import sys

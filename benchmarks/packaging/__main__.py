@@ -1,6 +1,6 @@
-"""How fast packing is: `make bench-packaging`. Writes result.json and docs/performance.md.
+"""Speed of packing: `make bench-packaging`. Writes result.json and docs/performance.md.
 
-What it makes lies in .servable/benchmark-packaging and is removed, after Ctrl-C too; after
+Its files lie in .servable/benchmark-packaging and are removed, after Ctrl-C too; after
 a kill -9, by the next run.
 """
 

@@ -1,4 +1,4 @@
-"""How long rehearsed days take, and whether they hold: `make bench-rehearse`. Writes docs/performance.md.
+"""Duration and accuracy of rehearsed days: `make bench-rehearse`. Writes docs/performance.md.
 
 One day with up to 200 instances; 50 policies over 20 random days each, on two cores; one instance beside the
 local container at three loads. `--small` tries the last two in half a minute, and writes nothing.

@@ -36,7 +36,7 @@ def met(result: Result) -> bool:
 
 
 def bounds(result: Result) -> list[Bound]:
-    """What is wanted. Source: the requirements of this project."""
+    """The benchmark's bounds. Source: the requirements of this project."""
     day, many = f"a day, up to {result['most_instances']} instances", [result["many_seconds"]]
     policies = "50 policies over 20 random days, two cores"
     return [

@@ -18,7 +18,7 @@ def fields(result: Result) -> dict[str, Any]:
 
 
 def bounds(result: Result) -> list[Bound]:
-    """What is wanted. Source: the requirements of this project."""
+    """The benchmark's bounds. Source: the requirements of this project."""
     memory = [run["memory_mb"] for run in result["fast"]]
     label = f"memory of all processes, {result['requests']:,} requests"
     return [

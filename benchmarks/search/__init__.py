@@ -1,1 +1,1 @@
-"""How good is the search: surfaces whose best point is known, and other searches beside ours."""
+"""Quality of the search: on surfaces whose best point is known, beside other searches."""

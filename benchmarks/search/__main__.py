@@ -1,4 +1,4 @@
-"""How good the search is: `make bench-search`. Writes result.json and docs/performance.md.
+"""Quality of the search: `make bench-search`. Writes result.json and docs/performance.md.
 
 The surfaces are drawn from a date, today's unless --date repeats another: nobody has looked at them.
 """

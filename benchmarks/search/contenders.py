@@ -42,7 +42,7 @@ def disturbances(seed: int, noise: float) -> Iterator[float]:
 
 
 def ours(surface: Surface, seed: int, noise: float) -> Answer:
-    """With the confirmation at the end, and what the file would say then."""
+    """Run our search with its confirmation; the answer has the kept point and the verdict."""
     space, factors = surface.space, disturbances(seed, noise)
 
     def measure(point: Point) -> Measurement:
@@ -109,7 +109,7 @@ def run(family: str, contender: str, seed: int, noise: float) -> Answer:
 
 
 def everyone(job: tuple[str, int, float]) -> dict[str, Answer]:
-    """Ours on every surface; the others on every second one that is not flat."""
+    """Run our search on every surface, and the others on a part of those that are not flat."""
     family, seed, noise = job
     names = ["ours"] if family == FLAT or seed % OTHERS_EVERY else [*CONTENDERS]
     return {name: run(family, name, seed, noise) for name in names}

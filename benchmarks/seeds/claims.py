@@ -48,11 +48,11 @@ class Counts:
 @dataclass(frozen=True)
 class Claim:
     source: str
-    """As S2."""
+    """The article's short name, as S2."""
     article: str
-    """What the article reports, with its numbers."""
+    """The article's claim, with its numbers."""
     here: str
-    """What was compared here."""
+    """The comparison made here."""
     found: Ratio | Counts
     """Above 1: the article's side is better here too."""
     at_least: float = 1.0

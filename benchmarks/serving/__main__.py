@@ -1,4 +1,4 @@
-"""What the handler costs: `make bench-serving`. Writes result.json and docs/performance.md."""
+"""Cost of the handler: `make bench-serving`. Writes result.json and docs/performance.md."""
 
 import sys
 from pathlib import Path

@@ -93,7 +93,7 @@ def _costs(rows: list[Row], way: str, size: int) -> list[Row]:
 
 
 def _bounds(result: Result) -> list[Bound]:
-    """What is wanted under load. Source: the requirements of this project."""
+    """The bounds under load. Source: the requirements of this project."""
     waiting, workers = result["waiting"], result["workers"]
     few = {run["way"]: run for run in result["choosing"] if run["callers"] == 4}
     times = few["measured"]["p99_ms"] / few["random"]["p99_ms"]

@@ -1,4 +1,4 @@
-"""How long synth takes: `make bench-synth`. Writes result.json and docs/performance.md.
+"""Duration of synth: `make bench-synth`. Writes result.json and docs/performance.md.
 
 Synthesised are the project's environments, ten more, and an app with nothing in it.
 """

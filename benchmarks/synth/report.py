@@ -23,7 +23,7 @@ def fields(result: Result) -> dict[str, Any]:
 
 
 def bounds(result: Result) -> list[Bound]:
-    """What is wanted. Source: the requirements of this project."""
+    """The benchmark's bounds. Source: the requirements of this project."""
     middle = {way: median(runs) for way, runs in result["seconds"].items()}
     each = (middle[MORE] - middle[ALL]) / result["more"]
     times = middle[ALL] / middle[EMPTY]

@@ -77,11 +77,11 @@ class ManualClock:
         return self._now
 
     def measured(self) -> float:
-        """Only what was paused: a busy computer makes no model slow."""
+        """Seconds of pauses alone, so that a busy computer makes no model slow."""
         return self._spent_seconds
 
     def pause(self, seconds: float) -> None:
-        """As if so much real time had passed: a slow answer without the waiting."""
+        """Count these seconds as spent without waiting: a slow answer at once."""
         self._spent_seconds += seconds
 
     def advance(self, *, minutes: float = 0.0, seconds: float = 0.0) -> None:

@@ -28,7 +28,7 @@ def started(
     folder: Path | None = None,
     as_json: bool = False,
 ) -> str:
-    """What `up` prints. `program`: the command whose `down` ends it. Raises `LocalAwsStartError`."""
+    """Start the local AWS and return the text that `{program} up` prints. Raises `LocalAwsStartError`."""
     aws = up(port=port, folder=folder, seconds_per_minute=minute, most_containers=containers)
     runs = f"the local AWS already runs at {aws.url} (process {aws.pid})"
     if aws.already_up and minute not in (SECONDS_PER_MINUTE, aws.seconds_per_minute):
@@ -49,7 +49,7 @@ def started(
 
 
 def shown(program: str, *, folder: Path | None = None, as_json: bool = False) -> tuple[str, bool]:
-    """What `status` prints, and whether it runs."""
+    """The text that `status` prints, and whether the local AWS runs."""
     aws = status(folder=folder)
     if as_json:
         return _json(
@@ -62,7 +62,7 @@ def shown(program: str, *, folder: Path | None = None, as_json: bool = False) ->
 
 
 def stopped(*, folder: Path | None = None, as_json: bool = False) -> str:
-    """What `down` prints, when it has ended."""
+    """End the local AWS and return the text that `down` prints."""
     ended = down(folder=folder)
     if as_json:
         return _json({"ended": ended})

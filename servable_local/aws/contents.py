@@ -1,4 +1,4 @@
-"""What objects of S3 hold: pieces of files on the disk, or a few bytes in memory.
+"""Contents of S3 objects: pieces of files on the disk, or a few bytes in memory.
 
 moto keeps every object in a file object of its own, and copies all of it for each range, each copy and
 each part: a model of 3 GB took minutes and 6 GB of memory. Here slices, copies and joined parts are
@@ -154,7 +154,7 @@ class ObjectContent:
         return b"".join(self)
 
     def digest(self, algorithm: str) -> bytes:
-        """Its checksum, computed once."""
+        """Checksum of the content, computed once."""
         if algorithm not in self._sums:
             total = new_sum(algorithm)
             for chunk in self:
@@ -163,7 +163,7 @@ class ObjectContent:
         return self._sums[algorithm]
 
     def checksum(self, algorithm: str) -> str:
-        """Its checksum as S3's headers have it: in base64."""
+        """Checksum of the content as S3's headers have it: in base64."""
         return base64.b64encode(self.digest(algorithm)).decode()
 
     def link(self, target: Path) -> None:

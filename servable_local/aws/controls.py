@@ -61,7 +61,7 @@ class Controls:
 
 
 def inject(target: Target, asked: Mapping[str, Any]) -> None:
-    """For all containers of an endpoint, or what is before them; or instance types of the whole region.
+    """Inject faults into an endpoint's containers or instances, or into the region's instance types.
 
     `asked` names account, region and endpoint, and any of: latency_ms, status, queue_full;
     freeze, thaw and kill, each with a part; overhead_ms, what SageMaker itself adds; start_seconds,

@@ -1,4 +1,4 @@
-"""What the services here refuse, each in its own service's code."""
+"""Errors of the emulated services, each with its service's error code."""
 
 from moto.core.exceptions import ServiceException
 

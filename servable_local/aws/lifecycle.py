@@ -37,7 +37,7 @@ _POLL_SECONDS = 0.02
 
 
 def port_holder(port: int) -> str:
-    """Who listens there: "another local AWS, process 123" or "process 123 (python3 -m …)"."""
+    """Describe the port's listener: "another local AWS, process 123" or "process 123 (python3 -m …)"."""
     import psutil  # here and not above: `servable local status` needs none
 
     try:

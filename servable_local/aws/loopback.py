@@ -75,7 +75,7 @@ def service_model(service: str) -> Any:
 
 @dataclass(frozen=True)
 class Access:
-    """Where a local AWS is, and the secret that it answers to."""
+    """URL of a local AWS, and the secret access key that it accepts."""
 
     url: str
     secret_access_key: str = field(repr=False)
@@ -135,9 +135,9 @@ class Loopback:
         resources: Sequence[str],
         at: datetime,
     ) -> None:
-        """What a service of AWS itself tells; rules of the account's default bus see it.
+        """Send an event of an AWS service to the rules of the account's default bus.
 
-        Nothing that a rule's target does may hurt the service that tells: failures are logged.
+        A failure of a rule's target does not reach the service that sends: it is logged.
         """
         entry = {
             "Time": at,

@@ -1,4 +1,4 @@
-"""What a caller is told who is not let in: in the form that its client reads, never more than why."""
+"""Answers to callers who are denied access: in the form that their client reads, with the reason alone."""
 
 import enum
 import json
@@ -31,8 +31,8 @@ class Reason(enum.Enum):
 class AccessError(Exception):
     """The request is not answered. `str()` is a whole sentence: what was given, what to do."""
 
-    def __init__(self, reason: Reason, said: str) -> None:
-        super().__init__(said)
+    def __init__(self, reason: Reason, message: str) -> None:
+        super().__init__(message)
         self.reason = reason
 
 
@@ -48,23 +48,23 @@ class Refusal:
 def refusal(request: ReceivedRequest, error: AccessError) -> Refusal:
     """`error` as the service that `request` names would have put it."""
     s3, xml, in_json = error.reason.value
-    said = str(error)
+    text = str(error)
     service = request.claimed_service
     if request.header("x-amz-target") or "json" in (request.header("content-type") or ""):
-        return _in_json(in_json, said)
+        return _in_json(in_json, text)
     if (request.header("content-type") or "").startswith("application/x-www-form-urlencoded"):
         if service == "ec2":
-            return _in_xml(f"<Response><Errors>{_error('AuthFailure', said)}</Errors></Response>")
-        return _in_xml(f"<ErrorResponse>{_error(xml, said, 'Sender')}</ErrorResponse>")
+            return _in_xml(f"<Response><Errors>{_error('AuthFailure', text)}</Errors></Response>")
+        return _in_xml(f"<ErrorResponse>{_error(xml, text, 'Sender')}</ErrorResponse>")
     if service in (None, "s3"):
-        return _in_xml(_error(s3, said))
+        return _in_xml(_error(s3, text))
     if service in ("cloudfront", "route53", "sts", "iam"):
-        return _in_xml(f"<ErrorResponse>{_error(xml, said, 'Sender')}</ErrorResponse>")
-    return _in_json(in_json, said)
+        return _in_xml(f"<ErrorResponse>{_error(xml, text, 'Sender')}</ErrorResponse>")
+    return _in_json(in_json, text)
 
 
-def _in_json(code: str, said: str) -> Refusal:
-    body = json.dumps({"__type": code, "message": said}).encode()
+def _in_json(code: str, text: str) -> Refusal:
+    body = json.dumps({"__type": code, "message": text}).encode()
     return Refusal({"Content-Type": "application/json", "x-amzn-ErrorType": code}, body)
 
 
@@ -72,6 +72,6 @@ def _in_xml(xml: str) -> Refusal:
     return Refusal({"Content-Type": "text/xml"}, xml.encode())
 
 
-def _error(code: str, said: str, kind: str | None = None) -> str:
+def _error(code: str, text: str, kind: str | None = None) -> str:
     fault = f"<Type>{kind}</Type>" if kind else ""
-    return f"<Error>{fault}<Code>{code}</Code><Message>{escape(said)}</Message></Error>"
+    return f"<Error>{fault}<Code>{code}</Code><Message>{escape(text)}</Message></Error>"

@@ -1,4 +1,4 @@
-"""What stands before every service: who asks, the caller's account, and failures in words."""
+"""Front of all services: authentication, the caller's account, and failures in words."""
 
 import io
 import json

@@ -1,4 +1,4 @@
-"""Who signed a request: Signature Version 4, in the Authorization header or in the query.
+"""Verification of a request's Signature Version 4, in the Authorization header or in the query.
 
 Canonical forms and signatures are botocore's own. Accepted is what boto3, the AWS CLI and the
 CDK CLI send to an http address (tests/servable_local/aws/recorded_requests.jsonl): the body's SHA-256 is
@@ -239,7 +239,7 @@ def _must_be_signed(name: str, *, in_query: bool) -> bool:
 
 
 def _stated_hash(request: ReceivedRequest, given: RequestSignature) -> str | None:
-    """As the canonical request has it; None where it is the body's, which was not read yet."""
+    """The payload hash in the canonical request; None for the hash of the body, which is not read yet."""
     stated = request.header("x-amz-content-sha256")
     if given.expires_seconds is not None:
         if stated not in (None, UNSIGNED_PAYLOAD):
@@ -294,8 +294,8 @@ def _expected(
     return str(signer.signature(signer.string_to_sign(asked, canonical), asked))
 
 
-class _Received:
-    """Only what was signed is in the canonical request, and it is as it came."""
+class _ReceivedHeaders:
+    """Puts only the signed headers into the canonical request, as they were received."""
 
     signed: HTTPHeaders
 
@@ -303,9 +303,9 @@ class _Received:
         return self.signed
 
 
-class _Others(_Received, SigV4Auth):  # type: ignore[misc]
+class _Others(_ReceivedHeaders, SigV4Auth):  # type: ignore[misc]
     pass
 
 
-class _S3(_Received, S3SigV4Auth):  # type: ignore[misc]
+class _S3(_ReceivedHeaders, S3SigV4Auth):  # type: ignore[misc]
     """S3's keys are neither normalised nor quoted again."""

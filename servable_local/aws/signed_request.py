@@ -34,7 +34,7 @@ class FormError(Exception):
 
 @dataclass(frozen=True)
 class CredentialScope:
-    """Who signed, and for what."""
+    """Credential scope of a signature: the access key, and the date, region and service it is for."""
 
     access_key_id: str
     date: str
@@ -44,7 +44,7 @@ class CredentialScope:
 
 @dataclass(frozen=True)
 class RequestSignature:
-    """What was given; `expires_seconds` only where it stands in the query."""
+    """A request's signature, not verified yet; `expires_seconds` only if it stands in the query."""
 
     scope: CredentialScope
     signed_headers: tuple[str, ...]

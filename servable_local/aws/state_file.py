@@ -1,4 +1,4 @@
-"""Where a local AWS says that it runs, and the lock that proves it.
+"""State file of a running local AWS, and the lock that proves that it runs.
 
 The lock is the kernel's: it goes with the process that holds it, however that ends, so a
 state file left behind by a kill -9 is known for what it is.
@@ -62,7 +62,7 @@ class StateFile:
         beside.replace(self.path)
 
     def read(self) -> RunningState | None:
-        """Who runs, or None; a file whose writer is gone is nobody."""
+        """State of the local AWS that runs; None if none runs, or if the file's writer has ended."""
         if not self.held():
             return None
         try:

@@ -44,7 +44,7 @@ _LOOK_EVERY_SECONDS = 0.25
 _END_SECONDS = 3.0
 
 
-class Ending:
+class EndpointTermination:
     """Ends every process of the endpoint, removes its files, and this process with them."""
 
     def __init__(self, folder: Path) -> None:
@@ -84,12 +84,12 @@ def main() -> None:
     os.umask(0o077)
     events = Events()
     parent_watchdog.adopt_orphans()
-    end = Ending(given.folder)
+    end = EndpointTermination(given.folder)
     parent_watchdog.hold(end, parent_pid=given.parent_pid)
     asyncio.run(_serve(given, events, end))
 
 
-async def _serve(given: argparse.Namespace, events: Events, end: Ending) -> None:
+async def _serve(given: argparse.Namespace, events: Events, end: EndpointTermination) -> None:
     began = time.monotonic()
     try:
         end.supervisor = supervisor = _prepared(given.archive, given.folder, given.record)
@@ -157,7 +157,7 @@ def _default(settings: StartSettings, models: dict[str, dict[int, Path]]) -> str
 
 
 async def _keep_below(limit_mib: int) -> NoReturn:
-    """From now on: kills the largest process below this one while all take more than `limit_mib`.
+    """Kill the largest process below this one whenever all together take more than `limit_mib`.
 
     This is what the kernel does to a container that takes too much.
     """

@@ -90,7 +90,7 @@ class ArchiveCode:
 
     @property
     def import_paths(self) -> list[Path]:
-        """What Gunicorn puts on the path, in its order; `packages` before the lib/ that they are of."""
+        """Folders that Gunicorn puts on the path, in its order; `packages` before the lib/ they replace."""
         paths = (self.folder, *self.packages.paths, self.folder / "lib")
         return [path for path in paths if path.is_dir()]
 

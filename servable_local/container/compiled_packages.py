@@ -38,7 +38,7 @@ class CompiledPackages:
 
 
 def compiled_packages(code: Path) -> CompiledPackages:
-    """What stands in for the packages of `code`/lib that this Python cannot import, fetched if need be."""
+    """Replacements, fetched if need be, of the packages of `code`/lib that this Python cannot import."""
     paths: list[Path] = []
     problems: list[str] = []
     known: set[Path] = set()

@@ -32,7 +32,7 @@ Part = Literal["model server", "model-server launcher", "worker", "gunicorn", "n
 
 
 class PredictionFaults(NamedTuple):
-    """What is wrong with the predictions of one endpoint, as it stands in the file."""
+    """Injected faults of one endpoint's predictions, as the file has them."""
 
     latency_seconds: float = 0.0
     status: int = 0
@@ -59,7 +59,7 @@ class FaultFile:
         _FIELDS.pack_into(self._map, 0, *faults)
 
     def strike(self, server: int) -> None:
-        """In model server `server`, from 0, before it computes. Raises `HttpError`."""
+        """Apply the faults to model server `server`, from 0, before it computes. Raises `HttpError`."""
         faults = self.read()
         if faults.latency_seconds and faults.slow_server in (_EVERY, server + 1):
             time.sleep(faults.latency_seconds)

@@ -18,7 +18,7 @@ HEADER = "X-Amzn-SageMaker-Custom-Attributes"
 
 @dataclass(frozen=True)
 class ImageCode:
-    """What the code of one image does with a request, and how long it waits."""
+    """Behaviour of one image's code: its treatment of requests, and its waiting times."""
 
     rewritten: bool
     """Since 2.20. What hangs on it:
@@ -31,11 +31,11 @@ class ImageCode:
     """
 
     def wait_seconds(self, processes: int) -> int:
-        """How long the start script waits for a model where nothing is configured."""
+        """Default time for which the start script waits for a model."""
         return 60 if self.rewritten else 55 // processes
 
     def real_wait_seconds(self, configured_seconds: int) -> float:
-        """How long that wait in truth is while the model server's port is closed.
+        """Actual duration of the configured wait while the model server's port is closed.
 
         The configured time becomes a number of retries. The pauses before them double from 0.2 s,
         after a first retry at once, and stay at 120 s (urllib3's Retry, backoff_factor 0.1).

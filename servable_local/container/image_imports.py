@@ -1,4 +1,4 @@
-"""What user code can import: the image's modules and its own, whatever else is installed here.
+"""Restricts the imports of user code to the image's modules and its own.
 
 The modules of each image: image_modules.json.
 """
@@ -19,10 +19,10 @@ from servable_local.container.image_code import VERSION
 
 
 def give_imports_of_the_image(import_paths: Sequence[Path]) -> None:
-    """From now on this process imports what it could in the image. It serves one archive's code.
+    """Restrict this process, which serves one archive's code, to the imports that the image allows.
 
-    `import_paths`: what the image's start script puts on the path. Modules of ours that are
-    imported already work on, but nobody can import them again.
+    `import_paths`: folders that the image's start script puts on the path. Our modules that are
+    imported already work on, but cannot be imported again.
     """
     version = _version()
     os.environ.setdefault(VERSION, version)
@@ -76,7 +76,7 @@ class ImageFinder(MetaPathFinder):
         )
 
     def find_distributions(self, context: DistributionFinder.Context) -> Iterator[Distribution]:
-        """For importlib.metadata: packages with a module that the image has, and the user's own."""
+        """Find packages with a module that the image has, and the user's own, for importlib.metadata."""
         for entry in context.path:
             of_entry = DistributionFinder.Context(name=context.name, path=[entry])
             for package in MetadataPathFinder.find_distributions(of_entry):
@@ -101,7 +101,7 @@ class ImageFinder(MetaPathFinder):
 
 
 def _tops(package: Distribution) -> set[str]:
-    """Its top-level modules."""
+    """Top-level modules of a distribution."""
     stated = package.read_text("top_level.txt")
     return set(stated.split() if stated else (one.parts[0] for one in package.files or ()))
 

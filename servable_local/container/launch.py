@@ -57,7 +57,7 @@ class UnpackFolder:
         self._open = True
 
     def remove(self) -> None:
-        """Again is nothing."""
+        """Remove the folder and release its lock. A second call does nothing."""
         shutil.rmtree(self.path, ignore_errors=True)
         if self._open:
             os.close(self.lock)
@@ -86,9 +86,9 @@ class EndpointProcess:
     def __init__(self, process: "subprocess.Popen[bytes]", folder: UnpackFolder) -> None:
         self.url = ""
         self.seconds_after_import = 0.0
-        """From TensorFlow's import, whose time depends on the disk, to the first answer."""
+        """Seconds from TensorFlow's import, whose time depends on the disk, to the first answer."""
         self.process = process
-        """The supervisor's."""
+        """The supervisor."""
         self._folder = folder
         self._closing = threading.Lock()
         self._log = threading.Thread(target=self._show_log, daemon=True)
@@ -105,7 +105,7 @@ class EndpointProcess:
 
     @property
     def folder(self) -> Path:
-        """Its files; any process of the same user can inject faults by them."""
+        """The endpoint's files; any process of the same user can inject faults by them."""
         return self._folder.path
 
     @property
@@ -146,7 +146,7 @@ class EndpointProcess:
 
 
 STDERR = Path("/dev/stderr")
-"""As `log`: the stderr of this process, line by line, so that a command escapes it."""
+"""Value of `log` for the stderr of this process, line by line, so that a command escapes it."""
 
 
 class LaunchError(Exception):

@@ -53,14 +53,14 @@ class ModelServerProcesses:
             await asyncio.shield(self._starting[number])
 
     def remove(self, number: int) -> int | None:
-        """From now on it is not started again. Returns its process, which is for the caller to end."""
+        """Stop restarting a model server. Returns its process id; the caller ends the process."""
         self._plans.pop(number, None)
         self._once.discard(number)
         self._starting.pop(number, None)
         return self.pids.pop(number, None)
 
     def ended(self, pid: int) -> bool:
-        """Whether that was the parent, which then starts again, and its model servers with it."""
+        """True if `pid` was the parent, which is then started again, with its model servers."""
         if self._parent is None or pid != self._parent.pid:
             return False
         self._parent.forget()

@@ -36,7 +36,7 @@ class MultiModelMode:
         self._one_at_a_time = asyncio.Lock()
 
     def note_ended(self) -> None:
-        """To be called when processes have come or gone: the workers are told."""
+        """Record, after processes started or ended, which models have ended; workers read the record."""
         for name, model in self._loaded.items():
             ended = next(iter(self._numbers[name])) not in self._servers.pids
             if ended != model.ended:

@@ -15,7 +15,7 @@ _PR_SET_CHILD_SUBREAPER = 36
 
 
 def die_with(parent_pid: int) -> None:
-    """From now on the kernel kills this process when its parent has ended."""
+    """Make the kernel, or else a thread, kill this process when its parent has ended."""
     if sys.platform == "linux":
         _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     else:

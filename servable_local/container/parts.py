@@ -19,7 +19,7 @@ class Parts:
     nginx: int | None = None
     """The stand-in for it."""
     gunicorn: int | None = None
-    """Its master."""
+    """Gunicorn's master."""
     launcher: int | None = None
     """Imports TensorFlow and forks the model servers."""
     model_servers: tuple[int, ...] = ()
@@ -35,7 +35,7 @@ class Parts:
             return ()
 
     def processes(self, part: str) -> tuple[int, ...]:
-        """Those of a part that can have faults, see `servable_local.container.faults.Part`."""
+        """Process ids of a part that can have faults, see `servable_local.container.faults.Part`."""
         if part in ("worker", "model server"):
             return self.workers if part == "worker" else self.model_servers
         one = {"nginx": self.nginx, "gunicorn": self.gunicorn}.get(part, self.launcher)

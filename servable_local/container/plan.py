@@ -1,4 +1,4 @@
-"""What each process of one endpoint is told to be, and the ports they get."""
+"""Plans of an endpoint's processes: their settings and their ports."""
 
 import socket
 from dataclasses import asdict, dataclass
@@ -124,7 +124,7 @@ class EndpointPlan:
         }
 
     def variables(self) -> dict[str, str]:
-        """What the start script adds for Gunicorn."""
+        """Environment variables that the start script adds for Gunicorn."""
         settings = self.settings
         grpc, rest = self._ports()
         low, high = settings.port_range or (self._low, self._low + 2 * settings.model_servers + 1)

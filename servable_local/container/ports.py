@@ -24,10 +24,10 @@ class PortError(Exception):
 
 def listening(port: int) -> socket.socket:
     """A listening socket. Raises `OSError`."""
-    found = _socket()
-    found.bind((HOST, port))
-    found.listen(512)  # a load test opens its connections all at once
-    return found
+    listener = _socket()
+    listener.bind((HOST, port))
+    listener.listen(512)  # a load test opens its connections all at once
+    return listener
 
 
 def reserved(port: int) -> socket.socket:
@@ -42,11 +42,11 @@ def reserved(port: int) -> socket.socket:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind((HOST, port))
             port = probe.getsockname()[1]
-        found = _socket(reuse_address=False)
-        found.bind((HOST, port))
+        holder = _socket(reuse_address=False)
+        holder.bind((HOST, port))
     except OSError as error:
         raise PortError(f"port {port} of {HOST}: {error.strerror or error}{_held(port)}") from None
-    return found
+    return holder
 
 
 def reserved_range(count: int) -> tuple[int, list[socket.socket]]:
@@ -58,8 +58,8 @@ def reserved_range(count: int) -> tuple[int, list[socket.socket]]:
             kept += [reserved(low + number) for number in range(count)]
             return low, kept
         except PortError:
-            for one in kept:
-                one.close()
+            for holder in kept:
+                holder.close()
     raise PortError(f"no {count} free ports in a row between {_LOWEST} and {_HIGHEST}")
 
 
@@ -69,16 +69,16 @@ def reserved_all(ports: Sequence[int]) -> list[socket.socket]:
 
 
 def _socket(*, reuse_address: bool = True) -> socket.socket:
-    found = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     if reuse_address:
-        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     if hasattr(socket, "SO_REUSEPORT"):  # else a child could not listen on what is reserved
-        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-    return found
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    return sock
 
 
 def _held(port: int) -> str:
-    """Who holds it, as far as this user may see."""
+    """Name the process that holds the port, as far as this user may see."""
     try:
         for connection in psutil.net_connections("tcp4"):
             if connection.laddr and connection.laddr.port == port and connection.pid:
@@ -104,12 +104,12 @@ def _named(process: psutil.Process) -> str:
 
 def _local_container_for(port: int) -> psutil.Process | None:
     """The first supervisor of ours, but for this one, that was told to take the port."""
-    found = []
+    supervisors = []
     for process in psutil.process_iter():
         try:
             is_one = process.pid != os.getpid() and "servable_local.container" in process.cmdline()
             if is_one and process.environ().get(PORT) == str(port):
-                found.append((process.create_time(), process.pid))
+                supervisors.append((process.create_time(), process.pid))
         except psutil.Error:
             continue  # gone, or another user's
-    return psutil.Process(min(found)[1]) if found else None
+    return psutil.Process(min(supervisors)[1]) if supervisors else None

@@ -20,7 +20,7 @@ from servable_local.container.capture_record import captured_part, utc
 from servable_local.container.http_messages import HttpAnswer, HttpRequest
 from servable_local.private_files import private_opener
 
-Answering = Callable[[HttpRequest], Awaitable[HttpAnswer]]
+AnswerFunction = Callable[[HttpRequest], Awaitable[HttpAnswer]]
 ATTRIBUTES = "X-Amzn-SageMaker-Custom-Attributes"
 # The path of a prediction; in multi-model mode it names the model.
 _PREDICTION = re.compile(r"/invocations(?:/|$)|/models/(?P<model>[^/]+)/invoke$")
@@ -52,7 +52,7 @@ class CaptureRecorder:
         self._file: Any = open(self._path, "ab", buffering=0, opener=private_opener)  # noqa: SIM115
         self._bytes = os.fstat(self._file.fileno()).st_size
 
-    def recording(self, answer: Answering) -> Answering:
+    def recording(self, answer: AnswerFunction) -> AnswerFunction:
         """Return what answers as `answer` does, and records it."""
 
         async def recorded(request: HttpRequest) -> HttpAnswer:

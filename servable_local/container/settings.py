@@ -44,7 +44,7 @@ class BatchingPlan:
 
 @dataclass(frozen=True, kw_only=True)
 class StartSettings:
-    """What the start script has decided. Op threads of 0 are left to TensorFlow."""
+    """Settings that the start script has decided. Op threads of 0 are left to TensorFlow."""
 
     tensorflow: str
     """The image's, as 2.20."""
@@ -67,7 +67,7 @@ class StartSettings:
 
     @property
     def load_wait_seconds(self) -> float:
-        """How long the start script in truth waits for a port that is closed."""
+        """Actual time for which the start script waits for a port that is closed."""
         return image_code(self.tensorflow).real_wait_seconds(self.wait_seconds)
 
 
@@ -127,7 +127,7 @@ def _port(variables: Mapping[str, str]) -> int:
 
 
 def _port_range(variables: Mapping[str, str], count: int) -> tuple[int, int] | None:
-    """From which `count` model servers take theirs."""
+    """Range of the ports of `count` model servers; None if none is configured. Raises `SettingsError`."""
     text = variables.get(PORT_RANGE)
     if text is None:
         return None

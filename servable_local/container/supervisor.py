@@ -1,4 +1,4 @@
-"""What serve.py is in the image: starts the parts in their order, and starts again what ends."""
+"""Stand-in for the image's serve.py: starts the parts in order, and restarts those that end."""
 
 import asyncio
 import json
@@ -31,7 +31,7 @@ class Supervisor:
         self._model_servers = ModelServerProcesses(self._environment, changed=self._note)
         self._multi_model = MultiModelMode(self._model_servers, plan)
         self.imported = 0.0
-        """When TensorFlow was imported, by the monotonic clock."""
+        """Time of TensorFlow's import, by the monotonic clock."""
         self.ending = False
         """Set when everything is about to end: nothing is started again."""
 

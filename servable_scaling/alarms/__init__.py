@@ -1,1 +1,1 @@
-"""How CloudWatch decides on an alarm: statistics, metric math, M of N, composite rules."""
+"""CloudWatch's evaluation of alarms: statistics, metric math, M of N, composite rules."""

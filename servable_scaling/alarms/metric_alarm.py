@@ -1,4 +1,4 @@
-"""How a metric alarm looks at its metric: the query, the threshold, and M of N in words."""
+"""Evaluation of a metric alarm: its query, its threshold, and the reason for its state in words."""
 
 import json
 import operator
@@ -37,7 +37,7 @@ def stamp(moment: datetime) -> str:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What one look found: the next state, and the datapoints of the last N periods, oldest first."""
+    """Result of one evaluation: the next state, and the datapoints of the last N periods, oldest first."""
 
     at: datetime
     state: State
@@ -91,7 +91,7 @@ class MetricAlarmRule:
         at: datetime,
         now: State,
     ) -> Evaluation | None:
-        """As `evaluate`, of points that are known: N and the extra ones, oldest first."""
+        """Evaluate given datapoints, as `evaluate` does: N and the extra ones, oldest first."""
         real = [(start, value) for start, value in points if value is not None]
         if self.ignores_few_samples and real and self._few(values, real[-1][0]):
             return None

@@ -1,4 +1,4 @@
-"""What GetMetricData and an alarm ask: one metric's statistic, or math on several."""
+"""Queries of GetMetricData and of alarms: one metric's statistic, or math on several."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -22,10 +22,10 @@ class Metric:
         return cls(namespace, name, frozenset(dimensions.items()))
 
     @classmethod
-    def named(cls, asked: Mapping[str, Any]) -> "Metric":
-        """By `Namespace`, `MetricName` and `Dimensions`, as requests have them."""
-        given = {one["Name"]: one["Value"] for one in asked.get("Dimensions", [])}
-        return cls.of(asked["Namespace"], asked["MetricName"], given)
+    def named(cls, request: Mapping[str, Any]) -> "Metric":
+        """Read `Namespace`, `MetricName` and `Dimensions`, as requests have them."""
+        given = {item["Name"]: item["Value"] for item in request.get("Dimensions", [])}
+        return cls.of(request["Namespace"], request["MetricName"], given)
 
 
 @dataclass(frozen=True)
@@ -42,13 +42,13 @@ class MetricQuery:
 
 
 class MetricValues(Protocol):
-    """What was measured: the local AWS's store of samples, or a simulation's numbers."""
+    """Source of measured values: the local AWS's store of samples, or a simulation's numbers."""
 
     def value(self, query: MetricQuery, start: datetime, end: datetime) -> float | None:
         """The statistic over [start, end); None where there is no data."""
 
     def samples(self, query: MetricQuery, start: datetime, end: datetime) -> float:
-        """How many samples [start, end) has: percentiles of few may be left out."""
+        """Count the samples in [start, end): percentiles of few may be left out."""
 
 
 @dataclass(frozen=True)
@@ -73,55 +73,55 @@ Query = MetricQuery | MathQuery
 
 def queries(given: Sequence[Mapping[str, Any]]) -> dict[str, Query]:
     """MetricDataQueries by id. Raises ValueError in words for what is not emulated."""
-    found: dict[str, Query] = {}
-    for one in given:
-        if "MetricStat" in one:
-            asked = one["MetricStat"]
-            check_statistic(asked["Stat"])
-            found[one["Id"]] = MetricQuery(
-                Metric.named(asked["Metric"]),
-                asked["Stat"],
-                int(asked.get("Period", 60)),  # a tracking policy's metrics have none
-                asked.get("Unit"),
+    by_id: dict[str, Query] = {}
+    for entry in given:
+        if "MetricStat" in entry:
+            statistic = entry["MetricStat"]
+            check_statistic(statistic["Stat"])
+            by_id[entry["Id"]] = MetricQuery(
+                Metric.named(statistic["Metric"]),
+                statistic["Stat"],
+                int(statistic.get("Period", 60)),  # a tracking policy's metrics have none
+                statistic.get("Unit"),
             )
-        elif "Expression" in one:
-            found[one["Id"]] = MathQuery(Expression(one["Expression"]), found)
+        elif "Expression" in entry:
+            by_id[entry["Id"]] = MathQuery(Expression(entry["Expression"]), by_id)
         else:
-            raise ValueError(f"The query {one['Id']} has neither MetricStat nor Expression.")
-    for query in found.values():
+            raise ValueError(f"The query {entry['Id']} has neither MetricStat nor Expression.")
+    for query in by_id.values():
         if isinstance(query, MathQuery):
-            unknown = query.expression.ids - set(found)
+            unknown = query.expression.ids - set(by_id)
             if unknown or not query.expression.ids:
                 names = ", ".join(sorted(unknown)) or "no metric at all"
                 raise ValueError(f"The expression {query.expression.text} refers to {names}.")
-    _refuse_circles(found)
-    return found
+    _refuse_circles(by_id)
+    return by_id
 
 
-def _refuse_circles(found: Mapping[str, Query]) -> None:
+def _refuse_circles(by_id: Mapping[str, Query]) -> None:
     def walk(name: str, above: tuple[str, ...]) -> None:
         if name in above:
             raise ValueError(f"The expressions {', '.join(above)} refer to each other.")
-        query = found[name]
+        query = by_id[name]
         if isinstance(query, MathQuery):
             for inner in query.expression.ids:
                 walk(inner, (*above, name))
 
-    for name in found:
+    for name in by_id:
         walk(name, ())
 
 
 def alarm_query(request: Mapping[str, Any]) -> Query:
     """The query in PutMetricAlarm's request. Raises ValueError with a message."""
     if "Metrics" in request:
-        found = queries(request["Metrics"])
-        returned = [one["Id"] for one in request["Metrics"] if one.get("ReturnData", True)]
+        by_id = queries(request["Metrics"])
+        returned = [entry["Id"] for entry in request["Metrics"] if entry.get("ReturnData", True)]
         if len(returned) != 1:
             raise ValueError(
                 "Exactly one of Metrics must have ReturnData true; here it is "
                 f"{', '.join(returned) or 'none'}."
             )
-        query = found[returned[0]]
+        query = by_id[returned[0]]
     else:
         name = request.get("ExtendedStatistic") or request.get("Statistic")
         if not name or "MetricName" not in request or "Namespace" not in request:

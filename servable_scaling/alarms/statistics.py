@@ -1,4 +1,4 @@
-"""What one metric was told in one stretch of time, and the statistics of that by their names."""
+"""The samples of one metric in one stretch of time, and their statistics by name."""
 
 import math
 import re
@@ -81,7 +81,7 @@ KNOWN = (*_SIMPLE, "p0 to p100")
 
 
 class UnknownStatisticError(ValueError):
-    """Not one of ours: trimmed means and the like are not emulated."""
+    """A statistic that is not emulated, such as a trimmed mean."""
 
     def __init__(self, name: str) -> None:
         super().__init__(f"The statistic {name} is not emulated; known are {', '.join(KNOWN)}.")

@@ -35,7 +35,7 @@ class _Batch:
 
 @dataclass(frozen=True)
 class RehearsedMinute:
-    """What callers saw, and what ran. `paid` includes those that start, and a second fleet."""
+    """Answers and instances of one minute. `paid` includes instances that start, and a second fleet."""
 
     requests: float
     answering: int
@@ -59,11 +59,11 @@ class RehearsedDay:
 
     @property
     def refused(self) -> float:
-        return sum(one.refused for one in self.minutes)
+        return sum(minute.refused for minute in self.minutes)
 
     @property
     def instance_hours(self) -> float:
-        return sum(one.paid for one in self.minutes) / 60
+        return sum(minute.paid for minute in self.minutes) / 60
 
 
 # A choice of ours: a minute that refuses a larger share is outside of the objective, whatever its p99.
@@ -72,10 +72,10 @@ MOST_REFUSED_SHARE = 0.01
 
 def rehearse(scenario: Scenario) -> RehearsedDay:
     """Raises `ScalingPropertyError`, `ScheduleError`, or ValueError for an alarm."""
-    return _Running(scenario).all()
+    return _Simulation(scenario).all()
 
 
-class _Measured:
+class _SimulatedMetrics:
     """The metrics of the minutes that are over, as `MetricValues`."""
 
     def __init__(self, scenario: Scenario) -> None:
@@ -90,37 +90,37 @@ class _Measured:
             return None
         if last == first + 1 and end - start == MINUTE:
             return self._minute(query, first)  # of a whole minute every statistic is its value
-        found = [self._minute(query, at) for at in range(first, min(last, len(self.minutes)))]
-        known = [one for one in found if one is not None]
-        if not known:
+        values = [self._minute(query, at) for at in range(first, min(last, len(self.minutes)))]
+        numbers = [number for number in values if number is not None]
+        if not numbers:
             return None
         if query.statistic == "Sum":
-            return sum(known) * min(1.0, (end - start) / MINUTE)
-        return max(known) if query.statistic == "Maximum" else sum(known) / len(known)
+            return sum(numbers) * min(1.0, (end - start) / MINUTE)
+        return max(numbers) if query.statistic == "Maximum" else sum(numbers) / len(numbers)
 
     def samples(self, query: MetricQuery, start: datetime, end: datetime) -> float:
         first = int((start - self.scenario.begins) // MINUTE)
         last = math.ceil((end - self.scenario.begins) / MINUTE)
-        return sum(one.requests for one in self.minutes[max(0, first) : max(0, last)])
+        return sum(minute.requests for minute in self.minutes[max(0, first) : max(0, last)])
 
     def _minute(self, query: MetricQuery, at: int) -> float | None:
-        one, name = self.minutes[at], query.metric.name
+        minute, name = self.minutes[at], query.metric.name
         if name == "Invocations":
-            return one.requests
+            return minute.requests
         if name == "InvocationsPerInstance":
-            return one.requests / one.answering if one.answering else None
+            return minute.requests / minute.answering if minute.answering else None
         if name == "Invocation5XXErrors":
-            return one.refused / one.requests if one.requests else None
+            return minute.refused / minute.requests if minute.requests else None
         if name not in ("ModelLatency", "ConcurrentRequestsPerModel") or not self.served[at]:
             return None
-        if name == "ModelLatency" and not one.requests:
+        if name == "ModelLatency" and not minute.requests:
             return None
         if query.statistic.startswith("p"):
             return self._seconds(at, float(query.statistic[1:]) / 100) * MICROSECONDS
         mean = self._mean(at)
         if name == "ModelLatency":
             return mean * MICROSECONDS
-        return one.requests / SECONDS / one.answering * mean
+        return minute.requests / SECONDS / minute.answering * mean
 
     def _seconds(self, at: int, share: float) -> float:
         return self.scenario.model.at(self.served[at], share)
@@ -130,10 +130,10 @@ class _Measured:
         return self.scenario.model.service.mean_seconds + waiting
 
 
-class _Running:
+class _Simulation:
     def __init__(self, scenario: Scenario) -> None:
         self.scenario = scenario
-        self.measured = _Measured(scenario)
+        self.measured = _SimulatedMetrics(scenario)
         self.day = RehearsedDay(self.measured.minutes)
         self.scaling = Autoscaling(
             targets=scenario.targets,
@@ -174,13 +174,13 @@ class _Running:
         if self.scenario.resource in step.desired:
             self._set(step.desired[self.scenario.resource], minute)
 
-    def _set(self, wanted: int, minute: int) -> None:
-        more, self.desired = wanted - self.desired, wanted
+    def _set(self, capacity: int, minute: int) -> None:
+        more, self.desired = capacity - self.desired, capacity
         if more > 0:
             self.starting.append((minute + self.scenario.start_minutes, more))
         elif more < 0:
             waiting = sum(count for _, count in self.starting)
-            self.fleet.remove(max(0, self.fleet.count + waiting - wanted))
+            self.fleet.remove(max(0, self.fleet.count + waiting - capacity))
 
     def _wake(self, minute: int) -> None:
         if self.page is None:
@@ -224,12 +224,12 @@ class _Running:
 
     def _roll(self, plan: PlacedDeployment, percent: float, minute: int) -> None:
         if minute == plan.minute:
-            left, at = self.desired, minute
-            while left:
-                count = min(left, math.ceil(self.desired * percent / 100))
+            remaining, at = self.desired, minute
+            while remaining:
+                count = min(remaining, math.ceil(self.desired * percent / 100))
                 answers = at + self.scenario.start_minutes
                 self.batches.append(_Batch(at, answers, answers + plan.bake_minutes, count))
-                left, at = left - count, self.batches[-1].ends
+                remaining, at = remaining - count, self.batches[-1].ends
         for batch in self.batches:
             if batch.answers == minute:
                 self.fleet.add(batch.count)
@@ -276,8 +276,8 @@ def _together(
     served: Sequence[tuple[float, ServedMinute]],
 ) -> list[tuple[float, float, float, float]]:
     parts: dict[tuple[float, float, float], float] = {}
-    for share, one in served:
-        for part, *rest in one.parts:
+    for share, minute in served:
+        for part, *rest in minute.parts:
             if share > 0:
                 key = (rest[0], rest[1], rest[2])
                 parts[key] = parts.get(key, 0.0) + share * part

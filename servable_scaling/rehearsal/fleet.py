@@ -29,7 +29,7 @@ SLICES = 4
 
 @dataclass(frozen=True)
 class InstanceModel:
-    """What was measured of one instance. `queue`: requests that may wait in it; more are refused."""
+    """Measured capacity of one instance. `queue`: requests that may wait in it; more are refused."""
 
     rate_rps: float
     service: Service
@@ -92,7 +92,7 @@ class Cohort:
 
 @dataclass
 class ServedMinute:
-    """What one minute brought. `use` is of the instances' rate, and above 1 where a backlog grows."""
+    """Result of one minute. `use`: share of the instances' rate, above 1 while a backlog grows."""
 
     parts: list[Part]
     refused: float

@@ -32,7 +32,7 @@ def erlang_c(servers: int, load: float) -> float:
 
 @dataclass(frozen=True)
 class Service:
-    """How long one request takes, without waiting: lognormal, known by median and p99."""
+    """Service time of one request, without waiting: lognormal, given by median and p99."""
 
     p50_seconds: float
     p99_seconds: float

@@ -31,7 +31,7 @@ class Scenario:
     """All of a day but its result. Properties are CloudFormation's, references resolved."""
 
     requests: Sequence[float]
-    """By the minute."""
+    """Requests in each minute."""
     model: InstanceModel
     routing: Routing
     resource: str

@@ -11,7 +11,7 @@ from servable_scaling.scalable_target import (
     ScheduledAction,
     StepAdjustment,
     StepScaling,
-    Suspended,
+    SuspendedState,
     TargetTracking,
     scaling_policy,
 )
@@ -20,7 +20,7 @@ from tests.servable_scaling.minutes import RESOURCE, steps, target, tracking
 
 def test_a_target_has_its_bounds_and_its_service() -> None:
     assert ScaledTarget.of(target(2, 9)) == ScaledTarget(
-        RESOURCE, "sagemaker:variant:DesiredInstanceCount", 2, 9, Suspended(), "sagemaker"
+        RESOURCE, "sagemaker:variant:DesiredInstanceCount", 2, 9, SuspendedState(), "sagemaker"
     )
 
 
@@ -36,14 +36,14 @@ def test_a_maximum_below_the_minimum_is_refused() -> None:
 @pytest.mark.parametrize(
     ("state", "suspended"),
     [
-        (None, Suspended()),
-        ({"DynamicScalingInSuspended": True}, Suspended(scaling_in=True)),
-        ({"DynamicScalingOutSuspended": True}, Suspended(scaling_out=True)),
-        ({"ScheduledScalingSuspended": True}, Suspended(scheduled=True)),
+        (None, SuspendedState()),
+        ({"DynamicScalingInSuspended": True}, SuspendedState(scaling_in=True)),
+        ({"DynamicScalingOutSuspended": True}, SuspendedState(scaling_out=True)),
+        ({"ScheduledScalingSuspended": True}, SuspendedState(scheduled=True)),
     ],
 )
 def test_each_kind_of_scaling_is_suspended_alone(
-    state: dict[str, bool] | None, suspended: Suspended
+    state: dict[str, bool] | None, suspended: SuspendedState
 ) -> None:
     assert ScaledTarget.of(target(SuspendedState=state)).suspended == suspended
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from servable_scaling.activities import ScalingActivity
-from servable_scaling.scalable_target import ScaledTarget, Suspended, scaling_policy
+from servable_scaling.scalable_target import ScaledTarget, SuspendedState, scaling_policy
 from servable_scaling.target_scaler import Breach, Decision, ScaledResource, TargetScaler
 from tests.servable_scaling.minutes import START, Fleet, Numbers, alarm, at, steps, target, tracking
 
@@ -63,12 +63,12 @@ def test_a_capacity_is_moved_inside_once_for_each_registration() -> None:
 
 def test_registering_keeps_what_it_does_not_name() -> None:
     one = scaler()
-    one.register(3, None, Suspended(scaling_in=True))
+    one.register(3, None, SuspendedState(scaling_in=True))
     one.register(None, 8, None)
     assert (one.target.minimum, one.target.maximum, one.target.suspended) == (
         3,
         8,
-        Suspended(scaling_in=True),
+        SuspendedState(scaling_in=True),
     )
 
 
@@ -156,7 +156,7 @@ def test_the_same_reason_is_told_again_after_the_alarm_was_silent() -> None:
 
 def test_a_suspended_scale_out_leaves_no_scale_in_either() -> None:
     one = scaler(up=steps((0, None, 1), name="up"), down=steps((None, 0, -1), name="down"))
-    one.register(None, None, Suspended(scaling_out=True))
+    one.register(None, None, SuspendedState(scaling_out=True))
     found = one.advance(at(1), ScaledResource(5, 5), [high("up", 60), low("down", 10)])
     assert found.desired is None
 

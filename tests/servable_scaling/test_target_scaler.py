@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from servable_scaling.choices import ScalingChoices
-from servable_scaling.scalable_target import ScalingPropertyError, Suspended
+from servable_scaling.scalable_target import ScalingPropertyError, SuspendedState
 from tests.servable_scaling.minutes import (
     RESOURCE,
     Fleet,
@@ -44,7 +44,7 @@ class TestBounds:
         fleet = Fleet(3, target=target(3))
         fleet.run([0], Numbers())
         fleet.desired = fleet.current = 1
-        fleet.scaling.scalers[RESOURCE].register(None, None, Suspended())
+        fleet.scaling.scalers[RESOURCE].register(None, None, SuspendedState())
         assert fleet.run([1], Numbers()) == {1: 3}
 
     def test_a_capacity_that_somebody_sets_outside_stays_until_a_policy_acts(self) -> None:
@@ -238,13 +238,13 @@ class TestSuspended:
         }
         fleet = self._fleet("ScheduledScalingSuspended", ScheduledActions=[action])
         left = fleet.run(range(1, 5), Numbers())
-        fleet.scaling.scalers[RESOURCE].register(None, None, Suspended())
+        fleet.scaling.scalers[RESOURCE].register(None, None, SuspendedState())
         assert left | fleet.run(range(5, 9), Numbers()) == {}
 
     def test_on_resuming_an_alarm_in_breach_acts(self) -> None:
         fleet = self._fleet("DynamicScalingOutSuspended")
         fleet.run(range(1, 9), Numbers(Use=[90]))
-        fleet.scaling.scalers[RESOURCE].register(None, None, Suspended())
+        fleet.scaling.scalers[RESOURCE].register(None, None, SuspendedState())
         assert fleet.run([9], Numbers(Use=[90])) == {9: 9}
 
 

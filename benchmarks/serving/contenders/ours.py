@@ -18,7 +18,7 @@ counts: dict[int, int] = {}
 whole = Handler(read_settings(os.environ), Hooks(), os.environ)
 
 
-class Counted(ServerChoice):
+class CountedChoice(ServerChoice):
     """The server choice, with a counter."""
 
     def take(self, avoid: int | None = None) -> int:
@@ -27,14 +27,14 @@ class Counted(ServerChoice):
         return number
 
 
-class Drawn(Counted):
+class RandomChoice(CountedChoice):
     """By chance, as the container draws its ports."""
 
     def _number(self, now: float, avoid: int | None) -> int:
         return random.randrange(len(self._servers))
 
 
-class TwoChoices(Counted):
+class TwoChoices(CountedChoice):
     """The less busy of two that are drawn."""
 
     def _number(self, now: float, avoid: int | None) -> int:
@@ -42,7 +42,7 @@ class TwoChoices(Counted):
         return min(two, key=lambda number: self._servers[number].outstanding)
 
 
-class LeastBusy(Counted):
+class LeastBusy(CountedChoice):
     """The one with the fewest requests outstanding; of equals, by chance."""
 
     def _number(self, now: float, avoid: int | None) -> int:
@@ -51,8 +51,8 @@ class LeastBusy(Counted):
 
 
 WAYS = {
-    "measured": Counted,
-    "random": Drawn,
+    "measured": CountedChoice,
+    "random": RandomChoice,
     "two choices": TwoChoices,
     "least busy": LeastBusy,
 }

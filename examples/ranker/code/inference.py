@@ -41,7 +41,7 @@ def output_handler(response: Any, context: Any) -> tuple[bytes, str]:
 
 
 def problem_with(body: bytes) -> str | None:
-    """What is wrong with this request, as a sentence; None when nothing is."""
+    """Describe the request's fault in a sentence; None if the request is valid."""
     try:
         request = json.loads(body)
     except (ValueError, RecursionError) as error:

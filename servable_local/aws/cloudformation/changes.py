@@ -1,4 +1,4 @@
-"""What a template would do to a stack: one change per resource, kept as a change set."""
+"""Changes that a template would make to a stack: one per resource, kept as a change set."""
 
 import uuid
 from collections.abc import Mapping

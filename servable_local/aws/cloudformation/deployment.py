@@ -12,13 +12,13 @@ from typing import Any
 from servable_local.aws.cloudformation.bound_template import BoundTemplate
 from servable_local.aws.cloudformation.changes import changed_properties
 from servable_local.aws.cloudformation.intrinsics import TemplateError
-from servable_local.aws.cloudformation.resource_calls import Handling, ResourceFailedError
+from servable_local.aws.cloudformation.resource_calls import ResourceCalls, ResourceFailedError
 from servable_local.aws.cloudformation.stacks import Stack, StackResource
 
 
 @dataclass
 class _Undo:
-    """How to come back: what was made, what was replaced or changed (its old record)."""
+    """Record for a rollback: resources that were made, and the old records of replaced or changed ones."""
 
     made: list[StackResource] = field(default_factory=list)
     replaced: dict[str, StackResource] = field(default_factory=dict)
@@ -32,14 +32,14 @@ class StackDeployment:
         self,
         stack: Stack,
         blueprint: BoundTemplate,
-        handling: Handling,
+        calls: ResourceCalls,
         *,
         verb: str,
         publish: Callable[[list[dict[str, Any]]], None],
     ) -> None:
         self._stack = stack
         self._blueprint = blueprint
-        self._handling = handling
+        self._calls = calls
         self._verb = verb
         self._publish = publish
         self._undo = _Undo()
@@ -71,7 +71,7 @@ class StackDeployment:
             verb = "UPDATE" if current else "CREATE"
             self._stack.record(logical_id, kind, None, f"{verb}_FAILED", str(error))
             raise ResourceFailedError(f"[{logical_id}]: {error}") from None
-        wanted = StackResource(
+        resource = StackResource(
             logical_id=logical_id,
             type=declaration["Type"],
             physical_id="",
@@ -83,36 +83,36 @@ class StackDeployment:
             metadata=declaration.get("Metadata"),
         )
         if current is None:
-            self._make(wanted)
-        elif changed := self._differs(current, wanted):
-            kind = self._handling.type_of(wanted)
-            if current.type != wanted.type or changed & kind.create_only:
-                self._handling.refuse_fixed_name(current, wanted)
+            self._make(resource)
+        elif changed := self._differs(current, resource):
+            kind = self._calls.type_of(resource)
+            if current.type != resource.type or changed & kind.create_only:
+                self._calls.refuse_fixed_name(current, resource)
                 self._undo.replaced[logical_id] = current
-                self._make(wanted, replaces=current)
+                self._make(resource, replaces=current)
             else:
-                self._undo.changed.append((current, wanted))
-                self._handling.update(current, wanted)
-                self._stack.resources[logical_id] = wanted
+                self._undo.changed.append((current, resource))
+                self._calls.update(current, resource)
+                self._stack.resources[logical_id] = resource
         else:
-            current.depends_on = wanted.depends_on
-            current.deletion_policy = wanted.deletion_policy
-            current.keep_on_replace = wanted.keep_on_replace
-            current.metadata = wanted.metadata
+            current.depends_on = resource.depends_on
+            current.deletion_policy = resource.deletion_policy
+            current.keep_on_replace = resource.keep_on_replace
+            current.metadata = resource.metadata
 
-    def _differs(self, current: StackResource, wanted: StackResource) -> frozenset[str]:
-        if current.type != wanted.type:
+    def _differs(self, current: StackResource, resource: StackResource) -> frozenset[str]:
+        if current.type != resource.type:
             return frozenset({"Type"})
-        return changed_properties(current.properties, wanted.properties)
+        return changed_properties(current.properties, resource.properties)
 
-    def _make(self, wanted: StackResource, replaces: StackResource | None = None) -> None:
+    def _make(self, resource: StackResource, replaces: StackResource | None = None) -> None:
         try:
-            self._handling.create(wanted, replaces)
+            self._calls.create(resource, replaces)
         finally:
             # Failed half way it may exist all the same, and then it has to go again.
-            if wanted.physical_id:
-                self._undo.made.append(wanted)
-                self._stack.resources[wanted.logical_id] = wanted
+            if resource.physical_id:
+                self._undo.made.append(resource)
+                self._stack.resources[resource.logical_id] = resource
 
     def _finish(self) -> None:
         dropped = [
@@ -122,8 +122,8 @@ class StackDeployment:
         ]
         if dropped or self._undo.replaced:
             self._stack.set_status(f"{self._verb}_COMPLETE_CLEANUP_IN_PROGRESS")
-        self._handling.delete_all(list(self._undo.replaced.values()), replaced=True)
-        for resource in self._handling.delete_all(dropped):
+        self._calls.delete_all(list(self._undo.replaced.values()), replaced=True)
+        for resource in self._calls.delete_all(dropped):
             self._stack.resources.pop(resource.logical_id, None)
         for name in [r.logical_id for r in dropped]:
             # What CloudFormation fails to clean up leaves the stack all the same.
@@ -139,14 +139,14 @@ class StackDeployment:
         stack.set_status(f"{rollback}_IN_PROGRESS", reason)
         try:
             for old, attempted in undo.changed:
-                self._handling.update(attempted, old)
+                self._calls.update(attempted, old)
                 stack.resources[old.logical_id] = old
         except ResourceFailedError as failure:
             stack.set_status(f"{rollback}_FAILED", str(failure))
             return
         if self._verb == "UPDATE":
             stack.set_status(f"{rollback}_COMPLETE_CLEANUP_IN_PROGRESS")
-        gone = self._handling.delete_all(undo.made, rolling_back=True)
+        gone = self._calls.delete_all(undo.made, rolling_back=True)
         for resource in undo.made:
             listed = stack.resources.get(resource.logical_id) is resource
             # A failed creation keeps on its list what it could not delete.

@@ -39,11 +39,11 @@ class Evaluator:
         self.conditions: dict[str, bool] = {}
 
     def physical_id(self, name: str) -> Any:
-        """What Ref answers for a resource. Raises `TemplateError`."""
+        """Value of Ref for a resource. Raises `TemplateError`."""
         raise NotImplementedError
 
     def attribute(self, name: str, attribute: str) -> Any:
-        """What GetAtt answers for a resource. Raises `TemplateError`."""
+        """Value of GetAtt for a resource. Raises `TemplateError`."""
         raise NotImplementedError
 
     def evaluate(self, value: Any) -> Any:

@@ -10,7 +10,7 @@ from servable_local.aws.cloudformation.bound_template import BoundTemplate
 from servable_local.aws.cloudformation.changes import ChangeSet
 from servable_local.aws.cloudformation.deployment import StackDeployment
 from servable_local.aws.cloudformation.intrinsics import TemplateError
-from servable_local.aws.cloudformation.resource_calls import Handling
+from servable_local.aws.cloudformation.resource_calls import ResourceCalls
 from servable_local.aws.cloudformation.stacks import Stack, now
 from servable_local.aws.cloudformation.template import parse, resolved_parameters
 from servable_local.aws.errors import (
@@ -86,7 +86,7 @@ class CloudFormation:
             self._stacks.pop(stack.id, None)
 
     def change_set(self, name_or_id: str, stack: Stack | None) -> ChangeSet:
-        """By its name within a stack, or by its id. Raises `ChangeSetNotFoundError`."""
+        """Find a change set by its name within a stack, or by its id. Raises `ChangeSetNotFoundError`."""
         for one in [stack] if stack else self.all():
             for name, change_set in one.change_sets.items():
                 if name_or_id in ((name, change_set.id) if stack else (change_set.id,)):
@@ -140,7 +140,7 @@ class CloudFormation:
                     )
 
         deployment = StackDeployment(
-            stack, blueprint, Handling(stack, self.aws), verb=verb, publish=publish
+            stack, blueprint, ResourceCalls(stack, self.aws), verb=verb, publish=publish
         )
 
         def work() -> None:
@@ -170,9 +170,9 @@ class CloudFormation:
             stack.set_status("DELETE_IN_PROGRESS", "User Initiated")
 
         def work() -> None:
-            handling = Handling(stack, self.aws)
+            calls = ResourceCalls(stack, self.aws)
             doomed = [r for r in stack.resources.values() if r.logical_id not in retained]
-            gone = handling.delete_all(doomed)
+            gone = calls.delete_all(doomed)
             left = [r.logical_id for r in doomed if r not in gone]
             for resource in gone:
                 stack.resources.pop(resource.logical_id, None)

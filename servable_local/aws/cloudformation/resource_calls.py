@@ -51,7 +51,7 @@ class ResourceFailedError(Exception):
     """A resource could not be made or changed; its event is written. `str()`: for the stack."""
 
 
-class Handling:
+class ResourceCalls:
     """Calls the resource types for one stack and writes the events."""
 
     def __init__(self, stack: Stack, aws: Loopback) -> None:
@@ -69,51 +69,51 @@ class Handling:
             )
         return kind
 
-    def create(self, wanted: StackResource, replaces: StackResource | None = None) -> None:
-        kind = self.type_of(wanted)
+    def create(self, resource: StackResource, replaces: StackResource | None = None) -> None:
+        kind = self.type_of(resource)
         reason, shown, verb = None, None, "CREATE"
         if replaces:
             reason = "Requested update requires the creation of a new physical resource; hence creating one."
             shown, verb = replaces.physical_id, "UPDATE"
-        self._event(wanted, f"{verb}_IN_PROGRESS", reason, physical_id=shown)
+        self._event(resource, f"{verb}_IN_PROGRESS", reason, physical_id=shown)
 
         def create() -> Physical:
-            kind.check(wanted.properties)
-            return kind.create(wanted.properties, self._logical(wanted))
+            kind.check(resource.properties)
+            return kind.create(resource.properties, self._logical(resource))
 
-        self._settle(wanted, verb, create)
-        self._event(wanted, f"{verb}_IN_PROGRESS", "Resource creation Initiated")
-        self._event(wanted, f"{verb}_COMPLETE")
+        self._settle(resource, verb, create)
+        self._event(resource, f"{verb}_IN_PROGRESS", "Resource creation Initiated")
+        self._event(resource, f"{verb}_COMPLETE")
 
-    def update(self, current: StackResource, wanted: StackResource) -> None:
-        kind = self.type_of(wanted)
-        known, old = current.physical_id, current.properties
-        wanted.physical_id, wanted.attributes = known, dict(current.attributes)
-        self._event(wanted, "UPDATE_IN_PROGRESS")
+    def update(self, current: StackResource, resource: StackResource) -> None:
+        kind = self.type_of(resource)
+        physical_id, old = current.physical_id, current.properties
+        resource.physical_id, resource.attributes = physical_id, dict(current.attributes)
+        self._event(resource, "UPDATE_IN_PROGRESS")
         self._settle(
-            wanted,
+            resource,
             "UPDATE",
-            lambda: kind.update(known, old, wanted.properties, self._logical(wanted)),
+            lambda: kind.update(physical_id, old, resource.properties, self._logical(resource)),
         )
-        self._event(wanted, "UPDATE_COMPLETE")
+        self._event(resource, "UPDATE_COMPLETE")
 
-    def _settle(self, wanted: StackResource, verb: str, call: Callable[[], Physical]) -> None:
+    def _settle(self, resource: StackResource, verb: str, call: Callable[[], Physical]) -> None:
         try:
-            made = call()
+            physical = call()
         except Exception as error:
-            raise self._failed(wanted, verb, reason_of(error)) from error
-        wanted.physical_id, wanted.attributes = made.physical_id, dict(made.attributes)
+            raise self._failed(resource, verb, reason_of(error)) from error
+        resource.physical_id, resource.attributes = physical.physical_id, dict(physical.attributes)
 
-    def refuse_fixed_name(self, current: StackResource, wanted: StackResource) -> None:
-        name = TYPES[wanted.type].name_property
-        if name is None or current.type != wanted.type or name not in wanted.properties:
+    def refuse_fixed_name(self, current: StackResource, resource: StackResource) -> None:
+        name = TYPES[resource.type].name_property
+        if name is None or current.type != resource.type or name not in resource.properties:
             return
-        if current.properties.get(name) == wanted.properties[name]:
+        if current.properties.get(name) == resource.properties[name]:
             raise self._failed(
-                wanted,
+                resource,
                 "UPDATE",
                 "CloudFormation cannot update a stack when a custom-named resource requires "
-                f"replacing. Rename {wanted.properties[name]} and update the stack again.",
+                f"replacing. Rename {resource.properties[name]} and update the stack again.",
             )
 
     def delete_all(

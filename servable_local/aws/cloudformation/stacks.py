@@ -1,4 +1,4 @@
-"""What CloudFormation remembers of a stack: its resources, its events, its change sets."""
+"""CloudFormation's record of a stack: its resources, its events, its change sets."""
 
 import uuid
 from dataclasses import dataclass, field

@@ -74,7 +74,7 @@ class MetricStore:
 def _within(
     stretches: Mapping[datetime, Samples], start: datetime, end: datetime
 ) -> Iterator[Samples]:
-    """Those of [start, end): by each 10 s of a short time, by each stretch of a long one."""
+    """Samples of [start, end): looked up by each 10 s of a short time, by each stretch of a long one."""
     step = timedelta(seconds=_RESOLUTION_SECONDS)
     if (end - start) / step < len(stretches):
         at = floor(start, _RESOLUTION_SECONDS)

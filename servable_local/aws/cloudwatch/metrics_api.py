@@ -53,7 +53,7 @@ def samples_of(datum: Mapping[str, Any]) -> Samples:
 
 
 def naive(moment: Any) -> Any:
-    """As the clock has it: UTC without saying so."""
+    """The moment as a naive datetime in UTC, as the clock has it."""
     if isinstance(moment, str):
         moment = datetime.fromisoformat(moment)
     elif isinstance(moment, int | float):

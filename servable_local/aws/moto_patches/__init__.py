@@ -1,1 +1,1 @@
-"""Where moto answers differently from AWS and it matters here: one module for each service."""
+"""Corrections where moto answers differently from AWS and it matters: one module for each service."""

@@ -18,7 +18,7 @@ _NAME = "moto.cloudformation"
 
 
 class CloudFormationBackend(BaseBackend):
-    """Only its paths are asked for; what it keeps is servable_local/aws/cloudformation/operations.py's."""
+    """moto's backend for its paths alone; servable_local/aws/cloudformation/operations.py keeps the state."""
 
     @property
     def _url_module(self) -> Any:

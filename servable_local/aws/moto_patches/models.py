@@ -1,4 +1,4 @@
-"""What botocore's files say of a service is read once: by the clients here and by what answers them.
+"""botocore's service models are read once: for the clients here and for the services that answer them.
 
 Upstream (moto 5.2.5): moto reads each service's model beside botocore, with extras of its own for some, and
 asks a new session of botocore for the regions of each, which reads the model again, and the endpoints of all

@@ -27,7 +27,7 @@ from servable_local.aws.contents import ObjectContent, ObjectFolder
 from servable_local.aws.signed_request import ReceivedRequest
 
 ENVIRON = "servable.content"
-"""Where a request's environment has the content of an object, in the place of its body."""
+"""Key of a request's environment for the content of an object, in place of its body."""
 # What an object's PUT has here is a small document, and not the object.
 _DOCUMENTS = frozenset({"acl", "legal-hold", "retention", "tagging"})
 _ALGORITHMS = frozenset({"CRC32", "CRC32C", "CRC64NVME", "SHA1"})
@@ -60,7 +60,7 @@ def _unregistered(kind: Any, *arguments: Any, **more: Any) -> Any:
 
 
 def is_object(request: ReceivedRequest) -> bool:
-    """Whether its body may be an object's, or a part's, for S3."""
+    """Whether the request's body may be an S3 object or a part of one."""
     return request.method == "PUT" and request.claimed_service == "s3"
 
 
@@ -80,7 +80,7 @@ def received(
 
 
 def content_of(account: str, region: str, bucket: str, key: str) -> ObjectContent:
-    """What an object that is there holds."""
+    """Content of an existing object."""
     return _content(s3_backends[account][get_partition(region)].get_object(bucket, key))
 
 
@@ -90,7 +90,7 @@ def _content(key: Any) -> ObjectContent:
 
 
 def _state(key: Any) -> dict[str, Any]:
-    """What a copy takes: a list of versions copies each, and shall not read it."""
+    """Attributes that a copy takes: a list of versions copies each object, and must not read it."""
     return {
         name: value for name, value in vars(key).items() if name not in ("lock", "_value_buffer")
     }
@@ -147,7 +147,7 @@ def _complete(
 def _checksum(
     metadata: Mapping[str, str], parts: Sequence[ObjectContent], whole: ObjectContent
 ) -> tuple[str, str, int] | None:
-    """Its kind, itself, and of how many parts.
+    """Kind of the object's checksum, the checksum in base64, and its number of parts.
 
     Source: https://docs.aws.amazon.com/AmazonS3/latest/userguide/checking-object-integrity-upload.html
     (2026-11-22)

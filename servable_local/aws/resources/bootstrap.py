@@ -1,4 +1,4 @@
-"""What `cdk bootstrap` makes besides a bucket and roles, and the metadata that CDK itself adds."""
+"""Resources that `cdk bootstrap` makes besides a bucket and roles, and the metadata that CDK adds."""
 
 from servable_local.aws.resources.resource_type import Logical, Physical, ResourceType
 from servable_local.aws.resources.shapes import Properties, is_true

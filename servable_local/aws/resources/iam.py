@@ -19,7 +19,7 @@ _HOLDERS = (("Roles", "Role"), ("Users", "User"), ("Groups", "Group"))
 
 
 class IamRole(ResourceType):
-    """With its inline and attached policies."""
+    """A role with its inline and attached policies."""
 
     type = "AWS::IAM::Role"
     create_only = frozenset({"Path", "RoleName"})

@@ -58,7 +58,7 @@ def _code(properties: Properties) -> dict[str, Any]:
 
 
 class LambdaPermission(ResourceType):
-    """Who may call a function, kept with it. CloudFormation replaces it whatever changes."""
+    """Permission to call a function, kept with it. CloudFormation replaces it whatever changes."""
 
     type = "AWS::Lambda::Permission"
     create_only = frozenset(

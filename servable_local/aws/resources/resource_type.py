@@ -1,4 +1,4 @@
-"""What every emulated resource type answers: how it is made, changed and removed."""
+"""Interface of every emulated resource type: create, update and delete."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ from servable_local.aws.resources.shapes import Properties, ResourceError, fit
 
 @dataclass(frozen=True)
 class Physical:
-    """What exists now: Ref answers `physical_id`, GetAtt answers `attributes`."""
+    """A resource that exists: Ref answers `physical_id`, GetAtt answers `attributes`."""
 
     physical_id: str
     attributes: Mapping[str, Any] = field(default_factory=dict)

@@ -20,9 +20,9 @@ _UPDATE_ONLY = (
 
 
 class SageMakerModel(ResourceType):
-    """Nothing but its tags can change: any other change makes a new model.
+    """A model. Only its tags can be updated: any other change makes a new model.
 
-    `kind` is what the operations, the name and the ARN are called by.
+    `kind`: the resource's name in SageMaker's operations, properties and ARNs.
     """
 
     type = "AWS::SageMaker::Model"
@@ -70,7 +70,7 @@ class SageMakerModel(ResourceType):
 
 
 class SageMakerEndpointConfig(SageMakerModel):
-    """Nothing but its tags can change: any other change makes a new configuration."""
+    """An endpoint configuration. Only its tags can be updated: any other change makes a new one."""
 
     type = "AWS::SageMaker::EndpointConfig"
     kind = "EndpointConfig"

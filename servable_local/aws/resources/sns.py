@@ -40,7 +40,7 @@ def _changed(names: Sequence[str], old: Properties, new: Properties) -> Iterator
 
 
 class SnsTopic(ResourceType):
-    """Its inline `Subscription` list is made with it."""
+    """A topic, with the subscriptions of its inline `Subscription` list."""
 
     type = "AWS::SNS::Topic"
     create_only = frozenset({"TopicName", "FifoTopic"})

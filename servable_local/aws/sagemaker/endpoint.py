@@ -41,7 +41,7 @@ class Route:
     variant: HostedVariant
     config_name: str | None
     shadow: HostedVariant | None = None
-    """Where a copy of it goes."""
+    """Shadow variant that gets a copy of the request."""
 
 
 def specified_variants(config: Config) -> list[Mapping[str, Any]]:

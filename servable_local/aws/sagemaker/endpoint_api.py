@@ -29,15 +29,15 @@ def refuse_change(
             f"The AsyncInferenceConfig parameter cannot be removed from this endpoint {endpoint.name}."
         )
     before, after = old["ProductionVariants"], config["ProductionVariants"]
-    serverless = [one["VariantName"] for one in after if "ServerlessConfig" in one]
-    if serverless and not all("ServerlessConfig" in one for one in before):
+    serverless = [variant["VariantName"] for variant in after if "ServerlessConfig" in variant]
+    if serverless and not all("ServerlessConfig" in variant for variant in before):
         raise SageMakerError(
             "Updating a real-time endpoint to a serverless endpoint is not supported; variant(s) "
             f'"[{", ".join(serverless)}]".'
         )
-    names, wanted = ({one["VariantName"] for one in some} for some in (before, after))
+    names, new_names = ({variant["VariantName"] for variant in some} for some in (before, after))
     guarded = {"BlueGreenUpdatePolicy", "RollingUpdatePolicy"} & set(deployment or {})
-    if guarded and names != wanted:
+    if guarded and names != new_names:
         raise SageMakerError(
             "With a deployment configuration the new endpoint configuration must have the same "
             f"variant names as the old one: {', '.join(sorted(names))}."
@@ -48,32 +48,31 @@ class SageMakerApi(ModelApi):
     """All of hosting; the other operations of SageMaker remain moto's."""
 
     def create_endpoint(self) -> ActionResult:
-        asked, here = self._asked("CreateEndpoint"), self.here
-        name, config = asked["EndpointName"], here.configs.get(asked["EndpointConfigName"])
+        request, here = self._asked("CreateEndpoint"), self.here
+        name, config = request["EndpointName"], here.configs.get(request["EndpointConfigName"])
         arn = here.arn("endpoint", name)
         if name.lower() in here.endpoints:
             raise SageMakerError(f'Cannot create already existing endpoint "{arn}".')
-        self._tag(arn, asked)
+        self._tag(arn, request)
         endpoint = HostedEndpoint(name, arn, config.request, here.dependencies(name))
-        endpoint.deployment_config = asked.get("DeploymentConfig")
+        endpoint.deployment_config = request.get("DeploymentConfig")
         here.endpoints[name.lower()] = endpoint
         endpoint.create()
         return ActionResult({"EndpointArn": arn})
 
     def update_endpoint(self) -> ActionResult:
-        asked, here = self._asked("UpdateEndpoint"), self.here
-        endpoint = here.endpoint(asked["EndpointName"])
-        config = here.configs.get(asked["EndpointConfigName"]).request
+        request, here = self._asked("UpdateEndpoint"), self.here
+        endpoint = here.endpoint(request["EndpointName"])
+        config = here.configs.get(request["EndpointConfigName"]).request
         if endpoint.in_progress:
             raise SageMakerError(f'Cannot update in-progress endpoint "{endpoint.arn}".')
-        refuse_change(endpoint, config, asked.get("DeploymentConfig"))
+        refuse_change(endpoint, config, request.get("DeploymentConfig"))
         self._refuse_scaled(endpoint, config)
-        excluded = {
-            one["VariantPropertyType"] for one in asked.get("ExcludeRetainedVariantProperties", [])
-        }
-        kept = _RETAINABLE - excluded if asked.get("RetainAllVariantProperties") else frozenset()
-        deployment = asked.get("DeploymentConfig")
-        if deployment is None and asked.get("RetainDeploymentConfig"):
+        exclusions = request.get("ExcludeRetainedVariantProperties", [])
+        excluded = {exclusion["VariantPropertyType"] for exclusion in exclusions}
+        kept = _RETAINABLE - excluded if request.get("RetainAllVariantProperties") else frozenset()
+        deployment = request.get("DeploymentConfig")
+        if deployment is None and request.get("RetainDeploymentConfig"):
             deployment = endpoint.deployment_config
         endpoint.update(config, retain=kept, deployment_config=deployment)
         return ActionResult({"EndpointArn": endpoint.arn})
@@ -99,19 +98,20 @@ class SageMakerApi(ModelApi):
             )
 
     def update_endpoint_weights_and_capacities(self) -> ActionResult:
-        asked, here = self._asked("UpdateEndpointWeightsAndCapacities"), self.here
-        endpoint = here.endpoint(asked["EndpointName"])
+        request, here = self._asked("UpdateEndpointWeightsAndCapacities"), self.here
+        endpoint = here.endpoint(request["EndpointName"])
         fleet = endpoint.fleet
         if fleet is None or endpoint.in_progress:
             raise SageMakerError(f'Cannot update in-progress endpoint "{endpoint.arn}".')
         variants = {variant.name: variant for variant in fleet.everybody()}
-        wanted = {one["VariantName"]: one for one in asked["DesiredWeightsAndCapacities"]}
-        if unknown := [name for name in wanted if name not in variants]:
+        changes = request["DesiredWeightsAndCapacities"]
+        by_name = {change["VariantName"]: change for change in changes}
+        if unknown := [name for name in by_name if name not in variants]:
             raise SageMakerError(f"Variant {unknown[0]} does not exist.")
-        for name, one in wanted.items():
-            variants[name].weight = one.get("DesiredWeight", variants[name].weight)
+        for name, change in by_name.items():
+            variants[name].weight = change.get("DesiredWeight", variants[name].weight)
         key = "DesiredInstanceCount"
-        endpoint.scale({name: one[key] for name, one in wanted.items() if key in one})
+        endpoint.scale({name: change[key] for name, change in by_name.items() if key in change})
         return ActionResult({"EndpointArn": endpoint.arn})
 
     def describe_endpoint(self) -> ActionResult:

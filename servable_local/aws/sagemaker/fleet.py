@@ -30,11 +30,11 @@ _ONLY = "the local AWS serves a model of exactly one container that has model da
 
 
 class Turns:
-    """Who is next, in proportion to weights: the same order every time, and evenly mixed.
+    """Smooth weighted round robin, as in NGINX: deterministic and evenly mixed.
 
-    Smooth weighted round robin, as NGINX has it: everybody gains their weight each turn, the
-    richest goes and pays the sum. With weights 3 and 1: a a b a. AWS draws lots; taking turns
-    gives the same shares, and a test the same answer.
+    In each turn all names gain their weight; the name with the highest total is next, and pays the
+    sum of the weights. With weights 3 and 1: a a b a. AWS draws lots; taking turns gives the same
+    shares, and a test the same answer.
     """
 
     def __init__(self) -> None:
@@ -117,7 +117,7 @@ class Fleet:
 
     @property
     def instance_count(self) -> int:
-        """What the endpoint is said to have, at least one."""
+        """Instance count of the endpoint: the sum of the variants' desired counts, at least 1."""
         return max(1, sum(variant.instances.desired for variant in self.variants.values()))
 
     def choose(self) -> HostedVariant:
@@ -156,9 +156,9 @@ class Fleet:
 
 @dataclass(frozen=True, kw_only=True)
 class FleetLauncher:
-    """How one endpoint's variants come to serve.
+    """Starts the variants of one endpoint.
 
-    `model` finds what was asked for when the model of a name was made, in any case of the name.
+    `model` finds the CreateModel request of a model by its name, in any case of the name.
     `folder` takes the containers' logs, which stay, and their archives, which go.
     """
 

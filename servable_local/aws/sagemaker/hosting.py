@@ -30,8 +30,7 @@ class StoredDefinition:
 
     def summary(self) -> dict[str, Any]:
         name = f"{self.kind}Name"
-        known = {f"{self.kind}Arn": self.arn, "CreationTime": self.created}
-        return {name: self.request[name]} | known
+        return {name: self.request[name], f"{self.kind}Arn": self.arn, "CreationTime": self.created}
 
     def describe(self) -> dict[str, Any]:
         return self.request | self.summary()
@@ -57,20 +56,20 @@ class Definitions:
         self._all[name.lower()] = StoredDefinition(self._kind, self.arn(name), request)
 
     def find(self, name: str) -> dict[str, Any] | None:
-        """What was asked for."""
-        found = self._all.get(name.lower())
-        return None if found is None else found.request
+        """The request that created the resource of this name; None if there is none."""
+        definition = self._all.get(name.lower())
+        return None if definition is None else definition.request
 
     def get(self, name: str) -> StoredDefinition:
-        found = self._all.get(name.lower())
-        if found is None:
+        definition = self._all.get(name.lower())
+        if definition is None:
             raise SageMakerError(f'Could not find {self._words} "{self.arn(name)}".')
-        return found
+        return definition
 
     def remove(self, name: str) -> StoredDefinition:
-        found = self.get(name)
+        definition = self.get(name)
         del self._all[name.lower()]
-        return found
+        return definition
 
     def summaries(self) -> list[dict[str, Any]]:
         return [definition.summary() for definition in self._all.values()]
@@ -142,8 +141,8 @@ class RegionalHosting:
         return launcher.start(self.configs.get(config_name).request)
 
     def _in_alarm(self, names: Sequence[str]) -> list[str]:
-        found = [self.cloudwatch.alarms.get(name) for name in names]
-        return [alarm.name for alarm in found if alarm and alarm.state == "ALARM"]
+        alarms = [self.cloudwatch.alarms.get(name) for name in names]
+        return [alarm.name for alarm in alarms if alarm and alarm.state == "ALARM"]
 
     def measure(self, at: datetime) -> None:
         """Measures what the containers use of this computer, as often as each endpoint publishes it."""

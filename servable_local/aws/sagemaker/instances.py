@@ -48,16 +48,16 @@ class Shortage:
 
 @dataclass
 class InstanceFaults:
-    """What an endpoint's instances do on request."""
+    """Fault injection for an endpoint's instances."""
 
     start_seconds: float = 0.0
-    """How long a new one takes to serve, on the clock; at least until its container answers."""
+    """Time on the clock until a new instance serves; at least until its container answers."""
     capacity: int | None = None
     """The most that can be had; the others fail when they should be ready."""
 
 
 @dataclass(eq=False)
-class _Starting:
+class _NewInstance:
     ready: datetime
     container: "Future[Container] | None"
     instance_type: str | None
@@ -76,7 +76,7 @@ class VariantInstances:
     desired: int
     start: Callable[[], Container]
     types: tuple[str, ...] = ()
-    """In order of preference; empty for a serverless variant."""
+    """Instance types in order of preference; empty for a serverless variant."""
     shortage: Shortage = field(default_factory=Shortage)
     most_containers: int = 1
     least_outstanding: bool = False
@@ -85,7 +85,7 @@ class VariantInstances:
     """Why the last change of the count was not fulfilled; until the next change."""
     by_type: dict[str, int] = field(init=False)
     """Instances that serve, by type."""
-    _starting: list[_Starting] = field(default_factory=list)
+    _starting: list[_NewInstance] = field(default_factory=list)
     _turn: int = 0
 
     def __post_init__(self) -> None:
@@ -100,7 +100,7 @@ class VariantInstances:
         return bool(self._starting)
 
     def pick(self) -> Container:
-        """By the routing strategy; for RANDOM in turns, which give the same shares."""
+        """Choose a container by the routing strategy; for RANDOM in turns, which give the same shares."""
         containers = list(self.containers)
         if self.least_outstanding:
             return min(containers, key=lambda one: one.busy)
@@ -119,7 +119,7 @@ class VariantInstances:
                 kind = None
             own = len(self.containers) < number <= self.most_containers and kind is not None
             ready = now + timedelta(seconds=self.faults.start_seconds)
-            self._starting.append(_Starting(ready, _launched(self.start) if own else None, kind))
+            self._starting.append(_NewInstance(ready, _launched(self.start) if own else None, kind))
         for _ in range(-more):
             if self._starting:
                 _drop(self._starting.pop())
@@ -143,70 +143,70 @@ class VariantInstances:
         self._end_surplus()
 
     def tick(self, now: datetime, *, wait: bool) -> bool:
-        """Whether the last instance that started is there, or is known not to come.
+        """Admit instances that are ready; True if with them the last start has ended, in success or not.
 
-        `wait`: for a container that should be ready and is not: on a clock that stands still.
+        `wait`: wait for a container that should be ready and is not, on a clock that stands still.
         """
         if not self._starting:
             return False
-        for one in list(self._starting):
-            if one.ready > now or (one.container and not wait and not one.container.done()):
+        for new in list(self._starting):
+            if new.ready > now or (new.container and not wait and not new.container.done()):
                 continue
-            self._starting.remove(one)
-            self._arrive(one)
+            self._starting.remove(new)
+            self._arrive(new)
         if self._starting:
             return False
         if self.failure is not None:
             self.desired = self.serving
         return True
 
-    def _arrive(self, one: _Starting) -> None:
-        if one.instance_type is None:
+    def _arrive(self, new: _NewInstance) -> None:
+        if new.instance_type is None:
             self.failure = NO_CAPACITY
             return
-        if one.container is not None:
+        if new.container is not None:
             try:
-                self.containers.append(one.container.result())
+                self.containers.append(new.container.result())
             except Exception as error:
                 self.failure = str(error) or type(error).__name__
                 return
-        self.by_type[one.instance_type] += 1
+        self.by_type[new.instance_type] += 1
 
     def _remove_one(self) -> None:
         last = next(kind for kind in reversed(self.by_type) if self.by_type[kind])
         self.by_type[last] -= 1
 
     def _end_surplus(self) -> None:
-        """Those that leave get no request any more, and end when their last is answered."""
+        """End surplus containers: they get no more requests, and end after their last answer."""
         while len(self.containers) > max(1, min(self.serving, self.most_containers)):
             leaving = self.containers.pop()
             threading.Thread(target=_end, args=(leaving,), name="scale in", daemon=True).start()
 
     def close(self) -> None:
         """Ends every container. Idempotent."""
-        for one in self._starting:
-            _drop(one)
+        for new in self._starting:
+            _drop(new)
         self._starting.clear()
         for container in self.containers:
             container.close()
 
 
 def _launched(start: Callable[[], Container]) -> "Future[Container]":
-    found: Future[Container] = Future()
+    future: Future[Container] = Future()
 
     def run() -> None:
         try:
-            found.set_result(start())
+            future.set_result(start())
         except BaseException as error:
-            found.set_exception(error)
+            future.set_exception(error)
 
     threading.Thread(target=run, name="start an instance", daemon=True).start()
-    return found
+    return future
 
 
-def _drop(one: _Starting) -> None:
-    if one.container is not None:
-        one.container.add_done_callback(_closed)
+def _drop(new: _NewInstance) -> None:
+    if new.container is not None:
+        new.container.add_done_callback(_closed)
 
 
 def _end(container: Container) -> None:

@@ -18,20 +18,20 @@ from servable_local.aws.sagemaker.model_data import check_model_data, data_url, 
 _PUBLISH_SECONDS = (10, 30, 60, 120, 180, 240, 300)
 
 
-def refuse_mixed_kinds(asked: Mapping[str, Any]) -> None:
+def refuse_mixed_kinds(request: Mapping[str, Any]) -> None:
     """Raises `SageMakerError` for kinds that SageMaker does not put together.
 
     Source: API_CreateEndpointConfig.html (ShadowProductionVariants), serverless-endpoints.html
     (feature exclusions) and shadow-tests-exclusions.html of SageMaker's documentation.
     """
-    variants = asked["ProductionVariants"]
-    shadows = asked.get("ShadowProductionVariants", [])
-    queue = "AsyncInferenceConfig" in asked
+    variants = request["ProductionVariants"]
+    shadows = request.get("ShadowProductionVariants", [])
+    queue = "AsyncInferenceConfig" in request
     if any("ServerlessConfig" in variant for variant in [*variants, *shadows]):
         if len(variants) + len(shadows) > 1:
             raise SageMakerError("A serverless endpoint has exactly one production variant.")
         for name in ("AsyncInferenceConfig", "DataCaptureConfig"):
-            if name in asked:
+            if name in request:
                 raise SageMakerError(f"{name} is not supported with ServerlessConfig.")
         if {"InstanceType", "InstancePools", "InitialInstanceCount"} & set(variants[0]):
             raise SageMakerError("Give ServerlessConfig or an instance type, and not both.")
@@ -58,9 +58,9 @@ def refuse_pools(variant: Mapping[str, Any]) -> None:
             raise SageMakerError(f"{key} must differ between InstancePools; given: {given}.")
 
 
-def refuse_frequency(asked: Mapping[str, Any]) -> None:
+def refuse_frequency(request: Mapping[str, Any]) -> None:
     """Raises `SageMakerError` for an interval that API_MetricsConfig.html does not list."""
-    given = asked.get("MetricsConfig", {}).get("MetricPublishFrequencyInSeconds", 60)
+    given = request.get("MetricsConfig", {}).get("MetricPublishFrequencyInSeconds", 60)
     if given not in _PUBLISH_SECONDS:
         allowed = ", ".join(map(str, _PUBLISH_SECONDS))
         raise SageMakerError(
@@ -82,9 +82,9 @@ def _trusts(statement: Mapping[str, Any]) -> bool:
     """
     if "sagemaker.amazonaws.com" not in json.dumps(statement.get("Principal", {})):
         return False
-    asked = statement.get("Condition", {}).get("ArnLike", {}).get("aws:SourceArn")
-    return asked is None or any(
-        fnmatchcase("*", pattern.rsplit(":", 1)[-1]) for pattern in _listed(asked)
+    patterns = statement.get("Condition", {}).get("ArnLike", {}).get("aws:SourceArn")
+    return patterns is None or any(
+        fnmatchcase("*", pattern.rsplit(":", 1)[-1]) for pattern in _listed(patterns)
     )
 
 
@@ -99,32 +99,32 @@ class ModelApi(SageMakerResponse):
 
     def _asked(self, operation: str) -> dict[str, Any]:
         """The request, held against botocore's model: what it knows, within its limits."""
-        asked = dict(self.params)
-        if found := unmet(asked, "sagemaker", operation):
-            raise SageMakerError(refusal(found))
-        return asked
+        request = dict(self.params)
+        if problems := unmet(request, "sagemaker", operation):
+            raise SageMakerError(refusal(problems))
+        return request
 
-    def _tag(self, arn: str, asked: dict[str, Any]) -> None:
-        given = asked.pop("Tags", [])
+    def _tag(self, arn: str, request: dict[str, Any]) -> None:
+        given = request.pop("Tags", [])
         self.here.tags[arn] = {tag["Key"]: tag["Value"] for tag in given}
 
     def create_model(self) -> ActionResult:
-        asked, here = self._asked("CreateModel"), self.here
-        name = asked["ModelName"]
+        request, here = self._asked("CreateModel"), self.here
+        name = request["ModelName"]
         here.models.check_new(name)
-        containers = asked.get("Containers") or [asked.get("PrimaryContainer")]
+        containers = request.get("Containers") or [request.get("PrimaryContainer")]
         if containers == [None]:
             raise SageMakerError("You must provide either PrimaryContainer or Containers.")
-        self._check_role(asked.get("ExecutionRoleArn"))
+        self._check_role(request.get("ExecutionRoleArn"))
         for container in containers:
             if url := data_url(of_package(container, here.aws)):
                 check_model_data(url, here.aws)
-        return ActionResult({"ModelArn": self._add(here.models, name, asked)})
+        return ActionResult({"ModelArn": self._add(here.models, name, request)})
 
-    def _add(self, definitions: Definitions, name: str, asked: dict[str, Any]) -> str:
+    def _add(self, definitions: Definitions, name: str, request: dict[str, Any]) -> str:
         arn = definitions.arn(name)
-        self._tag(arn, asked)
-        definitions.add(name, asked)
+        self._tag(arn, request)
+        definitions.add(name, request)
         return arn
 
     def _remove(self, definitions: Definitions, name: str) -> ActionResult:
@@ -142,7 +142,7 @@ class ModelApi(SageMakerResponse):
         except (ClientError, ValueError):
             raise SageMakerError(refusal) from None
         trust = role["AssumeRolePolicyDocument"]
-        if not any(_trusts(one) for one in _listed(trust["Statement"])):
+        if not any(_trusts(statement) for statement in _listed(trust["Statement"])):
             raise SageMakerError(refusal)
 
     def describe_model(self) -> ActionResult:
@@ -155,24 +155,24 @@ class ModelApi(SageMakerResponse):
         return self._remove(self.here.models, self._get_param("ModelName"))
 
     def create_endpoint_config(self) -> ActionResult:
-        asked, here = self._asked("CreateEndpointConfig"), self.here
-        name = asked["EndpointConfigName"]
+        request, here = self._asked("CreateEndpointConfig"), self.here
+        name = request["EndpointConfigName"]
         here.configs.check_new(name)
-        names = [variant["VariantName"] for variant in asked["ProductionVariants"]]
+        names = [variant["VariantName"] for variant in request["ProductionVariants"]]
         if len(set(names)) < len(names):
             raise SageMakerError(f"Variant names must differ; given: {', '.join(names)}.")
-        for variant in asked["ProductionVariants"] + asked.get("ShadowProductionVariants", []):
+        for variant in request["ProductionVariants"] + request.get("ShadowProductionVariants", []):
             refuse_pools(variant)
-            for one in (variant, *variant.get("InstancePools", [])):
-                if model := one.get("ModelName") or one.get("ModelNameOverride"):
+            for definition in (variant, *variant.get("InstancePools", [])):
+                if model := definition.get("ModelName") or definition.get("ModelNameOverride"):
                     here.models.get(model)
-        refuse_mixed_kinds(asked)
-        refuse_frequency(asked)
-        return ActionResult({"EndpointConfigArn": self._add(here.configs, name, asked)})
+        refuse_mixed_kinds(request)
+        refuse_frequency(request)
+        return ActionResult({"EndpointConfigArn": self._add(here.configs, name, request)})
 
     def describe_endpoint_config(self) -> ActionResult:
-        found = self.here.configs.get(self._get_param("EndpointConfigName"))
-        return ActionResult(found.describe())
+        config = self.here.configs.get(self._get_param("EndpointConfigName"))
+        return ActionResult(config.describe())
 
     def list_endpoint_configs(self) -> ActionResult:
         return ActionResult({"EndpointConfigs": self.here.configs.summaries()})

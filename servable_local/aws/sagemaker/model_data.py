@@ -1,4 +1,4 @@
-"""Where a model's data is: found when the model is made, fetched when an endpoint starts."""
+"""A model's data: located when the model is made, fetched when an endpoint starts."""
 
 import tarfile
 from collections.abc import Iterator, Mapping

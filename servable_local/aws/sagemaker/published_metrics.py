@@ -1,4 +1,4 @@
-"""What SageMaker publishes, in its own names, dimensions and units.
+"""The metrics that SageMaker publishes, in its own names, dimensions and units.
 
 Source: https://docs.aws.amazon.com/sagemaker/latest/dg/monitoring-cloudwatch.html
 """
@@ -115,7 +115,7 @@ def publish_scaled(
     concurrency: float,
     minute_ends: bool,
 ) -> None:
-    """What a scaled variant of instances sends without a request too, so that it can scale in.
+    """Publish the metrics that a scaled variant of instances sends without a request too, to scale in.
 
     Sources (2026-11-22): https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-auto-scaling-policy.html
     (zeros without traffic), monitoring-cloudwatch.html (ConcurrentRequestsPerModel every 10 s).

@@ -60,7 +60,7 @@ class QueuedInvocation:
         return None if path is None else f"{path.rstrip('/')}/{self.number}-error.out"
 
     def run(self, aws: Loopback, clock: Clock, ask: Ask, count: CountFailure) -> None:
-        """To its end, whatever that is; what goes wrong here is logged."""
+        """Run the invocation to its success or failure; errors of the local AWS itself are logged."""
         received = clock.now().isoformat()
         try:
             body = self._fetch(aws)

@@ -200,7 +200,7 @@ class RuntimeApi(BaseResponse):
         return endpoint, route
 
     def _path(self, endpoint: HostedEndpoint, route: Route) -> str:
-        """In multi-model mode the model is loaded first, where it was not: SageMaker's overhead."""
+        """Path of the request in the container; in multi-model mode the model is loaded first if need be."""
         target, models = self.headers.get("X-Amzn-SageMaker-Target-Model"), route.variant.models
         if target and models is None:
             raise ValidationError(

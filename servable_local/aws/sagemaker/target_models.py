@@ -36,7 +36,7 @@ class TargetModels:
         self._lock = threading.Lock()
 
     def path(self, target: str) -> str:
-        """Where the container answers for it. Raises `ValidationError`."""
+        """Path of a target model in the container; loads it if need be. Raises `ValidationError`."""
         name = _name(target)
         with self._lock:
             key = (self._container.url, name)

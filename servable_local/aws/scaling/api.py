@@ -25,7 +25,7 @@ from servable_local.aws.scaling.service import (
     RegisteredTarget,
     key_of,
 )
-from servable_scaling.scalable_target import ScaledTarget, ScheduledAction, Suspended
+from servable_scaling.scalable_target import ScaledTarget, ScheduledAction, SuspendedState
 
 SERVICE = "application-autoscaling"
 _PAGE = 50
@@ -58,30 +58,30 @@ class ScalingApi(BaseResponse):
         return self.scalings.of(self.current_account, self.region)
 
     def _asked(self, operation: str) -> dict[str, Any]:
-        asked: dict[str, Any] = json.loads(self.body or "{}")
-        if found := unmet(asked, SERVICE, operation):
-            raise ScalingValidationError(refusal(found))
-        return asked
+        request: dict[str, Any] = json.loads(self.body or "{}")
+        if problems := unmet(request, SERVICE, operation):
+            raise ScalingValidationError(refusal(problems))
+        return request
 
     def _registered(self, key: Key) -> RegisteredTarget:
-        found = self.here.targets.get(key)
-        if found is None:
+        registered = self.here.targets.get(key)
+        if registered is None:
             raise ScalingNotFoundError(
                 f"No scalable target registered for service namespace: {key[0]}, resource ID: "
                 f"{key[1]}, scalable dimension: {key[2]}"
             )
-        return found
+        return registered
 
     # --- targets
 
     def register_scalable_target(self) -> ActionResult:
-        asked, here = self._asked("RegisterScalableTarget"), self.here
-        key = key_of(asked)
+        request, here = self._asked("RegisterScalableTarget"), self.here
+        key = key_of(request)
         if key[0] == "sagemaker":
             self._check_variant(key)
         with here.lock:
             registered = here.targets.get(key)
-            least, most = asked.get("MinCapacity"), asked.get("MaxCapacity")
+            least, most = request.get("MinCapacity"), request.get("MaxCapacity")
             if registered is None and None in (least, most):
                 raise ScalingValidationError(
                     "MinCapacity and MaxCapacity are required to register a new scalable target."
@@ -95,18 +95,18 @@ class ScalingApi(BaseResponse):
                 )
             if registered is None:
                 target = ScaledTarget(key[1], key[2], low, high, service=key[0])
-                registered = here.add_target(key, target, self._role(asked))
-            registered.suspended |= asked.get("SuspendedState", {})
-            registered.role = asked.get("RoleARN", registered.role)
-            registered.scaler.register(low, high, Suspended.of(registered.suspended))
+                registered = here.add_target(key, target, self._role(request))
+            registered.suspended |= request.get("SuspendedState", {})
+            registered.role = request.get("RoleARN", registered.role)
+            registered.scaler.register(low, high, SuspendedState.of(registered.suspended))
             here.move_inside(key)
         return ActionResult({"ScalableTargetARN": registered.arn})
 
-    def _role(self, asked: Mapping[str, Any]) -> str:
+    def _role(self, request: Mapping[str, Any]) -> str:
         # The service-linked role, which AWS takes where none is named.
         name = "AWSServiceRoleForApplicationAutoScaling_SageMakerEndpoint"
         path = f"aws-service-role/sagemaker.{SERVICE}.amazonaws.com/{name}"
-        return str(asked.get("RoleARN") or f"arn:aws:iam::{self.current_account}:role/{path}")
+        return str(request.get("RoleARN") or f"arn:aws:iam::{self.current_account}:role/{path}")
 
     def _check_variant(self, key: Key) -> None:
         here = self.hostings.of(self.current_account, self.region)
@@ -135,7 +135,7 @@ class ScalingApi(BaseResponse):
         return ActionResult({})
 
     def describe_scalable_targets(self) -> ActionResult:
-        asked = self._asked("DescribeScalableTargets")
+        request = self._asked("DescribeScalableTargets")
         shown = [
             {
                 **dict(zip(KEY, key, strict=True)),
@@ -147,27 +147,28 @@ class ScalingApi(BaseResponse):
                 "ScalableTargetARN": target.arn,
             }
             for key, target in self.here.targets.items()
-            if _meant(key, asked) and key[1] in asked.get("ResourceIds", [key[1]])
+            if _meant(key, request) and key[1] in request.get("ResourceIds", [key[1]])
         ]
-        return _page("ScalableTargets", shown, asked)
+        return _page("ScalableTargets", shown, request)
 
     # --- policies
 
     def put_scaling_policy(self) -> ActionResult:
-        asked, here = self._asked("PutScalingPolicy"), self.here
-        key = key_of(asked)
+        request, here = self._asked("PutScalingPolicy"), self.here
+        key = key_of(request)
         self._registered(key)
-        arn = self._policy_arn(key, asked["PolicyName"])
+        arn = self._policy_arn(key, request["PolicyName"])
         if arn is None:
             where = f"arn:aws:autoscaling:{self.region}:{self.current_account}:scalingPolicy"
-            name = f"resource/{key[0]}/{key[1]}:policyName/{asked['PolicyName']}"
+            name = f"resource/{key[0]}/{key[1]}:policyName/{request['PolicyName']}"
             arn = f"{where}:{uuid.uuid4()}:{name}"
         try:
             with here.lock:
-                here.put_policy(arn, key, asked)
+                here.put_policy(arn, key, request)
         except (KeyError, ValueError) as error:
             raise ScalingValidationError(str(error)) from None
-        own = [one for one in here.alarms_of(arn) if one["AlarmName"] in here.policies[arn].alarms]
+        names = here.policies[arn].alarms
+        own = [alarm for alarm in here.alarms_of(arn) if alarm["AlarmName"] in names]
         return ActionResult({"PolicyARN": arn, "Alarms": own})
 
     def _policy_arn(self, key: Key, name: str) -> str | None:
@@ -177,39 +178,39 @@ class ScalingApi(BaseResponse):
         return None
 
     def delete_scaling_policy(self) -> ActionResult:
-        asked = self._asked("DeleteScalingPolicy")
-        arn = self._policy_arn(key_of(asked), asked["PolicyName"])
+        request = self._asked("DeleteScalingPolicy")
+        arn = self._policy_arn(key_of(request), request["PolicyName"])
         if arn is None:
             raise ScalingNotFoundError(
-                f"No scaling policy found for policy name: {asked['PolicyName']}"
+                f"No scaling policy found for policy name: {request['PolicyName']}"
             )
         with self.here.lock:
             self.here.delete_policy(arn)
         return ActionResult({})
 
     def describe_scaling_policies(self) -> ActionResult:
-        asked, here = self._asked("DescribeScalingPolicies"), self.here
+        query, here = self._asked("DescribeScalingPolicies"), self.here
         shown = [
             {**policy.shown, "Alarms": here.alarms_of(arn)}
             for arn, policy in here.policies.items()
-            if _meant(policy.key, asked)
-            and policy.shown["PolicyName"] in asked.get("PolicyNames", [policy.shown["PolicyName"]])
+            if _meant(policy.key, query)
+            and policy.shown["PolicyName"] in query.get("PolicyNames", [policy.shown["PolicyName"]])
         ]
-        return _page("ScalingPolicies", shown, asked)
+        return _page("ScalingPolicies", shown, query)
 
     # --- schedules and activities
 
     def put_scheduled_action(self) -> ActionResult:
-        asked = self._asked("PutScheduledAction")
-        key = key_of(asked)
-        registered, name = self._registered(key), asked["ScheduledActionName"]
+        request = self._asked("PutScheduledAction")
+        key = key_of(request)
+        registered, name = self._registered(key), request["ScheduledActionName"]
         before = registered.actions.get(name, {})
         # Left out, an old start or end is deleted, and all else stays.
         kept = {k: v for k, v in before.items() if k not in ("StartTime", "EndTime")}
         now = self.here.now()
         where = f"arn:aws:autoscaling:{self.region}:{self.current_account}:scheduledAction"
         arn = f"{where}:{uuid.uuid4()}:resource/{key[0]}/{key[1]}:scheduledActionName/{name}"
-        action = {"ScheduledActionARN": arn, "CreationTime": now, **kept, **asked}
+        action = {"ScheduledActionARN": arn, "CreationTime": now, **kept, **request}
         if "Schedule" not in action:
             raise ScalingValidationError("Schedule is required for a new scheduled action.")
         try:
@@ -221,43 +222,43 @@ class ScalingApi(BaseResponse):
         return ActionResult({})
 
     def delete_scheduled_action(self) -> ActionResult:
-        asked = self._asked("DeleteScheduledAction")
-        registered, name = self._registered(key_of(asked)), asked["ScheduledActionName"]
+        request = self._asked("DeleteScheduledAction")
+        registered, name = self._registered(key_of(request)), request["ScheduledActionName"]
         if registered.actions.pop(name, None) is None:
             raise ScalingNotFoundError(f"No scheduled action found for name: {name}")
         registered.scaler.actions.pop(name, None)
         return ActionResult({})
 
     def describe_scheduled_actions(self) -> ActionResult:
-        asked = self._asked("DescribeScheduledActions")
+        request = self._asked("DescribeScheduledActions")
         shown = [
             action
             for key, target in self.here.targets.items()
             for name, action in target.actions.items()
-            if _meant(key, asked) and name in asked.get("ScheduledActionNames", [name])
+            if _meant(key, request) and name in request.get("ScheduledActionNames", [name])
         ]
-        return _page("ScheduledActions", shown, asked)
+        return _page("ScheduledActions", shown, request)
 
     def describe_scaling_activities(self) -> ActionResult:
-        asked = self._asked("DescribeScalingActivities")
+        request = self._asked("DescribeScalingActivities")
         shown = [
             one.describe(number)
             for number, one in reversed(self.here.activities)
-            if _meant((one.target.service, one.target.resource_id, one.target.dimension), asked)
-            and (one.not_scaled is None or asked.get("IncludeNotScaledActivities"))
+            if _meant((one.target.service, one.target.resource_id, one.target.dimension), request)
+            and (one.not_scaled is None or request.get("IncludeNotScaledActivities"))
         ]
-        return _page("ScalingActivities", shown, asked)
+        return _page("ScalingActivities", shown, request)
 
     def list_tags_for_resource(self) -> ActionResult:
         return ActionResult({"Tags": {}})  # tags of targets are not kept
 
 
-def _meant(key: Key, asked: Mapping[str, Any]) -> bool:
-    return all(asked.get(name) in (None, value) for name, value in zip(KEY, key, strict=True))
+def _meant(key: Key, request: Mapping[str, Any]) -> bool:
+    return all(request.get(name) in (None, value) for name, value in zip(KEY, key, strict=True))
 
 
-def _page(name: str, shown: list[dict[str, Any]], asked: Mapping[str, Any]) -> ActionResult:
-    first = int(asked.get("NextToken") or 0)
-    last = first + int(asked.get("MaxResults") or _PAGE)
+def _page(name: str, shown: list[dict[str, Any]], request: Mapping[str, Any]) -> ActionResult:
+    first = int(request.get("NextToken") or 0)
+    last = first + int(request.get("MaxResults") or _PAGE)
     more = {"NextToken": str(last)} if last < len(shown) else {}
     return ActionResult({name: shown[first:last], **more})

@@ -29,9 +29,9 @@ _MOST_ACTIVITIES = 1000
 Key = tuple[str, str, str]
 
 
-def key_of(asked: Mapping[str, Any]) -> Key:
+def key_of(request: Mapping[str, Any]) -> Key:
     """Namespace, resource, dimension."""
-    namespace, resource, dimension = (str(asked.get(name)) for name in KEY)
+    namespace, resource, dimension = (str(request.get(name)) for name in KEY)
     return namespace, resource, dimension
 
 
@@ -106,7 +106,7 @@ class RegionalScaling:
         return self._targets[key]
 
     def move_inside(self, key: Key) -> None:
-        """At once, as registering does."""
+        """Move the capacity inside the target's bounds at once, as RegisterScalableTarget does."""
         registered, resource = self._targets[key], self._resource(key)
         if resource is not None:
             at = self.now()
@@ -127,12 +127,12 @@ class RegionalScaling:
         created = self.policies[arn].shown["CreationTime"] if arn in self.policies else self.now()
         shown = {**asked, "PolicyARN": arn, "CreationTime": created}
         self.delete_policy(arn)
-        found = self.policies[arn] = RegisteredPolicy(key, shown)
+        registered = self.policies[arn] = RegisteredPolicy(key, shown)
         scaler.policies[arn] = policy
         for request in requests.values():
             self._cloudwatch.alarms.put("MetricAlarm", {**request, "AlarmActions": [arn]}, {})
-            found.alarms.append(request["AlarmName"])
-        return found
+            registered.alarms.append(request["AlarmName"])
+        return registered
 
     def delete_policy(self, arn: str) -> None:
         policy = self.policies.pop(arn, None)
@@ -141,26 +141,26 @@ class RegionalScaling:
             self._cloudwatch.alarms.delete(policy.alarms)
 
     def alarms_of(self, arn: str) -> list[dict[str, str]]:
-        """Its own, and those of others that name it in their actions."""
+        """The policy's own alarms, and other alarms that name it in their actions."""
         own = self.policies[arn].alarms
         return [
-            {"AlarmName": one.name, "AlarmARN": one.arn}
-            for one in self._cloudwatch.alarms.all()
-            if one.name in own or arn in one.request.get("AlarmActions", ())
+            {"AlarmName": alarm.name, "AlarmARN": alarm.arn}
+            for alarm in self._cloudwatch.alarms.all()
+            if alarm.name in own or arn in alarm.request.get("AlarmActions", ())
         ]
 
     # --- what it does
 
     def publish(self, at: datetime) -> None:
-        """What SageMaker sends of scaled variants in the 10 s, or the minute, that end at `at`."""
+        """Publish SageMaker's metrics of scaled variants for the 10 s, or the minute, that end at `at`."""
         for key in list(self.targets):
-            if found := self._variant(key):
+            if hosted := self._variant(key):
                 publish_scaled(
                     self._cloudwatch.metrics,
                     at - timedelta(seconds=1),
-                    endpoint=found[0].name,
-                    variant=found[1].name,
-                    concurrency=_concurrency(found[1]),
+                    endpoint=hosted[0].name,
+                    variant=hosted[1].name,
+                    concurrency=_concurrency(hosted[1]),
                     minute_ends=at.second == 0,
                 )
 
@@ -176,20 +176,20 @@ class RegionalScaling:
                     self._carry_out(key, scaler, decision, at)
 
     def _acting(self) -> dict[Key, list[Breach]]:
-        found: dict[Key, list[Breach]] = {}
+        by_target: dict[Key, list[Breach]] = {}
         for alarm, rule, evaluation in self._cloudwatch.alarms.acting:
             request = {"AlarmName": alarm.name, **alarm.request}
             for breach in breaches(request, rule, evaluation, self.policies):
-                found.setdefault(self.policies[breach.policy].key, []).append(breach)
-        return found
+                by_target.setdefault(self.policies[breach.policy].key, []).append(breach)
+        return by_target
 
     def _carry_out(self, key: Key, scaler: TargetScaler, decision: Decision, at: datetime) -> None:
         self.activities += [(str(uuid.uuid4()), activity) for activity in decision.activities]
         del self.activities[:-_MOST_ACTIVITIES]
-        found = self._variant(key)
-        if decision.desired is None or found is None:
+        hosted = self._variant(key)
+        if decision.desired is None or hosted is None:
             return
-        endpoint, variant = found
+        endpoint, variant = hosted
         try:
             endpoint.scale({variant.name: decision.desired})
         except SageMakerError as error:
@@ -210,10 +210,10 @@ class RegionalScaling:
         return None
 
     def _resource(self, key: Key) -> ScaledResource | None:
-        found = self._variant(key)
-        if found is None:
+        hosted = self._variant(key)
+        if hosted is None:
             return None
-        endpoint, variant = found
+        endpoint, variant = hosted
         instances = variant.instances
         scales = not self.choices.scaling_updates_endpoint and instances.changing
         return ScaledResource(

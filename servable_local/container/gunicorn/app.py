@@ -8,7 +8,7 @@ from typing import Any, Unpack
 
 import falcon
 
-from servable_local.container.gunicorn.context import Where, context
+from servable_local.container.gunicorn.context import CallTarget, context
 from servable_local.container.gunicorn.user_code import Handler, UnsupportedTypeError
 from servable_local.container.image_code import HEADER, AttributesError, ImageCode
 from servable_local.container.ports import HOST
@@ -85,9 +85,9 @@ class Invocations:
 
 
 def call(
-    handler: Handler, request: Any, response: Any, image: ImageCode, **where: Unpack[Where]
+    handler: Handler, request: Any, response: Any, image: ImageCode, **where: Unpack[CallTarget]
 ) -> None:
-    """What the handler returns or raises becomes the answer. `where`: see `context`."""
+    """Call the handler; its result or exception becomes the answer. `where`: see `context`."""
     try:
         # Up to 2.19 a ValueError: Falcon answers in its own form.
         attributes = image.attributes_for_python(request.get_header(HEADER))

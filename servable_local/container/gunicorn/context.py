@@ -1,4 +1,4 @@
-"""What a handler is told of its request."""
+"""The context of a request that a handler gets."""
 
 from collections import namedtuple
 from collections.abc import Mapping
@@ -29,8 +29,8 @@ class Context(NamedTuple):
 _UpTo219 = cast(Any, namedtuple)("Context", Context._fields[:-1])
 
 
-class Where(TypedDict):
-    """What a request goes to. `model`: of the path in multi-model mode; None leaves it to the header."""
+class CallTarget(TypedDict):
+    """Target of a request. `model`: from the path in multi-model mode; None leaves it to the header."""
 
     model: str | None
     default_model: str
@@ -41,7 +41,7 @@ class Where(TypedDict):
 
 
 def context(
-    request: Any, image: ImageCode, *, attributes: Mapping[str, str], **where: Unpack[Where]
+    request: Any, image: ImageCode, *, attributes: Mapping[str, str], **where: Unpack[CallTarget]
 ) -> Context:
     """Raises `AttributesError`."""
     path = image.model_path(attributes, where["default_model"], model=where["model"])

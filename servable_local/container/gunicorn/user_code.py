@@ -84,7 +84,7 @@ def _compiled(failure: BaseException, code: Path) -> str:
 
 
 def pass_on(image: ImageCode) -> Handler:
-    """Without inference.py, as with lib/ alone: the text goes to the model server as it is."""
+    """Handler without inference.py, as with lib/ alone: the text goes to the model server unchanged."""
 
     def handler(data: Any, context: Context) -> Any:
         given = context.request_content_type.split(";")[0].strip().lower()

@@ -44,15 +44,15 @@ def main() -> None:
     events.tell(imported=True)
     children: dict[int, int] = {}
     own_pid = os.getpid()
-    asked = _Asked()
+    lines = _InputLines()
     while True:
-        for line in asked.wait():
-            wanted = json.loads(line)
+        for line in lines.wait():
+            command = json.loads(line)
             pid = os.fork()
             if pid == 0:
-                plan = ServerPlan.of_json(wanted["plan"])
-                run(plan, wanted["start"], events, parent_pid=own_pid)
-            children[pid] = wanted["start"]
+                plan = ServerPlan.of_json(command["plan"])
+                run(plan, command["start"], events, parent_pid=own_pid)
+            children[pid] = command["start"]
         while children:
             pid, status = os.waitpid(-1, os.WNOHANG)
             if pid == 0:
@@ -61,7 +61,7 @@ def main() -> None:
             events.tell(ended=number, pid=pid, status=os.waitstatus_to_exitcode(status))
 
 
-class _Asked:
+class _InputLines:
     """Lines of standard input; a child's end interrupts waiting for them.
 
     Without a thread: a process with threads must not fork.

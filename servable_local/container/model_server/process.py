@@ -39,9 +39,9 @@ _NOT_HERE = ("classify_log", "regress_log", "multi_inference_log")
 
 
 def replay(folder: Path, servable: LoadedVersion, *, max_batch_rows: int | None = None) -> int:
-    """How many were computed. Raises `ModelLoadError` for a file or a record that fails.
+    """Compute the model's warmup records and count them. Raises `ModelLoadError` for one that fails.
 
-    `max_batch_rows`: with batching, through which TensorFlow Serving replays them too.
+    `max_batch_rows`: with batching, through which TensorFlow Serving replays records too.
     """
     file = folder / PLACE
     if not file.is_file():

@@ -47,7 +47,7 @@ UNREGISTERED = "Op type not registered"
 
 
 def _register_added() -> None:
-    """Those that are installed here, and that fit the TensorFlow that is."""
+    """Register the operations of `ADDED` that are installed here and fit the installed TensorFlow."""
     for name in ADDED:
         if importlib.util.find_spec(name) is not None:
             # Built for another TensorFlow they raise whatever its loader raises.

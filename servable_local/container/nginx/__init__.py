@@ -1,1 +1,1 @@
-"""What NGINX is in the image: the one port that callers reach."""
+"""Stand-in for the image's NGINX: the one port that callers reach."""

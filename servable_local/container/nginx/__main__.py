@@ -26,7 +26,7 @@ from servable_local.container.image_code import image_code
 from servable_local.container.nginx.routes import Routes
 from servable_local.container.nginx.upstream import GunicornUpstream, ModelServersUpstream
 from servable_local.container.ports import listening
-from servable_local.container.recording import Answering, CaptureRecorder, Recording
+from servable_local.container.recording import AnswerFunction, CaptureRecorder, Recording
 
 # NGINX's keepalive_timeout in the image.
 IDLE_SECONDS = 3.0
@@ -35,7 +35,7 @@ IDLE_SECONDS = 3.0
 class CallerConnection(asyncio.Protocol):
     """One connection of a caller."""
 
-    def __init__(self, answer: Answering, port: int) -> None:
+    def __init__(self, answer: AnswerFunction, port: int) -> None:
         """`port`: on which it listens."""
         self._answer = answer
         self._reader = RequestReader(port)
@@ -108,7 +108,7 @@ def main() -> None:
         image=image_code(plan["tensorflow"]),
         read_timeout_seconds=plan["read_timeout_seconds"],
     )
-    answer: Answering = routes.answer
+    answer: AnswerFunction = routes.answer
     if plan["record"]:
         answer = CaptureRecorder(Recording.of_json(plan["record"])).recording(answer)
     try:
@@ -119,7 +119,7 @@ def main() -> None:
     uvloop.run(_serve(answer, listener, events))
 
 
-async def _serve(answer: Answering, listener: socket.socket, events: Events) -> None:
+async def _serve(answer: AnswerFunction, listener: socket.socket, events: Events) -> None:
     loop: Any = asyncio.get_running_loop()
     port = listener.getsockname()[1]
     server = await loop.create_server(

@@ -1,4 +1,4 @@
-"""What NGINX does with a body when there is no code: three forms become TensorFlow Serving's JSON.
+"""NGINX's conversion of bodies without code: three forms become TensorFlow Serving's JSON.
 
 Source: tensorflowServing.js in the image's public source, see image_code.py. Its traps are kept: a
 test against the local container must not pass where the image fails.

@@ -1,4 +1,4 @@
-"""Where a request goes: to Gunicorn where there is code, else converted to a model server.
+"""Routes of requests: to Gunicorn if there is code, else converted to a model server.
 
 Source: nginx.conf.template and tensorflowServing.js in the image's public source
 """
@@ -129,7 +129,7 @@ class Routes:
 
 
 def normalized(path: str) -> str | None:
-    """As NGINX reads it: decoded, without empty, `.` and `..` parts. None where it cannot be."""
+    """The path as NGINX reads it: decoded, without empty, `.` and `..` parts. None if it is invalid."""
     if re.search(r"%(?![0-9a-fA-F]{2})|%00", path):
         return None
     parts: list[str] = []
@@ -145,7 +145,7 @@ def normalized(path: str) -> str | None:
 
 
 def escaped(path: str) -> str:
-    """As NGINX writes it to those behind it."""
+    """The path as NGINX writes it to its upstreams."""
     return re.sub(r"[\x00-\x20#%?\x7f-\xff]", lambda found: f"%{ord(found[0]):02X}", path)
 
 

@@ -16,7 +16,7 @@ class UpstreamError(Exception):
     """The other side closed, or never listened: what NGINX makes a 502 of."""
 
 
-class Answering(asyncio.Protocol):
+class UpstreamConnection(asyncio.Protocol):
     """One connection, one request at a time."""
 
     def __init__(self) -> None:
@@ -106,13 +106,13 @@ class GunicornUpstream:
         """Raises `UpstreamError`."""
         loop = asyncio.get_running_loop()
         try:
-            _, answering = await loop.create_unix_connection(Answering, self._socket_name)
+            _, connection = await loop.create_unix_connection(UpstreamConnection, self._socket_name)
         except OSError as error:
             raise UpstreamError(str(error)) from None
         try:
-            return await answering.ask(request)
+            return await connection.ask(request)
         finally:
-            answering.close()
+            connection.close()
 
 
 class ModelServersUpstream:
@@ -120,7 +120,7 @@ class ModelServersUpstream:
 
     def __init__(self, ports: list[int]) -> None:
         self._ports = deque(ports)
-        self._idle: dict[int, list[Answering]] = {port: [] for port in ports}
+        self._idle: dict[int, list[UpstreamConnection]] = {port: [] for port in ports}
 
     async def ask(self, method: str, path: str, body: bytes) -> HttpAnswer:
         """Raises `UpstreamError` when no server takes it, or when the one that took it died."""
@@ -140,15 +140,15 @@ class ModelServersUpstream:
             return answer
         raise UpstreamError("no model server listens")
 
-    async def _connection(self, port: int) -> Answering | None:
+    async def _connection(self, port: int) -> UpstreamConnection | None:
         while self._idle[port]:
             connection = self._idle[port].pop()
             if connection.usable:
                 return connection
         try:
             loop = asyncio.get_running_loop()
-            _, made = await loop.create_connection(Answering, HOST, port)
-            return made
+            _, connection = await loop.create_connection(UpstreamConnection, HOST, port)
+            return connection
         except OSError:
             return None
 

@@ -151,7 +151,7 @@ COUNTS: Mapping[str, tuple[Callable[[Sources], Iterator[str]], int]] = {
     f"modules of at most {LINES_OF_A_SPLINTER} lines with one importer": (splinters, 30),
 }
 # 52,500 is wanted (decision 0046 says what that would cost); to be lowered whenever it can be.
-MOST_LINES = 78_873
+MOST_LINES = 77_823
 
 
 def main() -> int:

@@ -209,7 +209,9 @@ def test_a_container_is_measured_by_its_process_memory_and_files(
     assert 0 < first["MemoryUtilization"] < 100
 
 
-@pytest.mark.parametrize(("seconds", "pid"), [(0.4, os.getpid()), (60.0, None)])
+@pytest.mark.parametrize(
+    ("seconds", "pid"), [(0.4, os.getpid()), (60.0, None)], ids=["too soon", "no process"]
+)
 def test_where_there_is_nothing_to_measure_nothing_is_said(
     moments: list[float], seconds: float, pid: int | None
 ) -> None:

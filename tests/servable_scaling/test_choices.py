@@ -14,7 +14,7 @@ def test_what_is_not_the_default_is_named() -> None:
 
 # As seen in exported alarms of target tracking: 3 minutes above it, 15 below 90 % of it.
 def test_what_was_observed_is_marked() -> None:
-    observed = {name: default for name, default, kind, _ in rows() if kind == OBSERVED}
+    observed = {name.strip("`"): default for name, default, kind, _ in rows() if kind == OBSERVED}
     assert observed == {
         "high_datapoints": "3",
         "low_datapoints": "15",
@@ -24,7 +24,7 @@ def test_what_was_observed_is_marked() -> None:
 
 
 def test_choices_of_ours_have_these_defaults() -> None:
-    chosen = {name: default for name, default, kind, _ in rows() if kind == CHOSEN}
+    chosen = {name.strip("`"): default for name, default, kind, _ in rows() if kind == CHOSEN}
     assert chosen == {
         "high_resolution_seconds": "10",
         "metric_delay_seconds": "0",

@@ -383,6 +383,19 @@ def test_an_image_of_ones_own_is_not_judged(environment: Environment, graph: Gra
     assert "model-op-unknown" not in found_by_check(environment, text)
 
 
+def test_a_variant_with_pools_is_judged_on_its_types(
+    environment: Environment, graph: Graph
+) -> None:
+    graph.served("MyOp")
+    graph.write()
+    pools = "".join(
+        f'[[variants.primary.instance_pools]]\ninstance_type = "{each}"\n'
+        for each in ("ml.c5.xlarge", "ml.m5.xlarge")
+    )
+    text = VALID.replace('instance_type = "ml.c5.xlarge"\n', pools)
+    assert "model-op-unknown" in found_by_check(environment, text)
+
+
 def test_one_operation_is_accepted_by_its_name(environment: Environment, graph: Graph) -> None:
     graph.served("MyOp")
     graph.write()

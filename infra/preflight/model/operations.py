@@ -25,8 +25,9 @@ class GraphRule(Rule):
         for name in environment.models:
             folders = self.candidate.version_folders(name)
             running = variants_running(environment, name) if folders else []
+            served = {variant.model for variant in running}
             for placement in self.candidate.placements:
-                if any(placement.variant is variant for variant in running):
+                if placement.variant.model in served:
                     yield from self._of(name, folders, placement)
 
     def _of(self, name: str, folders: tuple[Path, ...], placement: Placement) -> Findings:

@@ -245,3 +245,9 @@ def test_pools_that_contradict_each_other_are_refused(
 )
 def test_pools_that_differ_or_none_are_taken(variant: dict[str, Any]) -> None:
     refuse_pools(variant)
+
+
+def test_a_scalable_target_has_no_tags(served: Account) -> None:
+    scaling = served.client("application-autoscaling")
+    arn = "arn:aws:application-autoscaling:us-east-1:111111111111:scalable-target/0"
+    assert scaling.list_tags_for_resource(ResourceARN=arn)["Tags"] == {}

@@ -1,6 +1,7 @@
 """The local AWS is started, found and ended: by processes that stand in for its own, which takes 2 s."""
 
 import http.server
+import importlib.util
 import json
 import os
 import shutil
@@ -300,3 +301,9 @@ def test_where_connections_are_not_shown_a_server_of_another_kind_is_nobody(
     monkeypatch.setattr(psutil, "net_connections", denied)
     answers = [port_holder(port) for port in (int(health[0].rsplit(":", 1)[1]), 1)]
     assert answers == ["a process that is not ours to see"] * 2
+
+
+def test_without_moto_the_package_to_install_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(ModuleNotFoundError, match="pip install servable-local"):
+        up(folder=Path("nowhere"))

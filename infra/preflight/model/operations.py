@@ -24,8 +24,7 @@ class GraphRule(Rule):
     def check(self, environment: Environment) -> Findings:
         for name in environment.models:
             folders = self.candidate.version_folders(name)
-            running = variants_running(environment, name) if folders else []
-            served = {variant.model for variant in running}
+            served = {variant.model for variant in variants_running(environment, name) if folders}
             for placement in self.candidate.placements:
                 if placement.variant.model in served:
                     yield from self._of(name, folders, placement)

@@ -10,14 +10,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from servable_tensors import wire
+from servable_tensors import MOST_DIMENSIONS, wire
 from servable_tensors.tensors import Array
 from servable_tensors.wire_fields import BYTES, FIXED32, FIXED64, VARINT, WireError, fields
 
 # Writers pack numbers into one piece: each that stands on its own takes as long as a whole piece.
 MOST_PIECES = 256
 MOST_SINGLE_NUMBERS = 1 << 16
-MOST_DIMENSIONS = 254  # TensorShape::MaxDimensions, tensorflow/core/framework/tensor_shape.h
 
 _FIELDS = {one.number: one.name for one in wire.TensorProto.DESCRIPTOR.fields}
 _VALUE_FIELDS = {number: name for number, name in _FIELDS.items() if name.endswith("_val")}

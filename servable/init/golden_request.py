@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from model_packaging.saved_model.reading import DEFAULT_SIGNATURE, SignatureInfo, TensorInfo
-from servable_tensors.tensor_walk import MOST_DIMENSIONS
+from servable_tensors import MOST_DIMENSIONS
 
 # InvokeEndpoint takes 6 MiB; a golden request is far smaller, or it is not written.
 LARGEST_REQUEST_BYTES = 5_000_000

@@ -76,10 +76,10 @@ def before_and_after(production: Production) -> tuple[set[str], set[str]]:
     return before, production.rollback_alarms()
 
 
-def test_every_configuration_has_two_rollback_alarms_for_its_variant(
+def test_every_configuration_has_three_rollback_alarms_for_its_variant(
     before_and_after: tuple[set[str], set[str]],
 ) -> None:
-    assert [len(alarms) for alarms in before_and_after] == [2, 2]
+    assert [len(alarms) for alarms in before_and_after] == [3, 3]
 
 
 def test_an_update_is_watched_by_alarms_of_its_own(

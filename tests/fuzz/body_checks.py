@@ -3,6 +3,7 @@
 A body that is sent on must mean what its reference reads; a body that is not is 4xx.
 """
 
+import contextlib
 import io
 import json
 import random
@@ -87,7 +88,7 @@ class Checked:
     ) -> int:
         """HTTP status of the handler's answer; `refuses`: the model servers refuse what they are sent."""
         self._sent.clear()
-        self._refuses, self._text_answer = refuses, _text_answer(body.signature)
+        self._refuses, self._text_answer = refuses, _text_answer(_signature(body))
         context = SimpleNamespace(
             model_name=None,
             model_version=None,
@@ -172,12 +173,17 @@ class Checked:
 
 
 def _inputs(body: Body) -> dict[str, Any]:
-    """Those of the signature that JSON names, as a model server calls it, or else the attributes."""
-    named = None
+    return dict(SIGNATURES[_signature(body) or "serving_default"])
+
+
+def _signature(body: Body) -> str:
+    """The signature that JSON names, as a model server calls it, or else the attributes'."""
+    parsed = None
     if body.content_type not in (CSV, NPY, NPZ, PROTOBUF):
-        parsed = json.loads(reference.converted(body.content_type, body.bytes))
-        named = parsed.get("signature_name") if isinstance(parsed, dict) else None
-    return dict(SIGNATURES[named or body.signature or "serving_default"])
+        with contextlib.suppress(ValueError, RecursionError):
+            parsed = json.loads(reference.converted(body.content_type, body.bytes))
+    named = parsed.get("signature_name") if isinstance(parsed, dict) else None
+    return named if isinstance(named, str) and named in SIGNATURES else body.signature
 
 
 def _as_text(tensors: dict[str, reference.Tensor]) -> dict[str, Any]:

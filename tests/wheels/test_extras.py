@@ -44,7 +44,7 @@ def run(words):
 print(json.dumps({line: run(line.split()) for line in lines}))
 """
 # Commands that find out on their way what they need -> the extra.
-ON_THE_WAY = {"local up": "local", "doctor prod": "aws", "package wants": "vendor"}
+ON_THE_WAY = {"local up": "aws,local", "doctor prod": "aws", "package wants": "vendor"}
 BASE = (
     "check prod",
     "cost prod",

@@ -12,6 +12,7 @@ from servable_scaling.rehearsal.fleet import InstanceModel
 from servable_scaling.rehearsal.queueing import Service
 from servable_scaling.rehearsal.scenario import PlacedDeployment, Scenario
 from tests.servable_scaling.minutes import RESOURCE, START, target
+from tests.servable_scaling.rehearsal.test_day import TRACKING
 
 MODEL = InstanceModel(rate_rps=100, service=Service(0.02, 0.05), queue=2000)
 QUIET = [3000.0] * 20
@@ -225,20 +226,6 @@ def test_the_instances_of_a_failed_zone_are_replaced_and_paid_meanwhile() -> Non
 
 def test_more_deaths_than_instances_leave_none() -> None:
     assert day(QUIET, instance_dies=(5, 5, 5)).minutes[5].answering == 0
-
-
-TRACKING = {
-    "PolicyName": "track",
-    "ScalingTargetId": "t",
-    "TargetTrackingScalingPolicyConfiguration": {
-        "TargetValue": 3000,
-        "PredefinedMetricSpecification": {
-            "PredefinedMetricType": "SageMakerVariantInvocationsPerInstance"
-        },
-        "ScaleOutCooldown": 0,
-        "ScaleInCooldown": 0,
-    },
-}
 
 
 def test_a_fleet_that_is_scaled_in_is_paid_no_more() -> None:

@@ -282,7 +282,7 @@ def test_a_deploy_after_scaling_was_told_to_let_go_comes_through(
     assert made.deploy(**OTHER_TYPE, **held) == "UPDATE_COMPLETE"
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def locked(embedded: LocalAws, launcher: Launcher, clock: ManualClock) -> Live:
     """A protected environment whose first deployment failed, as `cdk deploy` leaves it."""
     made = Live(Account(embedded, launcher), clock)

@@ -1,7 +1,7 @@
 """One kept connection: a request goes out, its answer is read, nothing is ever sent twice.
 
-gevent's sockets and llhttp's parser (httptools). Locust's own FastHttpUser costs five times the
-CPU for each request, and repeats by itself what met a broken connection: here that is an error.
+gevent's sockets and llhttp's parser (httptools). Locust's own FastHttpUser costs more CPU for each
+request, which on two cores moves the knee by 8 % (docs/decisions/0022-load.md).
 """
 
 import json

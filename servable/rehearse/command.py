@@ -185,8 +185,8 @@ def _compare(
     else:
         comparison_output.show(comparison, to_write, **output)
     if options["output"] is not None:
-        from servable.rehearse.comparison_page import comparison_tab
-        from servable.rehearse.page import write  # both need matplotlib, of the extra [tune]
+        # They need matplotlib, of the extra [tune].
+        from servable.rehearse.page import comparison_tab, write
 
         tab = comparison_tab(comparison, to_write, priced=priced)
         page = write(options["output"], result, (tab,))

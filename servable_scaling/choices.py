@@ -98,13 +98,18 @@ class ScalingChoices:
     def changed(self) -> dict[str, Any]:
         """{setting: value} of all that are not the default."""
         return {
-            one.name: getattr(self, one.name)
-            for one in fields(self)
-            if getattr(self, one.name) != one.default
+            setting.name: getattr(self, setting.name)
+            for setting in fields(self)
+            if getattr(self, setting.name) != setting.default
         }
 
 
 def rows() -> Iterator[tuple[str, str, str, str]]:
     """(setting, default, observed or chosen, meaning), for the pages."""
-    for one in fields(ScalingChoices):
-        yield f"`{one.name}`", str(one.default), one.metadata["kind"], one.metadata["meaning"]
+    for setting in fields(ScalingChoices):
+        yield (
+            f"`{setting.name}`",
+            str(setting.default),
+            setting.metadata["kind"],
+            setting.metadata["meaning"],
+        )

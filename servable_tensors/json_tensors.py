@@ -39,7 +39,7 @@ def parse(body: bytes) -> dict[str, Any]:
     try:
         parsed = _loads(body)
         if isinstance(parsed, dict) and _entries(parsed) != body.count(b":"):
-            _refuse_duplicates(body)
+            json.loads(body.decode(), object_pairs_hook=_require_unique)
     except (ValueError, RecursionError) as error:
         raise TensorError(f"the body is no JSON: {error!s:.200}") from None
     if not isinstance(parsed, dict) or ("instances" in parsed) == ("inputs" in parsed):
@@ -83,11 +83,7 @@ def _entries(request: dict[str, Any]) -> int:
     return count
 
 
-def _refuse_duplicates(body: bytes) -> None:
-    json.loads(body.decode(), object_pairs_hook=_unique)
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> None:
+def _require_unique(pairs: list[tuple[str, Any]]) -> None:
     seen = set()
     for key, _ in pairs:
         if key in seen:

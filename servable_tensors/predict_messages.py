@@ -175,7 +175,7 @@ def arrays_in(reply: bytes, read: Callable[[Any], Array] = to_array) -> dict[str
 
 def places_in(reply: bytes) -> tuple[Place, ...] | None:
     """Places of the outputs, sorted by name; None if protobuf's parser has to read the reply."""
-    found: list[Place] = []
+    places: list[Place] = []
     others = 0
     try:
         for number, kind, start, end in fields(reply, 0, len(reply)):
@@ -183,7 +183,7 @@ def places_in(reply: bytes) -> tuple[Place, ...] | None:
                 place = _place(reply, start, end)
                 if place is None:
                     return None
-                found.append(place)
+                places.append(place)
             elif number == 2 and kind == BYTES and others < _MOST_FIELDS:
                 wire.ModelSpec.FromString(reply[start:end])
                 others += 1
@@ -191,11 +191,11 @@ def places_in(reply: bytes) -> tuple[Place, ...] | None:
                 return None
     except (WireError, UnicodeDecodeError, DecodeError):
         return None
-    if len({one.name for one in found}) < len(found) or len(found) > MOST_OUTPUTS:
+    if len({place.name for place in places}) < len(places) or len(places) > MOST_OUTPUTS:
         return None  # of a name that comes twice the last counts
-    places = tuple(sorted(found, key=lambda one: one.name))
-    _SEEN.keep(reply, [(one.start, one.end) for one in found], places)
-    return places
+    by_name = tuple(sorted(places))
+    _SEEN.keep(reply, [(place.start, place.end) for place in places], by_name)
+    return by_name
 
 
 def _place(reply: bytes, start: int, end: int) -> Place | None:

@@ -118,11 +118,11 @@ def _misfit(dtype: np.dtype[Any], shape: tuple[int, ...], spec: TensorSpec) -> s
     return f"got {wire.dtype_name(given)} {shown(shape)}; the signature wants {spec}"
 
 
-def shape_fits(given: tuple[int, ...], wanted: tuple[int | None, ...] | None) -> bool:
-    if wanted is None:
+def shape_fits(shape: tuple[int, ...], sizes: tuple[int | None, ...] | None) -> bool:
+    if sizes is None:
         return True
-    return len(given) == len(wanted) and all(
-        want in (None, size) for size, want in zip(given, wanted, strict=True)
+    return len(shape) == len(sizes) and all(
+        allowed in (None, size) for size, allowed in zip(shape, sizes, strict=True)
     )
 
 
@@ -134,18 +134,17 @@ def shown(shape: Iterable[int | None] | None) -> str:
 
 def signatures(response: Any) -> dict[str, Signature]:
     """The signatures in a wire.GetModelMetadataResponse, by name, sorted."""
-    found = wire.SignatureDefMap.FromString(response.metadata["signature_def"].value)
+    definitions = wire.SignatureDefMap.FromString(response.metadata["signature_def"].value)
     return {
-        name: Signature(name, _specs(one.inputs), _specs(one.outputs))
-        for name, one in sorted(found.signature_def.items())
+        name: Signature(name, _specs(definition.inputs), _specs(definition.outputs))
+        for name, definition in sorted(definitions.signature_def.items())
     }
 
 
 def _specs(infos: Mapping[str, Any]) -> dict[str, TensorSpec]:
-    return {name: TensorSpec(info.dtype, _shape(info)) for name, info in sorted(infos.items())}
-
-
-def _shape(info: Any) -> tuple[int | None, ...] | None:
-    if info.tensor_shape.unknown_rank:
-        return None
-    return tuple(dim.size if dim.size >= 0 else None for dim in info.tensor_shape.dim)
+    specs = {}
+    for name, info in sorted(infos.items()):
+        sizes = (dim.size if dim.size >= 0 else None for dim in info.tensor_shape.dim)
+        shape = None if info.tensor_shape.unknown_rank else tuple(sizes)
+        specs[name] = TensorSpec(info.dtype, shape)
+    return specs

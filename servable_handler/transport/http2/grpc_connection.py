@@ -183,7 +183,7 @@ class GrpcConnection:
                 return 0, b"", reply
         shapes: list[Shape] = []
         pieces: list[bytes] = []
-        size, wanted, others = 0, 0, 0
+        size, whole, others = 0, 0, 0
         while True:
             kind, flags, stream, payload = self._frames.next()
             if kind not in (frames.DATA, frames.HEADERS) or not payload:
@@ -204,9 +204,14 @@ class GrpcConnection:
                     raise UnexpectedAnswerError("data without headers, or with flags")
                 pieces.append(payload)
                 size += len(payload)
-                if size >= _PREFIX_BYTES and not wanted:
-                    wanted = _length_with_prefix(b"".join(pieces)[:_PREFIX_BYTES])
-                if wanted and size > wanted:
+                if size >= _PREFIX_BYTES and not whole:
+                    compressed, length = _MESSAGE.unpack(b"".join(pieces)[:_PREFIX_BYTES])
+                    if compressed or length > _MOST_MESSAGE_BYTES:
+                        raise UnexpectedAnswerError(
+                            f"a compressed message, or one of {length:,} bytes"
+                        )
+                    whole = _PREFIX_BYTES + length
+                if whole and size > whole:
                     raise UnexpectedAnswerError("a message that is longer than it says")
                 continue
             headers = self._headers(flags, payload)
@@ -217,7 +222,7 @@ class GrpcConnection:
             raise CallFailedError(_INTERNAL, f"an answer with the gRPC status {code!r:.60}")
         if code != b"0":
             return int(code), headers.get(b"grpc-message", b""), b""
-        if not wanted or size != wanted:
+        if not whole or size != whole:
             raise UnexpectedAnswerError("an answer that is not one message")
         self._seen = _seen(ahead, shapes)
         return 0, b"", b"".join(pieces)[_PREFIX_BYTES:]
@@ -348,10 +353,3 @@ def _check_form(kind: int, flags: int, stream: int, size: int) -> None:
         raise UnexpectedAnswerError(
             f"a frame of type {kind}, flags {flags:#x}, stream {stream}, {size:,} bytes"
         )
-
-
-def _length_with_prefix(prefix: bytes) -> int:
-    compressed, length = _MESSAGE.unpack(prefix)
-    if compressed or length > _MOST_MESSAGE_BYTES:
-        raise UnexpectedAnswerError(f"a compressed message, or one of {length:,} bytes")
-    return _PREFIX_BYTES + int(length)

@@ -80,11 +80,8 @@ def read_body(
     length = headers.get("content-length", "")
     is_stated = re.fullmatch("[0-9]{1,19}", length) is not None
     try:
-        if (
-            framed
-            and not is_stated
-            and "chunked" not in headers.get("transfer-encoding", "").lower()
-        ):
+        unstated = framed and not is_stated
+        if unstated and "chunked" not in headers.get("transfer-encoding", "").lower():
             raise BadAnswerError(
                 f"the answer has the Content-Length {length!r:.40} and is not chunked, so a part of it "
                 "cannot be told from the whole; the container must send one of the two"

@@ -80,8 +80,8 @@ def of_container(
 def _sentence(words: str) -> str:
     """Return the message in TensorFlow Serving's {"error": "…"} or in Falcon's "description", or the text."""
     try:
-        told = json.loads(words)
-        reason = told["error"] if "error" in told else told["description"]
+        answer = json.loads(words)
+        reason = answer["error"] if "error" in answer else answer["description"]
     except (ValueError, TypeError, KeyError):
         reason = words
     return str(reason).strip()[:_SHOWN] or "the answer is empty"

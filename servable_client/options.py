@@ -50,18 +50,18 @@ class Selection:
                 raise BadInputError(
                     f"{name} {text!r}: ASCII on one line only: it is sent in a header"
                 )
-        # Not a cached_property, whose lock a forked child may inherit held (Python 3.11).
-        object.__setattr__(self, "custom_attributes", self._attributes())
-        if len(self.custom_attributes) > MOST_ATTRIBUTES:
-            raise BadInputError(f"model and signature take more than {MOST_ATTRIBUTES} characters")
-
-    def _attributes(self) -> str:
         attributes = {
             "tfs-model-name": self.model,
             "tfs-model-version": self.version,
             "tfs-signature-name": self.signature,
         }
-        return ",".join(f"{key}={value}" for key, value in attributes.items() if value is not None)
+        header = ",".join(
+            f"{key}={value}" for key, value in attributes.items() if value is not None
+        )
+        if len(header) > MOST_ATTRIBUTES:
+            raise BadInputError(f"model and signature take more than {MOST_ATTRIBUTES} characters")
+        # Not a cached_property, whose lock a forked child may inherit held (Python 3.11).
+        object.__setattr__(self, "custom_attributes", header)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,11 +87,11 @@ class Options:
 
         Raises TypeError for a name that neither has.
         """
-        given = {name: value for name, value in changes.items() if value is not None}
-        selected = {name: given.pop(name) for name in [*given] if name in _SELECTED}
+        options = {name: value for name, value in changes.items() if value is not None}
+        selected = {name: options.pop(name) for name in [*options] if name in _SELECTED}
         if selected:
-            given["selection"] = replace(self.selection, **selected)
-        return replace(self, **given)
+            options["selection"] = replace(self.selection, **selected)
+        return replace(self, **options)
 
 
 _SELECTED = {option.name for option in fields(Selection) if option.init}

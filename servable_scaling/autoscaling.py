@@ -113,7 +113,11 @@ class Autoscaling:
                 continue
             before, state = alarm.look(values, at)
             if before != state:
-                step.changed.append(_change(at, alarm, before))
+                kinds = {"ALARM": "AlarmActions", "OK": "OKActions"}
+                enabled = alarm.request.get("ActionsEnabled", True)
+                named = alarm.request.get(kinds.get(state, "InsufficientDataActions"), ())
+                actions = tuple(named) if enabled else ()
+                step.changed.append(AlarmChange(at, alarm.name, before, state, actions))
             if acts(before, state, at) and alarm.evaluation is not None:
                 for breach in breaches(
                     alarm.request, alarm.rule, alarm.evaluation, self._resources
@@ -130,10 +134,3 @@ class Autoscaling:
     def _watch(self, request: Properties) -> None:
         alarm = WatchedAlarm(request, delay_seconds=self.choices.metric_delay_seconds)
         self.alarms[alarm.name] = alarm
-
-
-def _change(at: datetime, alarm: WatchedAlarm, before: State) -> AlarmChange:
-    kinds = {"ALARM": "AlarmActions", "OK": "OKActions"}
-    named = alarm.request.get(kinds.get(alarm.state, "InsufficientDataActions"), ())
-    actions = tuple(named) if alarm.request.get("ActionsEnabled", True) else ()
-    return AlarmChange(at, alarm.name, before, alarm.state, actions)

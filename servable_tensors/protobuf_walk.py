@@ -179,45 +179,45 @@ def _repeated_bytes(body: bytes, tensor: Tensor) -> int:
     """Count the bytes that the tensor takes beyond those that were sent. Raises `WireError`."""
     size = element_bytes(tensor.dtype)
     shape = f"[{', '.join(map(str, tensor.sizes[:8]))}{', …' if len(tensor.sizes) > 8 else ''}]"
-    given = f"got {wire.dtype_name(tensor.dtype)} {shape}"
+    shown = f"got {wire.dtype_name(tensor.dtype)} {shape}"
     if size is None:
-        raise WireError(f"{given}, a type that no request may carry")
+        raise WireError(f"{shown}, a type that no request may carry")
     if tensor.unknown_rank or min(tensor.sizes, default=0) < 0:
-        raise WireError(f"{given}, whose shape is not fully known")
+        raise WireError(f"{shown}, whose shape is not fully known")
     count = elements(tensor.sizes, MOST_TENSOR_BYTES // size)
     if count is None:
         raise WireError(
-            f"{given}, more than {MOST_TENSOR_BYTES // _MIB} MiB; send less in one request"
+            f"{shown}, more than {MOST_TENSOR_BYTES // _MIB} MiB; send less in one request"
         )
     field = value_field(tensor.dtype)
     values, least, greatest = values_in(body, tensor, field)
     if tensor.content_bytes:
         if tensor.dtype == STRING:
-            raise WireError(f"{given}, with tensor_content; strings are sent in string_val")
+            raise WireError(f"{shown}, with tensor_content; strings are sent in string_val")
         if tensor.content_bytes != count * size:
             raise WireError(
-                f"{given}, {count * size} bytes, with {tensor.content_bytes} bytes of content"
+                f"{shown}, {count * size} bytes, with {tensor.content_bytes} bytes of content"
             )
         if tensor.single or tensor.packed_at:
             raise WireError(
-                f"{given}, with tensor_content and with values beside it; send one of them"
+                f"{shown}, with tensor_content and with values beside it; send one of them"
             )
         return 0
     if field in ("scomplex_val", "dcomplex_val"):
         if values % 2:
-            raise WireError(f"{given}, with {values} parts of complex numbers, which come in pairs")
+            raise WireError(f"{shown}, with {values} parts of complex numbers, which come in pairs")
         values //= 2
     # One value stands for all. Fewer than wanted, but more than one, does not.
     if values != count and (values != 1 or not count):
-        raise WireError(f"{given}, {count} elements, with {values} values")
+        raise WireError(f"{shown}, {count} elements, with {values} values")
     if {*tensor.single, *tensor.packed_at} - {field}:
         raise WireError(
-            f"{given}, with values of another type than its own; they are sent in {field}"
+            f"{shown}, with values of another type than its own; they are sent in {field}"
         )
     low, high = value_bounds(tensor.dtype)
     if least < low or greatest > high:
         wrong = least if least < low else greatest
-        raise WireError(f"{given}, with {wrong} in {field}, which the type does not hold")
+        raise WireError(f"{shown}, with {wrong} in {field}, which the type does not hold")
     # A string that stands for all is copied for each of them.
     return count * (size + tensor.string_bytes) if values == 1 < count else 0
 

@@ -72,13 +72,13 @@ class Signature:
         ranks = {name: len(spec.shape or ()) for name, spec in self.inputs.items()}
         return {name: rank for name, rank in ranks.items() if rank >= _LEAST_RANK}
 
-    def check_ranks(self, given: Mapping[str, int]) -> None:
-        """Raises `TensorError` with those of `ranks` for which another number is given."""
+    def check_ranks(self, ranks: Mapping[str, int]) -> None:
+        """Raises `TensorError` for inputs whose rank is not that of `self.ranks`."""
         self.refuse(
             [
-                f"{name}: got {given[name]} dimensions; the signature wants {self.inputs[name]}"
+                f"{name}: got {ranks[name]} dimensions; the signature wants {self.inputs[name]}"
                 for name, rank in self.ranks.items()
-                if given.get(name, rank) != rank
+                if ranks.get(name, rank) != rank
             ]
         )
 
@@ -109,13 +109,13 @@ class Signature:
 @functools.lru_cache(maxsize=256)
 def _misfit(dtype: np.dtype[Any], shape: tuple[int, ...], spec: TensorSpec) -> str | None:
     try:
-        given = BFLOAT16 if dtype.str[1:] == "V2" else number_of(dtype)
+        number = BFLOAT16 if dtype.str[1:] == "V2" else number_of(dtype)
     except UnknownTypeError as bad:
         return f"got {bad}"
-    fits = given == spec.dtype or spec.dtype in _ALSO_HOLDS.get(given, ())
+    fits = number == spec.dtype or spec.dtype in _ALSO_HOLDS.get(number, ())
     if fits and shape_fits(shape, spec.shape):
         return None
-    return f"got {wire.dtype_name(given)} {shown(shape)}; the signature wants {spec}"
+    return f"got {wire.dtype_name(number)} {shown(shape)}; the signature wants {spec}"
 
 
 def shape_fits(shape: tuple[int, ...], sizes: tuple[int | None, ...] | None) -> bool:

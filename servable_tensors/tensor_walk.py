@@ -18,7 +18,7 @@ from servable_tensors.wire_fields import BYTES, FIXED32, FIXED64, VARINT, WireEr
 MOST_PIECES = 256
 MOST_SINGLE_NUMBERS = 1 << 16
 
-_FIELDS = {one.number: one.name for one in wire.TensorProto.DESCRIPTOR.fields}
+_FIELDS = {each.number: each.name for each in wire.TensorProto.DESCRIPTOR.fields}
 _VALUE_FIELDS = {number: name for number, name in _FIELDS.items() if name.endswith("_val")}
 _STRINGS = next(number for number, name in _FIELDS.items() if name == "string_val")
 FIXED_WIDTHS = {"float_val": 4, "scomplex_val": 4, "double_val": 8, "dcomplex_val": 8}
@@ -64,7 +64,7 @@ def tensor_of(body: bytes, start: int, end: int) -> Tensor:
             raise WireError(f"field {number} of the tensor {problem}")
         else:
             seen.add(number)
-            _add(tensor, body, (number, kind, first, last))
+            _add(tensor, body, _FIELDS[number], kind, first, last)
     if strings:
         tensor.single["string_val"] = strings
     return tensor
@@ -122,9 +122,7 @@ def _decoded_varints(chunk: Array, ends: Array, lengths: Array) -> Array:
     return np.bitwise_or.reduceat(bits, starts).view(np.int64)
 
 
-def _add(tensor: Tensor, body: bytes, given: tuple[int, int, int, int]) -> None:
-    number, kind, first, last = given
-    name = _FIELDS[number]
+def _add(tensor: Tensor, body: bytes, name: str, kind: int, first: int, last: int) -> None:
     if kind != (BYTES if name in ("tensor_shape", "tensor_content") else VARINT):
         raise _wrong_kind(name, kind)
     if name == "dtype":

@@ -71,10 +71,10 @@ class MathQuery:
 Query = MetricQuery | MathQuery
 
 
-def queries(given: Sequence[Mapping[str, Any]]) -> dict[str, Query]:
+def queries(entries: Sequence[Mapping[str, Any]]) -> dict[str, Query]:
     """MetricDataQueries by id. Raises ValueError in words for what is not emulated."""
     by_id: dict[str, Query] = {}
-    for entry in given:
+    for entry in entries:
         if "MetricStat" in entry:
             statistic = entry["MetricStat"]
             check_statistic(statistic["Stat"])

@@ -47,13 +47,13 @@ class Samples:
 
     def percentile(self, percent: float) -> float | None:
         """The smallest value that at least `percent` of all samples do not exceed."""
-        known = sum(self.values.values())
-        if known == 0 or known < self.count:  # part of it came as a statistic set
+        count = sum(self.values.values())
+        if count == 0 or count < self.count:  # part of it came as a statistic set
             return None
         passed = 0.0
         for value in sorted(self.values):
             passed += self.values[value]
-            if passed >= known * percent / 100:
+            if passed >= count * percent / 100:
                 return value
         return self.most
 

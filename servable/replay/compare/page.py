@@ -121,20 +121,20 @@ def _differences(comparison: Comparison) -> bytes:
     if not outputs:
         return style.nothing("No answer was compared.", title="Differences by output")
     figure = style.figure(high=2.6 + 0.42 * len(outputs))
-    left, right = figure.subplots(1, 2, sharey=True)
+    shares_axes, spread_axes = figure.subplots(1, 2, sharey=True)
     at = np.arange(len(outputs))[::-1]
     names = [each.name if len(each.name) <= 24 else f"{each.name[:23]}…" for each in outputs]
     shares = [100 * output.share for output in outputs]
     colours = [style.RED if share else style.GREEN for share in shares]
-    bars = left.barh(at, shares, height=0.55, color=colours)
-    left.bar_label(bars, [f" {percent(output.share)}" for output in outputs], fontsize=9.5)
-    left.set_yticks(at, names)
-    left.set_xlim(0, 1.35 * max(*shares, 1e-9))
-    _spread(right, outputs, at)
-    style.finish(left, title="Rows that differ", x="% of rows", y="", legend=False)
+    bars = shares_axes.barh(at, shares, height=0.55, color=colours)
+    shares_axes.bar_label(bars, [f" {percent(output.share)}" for output in outputs], fontsize=9.5)
+    shares_axes.set_yticks(at, names)
+    shares_axes.set_xlim(0, 1.35 * max(*shares, 1e-9))
+    _spread(spread_axes, outputs, at)
+    style.finish(shares_axes, title="Rows that differ", x="% of rows", y="", legend=False)
     x = "relative difference (log)"
-    style.finish(right, title="Differences beside the tolerance", x=x, y="")
-    left.grid(visible=False, axis="y")
+    style.finish(spread_axes, title="Differences beside the tolerance", x=x, y="")
+    shares_axes.grid(visible=False, axis="y")
     return style.png(figure)
 
 

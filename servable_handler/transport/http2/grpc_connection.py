@@ -276,7 +276,14 @@ class GrpcConnection:
         elif kind == frames.PING and not flags:
             self._frames.send(frame(frames.PING, frames.ACKNOWLEDGED, 0, payload))
         elif kind == frames.WINDOW:
-            self._widen(stream, int.from_bytes(payload, "big"))
+            more = int.from_bytes(payload, "big")
+            if stream == 0:
+                self._window += more
+            elif self._waits and stream == self._stream:
+                self._window_of_this_call += more
+            if not 0 < more <= frames.LARGEST:
+                raise UnexpectedAnswerError(f"a window that grows by {more:,}")
+            self._check_windows()
         elif kind == frames.GOAWAY:
             if int.from_bytes(payload[4:8], "big") > _LAST_ERROR:
                 raise UnexpectedAnswerError(
@@ -297,15 +304,6 @@ class GrpcConnection:
         if self._began:
             raise UnexpectedAnswerError(f"{reason} after it began to answer")
         raise NotTakenError(reason)
-
-    def _widen(self, stream: int, more: int) -> None:
-        if stream == 0:
-            self._window += more
-        elif self._waits and stream == self._stream:
-            self._window_of_this_call += more
-        if not 0 < more <= frames.LARGEST:
-            raise UnexpectedAnswerError(f"a window that grows by {more:,}")
-        self._check_windows()
 
     def _check_windows(self) -> None:
         if max(self._window, self._window_of_this_call) > frames.LARGEST:

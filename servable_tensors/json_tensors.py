@@ -15,7 +15,7 @@ import numpy as np
 
 from servable_tensors import TensorError, wire
 from servable_tensors.signature import Signature, TensorSpec
-from servable_tensors.tensors import BFLOAT16, HALF, STRING, Array, array_dtype
+from servable_tensors.tensors import BFLOAT16, HALF, STRING, Array, array_dtype, objects
 
 try:
     from orjson import loads as _fast_loads  # where the code brings it along
@@ -163,9 +163,7 @@ def _typed(leaves: Sequence[Any], number: int) -> Array:
     # type() and not isinstance(): a JSON true is no number, though bool is an int in Python.
     types = set(map(type, leaves))
     if number == STRING:
-        texts = np.empty(len(leaves), object)
-        texts[:] = [string_of(leaf) for leaf in leaves]
-        return texts
+        return objects([string_of(leaf) for leaf in leaves])
     if number in _FLOATS:
         _require(leaves, types, {int, float, _NamedFloat}, "number")
         return _floats(leaves, number, whole_numbers=int in types)

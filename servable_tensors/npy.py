@@ -75,7 +75,16 @@ def from_npy(
 
 
 def _layout(body: bytes) -> _Layout:
-    dtype, fortran, shape, start = _header(body)
+    if not body.startswith(_MAGIC) or len(body) < 10:
+        raise ValueError("it does not begin as one")
+    # Version 1 has two bytes of length, 2 and 3 have four.
+    at = 10 if body[6] == 1 else 12
+    length = int.from_bytes(body[8:at], "little")
+    start = at + length
+    if body[6] not in (1, 2, 3) or body[7] or length > MOST_HEADER_BYTES or len(body) < start:
+        raise ValueError(f"version {body[6]}.{body[7]} with a header of {length} bytes is not read")
+    encoding = "utf-8" if body[6] == 3 else "latin1"
+    dtype, fortran, shape = _fields(body[at:start].decode(encoding))
     size = math.prod(shape) * dtype.itemsize
     if size != len(body) - start:
         raise ValueError(
@@ -86,23 +95,6 @@ def _layout(body: bytes) -> _Layout:
     layout = _Layout(dtype, "F" if fortran else "C", shape, start)
     _SEEN.keep(body, [(start, len(body))], layout)
     return layout
-
-
-def _header(body: bytes) -> tuple[np.dtype[np.generic], bool, tuple[int, ...], int]:
-    if not body.startswith(_MAGIC) or len(body) < 10:
-        raise ValueError("it does not begin as one")
-    # Version 1 has two bytes of length, 2 and 3 have four.
-    start = 10 if body[6] == 1 else 12
-    length = int.from_bytes(body[8:start], "little")
-    if (
-        body[6] not in (1, 2, 3)
-        or body[7]
-        or length > MOST_HEADER_BYTES
-        or len(body) < start + length
-    ):
-        raise ValueError(f"version {body[6]}.{body[7]} with a header of {length} bytes is not read")
-    encoding = "utf-8" if body[6] == 3 else "latin1"
-    return *_fields(body[start : start + length].decode(encoding)), start + length
 
 
 def _fields(header: str) -> tuple[np.dtype[np.generic], bool, tuple[int, ...]]:

@@ -5,7 +5,7 @@ Source: tensorflow/core/framework/{tensor.proto,types.proto}
 """
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -184,9 +184,7 @@ def to_array(message: Any) -> Array:
 def _values(message: Any, number: int) -> Array:
     written = getattr(message, value_field(number))
     if number == STRING:
-        texts = np.empty(len(written), object)
-        texts[:] = list(written)
-        return texts
+        return objects(list(written))
     stored = _STORED[number][0]
     if stored.startswith("<c"):
         # Real and imaginary parts in turn.
@@ -215,6 +213,13 @@ def _filled(values: Array, count: int) -> Array:
     padded[: len(values)] = values
     padded[len(values) :] = last
     return padded
+
+
+def objects(elements: Sequence[Any]) -> Array:
+    """An array of one dimension that holds the elements as they are, as strings are held."""
+    array = np.empty(len(elements), object)
+    array[:] = elements
+    return array
 
 
 def string_bytes(element: Any) -> bytes:

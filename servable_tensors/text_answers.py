@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from servable_tensors import TensorError
-from servable_tensors.tensors import Array, Arrays
+from servable_tensors.tensors import Array, Arrays, objects
 
 _ELEMENTS_AT_ONCE = 4096
 
@@ -92,9 +92,8 @@ def rows(arrays: Arrays) -> list[str]:
 def _sendable(array: Array) -> Array:
     if array.dtype.kind != "O":
         return array
-    texts = np.empty(array.size, object)
-    texts[:] = [text if _is_utf8(text) else _Base64(text) for text in array.ravel().tolist()]
-    return texts.reshape(array.shape)
+    texts = [text if _is_utf8(text) else _Base64(text) for text in array.ravel().tolist()]
+    return objects(texts).reshape(array.shape)
 
 
 class _Base64(bytes):

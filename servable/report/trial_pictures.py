@@ -19,8 +19,6 @@ _COLUMNS = 3
 def trials(contents: Sequence[Content]) -> bytes:
     """Requests per second in the order of measuring, and the best so far."""
     title = "Every trial, in the order of measuring"
-    if not any(content.trials for content in contents):
-        return style.nothing(NO_SEARCH, title=title)
     figure = style.figure()
     axes = figure.subplots()
     for content, colour in zip(contents, style.OF_RUNS, strict=False):

@@ -89,7 +89,15 @@ def from_file(file: Path, shown: str = "") -> list[float]:
     for number, row in enumerate(csv.reader(lines), 1):
         if not row or (number == 1 and row[0].strip().lower() == "minute"):
             continue
-        minute, requests = _row(name, number, row)
+        try:
+            minute, requests = int(row[0]), float(row[1])
+        except (IndexError, ValueError):
+            minute, requests = -1, 0.0
+        if not (0 <= minute < MOST_MINUTES and math.isfinite(requests) and requests >= 0):
+            raise TrafficError(
+                f"{name}:{number}: {','.join(row)} is no minute with its requests; allowed: a minute of "
+                f"0 to {MOST_MINUTES - 1}, a comma, and 0 or more requests, such as 540,61000"
+            )
         if minutes and minute <= max(minutes):
             raise TrafficError(
                 f"{name}:{number}: minute {minute} comes after minute {max(minutes)}; each minute "
@@ -104,16 +112,3 @@ def from_file(file: Path, shown: str = "") -> list[float]:
 def filled(minutes: Mapping[int, float]) -> list[float]:
     """Every minute from 0 to the last one; those that are not there have no request."""
     return [minutes.get(minute, 0.0) for minute in range(max(minutes) + 1)]
-
-
-def _row(file: str, number: int, row: list[str]) -> tuple[int, float]:
-    try:
-        minute, requests = int(row[0]), float(row[1])
-    except (IndexError, ValueError):
-        minute, requests = -1, 0.0
-    if not (0 <= minute < MOST_MINUTES and math.isfinite(requests) and requests >= 0):
-        raise TrafficError(
-            f"{file}:{number}: {','.join(row)} is no minute with its requests; allowed: a minute of 0 to "
-            f"{MOST_MINUTES - 1}, a comma, and 0 or more requests, such as 540,61000"
-        )
-    return minute, requests

@@ -11,6 +11,8 @@ from typing import Any
 
 from servable_client.errors import (
     BusyError,
+    ConnectionLostError,
+    DeadlineExceededError,
     EndpointNotFoundError,
     ModelFailedError,
     NotAllowedError,
@@ -18,7 +20,9 @@ from servable_client.errors import (
     QueueFullError,
     RefusedError,
     ThrottledError,
+    UnreachableError,
 )
+from servable_client.observed_connections import ATTEMPT
 
 _THROTTLED = {
     *("Throttling", "ThrottlingException", "ThrottledException", "RequestThrottled"),
@@ -57,6 +61,20 @@ def of_sagemaker(endpoint: str, response: Mapping[str, Any]) -> PredictionError:
     if status is not None and 400 <= status < 500:
         return RefusedError(f"{message} ({code})", status=status)
     return ModelFailedError(f"{message} (SageMaker's {code or status})", status=status)
+
+
+def of_connection(
+    place: str, error: Exception, seconds: float, *, timed_out: bool, hint: str = ""
+) -> PredictionError:
+    """Return the error for a connection that was not made, broke, or brought no answer in time."""
+    if not ATTEMPT.written:
+        return UnreachableError(f"{place}: {error}{hint}")
+    if timed_out:
+        late = f"{place}: no answer within {seconds:.3g} s; it may have been executed"
+        return DeadlineExceededError(late)
+    return ConnectionLostError(
+        f"{place}: the connection broke ({error}); it may have been executed"
+    )
 
 
 def of_container(

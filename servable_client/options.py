@@ -15,6 +15,12 @@ from servable_tensors.trace_context import MOST_ATTRIBUTES
 TIMEOUT_SECONDS = 65.0
 
 
+def check_header(name: str, text: str | None) -> None:
+    """Raise `BadInputError` for a text that cannot be sent in a header."""
+    if text and not (text.isascii() and text.isprintable()):
+        raise BadInputError(f"{name} {text!r}: ASCII on one line only: it is sent in a header")
+
+
 @dataclass(frozen=True, kw_only=True)
 class Selection:
     """The variant, model, version and signature that answer; None is the endpoint's default.
@@ -44,12 +50,8 @@ class Selection:
                 raise BadInputError(
                     f"{name} {text!r}: no comma, ASCII only: it is sent in a header"
                 )
-        for name in ("variant", "target_model"):
-            text = getattr(self, name) or ""
-            if not text.isascii() or not (text or "x").isprintable():
-                raise BadInputError(
-                    f"{name} {text!r}: ASCII on one line only: it is sent in a header"
-                )
+        check_header("variant", self.variant)
+        check_header("target_model", self.target_model)
         attributes = {
             "tfs-model-name": self.model,
             "tfs-model-version": self.version,

@@ -10,16 +10,9 @@ from botocore import awsrequest, exceptions
 from botocore.config import Config
 
 from servable_client import s3
-from servable_client.errors import (
-    BadInputError,
-    ConnectionLostError,
-    DeadlineExceededError,
-    ModelFailedError,
-    NotAllowedError,
-    UnreachableError,
-)
+from servable_client.errors import BadInputError, ModelFailedError, NotAllowedError
 from servable_client.exchange import Answer, Deadline, Request, read_body
-from servable_client.failures import of_sagemaker
+from servable_client.failures import of_connection, of_sagemaker
 from servable_client.forks import in_each_process
 from servable_client.job import Job
 from servable_client.observed_connections import ATTEMPT, observed
@@ -178,15 +171,8 @@ class SageMakerRuntime:
         except _NO_CREDENTIALS as error:
             raise NotAllowedError(f"{self._endpoint}: {error}; see `aws configure`") from None
         except s3.CONNECTION_ERRORS as error:
-            if not ATTEMPT.written:
-                raise UnreachableError(f"{self._endpoint}: {error}") from None
-            if isinstance(error, exceptions.ReadTimeoutError):
-                raise DeadlineExceededError(
-                    f"{self._endpoint}: no answer within {seconds:.3g} s; it may have been executed"
-                ) from None
-            raise ConnectionLostError(
-                f"{self._endpoint}: the connection broke ({error}); it may have been executed"
-            ) from None
+            late = isinstance(error, exceptions.ReadTimeoutError)
+            raise of_connection(self._endpoint, error, seconds, timed_out=late) from None
         except exceptions.BotoCoreError as error:
             if ATTEMPT.written:
                 raise ModelFailedError(

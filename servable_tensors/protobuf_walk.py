@@ -9,12 +9,13 @@ tensorflow/core/framework/tensor.cc (Tensor::FromProto), tensorflow_serving/apis
 """
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from servable_tensors import TensorError, wire
 from servable_tensors.layout_cache import LayoutCache
+from servable_tensors.signature import TensorDescription
 from servable_tensors.tensor_walk import Range, Tensor, tensor_of, text_of, values_in
 from servable_tensors.tensors import (
     BOOL,
@@ -33,13 +34,6 @@ MOST_FIELDS = 10_000  # of a request, beside those of its inputs
 
 _MIB = 1 << 20
 _MODEL_SPEC = (1, 3, 4)  # name, signature_name and version_label; 2 is the version
-
-
-class TensorDescription(NamedTuple):
-    """An input's type and shape, as an array of it has them."""
-
-    dtype: np.dtype[Any]
-    shape: tuple[int, ...]
 
 
 class DescribedRequest(NamedTuple):

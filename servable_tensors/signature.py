@@ -3,12 +3,12 @@
 import functools
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from servable_tensors import TensorError, wire
-from servable_tensors.tensors import BFLOAT16, UnknownTypeError, number_of
+from servable_tensors.tensors import BFLOAT16, Array, UnknownTypeError, number_of
 
 # What a plain array of this type may be sent as, beside its own type.
 _ALSO_HOLDS = {1: {BFLOAT16}, 3: {13}, 4: {12}, 5: {15}, 6: {11}, 17: {16}}
@@ -19,14 +19,11 @@ _MOST_PROBLEMS = 10  # in one message
 _LEAST_RANK = 3
 
 
-class ArrayDescription(Protocol):
-    """An array, or what is said of one that is not made yet."""
+class TensorDescription(NamedTuple):
+    """An input's type and shape, as an array of it has them."""
 
-    @property
-    def dtype(self) -> np.dtype[Any]: ...
-
-    @property
-    def shape(self) -> tuple[int, ...]: ...
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -57,7 +54,7 @@ class Signature:
             )
         return next(iter(self.inputs))
 
-    def check(self, arrays: Mapping[str, ArrayDescription]) -> None:
+    def check(self, arrays: Mapping[str, Array | TensorDescription]) -> None:
         """Raises `TensorError` with the inputs that are missing, unknown or do not fit."""
         problems = self._of_names(arrays)
         for name, array in arrays.items():

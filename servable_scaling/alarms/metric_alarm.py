@@ -106,8 +106,7 @@ class MetricAlarmRule:
         percent = percent_of(self.query.statistic)
         if percent is None or not 0 < percent < 100:
             return False
-        share = percent / 100
-        enough = 10 / (1 - share) if share >= 0.5 else 10 / share
+        enough = 10 / min(percent / 100, 1 - percent / 100)
         end = start + timedelta(seconds=self.period_seconds)
         return values.samples(self.query, start, end) < enough
 

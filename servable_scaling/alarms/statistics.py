@@ -25,10 +25,7 @@ class Samples:
     coarse: bool = False
 
     def add(self, value: float, times: float = 1.0) -> None:
-        self.count += times
-        self.total += value * times
-        self.least = min(self.least, value)
-        self.most = max(self.most, value)
+        self.add_set(count=times, total=value * times, least=value, most=value)
         # The count may be a fraction: Counter's type knows whole ones only.
         self.values[_rounded(value) if self.coarse else value] += times  # type: ignore[assignment]
         self._coarsen()

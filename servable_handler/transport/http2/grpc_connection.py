@@ -62,7 +62,7 @@ class CallFailedError(Exception):
         self.message = message
 
 
-class SeenAnswer(NamedTuple):
+class AnswerLayout(NamedTuple):
     """The cached layout of an answer: the bytes around a call's message, which repeat.
 
     They are the bytes before, between and after the two or three positions of the stream's number. A
@@ -90,7 +90,7 @@ class SeenAnswer(NamedTuple):
         return None
 
 
-def _seen(answer: bytes, shapes: list[Shape]) -> SeenAnswer | None:
+def _layout(answer: bytes, shapes: list[Shape]) -> AnswerLayout | None:
     """The layout of an answer that was read as these frames; None if it is not a plain one."""
     plain = [
         (frames.HEADERS, frames.END_HEADERS),
@@ -103,7 +103,7 @@ def _seen(answer: bytes, shapes: list[Shape]) -> SeenAnswer | None:
     trailers = data + 9 + shapes[1][2]
     if trailers + 9 + shapes[2][2] != len(answer):
         return None
-    return SeenAnswer(
+    return AnswerLayout(
         len(answer),
         answer[:5],
         answer[9 : data + 5],
@@ -127,7 +127,7 @@ class GrpcConnection:
         self._greeted = self._acknowledged = False
         self._waits = self._began = False
         """Whether an answer is expected, and whether the server has begun with it."""
-        self._seen: SeenAnswer | None = None
+        self._last_layout: AnswerLayout | None = None
         self.usable = True
 
     def close(self) -> None:
@@ -176,8 +176,8 @@ class GrpcConnection:
 
     def _answer(self) -> tuple[int, bytes, bytes]:
         ahead = self._frames.ahead()
-        if self._seen is not None:
-            reply = self._seen.message_in(ahead, self._stream.to_bytes(4, "big"))
+        if self._last_layout is not None:
+            reply = self._last_layout.message_in(ahead, self._stream.to_bytes(4, "big"))
             if reply is not None:
                 self._frames.take_all()
                 return 0, b"", reply
@@ -224,7 +224,7 @@ class GrpcConnection:
             return int(code), headers.get(b"grpc-message", b""), b""
         if not whole or size != whole:
             raise UnexpectedAnswerError("an answer that is not one message")
-        self._seen = _seen(ahead, shapes)
+        self._last_layout = _layout(ahead, shapes)
         return 0, b"", b"".join(pieces)[_PREFIX_BYTES:]
 
     def _headers(self, flags: int, payload: bytes) -> Mapping[bytes, bytes]:

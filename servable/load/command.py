@@ -24,6 +24,7 @@ from servable.load.load_generator import (
 )
 from servable.load.load_test import Progress, measure
 from servable.load.measurement import CURVE, LoadCurve
+from servable.load.objective import Objective
 from servable.load.options import OPTIONS, LoadOptions, checked, is_url, with_options
 from servable.load.output import SILENT_SECONDS, say, table
 from servable.load.pace import Pace
@@ -35,7 +36,6 @@ from servable.project import one_environment
 from servable.project_folder import standing_in
 from servable.report.page import write_load_report
 from servable.signals import as_ctrl_c
-from servable.tune.objective import Objective
 from servable_local.container.launch import LaunchError
 
 # Doublings to some hundred users, and the loads between the last two.

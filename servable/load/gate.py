@@ -7,8 +7,8 @@ import click
 
 from infra.parameters.environment import Environment
 from servable.load.measurement import LoadCurve, LoadStep
+from servable.load.objective import Objective, overloaded
 from servable.load.options import LoadOptions
-from servable.tune.objective import Objective, overloaded
 
 
 def expected(environment: Environment, options: LoadOptions) -> LoadOptions:

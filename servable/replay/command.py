@@ -15,6 +15,7 @@ from infra.parameters.replay import Replay
 from model_packaging.private_folder import private_folder
 from model_packaging.refusal import PackagingError
 from servable.aws_account import account_of
+from servable.capture_lines import CaptureLineError, seconds_of
 from servable.load.load_generator import LoadError
 from servable.load.options import (
     ABOVE_0,
@@ -28,7 +29,6 @@ from servable.load.options import (
 from servable.load.reached import ReadyTarget, reached_by
 from servable.project import ENVIRONMENTS, SET, one_environment
 from servable.project_folder import standing_in
-from servable.replay.capture_lines import CaptureLineError, seconds_of
 from servable.replay.compare.against import other_target
 from servable.replay.compare.judged import ReplayComparison, output_names
 from servable.replay.index import CaptureIndex, CaptureSelection

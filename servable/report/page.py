@@ -11,10 +11,10 @@ import jinja2
 from model_packaging.beside import beside
 from model_packaging.private_folder import private_folder
 from servable.load.measurement import LoadCurve
+from servable.load.objective import Objective
 from servable.report import curve_pictures, tables, trial_pictures
 from servable.report.content import Content, load_content
 from servable.report.tables import ReportTable
-from servable.tune.objective import Objective
 
 PAGE = "report.html"
 PICTURES = "pictures"

@@ -11,6 +11,7 @@ from model_packaging.refusal import PackagingError
 from servable.aws_account import Account, account_of
 from servable.load.bodies import BodyError, bodies_of
 from servable.load.load_generator import LoadError
+from servable.load.objective import Goal
 from servable.load.options import (
     ABOVE_0,
     AS_JSON,
@@ -24,7 +25,6 @@ from servable.load.temporary.live import TemporaryError
 from servable.project import ENVIRONMENTS, SET, one_environment, refused
 from servable.signals import as_ctrl_c
 from servable.tune import environment_edit
-from servable.tune.objective import Goal
 from servable.tune.output import say, speaker
 from servable.tune.run import TuneError, TuneOptions
 from servable.tune.tune import tune as search

@@ -11,8 +11,8 @@ from infra.parameters.loading import Loaded
 from model_packaging.private_folder import private_folder
 from servable.load.options import TargetOptions, is_url
 from servable.load.reached import ReadyTarget, reached_by
-from servable.plan.revision import checked_out
 from servable.project import loaded_with, one_environment, project
+from servable.revision import checked_out
 
 
 @contextmanager

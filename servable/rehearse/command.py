@@ -38,17 +38,10 @@ OPTIONS = (
         help="CSV of minute,requests; all variants together (default: [traffic] of the file).",
     ),
     click.option(
-        "--profile", "shape", type=click.Choice(list(PROFILES)), help="A day of this shape."
-    ),
-    click.option(
-        "--peak-rps",
-        type=POSITIVE,
-        help="Peak of the shape, requests/s (default: traffic.peak_rps).",
-    ),
-    click.option(
-        "--base-rps",
-        type=click.FloatRange(0),
-        help="Base of the shape, requests/s (default: quiet_rps).",
+        "--profile",
+        "shape",
+        type=click.Choice(list(PROFILES)),
+        help="A day of this shape, between quiet_rps and peak_rps of [traffic].",
     ),
     click.option(
         "--recording",

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import click
 
+from servable.load.objective import Objective
 from servable.report import page
 from servable.report.content import ReportError, content_of, distinguished
-from servable.tune.objective import Objective
 
 FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 

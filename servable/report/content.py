@@ -10,7 +10,7 @@ from pydantic import TypeAdapter
 from model_packaging.beside import beside
 from servable.load.knee import Knee, knee
 from servable.load.measurement import CURVE, LoadCurve, LoadStep
-from servable.tune.objective import Goal, Objective
+from servable.load.objective import Goal, Objective
 from servable.tune.recommendation import Recommendation
 from servable.tune.search.recommended import Effect
 from servable.tune.search.trial import Trial

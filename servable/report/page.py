@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from servable.load.measurement import LoadCurve
+from servable.load.objective import Objective
 from servable.report import curve_pictures, document, tables, trial_pictures
 from servable.report.content import Content, load_content
 from servable.report.document import Picture, Tab
-from servable.tune.objective import Objective
 
 
 def write(folder: Path, contents: Sequence[Content], *, diff: str = "") -> Path:

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from servable.load.latencies import Latencies
+from servable.latencies import Latencies
 from servable.load.measurement import LoadCurve, LoadStep, Loop, MeasuredTarget
-from servable.load.precision import WINDOW_SECONDS, percentile, throughput
+from servable.precision import WINDOW_SECONDS, percentile, throughput
 from servable.load.schedule import Schedule
 
 SIMULATED = MeasuredTarget(

@@ -28,13 +28,13 @@ from servable.load.objective import Objective
 from servable.load.options import OPTIONS, LoadOptions, checked, is_url, with_options
 from servable.load.output import SILENT_SECONDS, say, table
 from servable.load.pace import Pace
-from servable.load.precision import readable
+from servable.load.page import write_load_report
 from servable.load.reached import reached_by, run_folder
 from servable.load.schedule import Schedule
 from servable.load.temporary.live import TemporaryError
+from servable.precision import readable
 from servable.project import one_environment
 from servable.project_folder import standing_in
-from servable.report.page import write_load_report
 from servable.signals import as_ctrl_c
 from servable_local.container.launch import LaunchError
 

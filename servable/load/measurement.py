@@ -14,8 +14,8 @@ from typing import Any, Literal
 from pydantic import TypeAdapter
 
 from model_packaging.beside import beside
-from servable.load.latencies import Latencies
-from servable.load.precision import Interval
+from servable.latencies import Latencies
+from servable.precision import Interval
 
 # The file of a run's folder that holds its curve.
 CURVE = "curve.json"

@@ -15,7 +15,7 @@ from servable.console import EscapingConsole
 from servable.load.knee import Knee, Saturation, knee, saturation
 from servable.load.measurement import CURVE, LoadCurve, LoadStep
 from servable.load.objective import Objective
-from servable.load.precision import Interval, readable
+from servable.precision import Interval, readable
 
 # Progress is shown at least every ten seconds.
 SILENT_SECONDS = 8.0

@@ -4,14 +4,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from servable.pages import document, style
+from servable.pages.document import About, Picture, ReportTable, Row, Tab
 from servable.rehearse.candidates import PolicyProposal
 from servable.rehearse.comparison import PolicyComparison, PolicyResult
 from servable.rehearse.comparison_output import by_cost, heads, row
 from servable.rehearse.comparison_output import lines as conclusions
 from servable.rehearse.output import HEADS, clock, lines, rows, verdict
 from servable.rehearse.rehearsal import Rehearsal
-from servable.report import document, style
-from servable.report.document import About, Picture, ReportTable, Row, Tab
 
 
 def write(folder: Path, result: Rehearsal, more: Sequence[Tab] = ()) -> Path:

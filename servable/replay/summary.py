@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from servable.load.latencies import Latencies
+from servable.latencies import Latencies
 from servable.replay.answers import ReplayAnswers
 from servable.replay.captured import CapturedRequest
 from servable.replay.index import CaptureIndex

@@ -1,12 +1,16 @@
 """`servable report RUN [OTHER]`: the page of a run, or of two beside each other."""
 
+import dataclasses
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
+from servable.load.knee import knee
+from servable.load.measurement import CURVE, LoadCurve
 from servable.load.objective import Objective
-from servable.report import page
-from servable.report.content import ReportError, content_of, distinguished
+from servable.tune import page
+from servable.tune.content import RUN, Content
 
 FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 
@@ -34,3 +38,38 @@ def report(runs: tuple[Path, ...], p99_ms: float | None, output: Path | None) ->
         return 1
     click.echo(page.write(output or runs[0], contents))
     return 0
+
+
+class ReportError(Exception):
+    """Why there is no page. `str()` is a whole sentence: what failed, what to do."""
+
+
+def content_of(folder: Path, objective: Objective | None = None) -> Content:
+    """Read the folder of a run. Raises ReportError."""
+    try:
+        if (folder / RUN).exists():
+            return Content.read(folder / RUN)
+        curve = LoadCurve.read(folder / CURVE)
+    except FileNotFoundError:
+        raise ReportError(
+            f"{folder}: has neither {RUN} nor {CURVE}; give the folder of a run, as "
+            "`servable load` and `servable tune` print it"
+        ) from None
+    except ValueError:
+        raise ReportError(f"{folder}: holds no run that can be read; measure it again") from None
+    at = knee(curve, objective) if objective else None
+    return Content(label=folder.name, curve=curve, knee=at)
+
+
+def distinguished(contents: Sequence[Content]) -> list[Content]:
+    """Runs of the same variant with labels that say when each began."""
+    starts = [content.curve.asked.started_at for content in contents]
+    labels = {content.label for content in contents}
+    if len(labels) == len(contents) or len(set(starts)) < len(contents):
+        return list(contents)
+    # As "2026-11-21 12:00"; of one day "12:00": a legend is short of room.
+    first = 11 if len({start[:10] for start in starts}) == 1 else 0
+    return [
+        dataclasses.replace(content, label=f"{content.label}, {start[first:16].replace('T', ' ')}")
+        for content, start in zip(contents, starts, strict=True)
+    ]

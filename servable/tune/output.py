@@ -9,7 +9,7 @@ import click
 
 from servable.load.objective import Objective, usd_per_million
 from servable.load.output import SILENT_SECONDS
-from servable.load.precision import readable
+from servable.precision import readable
 from servable.tune.machine_space import Machines
 from servable.tune.recommendation import headline
 from servable.tune.run import TuneProgress

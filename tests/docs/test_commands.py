@@ -21,7 +21,7 @@ import boto3
 import numpy as np
 import pytest
 
-import servable.report.page
+import servable.tune.page
 import servable.tune.tune
 from infra.parameters.loading import load
 from infra.parameters.overrides import from_options
@@ -201,7 +201,7 @@ def measured_quickly() -> Iterator[None]:
         patch.setattr(signal, "signal", lambda *_: None)  # of this process: they stay pytest's
         for kind in ("LocalTrials", "TemporaryTrials"):
             patch.setattr(servable.tune.tune, kind, FormulaTrials)
-        patch.setattr(servable.report.page, "write", lambda place, *_, **__: place / "report.html")
+        patch.setattr(servable.tune.page, "write", lambda place, *_, **__: place / "report.html")
         yield
 
 

@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from servable.latencies import Latencies
 from servable.load.command import load
 from servable.load.gate import passed, verdict
-from servable.load.latencies import Latencies
 from servable.load.measurement import LoadCurve
 from servable.load.objective import Objective
-from servable.load.precision import Interval
+from servable.precision import Interval
 from tests.conftest import VALID
 from tests.servable.tune.measured import curve, step
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from servable.latencies import Latencies
 from servable.load.generator.connection import OK, TIMEOUT
-from servable.load.latencies import Latencies
 from servable.load.measurement import KNOWN_SHARE, LoadStep
-from servable.load.precision import WINDOW_SECONDS, percentile, throughput
+from servable.precision import WINDOW_SECONDS, percentile, throughput
 
 BLOCK_SECONDS = 0.5
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from infra.parameters.replay import Replay
-from servable.load.precision import Interval, readable
+from servable.precision import Interval, readable
 from servable.replay.compare.comparison import Comparison, OutputStatistics
 from servable.replay.compare.difference import MISSING
 

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from servable.load.latencies import Latencies, bin_number, middles_ms
-from servable.load.precision import Interval
+from servable.latencies import Latencies, bin_number, middles_ms
+from servable.precision import Interval
 from servable.student_t import Z975, t975
 from servable_tensors.tensors import Array
 

@@ -9,13 +9,13 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import LogLocator
 
 from infra.parameters.replay import Replay
-from servable.load.precision import readable
+from servable.load.curve_pictures import slower_than
+from servable.pages import document, style
+from servable.pages.document import About, Cell, Picture, ReportTable, Row, Tab
+from servable.precision import readable
 from servable.replay.compare.comparison import Comparison, OutputStatistics
 from servable.replay.compare.gate import difference_of, latency_ratios, percent, short
 from servable.replay.compare.output import differing_outputs, latency_lines
-from servable.report import document, style
-from servable.report.curve_pictures import slower_than
-from servable.report.document import About, Cell, Picture, ReportTable, Row, Tab
 from servable_tensors.tensors import Array
 
 # Outputs in a picture; the table has all.

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from servable.load.precision import Interval
+from servable.precision import Interval
 from servable.tune.search.gaussian_process import WITHIN_95, GaussianProcess
 from servable.tune.search.space import Point, Space, Value
 from servable.tune.search.trial import Trial, logarithms, noise_of, undisturbed

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from infra.parameters.replay import OutputTolerance, Replay
-from servable.load.latencies import Latencies
+from servable.latencies import Latencies
 from servable.replay.compare.comparison import WORST, Comparison
 from servable.replay.compare.decoding import outputs_of
 from servable.replay.compare.latency_ratio import LatencyRatio

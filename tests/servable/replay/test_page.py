@@ -11,14 +11,14 @@ import pytest
 
 from infra.parameters.loading import Loaded
 from infra.parameters.replay import Replay
+from servable.load.curve_pictures import slower_than
+from servable.pages import style
+from servable.pages.document import Cell, Tab, shown
 from servable.replay.answers import AnswerPair
 from servable.replay.compare import page
 from servable.replay.compare.comparison import Comparison
 from servable.replay.compare.judged import ReplayComparison, output_names
 from servable.replay.compare.page import sentence
-from servable.report import style
-from servable.report.curve_pictures import slower_than
-from servable.report.document import Cell, Tab, shown
 from servable_tensors.codecs import CSV
 from tests.conftest import Environment
 from tests.servable.replay.pairs import DEFAULTS, comparison_of, pair_of, pairs, recorded

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from servable.load.latencies import Latencies
+from servable.latencies import Latencies
 from servable.load.measurement import LoadCurve, LoadStep, MeasuredTarget
-from servable.load.precision import Interval
+from servable.precision import Interval
 
 ASKED = MeasuredTarget(
     target="local",

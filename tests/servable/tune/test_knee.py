@@ -6,11 +6,11 @@ import pytest
 
 from benchmarks.queueing import curve as simulated
 from benchmarks.queueing import mmc_highest_rate
+from servable.latencies import Latencies
 from servable.load.knee import knee, saturation
-from servable.load.latencies import Latencies
 from servable.load.objective import Objective
-from servable.load.precision import Interval
 from servable.load.schedule import Schedule
+from servable.precision import Interval
 from tests.servable.tune.measured import curve, step
 
 REQUESTS = 8000

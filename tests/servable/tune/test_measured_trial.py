@@ -2,8 +2,8 @@
 
 import pytest
 
+from servable.latencies import Latencies
 from servable.load.knee import knee
-from servable.load.latencies import Latencies
 from servable.load.load_generator import LoadError
 from servable.load.measurement import LoadCurve
 from servable.load.objective import Objective

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from servable.load.latencies import Latencies
+from servable.latencies import Latencies
 from servable.load.measurement import CURVE, LoadCurve
-from servable.load.precision import Interval
+from servable.precision import Interval
 from tests.servable.tune.measured import curve, step
 
 MILLISECONDS = st.lists(st.floats(0.01, 60_000), min_size=1, max_size=200)

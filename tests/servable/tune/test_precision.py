@@ -5,9 +5,9 @@ from itertools import islice
 import numpy as np
 import pytest
 
-from servable.load.latencies import Latencies
+from servable.latencies import Latencies
 from servable.load.pace import Arrivals, times
-from servable.load.precision import percentile, readable, throughput
+from servable.precision import percentile, readable, throughput
 
 WINDOW_SECONDS = 0.1
 

@@ -4,10 +4,10 @@ import dataclasses
 
 import pytest
 
+from servable.latencies import Latencies
 from servable.load.knee import Knee
-from servable.load.latencies import Latencies
 from servable.load.measurement import MeasuredTarget
-from servable.load.precision import Interval
+from servable.precision import Interval
 from servable.tune.recommendation import Recommendation, headline, recommend
 from servable.tune.search.recommended import ChosenPoint, Effect, Repeats
 from tests.servable.tune.example_content import ENVIRONMENT, OBJECTIVE, interval

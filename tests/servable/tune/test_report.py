@@ -10,12 +10,13 @@ from PIL import Image
 from selenium import webdriver
 from selenium.webdriver.common.by import By
 
-from servable.load.latencies import Latencies
-from servable.report import document, page
-from servable.report.command import report
-from servable.report.content import RUN, Content, distinguished
-from servable.report.document import About, ReportTable, Row, Tab
-from servable.report.page import write_load_report
+from servable.latencies import Latencies
+from servable.load.page import write_load_report
+from servable.pages import document
+from servable.pages.document import About, ReportTable, Row, Tab
+from servable.report.command import distinguished, report
+from servable.tune import page
+from servable.tune.content import RUN, Content
 from tests.chromium import chromium
 from tests.servable.tune.example_content import OBJECTIVE, content
 

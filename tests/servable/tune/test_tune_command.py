@@ -15,13 +15,13 @@ from typing import Any, NoReturn
 import pytest
 from click.testing import CliRunner, Result
 
-import servable.report.page
+import servable.tune.page
 import servable.tune.tune
-from servable.load.latencies import Latencies
+from servable.latencies import Latencies
 from servable.load.load_generator import LoadError
 from servable.load.measurement import LoadCurve
-from servable.report.content import RUN, Content
 from servable.tune.command import tune
+from servable.tune.content import RUN, Content
 from servable.tune.run import RUNS, TuneError, alone
 from servable.tune.search.search import SearchResult
 from servable.tune.trials import NotServedError
@@ -52,9 +52,7 @@ def patched() -> Iterator[pytest.MonkeyPatch]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(servable.tune.tune, "LocalTrials", FormulaTrials)
         # The page has tests of its own, and takes the longest.
-        patch.setattr(
-            servable.report.page, "write", lambda folder, *_, **__: folder / "report.html"
-        )
+        patch.setattr(servable.tune.page, "write", lambda folder, *_, **__: folder / "report.html")
         # Of this process: they stay pytest's.
         patch.setattr(signal, "signal", lambda *_: None)
         yield patch

@@ -4,16 +4,16 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from servable.load.latencies import Latencies, middles_ms
+from servable.latencies import Latencies, middles_ms
+from servable.load.content import LoadContent
 from servable.load.measurement import LoadCurve
-from servable.load.precision import readable
-from servable.report import style
-from servable.report.content import Content
+from servable.pages import style
+from servable.precision import readable
 
 NO_STEP = "No step counts: every request failed or was sent late. See the table of steps."
 
 
-def throughput(contents: Sequence[Content]) -> bytes:
+def throughput(contents: Sequence[LoadContent]) -> bytes:
     """Requests per second above, latency bands below, the knee in both."""
     title = "Throughput against load"
     if not any(step.latencies.bins for content in contents for step in content.curve.valid):
@@ -49,7 +49,7 @@ def throughput(contents: Sequence[Content]) -> bytes:
     return style.png(figure)
 
 
-def distribution(contents: Sequence[Content]) -> bytes:
+def distribution(contents: Sequence[LoadContent]) -> bytes:
     """Share of requests slower than each latency, at the knee."""
     latencies = []
     for content in contents:
@@ -89,7 +89,7 @@ def slower_than(title: str, latencies: Sequence[tuple[str, Latencies]]) -> bytes
     return style.png(figure)
 
 
-def machine(contents: Sequence[Content]) -> bytes:
+def machine(contents: Sequence[LoadContent]) -> bytes:
     """CPU cores and memory in MiB of the endpoint's processes against load."""
     title = "CPU and memory of the endpoint against load"
     if not any(step.target for content in contents for step in content.curve.valid):

@@ -11,7 +11,7 @@ import jinja2
 
 from model_packaging.beside import beside
 from model_packaging.private_folder import private_folder
-from servable.load.precision import readable
+from servable.precision import readable
 
 PAGE, PICTURES = "report.html", "pictures"
 Cell = str | float | tuple[str, float]

@@ -36,7 +36,5 @@ def keys_in_use(value: object) -> Iterator[str]:
 
 
 def test_every_key_is_in_use_in_an_environment_or_an_example() -> None:
-    in_use = {
-        key for loaded in environments().values() for key in keys_in_use(loaded.environment)
-    }
+    in_use = {key for loaded in environments().values() for key in keys_in_use(loaded.environment)}
     assert keys_of_schema() - in_use == EXCEPTIONS

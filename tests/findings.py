@@ -1,5 +1,6 @@
 """The fields of a finding that tests compare."""
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from infra.parameters.finding import Finding
@@ -16,3 +17,7 @@ class Message(NamedTuple):
 
 def message(finding: Finding) -> Message:
     return Message(finding.key, finding.problem, finding.allowed, finding.remedy)
+
+
+def messages(findings: Iterable[Finding]) -> list[Message]:
+    return [message(finding) for finding in findings]

@@ -6,9 +6,9 @@ Standard output carries one JSON line: {"port": 12345} when the endpoint answers
 
 import argparse
 import asyncio
+import json
 import os
 import shutil
-import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -24,7 +24,7 @@ from servable_local.container.archive import (
     find_models,
     unpack,
 )
-from servable_local.container.child_process import ContainerStartError, Events
+from servable_local.container.child_process import ContainerStartError, Events, log
 from servable_local.container.compiled_packages import compiled_packages
 from servable_local.container.faults import FILE as FAULTS
 from servable_local.container.faults import FaultFile
@@ -78,32 +78,32 @@ def main() -> None:
     arguments.add_argument("--folder", type=Path, required=True)
     arguments.add_argument("--parent-pid", type=int, required=True)
     arguments.add_argument("--memory-limit-mib", type=int)
-    arguments.add_argument("--record", type=Recording.of_json)
-    given = arguments.parse_args()
+    arguments.add_argument("--record", type=lambda text: Recording(*json.loads(text)))
+    options = arguments.parse_args()
     # What the container writes, and its code, is for the owner alone; its processes inherit this.
     os.umask(0o077)
     events = Events()
     parent_watchdog.adopt_orphans()
-    end = EndpointTermination(given.folder)
-    parent_watchdog.hold(end, parent_pid=given.parent_pid)
-    asyncio.run(_serve(given, events, end))
+    end = EndpointTermination(options.folder)
+    parent_watchdog.hold(end, parent_pid=options.parent_pid)
+    asyncio.run(_serve(options, events, end))
 
 
-async def _serve(given: argparse.Namespace, events: Events, end: EndpointTermination) -> None:
+async def _serve(options: argparse.Namespace, events: Events, end: EndpointTermination) -> None:
     began = time.monotonic()
     try:
-        end.supervisor = supervisor = _prepared(given.archive, given.folder, given.record)
+        end.supervisor = supervisor = _prepared(options.archive, options.folder, options.record)
         port = await supervisor.start()
     except (ContainerStartError, ArchiveError, LayoutError, SettingsError, PortError) as error:
         events.tell(error=str(error))
         end()
     imported = time.monotonic() - supervisor.imported
-    _log(
+    log(
         f"ready in {time.monotonic() - began:.2f} s, {imported:.2f} s after TensorFlow was imported"
     )
     events.tell(port=port, seconds_after_import=imported)
-    if given.memory_limit_mib:
-        await _keep_below(given.memory_limit_mib)
+    if options.memory_limit_mib:
+        await _keep_below(options.memory_limit_mib)
     await asyncio.Event().wait()
 
 
@@ -123,16 +123,16 @@ def _prepared(archive: Path | None, folder: Path, record: Recording | None) -> S
     if code:
         code = replace(code, packages=compiled_packages(code.folder))
         for path in code.packages.paths:
-            _log(f"{path} is imported in the place of what code/lib has for another Python")
+            log(f"{path} is imported in the place of what code/lib has for another Python")
         for problem in code.packages.problems:
-            _log(problem)
+            log(problem)
         if (code.folder / "requirements.txt").exists() and not (code.folder / "lib").exists():
-            _log(
+            log(
                 "code/requirements.txt is not installed on this computer; the container would install it"
             )
     inert = without_effect(os.environ, gunicorn=code is not None or settings.multi_model)
     if inert:
-        _log(f"without effect on this endpoint: {', '.join(inert)}")
+        log(f"without effect on this endpoint: {', '.join(inert)}")
     plan = EndpointPlan(
         settings,
         folder=folder,
@@ -166,11 +166,9 @@ async def _keep_below(limit_mib: int) -> NoReturn:
         taken = _taken_mib()
         if taken and sum(taken.values()) > limit_mib:
             pid = max(taken, key=lambda one: taken[one])
-            print(
+            log(
                 f"out of memory: {sum(taken.values()):.0f} MiB of {limit_mib} MiB are taken; "
-                f"process {pid} with {taken[pid]:.0f} MiB is killed",
-                file=sys.stderr,
-                flush=True,
+                f"process {pid} with {taken[pid]:.0f} MiB is killed"
             )
             try:
                 psutil.Process(pid).kill()
@@ -188,10 +186,6 @@ def _taken_mib() -> dict[int, float]:
         except psutil.Error:
             continue  # it has ended
     return found
-
-
-def _log(sentence: str) -> None:
-    print(sentence, file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

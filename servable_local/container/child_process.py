@@ -1,12 +1,16 @@
 """A process that the supervisor started, and the events it tells: a JSON object on a line."""
 
+import argparse
 import asyncio
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+
+from servable_local.container import parent_watchdog
 
 
 class ContainerStartError(Exception):
@@ -29,6 +33,23 @@ class Events:
             pass  # nobody is left to hear it, and we are about to end with them
 
 
+def begin_child() -> tuple[Any, Events]:
+    """Begin a process that a `ChildProcess` started. Returns its plan, if it has one, and its events."""
+    arguments = argparse.ArgumentParser()
+    arguments.add_argument("--parent-pid", type=int, required=True)
+    arguments.add_argument("--plan", type=json.loads)
+    options = arguments.parse_args()
+    parent_watchdog.die_with(options.parent_pid)
+    # Ctrl-C goes to the whole group: the supervisor decides when we end.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    return options.plan, Events()
+
+
+def log(sentence: str) -> None:
+    """Write a line into the endpoint's log."""
+    print(sentence, file=sys.stderr, flush=True)
+
+
 class ChildProcess:
     """`python -m MODULE`, whose standard output is events. It ends with this process."""
 
@@ -38,7 +59,7 @@ class ChildProcess:
         arguments: Sequence[str],
         *,
         environment: Mapping[str, str],
-        heard: Callable[[dict[str, Any]], None],
+        on_event: Callable[[dict[str, Any]], None],
     ) -> None:
         # -P: the working folder is not searched for modules, whatever it holds.
         command = [sys.executable, "-P", "-m", module, "--parent-pid", str(os.getpid())]
@@ -50,7 +71,7 @@ class ChildProcess:
         )
         self.pid = self._process.pid
         self.module = module
-        self._heard = heard
+        self._on_event = on_event
         self._rest = b""
         assert self._process.stdout is not None  # asked for
         self._out = self._process.stdout.fileno()
@@ -86,4 +107,4 @@ class ChildProcess:
                 return
             *lines, self._rest = (self._rest + data).split(b"\n")
             for line in lines:
-                self._heard(json.loads(line))
+                self._on_event(json.loads(line))

@@ -174,7 +174,11 @@ def launch(
     `LaunchError`, and ModuleNotFoundError without `pip install 'servable-local[run]'`. Everything ends with
     this process, however that ends.
     """
-    require_installed()
+    for name in ("tensorflow", "gunicorn"):
+        if importlib.util.find_spec(name) is None:
+            problem = f"the local container runs {name}, which is not installed here"
+            how = "pip install 'servable[local]', or 'servable-local[run]'"
+            raise ModuleNotFoundError(f"{problem}: {how}", name=name)
     if archive is not None:
         archive = archive.resolve()
         if not archive.is_file():
@@ -193,10 +197,13 @@ def launch(
     sweep()
     folder = UnpackFolder()
     words = log if log is not None else folder.path / "log"
+    options = {
+        "--archive": archive,
+        "--memory-limit-mib": memory_limit_mib,
+        "--record": record and json.dumps(record),
+    }
     try:
-        process = EndpointProcess(
-            _start(_arguments(archive, memory_limit_mib, record), variables, folder, words), folder
-        )
+        process = EndpointProcess(_start(options, variables, folder, words), folder)
     except OSError as error:
         folder.remove()
         raise LaunchError(f"the endpoint's process cannot be started: {error}") from None
@@ -210,28 +217,12 @@ def launch(
     return process
 
 
-def require_installed() -> None:
-    """Raises ModuleNotFoundError where the packages that a container runs on are not installed."""
-    for name in ("tensorflow", "gunicorn"):
-        if importlib.util.find_spec(name) is None:
-            problem = f"the local container runs {name}, which is not installed here"
-            how = "pip install 'servable[local]', or 'servable-local[run]'"
-            raise ModuleNotFoundError(f"{problem}: {how}", name=name)
-
-
-def _arguments(
-    archive: Path | None, memory_limit_mib: int | None, record: Recording | None
-) -> list[str]:
-    recorded = None if record is None else record.as_json()
-    given = {"--archive": archive, "--memory-limit-mib": memory_limit_mib, "--record": recorded}
-    return [word for name, value in given.items() if value for word in (name, str(value))]
-
-
 def _start(
-    arguments: list[str], variables: Mapping[str, str], folder: UnpackFolder, words: Path
+    options: Mapping[str, object], variables: Mapping[str, str], folder: UnpackFolder, words: Path
 ) -> "subprocess.Popen[bytes]":
     # -P: the working folder is not searched for modules, whatever it holds.
-    command = [sys.executable, "-P", "-m", "servable_local.container", *arguments]
+    command = [sys.executable, "-P", "-m", "servable_local.container"]
+    command += [word for name, value in options.items() if value for word in (name, str(value))]
     command += ["--folder", str(folder.path), "--parent-pid", str(os.getpid())]
     with ExitStack() as opened:
         stderr: Any = subprocess.PIPE

@@ -4,13 +4,12 @@ import asyncio
 import json
 import os
 import signal
-import sys
 import time
 from collections.abc import Mapping
 from typing import Any
 
 from servable_local.container import loaded_models, parts
-from servable_local.container.child_process import ChildProcess, ContainerStartError
+from servable_local.container.child_process import ChildProcess, ContainerStartError, log
 from servable_local.container.model_servers import ModelServerProcesses
 from servable_local.container.multi_model import MultiModelMode
 from servable_local.container.plan import EndpointPlan
@@ -46,14 +45,14 @@ class Supervisor:
             for number in range(settings.model_servers):
                 self._model_servers.add(number, self._plan.server(number))
             for number in range(settings.model_servers):
-                await self._model_server(number)
+                await self._model_server_ready(number)
         if self._plan.has_gunicorn:
             await self._child(GUNICORN)
         await self._child(NGINX)
         self._note()
         return self._plan.port
 
-    async def _model_server(self, number: int) -> None:
+    async def _model_server_ready(self, number: int) -> None:
         seconds = self._plan.settings.load_wait_seconds
         try:
             await self._model_servers.ready(number, wait_seconds=seconds)
@@ -79,26 +78,25 @@ class Supervisor:
             ) from None
 
     def _spawn(self, module: str) -> None:
-        told = self._plan.gunicorn() if module == GUNICORN else self._plan.nginx()
+        plan = self._plan.gunicorn() if module == GUNICORN else self._plan.nginx()
 
-        def heard(event: dict[str, Any]) -> None:
+        def on_event(event: dict[str, Any]) -> None:
             ready = self._ready[module]
-            if "loading" in event and not ready.done():
+            if ready.done():  # a restart: nobody waits
+                if "error" in event:
+                    log(event["error"])
+            elif "loading" in event:
                 seconds = self._plan.settings.gunicorn_timeout_seconds
                 self._patience.reschedule(asyncio.get_running_loop().time() + seconds)
-            elif "loading" in event:
-                pass  # a restart: nobody waits
-            elif ready.done():
-                if "error" in event:
-                    _log(event["error"])
             elif "error" in event:
                 ready.set_exception(ContainerStartError(event["error"]))
             else:
                 ready.set_result(None)
             self._note()
 
+        arguments = ["--plan", json.dumps(plan)]
         self._children[module] = ChildProcess(
-            module, ["--plan", json.dumps(told)], environment=self._environment, heard=heard
+            module, arguments, environment=self._environment, on_event=on_event
         )
 
     def _reap(self) -> None:
@@ -125,7 +123,7 @@ class Supervisor:
                     ContainerStartError(f"{module} ended with status {status}; see the log")
                 )
                 return
-            _log(f"unexpected end of {module} {pid}, status {status}; it is started again")
+            log(f"unexpected end of {module} {pid}, status {status}; it is started again")
             asyncio.get_running_loop().call_later(_PAUSE_SECONDS, self._spawn, module)
 
     async def _control(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -138,15 +136,11 @@ class Supervisor:
     def _note(self) -> None:
         """Which process plays which part, for tests and for fault injection."""
         self._multi_model.note_ended()
-        found = {
+        pids = {
             "supervisor": os.getpid(),
             "launcher": self._model_servers.parent_pid,
             "model_servers": [pid for _, pid in sorted(self._model_servers.pids.items())],
         }
         for module, child in self._children.items():
-            found[module.rpartition(".")[2]] = child.pid
-        parts.note(self._plan.folder, found)
-
-
-def _log(sentence: str) -> None:
-    print(sentence, file=sys.stderr, flush=True)
+            pids[module.rpartition(".")[2]] = child.pid
+        parts.note(self._plan.folder, pids)

@@ -54,8 +54,8 @@ class Models:
         loaded = self._loaded.all()
         try:
             if model is None:
-                listed = {name: _status(one).json() for name, one in loaded.items()}
-                response.text = json.dumps(listed)
+                states = {name: _status(entry).json() for name, entry in loaded.items()}
+                response.text = json.dumps(states)
             elif self._is_bad(model, response):
                 pass
             elif model in loaded:
@@ -77,8 +77,8 @@ class Models:
         elif "invocations" in request.uri:
             refuse(response, falcon.HTTP_400, "Invocation request does not contain model name.")
         else:
-            wanted = json.loads(request.stream.read())
-            self._load(response, wanted["model_name"], wanted["url"])
+            body = json.loads(request.stream.read())
+            self._load(response, body["model_name"], body["url"])
 
     def _load(self, response: Any, model: str, url: str) -> None:
         if self._is_bad(model, response):
@@ -175,8 +175,8 @@ def foreign(folder: Path) -> str | None:
 def _versions(folder: Path) -> dict[str, str]:
     if not folder.is_dir():
         return {}
-    found = sorted(path for path in folder.iterdir() if path.name.isdecimal() and path.is_dir())
-    return {str(int(path.name)): str(path) for path in found}
+    versions = sorted(path for path in folder.iterdir() if path.name.isdecimal() and path.is_dir())
+    return {str(int(path.name)): str(path) for path in versions}
 
 
 def _status(model: LoadedModel) -> requests.Response:

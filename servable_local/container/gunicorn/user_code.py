@@ -49,7 +49,8 @@ def load(inference: Path, image: ImageCode, problems: Sequence[str] = ()) -> Han
         handler: Handler = module.handler
         return handler
     if hasattr(module, "input_handler") and hasattr(module, "output_handler"):
-        return _around(module.input_handler, module.output_handler, image)
+        before, after = module.input_handler, module.output_handler
+        return lambda data, context: after(_answer(before(data, context), context, image), context)
     raise CodeError(
         "code/inference.py defines no handler; define handler(data, context), "
         "or input_handler(data, context) and output_handler(response, context)"
@@ -87,22 +88,15 @@ def pass_on(image: ImageCode) -> Handler:
     """Handler without inference.py, as with lib/ alone: the text goes to the model server unchanged."""
 
     def handler(data: Any, context: Context) -> Any:
-        given = context.request_content_type.split(";")[0].strip().lower()
-        if image.rewritten and given and given not in _PASSED_ON:
-            raise UnsupportedTypeError(f"Unsupported Media Type: {given}")
-        return _asked(data.read().decode(), context, image).content, context.accept_header
+        media_type = context.request_content_type.split(";")[0].strip().lower()
+        if image.rewritten and media_type and media_type not in _PASSED_ON:
+            raise UnsupportedTypeError(f"Unsupported Media Type: {media_type}")
+        return _answer(data.read().decode(), context, image).content, context.accept_header
 
     return handler
 
 
-def _around(before: Callable[..., Any], after: Callable[..., Any], image: ImageCode) -> Handler:
-    def handler(data: Any, context: Context) -> Any:
-        return after(_asked(before(data, context), context, image), context)
-
-    return handler
-
-
-def _asked(body: Any, context: Context, image: ImageCode) -> requests.Response:
+def _answer(body: Any, context: Context, image: ImageCode) -> requests.Response:
     """The model server's answer. Since 2.20 one that is no success is an error of the same status."""
     timeout = context.timeout if image.rewritten else None
     answer = requests.post(context.rest_uri, data=body, timeout=timeout)

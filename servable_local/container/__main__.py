@@ -6,6 +6,7 @@ Standard output carries one JSON line: {"port": 12345} when the endpoint answers
 
 import argparse
 import asyncio
+import contextlib
 import json
 import os
 import shutil
@@ -34,7 +35,6 @@ from servable_local.container.recording import Recording
 from servable_local.container.settings import (
     DEFAULT_MODEL_NAME,
     SettingsError,
-    StartSettings,
     read_settings,
     without_effect,
 )
@@ -58,10 +58,8 @@ class EndpointTermination:
         deadline = time.monotonic() + _END_SECONDS
         while psutil.Process().children() and time.monotonic() < deadline:
             for child in psutil.Process().children(recursive=True):
-                try:
+                with contextlib.suppress(psutil.Error):  # it was quicker
                     child.kill()
-                except psutil.Error:
-                    pass  # it was quicker
             try:
                 while os.waitpid(-1, os.WNOHANG) != (0, 0):
                     pass
@@ -119,7 +117,13 @@ def _prepared(archive: Path | None, folder: Path, record: Recording | None) -> S
         code = find_code(model)
     if not settings.multi_model:
         models = find_models(model)
-        default_model = _default(settings, models)
+        name = settings.default_model
+        default_model = next(iter(models)) if name is None else name
+        if default_model not in models:
+            raise ContainerStartError(
+                f"{DEFAULT_MODEL_NAME}={default_model}: the archive holds {', '.join(models)}; "
+                "a model is named after the folder of its versions, `model` when they lie at the root"
+            )
     if code:
         code = replace(code, packages=compiled_packages(code.folder))
         for path in code.packages.paths:
@@ -144,18 +148,6 @@ def _prepared(archive: Path | None, folder: Path, record: Recording | None) -> S
     return Supervisor(plan, environment=os.environ)
 
 
-def _default(settings: StartSettings, models: dict[str, dict[int, Path]]) -> str:
-    default_model = settings.default_model
-    if default_model is None:
-        default_model = next(iter(models))
-    if default_model not in models:
-        raise ContainerStartError(
-            f"{DEFAULT_MODEL_NAME}={default_model}: the archive holds {', '.join(models)}; "
-            "a model is named after the folder of its versions, `model` when they lie at the root"
-        )
-    return default_model
-
-
 async def _keep_below(limit_mib: int) -> NoReturn:
     """Kill the largest process below this one whenever all together take more than `limit_mib`.
 
@@ -163,29 +155,20 @@ async def _keep_below(limit_mib: int) -> NoReturn:
     """
     while True:
         await asyncio.sleep(_LOOK_EVERY_SECONDS)
-        taken = _taken_mib()
-        if taken and sum(taken.values()) > limit_mib:
-            pid = max(taken, key=lambda one: taken[one])
+        # Pages that forks share are divided between them; macOS tells a process's own ones only.
+        mib: dict[psutil.Process, float] = {}
+        for child in psutil.Process().children(recursive=True):
+            with contextlib.suppress(psutil.Error):  # it has ended
+                memory = child.memory_full_info()
+                mib[child] = getattr(memory, "pss", memory.uss) / 2**20
+        if mib and sum(mib.values()) > limit_mib:
+            largest = max(mib, key=lambda child: mib[child])
             log(
-                f"out of memory: {sum(taken.values()):.0f} MiB of {limit_mib} MiB are taken; "
-                f"process {pid} with {taken[pid]:.0f} MiB is killed"
+                f"out of memory: {sum(mib.values()):.0f} MiB of {limit_mib} MiB are taken; "
+                f"process {largest.pid} with {mib[largest]:.0f} MiB is killed"
             )
-            try:
-                psutil.Process(pid).kill()
-            except psutil.NoSuchProcess:
-                pass  # it was quicker
-
-
-def _taken_mib() -> dict[int, float]:
-    """Process -> its share of memory; pages that forks share are divided between them."""
-    found: dict[int, float] = {}
-    for child in psutil.Process().children(recursive=True):
-        try:
-            memory = child.memory_full_info()
-            found[child.pid] = getattr(memory, "pss", memory.uss) / 2**20  # macOS: its own pages
-        except psutil.Error:
-            continue  # it has ended
-    return found
+            with contextlib.suppress(psutil.NoSuchProcess):  # it was quicker
+                largest.kill()
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import contextlib
 import json
 import os
 import signal
@@ -27,10 +28,8 @@ class Events:
 
     def tell(self, **event: Any) -> None:
         # One write of less than a page: lines of several processes do not mix.
-        try:
+        with contextlib.suppress(BrokenPipeError):  # nobody reads it, and we are about to end too
             os.write(self._out, json.dumps(event).encode() + b"\n")
-        except BrokenPipeError:
-            pass  # nobody is left to hear it, and we are about to end with them
 
 
 def begin_child() -> tuple[Any, Events]:
@@ -90,10 +89,8 @@ class ChildProcess:
         self._process.returncode = 0  # Popen would wait for it again
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
-                try:
+                with contextlib.suppress(BrokenPipeError):  # a line that nobody read
                     pipe.close()
-                except BrokenPipeError:
-                    pass  # a line that nobody read
 
     def _read(self) -> None:
         os.set_blocking(self._out, False)

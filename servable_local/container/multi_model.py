@@ -1,6 +1,7 @@
 """Multi-model mode's loading and unloading, in the supervisor: model servers of one model each."""
 
 import asyncio
+import contextlib
 import itertools
 import os
 import signal
@@ -46,13 +47,16 @@ class MultiModelMode:
     async def answer(self, question: dict[str, Any]) -> dict[str, Any]:
         async with self._one_at_a_time:
             if "load" in question:
-                versions = {
-                    int(version): Path(path) for version, path in question["versions"].items()
-                }
-                folder = Path(question["path"])
-                status, key, sentence = await self._load(question["load"], folder, versions)
+                folders = question["versions"].items()
+                versions = {int(version): Path(folder) for version, folder in folders}
+                model = Path(question["path"])
+                status, key, sentence = await self._load(question["load"], model, versions)
+            elif self._loaded.pop(name := question["unload"], None) is None:
+                status, key, sentence = 404, "error", f"Model {name} is not loaded yet"
             else:
-                status, key, sentence = self._unload(question["unload"])
+                self._registry.write(self._loaded)
+                self._end(name)
+                status, key, sentence = 200, "success", f"Successfully unloaded model {name}."
         return {"status": status, "body": {key: sentence}}
 
     async def _load(
@@ -85,21 +89,12 @@ class MultiModelMode:
         self._end(name)
         return status, "error", problem
 
-    def _unload(self, name: str) -> tuple[int, str, str]:
-        if self._loaded.pop(name, None) is None:
-            return 404, "error", f"Model {name} is not loaded yet"
-        self._registry.write(self._loaded)
-        self._end(name)
-        return 200, "success", f"Successfully unloaded model {name}."
-
     def _end(self, name: str) -> None:
         for number, kept in self._numbers.pop(name, {}).items():
             pid = self._servers.remove(number)
             if pid is not None:
-                try:
+                with contextlib.suppress(ProcessLookupError):  # it was quicker
                     os.kill(pid, signal.SIGKILL)
-                except ProcessLookupError:
-                    pass  # it was quicker
             for reservation in kept:
                 reservation.close()
 

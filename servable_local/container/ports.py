@@ -1,5 +1,6 @@
 """Ports of 127.0.0.1: finding free ones, keeping them, and saying who holds one."""
 
+import contextlib
 import os
 import random
 import socket
@@ -72,13 +73,10 @@ def _socket() -> socket.socket:
 
 def _held(port: int) -> str:
     """Name the process that holds the port, as far as this user may see."""
-    try:
+    with contextlib.suppress(psutil.Error, OSError):  # another user's
         for connection in psutil.net_connections("tcp4"):
             if connection.laddr and connection.laddr.port == port and connection.pid:
-                process = psutil.Process(connection.pid)
-                return _named(process)
-    except (psutil.Error, OSError):
-        pass  # another user's
+                return _named(psutil.Process(connection.pid))
     # A local container that is still starting keeps its port without listening: no table shows that.
     if starting := _local_container_for(port):
         return _named(starting)

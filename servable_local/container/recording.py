@@ -60,7 +60,27 @@ class CaptureRecorder:
         prediction = _PREDICTION.match(request.path)
         if self._file is None or prediction is None or request.method != "POST":
             return
-        line = _line(request, answer, prediction["model"], began, seconds)
+        content_type = request.headers.get("Content-Type") or "application/octet-stream"
+        metadata: dict[str, Any] = {
+            "eventId": str(uuid.uuid4()),
+            "inferenceTime": utc(began),
+            "accept": request.headers.get("Accept"),
+            "statusCode": answer.status,
+            "latencyMs": round(1000 * seconds, 3),
+        }
+        if attributes := request.headers.get(ATTRIBUTES):
+            metadata["customAttributes"] = [attributes]
+        if model := prediction["model"]:
+            metadata["targetModel"] = model
+        record = {
+            "captureData": {
+                "endpointInput": captured_part("INPUT", content_type, request.body),
+                "endpointOutput": captured_part("OUTPUT", answer.content_type, answer.body),
+            },
+            "eventMetadata": metadata,
+            "eventVersion": "0",
+        }
+        line = json.dumps(record).encode() + b"\n"
         if self._bytes + len(line) > self._most_bytes:
             self._end(f"it is full: --record-megabytes {self._most_bytes / 1e6:g}")
             return
@@ -75,30 +95,3 @@ class CaptureRecorder:
         self._file.close()
         self._file = None
         print(f"{self._path}: recording has ended, {why}", file=sys.stderr, flush=True)
-
-
-def _line(
-    request: HttpRequest, answer: HttpAnswer, model: str | None, began: float, seconds: float
-) -> bytes:
-    headers = request.headers
-    content_type = headers.get("Content-Type") or "application/octet-stream"
-    metadata: dict[str, Any] = {
-        "eventId": str(uuid.uuid4()),
-        "inferenceTime": utc(began),
-        "accept": headers.get("Accept"),
-        "statusCode": answer.status,
-        "latencyMs": round(1000 * seconds, 3),
-    }
-    if attributes := headers.get(ATTRIBUTES):
-        metadata["customAttributes"] = [attributes]
-    if model:
-        metadata["targetModel"] = model
-    record = {
-        "captureData": {
-            "endpointInput": captured_part("INPUT", content_type, request.body),
-            "endpointOutput": captured_part("OUTPUT", answer.content_type, answer.body),
-        },
-        "eventMetadata": metadata,
-        "eventVersion": "0",
-    }
-    return json.dumps(record).encode() + b"\n"

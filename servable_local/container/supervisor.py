@@ -44,18 +44,18 @@ class Supervisor:
         if not settings.multi_model:
             for number in range(settings.model_servers):
                 self._model_servers.add(number, self._plan.server(number))
-            for number in range(settings.model_servers):
-                await self._model_server_ready(number)
+            await self._model_servers_ready()
         if self._plan.has_gunicorn:
             await self._child(GUNICORN)
         await self._child(NGINX)
         self._note()
         return self._plan.port
 
-    async def _model_server_ready(self, number: int) -> None:
+    async def _model_servers_ready(self) -> None:
         seconds = self._plan.settings.load_wait_seconds
         try:
-            await self._model_servers.ready(number, wait_seconds=seconds)
+            for number in range(self._plan.settings.model_servers):
+                await self._model_servers.ready(number, wait_seconds=seconds)
         except TimeoutError:
             raise ContainerStartError(
                 f"the model is not loaded after {seconds:.1f} s, which is how long the image waits "
@@ -107,24 +107,19 @@ class Supervisor:
                 break
             if pid == 0:
                 break
-            self._ended(pid, os.waitstatus_to_exitcode(status))
+            if not self.ending and not self._model_servers.ended(pid):
+                self._restart(pid, os.waitstatus_to_exitcode(status))
         self._note()
 
-    def _ended(self, pid: int, status: int) -> None:
-        if self.ending or self._model_servers.ended(pid):
-            return
-        for module, child in self._children.items():
-            if child.pid != pid:
-                continue
-            child.forget()
-            ready = self._ready[module]
-            if not ready.done():
-                ready.set_exception(
-                    ContainerStartError(f"{module} ended with status {status}; see the log")
-                )
-                return
-            log(f"unexpected end of {module} {pid}, status {status}; it is started again")
-            asyncio.get_running_loop().call_later(_PAUSE_SECONDS, self._spawn, module)
+    def _restart(self, pid: int, status: int) -> None:
+        for module in [name for name, child in self._children.items() if child.pid == pid]:
+            self._children[module].forget()
+            if not self._ready[module].done():
+                problem = ContainerStartError(f"{module} ended with status {status}; see the log")
+                self._ready[module].set_exception(problem)
+            else:
+                log(f"unexpected end of {module} {pid}, status {status}; it is started again")
+                asyncio.get_running_loop().call_later(_PAUSE_SECONDS, self._spawn, module)
 
     async def _control(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         question = json.loads(await reader.readline())

@@ -66,22 +66,18 @@ def _why(failure: BaseException, code: Path, problems: Sequence[str]) -> str:
     ]
     # A SyntaxError names file and line itself.
     place = "" if isinstance(failure, SyntaxError) else "".join(places[-1:])
+    # A module that was not found may be compiled for another Python.
+    match = re.match(r"cannot import name '(\w+)' from '([\w.]+)'", str(failure))
+    module = f"{match[2]}.{match[1]}" if match else str(getattr(failure, "name", None))
+    if re.fullmatch(r"\w[\w.]*", module):
+        for file in sorted(code.glob(f"**/{module.replace('.', '/')}.*.so"))[:1]:
+            place += f"module {module}: code/{file.relative_to(code).as_posix()}; "
     sentence = (
         f"code/inference.py does not import: {type(failure).__name__}: {failure} "
-        f"({place}{_compiled(failure, code)}Python {platform.python_version()} of this computer, "
+        f"({place}Python {platform.python_version()} of this computer, "
         f"where the image has {python_of_the_image()})"
     )
     return "\n".join([sentence, *(problems if isinstance(failure, ImportError) else ())])
-
-
-def _compiled(failure: BaseException, code: Path) -> str:
-    """The module that was not found, where `code` has it compiled for another Python."""
-    match = re.match(r"cannot import name '(\w+)' from '([\w.]+)'", str(failure))
-    module = f"{match[2]}.{match[1]}" if match else str(getattr(failure, "name", None))
-    if not re.fullmatch(r"\w[\w.]*", module):
-        return ""
-    files = sorted(code.glob(f"**/{module.replace('.', '/')}.*.so"))
-    return f"module {module}: code/{files[0].relative_to(code).as_posix()}; " if files else ""
 
 
 def pass_on(image: ImageCode) -> Handler:

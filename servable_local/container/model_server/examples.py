@@ -61,10 +61,9 @@ def checked(servable: LoadedVersion, name: str, method: str) -> LoadedSignature:
 def classify(signature: LoadedSignature, serialized: Sequence[bytes], compute: Compute) -> Labelled:
     """For each example its labels with their scores."""
     computed = _computed(signature, serialized, compute)
-    some = next(iter(computed.values()))
-    classes, scores = computed.get(CLASSES), computed.get(SCORES)
-    labels = np.full(some.shape, b"", object) if classes is None else classes
-    numbers = np.zeros(some.shape) if scores is None else scores
+    shape = next(iter(computed.values())).shape
+    labels = computed.get(CLASSES, np.full(shape, b"", object))
+    numbers = computed.get(SCORES, np.zeros(shape))
     return [
         [(label.decode(errors="replace"), float(score)) for label, score in zip(*row, strict=True)]
         for row in zip(np.atleast_2d(labels), np.atleast_2d(numbers), strict=True)

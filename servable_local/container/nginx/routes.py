@@ -5,7 +5,6 @@ Source: nginx.conf.template and tensorflowServing.js in the image's public sourc
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from urllib.parse import unquote
 
@@ -24,7 +23,6 @@ from servable_local.container.nginx.upstream import (
     UpstreamError,
 )
 
-Route = Callable[[HttpRequest], Awaitable[HttpAnswer]]
 # What a path is looked at more closely for.
 _ODD = re.compile(r"%|//|/\.")
 _OF_A_BODY = ("Content-Length", "Transfer-Encoding")
@@ -48,8 +46,18 @@ class Routes:
             if path is None:
                 return conversion.page(400, "Bad Request")
             request = replace(request, path=escaped(path))
-        route = self._route(request.path)
-        if route is None:
+        # Prefixes, as NGINX's locations are.
+        if request.path.startswith("/tfs/"):
+            route = self._relay
+        elif request.path.startswith("/models") or (
+            self.gunicorn and request.path.startswith(("/ping", "/invocations"))
+        ):
+            route = self._to_gunicorn
+        elif request.path.startswith("/ping"):
+            route = self._ping
+        elif request.path.startswith("/invocations"):
+            route = self._invoke
+        else:
             return error(404, "Not Found")
         try:
             async with asyncio.timeout(self.read_timeout_seconds):
@@ -58,18 +66,6 @@ class Routes:
             return conversion.page(502, "Bad Gateway")
         except TimeoutError:
             return conversion.page(504, "Gateway Time-out")
-
-    def _route(self, path: str) -> Route | None:
-        # Prefixes, as NGINX's locations are.
-        if path.startswith("/tfs/"):
-            return self._relay
-        if path.startswith(("/ping", "/invocations")):
-            if self.gunicorn:
-                return self._to_gunicorn
-            return self._ping if path.startswith("/ping") else self._invoke
-        if path.startswith("/models"):
-            return self._to_gunicorn
-        return None
 
     async def _to_gunicorn(self, request: HttpRequest) -> HttpAnswer:
         if self.gunicorn is None:
@@ -137,7 +133,7 @@ def normalized(path: str) -> str | None:
 
 def escaped(path: str) -> str:
     """The path as NGINX writes it to its upstreams."""
-    return re.sub(r"[\x00-\x20#%?\x7f-\xff]", lambda found: f"%{ord(found[0]):02X}", path)
+    return re.sub(r"[\x00-\x20#%?\x7f-\xff]", lambda match: f"%{ord(match[0]):02X}", path)
 
 
 def passed_on(request: HttpRequest) -> bytes:

@@ -152,7 +152,6 @@ class ModelServersUpstream:
                 return connection
         try:
             loop = asyncio.get_running_loop()
-            _, connection = await loop.create_connection(UpstreamConnection, HOST, port)
-            return connection
+            return (await loop.create_connection(UpstreamConnection, HOST, port))[1]
         except OSError:
             return None

@@ -40,6 +40,10 @@ __all__ = ["EndpointProcess", "LaunchError", "launch"]
 PROJECT = Path(__file__).resolve().parents[2]
 PREFIX = "servable-container-"
 _LOCK = "lock"
+_NOT_INSTALLED = (
+    "the local container runs {}, which is not installed here: pip install 'servable[local]', or "
+    "'servable-local[run]'"
+)
 _END_SECONDS = 5.0
 # A line that is longer is shown in parts.
 _MOST_LOG_BYTES = 1 << 16
@@ -182,9 +186,7 @@ def launch(
     """
     for name in ("tensorflow", "gunicorn"):
         if importlib.util.find_spec(name) is None:
-            problem = f"the local container runs {name}, which is not installed here"
-            how = "pip install 'servable[local]', or 'servable-local[run]'"
-            raise ModuleNotFoundError(f"{problem}: {how}", name=name)
+            raise ModuleNotFoundError(_NOT_INSTALLED.format(name), name=name)
     if archive is not None:
         archive = archive.resolve()
         if not archive.is_file():
@@ -197,7 +199,6 @@ def launch(
         settings = read_settings(variables)
     except SettingsError as error:
         raise LaunchError(str(error)) from None
-
     if archive is None and not settings.multi_model:
         raise LaunchError("no archive: only multi-model mode starts without one")
     sweep()

@@ -94,7 +94,7 @@ class ModelServerProcesses:
             number = event["ended"]
             if self.pids.get(number) == event["pid"]:
                 del self.pids[number]
-            # Of one that was ready this changes nothing.
+            # This changes nothing for a server that was ready.
             problem = ContainerStartError(f"a model server ended, status {event['status']}")
             self._settle(number, problem)
             if number in self._once:

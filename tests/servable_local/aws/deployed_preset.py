@@ -11,18 +11,6 @@ from tests.servable_local.aws.local_account import Account
 
 IMAGE = "763104351884.dkr.ecr.eu-west-1.amazonaws.com/tensorflow-inference:2.20-cpu-py312"
 PLACEHOLDER = "111111111111"
-TRUST = json.dumps(
-    {
-        "Version": "2012-10-17",
-        "Statement": [
-            {
-                "Effect": "Allow",
-                "Principal": {"Service": "sagemaker.amazonaws.com"},
-                "Action": "sts:AssumeRole",
-            }
-        ],
-    }
-)
 
 
 class Preset:
@@ -33,11 +21,7 @@ class Preset:
         environment = environments()[name].environment
         assert environment is not None
         self.region = environment.region
-        roles = {*environment.endpoint.callers, environment.endpoint.execution_role}
-        roles |= {model.execution_role for model in environment.models.values()}
-        for role in filter(None, roles):  # the account's owners have made them
-            role_name = role.rpartition("/")[2]
-            self.client("iam").create_role(RoleName=role_name, AssumeRolePolicyDocument=TRUST)
+        self.account.create_roles(environment)
         text = json.dumps(templates(name))
         self.templates = json.loads(text.replace(PLACEHOLDER, self.account.number))
         self.archive = f"archive of {name} {self.account.number}"

@@ -143,7 +143,7 @@ def _record(options: ServeOptions) -> Recording | None:
     # Asked for by name, so a folder that cannot be written to is named now.
     with open(file, "ab", opener=private_opener):
         pass
-    return Recording(file=file, most_bytes=int(1e6 * options.record_megabytes))
+    return Recording(file=str(file), most_bytes=int(1e6 * options.record_megabytes))
 
 
 def _say(

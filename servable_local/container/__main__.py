@@ -6,9 +6,10 @@ Standard output carries one JSON line: {"port": 12345} when the endpoint answers
 
 import argparse
 import asyncio
+import contextlib
+import json
 import os
 import shutil
-import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -24,7 +25,7 @@ from servable_local.container.archive import (
     find_models,
     unpack,
 )
-from servable_local.container.child_process import ContainerStartError, Events
+from servable_local.container.child_process import ContainerStartError, Events, log
 from servable_local.container.compiled_packages import compiled_packages
 from servable_local.container.faults import FILE as FAULTS
 from servable_local.container.faults import FaultFile
@@ -34,7 +35,6 @@ from servable_local.container.recording import Recording
 from servable_local.container.settings import (
     DEFAULT_MODEL_NAME,
     SettingsError,
-    StartSettings,
     read_settings,
     without_effect,
 )
@@ -58,10 +58,8 @@ class EndpointTermination:
         deadline = time.monotonic() + _END_SECONDS
         while psutil.Process().children() and time.monotonic() < deadline:
             for child in psutil.Process().children(recursive=True):
-                try:
+                with contextlib.suppress(psutil.Error):  # it was quicker
                     child.kill()
-                except psutil.Error:
-                    pass  # it was quicker
             try:
                 while os.waitpid(-1, os.WNOHANG) != (0, 0):
                     pass
@@ -78,32 +76,32 @@ def main() -> None:
     arguments.add_argument("--folder", type=Path, required=True)
     arguments.add_argument("--parent-pid", type=int, required=True)
     arguments.add_argument("--memory-limit-mib", type=int)
-    arguments.add_argument("--record", type=Recording.of_json)
-    given = arguments.parse_args()
+    arguments.add_argument("--record", type=lambda text: Recording(*json.loads(text)))
+    options = arguments.parse_args()
     # What the container writes, and its code, is for the owner alone; its processes inherit this.
     os.umask(0o077)
     events = Events()
     parent_watchdog.adopt_orphans()
-    end = EndpointTermination(given.folder)
-    parent_watchdog.hold(end, parent_pid=given.parent_pid)
-    asyncio.run(_serve(given, events, end))
+    end = EndpointTermination(options.folder)
+    parent_watchdog.hold(end, parent_pid=options.parent_pid)
+    asyncio.run(_serve(options, events, end))
 
 
-async def _serve(given: argparse.Namespace, events: Events, end: EndpointTermination) -> None:
+async def _serve(options: argparse.Namespace, events: Events, end: EndpointTermination) -> None:
     began = time.monotonic()
     try:
-        end.supervisor = supervisor = _prepared(given.archive, given.folder, given.record)
+        end.supervisor = supervisor = _prepared(options.archive, options.folder, options.record)
         port = await supervisor.start()
     except (ContainerStartError, ArchiveError, LayoutError, SettingsError, PortError) as error:
         events.tell(error=str(error))
         end()
     imported = time.monotonic() - supervisor.imported
-    _log(
+    log(
         f"ready in {time.monotonic() - began:.2f} s, {imported:.2f} s after TensorFlow was imported"
     )
     events.tell(port=port, seconds_after_import=imported)
-    if given.memory_limit_mib:
-        await _keep_below(given.memory_limit_mib)
+    if options.memory_limit_mib:
+        await _keep_below(options.memory_limit_mib)
     await asyncio.Event().wait()
 
 
@@ -119,20 +117,26 @@ def _prepared(archive: Path | None, folder: Path, record: Recording | None) -> S
         code = find_code(model)
     if not settings.multi_model:
         models = find_models(model)
-        default_model = _default(settings, models)
+        name = settings.default_model
+        default_model = next(iter(models)) if name is None else name
+        if default_model not in models:
+            raise ContainerStartError(
+                f"{DEFAULT_MODEL_NAME}={default_model}: the archive holds {', '.join(models)}; "
+                "a model is named after the folder of its versions, `model` when they lie at the root"
+            )
     if code:
         code = replace(code, packages=compiled_packages(code.folder))
         for path in code.packages.paths:
-            _log(f"{path} is imported in the place of what code/lib has for another Python")
+            log(f"{path} is imported in the place of what code/lib has for another Python")
         for problem in code.packages.problems:
-            _log(problem)
+            log(problem)
         if (code.folder / "requirements.txt").exists() and not (code.folder / "lib").exists():
-            _log(
+            log(
                 "code/requirements.txt is not installed on this computer; the container would install it"
             )
     inert = without_effect(os.environ, gunicorn=code is not None or settings.multi_model)
     if inert:
-        _log(f"without effect on this endpoint: {', '.join(inert)}")
+        log(f"without effect on this endpoint: {', '.join(inert)}")
     plan = EndpointPlan(
         settings,
         folder=folder,
@@ -144,18 +148,6 @@ def _prepared(archive: Path | None, folder: Path, record: Recording | None) -> S
     return Supervisor(plan, environment=os.environ)
 
 
-def _default(settings: StartSettings, models: dict[str, dict[int, Path]]) -> str:
-    default_model = settings.default_model
-    if default_model is None:
-        default_model = next(iter(models))
-    if default_model not in models:
-        raise ContainerStartError(
-            f"{DEFAULT_MODEL_NAME}={default_model}: the archive holds {', '.join(models)}; "
-            "a model is named after the folder of its versions, `model` when they lie at the root"
-        )
-    return default_model
-
-
 async def _keep_below(limit_mib: int) -> NoReturn:
     """Kill the largest process below this one whenever all together take more than `limit_mib`.
 
@@ -163,35 +155,20 @@ async def _keep_below(limit_mib: int) -> NoReturn:
     """
     while True:
         await asyncio.sleep(_LOOK_EVERY_SECONDS)
-        taken = _taken_mib()
-        if taken and sum(taken.values()) > limit_mib:
-            pid = max(taken, key=lambda one: taken[one])
-            print(
-                f"out of memory: {sum(taken.values()):.0f} MiB of {limit_mib} MiB are taken; "
-                f"process {pid} with {taken[pid]:.0f} MiB is killed",
-                file=sys.stderr,
-                flush=True,
+        # Pages that forks share are divided between them; macOS tells a process's own ones only.
+        mib: dict[psutil.Process, float] = {}
+        for child in psutil.Process().children(recursive=True):
+            with contextlib.suppress(psutil.Error):  # it has ended
+                memory = child.memory_full_info()
+                mib[child] = getattr(memory, "pss", memory.uss) / 2**20
+        if mib and sum(mib.values()) > limit_mib:
+            largest = max(mib, key=lambda child: mib[child])
+            log(
+                f"out of memory: {sum(mib.values()):.0f} MiB of {limit_mib} MiB are taken; "
+                f"process {largest.pid} with {mib[largest]:.0f} MiB is killed"
             )
-            try:
-                psutil.Process(pid).kill()
-            except psutil.NoSuchProcess:
-                pass  # it was quicker
-
-
-def _taken_mib() -> dict[int, float]:
-    """Process -> its share of memory; pages that forks share are divided between them."""
-    found: dict[int, float] = {}
-    for child in psutil.Process().children(recursive=True):
-        try:
-            memory = child.memory_full_info()
-            found[child.pid] = getattr(memory, "pss", memory.uss) / 2**20  # macOS: its own pages
-        except psutil.Error:
-            continue  # it has ended
-    return found
-
-
-def _log(sentence: str) -> None:
-    print(sentence, file=sys.stderr, flush=True)
+            with contextlib.suppress(psutil.NoSuchProcess):  # it was quicker
+                largest.kill()
 
 
 if __name__ == "__main__":

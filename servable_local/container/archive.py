@@ -31,29 +31,22 @@ def unpack(archive: Path, folder: Path) -> None:
     try:
         with tarfile.open(archive, "r:gz") as tar:
             for member in tar:
-                _unpack_member(archive, tar, member, folder)
+                if refusal := _refusal(member):
+                    raise ArchiveError(f"{archive}: {member.name!r:.200} is {refusal}")
+                target = folder / PurePosixPath(member.name)
+                if member.isdir():
+                    target.mkdir(parents=True, exist_ok=True)
+                    continue
+                content = tar.extractfile(member)
+                assert content is not None  # only for what is no file, refused above
+                target.parent.mkdir(parents=True, exist_ok=True)
+                with content, target.open("wb") as file:
+                    shutil.copyfileobj(content, file)
     # A gzip cut short raises EOFError, a damaged one zlib.error: neither is a TarError.
     except (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile, ValueError) as error:
         raise ArchiveError(f"{archive}: not a readable .tar.gz ({error}); pack it again") from None
     except OSError as error:
         raise ArchiveError(f"{archive}: cannot be unpacked: {error}") from None
-
-
-def _unpack_member(
-    archive: Path, tar: tarfile.TarFile, member: tarfile.TarInfo, folder: Path
-) -> None:
-    refusal = _refusal(member)
-    if refusal:
-        raise ArchiveError(f"{archive}: {member.name!r:.200} is {refusal}")
-    target = folder / PurePosixPath(member.name)
-    if member.isdir():
-        target.mkdir(parents=True, exist_ok=True)
-        return
-    content = tar.extractfile(member)
-    assert content is not None  # only for what is no file, refused above
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with content, target.open("wb") as file:
-        shutil.copyfileobj(content, file)
 
 
 def _refusal(member: tarfile.TarInfo) -> str | None:
@@ -97,7 +90,7 @@ class ArchiveCode:
 
 def find_models(root: Path) -> dict[str, dict[int, Path]]:
     """Model name -> version -> folder of its SavedModel. Raises `LayoutError` without one."""
-    found: dict[str, dict[int, Path]] = {}
+    models: dict[str, dict[int, Path]] = {}
     for saved_model in sorted(root.rglob("saved_model.pb")):
         version = saved_model.parent
         # A number that is the root itself is no version: nothing could hold it.
@@ -105,18 +98,22 @@ def find_models(root: Path) -> dict[str, dict[int, Path]]:
             continue
         if int(version.name) == 0:
             raise LayoutError(
-                f"{_shown(root, saved_model)}: version 0 is written as no version at all in the "
-                "container's configuration; number versions from 1"
+                f"{saved_model.relative_to(root).as_posix()}: version 0 is written as no version at "
+                "all in the container's configuration; number versions from 1"
             )
         holder = version.parent
         name = NAME_OF_A_MODEL_AT_THE_ROOT if holder == root else holder.name
-        found.setdefault(name, {})[int(version.name)] = version
-    if not found:
-        raise LayoutError(
-            f"no <version>/saved_model.pb in the archive, with a version of digits only; "
-            f"it holds {_contents(root)}; pack 1/saved_model.pb or MODEL/1/saved_model.pb"
+        models.setdefault(name, {})[int(version.name)] = version
+    if not models:
+        files = sorted(
+            file.relative_to(root).as_posix() for file in root.rglob("*") if file.is_file()
         )
-    return found
+        more = f" and {len(files) - 5} more" if len(files) > 5 else ""
+        raise LayoutError(
+            f"no <version>/saved_model.pb in the archive, with a version of digits only; it holds "
+            f"{', '.join(files[:5]) or 'nothing'}{more}; pack 1/saved_model.pb or MODEL/1/saved_model.pb"
+        )
+    return models
 
 
 def find_code(root: Path) -> ArchiveCode | None:
@@ -126,15 +123,3 @@ def find_code(root: Path) -> ArchiveCode | None:
     if not any(path.exists() for path in (inference, folder / "lib", folder / "requirements.txt")):
         return None
     return ArchiveCode(folder, inference if inference.is_file() else None)
-
-
-def _shown(root: Path, path: Path) -> str:
-    return path.relative_to(root).as_posix()
-
-
-def _contents(root: Path) -> str:
-    files = sorted(_shown(root, path) for path in root.rglob("*") if path.is_file())
-    if not files:
-        return "nothing"
-    more = f" and {len(files) - 5} more" if len(files) > 5 else ""
-    return ", ".join(files[:5]) + more

@@ -1,12 +1,17 @@
 """A process that the supervisor started, and the events it tells: a JSON object on a line."""
 
+import argparse
 import asyncio
+import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+
+from servable_local.container import parent_watchdog
 
 
 class ContainerStartError(Exception):
@@ -23,10 +28,25 @@ class Events:
 
     def tell(self, **event: Any) -> None:
         # One write of less than a page: lines of several processes do not mix.
-        try:
+        with contextlib.suppress(BrokenPipeError):  # nobody reads it, and we are about to end too
             os.write(self._out, json.dumps(event).encode() + b"\n")
-        except BrokenPipeError:
-            pass  # nobody is left to hear it, and we are about to end with them
+
+
+def begin_child() -> tuple[Any, Events]:
+    """Begin a process that a `ChildProcess` started. Returns its plan, if it has one, and its events."""
+    arguments = argparse.ArgumentParser()
+    arguments.add_argument("--parent-pid", type=int, required=True)
+    arguments.add_argument("--plan", type=json.loads)
+    options = arguments.parse_args()
+    parent_watchdog.die_with(options.parent_pid)
+    # Ctrl-C goes to the whole group: the supervisor decides when we end.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    return options.plan, Events()
+
+
+def log(sentence: str) -> None:
+    """Write a line into the endpoint's log."""
+    print(sentence, file=sys.stderr, flush=True)
 
 
 class ChildProcess:
@@ -38,7 +58,7 @@ class ChildProcess:
         arguments: Sequence[str],
         *,
         environment: Mapping[str, str],
-        heard: Callable[[dict[str, Any]], None],
+        on_event: Callable[[dict[str, Any]], None],
     ) -> None:
         # -P: the working folder is not searched for modules, whatever it holds.
         command = [sys.executable, "-P", "-m", module, "--parent-pid", str(os.getpid())]
@@ -50,7 +70,7 @@ class ChildProcess:
         )
         self.pid = self._process.pid
         self.module = module
-        self._heard = heard
+        self._on_event = on_event
         self._rest = b""
         assert self._process.stdout is not None  # asked for
         self._out = self._process.stdout.fileno()
@@ -69,10 +89,8 @@ class ChildProcess:
         self._process.returncode = 0  # Popen would wait for it again
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
-                try:
+                with contextlib.suppress(BrokenPipeError):  # a line that nobody read
                     pipe.close()
-                except BrokenPipeError:
-                    pass  # a line that nobody read
 
     def _read(self) -> None:
         os.set_blocking(self._out, False)
@@ -86,4 +104,4 @@ class ChildProcess:
                 return
             *lines, self._rest = (self._rest + data).split(b"\n")
             for line in lines:
-                self._heard(json.loads(line))
+                self._on_event(json.loads(line))

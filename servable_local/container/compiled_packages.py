@@ -26,6 +26,7 @@ from servable_local.private_files import private_folder
 
 _COMPILED = re.compile(r"\.(?:cpython-|cp|pypy)(\d)(\d+)[^.]*\.(?:so|pyd)$")
 _TAG = re.compile(r"^Tag: *([^\s-]+-[^\s-]+-[^\s-]+)\s*$", re.MULTILINE)
+_HERE = f"this computer runs Python {platform.python_version()}"
 _REMEDY = "or run servable with that Python: `servable doctor` names one that is here"
 
 
@@ -41,10 +42,10 @@ def compiled_packages(code: Path) -> CompiledPackages:
     """Replacements, fetched if need be, of the packages of `code`/lib that this Python cannot import."""
     paths: list[Path] = []
     problems: list[str] = []
-    known: set[Path] = set()
+    packaged: set[Path] = set()
     for package, fetched in fetched_packages(code / "lib"):
-        files = {Path(str(one.locate())) for one in package.files or []}
-        known |= files
+        files = {Path(str(file.locate())) for file in package.files or []}
+        packaged |= files
         if isinstance(fetched, Path):
             paths.append(fetched)
             continue
@@ -53,16 +54,16 @@ def compiled_packages(code: Path) -> CompiledPackages:
         python = _python_of(file)
         problems.append(
             f"{_shown(code, file)}: {name} {package.version} is compiled for "
-            f"{f'Python {python}' if python else _tags(package)[0]}; this computer runs {_here()}, for "
+            f"{f'Python {python}' if python else _tags(package)[0]}; {_HERE}, for "
             f"which the same version is not in {_cache()} and could not be fetched ({fetched}); start "
             "again where the package index answers, name a version in requirements.txt that has wheels "
             f"for both Pythons, {_REMEDY}"
         )
     for file in sorted(code.rglob("*.*")):
-        if (python := _python_of(file)) and file not in known:
+        if (python := _python_of(file)) and file not in packaged:
             problems.append(
                 f"{_shown(code, file)}: is compiled for Python {python} and belongs to no package "
-                f"with a .dist-info; this computer runs {_here()}; vendor its package, {_REMEDY}"
+                f"with a .dist-info; {_HERE}; vendor its package, {_REMEDY}"
             )
     return CompiledPackages(tuple(paths), tuple(problems))
 
@@ -77,16 +78,9 @@ def fetched_packages(
     ours = frozenset(sys_tags())
     context = DistributionFinder.Context(path=[str(lib)])
     for package in MetadataPathFinder.find_distributions(context):
-        wanted = {tag for text in _tags(package) for tag in parse_tag(text)}
-        if wanted and not wanted & ours:
-            try:
-                yield package, _fetched(package, index)
-            except _NotFetchedError as error:
-                yield package, str(error)
-
-
-class _NotFetchedError(Exception):
-    """Why, in pip's words."""
+        tags = {tag for text in _tags(package) for tag in parse_tag(text)}
+        if tags and not tags & ours:
+            yield package, _fetched(package, index)
 
 
 def _tags(package: PathDistribution) -> list[str]:
@@ -94,8 +88,8 @@ def _tags(package: PathDistribution) -> list[str]:
     return _TAG.findall(package.read_text("WHEEL") or "")
 
 
-def _fetched(package: PathDistribution, index: Sequence[str]) -> Path:
-    """The folder with this version of the package for this Python. Raises `_NotFetchedError`."""
+def _fetched(package: PathDistribution, index: Sequence[str]) -> Path | str:
+    """The folder with this version of the package for this Python, or why there is none."""
     try:
         # They come from the archive, and become a folder's name.
         name = canonicalize_name(str(package.metadata["Name"]), validate=True)
@@ -104,15 +98,17 @@ def _fetched(package: PathDistribution, index: Sequence[str]) -> Path:
         if not folder.is_dir():
             private_folder(folder.parent)
             with tempfile.TemporaryDirectory(dir=folder.parent) as beside:
-                _install(f"{name}=={version}", Path(beside, "new"), index)
+                if problem := _install(f"{name}=={version}", Path(beside, "new"), index):
+                    return problem
                 if not folder.is_dir():  # another process was not quicker
                     Path(beside, "new").rename(folder)
     except (ValueError, OSError) as error:
-        raise _NotFetchedError(str(error)) from None
+        return str(error)
     return folder
 
 
-def _install(requirement: str, target: Path, index: Sequence[str]) -> None:
+def _install(requirement: str, target: Path, index: Sequence[str]) -> str | None:
+    """Why pip does not install it, in its words; None where it does."""
     command = [sys.executable, "-P", "-m", "pip", "install", "--quiet", "--no-deps"]
     command += ["--disable-pip-version-check", "--retries", "1", "--only-binary", ":all:"]
     command += ["--target", str(target)]
@@ -122,12 +118,13 @@ def _install(requirement: str, target: Path, index: Sequence[str]) -> None:
     ran = subprocess.run(
         [*command, requirement], capture_output=True, text=True, check=False, env=environment
     )
-    if ran.returncode:
-        others = re.search(r"\(from versions: .*?([\w.+!]+)\)", ran.stderr)
-        if others and others[1] != "none":
-            raise _NotFetchedError(f"pip finds versions up to {others[1]} for it")
-        lines = [line for line in ran.stderr.splitlines() if not line.startswith("WARNING")]
-        raise _NotFetchedError(f"pip: {lines[-1] if lines else f'status {ran.returncode}'}")
+    if ran.returncode == 0:
+        return None
+    others = re.search(r"\(from versions: .*?([\w.+!]+)\)", ran.stderr)
+    if others and others[1] != "none":
+        return f"pip finds versions up to {others[1]} for it"
+    lines = [line for line in ran.stderr.splitlines() if not line.startswith("WARNING")]
+    return f"pip: {lines[-1] if lines else f'status {ran.returncode}'}"
 
 
 def _cache() -> Path:
@@ -142,10 +139,6 @@ def _python_of(file: Path) -> str | None:
     if match is None or f".{file.name.partition('.')[2]}" in importlib.machinery.EXTENSION_SUFFIXES:
         return None
     return f"{match[1]}.{match[2]}"
-
-
-def _here() -> str:
-    return f"Python {platform.python_version()}"
 
 
 def _shown(code: Path, file: Path) -> str:

@@ -8,6 +8,7 @@ Faults of predictions stand in one small file of fixed fields, mapped by every m
 reading it costs nothing worth measuring, and whoever knows the endpoint's folder can write it.
 """
 
+import contextlib
 import mmap
 import os
 import signal
@@ -112,7 +113,7 @@ class FaultInjector:
 
     def _signal(self, part: Part, number: signal.Signals) -> None:
         for pid in Parts.read(self._folder).processes(part):
-            try:
+            with contextlib.suppress(
+                ProcessLookupError
+            ):  # it is being started again in this moment
                 os.kill(pid, number)
-            except ProcessLookupError:
-                pass  # it is being started again in this moment

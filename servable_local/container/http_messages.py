@@ -61,18 +61,17 @@ class BadRequestError(Exception):
     """The bytes are not HTTP/1.1; `str()` says why."""
 
 
+@dataclass(frozen=True)
 class HeaderFields:
     """The headers of one request, in their order; found however their names are spelled."""
 
-    def __init__(self, pairs: list[tuple[bytes, bytes]]) -> None:
-        self.pairs = pairs
+    pairs: list[tuple[bytes, bytes]]
 
     def get(self, name: str, /) -> str | None:
-        wanted = name.lower().encode()
-        for key, value in self.pairs:
-            if key.lower() == wanted:
-                return value.decode("latin-1")
-        return None
+        lower = name.lower().encode()
+        return next(
+            (text.decode("latin-1") for key, text in self.pairs if key.lower() == lower), None
+        )
 
 
 class RequestReader:
@@ -89,7 +88,7 @@ class RequestReader:
         """The caller waits for a "100 Continue" before it sends the body."""
         self._own_hosts = own_hosts(port)
         self._parser = httptools.HttpRequestParser(self)
-        self._begin()
+        self.on_message_begin()
 
     def feed(self, data: bytes) -> None:
         """Raises `BadRequestError`."""
@@ -102,17 +101,14 @@ class RequestReader:
         except httptools.HttpParserError as problem:
             raise BadRequestError(str(problem)) from None
 
-    def _begin(self) -> None:
+    # --- called by the parser
+
+    def on_message_begin(self) -> None:
         self._target = b""
         self._pairs: list[tuple[bytes, bytes]] = []
         self._body: list[bytes] = []
         self._hosts: list[bytes] = []
         self._origin: bytes | None = None
-
-    # --- called by the parser
-
-    def on_message_begin(self) -> None:
-        self._begin()
 
     def on_url(self, part: bytes) -> None:
         self._target += part

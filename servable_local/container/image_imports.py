@@ -88,8 +88,8 @@ class ImageFinder(MetaPathFinder):
         top = name.partition(".")[0]
         in_python = top in sys.stdlib_module_names or top == "__main__"
         # What Python writes when it is built; what mypyc puts beside a package that it compiles.
-        made = top.startswith("_sysconfigdata_") or top.endswith("__mypyc")
-        return in_python or made or top in self._modules
+        generated = top.startswith("_sysconfigdata_") or top.endswith("__mypyc")
+        return in_python or generated or top in self._modules
 
     def _found_here(
         self, name: str, path: Sequence[str] | None, target: ModuleType | None
@@ -102,15 +102,15 @@ class ImageFinder(MetaPathFinder):
 
 def _tops(package: Distribution) -> set[str]:
     """Top-level modules of a distribution."""
-    stated = package.read_text("top_level.txt")
-    return set(stated.split() if stated else (one.parts[0] for one in package.files or ()))
+    text = package.read_text("top_level.txt")
+    return set(text.split() if text else (file.parts[0] for file in package.files or ()))
 
 
 def _version() -> str:
     """TensorFlow's, of the image; one that is not known is taken for the newest."""
-    known = list(_table()["versions"])  # oldest first
+    versions = list(_table()["versions"])  # oldest first
     version = ".".join(os.environ.get(VERSION, "").split(".")[:2])
-    return version if version in known else known[-1]
+    return version if version in versions else versions[-1]
 
 
 def _table() -> dict[str, Any]:

@@ -7,7 +7,8 @@ import json
 import os
 import socket
 import sys
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ class LoadedModel:
 
     name: str
     folder: Path
-    ports: tuple[tuple[int, int], ...]
+    ports: Sequence[tuple[int, int]]
     ended: bool = False
 
 
@@ -41,9 +42,7 @@ class LoadedModels:
         if now != self._seen:
             self._seen = now
             self._models = {
-                name: LoadedModel(
-                    name, Path(model["folder"]), tuple(map(tuple, model["ports"])), model["ended"]
-                )
+                name: LoadedModel(**(model | {"folder": Path(model["folder"])}))
                 for name, model in json.loads(self._file.read_text()).items()
             }
         return self._models
@@ -51,12 +50,7 @@ class LoadedModels:
     def write(self, models: dict[str, LoadedModel]) -> None:
         beside = self._file.with_suffix(".new")
         beside.write_text(
-            json.dumps(
-                {
-                    name: {"folder": str(model.folder), "ports": model.ports, "ended": model.ended}
-                    for name, model in models.items()
-                }
-            )
+            json.dumps({name: asdict(model) for name, model in models.items()}, default=str)
         )
         beside.replace(self._file)
 
@@ -69,14 +63,14 @@ def ask(folder: Path, **question: Any) -> dict[str, Any]:
     with socket.socket(socket.AF_UNIX) as connection:
         if sys.platform == "linux":
             # By a descriptor of the folder: a path of more than 107 letters is no address.
-            held = os.open(folder, os.O_RDONLY)
+            descriptor = os.open(folder, os.O_RDONLY)
             try:
-                connection.connect(f"/proc/self/fd/{held}/{SOCKET}")
+                connection.connect(f"/proc/self/fd/{descriptor}/{SOCKET}")
             finally:
-                os.close(held)
+                os.close(descriptor)
         else:  # of at most 103 letters on macOS
             connection.connect(str(folder / SOCKET))
         connection.sendall(json.dumps(question).encode() + b"\n")
-        with connection.makefile("rb") as answer:
-            found: dict[str, Any] = json.loads(answer.readline())
-    return found
+        with connection.makefile("rb") as lines:
+            answer: dict[str, Any] = json.loads(lines.readline())
+    return answer

@@ -1,11 +1,10 @@
 """The supervisor's model servers: forked by one parent, started again when they end."""
 
 import asyncio
-import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from servable_local.container.child_process import ChildProcess, ContainerStartError
+from servable_local.container.child_process import ChildProcess, ContainerStartError, log
 from servable_local.container.plan import ServerPlan
 
 MODULE = "servable_local.container.model_server"
@@ -32,7 +31,9 @@ class ModelServerProcesses:
     async def begin(self) -> None:
         """Returns when TensorFlow is imported."""
         self._imported.clear()
-        self._parent = ChildProcess(MODULE, [], environment=self._environment, heard=self._heard)
+        self._parent = ChildProcess(
+            MODULE, [], environment=self._environment, on_event=self._on_event
+        )
         await self._imported.wait()
 
     @property
@@ -65,20 +66,21 @@ class ModelServerProcesses:
             return False
         self._parent.forget()
         self.pids.clear()
-        _log(f"the model servers' parent {pid} has ended; it is started again")
-        asyncio.get_running_loop().create_task(self._again())
-        return True
+        log(f"the model servers' parent {pid} has ended; it is started again")
 
-    async def _again(self) -> None:
-        await self.begin()
-        for number in self._plans:
-            self._fork(number)
+        async def restart() -> None:
+            await self.begin()
+            for number in self._plans:
+                self._fork(number)
+
+        asyncio.get_running_loop().create_task(restart())
+        return True
 
     def _fork(self, number: int) -> None:
         if self._parent is not None and number in self._plans:
             self._parent.tell(start=number, plan=self._plans[number].as_json())
 
-    def _heard(self, event: dict[str, Any]) -> None:
+    def _on_event(self, event: dict[str, Any]) -> None:
         if "imported" in event:
             self._imported.set()
         elif "ready" in event:
@@ -86,22 +88,20 @@ class ModelServerProcesses:
             self.pids[number] = event["pid"]
             self._settle(number, None)
         elif "error" in event:
-            _log(event["error"])
+            log(event["error"])
             self._settle(event["number"], ContainerStartError(event["error"]))
         elif "ended" in event:
             number = event["ended"]
             if self.pids.get(number) == event["pid"]:
                 del self.pids[number]
-            starting = self._starting.get(number)
-            if number not in self._plans or (starting and not starting.done()):
-                self._settle(
-                    number, ContainerStartError(f"a model server ended, status {event['status']}")
-                )
+            # This changes nothing for a server that was ready.
+            problem = ContainerStartError(f"a model server ended, status {event['status']}")
+            self._settle(number, problem)
             if number in self._once:
                 self._plans.pop(number, None)
-                _log(f"unexpected end of model server {number}, {event}; it stays away")
+                log(f"unexpected end of model server {number}, {event}; it stays away")
             elif number in self._plans:
-                _log(f"unexpected end of model server {number}, {event}; it is started again")
+                log(f"unexpected end of model server {number}, {event}; it is started again")
                 asyncio.get_running_loop().call_later(_PAUSE_SECONDS, self._fork, number)
         self._changed()
 
@@ -113,7 +113,3 @@ class ModelServerProcesses:
             starting.set_result(None)
         else:
             starting.set_exception(failure)
-
-
-def _log(sentence: str) -> None:
-    print(sentence, file=sys.stderr, flush=True)

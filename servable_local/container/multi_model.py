@@ -1,6 +1,7 @@
 """Multi-model mode's loading and unloading, in the supervisor: model servers of one model each."""
 
 import asyncio
+import contextlib
 import itertools
 import os
 import signal
@@ -46,13 +47,16 @@ class MultiModelMode:
     async def answer(self, question: dict[str, Any]) -> dict[str, Any]:
         async with self._one_at_a_time:
             if "load" in question:
-                versions = {
-                    int(version): Path(path) for version, path in question["versions"].items()
-                }
-                folder = Path(question["path"])
-                status, key, sentence = await self._load(question["load"], folder, versions)
+                folders = question["versions"].items()
+                versions = {int(version): Path(folder) for version, folder in folders}
+                model = Path(question["path"])
+                status, key, sentence = await self._load(question["load"], model, versions)
+            elif self._loaded.pop(name := question["unload"], None) is None:
+                status, key, sentence = 404, "error", f"Model {name} is not loaded yet"
             else:
-                status, key, sentence = self._unload(question["unload"])
+                self._registry.write(self._loaded)
+                self._end(name)
+                status, key, sentence = 200, "success", f"Successfully unloaded model {name}."
         return {"status": status, "body": {key: sentence}}
 
     async def _load(
@@ -65,57 +69,43 @@ class MultiModelMode:
         try:
             for _ in range(self._settings.model_servers):
                 number = next(self._count)
-                low, kept = self._free_pair()
-                self._numbers[name][number] = kept
-                plan = self._plan.server_of({name: versions}, grpc_port=low, rest_port=low + 1)
+                grpc, self._numbers[name][number] = self._free_pair()
+                plan = self._plan.server_of({name: versions}, grpc_port=grpc, rest_port=grpc + 1)
                 # As in the image, which starts none of these again.
                 self._servers.add(number, plan, once=True)
                 await self._servers.ready(number, wait_seconds=self._settings.load_wait_seconds)
-                pairs.append((low, low + 1))
+                pairs.append((grpc, grpc + 1))
         except ports.PortError as error:
-            self._end(name)
-            return 507, "error", f"Memory exhausted: {error}"
+            status, problem = 507, f"Memory exhausted: {error}"
         except TimeoutError:
-            self._end(name)
-            return 408, "error", f"Timed out after {self._settings.wait_seconds} seconds"
+            status, problem = 408, f"Timed out after {self._settings.wait_seconds} seconds"
         except ContainerStartError as error:
-            self._end(name)
-            return 500, "error", str(error)
-        self._loaded[name] = LoadedModel(name, folder, tuple(pairs))
-        self._registry.write(self._loaded)
-        rest, grpc = pairs[-1][1], pairs[-1][0]
-        sentence = (
-            f"Successfully loaded model {name}, listening on rest port {rest} and grpc port {grpc}."
-        )
-        return 200, "success", sentence
-
-    def _unload(self, name: str) -> tuple[int, str, str]:
-        if self._loaded.pop(name, None) is None:
-            return 404, "error", f"Model {name} is not loaded yet"
-        self._registry.write(self._loaded)
+            status, problem = 500, str(error)
+        else:
+            self._loaded[name] = LoadedModel(name, folder, tuple(pairs))
+            self._registry.write(self._loaded)
+            listening = f"listening on rest port {grpc + 1} and grpc port {grpc}."
+            return 200, "success", f"Successfully loaded model {name}, {listening}"
         self._end(name)
-        return 200, "success", f"Successfully unloaded model {name}."
+        return status, "error", problem
 
     def _end(self, name: str) -> None:
         for number, kept in self._numbers.pop(name, {}).items():
             pid = self._servers.remove(number)
             if pid is not None:
-                try:
+                with contextlib.suppress(ProcessLookupError):  # it was quicker
                     os.kill(pid, signal.SIGKILL)
-                except ProcessLookupError:
-                    pass  # it was quicker
-            for one in kept:
-                one.close()
+            for reservation in kept:
+                reservation.close()
 
     def _free_pair(self) -> tuple[int, list[socket.socket]]:
-        given = self._settings.port_range
-        if given is None:
+        if self._settings.port_range is None:
             return ports.reserved_range(2)
+        low, high = self._settings.port_range
         # Nine tenths of the range, as the image takes of it.
-        low, high = given[0], given[0] + int((given[1] - given[0]) * 0.9)
-        for port in range(low, high - 1, 2):
+        for port in range(low, low + int((high - low) * 0.9) - 1, 2):
             try:
-                return port, ports.reserved_all([port, port + 1])
+                return port, [ports.reserved(port), ports.reserved(port + 1)]
             except ports.PortError:
                 continue
         raise ports.PortError("no available ports to load the model.")

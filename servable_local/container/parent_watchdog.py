@@ -19,7 +19,13 @@ def die_with(parent_pid: int) -> None:
     if sys.platform == "linux":
         _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     else:
-        threading.Thread(target=_watch_parent, args=(parent_pid,), daemon=True).start()
+
+        def watch() -> None:
+            while os.getppid() == parent_pid:
+                time.sleep(1.0)
+            os._exit(1)
+
+        threading.Thread(target=watch, daemon=True).start()
     if os.getppid() != parent_pid:  # it ended before we asked
         os._exit(1)
 
@@ -52,9 +58,3 @@ def hold(end: Callable[[], None], *, parent_pid: int) -> None:
 
 def _prctl(option: int, value: int) -> None:
     ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
-
-
-def _watch_parent(parent_pid: int) -> None:
-    while os.getppid() == parent_pid:
-        time.sleep(1.0)
-    os._exit(1)

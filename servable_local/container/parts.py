@@ -38,14 +38,14 @@ class Parts:
         """Process ids of a part that can have faults, see `servable_local.container.faults.Part`."""
         if part in ("worker", "model server"):
             return self.workers if part == "worker" else self.model_servers
-        one = {"nginx": self.nginx, "gunicorn": self.gunicorn}.get(part, self.launcher)
-        return () if one is None else (one,)
+        pid = {"nginx": self.nginx, "gunicorn": self.gunicorn}.get(part, self.launcher)
+        return () if pid is None else (pid,)
 
     @classmethod
     def read(cls, folder: Path) -> Self:
         """Reads the parts of the endpoint in `folder`."""
-        noted: dict[str, Any] = json.loads((folder / _FILE).read_text())
-        return cls(**(noted | {"model_servers": tuple(noted["model_servers"])}))
+        parts: dict[str, Any] = json.loads((folder / _FILE).read_text())
+        return cls(**(parts | {"model_servers": tuple(parts["model_servers"])}))
 
 
 def note(folder: Path, parts: Mapping[str, Any]) -> None:

@@ -1,6 +1,6 @@
 """Plans of an endpoint's processes: their settings and their ports."""
 
-import socket
+import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -28,21 +28,19 @@ class ServerPlan:
     """The file of fault injection, see faults.py."""
 
     def as_json(self) -> dict[str, Any]:
-        models = {
-            name: {str(version): str(folder) for version, folder in versions.items()}
-            for name, versions in self.models.items()
-        }
-        return asdict(self) | {"models": models, "faults": str(self.faults)}
+        plan: dict[str, Any] = json.loads(json.dumps(asdict(self), default=str))
+        return plan
 
     @classmethod
-    def of_json(cls, given: dict[str, Any]) -> Self:
+    def of_json(cls, plan: dict[str, Any]) -> Self:
         models = {
             name: {int(version): Path(folder) for version, folder in versions.items()}
-            for name, versions in given["models"].items()
+            for name, versions in plan["models"].items()
         }
-        batching = BatchingPlan(**given["batching"]) if given["batching"] else None
-        changed = {"models": models, "batching": batching, "faults": Path(given["faults"])}
-        return cls(**(given | changed))
+        batching = BatchingPlan(**plan["batching"]) if plan["batching"] else None
+        return cls(
+            **{**plan, "models": models, "batching": batching, "faults": Path(plan["faults"])}
+        )
 
 
 class EndpointPlan:
@@ -68,8 +66,13 @@ class EndpointPlan:
         self._default_model = default_model
         self._code = code
         self._record = record
-        self._kept: list[socket.socket] = []
-        self._low = self._reserve()
+        count = 2 * settings.model_servers
+        if settings.port_range is None:
+            # SageMaker names a range; without one the image takes 9000 and 8501, or fails.
+            self._low, self._kept = ports.reserved_range(count)
+        else:
+            self._low = settings.port_range[0]
+            self._kept = [ports.reserved(self._low + number) for number in range(count)]
         self._kept.append(ports.reserved(settings.port))
         self.port = int(self._kept[-1].getsockname()[1])
         """Port of the nginx stand-in."""
@@ -120,7 +123,7 @@ class EndpointPlan:
             "default_model": self._default_model,
             "tensorflow": self.settings.tensorflow,
             "read_timeout_seconds": float(self.settings.read_timeout_seconds),
-            "record": None if self._record is None else self._record.as_json(),
+            "record": self._record,
         }
 
     def variables(self) -> dict[str, str]:
@@ -143,14 +146,3 @@ class EndpointPlan:
     def _ports(self) -> tuple[list[int], list[int]]:
         numbers = range(self.settings.model_servers)
         return [self._low + 2 * n for n in numbers], [self._low + 2 * n + 1 for n in numbers]
-
-    def _reserve(self) -> int:
-        count = 2 * self.settings.model_servers
-        if self.settings.port_range is None:
-            # SageMaker names a range; without one the image takes 9000 and 8501, or fails.
-            low, kept = ports.reserved_range(count)
-        else:
-            low = self.settings.port_range[0]
-            kept = ports.reserved_all(range(low, low + count))
-        self._kept += kept
-        return low

@@ -1,10 +1,10 @@
 """Ports of 127.0.0.1: finding free ones, keeping them, and saying who holds one."""
 
+import contextlib
 import os
 import random
 import socket
 import textwrap
-from collections.abc import Sequence
 
 import psutil
 
@@ -25,6 +25,7 @@ class PortError(Exception):
 def listening(port: int) -> socket.socket:
     """A listening socket. Raises `OSError`."""
     listener = _socket()
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listener.bind((HOST, port))
     listener.listen(512)  # a load test opens its connections all at once
     return listener
@@ -42,7 +43,7 @@ def reserved(port: int) -> socket.socket:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind((HOST, port))
             port = probe.getsockname()[1]
-        holder = _socket(reuse_address=False)
+        holder = _socket()
         holder.bind((HOST, port))
     except OSError as error:
         raise PortError(f"port {port} of {HOST}: {error.strerror or error}{_held(port)}") from None
@@ -63,15 +64,8 @@ def reserved_range(count: int) -> tuple[int, list[socket.socket]]:
     raise PortError(f"no {count} free ports in a row between {_LOWEST} and {_HIGHEST}")
 
 
-def reserved_all(ports: Sequence[int]) -> list[socket.socket]:
-    """Raises `PortError` for the first that is taken."""
-    return [reserved(port) for port in ports]
-
-
-def _socket(*, reuse_address: bool = True) -> socket.socket:
+def _socket() -> socket.socket:
     sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    if reuse_address:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     if hasattr(socket, "SO_REUSEPORT"):  # else a child could not listen on what is reserved
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
     return sock
@@ -79,13 +73,10 @@ def _socket(*, reuse_address: bool = True) -> socket.socket:
 
 def _held(port: int) -> str:
     """Name the process that holds the port, as far as this user may see."""
-    try:
+    with contextlib.suppress(psutil.Error, OSError):  # another user's
         for connection in psutil.net_connections("tcp4"):
             if connection.laddr and connection.laddr.port == port and connection.pid:
-                process = psutil.Process(connection.pid)
-                return _named(process)
-    except (psutil.Error, OSError):
-        pass  # another user's
+                return _named(psutil.Process(connection.pid))
     # A local container that is still starting keeps its port without listening: no table shows that.
     if starting := _local_container_for(port):
         return _named(starting)

@@ -14,10 +14,9 @@ from servable_local.container.archive import ArchiveError, unpack
 from servable_local.container.launch import LaunchError
 from servable_local.container.ports import HOST, PortError, reserved
 
-_MODEL = "model"  # in the container's folder, with the rights that its users need
 _INSIDE = 8080  # the image's default
 # SageMaker names a range; a container of its own can have any. 2 ports for each model server.
-_PORT_RANGE = ("SAGEMAKER_SAFE_PORT_RANGE", "20000-29999")
+_PORT_RANGE = {"SAGEMAKER_SAFE_PORT_RANGE": "20000-29999"}
 _ASK_SECONDS = 20.0
 
 
@@ -38,7 +37,7 @@ class ImageContainer:
 
     @property
     def running(self) -> bool:
-        return _ask("ps", "--quiet", "--filter", f"name={self.name}").stdout.strip() != ""
+        return _docker("ps", "--quiet", "--filter", f"name={self.name}").stdout.strip() != ""
 
     def __enter__(self) -> Self:
         return self
@@ -58,20 +57,26 @@ def launch_image(
     """`image` with the archive where SageMaker puts it. Raises `LaunchError`; leaves nothing then."""
     check_image(image)
     try:
-        kept = reserved(port)
+        reservation = reserved(port)
     except PortError as error:
         raise LaunchError(str(error)) from None
-    port = int(kept.getsockname()[1])
-    kept.close()  # Docker takes it itself
+    port = int(reservation.getsockname()[1])
+    reservation.close()  # Docker takes it itself
     folder = Path(tempfile.mkdtemp(prefix="servable-image-"))
     container = ImageContainer(folder.name, f"http://{HOST}:{port}", folder)
     try:
         # Users of the container read it; those of this computer do not get into the folder around.
-        model = folder / _MODEL
+        model = folder / "model"
         model.mkdir()
         unpack(archive, model)
         model.chmod(0o755)
-        _run(container, folder, image, dict([_PORT_RANGE]) | dict(variables), port)
+        words = ["run", "--detach", "--name", folder.name, "--publish", f"{HOST}:{port}:{_INSIDE}"]
+        words += ["--volume", f"{model}:/opt/ml/model:ro"]
+        for name, text in sorted(({**_PORT_RANGE, **variables}).items()):
+            words += ["--env", f"{name}={text}"]
+        started = _docker(*words, image, "serve")
+        if started.returncode != 0:
+            raise LaunchError(f"docker run failed: {started.stderr.strip()}")
         _wait(container, ready_timeout_seconds)
     except ArchiveError as error:
         container.close()
@@ -88,11 +93,11 @@ def check_image(image: str) -> None:
         raise LaunchError(
             "there is no `docker` on this computer; install it, or leave --docker out"
         )
-    server = _ask("version", "--format", "{{.Server.Version}}")
+    server = _docker("version", "--format", "{{.Server.Version}}")
     if server.returncode != 0:
-        said = (server.stderr.strip().splitlines() or ["no answer"])[-1]
-        raise LaunchError(f"Docker does not run: {said}; start it, or leave --docker out")
-    if _ask("image", "inspect", image).returncode != 0:
+        reason = (server.stderr.strip().splitlines() or ["no answer"])[-1]
+        raise LaunchError(f"Docker does not run: {reason}; start it, or leave --docker out")
+    if _docker("image", "inspect", image).returncode != 0:
         registry = image.split("/")[0]
         region = registry.split(".")[3] if registry.count(".") > 3 else "REGION"
         raise LaunchError(
@@ -101,18 +106,6 @@ def check_image(image: str) -> None:
             f"docker login --username AWS --password-stdin {registry}\n"
             f"  docker pull {image}"
         )
-
-
-def _run(
-    container: ImageContainer, folder: Path, image: str, variables: Mapping[str, str], port: int
-) -> None:
-    words = ["run", "--detach", "--name", folder.name, "--publish", f"{HOST}:{port}:{_INSIDE}"]
-    words += ["--volume", f"{folder / _MODEL}:/opt/ml/model:ro"]
-    for name, text in sorted(variables.items()):
-        words += ["--env", f"{name}={text}"]
-    started = _ask(*words, image, "serve")
-    if started.returncode != 0:
-        raise LaunchError(f"docker run failed: {started.stderr.strip()}")
 
 
 def _wait(container: ImageContainer, timeout_seconds: float) -> None:
@@ -126,14 +119,14 @@ def _wait(container: ImageContainer, timeout_seconds: float) -> None:
         if not container.running:
             break
         time.sleep(0.5)
-    said = _ask("logs", "--tail", "10", container.name)
+    logs = _docker("logs", "--tail", "10", container.name)
     raise LaunchError(
         f"the container did not answer /ping within {timeout_seconds:g} s:\n"
-        f"{said.stdout}{said.stderr}"
+        f"{logs.stdout}{logs.stderr}"
     )
 
 
-def _ask(*words: str) -> "subprocess.CompletedProcess[str]":
+def _docker(*words: str) -> "subprocess.CompletedProcess[str]":
     try:
         return subprocess.run(
             ["docker", *words], capture_output=True, text=True, timeout=_ASK_SECONDS, check=False

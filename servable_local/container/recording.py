@@ -12,9 +12,8 @@ import sys
 import time
 import uuid
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple
 
 from servable_local.container.capture_record import captured_part, utc
 from servable_local.container.http_messages import HttpAnswer, HttpRequest
@@ -26,20 +25,11 @@ ATTRIBUTES = "X-Amzn-SageMaker-Custom-Attributes"
 _PREDICTION = re.compile(r"/invocations(?:/|$)|/models/(?P<model>[^/]+)/invoke$")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Recording:
+class Recording(NamedTuple):
     """A file of mode 0600, and the size at which the recording ends."""
 
-    file: Path
+    file: str
     most_bytes: int
-
-    def as_json(self) -> str:
-        return json.dumps([str(self.file), self.most_bytes])
-
-    @classmethod
-    def of_json(cls, text: str) -> Self:
-        file, most_bytes = json.loads(text)
-        return cls(file=Path(file), most_bytes=most_bytes)
 
 
 class CaptureRecorder:
@@ -47,7 +37,7 @@ class CaptureRecorder:
 
     def __init__(self, recording: Recording) -> None:
         """Raises OSError."""
-        self._path = recording.file
+        self._path = Path(recording.file)
         self._most_bytes = recording.most_bytes
         self._file: Any = open(self._path, "ab", buffering=0, opener=private_opener)  # noqa: SIM115
         self._bytes = os.fstat(self._file.fileno()).st_size
@@ -57,9 +47,9 @@ class CaptureRecorder:
 
         async def recorded(request: HttpRequest) -> HttpAnswer:
             began, clock = time.time(), time.perf_counter()
-            given = await answer(request)
-            self.record(request, given, began=began, seconds=time.perf_counter() - clock)
-            return given
+            response = await answer(request)
+            self.record(request, response, began=began, seconds=time.perf_counter() - clock)
+            return response
 
         return recorded
 
@@ -70,7 +60,27 @@ class CaptureRecorder:
         prediction = _PREDICTION.match(request.path)
         if self._file is None or prediction is None or request.method != "POST":
             return
-        line = _line(request, answer, prediction["model"], began, seconds)
+        content_type = request.headers.get("Content-Type") or "application/octet-stream"
+        metadata: dict[str, Any] = {
+            "eventId": str(uuid.uuid4()),
+            "inferenceTime": utc(began),
+            "accept": request.headers.get("Accept"),
+            "statusCode": answer.status,
+            "latencyMs": round(1000 * seconds, 3),
+        }
+        if attributes := request.headers.get(ATTRIBUTES):
+            metadata["customAttributes"] = [attributes]
+        if model := prediction["model"]:
+            metadata["targetModel"] = model
+        record = {
+            "captureData": {
+                "endpointInput": captured_part("INPUT", content_type, request.body),
+                "endpointOutput": captured_part("OUTPUT", answer.content_type, answer.body),
+            },
+            "eventMetadata": metadata,
+            "eventVersion": "0",
+        }
+        line = json.dumps(record).encode() + b"\n"
         if self._bytes + len(line) > self._most_bytes:
             self._end(f"it is full: --record-megabytes {self._most_bytes / 1e6:g}")
             return
@@ -85,30 +95,3 @@ class CaptureRecorder:
         self._file.close()
         self._file = None
         print(f"{self._path}: recording has ended, {why}", file=sys.stderr, flush=True)
-
-
-def _line(
-    request: HttpRequest, answer: HttpAnswer, model: str | None, began: float, seconds: float
-) -> bytes:
-    headers = request.headers
-    content_type = headers.get("Content-Type") or "application/octet-stream"
-    metadata: dict[str, Any] = {
-        "eventId": str(uuid.uuid4()),
-        "inferenceTime": utc(began),
-        "accept": headers.get("Accept"),
-        "statusCode": answer.status,
-        "latencyMs": round(1000 * seconds, 3),
-    }
-    if attributes := headers.get(ATTRIBUTES):
-        metadata["customAttributes"] = [attributes]
-    if model:
-        metadata["targetModel"] = model
-    record = {
-        "captureData": {
-            "endpointInput": captured_part("INPUT", content_type, request.body),
-            "endpointOutput": captured_part("OUTPUT", answer.content_type, answer.body),
-        },
-        "eventMetadata": metadata,
-        "eventVersion": "0",
-    }
-    return json.dumps(record).encode() + b"\n"

@@ -73,30 +73,33 @@ class StartSettings:
 
 def read_settings(variables: Mapping[str, str]) -> StartSettings:
     """Raises `SettingsError` for what the image refuses or hangs on."""
-    given = _read(variables, _VARIABLES)
-    if given["worker_class"] in _NOT_IN_THE_IMAGE:
+    fields = _read(variables, _VARIABLES)
+    if (name := fields["worker_class"]) in _NOT_IN_THE_IMAGE:
         raise SettingsError(
-            f"{WORKER_CLASS}={given['worker_class']}: needs the package {given['worker_class']}, "
+            f"{WORKER_CLASS}={name}: needs the package {name}, "
             "which neither the image nor this computer has; allowed here: sync, gevent, gthread"
         )
-    batching = BatchingPlan(**_read(variables, _BATCHING)) if given.pop("batching") else None
+    batching = BatchingPlan(**_read(variables, _BATCHING)) if fields.pop("batching") else None
     for unused in ("gpu_memory_margin", "nginx_log_level", "openmp_threads"):
-        del given[unused]  # they were read to be checked
-    given["read_timeout_seconds"] = max(
-        given["read_timeout_seconds"], given["gunicorn_timeout_seconds"]
+        del fields[unused]  # they were read to be checked
+    fields["read_timeout_seconds"] = max(
+        fields["read_timeout_seconds"], fields["gunicorn_timeout_seconds"]
     )
+    port = variables.get(PORT, "0")
+    if not port.isdecimal() or int(port) > 65535:
+        raise SettingsError(f"{PORT}: {port!r} is not accepted; allowed: a port up to 65535")
     tensorflow = variables.get(VERSION, NEWEST)
-    if given["multi_model"] and not image_code(tensorflow).rewritten:
-        given["worker_class"] = "gthread"
-    if given["wait_seconds"] is None:
-        given["wait_seconds"] = image_code(tensorflow).wait_seconds(given["model_servers"])
+    if fields["multi_model"] and not image_code(tensorflow).rewritten:
+        fields["worker_class"] = "gthread"
+    if fields["wait_seconds"] is None:
+        fields["wait_seconds"] = image_code(tensorflow).wait_seconds(fields["model_servers"])
     return StartSettings(
         tensorflow=tensorflow,
-        port=_port(variables),
-        port_range=_port_range(variables, given["model_servers"]),
+        port=int(port),
+        port_range=_port_range(variables, fields["model_servers"]),
         default_model=variables.get(DEFAULT_MODEL_NAME),
         batching=batching,
-        **given,
+        **fields,
     )
 
 
@@ -117,13 +120,6 @@ def without_effect(variables: Mapping[str, str], *, gunicorn: bool) -> list[str]
 def is_container_variable(name: str) -> bool:
     """Whether `name` configures the container or our handler in it."""
     return name.startswith(("SAGEMAKER_", "SERVABLE_")) or name in (OPENMP_THREADS, ONEDNN)
-
-
-def _port(variables: Mapping[str, str]) -> int:
-    text = variables.get(PORT, "0")
-    if not text.isdecimal() or int(text) > 65535:
-        raise SettingsError(f"{PORT}: {text!r} is not accepted; allowed: a port up to 65535")
-    return int(text)
 
 
 def _port_range(variables: Mapping[str, str], count: int) -> tuple[int, int] | None:
@@ -183,11 +179,7 @@ def _margin(text: str) -> float:
     return number
 
 
-def _switch(text: str) -> bool:
-    return ("false", "true").index(text.lower()) == 1
-
-
-_SWITCH = (_switch, "true or false")
+_SWITCH: _Form = (lambda text: ("false", "true").index(text.lower()) == 1, "true or false")
 _NUMBER = (int, "a whole number")
 _WORD: _Form = (str, "any word")
 _VARIABLES: _Table = {

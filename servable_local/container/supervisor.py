@@ -4,13 +4,12 @@ import asyncio
 import json
 import os
 import signal
-import sys
 import time
 from collections.abc import Mapping
 from typing import Any
 
 from servable_local.container import loaded_models, parts
-from servable_local.container.child_process import ChildProcess, ContainerStartError
+from servable_local.container.child_process import ChildProcess, ContainerStartError, log
 from servable_local.container.model_servers import ModelServerProcesses
 from servable_local.container.multi_model import MultiModelMode
 from servable_local.container.plan import EndpointPlan
@@ -45,18 +44,18 @@ class Supervisor:
         if not settings.multi_model:
             for number in range(settings.model_servers):
                 self._model_servers.add(number, self._plan.server(number))
-            for number in range(settings.model_servers):
-                await self._model_server(number)
+            await self._model_servers_ready()
         if self._plan.has_gunicorn:
             await self._child(GUNICORN)
         await self._child(NGINX)
         self._note()
         return self._plan.port
 
-    async def _model_server(self, number: int) -> None:
+    async def _model_servers_ready(self) -> None:
         seconds = self._plan.settings.load_wait_seconds
         try:
-            await self._model_servers.ready(number, wait_seconds=seconds)
+            for number in range(self._plan.settings.model_servers):
+                await self._model_servers.ready(number, wait_seconds=seconds)
         except TimeoutError:
             raise ContainerStartError(
                 f"the model is not loaded after {seconds:.1f} s, which is how long the image waits "
@@ -79,26 +78,25 @@ class Supervisor:
             ) from None
 
     def _spawn(self, module: str) -> None:
-        told = self._plan.gunicorn() if module == GUNICORN else self._plan.nginx()
+        plan = self._plan.gunicorn() if module == GUNICORN else self._plan.nginx()
 
-        def heard(event: dict[str, Any]) -> None:
+        def on_event(event: dict[str, Any]) -> None:
             ready = self._ready[module]
-            if "loading" in event and not ready.done():
+            if ready.done():  # a restart: nobody waits
+                if "error" in event:
+                    log(event["error"])
+            elif "loading" in event:
                 seconds = self._plan.settings.gunicorn_timeout_seconds
                 self._patience.reschedule(asyncio.get_running_loop().time() + seconds)
-            elif "loading" in event:
-                pass  # a restart: nobody waits
-            elif ready.done():
-                if "error" in event:
-                    _log(event["error"])
             elif "error" in event:
                 ready.set_exception(ContainerStartError(event["error"]))
             else:
                 ready.set_result(None)
             self._note()
 
+        arguments = ["--plan", json.dumps(plan)]
         self._children[module] = ChildProcess(
-            module, ["--plan", json.dumps(told)], environment=self._environment, heard=heard
+            module, arguments, environment=self._environment, on_event=on_event
         )
 
     def _reap(self) -> None:
@@ -109,24 +107,19 @@ class Supervisor:
                 break
             if pid == 0:
                 break
-            self._ended(pid, os.waitstatus_to_exitcode(status))
+            if not self.ending and not self._model_servers.ended(pid):
+                self._restart(pid, os.waitstatus_to_exitcode(status))
         self._note()
 
-    def _ended(self, pid: int, status: int) -> None:
-        if self.ending or self._model_servers.ended(pid):
-            return
-        for module, child in self._children.items():
-            if child.pid != pid:
-                continue
-            child.forget()
-            ready = self._ready[module]
-            if not ready.done():
-                ready.set_exception(
-                    ContainerStartError(f"{module} ended with status {status}; see the log")
-                )
-                return
-            _log(f"unexpected end of {module} {pid}, status {status}; it is started again")
-            asyncio.get_running_loop().call_later(_PAUSE_SECONDS, self._spawn, module)
+    def _restart(self, pid: int, status: int) -> None:
+        for module in [name for name, child in self._children.items() if child.pid == pid]:
+            self._children[module].forget()
+            if not self._ready[module].done():
+                problem = ContainerStartError(f"{module} ended with status {status}; see the log")
+                self._ready[module].set_exception(problem)
+            else:
+                log(f"unexpected end of {module} {pid}, status {status}; it is started again")
+                asyncio.get_running_loop().call_later(_PAUSE_SECONDS, self._spawn, module)
 
     async def _control(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         question = json.loads(await reader.readline())
@@ -138,15 +131,11 @@ class Supervisor:
     def _note(self) -> None:
         """Which process plays which part, for tests and for fault injection."""
         self._multi_model.note_ended()
-        found = {
+        pids = {
             "supervisor": os.getpid(),
             "launcher": self._model_servers.parent_pid,
             "model_servers": [pid for _, pid in sorted(self._model_servers.pids.items())],
         }
         for module, child in self._children.items():
-            found[module.rpartition(".")[2]] = child.pid
-        parts.note(self._plan.folder, found)
-
-
-def _log(sentence: str) -> None:
-    print(sentence, file=sys.stderr, flush=True)
+            pids[module.rpartition(".")[2]] = child.pid
+        parts.note(self._plan.folder, pids)

@@ -1,29 +1,37 @@
 """What a person reads when a file is wrong: file, key, value, what is allowed, what to do."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from infra.parameters.finding import Finding, Severity
 from infra.parameters.loading import load
 from infra.parameters.renamed_keys import RENAMED
 from infra.parameters.shape import type_at
 from infra.preflight.check import check
 from tests.conftest import VALID, Environment
+from tests.findings import Message, messages
 from tests.preflight.overlay import overlaid
 
+COUNT = "a whole number, 0 or more and 10000 or less"
 
-def said(environment: Environment, text: str = VALID, **replacements: str) -> list[str]:
-    return [str(finding) for finding in check(environment(text, **replacements))]
+
+def said(environment: Environment, text: str = VALID, **replacements: str) -> list[Message]:
+    return messages(check(environment(text, **replacements)))
 
 
 def test_an_unknown_key_names_the_nearest_known_one(environment: Environment) -> None:
     assert said(environment, VALID + "max_instnces = 3\n") == [
-        "environments/prod.toml: variants.primary.max_instnces: unknown key 'max_instnces'; "
-        "allowed: container, core_dumps, download_timeout_seconds, inference_ami, "
-        "initial_instances, instance_pools, instance_type, max_instances, min_instances, model, "
-        "provision_timeout_seconds, routing, scaling, serverless, shadow, "
-        "ssm_access, startup_timeout_seconds, variables, volume_gb, weight; "
-        "did you mean max_instances?"
+        (
+            "variants.primary.max_instnces",
+            "unknown key 'max_instnces'",
+            "container, core_dumps, download_timeout_seconds, inference_ami, initial_instances, "
+            "instance_pools, instance_type, max_instances, min_instances, model, "
+            "provision_timeout_seconds, routing, scaling, serverless, shadow, ssm_access, "
+            "startup_timeout_seconds, variables, volume_gb, weight",
+            "did you mean max_instances?",
+        )
     ]
 
 
@@ -39,9 +47,7 @@ def test_a_key_that_was_renamed_is_refused_with_its_new_name(
 ) -> None:
     rows = {"variants.NAME.max_machines": "variants.NAME.max_instances", "pages": "alarms"}
     monkeypatch.setattr("infra.parameters.renamed_keys.RENAMED", rows)
-    assert said(environment, VALID + key) == [
-        f"environments/prod.toml: {table}: {table} was renamed; allowed: {now}; write {now}"
-    ]
+    assert said(environment, VALID + key) == [(table, f"{table} was renamed", now, f"write {now}")]
 
 
 def test_every_renamed_key_leads_to_one_that_there_is() -> None:
@@ -54,73 +60,84 @@ def test_of_another_program_s_file_its_keys_are_not_said_one_by_one(
     environment: Environment,
 ) -> None:
     assert said(environment, "version = 1\n[tool]\nx = 1\n") == [
-        "environments/prod.toml: none of its keys is one of an environment file; name the project's "
-        "folder: `servable --project FOLDER COMMAND`"
+        (
+            "",
+            "none of its keys is one of an environment file",
+            "",
+            "name the project's folder: `servable --project FOLDER COMMAND`",
+        )
     ]
 
 
 def test_an_unknown_key_like_no_other_is_to_be_taken_out(environment: Environment) -> None:
-    assert said(environment, "zzz = 1\n" + VALID)[0].endswith("; take it out")
+    assert said(environment, "zzz = 1\n" + VALID)[0].remedy == "take it out"
 
 
 @pytest.mark.parametrize(
-    ("line", "problem"),
+    ("line", "problem", "allowed", "remedy"),
     [
-        (
-            'min_instances = "2"',
-            "'2' is not a whole number; allowed: a whole number, 0 or more and 10000 or less; "
-            "leave out the quotes: 2",
-        ),
-        (
-            "min_instances = 1.5",
-            "1.5 is not a whole number; allowed: a whole number, 0 or more and 10000 or less; change it",
-        ),
-        (
-            "min_instances = true",
-            "True is not a whole number; allowed: a whole number, 0 or more and 10000 or less; change it",
-        ),
-        ("container = 3", "3 is not a table; allowed: a table; change it"),
+        ('min_instances = "2"', "'2' is not a whole number", COUNT, "leave out the quotes: 2"),
+        ("min_instances = 1.5", "1.5 is not a whole number", COUNT, "change it"),
+        ("min_instances = true", "True is not a whole number", COUNT, "change it"),
+        ("container = 3", "3 is not a table", "a table", "change it"),
         (
             'weight = "much"',
-            "'much' is not a number; allowed: a number, 0 or more and 1000000 or less; change it",
+            "'much' is not a number",
+            "a number, 0 or more and 1000000 or less",
+            "change it",
         ),
     ],
 )
 def test_a_wrong_type_names_the_value_and_the_type(
-    environment: Environment, line: str, problem: str
+    environment: Environment, line: str, problem: str, allowed: str, remedy: str
 ) -> None:
-    key = line.split(" ")[0]
-    whole = f"environments/prod.toml: variants.primary.{key}: {problem}"
-    assert said(environment, f"{VALID}{line}\n") == [whole]
+    key = f"variants.primary.{line.split(' ')[0]}"
+    assert said(environment, f"{VALID}{line}\n") == [(key, problem, allowed, remedy)]
 
 
 def test_a_number_out_of_range_names_the_range(environment: Environment) -> None:
     text = VALID + "[variants.primary.scaling]\nmax_rps_per_instance = 1\nsafety_factor = 1.5\n"
     assert said(environment, text) == [
-        "environments/prod.toml: variants.primary.scaling.safety_factor: 1.5 is out of range; "
-        "allowed: more than 0 and 1 or less; change it"
+        (
+            "variants.primary.scaling.safety_factor",
+            "1.5 is out of range",
+            "more than 0 and 1 or less",
+            "change it",
+        )
     ]
 
 
 def test_a_word_that_is_not_known_lists_those_that_are(environment: Environment) -> None:
     text = VALID + 'container = { gunicorn_worker_class = "gvent" }\n'
     assert said(environment, text) == [
-        "environments/prod.toml: variants.primary.container.gunicorn_worker_class: 'gvent' is not "
-        "known; allowed: sync, gevent, gthread, eventlet, tornado; use one of those"
+        (
+            "variants.primary.container.gunicorn_worker_class",
+            "'gvent' is not known",
+            "sync, gevent, gthread, eventlet, tornado",
+            "use one of those",
+        )
     ]
 
 
 def test_a_missing_account_says_what_to_add(environment: Environment) -> None:
     assert said(environment, **{'account = "111111111111"\n': ""}) == [
-        "environments/prod.toml: account: missing; allowed: AWS account id: a string of 12 "
-        "digits; add account = … at the top of the file"
+        (
+            "account",
+            "missing",
+            "AWS account id: a string of 12 digits",
+            "add account = … at the top of the file",
+        )
     ]
 
 
 def test_an_account_that_is_no_string_of_12_digits_is_refused(environment: Environment) -> None:
     assert said(environment, **{'"111111111111"': '"1111"'}) == [
-        "environments/prod.toml: account: '1111' does not have the required form; allowed: "
-        "AWS account id: a string of 12 digits; change it"
+        (
+            "account",
+            "'1111' does not have the required form",
+            "AWS account id: a string of 12 digits",
+            "change it",
+        )
     ]
 
 
@@ -130,7 +147,10 @@ def test_an_account_that_is_no_string_of_12_digits_is_refused(environment: Envir
         ('network = { subnets = ["subnet 1"] }', "subnet-0a1b2c3d4e5f60718"),
         ('network = { security_groups = ["default"] }', "sg-0a1b2c3d4e5f60718"),
         ('endpoint.callers = ["web"]', "arn:aws:iam::111111111111:role/serving"),
-        ('endpoint.log_kms_key = "alias/logs"', "arn:aws:kms:eu-west-1:111111111111:key/0a1b2c3d-"),
+        (
+            'endpoint.log_kms_key = "alias/logs"',
+            "arn:aws:kms:eu-west-1:111111111111:key/0a1b2c3d-0000-0000-0000-000000000001",
+        ),
         ('security.permissions_boundary = "b"', "arn:aws:iam::111111111111:policy/boundary"),
         ('security.iam_path = "service"', "/service/ranker/"),
         ('alarms.notify = ["me"]', "team@example.com, or https://example.com/hook"),
@@ -138,19 +158,20 @@ def test_an_account_that_is_no_string_of_12_digits_is_refused(environment: Envir
 )
 def test_an_identifier_that_is_none_is_told_its_form(project: Path, lines: str, form: str) -> None:
     (found,) = overlaid(project, lines).findings
-    assert f"does not have the required form; allowed: for example {form}" in str(found)
+    assert (found.problem.endswith("does not have the required form"), found.allowed) == (
+        True,
+        f"for example {form}",
+    )
 
 
 def test_a_variable_with_a_hyphen_is_told_what_a_name_may_hold(project: Path) -> None:
     (found,) = overlaid(project, 'variants.primary.variables = { "MY-TABLE" = "x" }').findings
-    assert "is not a valid name; allowed: letters, digits and _, not beginning with a digit" in str(
-        found
-    )
+    assert found.allowed == "letters, digits and _, not beginning with a digit"
 
 
 def test_two_problems_are_said_at_once(environment: Environment) -> None:
     found = said(environment, VALID + 'min_instances = "2"\nmax = 3\n')
-    assert [one.split(": ")[1] for one in found] == [
+    assert [finding.key for finding in found] == [
         "variants.primary.min_instances",
         "variants.primary.max",
     ]
@@ -165,7 +186,7 @@ def test_a_problem_of_shape_hides_none_of_the_rules(environment: Environment) ->
             '"model"': '"none"',
         },
     )
-    assert [one.split(": ")[1] for one in found] == [
+    assert [finding.key for finding in found] == [
         "colour",
         "account",
         "models.ranker.saved_model",
@@ -175,24 +196,28 @@ def test_a_problem_of_shape_hides_none_of_the_rules(environment: Environment) ->
 
 def test_a_model_with_a_problem_of_its_own_still_exists(environment: Environment) -> None:
     found = said(environment, **{'"model"': "3"})
-    assert [one.split(": ")[1] for one in found] == ["models.ranker.saved_model"]
+    assert [finding.key for finding in found] == ["models.ranker.saved_model"]
 
 
 def test_a_value_from_the_base_is_mended_in_the_base(project: Path) -> None:
     folder = project / "environments"
     (folder / "base.toml").write_text(VALID.replace('"eu-west-1"', "3"))
     (folder / "prod.toml").write_text('extends = "base"\n')
-    found = [str(finding) for finding in check(load(project, folder)[0])]
-    assert [one.split(": ")[0] for one in found] == ["environments/base.toml"]
+    found = check(load(project, folder)[0])
+    assert [finding.file for finding in found] == ["environments/base.toml"]
 
 
 def test_an_unknown_base_names_the_nearest_file(project: Path) -> None:
     folder = project / "environments"
     (folder / "base.toml").write_text(VALID)
     (folder / "prod.toml").write_text('extends = "bsae"\n')
-    assert [str(finding) for finding in load(project, folder)[0].findings] == [
-        "environments/prod.toml: extends: there is no file 'bsae' in environments/; allowed: "
-        "base; did you mean base?"
+    assert messages(load(project, folder)[0].findings) == [
+        (
+            "extends",
+            "there is no file 'bsae' in environments/",
+            "base",
+            "did you mean base?",
+        )
     ]
 
 
@@ -200,33 +225,31 @@ def test_files_that_extend_each_other_are_refused(project: Path) -> None:
     folder = project / "environments"
     (folder / "a.toml").write_text('extends = "b"\n')
     (folder / "b.toml").write_text('extends = "a"\n')
-    assert "a -> b -> a" in str(load(project, folder)[0].findings[0])
+    assert "a -> b -> a" in load(project, folder)[0].findings[0].problem
 
 
 def test_a_file_that_is_not_toml_says_where(environment: Environment) -> None:
-    assert said(environment, 'account = "1\n')[0].startswith(
-        "environments/prod.toml: not TOML: Illegal character '\\n' (at line 1, column 13)"
+    assert said(environment, 'account = "1\n')[0].problem == (
+        "not TOML: Illegal character '\\n' (at line 1, column 13)"
     )
 
 
 def test_a_bad_name_of_a_variant_is_refused(environment: Environment) -> None:
     text = VALID.replace("[variants.primary]", '[variants."a b"]')
-    assert said(environment, text)[0].startswith(
-        "environments/prod.toml: variants.a b: 'a b' is not a valid name; allowed: letters, digits "
-        "and hyphens"
-    )
+    (finding,) = said(environment, text)
+    assert finding[:2] == ("variants.a b", "'a b' is not a valid name")
 
 
 def test_what_follows_from_a_problem_of_shape_is_not_said(environment: Environment) -> None:
     text = VALID + 'max_instances = 5\n[variants.primary.scaling]\nmax_rps_per_instance = "164"\n'
-    assert [one.split(": ")[1] for one in said(environment, text)] == [
+    assert [finding.key for finding in said(environment, text)] == [
         "variants.primary.scaling.max_rps_per_instance"
     ]
 
 
 def test_a_number_without_an_end_is_refused(environment: Environment) -> None:
     (problem,) = said(environment, VALID + "weight = inf\n")
-    assert "variants.primary.weight: inf is not a finite number" in problem
+    assert problem[:2] == ("variants.primary.weight", "inf is not a finite number")
 
 
 def test_a_bad_extends_hides_no_unknown_key(project: Path) -> None:
@@ -239,8 +262,35 @@ def test_a_bad_extends_hides_no_unknown_key(project: Path) -> None:
 def test_a_files_name_must_be_a_name(project: Path) -> None:
     folder = project / "environments"
     (folder / "eu_prod.toml").write_text(VALID)
-    assert [str(finding) for finding in load(project, folder)[0].findings] == [
-        "environments/eu_prod.toml: 'eu_prod' is not a valid name for an environment; "
-        "allowed: a letter, then letters, digits and hyphens, at most 40 in all; rename the "
-        "file"
+    assert messages(load(project, folder)[0].findings) == [
+        (
+            "",
+            "'eu_prod' is not a valid name for an environment",
+            "a letter, then letters, digits and hyphens, at most 40 in all",
+            "rename the file",
+        )
     ]
+
+
+@pytest.mark.parametrize(
+    ("parts", "text"),
+    [
+        (
+            {"key": "a.b", "line": 7, "allowed": "1 to 3"},
+            "prod.toml:7: a.b: 4 is too much; allowed: 1 to 3; lower it",
+        ),
+        ({"key": ""}, "prod.toml: 4 is too much; lower it"),
+    ],
+)
+def test_a_message_is_file_and_line_key_problem_allowed_values_and_remedy(
+    parts: dict[str, Any], text: str
+) -> None:
+    finding = Finding(
+        rule="r",
+        severity=Severity.ERROR,
+        file="prod.toml",
+        problem="4 is too much",
+        remedy="lower it",
+        **parts,
+    )
+    assert str(finding) == text

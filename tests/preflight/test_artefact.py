@@ -7,19 +7,22 @@ import pytest
 
 from infra.preflight.check import check
 from tests.conftest import VALID, Environment
+from tests.findings import Message, messages
 
-FILE = "environments/prod.toml"
 
-
-def said(environment: Environment, text: str = VALID) -> list[str]:
-    return [str(finding) for finding in check(environment(text))]
+def said(environment: Environment, text: str = VALID) -> list[Message]:
+    return messages(check(environment(text)))
 
 
 def test_a_missing_savedmodel_names_the_folder(environment: Environment, project: Path) -> None:
     shutil.rmtree(project / "model")
     assert said(environment) == [
-        f"{FILE}: models.ranker.saved_model: model: the SavedModel folder does not exist; "
-        "write the folder of its versions"
+        (
+            "models.ranker.saved_model",
+            "model: the SavedModel folder does not exist",
+            "",
+            "write the folder of its versions",
+        )
     ]
 
 
@@ -28,8 +31,12 @@ def test_a_savedmodel_without_a_numeric_version_is_refused(
 ) -> None:
     (project / "model" / "1").rename(project / "model" / "latest")
     assert said(environment) == [
-        f"{FILE}: models.ranker.saved_model: model: holds no version folder, named with digits only; "
-        "export the SavedModel to model/1/"
+        (
+            "models.ranker.saved_model",
+            "model: holds no version folder, named with digits only",
+            "",
+            "export the SavedModel to model/1/",
+        )
     ]
 
 
@@ -39,16 +46,20 @@ def test_a_savedmodel_without_a_version_folder_says_where_to_move_it(
     (project / "model" / "1").rename(project / "moved")
     (project / "model").rmdir()
     (project / "moved").rename(project / "model")
-    assert said(environment)[0].endswith(
-        "; move what is in it to model/1/, or set version = 1 beside saved_model"
+    assert said(environment)[0].remedy == (
+        "move what is in it to model/1/, or set version = 1 beside saved_model"
     )
 
 
 def test_a_version_without_a_graph_is_refused(environment: Environment, project: Path) -> None:
     (project / "model" / "1" / "saved_model.pb").unlink()
     assert said(environment) == [
-        f"{FILE}: models.ranker.saved_model: model/1: holds no saved_model.pb; "
-        "export the SavedModel into it"
+        (
+            "models.ranker.saved_model",
+            "model/1: holds no saved_model.pb",
+            "",
+            "export the SavedModel into it",
+        )
     ]
 
 
@@ -56,8 +67,12 @@ def test_code_without_inference_py_is_refused(environment: Environment, project:
     (project / "code" / "inference.py").unlink()
     text = VALID.replace('tensorflow = "2.20"', 'code = "code"')
     assert said(environment, text) == [
-        f"{FILE}: models.ranker.code: code: holds no inference.py; "
-        "add inference.py, or transforms.py with hooks, or leave `code` out"
+        (
+            "models.ranker.code",
+            "code: holds no inference.py",
+            "",
+            "add inference.py, or transforms.py with hooks, or leave `code` out",
+        )
     ]
 
 
@@ -65,7 +80,7 @@ def test_a_graph_cut_short_is_refused(environment: Environment, project: Path) -
     graph = project / "model" / "1" / "saved_model.pb"
     graph.write_bytes(graph.read_bytes()[:1000])
     (found,) = said(environment)
-    assert found.startswith(f"{FILE}: models.ranker.saved_model: model/1/saved_model.pb: ")
+    assert found.problem.startswith("model/1/saved_model.pb: ")
 
 
 def test_a_variable_file_that_is_missing_is_refused(
@@ -74,7 +89,7 @@ def test_a_variable_file_that_is_missing_is_refused(
     for shard in (project / "model" / "1" / "variables").glob("*.data-*"):
         shard.unlink()
     (found,) = said(environment)
-    assert found.startswith(f"{FILE}: models.ranker.saved_model: model/1/variables")
+    assert found.problem.startswith("model/1/variables")
 
 
 @pytest.mark.parametrize(("name", "found"), [(b"serving_default", 0), (b"serving_special", 1)])
@@ -84,7 +99,11 @@ def test_a_model_without_the_signature_that_requests_ask_for_is_a_warning(
     graph = project / "model" / "1" / "saved_model.pb"
     graph.write_bytes(graph.read_bytes().replace(b"serving_default", name))
     assert said(environment) == found * [
-        f"{FILE}: models.ranker.saved_model: version 1 has no signature serving_default, which requests "
-        "without a signature name use; it has serving_special; allowed: a signature serving_default, or "
-        'callers that name one; export with signatures={"serving_default": …}, or accept it'
+        (
+            "models.ranker.saved_model",
+            "version 1 has no signature serving_default, which requests without a signature name "
+            "use; it has serving_special",
+            "a signature serving_default, or callers that name one",
+            'export with signatures={"serving_default": …}, or accept it',
+        )
     ]

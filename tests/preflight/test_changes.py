@@ -8,6 +8,7 @@ import pytest
 from infra.parameters.loading import Loaded, deployed_by, load
 from infra.preflight.check import check
 from tests.conftest import VALID
+from tests.findings import Message, message
 from tests.preflight.overlay import overlaid
 
 SCALED = "variants.primary.scaling.max_rps_per_instance = 100\nvariants.primary.max_instances = 2\n"
@@ -38,14 +39,14 @@ def read(project: Path, lines: str) -> Loaded:
     return loaded
 
 
-def changes(project: Path, old: str, new: str) -> dict[str, str]:
+def changes(project: Path, old: str, new: str) -> dict[str, Message]:
     """The findings of the rules change-*, by the rule."""
     before = read(project, old).environment
     assert before is not None
     loaded = read(project, new)
     against = replace(loaded, against="HEAD", before=before, deployed=deployed_by(before))
     found = check(against)
-    return {one.rule: str(one) for one in found if one.rule.startswith("change-")}
+    return {one.rule: message(one) for one in found if one.rule.startswith("change-")}
 
 
 @pytest.mark.parametrize(
@@ -81,10 +82,9 @@ def test_an_update_that_sagemaker_refuses_is_an_error(
 def test_instances_do_not_become_serverless(project: Path, old: str) -> None:
     said = changes(project, old, SERVERLESS)
     assert list(said) == ["change-instances-to-serverless"]
-    assert said["change-instances-to-serverless"].startswith(
-        "environments/prod.toml: variants: against HEAD: SageMaker does not make variant primary "
-        "serverless: the endpoint runs on instances; allowed: what one update can do; deploy "
-        "another environment beside it"
+    assert said["change-instances-to-serverless"].problem == (
+        "against HEAD: SageMaker does not make variant primary serverless: the endpoint runs on "
+        "instances"
     )
 
 
@@ -95,10 +95,13 @@ def test_a_serverless_variant_does_not_come_back_from_instances(
     project: Path, new: str, key: str
 ) -> None:
     assert changes(project, SERVERLESS, new) == {
-        "change-serverless-to-instances": f"environments/prod.toml: variants.primary.{key}: it is "
-        "serverless in HEAD: SageMaker makes the change to instances, but refuses the change back, "
-        "even to restore the old file; allowed: serverless, as before; keep serverless, or first "
-        "try instances in another environment"
+        "change-serverless-to-instances": (
+            f"variants.primary.{key}",
+            "it is serverless in HEAD: SageMaker makes the change to instances, but refuses the "
+            "change back, even to restore the old file",
+            "serverless, as before",
+            "keep serverless, or first try instances in another environment",
+        )
     }
 
 
@@ -109,27 +112,37 @@ def test_a_serverless_variant_that_stays_is_no_change(project: Path) -> None:
 def test_another_type_of_a_scaled_variant_takes_two_deployments(project: Path) -> None:
     new = SCALED + 'variants.primary.instance_type = "ml.m5.xlarge"'
     assert changes(project, SCALED, new)["change-type-while-scaled"] == (
-        "environments/prod.toml: variants.primary.instance_type: the variant is scaled in HEAD: its "
-        "instance type cannot change from ml.c5.xlarge to ml.m5.xlarge in one update; allowed: "
-        "ml.c5.xlarge; first deploy with -c prod.variants.primary.scaling.hold=true "
-        "-c prod.variants.primary.instance_type=ml.c5.xlarge, then without"
+        (
+            "variants.primary.instance_type",
+            "the variant is scaled in HEAD: its instance type cannot change from ml.c5.xlarge to "
+            "ml.m5.xlarge in one update",
+            "ml.c5.xlarge",
+            "first deploy with -c prod.variants.primary.scaling.hold=true -c "
+            "prod.variants.primary.instance_type=ml.c5.xlarge, then without",
+        )
     )
 
 
 def test_a_type_that_becomes_several_is_held_in_the_old_file(project: Path) -> None:
     assert changes(project, SCALED, SCALED + POOLS)["change-type-while-scaled"] == (
-        "environments/prod.toml: variants.primary.instance_pools: the variant is scaled in HEAD: its "
-        "instance type cannot change from ml.c5.xlarge to ml.c5.xlarge, else ml.m5.xlarge in one "
-        "update; allowed: ml.c5.xlarge; first deploy the old file with "
-        "variants.primary.scaling.hold = true, then this one"
+        (
+            "variants.primary.instance_pools",
+            "the variant is scaled in HEAD: its instance type cannot change from ml.c5.xlarge to "
+            "ml.c5.xlarge, else ml.m5.xlarge in one update",
+            "ml.c5.xlarge",
+            "first deploy the old file with variants.primary.scaling.hold = true, then this one",
+        )
     )
 
 
 def test_a_scaled_variant_is_held_before_it_is_taken_out(project: Path) -> None:
     assert changes(project, SECOND_SCALED, "")["change-variant-removed-while-scaled"] == (
-        "environments/prod.toml: variants: variant second of HEAD is scaled: it cannot be removed in "
-        "one update; allowed: every variant that is scaled now; first deploy it with hold = true in "
-        "[variants.second.scaling], then take it out"
+        (
+            "variants",
+            "variant second of HEAD is scaled: it cannot be removed in one update",
+            "every variant that is scaled now",
+            "first deploy it with hold = true in [variants.second.scaling], then take it out",
+        )
     )
 
 

@@ -22,6 +22,7 @@ from infra.preflight.check import check
 from model_packaging.secret_files import secret_files
 from model_packaging.tree import tree
 from tests.conftest import VALID, Environment
+from tests.findings import Message, messages
 from tests.packaging.wheelhouse import wheel
 
 WITH_CODE = VALID.replace('tensorflow = "2.20"', 'tensorflow = "2.20"\ncode = "code"')
@@ -130,9 +131,9 @@ HARMLESS = [
 ]
 
 
-def says(environment: Environment, text: str = WITH_CODE) -> list[str]:
+def says(environment: Environment, text: str = WITH_CODE) -> list[Message]:
     found = check(environment(text))
-    return [str(one) for one in found if one.rule == "code-holds-secrets"]
+    return messages(one for one in found if one.rule == "code-holds-secrets")
 
 
 def put(project: Path, name: str, content: str | bytes) -> Path:
@@ -154,11 +155,14 @@ def test_a_finding_names_the_file_what_it_looks_like_who_could_read_it_and_the_w
 ) -> None:
     put(project, ".env", "PASSWORD=x\n")
     assert says(environment) == [
-        "environments/prod.toml: models.ranker.code: code/.env: looks like a file of environment "
-        "variables, and would be packed: everybody who may read the archive, and the code in the "
-        "container, could read it; move it out of the folder, and read the secret at run time from AWS "
-        "Secrets Manager; or accept this file in [acknowledge]: "
-        '"code-holds-secrets:code/.env" = "the reason"'
+        (
+            "models.ranker.code",
+            "code/.env: looks like a file of environment variables, and would be packed: "
+            "everybody who may read the archive, and the code in the container, could read it",
+            "",
+            "move it out of the folder, and read the secret at run time from AWS Secrets Manager; "
+            'or accept this file in [acknowledge]: "code-holds-secrets:code/.env" = "the reason"',
+        )
     ]
 
 

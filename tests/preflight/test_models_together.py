@@ -8,8 +8,8 @@ import pytest
 
 from infra.preflight.check import check
 from tests.conftest import VALID, Environment
+from tests.findings import Message, messages
 
-FILE = "environments/prod.toml"
 GOLDEN = Path(__file__).resolve().parents[2] / "examples" / "ranker" / "golden"
 ALSO = VALID.replace('tensorflow = "2.20"', 'tensorflow = "2.20"\nalso_serves = ["scorer"]')
 SCORER = '[models.scorer]\nsaved_model = "model"\n'
@@ -17,8 +17,8 @@ MULTI = VALID.replace('saved_model = "model"', 'multi_model = ["one", "two"]')
 MEMBERS = '[models.one]\nsaved_model = "model"\n[models.two]\nsaved_model = "model"\n'
 
 
-def said(environment: Environment, text: str) -> list[str]:
-    return [str(finding) for finding in check(environment(text))]
+def said(environment: Environment, text: str) -> list[Message]:
+    return messages(check(environment(text)))
 
 
 @pytest.mark.parametrize("text", [ALSO + SCORER, MULTI + MEMBERS])
@@ -28,8 +28,12 @@ def test_models_that_are_packed_here_go_together(environment: Environment, text:
 
 def test_a_model_that_is_not_there_is_named_with_the_nearest(environment: Environment) -> None:
     assert said(environment, ALSO + SCORER.replace("scorer", "scorers")) == [
-        f"{FILE}: models.ranker.also_serves: there is no model 'scorer'; allowed: models of this file "
-        "with saved_model, each named once; did you mean scorers?"
+        (
+            "models.ranker.also_serves",
+            "there is no model 'scorer'",
+            "models of this file with saved_model, each named once",
+            "did you mean scorers?",
+        )
     ]
 
 
@@ -38,32 +42,30 @@ def test_a_model_that_is_in_the_archive_already_is_refused(
     environment: Environment, again: str
 ) -> None:
     text = ALSO.replace('["scorer"]', f'["scorer", "{again}"]') + SCORER
-    assert f"'{again}' is listed already; " in said(environment, text)[0]
+    assert said(environment, text)[0].problem == f"'{again}' is listed already"
 
 
 def test_a_model_from_s3_cannot_go_into_an_archive(environment: Environment) -> None:
     artifact = f'artifact = {{ uri = "s3://models/run/m.tar.gz", sha256 = "{"a" * 64}" }}'
     text = ALSO + SCORER.replace('saved_model = "model"', artifact)
-    assert "'scorer' has no saved_model to pack; " in said(environment, text)[0]
+    assert said(environment, text)[0].problem == "'scorer' has no saved_model to pack"
 
 
 def test_one_archive_has_one_code(environment: Environment) -> None:
-    (problem,) = said(environment, ALSO + SCORER + 'code = "code"\n')
-    assert "'scorer' has its own code, but an archive has only one code folder" in problem
+    (finding,) = said(environment, ALSO + SCORER + 'code = "code"\n')
+    assert finding.problem == "'scorer' has its own code, but an archive has only one code folder"
 
 
 def test_members_of_a_multi_model_endpoint_are_archives(environment: Environment) -> None:
-    (problem,) = said(environment, MULTI + MEMBERS + 'compression = "none"\n')
-    assert "'two' has compression none, but these models must be archives; " in problem
+    (finding,) = said(environment, MULTI + MEMBERS + 'compression = "none"\n')
+    assert finding.problem == "'two' has compression none, but these models must be archives"
 
 
 @pytest.mark.parametrize("key", ['code = "code"', "version = 1", 'compression = "none"'])
 def test_what_says_how_to_pack_belongs_to_the_members(environment: Environment, key: str) -> None:
     name = key.split(" ")[0]
-    (problem,) = said(environment, MULTI.replace("tensorflow", f"{key}\ntensorflow") + MEMBERS)
-    assert problem.startswith(
-        f"{FILE}: models.ranker.{name}: {name} has no effect with multi_model: each of its"
-    )
+    (finding,) = said(environment, MULTI.replace("tensorflow", f"{key}\ntensorflow") + MEMBERS)
+    assert finding.key == f"models.ranker.{name}"
 
 
 def test_one_savedmodel_is_accepted_with_its_version(
@@ -90,8 +92,12 @@ def test_a_golden_request_that_is_missing_is_named(
 ) -> None:
     (project / "golden.json").unlink()
     assert said(environment, warmed) == [
-        f"{FILE}: models.ranker.warm_up: golden.json: cannot be read: No such file or directory; "
-        "name a golden request"
+        (
+            "models.ranker.warm_up",
+            "golden.json: cannot be read: No such file or directory",
+            "",
+            "name a golden request",
+        )
     ]
 
 
@@ -99,7 +105,7 @@ def test_a_golden_request_that_is_no_json_is_named(
     environment: Environment, warmed: str, project: Path
 ) -> None:
     (project / "golden.json").write_text("{")
-    assert "golden.json: is not JSON: " in said(environment, warmed)[0]
+    assert said(environment, warmed)[0].problem.startswith("golden.json: is not JSON: ")
 
 
 def test_a_golden_request_that_the_signature_does_not_take_is_named(
@@ -107,8 +113,12 @@ def test_a_golden_request_that_the_signature_does_not_take_is_named(
 ) -> None:
     (project / "golden.json").write_text(json.dumps({"inputs": {"other": [1]}}))
     assert said(environment, warmed) == [
-        f"{FILE}: models.ranker.warm_up: golden.json: the request gives other; the signature takes "
-        "feat_ids, feat_vals; correct the request"
+        (
+            "models.ranker.warm_up",
+            "golden.json: the request gives other; the signature takes feat_ids, feat_vals",
+            "",
+            "correct the request",
+        )
     ]
 
 
@@ -117,13 +127,20 @@ def test_warm_up_beside_a_file_that_is_there_is_refused(
 ) -> None:
     (project / "model" / "1" / "assets.extra").mkdir()
     (project / "model" / "1" / "assets.extra" / "tf_serving_warmup_requests").write_bytes(b"")
-    assert "tf_serving_warmup_requests: exists already; " in said(environment, warmed)[0]
+    assert said(environment, warmed)[0].problem.endswith(
+        "tf_serving_warmup_requests: exists already"
+    )
 
 
 def test_a_damaged_warm_up_file_is_found(environment: Environment, project: Path) -> None:
     (project / "model" / "1" / "assets.extra").mkdir()
     (project / "model" / "1" / "assets.extra" / "tf_serving_warmup_requests").write_bytes(b"x")
     assert said(environment, VALID) == [
-        f"{FILE}: models.ranker.saved_model: model/1/assets.extra/tf_serving_warmup_requests: "
-        "is damaged: record 0: the file ends inside the length; write it again"
+        (
+            "models.ranker.saved_model",
+            "model/1/assets.extra/tf_serving_warmup_requests: is damaged: record 0: the file ends"
+            " inside the length",
+            "",
+            "write it again",
+        )
     ]

@@ -9,14 +9,15 @@ import pytest
 
 from infra.preflight.check import check
 from tests.conftest import VALID, Environment
+from tests.findings import Message, messages
 
 MODELS = "".join(f'[models.{name}]\nsaved_model = "model"\ncode = "{name}"\n' for name in "abc")
 
 
-def said(environment: Environment, members: str = '"a", "b"') -> list[str]:
+def said(environment: Environment, members: str = '"a", "b"') -> list[Message]:
     text = VALID.replace('saved_model = "model"', f"multi_model = [{members}]") + MODELS
     found = check(environment(text))
-    return [str(one) for one in found if one.rule == "multi-model-packages"]
+    return messages(one for one in found if one.rule == "multi-model-packages")
 
 
 @pytest.fixture
@@ -37,9 +38,12 @@ def test_two_versions_of_a_package_in_one_process_are_refused(
     environment: Environment, code: Path
 ) -> None:
     assert said(environment) == [
-        "environments/prod.toml: models.ranker.multi_model: plain is 2.0 in the code of 'b', and 1.0 in "
-        "that of 'a'; they share one process; allowed: one version of a package in all models of the "
-        "endpoint; name one version in the requirements.txt of both, and run: servable package prod"
+        (
+            "models.ranker.multi_model",
+            "plain is 2.0 in the code of 'b', and 1.0 in that of 'a'; they share one process",
+            "one version of a package in all models of the endpoint",
+            "name one version in the requirements.txt of both, and run: servable package prod",
+        )
     ]
 
 

@@ -8,11 +8,11 @@ from infra.preflight.check import check
 from model_packaging.dependencies import lock
 from model_packaging.places import WHEELS
 from tests.conftest import VALID, Environment
+from tests.findings import Message, messages
 from tests.packaging.wheelhouse import wheel
 
 pytestmark = pytest.mark.long
 
-FILE = "environments/prod.toml"
 TWO = (
     VALID.replace('saved_model = "model"', 'multi_model = ["one", "two"]')
     + '[models.one]\nsaved_model = "model"\ncode = "one"\n'
@@ -20,8 +20,8 @@ TWO = (
 )
 
 
-def said(environment: Environment, text: str = TWO) -> list[str]:
-    return [str(finding) for finding in check(environment(text))]
+def said(environment: Environment, text: str = TWO) -> list[Message]:
+    return messages(check(environment(text)))
 
 
 def code(project: Path, model: str, version: str) -> None:
@@ -41,9 +41,12 @@ def test_two_versions_of_a_package_are_refused(environment: Environment, project
     code(project, "one", "1.0")
     code(project, "two", "2.0")
     assert said(environment) == [
-        f"{FILE}: models.ranker.multi_model: plain is 2.0 in the code of 'two', and 1.0 in that of "
-        "'one'; they share one process; allowed: one version of a package in all models of the "
-        "endpoint; name one version in the requirements.txt of both, and run: servable package prod"
+        (
+            "models.ranker.multi_model",
+            "plain is 2.0 in the code of 'two', and 1.0 in that of 'one'; they share one process",
+            "one version of a package in all models of the endpoint",
+            "name one version in the requirements.txt of both, and run: servable package prod",
+        )
     ]
 
 

@@ -5,6 +5,7 @@ import pytest
 from infra.parameters.finding import Severity
 from infra.preflight.check import RULES, check, errors
 from tests.conftest import VALID, Environment
+from tests.findings import Message, messages
 
 SCALING = "[variants.primary.scaling]\nmax_rps_per_instance = 10\n"
 P2 = {"ml.c5.xlarge": "ml.p2.xlarge", '"2.20"': '"2.10"'}
@@ -17,9 +18,8 @@ def rules(environment: Environment, text: str = VALID, **replacements: str) -> l
     return [finding.rule for finding in errors(check(environment(text, **replacements)))]
 
 
-def said(environment: Environment, text: str = VALID, **replacements: str) -> list[str]:
-    found = errors(check(environment(text, **replacements)))
-    return [str(finding).removeprefix("environments/prod.toml: ") for finding in found]
+def said(environment: Environment, text: str = VALID, **replacements: str) -> list[Message]:
+    return messages(errors(check(environment(text, **replacements))))
 
 
 def test_a_valid_file_has_no_finding(environment: Environment) -> None:
@@ -28,39 +28,49 @@ def test_a_valid_file_has_no_finding(environment: Environment) -> None:
 
 def test_an_unknown_model_names_the_nearest(environment: Environment) -> None:
     assert said(environment, **{'model = "ranker"': 'model = "rankr"'}) == [
-        "variants.primary.model: there is no model 'rankr'; allowed: ranker; did you mean ranker?"
+        (
+            "variants.primary.model",
+            "there is no model 'rankr'",
+            "ranker",
+            "did you mean ranker?",
+        )
     ]
 
 
 def test_an_environment_without_a_variant_is_refused(environment: Environment) -> None:
     text = VALID[: VALID.index("[variants")] + "[variants]\n"
-    assert said(environment, text)[0].startswith(
-        "variants: there is no variant: nothing would answer"
-    )
+    assert said(environment, text)[0].problem == "there is no variant: nothing would answer"
 
 
 def test_variants_without_any_weight_are_refused(environment: Environment) -> None:
-    assert said(environment, VALID + "weight = 0\n")[0].startswith(
-        "variants.primary.weight: every variant has weight 0"
+    assert said(environment, VALID + "weight = 0\n")[0].problem.startswith(
+        "every variant has weight 0"
     )
 
 
 def test_an_unknown_instance_type_names_the_nearest(environment: Environment) -> None:
     assert said(environment, **{"ml.c5.xlarge": "ml.c5.4xlrge"}) == [
-        "variants.primary.instance_type: 'ml.c5.4xlrge' is unknown; allowed: the 263 types that "
-        "Servable knows, such as ml.c5.xlarge; did you mean ml.c5.4xlarge?"
+        (
+            "variants.primary.instance_type",
+            "'ml.c5.4xlrge' is unknown",
+            "the 263 types that Servable knows, such as ml.c5.xlarge",
+            "did you mean ml.c5.4xlarge?",
+        )
     ]
 
 
 def test_an_accelerator_without_an_image_says_why(environment: Environment) -> None:
-    assert "Neuron" in said(environment, **{"ml.c5.xlarge": "ml.inf1.xlarge"})[0]
+    assert "Neuron" in said(environment, **{"ml.c5.xlarge": "ml.inf1.xlarge"})[0].problem
 
 
 def test_ml_p2_is_refused_and_names_its_successor(environment: Environment) -> None:
     assert said(environment, **P2) == [
-        "variants.primary.instance_type: ml.p2.xlarge is retired: no region lists a price for it; "
-        "allowed: ml.g4dn.xlarge, its successor; change it, or add instance-retired = "
-        '"the reason" to [acknowledge]'
+        (
+            "variants.primary.instance_type",
+            "ml.p2.xlarge is retired: no region lists a price for it",
+            "ml.g4dn.xlarge, its successor",
+            'change it, or add instance-retired = "the reason" to [acknowledge]',
+        )
     ]
 
 
@@ -77,10 +87,10 @@ def test_an_accepted_finding_is_still_shown_with_its_reason(environment: Environ
 
 def test_accepting_what_is_not_there_is_a_finding(environment: Environment) -> None:
     (found,) = said(environment, VALID + ACKNOWLEDGE)
-    start = (
-        "acknowledge.instance-retired: accepts a finding that does not exist; allowed: alarm-abo"
+    assert (found.problem, found.remedy) == (
+        "accepts a finding that does not exist",
+        "take it out",
     )
-    assert (found[: len(start)], found[-13:]) == (start, "; take it out")
 
 
 def test_accepting_what_aws_refuses_is_a_finding(environment: Environment) -> None:
@@ -91,9 +101,13 @@ def test_accepting_what_aws_refuses_is_a_finding(environment: Environment) -> No
 def test_a_cuda_12_image_is_refused_on_the_k80(environment: Environment) -> None:
     found = said(environment, VALID + ACKNOWLEDGE, **{"ml.c5.xlarge": "ml.p2.xlarge"})
     assert found == [
-        "models.ranker.tensorflow: the image of TensorFlow 2.20 (CUDA 12.9) does not run on the K80 "
-        "of ml.p2.xlarge in variant primary; allowed: 2.10 (CUDA 11.2); set tensorflow to 2.10, or "
-        "choose ml.g4dn.xlarge"
+        (
+            "models.ranker.tensorflow",
+            "the image of TensorFlow 2.20 (CUDA 12.9) does not run on the K80 of ml.p2.xlarge in "
+            "variant primary",
+            "2.10 (CUDA 11.2)",
+            "set tensorflow to 2.10, or choose ml.g4dn.xlarge",
+        )
     ]
 
 
@@ -102,12 +116,14 @@ def test_an_arm_machine_is_refused(environment: Environment) -> None:
 
 
 def test_an_unknown_tensorflow_names_the_nearest(environment: Environment) -> None:
-    assert said(environment, **{'"2.20"': '"2.200"'})[0].endswith("did you mean 2.20?")
+    assert said(environment, **{'"2.20"': '"2.200"'})[0].remedy == "did you mean 2.20?"
 
 
 def test_a_region_without_the_image_is_refused(environment: Environment) -> None:
-    assert said(environment, **{"eu-west-1": "eu-west-9"})[0].startswith(
-        "models.ranker.tensorflow: no image for TensorFlow 2.20 in eu-west-9; allowed: af-south-1, "
+    (finding,) = said(environment, **{"eu-west-1": "eu-west-9"})
+    assert (finding.problem, finding.allowed[:12]) == (
+        "no image for TensorFlow 2.20 in eu-west-9",
+        "af-south-1, ",
     )
 
 
@@ -122,8 +138,12 @@ def test_the_minimum_may_reach_the_maximum(
 def test_a_minimum_above_the_maximum_says_both(environment: Environment) -> None:
     text = f"{VALID}min_instances = 3\nmax_instances = 2\n{SCALING}"
     assert said(environment, text) == [
-        "variants.primary.min_instances: min_instances 3 is above max_instances 2; allowed: 1 to 2; "
-        "lower min_instances or raise max_instances"
+        (
+            "variants.primary.min_instances",
+            "min_instances 3 is above max_instances 2",
+            "1 to 2",
+            "lower min_instances or raise max_instances",
+        )
     ]
 
 
@@ -204,13 +224,12 @@ def test_a_region_without_the_image_that_would_be_chosen_is_refused(
     environment: Environment,
 ) -> None:
     text = VALID.replace('tensorflow = "2.20"\n', "").replace("eu-west-1", "eu-west-9")
-    assert said(environment, text)[0].startswith(
-        "region: no image for TensorFlow 2.20 in eu-west-9"
-    )
+    (finding,) = said(environment, text)
+    assert finding[:2] == ("region", "no image for TensorFlow 2.20 in eu-west-9")
 
 
 def test_the_version_that_is_suggested_is_the_nearest_in_number(environment: Environment) -> None:
-    assert said(environment, **{'"2.20"': '"2.21"'})[0].endswith("did you mean 2.20?")
+    assert said(environment, **{'"2.20"': '"2.21"'})[0].remedy == "did you mean 2.20?"
 
 
 def test_what_was_given_is_what_the_key_holds(environment: Environment) -> None:

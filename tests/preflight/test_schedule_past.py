@@ -8,6 +8,7 @@ import pytest
 
 from infra.parameters.finding import Severity
 from infra.preflight.check import check, check_all
+from tests.findings import Message, messages
 from tests.preflight.overlay import overlaid
 
 AT = "at(2026-12-24T18:00:00)"
@@ -20,9 +21,9 @@ def scheduled(at: str, zone: str = "UTC") -> str:
     return f"variants.primary.scaling.schedule = [{action}]\n"
 
 
-def said(project: Path, lines: str, now: datetime) -> list[str]:
+def said(project: Path, lines: str, now: datetime) -> list[Message]:
     loaded = replace(overlaid(project, lines), asked_at=now)
-    return [str(finding).split(": ", 1)[1] for finding in check(loaded) if finding.rule == RULE]
+    return messages(finding for finding in check(loaded) if finding.rule == RULE)
 
 
 @pytest.mark.parametrize(
@@ -39,8 +40,12 @@ def test_an_action_is_over_after_its_time_in_its_zone(
 ) -> None:
     now = datetime(2026, 12, 24, 18, 0, second, tzinfo=UTC)
     found = [
-        f"variants.primary.scaling.schedule: {AT} ({zone}) is over; allowed: a time in the future; "
-        "take the action out, or give it a new time"
+        (
+            "variants.primary.scaling.schedule",
+            f"{AT} ({zone}) is over",
+            "a time in the future",
+            "take the action out, or give it a new time",
+        )
     ]
     assert said(project, scheduled(AT, zone), now) == (found if over else [])
 

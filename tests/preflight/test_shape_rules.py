@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from infra.preflight.check import check
+from tests.findings import message
 from tests.preflight.overlay import overlaid
 
 # By fault: lines over a valid file.
@@ -55,7 +56,11 @@ def test_the_last_value_that_aws_takes_is_taken(project: Path, lines: str) -> No
 
 def test_a_refusal_says_value_range_and_key(project: Path) -> None:
     found = check(overlaid(project, 'rollout = { strategy = "canary", canary_percent = 90 }'))
-    assert str(found[0]) == (
-        "environments/prod.toml: rollout.canary_percent: 90 is out of range; allowed: 1 or more and "
-        "50 or less; change it"
+    assert message(found[0]) == (
+        (
+            "rollout.canary_percent",
+            "90 is out of range",
+            "1 or more and 50 or less",
+            "change it",
+        )
     )

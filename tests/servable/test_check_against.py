@@ -46,12 +46,9 @@ def test_another_type_of_a_scaled_variant_takes_two_deployments(
     deployed: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ran = run(monkeypatch, deployed, SECOND.replace("c5", "m5", 1), "--against", "HEAD")
-    assert ran.stderr.splitlines()[0] == (
-        "environments/prod.toml:11: variants.primary.instance_type: the variant is scaled in "
-        "HEAD: its instance type cannot change from ml.c5.xlarge to ml.m5.xlarge in one update; "
-        "allowed: ml.c5.xlarge; first deploy with "
-        "-c prod.variants.primary.scaling.hold=true -c prod.variants.primary.instance_type=ml.c5.xlarge, "
-        "then without [change-type-while-scaled]"
+    assert ran.stderr.splitlines()[0].endswith(
+        "first deploy with -c prod.variants.primary.scaling.hold=true "
+        "-c prod.variants.primary.instance_type=ml.c5.xlarge, then without [change-type-while-scaled]"
     )
 
 
@@ -77,10 +74,9 @@ def test_a_scaled_variant_cannot_be_taken_out(
     deployed: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ran = run(monkeypatch, deployed, SCALED, "--against", "HEAD")
-    assert ran.stderr.splitlines()[0] == (
-        "environments/prod.toml:9: variants: variant second of HEAD is scaled: it cannot be removed in "
-        "one update; allowed: every variant that is scaled now; first deploy it with hold = true in "
-        "[variants.second.scaling], then take it out [change-variant-removed-while-scaled]"
+    assert ran.stderr.splitlines()[0].endswith(
+        "first deploy it with hold = true in [variants.second.scaling], then take it out "
+        "[change-variant-removed-while-scaled]"
     )
 
 

@@ -25,6 +25,7 @@ from servable.check.command import check
 from servable.check.run import run
 from servable.serve.serve import PreparedVariant
 from servable_local.container.launch import LaunchError
+from tests.findings import message
 from tests.preflight.overlay import overlaid
 
 KNOWN = 'models.ranker.golden = { request = "golden/a.json", answer = "golden/b.json" }\n'
@@ -117,9 +118,13 @@ def test_it_is_sent_alone_and_then_several_at_once(golden: Path, stub: Stub) -> 
 def test_a_refusal_is_a_finding_with_its_reason(golden: Path, stub: Stub) -> None:
     stub.answer = lambda number: (400, {"error": "x is\nmissing"})
     (one,) = found(golden)
-    assert str(one) == (
-        "environments/prod.toml: models.ranker.golden.request: golden/a.json is answered 400: x is "
-        "missing; correct the request, the code or the model"
+    assert message(one) == (
+        (
+            "models.ranker.golden.request",
+            "golden/a.json is answered 400: x is missing",
+            "",
+            "correct the request, the code or the model",
+        )
     )
 
 

@@ -114,14 +114,18 @@ def test_without_a_name_it_is_wrong_use(dev: Path) -> None:
 
 def test_two_environments_with_one_endpoint_are_both_refused(dev: Path) -> None:
     (dev / "environments" / "other.toml").write_text(NOTIFIED.replace("ranker-dev", "Ranker-Dev"))
-    found = [str(error) for name in ("dev", "other") for error in errors(check(loaded(dev, name)))]
-    assert found == [
-        "environments/dev.toml: endpoint.name: ranker-dev is also the endpoint of "
-        "environments/other.toml, in the same account and region; allowed: a name that no other "
-        "environment of that account and region has; rename one of them",
-        "environments/other.toml: endpoint.name: Ranker-Dev is also the endpoint of "
-        "environments/dev.toml, in the same account and region; allowed: a name that no other "
-        "environment of that account and region has; rename one of them",
+    found = [error for name in ("dev", "other") for error in errors(check(loaded(dev, name)))]
+    assert [(error.file, error.problem) for error in found] == [
+        (
+            "environments/dev.toml",
+            "ranker-dev is also the endpoint of environments/other.toml, in the same account and "
+            "region",
+        ),
+        (
+            "environments/other.toml",
+            "Ranker-Dev is also the endpoint of environments/dev.toml, in the same account and "
+            "region",
+        ),
     ]
 
 

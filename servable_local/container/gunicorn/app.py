@@ -4,6 +4,7 @@ import json
 import random
 import traceback
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Unpack
 
 import falcon
@@ -14,24 +15,6 @@ from servable_local.container.image_code import HEADER, AttributesError, ImageCo
 from servable_local.container.ports import HOST
 
 
-class GrpcChannels:
-    """One gRPC channel for each model server and worker process, with gRPC's own limits.
-
-    Made when first asked for, and not in the master as in the image: gRPC's threads do not
-    survive a fork.
-    """
-
-    def __init__(self) -> None:
-        self._made: dict[str, object] = {}
-
-    def __getitem__(self, port: str) -> object:
-        if port not in self._made:
-            import grpc
-
-            self._made[port] = grpc.insecure_channel(f"{HOST}:{port}")
-        return self._made[port]
-
-
 class Ping:
     """Answers for Gunicorn alone, whatever the model servers do."""
 
@@ -39,43 +22,48 @@ class Ping:
         response.status = falcon.HTTP_200
 
 
+@dataclass(frozen=True, kw_only=True)
 class Invocations:
     """/invocations. Ports are drawn for every request, gRPC and REST apart."""
 
-    def __init__(
-        self,
-        handler: Handler,
-        image: ImageCode,
-        *,
-        default_model: str,
-        grpc_ports: Sequence[str],
-        rest_ports: Sequence[str],
-        timeout_seconds: int,
-    ) -> None:
-        self._handler, self._image = handler, image
-        self._default_model = default_model
-        self._grpc_ports, self._rest_ports = grpc_ports, rest_ports
-        self._timeout_seconds = timeout_seconds
-        self._channels = GrpcChannels()
+    handler: Handler
+    image: ImageCode
+    default_model: str
+    grpc_ports: Sequence[str]
+    rest_ports: Sequence[str]
+    timeout_seconds: int
+    _channels: dict[str, object] = field(default_factory=dict)
 
     def on_post(self, request: Any, response: Any) -> None:
-        grpc_port = random.choice(self._grpc_ports)
+        grpc_port = random.choice(self.grpc_ports)
         call(
-            self._handler,
+            self.handler,
             request,
             response,
-            self._image,
+            self.image,
             model=None,
-            default_model=self._default_model,
-            rest_port=random.choice(self._rest_ports),
+            default_model=self.default_model,
+            rest_port=random.choice(self.rest_ports),
             grpc_port=grpc_port,
-            channel=self._channels[grpc_port],
-            timeout_seconds=self._timeout_seconds,
+            channel=self._channel(grpc_port),
+            timeout_seconds=self.timeout_seconds,
         )
+
+    def _channel(self, port: str) -> object:
+        """The gRPC channel of a model server in this worker process, with gRPC's own limits.
+
+        Opened when first asked for, and not in the master as in the image: gRPC's threads do not
+        survive a fork.
+        """
+        if port not in self._channels:
+            import grpc
+
+            self._channels[port] = grpc.insecure_channel(f"{HOST}:{port}")
+        return self._channels[port]
 
     def on_get(self, request: Any, response: Any) -> None:
         """The image has one resource for both modes: this is the list of loaded models."""
-        if not self._image.rewritten:
+        if not self.image.rewritten:
             raise AttributeError("up to 2.19 there is no list outside of multi-model mode")
         response.text = "{}"
 
@@ -91,12 +79,12 @@ def call(
     try:
         # Up to 2.19 a ValueError: Falcon answers in its own form.
         attributes = image.attributes_for_python(request.get_header(HEADER))
-        told = context(request, image, attributes=attributes, **where)
+        call_context = context(request, image, attributes=attributes, **where)
     except AttributesError as problem:
         refuse(response, falcon.HTTP_400, str(problem))
         return
     try:
-        response.text, response.content_type = handler(request.stream, told)
+        response.text, response.content_type = handler(request.stream, call_context)
     except UnsupportedTypeError as problem:
         refuse(response, falcon.HTTP_415, str(problem))
     except Exception as failure:

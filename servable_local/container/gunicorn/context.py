@@ -45,7 +45,7 @@ def context(
 ) -> Context:
     """Raises `AttributesError`."""
     path = image.model_path(attributes, where["default_model"], model=where["model"])
-    told = Context(
+    newest = Context(
         model_name=where["model"] or attributes.get("tfs-model-name"),
         model_version=attributes.get("tfs-model-version"),
         method=attributes.get("tfs-method"),
@@ -58,4 +58,4 @@ def context(
         content_length=request.content_length,
         timeout=where["timeout_seconds"],
     )
-    return told if image.rewritten else cast(Context, _UpTo219(*told[:-1]))
+    return newest if image.rewritten else cast(Context, _UpTo219(*newest[:-1]))

@@ -1,9 +1,6 @@
 """Gunicorn's master, as the image starts it: loads the code, then forks the workers that run it."""
 
-import argparse
-import json
 import os
-import signal
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,7 +8,7 @@ from typing import Any
 from gunicorn.app.base import BaseApplication
 
 from servable_local.container import parent_watchdog
-from servable_local.container.child_process import Events
+from servable_local.container.child_process import Events, begin_child
 from servable_local.container.gunicorn import SOCKET
 from servable_local.container.gunicorn.app import Invocations, Ping, application
 from servable_local.container.gunicorn.models import Models
@@ -45,15 +42,7 @@ class GunicornServer(BaseApplication):  # type: ignore[misc]
 
 def run() -> None:
     """Returns only when the code cannot serve."""
-    arguments = argparse.ArgumentParser()
-    arguments.add_argument("--parent-pid", type=int, required=True)
-    arguments.add_argument("--plan", type=json.loads, required=True)
-    given = arguments.parse_args()
-    parent_watchdog.die_with(given.parent_pid)
-    # Ctrl-C goes to the whole group: the supervisor decides when we end.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    events = Events()
-    plan = given.plan
+    plan, events = begin_child()
     image = image_code(plan["tensorflow"])
     folder = Path.cwd()
     events.tell(loading=True)
@@ -81,8 +70,8 @@ def run() -> None:
         }
     else:
         routes["/invocations"] = Invocations(
-            handler,
-            image,
+            handler=handler,
+            image=image,
             default_model=os.environ["TFS_DEFAULT_MODEL_NAME"],
             grpc_ports=os.environ["TFS_GRPC_PORTS"].split(","),
             rest_ports=os.environ["TFS_REST_PORTS"].split(","),

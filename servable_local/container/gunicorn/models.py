@@ -54,8 +54,8 @@ class Models:
         loaded = self._loaded.all()
         try:
             if model is None:
-                listed = {name: _status(one).json() for name, one in loaded.items()}
-                response.text = json.dumps(listed)
+                states = {name: _status(entry).json() for name, entry in loaded.items()}
+                response.text = json.dumps(states)
             elif self._is_bad(model, response):
                 pass
             elif model in loaded:
@@ -77,8 +77,8 @@ class Models:
         elif "invocations" in request.uri:
             refuse(response, falcon.HTTP_400, "Invocation request does not contain model name.")
         else:
-            wanted = json.loads(request.stream.read())
-            self._load(response, wanted["model_name"], wanted["url"])
+            body = json.loads(request.stream.read())
+            self._load(response, body["model_name"], body["url"])
 
     def _load(self, response: Any, model: str, url: str) -> None:
         if self._is_bad(model, response):
@@ -91,17 +91,20 @@ class Models:
             if not os.path.exists(url):  # noqa: PTH110
                 raise FileNotFoundError
             folder = Path(url).resolve(strict=True)
-            why_foreign, versions = foreign(folder), _versions(folder)
+            why_foreign = foreign(folder)
+            entries = sorted(folder.iterdir()) if folder.is_dir() else []
+            folders = [path for path in entries if path.name.isdecimal() and path.is_dir()]
         except OSError:
-            why_foreign, versions = None, {}
+            why_foreign, folders = None, []
         if why_foreign is not None:
             refuse(response, falcon.HTTP_403, why_foreign)
-        elif not versions:
+        elif not folders:
             sentence = f"Could not find valid base path {url} for servable {model}"
             refuse(response, falcon.HTTP_404, sentence)
         else:
             # Before the model server starts: code that does not import is Falcon's 500.
             self._import(model, folder)
+            versions = {str(int(path.name)): str(path) for path in folders}
             self._ask_supervisor(response, load=model, path=str(folder), versions=versions)
 
     def _invoke(self, request: Any, response: Any, model: str) -> None:
@@ -170,13 +173,6 @@ def foreign(folder: Path) -> str | None:
         if status.st_uid == os.geteuid() and not status.st_mode & stat.S_IXOTH:
             return None  # nobody else gets below it
     return None
-
-
-def _versions(folder: Path) -> dict[str, str]:
-    if not folder.is_dir():
-        return {}
-    found = sorted(path for path in folder.iterdir() if path.name.isdecimal() and path.is_dir())
-    return {str(int(path.name)): str(path) for path in found}
 
 
 def _status(model: LoadedModel) -> requests.Response:

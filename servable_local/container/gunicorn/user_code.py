@@ -49,7 +49,8 @@ def load(inference: Path, image: ImageCode, problems: Sequence[str] = ()) -> Han
         handler: Handler = module.handler
         return handler
     if hasattr(module, "input_handler") and hasattr(module, "output_handler"):
-        return _around(module.input_handler, module.output_handler, image)
+        before, after = module.input_handler, module.output_handler
+        return lambda data, context: after(_answer(before(data, context), context, image), context)
     raise CodeError(
         "code/inference.py defines no handler; define handler(data, context), "
         "or input_handler(data, context) and output_handler(response, context)"
@@ -65,44 +66,33 @@ def _why(failure: BaseException, code: Path, problems: Sequence[str]) -> str:
     ]
     # A SyntaxError names file and line itself.
     place = "" if isinstance(failure, SyntaxError) else "".join(places[-1:])
+    # A module that was not found may be compiled for another Python.
+    match = re.match(r"cannot import name '(\w+)' from '([\w.]+)'", str(failure))
+    module = f"{match[2]}.{match[1]}" if match else str(getattr(failure, "name", None))
+    if re.fullmatch(r"\w[\w.]*", module):
+        for file in sorted(code.glob(f"**/{module.replace('.', '/')}.*.so"))[:1]:
+            place += f"module {module}: code/{file.relative_to(code).as_posix()}; "
     sentence = (
         f"code/inference.py does not import: {type(failure).__name__}: {failure} "
-        f"({place}{_compiled(failure, code)}Python {platform.python_version()} of this computer, "
+        f"({place}Python {platform.python_version()} of this computer, "
         f"where the image has {python_of_the_image()})"
     )
     return "\n".join([sentence, *(problems if isinstance(failure, ImportError) else ())])
-
-
-def _compiled(failure: BaseException, code: Path) -> str:
-    """The module that was not found, where `code` has it compiled for another Python."""
-    match = re.match(r"cannot import name '(\w+)' from '([\w.]+)'", str(failure))
-    module = f"{match[2]}.{match[1]}" if match else str(getattr(failure, "name", None))
-    if not re.fullmatch(r"\w[\w.]*", module):
-        return ""
-    files = sorted(code.glob(f"**/{module.replace('.', '/')}.*.so"))
-    return f"module {module}: code/{files[0].relative_to(code).as_posix()}; " if files else ""
 
 
 def pass_on(image: ImageCode) -> Handler:
     """Handler without inference.py, as with lib/ alone: the text goes to the model server unchanged."""
 
     def handler(data: Any, context: Context) -> Any:
-        given = context.request_content_type.split(";")[0].strip().lower()
-        if image.rewritten and given and given not in _PASSED_ON:
-            raise UnsupportedTypeError(f"Unsupported Media Type: {given}")
-        return _asked(data.read().decode(), context, image).content, context.accept_header
+        media_type = context.request_content_type.split(";")[0].strip().lower()
+        if image.rewritten and media_type and media_type not in _PASSED_ON:
+            raise UnsupportedTypeError(f"Unsupported Media Type: {media_type}")
+        return _answer(data.read().decode(), context, image).content, context.accept_header
 
     return handler
 
 
-def _around(before: Callable[..., Any], after: Callable[..., Any], image: ImageCode) -> Handler:
-    def handler(data: Any, context: Context) -> Any:
-        return after(_asked(before(data, context), context, image), context)
-
-    return handler
-
-
-def _asked(body: Any, context: Context, image: ImageCode) -> requests.Response:
+def _answer(body: Any, context: Context, image: ImageCode) -> requests.Response:
     """The model server's answer. Since 2.20 one that is no success is an error of the same status."""
     timeout = context.timeout if image.rewritten else None
     answer = requests.post(context.rest_uri, data=body, timeout=timeout)

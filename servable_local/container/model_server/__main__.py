@@ -5,7 +5,6 @@ Standard output: {"imported": true} once; then for each of them {"ready": NUMBER
 {"error": "...", "number": NUMBER} or, at its end, {"ended": NUMBER, "status": ...}.
 """
 
-import argparse
 import gc
 import importlib.util
 import json
@@ -13,20 +12,15 @@ import os
 import select
 import signal
 import sys
+from collections.abc import Iterator
 
-from servable_local.container import parent_watchdog
-from servable_local.container.child_process import Events
+from servable_local.container.child_process import begin_child
 from servable_local.container.model_server.import_notes import without_usual_notes
 from servable_local.container.plan import ServerPlan
 
 
 def main() -> None:
-    arguments = argparse.ArgumentParser()
-    arguments.add_argument("--parent-pid", type=int, required=True)
-    parent_watchdog.die_with(arguments.parse_args().parent_pid)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    events = Events()
-
+    _, events = begin_child()
     # Who makes models needs all of TensorFlow. A SavedModel is served by its session and its loader,
     # which are found in a package that is not run itself: half of the time that an import takes.
     whole = importlib.util.find_spec("tensorflow")
@@ -44,9 +38,8 @@ def main() -> None:
     events.tell(imported=True)
     children: dict[int, int] = {}
     own_pid = os.getpid()
-    lines = _InputLines()
-    while True:
-        for line in lines.wait():
+    for lines in _input_lines():
+        for line in lines:
             command = json.loads(line)
             pid = os.fork()
             if pid == 0:
@@ -61,31 +54,28 @@ def main() -> None:
             events.tell(ended=number, pid=pid, status=os.waitstatus_to_exitcode(status))
 
 
-class _InputLines:
-    """Lines of standard input; a child's end interrupts waiting for them.
+def _input_lines() -> Iterator[list[bytes]]:
+    """Lines of standard input; none when a child's end interrupts waiting for them.
 
     Without a thread: a process with threads must not fork.
     """
-
-    def __init__(self) -> None:
-        self._rest = b""
-        read, write = os.pipe()
-        os.set_blocking(write, False)
-        signal.set_wakeup_fd(write, warn_on_full_buffer=False)
-        signal.signal(signal.SIGCHLD, lambda *_: None)
-        self._woken = read
-
-    def wait(self) -> list[bytes]:
-        ready, _, _ = select.select([sys.stdin, self._woken], [], [])
-        if self._woken in ready:
-            os.read(self._woken, 4096)
-        if sys.stdin not in ready:
-            return []
-        data = os.read(sys.stdin.fileno(), 1 << 16)
-        if not data:
-            os._exit(0)  # our children end with us
-        *lines, self._rest = (self._rest + data).split(b"\n")
-        return lines
+    wakeup, write = os.pipe()
+    os.set_blocking(write, False)
+    signal.set_wakeup_fd(write, warn_on_full_buffer=False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    lines: list[bytes] = []
+    rest = b""
+    while True:
+        yield lines
+        ready, _, _ = select.select([sys.stdin, wakeup], [], [])
+        if wakeup in ready:
+            os.read(wakeup, 4096)
+        lines = []
+        if sys.stdin in ready:
+            data = os.read(sys.stdin.fileno(), 1 << 16)
+            if not data:
+                os._exit(0)  # our children end with us
+            *lines, rest = (rest + data).split(b"\n")
 
 
 if __name__ == "__main__":

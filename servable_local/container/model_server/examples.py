@@ -28,11 +28,11 @@ def answer(method: str, body: bytes, servable: LoadedVersion, compute: Compute) 
     """The JSON answer to :classify or :regress. Raises `HttpError`."""
     request = json_object(body)
     signature = checked(servable, str(request.get("signature_name") or ""), method)
-    given = request.get("examples")
-    if not isinstance(given, list) or not given:
+    examples = request.get("examples")
+    if not isinstance(examples, list) or not examples:
         raise HttpError(400, "Missing or empty 'examples' key: it holds a list of objects")
     shared = request.get("context") or {}
-    serialized = [_serialized(shared | one) for one in map(_object, given)]
+    serialized = [_serialized(shared, example) for example in examples]
     if method == "regress":
         numbers = ", ".join(number(value) for value in regress(signature, serialized, compute))
         return f'{{\n    "result": [{numbers}]\n}}'.encode()
@@ -61,10 +61,9 @@ def checked(servable: LoadedVersion, name: str, method: str) -> LoadedSignature:
 def classify(signature: LoadedSignature, serialized: Sequence[bytes], compute: Compute) -> Labelled:
     """For each example its labels with their scores."""
     computed = _computed(signature, serialized, compute)
-    some = next(iter(computed.values()))
-    classes, scores = computed.get(CLASSES), computed.get(SCORES)
-    labels = np.full(some.shape, b"", object) if classes is None else classes
-    numbers = np.zeros(some.shape) if scores is None else scores
+    shape = next(iter(computed.values())).shape
+    labels = computed.get(CLASSES, np.full(shape, b"", object))
+    numbers = computed.get(SCORES, np.zeros(shape))
     return [
         [(label.decode(errors="replace"), float(score)) for label, score in zip(*row, strict=True)]
         for row in zip(np.atleast_2d(labels), np.atleast_2d(numbers), strict=True)
@@ -89,31 +88,27 @@ def _computed(
     return compute(signature, {INPUTS: array})
 
 
-def _object(example: object) -> dict[str, Any]:
-    if not isinstance(example, dict):
+def _serialized(shared: dict[str, Any], features: object) -> bytes:
+    if not isinstance(features, dict):
         raise HttpError(400, "Example must be JSON object but got something else")
-    return example
-
-
-def _serialized(features: Mapping[str, Any]) -> bytes:
     # Imported here: the rest of this file is used without TensorFlow, in tests.
     from tensorflow.core.example import example_pb2
 
     example = example_pb2.Example()
-    for name, value in features.items():
+    for name, value in (shared | features).items():
         values = value if isinstance(value, list) else [value]
         feature = example.features.feature[name]
-        if all(type(one) is int for one in values):
+        types = set(map(type, values))
+        if types <= {int}:
             feature.int64_list.value.extend(values)
-        elif all(type(one) in (int, float) for one in values):
+        elif types <= {int, float}:
             feature.float_list.value.extend(values)
-        elif all(isinstance(one, str) or is_base64(one) for one in values):
-            feature.bytes_list.value.extend(map(_bytes, values))
+        elif all(isinstance(item, str) or is_base64(item) for item in values):
+            feature.bytes_list.value.extend(
+                item.encode() if isinstance(item, str) else base64.b64decode(item["b64"])
+                for item in values
+            )
         else:
             raise HttpError(400, f"Example feature {name} has values of more than one type")
     serialized: bytes = example.SerializeToString()
     return serialized
-
-
-def _bytes(value: Any) -> bytes:
-    return value.encode() if isinstance(value, str) else base64.b64decode(value["b64"])

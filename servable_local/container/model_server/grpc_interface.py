@@ -5,6 +5,7 @@ Source: https://github.com/tensorflow/serving (tensorflow_serving/apis/*.proto)
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Any
 
 import grpc
@@ -18,11 +19,11 @@ from servable_tensors import wire
 _AVAILABLE = 30  # ModelVersionStatus.State in get_model_status.proto
 
 
+@dataclass(frozen=True)
 class GrpcInterface:
     """One method for each call; each raises `HttpError`."""
 
-    def __init__(self, servables: Servables) -> None:
-        self._servables = servables
+    servables: Servables
 
     def methods(self) -> dict[str, dict[str, tuple[Callable[[Any], Any], Any]]]:
         """Service -> call -> (method, its request's message)."""
@@ -39,69 +40,62 @@ class GrpcInterface:
         }
 
     def predict(self, request: Any) -> Any:
-        version, servable = self._find(request.model_spec)
         name = request.model_spec.signature_name or "serving_default"
+        servable, response = self._begin(request, wire.PredictResponse(), name)
         if name not in servable.signatures:
             raise HttpError(400, f'Serving signature key "{name}" not found.')
         signature = servable.signatures[name]
-        wanted = list(request.output_filter)
+        outputs = list(request.output_filter)
         _check(f"{name} input", set(request.inputs), set(signature.inputs), exactly=True)
-        _check(f"{name} output", set(wanted), set(signature.outputs), exactly=False)
+        _check(f"{name} output", set(outputs), set(signature.outputs), exactly=False)
         arrays = {key: proto_tensors.to_array(key, request.inputs[key]) for key in signature.inputs}
         for key, array in arrays.items():
-            proto_tensors.check_type(key, array, signature.inputs[key])
-        found = self._servables.compute(signature, arrays)
-        response = wire.PredictResponse()
-        _describe(response.model_spec, request.model_spec.name, version, name)
-        for key, array in found.items():
-            if not wanted or key in wanted:
+            dtype, expected = proto_tensors.type_name(array), signature.inputs[key]
+            if dtype != expected:
+                raise HttpError(400, f"input {key} expected type: {expected} but got: {dtype}")
+        for key, array in self.servables.compute(signature, arrays).items():
+            if not outputs or key in outputs:
                 proto_tensors.write(array, response.outputs[key])
         return response
 
     def classify(self, request: Any) -> Any:
-        version, servable = self._find(request.model_spec)
         name = request.model_spec.signature_name
+        servable, response = self._begin(request, wire.ClassificationResponse(), name)
         signature = examples.checked(servable, name, "classify")
         serialized = request.input.example_list.examples
-        response = wire.ClassificationResponse()
-        _describe(response.model_spec, request.model_spec.name, version, name)
-        for row in examples.classify(signature, serialized, self._servables.compute):
-            found = response.result.classifications.add()
+        for row in examples.classify(signature, serialized, self.servables.compute):
+            classes = response.result.classifications.add().classes
             for label, score in row:
-                found.classes.add(label=label, score=score)
+                classes.add(label=label, score=score)
         return response
 
     def regress(self, request: Any) -> Any:
-        version, servable = self._find(request.model_spec)
         name = request.model_spec.signature_name
+        servable, response = self._begin(request, wire.RegressionResponse(), name)
         signature = examples.checked(servable, name, "regress")
         serialized = request.input.example_list.examples
-        response = wire.RegressionResponse()
-        _describe(response.model_spec, request.model_spec.name, version, name)
-        for value in examples.regress(signature, serialized, self._servables.compute):
+        for value in examples.regress(signature, serialized, self.servables.compute):
             response.result.regressions.add(value=value)
         return response
 
     def metadata(self, request: Any) -> Any:
         if list(request.metadata_field) != ["signature_def"]:
             raise HttpError(400, "metadata_field must be signature_def")
-        version, servable = self._find(request.model_spec)
+        servable, response = self._begin(request, wire.GetModelMetadataResponse(), "")
         signatures = wire.SignatureDefMap()
         for name, signature in servable.signatures.items():
             text = signature.definition.SerializeToString()
             signatures.signature_def[name].ParseFromString(text)
-        response = wire.GetModelMetadataResponse()
-        _describe(response.model_spec, request.model_spec.name, version, "")
-        kept = response.metadata["signature_def"]
-        kept.type_url = "type.googleapis.com/tensorflow.serving.SignatureDefMap"
-        kept.value = signatures.SerializeToString()
+        metadata = response.metadata["signature_def"]
+        metadata.type_url = "type.googleapis.com/tensorflow.serving.SignatureDefMap"
+        metadata.value = signatures.SerializeToString()
         return response
 
     def status(self, request: Any) -> Any:
         spec = request.model_spec
-        versions = self._servables.versions(spec.name)
+        versions = self.servables.versions(spec.name)
         if spec.HasField("version"):
-            versions = [known for known in versions if known == spec.version.value]
+            versions = [version for version in versions if version == spec.version.value]
         if not versions:
             raise HttpError(404, f"Could not find any versions of model {spec.name}")
         response = wire.GetModelStatusResponse()
@@ -109,25 +103,25 @@ class GrpcInterface:
             response.model_version_status.add(version=version, state=_AVAILABLE)
         return response
 
-    def _find(self, spec: Any) -> tuple[int, Any]:
+    def _begin(self, request: Any, response: Any, signature: str) -> tuple[Any, Any]:
+        """The servable that a request names, and the response, which names it with its version."""
+        spec = request.model_spec
         if not spec.name:
             raise HttpError(400, "Missing ModelSpec")
-        return self._servables.find(
-            spec.name, spec.version.value if spec.HasField("version") else None
-        )
+        version = spec.version.value if spec.HasField("version") else None
+        number, servable = self.servables.find(spec.name, version)
+        response.model_spec.name, response.model_spec.signature_name = spec.name, signature
+        response.model_spec.version.value = number
+        return servable, response
 
 
-def _describe(spec: Any, name: str, version: int, signature: str) -> None:
-    spec.name, spec.version.value, spec.signature_name = name, version, signature
-
-
-def _check(what: str, given: set[str], known: set[str], *, exactly: bool) -> None:
-    extra, missing = sorted(given - known), sorted(known - given) if exactly else []
+def _check(part: str, names: set[str], allowed: set[str], *, exactly: bool) -> None:
+    extra, missing = sorted(names - allowed), sorted(allowed - names) if exactly else []
     if extra or missing:
         raise HttpError(
             400,
-            f"{what} names do not fit: extra {extra}, missing {missing}; "
-            f"the signature has {sorted(known)}",
+            f"{part} names do not fit: extra {extra}, missing {missing}; "
+            f"the signature has {sorted(allowed)}",
         )
 
 

@@ -8,7 +8,7 @@ import binascii
 import json
 from collections.abc import Sequence
 from itertools import chain
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +16,7 @@ import numpy.typing as npt
 from servable_local.container.http_messages import HttpError
 
 
-def flatten(value: object) -> tuple[list[int], list[object]]:
+def flatten(value: object) -> tuple[list[int], list[Any]]:
     """The shape of lists nested evenly, and what they hold, in order. A lone value has no shape.
 
     Raises `HttpError` (400) at the first list that is longer, shorter or deeper than the others.
@@ -28,7 +28,7 @@ def flatten(value: object) -> tuple[list[int], list[object]]:
         if not first:
             break
         first = first[0]
-    level: list[object] = [value]
+    level: list[Any] = [value]
     for depth, size in enumerate(shape):
         for item in level:
             if not isinstance(item, list):
@@ -43,7 +43,7 @@ def flatten(value: object) -> tuple[list[int], list[object]]:
                     f"Encountered list at unexpected size: {len(item)} at level: {depth} "
                     f"expected size: {size}",
                 )
-        level = list(chain.from_iterable(level))  # type: ignore[arg-type]
+        level = list(chain.from_iterable(level))
     if any(isinstance(leaf, list) for leaf in level):
         rank = len(shape)
         raise HttpError(400, f"Encountered list at unexpected level: {rank} expected < {rank}")
@@ -60,6 +60,12 @@ Array = npt.NDArray[Any]
 # type -> bits that hold a whole number exactly
 _FLOATS = {"float64": 53, "float32": 24, "float16": 11, "bfloat16": 8}
 _INTEGERS = {"int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"}
+# type -> Python's types of the JSON values that it takes; _bytes says which a string takes
+_TYPES: dict[str, frozenset[type]] = {
+    **dict.fromkeys(_FLOATS, frozenset({int, float})),
+    **dict.fromkeys(_INTEGERS, frozenset({int})),
+    "bool": frozenset({bool}),
+}
 # TensorFlow Serving's messages use the names of the C++ enumeration.
 _SHOWN_TYPES = {"float32": "float", "float64": "double", "float16": "half"}
 
@@ -71,7 +77,28 @@ def to_array(value: object, dtype: str) -> Array:
     bfloat16 comes back as float32: NumPy has no such type.
     """
     shape, leaves = flatten(value)
-    return _typed(leaves, dtype).reshape(shape)
+    # type() and not isinstance(): a JSON true is no number, though bool is an int in Python.
+    types = frozenset(map(type, leaves))
+    allowed = _TYPES.get(dtype, types)
+    if types - allowed:
+        raise _wrong_type(next(leaf for leaf in leaves if type(leaf) not in allowed), dtype)
+    if dtype in _FLOATS:
+        array = _floats(leaves, dtype)
+    elif dtype in _INTEGERS:
+        bounds = np.iinfo(dtype)
+        for leaf in (min(leaves), max(leaves)) if leaves else ():
+            if not bounds.min <= leaf <= bounds.max:
+                raise _wrong_type(leaf, dtype)
+        array = np.array(leaves, dtype=dtype)
+    elif dtype == "bool":
+        array = np.array(leaves, dtype=np.bool_)
+    elif dtype == "string":
+        array = np.empty(len(leaves), dtype=object)
+        array[:] = [_bytes(leaf) for leaf in leaves]
+    else:
+        first = shown(leaves[0]) if leaves else "[]"
+        raise HttpError(501, f"Conversion of JSON Value: {first} to type: {dtype}")
+    return array.reshape(shape)
 
 
 def is_base64(value: object) -> bool:
@@ -79,35 +106,8 @@ def is_base64(value: object) -> bool:
     return isinstance(value, dict) and len(value) == 1 and isinstance(value.get("b64"), str)
 
 
-def _typed(leaves: Sequence[Any], dtype: str) -> Array:
-    # type() and not isinstance(): a JSON true is no number, though bool is an int in Python.
-    types = set(map(type, leaves))
-    if dtype in _FLOATS:
-        if types - {int, float}:
-            _refuse_type(leaves, (int, float), dtype)
-        return _floats(leaves, dtype, whole_numbers=int in types)
-    if dtype in _INTEGERS:
-        if types - {int}:
-            _refuse_type(leaves, (int,), dtype)
-        bounds = np.iinfo(dtype)
-        for leaf in (min(leaves), max(leaves)) if leaves else ():
-            if not bounds.min <= leaf <= bounds.max:
-                raise _wrong_type(leaf, dtype)
-        return np.array(leaves, dtype=dtype)
-    if dtype == "bool":
-        if types - {bool}:
-            _refuse_type(leaves, (bool,), dtype)
-        return np.array(leaves, dtype=np.bool_)
-    if dtype == "string":
-        array = np.empty(len(leaves), dtype=object)
-        array[:] = [_bytes(leaf) for leaf in leaves]
-        return array
-    first = shown(leaves[0]) if leaves else "[]"
-    raise HttpError(501, f"Conversion of JSON Value: {first} to type: {dtype}")
-
-
-def _floats(leaves: Sequence[Any], dtype: str, *, whole_numbers: bool) -> Array:
-    if whole_numbers:
+def _floats(leaves: Sequence[Any], dtype: str) -> Array:
+    if int in set(map(type, leaves)):
         # A whole number that would silently become another one is refused,
         # unless it has more than 64 bits: JSON's parser reads that as a decimal.
         exact = (1 << _FLOATS[dtype]) - 1
@@ -141,10 +141,6 @@ def _bytes(leaf: object) -> bytes:
         return base64.b64decode(leaf["b64"], validate=True)
     except (binascii.Error, ValueError):
         raise HttpError(400, "Unable to base64 decode") from None
-
-
-def _refuse_type(leaves: Sequence[object], allowed: tuple[type, ...], dtype: str) -> NoReturn:
-    raise _wrong_type(next(leaf for leaf in leaves if type(leaf) not in allowed), dtype)
 
 
 def _wrong_type(leaf: object, dtype: str) -> HttpError:

@@ -36,19 +36,14 @@ def as_rows(arrays: Mapping[str, Array]) -> bytes:
     texts = {name: _rows(_texts(name, array), array.shape) for name, array in arrays.items()}
     if len(texts) == 1:
         rows = ", ".join(next(iter(texts.values())))
-        opening = "[" + rows
     else:
-        inner = ",\n".join(
-            INDENT * 2
-            + "{\n"
-            + ",\n".join(f"{INDENT * 3}{json.dumps(name)}: {texts[name][row]}" for name in texts)
-            + "\n"
-            + INDENT * 2
-            + "}"
+        keys = {name: f"{INDENT * 3}{json.dumps(name)}: " for name in texts}
+        objects = (
+            ",\n".join(keys[name] + texts[name][row] for name in texts)
             for row in range(next(iter(sizes.values()), 0))
         )
-        opening = "[\n" + inner
-    return _encoded(f'{{\n{INDENT}"predictions": {opening}\n{INDENT}]\n}}')
+        rows = "\n" + ",\n".join(f"{INDENT * 2}{{\n{each}\n{INDENT * 2}}}" for each in objects)
+    return _encoded(f'{{\n{INDENT}"predictions": [{rows}\n{INDENT}]\n}}')
 
 
 def as_columns(arrays: Mapping[str, Array]) -> bytes:

@@ -5,16 +5,13 @@ Source: https://www.tensorflow.org/tfx/serving/api_rest and json_tensor.cc besid
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from servable_local.container.http_messages import HttpError
 from servable_local.container.model_server.json_tensors import Array, is_base64, to_array
 
 DEFAULT_SIGNATURE = "serving_default"
-
-# signature name -> its inputs: name -> type. Raises `HttpError` for a name it does not know.
-FindInputs = Callable[[str], Mapping[str, str]]
 
 
 class PredictRequest(NamedTuple):
@@ -25,14 +22,19 @@ class PredictRequest(NamedTuple):
     rows: bool
 
 
-def parse(body: bytes, find_inputs: FindInputs) -> PredictRequest:
-    """Raises `HttpError`, in the words of TensorFlow Serving, for anything else than a request."""
+def parse(body: bytes, signatures: Mapping[str, Mapping[str, str]]) -> PredictRequest:
+    """Read a request to one of the `signatures`: name -> input -> type.
+
+    Raises `HttpError`, in the words of TensorFlow Serving, for anything else than a request.
+    """
     request = json_object(body)
     signature = request.get("signature_name", "")
     if not isinstance(signature, str):
         raise HttpError(400, "'signature_name' key must be a string value.")
     signature = signature or DEFAULT_SIGNATURE
-    inputs = find_inputs(signature)
+    if signature not in signatures:
+        raise HttpError(400, f'Serving signature name: "{signature}" not found in signature def')
+    inputs = signatures[signature]
     if "instances" in request:
         if "inputs" in request:
             raise HttpError(

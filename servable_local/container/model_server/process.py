@@ -16,7 +16,7 @@ from typing import NoReturn
 from google.protobuf.message import DecodeError
 
 from servable_local.container import parent_watchdog
-from servable_local.container.child_process import Events
+from servable_local.container.child_process import Events, log
 from servable_local.container.faults import FaultFile
 from servable_local.container.http_messages import HttpError
 from servable_local.container.model_server import grpc_interface, proto_tensors, rest
@@ -129,15 +129,9 @@ def _load(plan: ServerPlan, number: int) -> Servables:
                 raise ModelLoadError(f"model {name} version {version}: {error}") from None
             loaded.setdefault(name, {})[version] = servable
             took = time.monotonic() - began
-            print(
+            log(
                 f"model {name} version {version}: loaded in {took:.2f} s, "
-                f"{records} warm-up records replayed",
-                file=sys.stderr,
-                flush=True,
+                f"{records} warm-up records replayed"
             )
-    return Servables(
-        loaded,
-        faults=FaultFile(plan.faults),
-        number=number,
-        max_batch_rows=max_batch_rows,
-    )
+    faults = FaultFile(plan.faults)
+    return Servables(models=loaded, faults=faults, number=number, max_batch_rows=max_batch_rows)

@@ -27,11 +27,9 @@ def to_array(name: str, proto: Any) -> Array:
     return array
 
 
-def check_type(name: str, array: Array, wanted: str) -> None:
-    """Raises `HttpError` (400) for an array of another type than the signature's."""
-    given = dtypes.as_dtype(array.dtype).name
-    if given != wanted:
-        raise HttpError(400, f"input {name} expected type: {wanted} but got: {given}")
+def type_name(array: Array) -> str:
+    """TensorFlow's name of the array's type."""
+    return str(dtypes.as_dtype(array.dtype).name)
 
 
 def write(array: Array, proto: Any) -> None:

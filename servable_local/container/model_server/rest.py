@@ -5,13 +5,14 @@ the few long connections of an NGINX or a handler.
 Source: https://www.tensorflow.org/tfx/serving/api_rest
 """
 
+import contextlib
 import json
 import re
 import socket
-import sys
 import threading
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from google.protobuf import json_format
@@ -36,28 +37,23 @@ def serve(answer: Callable[[HttpRequest], HttpAnswer], port: int) -> None:
     """Answers from now on, in threads that end with the process. Raises `OSError`."""
     listener = listening(port)
 
+    def attend(connection: socket.socket) -> None:
+        # OSError: the caller hung up.
+        with contextlib.suppress(OSError), connection:
+            _converse(connection, answer, port)
+
     def accept() -> None:
         while True:
             connection, _ = listener.accept()
-            threading.Thread(target=_attend, args=(connection, answer, port), daemon=True).start()
+            threading.Thread(target=attend, args=(connection,), daemon=True).start()
 
     threading.Thread(target=accept, name=f"REST on {HOST}:{port}", daemon=True).start()
-
-
-def _attend(
-    connection: socket.socket, answer: Callable[[HttpRequest], HttpAnswer], port: int
-) -> None:
-    try:
-        with connection:
-            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            _converse(connection, answer, port)
-    except OSError:
-        pass  # the caller hung up
 
 
 def _converse(
     connection: socket.socket, answer: Callable[[HttpRequest], HttpAnswer], port: int
 ) -> None:
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     reader = RequestReader(port)
     while data := connection.recv(_READ_BYTES):
         try:
@@ -74,12 +70,12 @@ def _converse(
                 connection.sendall(encoded(request, keep_alive=False))
                 return
             try:
-                found = answer(request)
+                response = answer(request)
             except Exception as failure:
-                traceback.print_exc(file=sys.stderr)
-                found = error(500, str(failure))
+                traceback.print_exc()
+                response = error(500, str(failure))
             head = request.method == "HEAD"
-            connection.sendall(encoded(found, keep_alive=keep_alive, head=head))
+            connection.sendall(encoded(response, keep_alive=keep_alive, head=head))
             if not keep_alive:
                 return
 
@@ -89,11 +85,11 @@ _CALL = re.compile(_MODEL + r":(?P<method>predict|classify|regress)", re.IGNOREC
 _STATUS = re.compile(_MODEL + r"(?P<metadata>/metadata)?", re.IGNORECASE)
 
 
+@dataclass(frozen=True)
 class RestInterface:
     """Answers :predict, :classify, :regress, model status and metadata."""
 
-    def __init__(self, servables: Servables) -> None:
-        self._servables = servables
+    servables: Servables
 
     def answer(self, request: HttpRequest) -> HttpAnswer:
         """Never raises for what a caller sent: a refusal is an answer."""
@@ -110,37 +106,32 @@ class RestInterface:
         return error(400, f"Malformed request: {request.method} {request.path}")
 
     def _call(self, call: re.Match[str], body: bytes) -> HttpAnswer:
-        _, servable = self._servables.find(call["model"], _number(call["version"]))
+        _, servable = self.servables.find(call["model"], _number(call["version"]))
         method = call["method"].lower()
         if method != "predict":
-            return HttpAnswer(200, examples.answer(method, body, servable, self._servables.compute))
-
-        def find_inputs(name: str) -> Mapping[str, str]:
-            if name not in servable.signatures:
-                raise HttpError(400, f'Serving signature name: "{name}" not found in signature def')
-            inputs: Mapping[str, str] = servable.signatures[name].inputs
-            return inputs
-
-        wanted = predict_request.parse(body, find_inputs)
-        found = self._servables.compute(servable.signatures[wanted.signature], wanted.arrays)
-        form = predict_answer.as_rows if wanted.rows else predict_answer.as_columns
-        return HttpAnswer(200, form(found))
+            return HttpAnswer(200, examples.answer(method, body, servable, self.servables.compute))
+        inputs = {name: signature.inputs for name, signature in servable.signatures.items()}
+        request = predict_request.parse(body, inputs)
+        signature = servable.signatures[request.signature]
+        outputs = self.servables.compute(signature, request.arrays)
+        form = predict_answer.as_rows if request.rows else predict_answer.as_columns
+        return HttpAnswer(200, form(outputs))
 
     def _status(self, status: re.Match[str]) -> HttpAnswer:
         model, version = status["model"], status["version"]
-        versions = self._servables.versions(model)
+        versions = self.servables.versions(model)
         if not versions:
             raise HttpError(404, f"Could not find any versions of model {model}")
         if version is not None:
-            versions = [known for known in versions if known == _number(version)]
+            versions = [each for each in versions if each == _number(version)]
             if not versions:
                 raise HttpError(404, f"Could not find version {version} of model {model}")
         fine = {"error_code": "OK", "error_message": ""}
         states = [{"version": str(v), "state": "AVAILABLE", "status": fine} for v in versions]
         return _json({"model_version_status": states})
 
-    def _metadata(self, wanted: re.Match[str]) -> HttpAnswer:
-        version, servable = self._servables.find(wanted["model"], _number(wanted["version"]))
+    def _metadata(self, path: re.Match[str]) -> HttpAnswer:
+        version, servable = self.servables.find(path["model"], _number(path["version"]))
         signatures = {
             name: json_format.MessageToDict(
                 signature.definition,
@@ -149,13 +140,9 @@ class RestInterface:
             )
             for name, signature in servable.signatures.items()
         }
-        spec = {"name": wanted["model"], "signature_name": "", "version": str(version)}
-        return _json(
-            {
-                "model_spec": spec,
-                "metadata": {"signature_def": {"signature_def": signatures}},
-            }
-        )
+        spec = {"name": path["model"], "signature_name": "", "version": str(version)}
+        metadata = {"signature_def": {"signature_def": signatures}}
+        return _json({"model_spec": spec, "metadata": metadata})
 
 
 def _number(text: str | None) -> int | None:

@@ -4,6 +4,7 @@ import contextlib
 import importlib
 import importlib.util
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -46,15 +47,6 @@ ADDED = ("tensorflow_text", "tensorflow_decision_forests")
 UNREGISTERED = "Op type not registered"
 
 
-def _register_added() -> None:
-    """Register the operations of `ADDED` that are installed here and fit the installed TensorFlow."""
-    for name in ADDED:
-        if importlib.util.find_spec(name) is not None:
-            # Built for another TensorFlow they raise whatever its loader raises.
-            with contextlib.suppress(Exception):
-                importlib.import_module(name)
-
-
 def _reason(failure: Exception) -> str:
     """TensorFlow's, on one line; of an operation that is not there what to do."""
     reason = " ".join(str(failure).split())
@@ -92,12 +84,16 @@ class LoadedSignature:
             for name, dtype in zip(self.inputs, self._types, strict=True)
         ]
         try:
-            found = self._run(*feed)
+            values = self._run(*feed)
         except errors_impl.OpError as failure:
             raise HttpError(STATUSES.get(failure.error_code, 500), str(failure.message)) from None
         except (ValueError, TypeError) as failure:
             raise HttpError(400, str(failure)) from None
-        return {name: _array(value) for name, value in zip(self.outputs, found, strict=True)}
+        # A lone string comes as bytes; NumPy alone would drop its trailing zeros.
+        return {
+            name: np.asarray(value, object if isinstance(value, bytes) else None)
+            for name, value in zip(self.outputs, values, strict=True)
+        }
 
 
 class LoadedVersion:
@@ -121,7 +117,11 @@ class LoadedVersion:
             except errors_impl.NotFoundError as failure:
                 if UNREGISTERED not in str(failure):
                     raise
-                _register_added()
+                for name in ADDED:
+                    if importlib.util.find_spec(name) is not None:
+                        # Built for another TensorFlow they raise whatever its loader raises.
+                        with contextlib.suppress(Exception):
+                            importlib.import_module(name)
                 graph, session, loaded = _load(folder, options)
             with graph.as_default():
                 self.signatures = {
@@ -180,69 +180,51 @@ def _batched(
         batch_timeout_micros=batching.timeout_micros,
         max_enqueued_batches=batching.max_enqueued_batches,
     )
-    found = kernel(body)(*(graph.get_tensor_by_name(name) for name in inputs))
-    return [tensor.name for tensor in found]
+    batched = kernel(body)(*(graph.get_tensor_by_name(name) for name in inputs))
+    return [tensor.name for tensor in batched]
 
 
-def _array(value: Any) -> Array:
-    # A lone string comes as bytes; NumPy alone would drop its trailing zeros.
-    return np.array(value, dtype=object) if isinstance(value, bytes) else np.asarray(value)
-
-
+@dataclass(frozen=True, kw_only=True)
 class Servables:
     """The loaded versions of every model, in model server `number`.
 
     `max_batch_rows`: the largest request while batching is on, None while it is off.
     """
 
-    def __init__(
-        self,
-        models: Mapping[str, Mapping[int, LoadedVersion]],
-        *,
-        faults: FaultFile,
-        number: int,
-        max_batch_rows: int | None = None,
-    ) -> None:
-        self._models = models
-        self._faults, self._number = faults, number
-        self._max_batch_rows = max_batch_rows
+    models: Mapping[str, Mapping[int, LoadedVersion]]
+    faults: FaultFile
+    number: int
+    max_batch_rows: int | None = None
 
     def versions(self, model: str) -> list[int]:
         """Loaded versions of `model`, newest first; none for a model that is not there."""
-        return sorted(self._models.get(model, {}), reverse=True)
+        return sorted(self.models.get(model, {}), reverse=True)
 
     def find(self, model: str, version: int | None) -> tuple[int, LoadedVersion]:
         """The version asked for, else the newest. Raises `HttpError` (404)."""
-        versions = self._models.get(model, {})
-        if version is None and versions:
-            newest = max(versions)
-            return newest, versions[newest]
-        if version is not None and version in versions:
-            return version, versions[version]
-        wanted = f"Latest({model})" if version is None else f"Specific({model}, {version})"
-        raise HttpError(404, f"Servable not found for request: {wanted}")
+        versions = self.models.get(model, {})
+        number = max(versions, default=0) if version is None else version
+        if number in versions:
+            return number, versions[number]
+        servable = f"Latest({model})" if version is None else f"Specific({model}, {version})"
+        raise HttpError(404, f"Servable not found for request: {servable}")
 
     def compute(self, signature: LoadedSignature, arrays: Mapping[str, Array]) -> Arrays:
         """Raises `HttpError`."""
-        self._faults.strike(self._number)
-        if self._max_batch_rows is not None:
-            check_batch(arrays, self._max_batch_rows)
+        self.faults.strike(self.number)
+        if self.max_batch_rows is not None:
+            check_batch(arrays, self.max_batch_rows)
         return signature.compute(arrays)
 
 
 def check_batch(arrays: Mapping[str, Array], max_rows: int) -> None:
     """The checks and sentences of TensorFlow Serving's batching session. Raises `HttpError`."""
+    problem = None
     if any(array.ndim == 0 for array in arrays.values()):
-        raise HttpError(
-            400, "Batching session Run() input tensors must have at least one dimension."
-        )
-    sizes = {len(array) for array in arrays.values()}
-    if len(sizes) > 1:
-        raise HttpError(
-            400, "Batching session Run() input tensors must have equal 0-dimension size."
-        )
-    for rows in sizes:
-        if rows > max_rows:
-            raise HttpError(
-                400, f"Task size {rows} is larger than maximum input batch size {max_rows}"
-            )
+        problem = "Batching session Run() input tensors must have at least one dimension."
+    elif len(sizes := {len(array) for array in arrays.values()}) > 1:
+        problem = "Batching session Run() input tensors must have equal 0-dimension size."
+    elif (rows := max(sizes, default=0)) > max_rows:
+        problem = f"Task size {rows} is larger than maximum input batch size {max_rows}"
+    if problem:
+        raise HttpError(400, problem)

@@ -3,18 +3,13 @@
 It takes the connections of callers: HTTP/1.1, one request after the other on each.
 """
 
-import argparse
 import asyncio
-import json
-import signal
-import socket
 import traceback
 from typing import Any
 
 import uvloop
 
-from servable_local.container import parent_watchdog
-from servable_local.container.child_process import Events
+from servable_local.container.child_process import begin_child
 from servable_local.container.http_messages import (
     BadRequestError,
     HttpAnswer,
@@ -94,13 +89,7 @@ class CallerConnection(asyncio.Protocol):
 
 
 def main() -> None:
-    arguments = argparse.ArgumentParser()
-    arguments.add_argument("--parent-pid", type=int, required=True)
-    arguments.add_argument("--plan", type=json.loads, required=True)
-    given = arguments.parse_args()
-    parent_watchdog.die_with(given.parent_pid)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    plan, events = given.plan, Events()
+    plan, events = begin_child()
     routes = Routes(
         gunicorn=GunicornUpstream(plan["gunicorn"]) if plan["gunicorn"] else None,
         model_servers=ModelServersUpstream(plan["rest_ports"]),
@@ -110,23 +99,21 @@ def main() -> None:
     )
     answer: AnswerFunction = routes.answer
     if plan["record"]:
-        answer = CaptureRecorder(Recording.of_json(plan["record"])).recording(answer)
+        answer = CaptureRecorder(Recording(*plan["record"])).recording(answer)
     try:
         listener = listening(plan["port"])
     except OSError as error:
         events.tell(error=f"port {plan['port']}: {error.strerror}")
         return
-    uvloop.run(_serve(answer, listener, events))
 
+    async def serve() -> None:
+        server = await asyncio.get_running_loop().create_server(
+            lambda: CallerConnection(answer, plan["port"]), sock=listener, backlog=512
+        )
+        events.tell(ready=True)
+        await server.serve_forever()
 
-async def _serve(answer: AnswerFunction, listener: socket.socket, events: Events) -> None:
-    loop: Any = asyncio.get_running_loop()
-    port = listener.getsockname()[1]
-    server = await loop.create_server(
-        lambda: CallerConnection(answer, port), sock=listener, backlog=512
-    )
-    events.tell(ready=True)
-    await server.serve_forever()
+    uvloop.run(serve())
 
 
 if __name__ == "__main__":

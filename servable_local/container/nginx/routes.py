@@ -5,8 +5,7 @@ Source: nginx.conf.template and tensorflowServing.js in the image's public sourc
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from urllib.parse import unquote
 
 from servable_local.container.http_messages import (
@@ -24,31 +23,22 @@ from servable_local.container.nginx.upstream import (
     UpstreamError,
 )
 
-Route = Callable[[HttpRequest], Awaitable[HttpAnswer]]
-# NGINX replaces these when it passes a request on.
 # What a path is looked at more closely for.
 _ODD = re.compile(r"%|//|/\.")
 _OF_A_BODY = ("Content-Length", "Transfer-Encoding")
+# NGINX replaces these when it passes a request on.
 _OWN = (b"host", b"connection", b"content-length", b"transfer-encoding", b"expect", b"keep-alive")
 
 
+@dataclass(frozen=True, kw_only=True)
 class Routes:
     """`answer` for every request; NGINX's own pages for an upstream that is gone or too slow."""
 
-    def __init__(
-        self,
-        *,
-        gunicorn: GunicornUpstream | None,
-        model_servers: ModelServersUpstream,
-        default_model: str,
-        image: ImageCode,
-        read_timeout_seconds: float,
-    ) -> None:
-        self._gunicorn = gunicorn
-        self._model_servers = model_servers
-        self._default_model = default_model
-        self._image = image
-        self._read_timeout_seconds = read_timeout_seconds
+    gunicorn: GunicornUpstream | None
+    model_servers: ModelServersUpstream
+    default_model: str
+    image: ImageCode
+    read_timeout_seconds: float
 
     async def answer(self, request: HttpRequest) -> HttpAnswer:
         if _ODD.search(request.path):
@@ -56,75 +46,72 @@ class Routes:
             if path is None:
                 return conversion.page(400, "Bad Request")
             request = replace(request, path=escaped(path))
-        route = self._route(request.path)
-        if route is None:
+        # Prefixes, as NGINX's locations are.
+        if request.path.startswith("/tfs/"):
+            route = self._relay
+        elif request.path.startswith("/models") or (
+            self.gunicorn and request.path.startswith(("/ping", "/invocations"))
+        ):
+            route = self._to_gunicorn
+        elif request.path.startswith("/ping"):
+            route = self._ping
+        elif request.path.startswith("/invocations"):
+            route = self._invoke
+        else:
             return error(404, "Not Found")
         try:
-            async with asyncio.timeout(self._read_timeout_seconds):
+            async with asyncio.timeout(self.read_timeout_seconds):
                 return await route(request)
         except UpstreamError:
             return conversion.page(502, "Bad Gateway")
         except TimeoutError:
             return conversion.page(504, "Gateway Time-out")
 
-    def _route(self, path: str) -> Route | None:
-        # Prefixes, as NGINX's locations are.
-        if path.startswith("/tfs/"):
-            return self._relay
-        if path.startswith(("/ping", "/invocations")):
-            if self._gunicorn:
-                return self._to_gunicorn
-            return self._ping if path.startswith("/ping") else self._invoke
-        if path.startswith("/models"):
-            return self._to_gunicorn
-        return None
-
     async def _to_gunicorn(self, request: HttpRequest) -> HttpAnswer:
-        if self._gunicorn is None:
+        if self.gunicorn is None:
             raise UpstreamError("nobody listens on its socket")
-        return await self._gunicorn.ask(passed_on(request))
+        return await self.gunicorn.ask(passed_on(request))
 
     async def _ping(self, request: HttpRequest) -> HttpAnswer:
         """Whether any version of the default model is there, as the model server says it."""
         path = self._path(request, method=False)
         if isinstance(path, HttpAnswer):
             return path
-        answer = await self._model_servers.ask("GET", path.rpartition(":")[0], b"")
+        answer = await self.model_servers.ask("GET", path.rpartition(":")[0], b"")
         if answer.status == 200 and b'"AVAILABLE"' in answer.body:
             return HttpAnswer(200)
         return conversion.page(502, "Bad Gateway")
 
     async def _invoke(self, request: HttpRequest) -> HttpAnswer:
         content_type = request.headers.get("Content-Type")
-        sent = request.body or any(map(request.headers.get, _OF_A_BODY))
-        given = request.body if sent else None
-        body = conversion.converted(content_type, given, self._image)
+        has_body = request.body or any(map(request.headers.get, _OF_A_BODY))
+        body = conversion.converted(content_type, request.body if has_body else None, self.image)
         if isinstance(body, HttpAnswer):
             return body
         path = self._path(request)
         if isinstance(path, HttpAnswer):
             return path
         try:
-            answer = await self._model_servers.ask("POST", path, body)
+            answer = await self.model_servers.ask("POST", path, body)
         except UpstreamError:
             # The conversion's own subrequest: it hands the page on, as what it always answers.
             answer = replace(conversion.page(502, "Bad Gateway"), content_type=JSON)
-        return conversion.accepted(request.headers.get("Accept"), answer, self._image)
+        return conversion.accepted(request.headers.get("Accept"), answer, self.image)
 
     async def _relay(self, request: HttpRequest) -> HttpAnswer:
         """/tfs/v1/…: the model server's own interface, with none of the caller's headers."""
         path = request.path.removeprefix("/tfs")
-        return await self._model_servers.ask(request.method, path, request.body)
+        return await self.model_servers.ask(request.method, path, request.body)
 
     def _path(self, request: HttpRequest, *, method: bool = True) -> str | HttpAnswer:
         """The model server's, or the answer (400) to attributes that are wrong."""
-        attributes = self._image.attributes_for_nginx(request.headers.get(HEADER))
+        attributes = self.image.attributes_for_nginx(request.headers.get(HEADER))
         if not method:
             attributes.pop("tfs-method", None)
         try:
-            path = self._image.model_path(attributes, self._default_model)
+            path = self.image.model_path(attributes, self.default_model)
         except AttributesError as problem:
-            return conversion.refused(400, f"invalid {problem.attribute}", self._image)
+            return conversion.refused(400, f"invalid {problem.attribute}", self.image)
         return escaped(path)
 
 
@@ -146,7 +133,7 @@ def normalized(path: str) -> str | None:
 
 def escaped(path: str) -> str:
     """The path as NGINX writes it to its upstreams."""
-    return re.sub(r"[\x00-\x20#%?\x7f-\xff]", lambda found: f"%{ord(found[0]):02X}", path)
+    return re.sub(r"[\x00-\x20#%?\x7f-\xff]", lambda match: f"%{ord(match[0]):02X}", path)
 
 
 def passed_on(request: HttpRequest) -> bytes:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import deque
+from dataclasses import dataclass
 from typing import Any
 
 import httptools
@@ -81,14 +82,14 @@ class UpstreamConnection(asyncio.Protocol):
         answer, self._answer = self._answer, None
         if answer is None or answer.done():
             return
-        kept = {name: text for name, text in self._headers if name.lower() not in _HOP_BY_HOP}
+        headers = {name: text for name, text in self._headers if name.lower() not in _HOP_BY_HOP}
         content_type = "application/json"
-        for name in list(kept):
+        for name in list(headers):
             if name.lower() == "content-type":
-                content_type = kept.pop(name)
+                content_type = headers.pop(name)
         self.usable = self.usable and self._parser.should_keep_alive()
         body = b"".join(self._body)
-        answer.set_result(HttpAnswer(self._parser.get_status_code(), body, content_type, kept))
+        answer.set_result(HttpAnswer(self._parser.get_status_code(), body, content_type, headers))
 
     def _fail(self, reason: str) -> None:
         answer, self._answer = self._answer, None
@@ -96,17 +97,17 @@ class UpstreamConnection(asyncio.Protocol):
             answer.set_exception(UpstreamError(reason))
 
 
+@dataclass(frozen=True)
 class GunicornUpstream:
     """One connection for each request, as NGINX keeps none to its upstreams."""
 
-    def __init__(self, socket_name: str) -> None:
-        self._socket_name = socket_name
+    socket_name: str
 
     async def ask(self, request: bytes) -> HttpAnswer:
         """Raises `UpstreamError`."""
         loop = asyncio.get_running_loop()
         try:
-            _, connection = await loop.create_unix_connection(UpstreamConnection, self._socket_name)
+            _, connection = await loop.create_unix_connection(UpstreamConnection, self.socket_name)
         except OSError as error:
             raise UpstreamError(str(error)) from None
         try:
@@ -124,6 +125,9 @@ class ModelServersUpstream:
 
     async def ask(self, method: str, path: str, body: bytes) -> HttpAnswer:
         """Raises `UpstreamError` when no server takes it, or when the one that took it died."""
+        # NGINX sends the name of its group of servers as Host; the REST port here takes its own only.
+        start = f"{method} {path} HTTP/1.1\r\nContent-Type: application/json\r\n"
+        start += f"Content-Length: {len(body)}\r\nHost: {HOST}:"
         for _ in range(len(self._ports)):
             self._ports.rotate(-1)
             port = self._ports[0]
@@ -131,7 +135,8 @@ class ModelServersUpstream:
             if connection is None:
                 continue  # as NGINX: the next one, since nothing was sent yet
             try:
-                answer = await connection.ask(_request(port, method, path, body))
+                head = f"{start}{port}\r\n\r\n".encode("latin-1", "replace")
+                answer = await connection.ask(head + body)
             except BaseException:
                 connection.close()
                 raise
@@ -147,16 +152,6 @@ class ModelServersUpstream:
                 return connection
         try:
             loop = asyncio.get_running_loop()
-            _, connection = await loop.create_connection(UpstreamConnection, HOST, port)
-            return connection
+            return (await loop.create_connection(UpstreamConnection, HOST, port))[1]
         except OSError:
             return None
-
-
-def _request(port: int, method: str, path: str, body: bytes) -> bytes:
-    # NGINX sends the name of its group of servers as Host; the REST port here takes its own only.
-    start = (
-        f"{method} {path} HTTP/1.1\r\nHost: {HOST}:{port}\r\n"
-        f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
-    )
-    return start.encode("latin-1", "replace") + body

@@ -57,7 +57,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (root / "environments" / "prod.toml").write_text(OURS)
     (root / "environments" / "batched.toml").write_text(BATCHED)
     prod = next(one for one in load(root, root / "environments") if one.name == "prod")
-    recording = Recording(file=root / "recorded.jsonl", most_bytes=10**7)
+    recording = Recording(file=str(root / "recorded.jsonl"), most_bytes=10**7)
     with serve_locally(prepared(prod), port=0, log=root / "log.txt", record=recording) as container:
         for body in bodies():
             sent = urllib.request.Request(

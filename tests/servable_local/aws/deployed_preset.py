@@ -1,6 +1,7 @@
 """An environment of examples/ deployed without the CLI: both its stacks, in an account of its own."""
 
 import copy
+import json
 from typing import Any
 
 from servable_local.aws.local_aws import LocalAws
@@ -9,6 +10,7 @@ from tests.servable_local.aws.container_stand_in import Launcher
 from tests.servable_local.aws.local_account import Account
 
 IMAGE = "763104351884.dkr.ecr.eu-west-1.amazonaws.com/tensorflow-inference:2.20-cpu-py312"
+PLACEHOLDER = "111111111111"
 
 
 class Preset:
@@ -16,8 +18,12 @@ class Preset:
 
     def __init__(self, aws: LocalAws, launcher: Launcher, name: str) -> None:
         self.account = Account(aws, launcher)
-        self.region = environments()[name].environment.region  # type: ignore[union-attr]
-        self.templates = copy.deepcopy(templates(name))
+        environment = environments()[name].environment
+        assert environment is not None
+        self.region = environment.region
+        self.account.create_roles(environment)
+        text = json.dumps(templates(name))
+        self.templates = json.loads(text.replace(PLACEHOLDER, self.account.number))
         self.archive = f"archive of {name} {self.account.number}"
         bootstrap = self.templates["endpoint"]["Parameters"]["BootstrapVersion"]["Default"]
         self.client("ssm").put_parameter(Name=bootstrap, Value="30", Type="String")
@@ -37,6 +43,10 @@ class Preset:
                     container["ModelDataUrl"] = self._models()
                 elif "ModelPackageName" in container:
                     container["ModelPackageName"] = self._package()
+                elif "ModelDataSource" in container:
+                    file = self.account.put_archive(self.archive.encode(), f"{number}/1/model.pb")
+                    source = container["ModelDataSource"]["S3DataSource"]
+                    source["S3Uri"] = file.removesuffix("1/model.pb")
                 else:
                     content = f"{self.archive} {'next' if 'next' in key else 'primary'}"
                     container["ModelDataUrl"] = self.account.put_archive(

@@ -6,10 +6,24 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+from infra.parameters.environment import Environment
 from servable_local.aws.cloudformation.api import CloudFormationApi
 from servable_local.aws.inventory import inventory
 from servable_local.aws.local_aws import REGION, LocalAws
 from tests.servable_local.aws.container_stand_in import Launcher
+
+TRUST = json.dumps(
+    {
+        "Version": "2012-10-17",
+        "Statement": [
+            {
+                "Effect": "Allow",
+                "Principal": {"Service": "sagemaker.amazonaws.com"},
+                "Action": "sts:AssumeRole",
+            }
+        ],
+    }
+)
 
 
 class Account:
@@ -24,6 +38,14 @@ class Account:
 
     def client(self, service: str) -> Any:
         return self.aws.client(service, account=self.number)
+
+    def create_roles(self, environment: Environment) -> None:
+        """The roles that the file names: the account's owners have made them."""
+        roles = {*environment.endpoint.callers, environment.endpoint.execution_role}
+        roles |= {model.execution_role for model in environment.models.values()}
+        for role in filter(None, roles):
+            name = role.rpartition("/")[2]
+            self.client("iam").create_role(RoleName=name, AssumeRolePolicyDocument=TRUST)
 
     def inventory(self) -> list[tuple[str, str]]:
         return inventory(self.aws, account=self.number)

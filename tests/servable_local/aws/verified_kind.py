@@ -71,6 +71,7 @@ class VerifiedKind:
             for kind, template in sorted(synthesised(loaded).items())  # data, then endpoint
         ]
         self._publish()
+        self.account.create_roles(loaded.environment)
         aws.no_capacity(*no_capacity, account=self.account.number, region=REGION)
         before = len(launcher.started)
         for stack in self.stacks:

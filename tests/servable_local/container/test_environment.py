@@ -1,6 +1,6 @@
 import pytest
 
-from servable_local.container.environment import process_environment
+from servable_local.container.launch import process_environment
 
 
 def test_openmp_has_one_thread_unless_the_variables_say_otherwise(

@@ -11,7 +11,7 @@ TWO = {"ids": "int64", "vals": "float32"}
 
 
 def _parse(request: object, inputs: Mapping[str, str]) -> PredictRequest:
-    return parse(json.dumps(request).encode(), lambda signature: inputs)
+    return parse(json.dumps(request).encode(), {"serving_default": inputs, "other": inputs})
 
 
 def _refusal(request: object, inputs: Mapping[str, str]) -> str:
@@ -93,4 +93,4 @@ def test_a_float_takes_what_it_can_hold(number: float) -> None:
 @pytest.mark.parametrize("body", [b"", b"{", b"[" * 100_000, b"\xff", b'{"inputs": ' + b"9" * 5000])
 def test_what_is_no_json_is_refused(body: bytes) -> None:
     with pytest.raises(HttpError, match="JSON Parse error"):
-        parse(body, lambda signature: TWO)
+        parse(body, {"serving_default": TWO})

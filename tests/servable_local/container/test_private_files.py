@@ -3,6 +3,7 @@
 import os
 import stat
 from pathlib import Path
+from subprocess import CompletedProcess
 
 import pytest
 import requests
@@ -63,7 +64,8 @@ def test_users_of_this_computer_do_not_reach_what_is_unpacked_for_the_real_image
     pack: Pack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("servable_local.container.real_image.check_image", lambda image: None)
-    monkeypatch.setattr("servable_local.container.real_image._run", lambda *_: None)
+    done: CompletedProcess[str] = CompletedProcess([], 0)
+    monkeypatch.setattr("servable_local.container.real_image._docker", lambda *_: done)
     monkeypatch.setattr("servable_local.container.real_image._wait", lambda *_: None)
     with launch_image("image", pack({"code/inference.py": WRITING}), {}) as container:
         (model,) = container.folder.iterdir()

@@ -18,7 +18,9 @@ def recorded(file: Path, *requests: HttpRequest, most_bytes: int = 10**6) -> lis
         return ANSWER
 
     async def ask() -> None:
-        answering = CaptureRecorder(Recording(file=file, most_bytes=most_bytes)).recording(answer)
+        answering = CaptureRecorder(Recording(file=str(file), most_bytes=most_bytes)).recording(
+            answer
+        )
         for request in requests:
             assert await answering(request) is ANSWER
 

@@ -72,8 +72,8 @@ class CloudFormationApi(BaseResponse):
         return ActionResult({"Stacks": [stack.describe() for stack in stacks]})
 
     def list_stacks(self) -> ActionResult:
-        wanted = self._get_param("StackStatusFilter", [])
-        shown = [s for s in self.here.all() if not wanted or s.status in wanted]
+        statuses = self._get_param("StackStatusFilter", [])
+        shown = [s for s in self.here.all() if not statuses or s.status in statuses]
         return ActionResult({"StackSummaries": [stack.describe() for stack in shown]})
 
     def describe_stack_events(self) -> ActionResult:
@@ -84,20 +84,15 @@ class CloudFormationApi(BaseResponse):
         return ActionResult({"StackResourceSummaries": shown})
 
     def describe_stack_resources(self) -> ActionResult:
-        wanted = self._get_param("LogicalResourceId")
-        shown = [
-            resource
-            for resource in _resources(self._stack, "Timestamp")
-            if wanted in (None, resource["LogicalResourceId"])
-        ]
+        logical_id = self._get_param("LogicalResourceId")
+        shown = _resources(self._stack, "Timestamp", logical_id)
         return ActionResult({"StackResources": shown})
 
     def describe_stack_resource(self) -> ActionResult:
-        stack, wanted = self._stack, self._get_param("LogicalResourceId")
-        for resource in _resources(stack, "LastUpdatedTimestamp"):
-            if resource["LogicalResourceId"] == wanted:
-                return ActionResult({"StackResourceDetail": resource})
-        raise ValidationError(f"Resource {wanted} does not exist for stack {stack.name}")
+        stack, logical_id = self._stack, self._get_param("LogicalResourceId")
+        for resource in _resources(stack, "LastUpdatedTimestamp", logical_id):
+            return ActionResult({"StackResourceDetail": resource})
+        raise ValidationError(f"Resource {logical_id} does not exist for stack {stack.name}")
 
     def get_template(self) -> ActionResult:
         text = self._stack.template_text
@@ -269,8 +264,8 @@ class CloudFormationApi(BaseResponse):
         return ActionResult({"Summaries": [change_set.summary() for change_set in change_sets]})
 
 
-def _resources(stack: Stack, changed: str) -> list[dict[str, Any]]:
-    """`changed`: what the operation calls the time of the last change."""
+def _resources(stack: Stack, changed: str, logical_id: str | None = None) -> list[dict[str, Any]]:
+    """All resources, or one. `changed`: what the operation calls the time of the last change."""
     return [
         {
             "StackId": stack.id,
@@ -284,4 +279,5 @@ def _resources(stack: Stack, changed: str) -> list[dict[str, Any]]:
             changed: resource.changed,
         }
         for resource in list(stack.resources.values())
+        if logical_id in (None, resource.logical_id)
     ]

@@ -1,14 +1,16 @@
 """Changes that a template would make to a stack: one per resource, kept as a change set."""
 
+import json
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
+from servable_local.aws.clock import utc_now
 from servable_local.aws.cloudformation.bound_template import BoundTemplate
 from servable_local.aws.cloudformation.intrinsics import LATER, TemplateError
-from servable_local.aws.cloudformation.stacks import Stack, now
+from servable_local.aws.cloudformation.stacks import Stack
 from servable_local.aws.errors import ValidationError
 from servable_local.aws.resources.registry import TYPES
 
@@ -97,24 +99,16 @@ def _change(stack: Stack, blueprint: BoundTemplate, logical_id: str) -> Resource
         return ResourceChange(Action.ADD, logical_id, declared_type)
     changed = changed_properties(current.properties, properties)
     if not changed:
-        return ResourceChange(Action.KEEP, logical_id, declared_type, current.physical_id)
+        return ResourceChange(Action.KEEP, logical_id, declared_type)
     fixed = changed & TYPES[declared_type].create_only if declared_type in TYPES else changed
     if not fixed:
         action, replacement = Action.MODIFY, "False"
     else:
-        certain = any(not _holds_later(properties.get(name)) for name in fixed)
+        certain = any(LATER not in json.dumps(properties.get(name)) for name in fixed)
         action, replacement = Action.REPLACE, "True" if certain else "Conditional"
     return ResourceChange(
         action, logical_id, declared_type, current.physical_id, changed, replacement
     )
-
-
-def _holds_later(value: Any) -> bool:
-    if isinstance(value, Mapping):
-        return any(_holds_later(item) for item in value.values())
-    if isinstance(value, list):
-        return any(_holds_later(item) for item in value)
-    return isinstance(value, str) and LATER in value
 
 
 @dataclass
@@ -131,7 +125,7 @@ class ChangeSet:
     status: str = "CREATE_COMPLETE"
     execution_status: str = "AVAILABLE"
     reason: str | None = None
-    created: Any = field(default_factory=now)
+    created: Any = field(default_factory=utc_now)
 
     def __post_init__(self) -> None:
         where = self.stack.id.split(":stack/")[0]

@@ -71,15 +71,14 @@ class Evaluator:
         if len(value) == 1:
             [(name, argument)] = value.items()
             # A policy statement too has a key of the name Condition.
-            if name == "Ref" or name.startswith("Fn::") or self._is_condition(name, argument):
+            own = name == "Condition" and isinstance(argument, str) and argument in self.conditions
+            if own or name == "Ref" or name.startswith("Fn::"):
                 return self.function(name, argument)
         pairs = ((key, self._evaluate(item)) for key, item in value.items())
         return {key: item for key, item in pairs if item is not _NOTHING}
 
-    def _is_condition(self, name: str, argument: Any) -> bool:
-        return name == "Condition" and isinstance(argument, str) and argument in self.conditions
-
-    def _condition(self, name: str) -> bool:
+    def condition(self, name: str) -> bool:
+        """Value of a condition. Raises `TemplateError`."""
         if name not in self.conditions:
             raise TemplateError(f"Template error: unresolved condition dependency {name}")
         return self.conditions[name]
@@ -132,12 +131,12 @@ class Evaluator:
         return LATER if LATER in text else text.split(separator)
 
     def _find_in_map(self, argument: Any) -> Any:
-        found: Any = self.mappings
+        value: Any = self.mappings
         for key in self.evaluate(argument)[:3]:
-            if key not in found:
+            if key not in value:
                 raise TemplateError(f"Template error: Unable to get mapping for {argument}")
-            found = found[key]
-        return found
+            value = value[key]
+        return value
 
     def _import_value(self, argument: Any) -> Any:
         name = self.evaluate(argument)
@@ -150,25 +149,24 @@ class Evaluator:
         return [f"{region}{letter}" for letter in "abc"]
 
     def _contains(self, argument: Any) -> bool:
-        choices, wanted = self.evaluate(argument)
-        return bool(wanted in choices)
+        choices, value = self.evaluate(argument)
+        return bool(value in choices)
 
     def _equals(self, argument: Any) -> bool:
-        left, right = (self.evaluate(side) for side in argument)
-        return bool(_word(left) == _word(right))
+        left, right = (
+            str(value).lower() if isinstance(value, bool) else value
+            for value in map(self.evaluate, argument)
+        )
+        return bool(left == right)
 
     def _if(self, argument: Any) -> Any:
         name, yes, no = argument
-        return self._evaluate(yes if self._condition(name) else no)
-
-
-def _word(value: Any) -> Any:
-    return str(value).lower() if isinstance(value, bool) else value
+        return self._evaluate(yes if self.condition(name) else no)
 
 
 _FUNCTIONS: dict[str, Callable[[Evaluator, Any], Any]] = {
     "Ref": Evaluator._reference,
-    "Condition": Evaluator._condition,
+    "Condition": Evaluator.condition,
     "Fn::GetAtt": Evaluator._get_attribute,
     "Fn::Sub": Evaluator._substitute,
     "Fn::Join": Evaluator._join,

@@ -23,7 +23,6 @@ class Logical:
     """One logical resource of one stack, and the services to make it with."""
 
     aws: Loopback
-    stack_name: str
     logical_id: str
     generate_name: Callable[[int], str]
     # Called as soon as something exists, so that a later failure can be cleaned up.

@@ -16,11 +16,11 @@ class KmsKey(ResourceType):
     type = "AWS::KMS::Key"
 
     def create(self, properties: Properties, logical: Logical) -> Physical:
-        wanted: dict[str, Any] = {k: properties[k] for k in _AT_CREATION if k in properties}
+        arguments: dict[str, Any] = {k: properties[k] for k in _AT_CREATION if k in properties}
         if "KeyPolicy" in properties:
-            wanted["Policy"] = properties["KeyPolicy"]
-        wanted["Tags"] = _kms_tags(properties.get("Tags", []))
-        key = str(logical.call("kms", "CreateKey", wanted)["KeyMetadata"]["KeyId"])
+            arguments["Policy"] = properties["KeyPolicy"]
+        arguments["Tags"] = _kms_tags(properties.get("Tags", []))
+        key = str(logical.call("kms", "CreateKey", arguments)["KeyMetadata"]["KeyId"])
         logical.exists(key)
         _switch(key, {}, properties, logical)
         return _key(key, logical)
@@ -56,9 +56,9 @@ def _switch(key: str, old: Properties, new: Properties, logical: Logical) -> Non
             logical.call("kms", operations[on], {"KeyId": key})
 
 
-def _kms_tags(given: Sequence[Properties]) -> list[dict[str, str]]:
+def _kms_tags(tags: Sequence[Properties]) -> list[dict[str, str]]:
     """KMS names the two parts of a tag differently from everybody else."""
-    return [{"TagKey": tag["Key"], "TagValue": tag["Value"]} for tag in given]
+    return [{"TagKey": tag["Key"], "TagValue": tag["Value"]} for tag in tags]
 
 
 def _key(key: str, logical: Logical) -> Physical:

@@ -26,10 +26,10 @@ class LogGroup(ResourceType):
 
     def create(self, properties: Properties, logical: Logical) -> Physical:
         name = self.name(properties, logical)
-        given = {key: properties[key] for key in ("KmsKeyId", "LogGroupClass") if key in properties}
+        group = {key: properties[key] for key in ("KmsKeyId", "LogGroupClass") if key in properties}
         if properties.get("Tags"):
-            given["Tags"] = tags_as_map(properties["Tags"])
-        logical.call("logs", "CreateLogGroup", _lower(given | {"LogGroupName": name}))
+            group["Tags"] = tags_as_map(properties["Tags"])
+        logical.call("logs", "CreateLogGroup", _lower(group | {"LogGroupName": name}))
         logical.exists(name)
         _retain(name, properties, logical)
         return _log_group(name, logical)
@@ -75,11 +75,9 @@ class MetricFilter(ResourceType):
     name_property = "FilterName"
 
     def put(self, physical: str, old: Properties, new: Properties, logical: Logical) -> Physical:
-        transformations = [
-            _lower(transformation) for transformation in new["MetricTransformations"]
-        ]
-        wanted = _lower({**new, "FilterName": physical, "MetricTransformations": transformations})
-        logical.call("logs", "PutMetricFilter", wanted)
+        transformations = list(map(_lower, new["MetricTransformations"]))
+        properties = {**new, "FilterName": physical, "MetricTransformations": transformations}
+        logical.call("logs", "PutMetricFilter", _lower(properties))
         return Physical(physical)
 
     def delete(self, physical: str, properties: Properties, logical: Logical) -> None:
@@ -94,9 +92,9 @@ class QueryDefinition(ResourceType):
     type = "AWS::Logs::QueryDefinition"
 
     def put(self, physical: str, old: Properties, new: Properties, logical: Logical) -> Physical:
-        known = {"queryDefinitionId": physical} if old else {}
-        made = logical.call("logs", "PutQueryDefinition", _lower(new) | known)
-        query_id = str(made["queryDefinitionId"])
+        current = {"queryDefinitionId": physical} if old else {}
+        answer = logical.call("logs", "PutQueryDefinition", _lower(new) | current)
+        query_id = str(answer["queryDefinitionId"])
         return Physical(query_id, {"QueryDefinitionId": query_id})
 
     def delete(self, physical: str, properties: Properties, logical: Logical) -> None:

@@ -62,8 +62,8 @@ class ResourceType:
 
     def name(self, properties: Properties, logical: Logical) -> str:
         """The name in the template or, left out there, one as CloudFormation makes it."""
-        given = properties.get(self.name_property) if self.name_property else None
-        return str(given or logical.generate_name(self.longest_name))
+        stated = properties.get(self.name_property) if self.name_property else None
+        return str(stated or logical.generate_name(self.longest_name))
 
     def create(self, properties: Properties, logical: Logical) -> Physical:
         return self.put(self.name(properties, logical), {}, properties, logical)
@@ -88,8 +88,8 @@ def retag(
 ) -> None:
     """Calls `tag` and `untag` for what differs between the `Tags` of both states."""
     before, after = tags_as_map(old.get("Tags", [])), tags_as_map(new.get("Tags", []))
-    if wanted := [{"Key": k, "Value": v} for k, v in after.items() if before.get(k) != v]:
-        tag(wanted)
+    if new_tags := [{"Key": k, "Value": v} for k, v in after.items() if before.get(k) != v]:
+        tag(new_tags)
     if gone := [key for key in before if key not in after]:
         untag(gone)
 

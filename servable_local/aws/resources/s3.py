@@ -110,19 +110,19 @@ def _lifecycle_rule(rule: Mapping[str, Any]) -> dict[str, Any]:
     unknown = sorted(set(rule) - _RULE_EMULATED)
     if unknown:
         raise ResourceError(f"LifecycleConfiguration/Rules: {', '.join(unknown)} is not emulated")
-    found: dict[str, Any] = {name: rule[name] for name in _RULE_AS_IT_IS if name in rule}
-    found["Filter"] = {"Prefix": rule.get("Prefix", "")}
+    renamed: dict[str, Any] = {name: rule[name] for name in _RULE_AS_IT_IS if name in rule}
+    renamed["Filter"] = {"Prefix": rule.get("Prefix", "")}
     if "Id" in rule:
-        found["ID"] = rule["Id"]
+        renamed["ID"] = rule["Id"]
     if "ExpirationInDays" in rule:
-        found["Expiration"] = {"Days": int(rule["ExpirationInDays"])}
+        renamed["Expiration"] = {"Days": int(rule["ExpirationInDays"])}
     elif "ExpiredObjectDeleteMarker" in rule:
         marker = is_true(rule["ExpiredObjectDeleteMarker"])
-        found["Expiration"] = {"ExpiredObjectDeleteMarker": marker}
+        renamed["Expiration"] = {"ExpiredObjectDeleteMarker": marker}
     if "NoncurrentVersionExpirationInDays" in rule:
         days = int(rule["NoncurrentVersionExpirationInDays"])
-        found["NoncurrentVersionExpiration"] = {"NoncurrentDays": days}
-    return found
+        renamed["NoncurrentVersionExpiration"] = {"NoncurrentDays": days}
+    return renamed
 
 
 class S3BucketPolicy(ResourceType):

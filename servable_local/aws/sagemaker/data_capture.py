@@ -87,10 +87,10 @@ def _record(
 
 
 def _side(capture: Mapping[str, Any], mode: str, content_type: str, body: bytes) -> dict[str, str]:
-    kept = capture.get("CaptureContentTypeHeader", {})
+    types = capture.get("CaptureContentTypeHeader", {})
     kind = media_type(content_type)
     side = {"observedContentType": content_type, "mode": mode}
     for encoding in ("CSV", "JSON"):
-        if kind in (listed.lower() for listed in kept.get(f"{encoding.title()}ContentTypes", [])):
+        if kind in (listed.lower() for listed in types.get(f"{encoding.title()}ContentTypes", [])):
             return {**side, "data": body.decode(errors="replace"), "encoding": encoding}
     return {**side, "data": base64.b64encode(body).decode(), "encoding": "BASE64"}

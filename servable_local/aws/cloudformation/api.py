@@ -5,6 +5,7 @@ a method is answered NotImplemented.
 """
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, ClassVar
 
 from moto.core.responses import ActionResult, BaseResponse, EmptyResult
@@ -227,16 +228,16 @@ class CloudFormationApi(BaseResponse):
                 change_set.fail(NO_CHANGES)
         return change_set
 
-    def _found(self) -> ChangeSet:
+    def _change_set(self) -> ChangeSet:
         name = self._get_param("StackName")
         stack = self.here.find(name) if name else None
         return self.here.change_set(self._get_param("ChangeSetName"), stack)
 
     def describe_change_set(self) -> ActionResult:
-        return ActionResult(self._found().describe())
+        return ActionResult(self._change_set().describe())
 
     def execute_change_set(self) -> ActionResult:
-        change_set = self._found()
+        change_set = self._change_set()
         if change_set.execution_status != "AVAILABLE":
             raise ValidationError(
                 f"ChangeSet [{change_set.id}] cannot be executed in its current status of "
@@ -252,11 +253,9 @@ class CloudFormationApi(BaseResponse):
         return EmptyResult()
 
     def delete_change_set(self) -> ActionResult:
-        try:
-            found = self._found()
-            found.stack.change_sets.pop(found.name, None)
-        except ChangeSetNotFoundError:
-            pass  # deleting twice is no error
+        with suppress(ChangeSetNotFoundError):  # deleting twice is no error
+            change_set = self._change_set()
+            change_set.stack.change_sets.pop(change_set.name, None)
         return EmptyResult()
 
     def list_change_sets(self) -> ActionResult:

@@ -127,8 +127,7 @@ class CloudFormation:
             **about,
         }
         before = {name: getattr(stack, name) for name in after}
-        for name, value in after.items():
-            setattr(stack, name, value)
+        vars(stack).update(after)
         stack.updated = None if creating else utc_now()
 
         def publish(outputs: list[dict[str, Any]]) -> None:
@@ -146,8 +145,7 @@ class CloudFormation:
 
         def work() -> None:
             if not deployment.run() and not creating and not stack.disable_rollback:
-                for name, value in before.items():
-                    setattr(stack, name, value)
+                vars(stack).update(before)
 
         self._start(stack, work, failed=f"{verb}_FAILED")
 

@@ -11,8 +11,7 @@ import codecs
 import hashlib
 import io
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from typing import IO, Any
 
@@ -167,13 +166,15 @@ def _compute_checksum(body: Any, algorithm: str, encode_base64: bool = True) -> 
     return bytes(_COMPUTE_CHECKSUM(body, algorithm, encode_base64))
 
 
-@contextmanager
-def _contents() -> Iterator[None]:
-    token = _as_content.set(True)
-    try:
-        yield
-    finally:
-        _as_content.reset(token)
+def _with_contents(operation: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def run(api: Any) -> Any:
+        token = _as_content.set(True)
+        try:
+            return operation(api)
+        finally:
+            _as_content.reset(token)
+
+    return run
 
 
 class S3Api(_S3Response):  # type: ignore[misc]
@@ -187,17 +188,9 @@ class S3Api(_S3Response):  # type: ignore[misc]
             document = _DOCUMENTS & self.querystring.keys()
             self.body = self.raw_body = bytes(content) if document else content
 
-    def get_object(self) -> Any:
-        with _contents():
-            return super().get_object()
-
-    def copy_object(self) -> Any:
-        with _contents():
-            return super().copy_object()
-
-    def upload_part_copy(self) -> Any:
-        with _contents():
-            return super().upload_part_copy()
+    get_object = _with_contents(_S3Response.get_object)
+    copy_object = _with_contents(_S3Response.copy_object)
+    upload_part_copy = _with_contents(_S3Response.upload_part_copy)
 
     def _get_checksum(self, response_headers: dict[str, Any]) -> tuple[str, str | None]:
         """moto looks in the body for one, which the local AWS takes without a trailer."""

@@ -67,6 +67,7 @@ class SsmParameter(ResourceType):
     """`cdk bootstrap` keeps its version in one."""
 
     type = "AWS::SSM::Parameter"
+    deletion = ("ssm", "DeleteParameter", "Name")
     create_only = frozenset({"Name"})
     name_property = "Name"
 
@@ -79,6 +80,3 @@ class SsmParameter(ResourceType):
         logical.call("ssm", "PutParameter", parameter)
         arn = logical.arn("ssm", f"parameter/{physical.removeprefix('/')}")
         return Physical(physical, {"Type": new["Type"], "Value": new["Value"], "Arn": arn})
-
-    def delete(self, physical: str, properties: Properties, logical: Logical) -> None:
-        logical.client("ssm").delete_parameter(Name=physical)

@@ -12,24 +12,16 @@ class CloudWatchAlarm(ResourceType):
 
     type = "AWS::CloudWatch::Alarm"
     operation = "PutMetricAlarm"
+    deletion = ("cloudwatch", "DeleteAlarms", "AlarmNames")
     create_only = frozenset({"AlarmName"})
     name_property = "AlarmName"
 
     def put(self, physical: str, old: Properties, new: Properties, logical: Logical) -> Physical:
-        cloudwatch = logical.client("cloudwatch")
         arn = logical.arn("cloudwatch", f"alarm:{physical}")
         logical.call("cloudwatch", self.operation, {**new, "AlarmName": physical})
         if old:  # putting over an alarm leaves its tags as they are
-            retag(
-                old,
-                new,
-                tag=lambda tags: cloudwatch.tag_resource(ResourceARN=arn, Tags=tags),
-                untag=lambda keys: cloudwatch.untag_resource(ResourceARN=arn, TagKeys=keys),
-            )
+            retag(logical, "cloudwatch", {"ResourceARN": arn}, old, new)
         return Physical(physical, {"Arn": arn})
-
-    def delete(self, physical: str, properties: Properties, logical: Logical) -> None:
-        logical.client("cloudwatch").delete_alarms(AlarmNames=[physical])
 
 
 class CompositeAlarm(CloudWatchAlarm):
@@ -41,15 +33,13 @@ class CompositeAlarm(CloudWatchAlarm):
 
 class Dashboard(ResourceType):
     type = "AWS::CloudWatch::Dashboard"
+    deletion = ("cloudwatch", "DeleteDashboards", "DashboardNames")
     create_only = frozenset({"DashboardName"})
     name_property = "DashboardName"
 
     def put(self, physical: str, old: Properties, new: Properties, logical: Logical) -> Physical:
         logical.call("cloudwatch", "PutDashboard", {**new, "DashboardName": physical})
         return Physical(physical)
-
-    def delete(self, physical: str, properties: Properties, logical: Logical) -> None:
-        logical.client("cloudwatch").delete_dashboards(DashboardNames=[physical])
 
 
 class EventsRule(ResourceType):

@@ -46,12 +46,7 @@ class IamRole(ResourceType):
         elif "PermissionsBoundary" in old:
             iam.delete_role_permissions_boundary(**role)
         _settle_policies(physical, old, new, logical)
-        retag(
-            old,
-            new,
-            tag=lambda tags: iam.tag_role(**role, Tags=tags),
-            untag=lambda keys: iam.untag_role(**role, TagKeys=keys),
-        )
+        retag(logical, "iam", role, old, new, ("TagRole", "UntagRole"))
         updated = iam.get_role(**role)["Role"]
         return Physical(physical, {"Arn": updated["Arn"], "RoleId": updated["RoleId"]})
 

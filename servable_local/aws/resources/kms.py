@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from servable_local.aws.resources.resource_type import Logical, Physical, ResourceType, retag
+from servable_local.aws.resources.resource_type import Logical, Physical, ResourceType, changed_tags
 from servable_local.aws.resources.shapes import Properties, is_true
 
 _AT_CREATION = ("Description", "KeySpec", "KeyUsage", "MultiRegion", "Origin")
@@ -33,12 +33,11 @@ class KmsKey(ResourceType):
             policy = {"PolicyName": "default", "Policy": new["KeyPolicy"]}
             logical.call("kms", "PutKeyPolicy", key | policy)
         _switch(physical, old, new, logical)
-        retag(
-            old,
-            new,
-            tag=lambda tags: kms.tag_resource(**key, Tags=_kms_tags(tags)),
-            untag=lambda keys: kms.untag_resource(**key, TagKeys=keys),
-        )
+        tags, keys = changed_tags(old, new)
+        if tags:
+            kms.tag_resource(**key, Tags=_kms_tags(tags))
+        if keys:
+            kms.untag_resource(**key, TagKeys=keys)
         return _key(physical, logical)
 
     def delete(self, physical: str, properties: Properties, logical: Logical) -> None:
@@ -67,6 +66,7 @@ def _key(key: str, logical: Logical) -> Physical:
 
 class KmsAlias(ResourceType):
     type = "AWS::KMS::Alias"
+    deletion = ("kms", "DeleteAlias", "AliasName")
     create_only = frozenset({"AliasName"})
     name_property = "AliasName"
 
@@ -74,6 +74,3 @@ class KmsAlias(ResourceType):
         alias = {"AliasName": physical, "TargetKeyId": new["TargetKeyId"]}
         logical.call("kms", "UpdateAlias" if old else "CreateAlias", alias)
         return Physical(physical)
-
-    def delete(self, physical: str, properties: Properties, logical: Logical) -> None:
-        logical.client("kms").delete_alias(AliasName=physical)

@@ -6,7 +6,7 @@ from servable_local.aws.resources.resource_type import (
     Logical,
     Physical,
     ResourceType,
-    retag,
+    changed_tags,
     tags_as_map,
 )
 from servable_local.aws.resources.shapes import Properties
@@ -19,6 +19,7 @@ def _lower(properties: Properties) -> dict[str, Any]:
 
 class LogGroup(ResourceType):
     type = "AWS::Logs::LogGroup"
+    deletion = ("logs", "DeleteLogGroup", "logGroupName")
     create_only = frozenset({"LogGroupName"})
     name_property = "LogGroupName"
     longest_name = 512
@@ -42,16 +43,12 @@ class LogGroup(ResourceType):
                 logs.associate_kms_key(**group, kmsKeyId=new["KmsKeyId"])
             else:
                 logs.disassociate_kms_key(**group)
-        retag(
-            old,
-            new,
-            tag=lambda tags: logs.tag_log_group(**group, tags=tags_as_map(tags)),
-            untag=lambda keys: logs.untag_log_group(**group, tags=keys),
-        )
+        tags, keys = changed_tags(old, new)
+        if tags:
+            logs.tag_log_group(**group, tags=tags_as_map(tags))
+        if keys:
+            logs.untag_log_group(**group, tags=keys)
         return _log_group(physical, logical)
-
-    def delete(self, physical: str, properties: Properties, logical: Logical) -> None:
-        logical.client("logs").delete_log_group(logGroupName=physical)
 
 
 def _retain(name: str, properties: Properties, logical: Logical) -> None:
@@ -90,12 +87,10 @@ class QueryDefinition(ResourceType):
     """Kept and described; there is no Logs Insights to run it (docs/local.md)."""
 
     type = "AWS::Logs::QueryDefinition"
+    deletion = ("logs", "DeleteQueryDefinition", "queryDefinitionId")
 
     def put(self, physical: str, old: Properties, new: Properties, logical: Logical) -> Physical:
         current = {"queryDefinitionId": physical} if old else {}
         answer = logical.call("logs", "PutQueryDefinition", _lower(new) | current)
         query_id = str(answer["queryDefinitionId"])
         return Physical(query_id, {"QueryDefinitionId": query_id})
-
-    def delete(self, physical: str, properties: Properties, logical: Logical) -> None:
-        logical.client("logs").delete_query_definition(queryDefinitionId=physical)

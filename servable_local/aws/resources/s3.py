@@ -21,6 +21,7 @@ class S3Bucket(ResourceType):
     """A bucket that still holds objects is not deleted, here as on AWS."""
 
     type = "AWS::S3::Bucket"
+    deletion = ("s3", "DeleteBucket", "Bucket")
     create_only = frozenset({"BucketName"})
     name_property = "BucketName"
     longest_name = 63
@@ -60,9 +61,6 @@ class S3Bucket(ResourceType):
                 "WebsiteURL": f"http://{physical}.s3-website-{region}.amazonaws.com",
             },
         )
-
-    def delete(self, physical: str, properties: Properties, logical: Logical) -> None:
-        logical.client("s3").delete_bucket(Bucket=physical)
 
 
 def _configure(s3: Any, name: str, old: Properties, new: Properties) -> None:
@@ -127,12 +125,10 @@ def _lifecycle_rule(rule: Mapping[str, Any]) -> dict[str, Any]:
 
 class S3BucketPolicy(ResourceType):
     type = "AWS::S3::BucketPolicy"
+    deletion = ("s3", "DeleteBucketPolicy", "Bucket")
     create_only = frozenset({"Bucket"})
 
     def put(self, physical: str, old: Properties, new: Properties, logical: Logical) -> Physical:
         policy = {"Bucket": new["Bucket"], "Policy": new["PolicyDocument"]}
         logical.call("s3", "PutBucketPolicy", policy)
         return Physical(new["Bucket"])
-
-    def delete(self, physical: str, properties: Properties, logical: Logical) -> None:
-        logical.client("s3").delete_bucket_policy(Bucket=physical)

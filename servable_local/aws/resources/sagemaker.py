@@ -48,13 +48,8 @@ class SageMakerModel(ResourceType):
         return self._physical(answer[f"{self.kind}Arn"], name)
 
     def update(self, physical: str, old: Properties, new: Properties, logical: Logical) -> Physical:
-        sagemaker = logical.client("sagemaker")
-        retag(
-            old,
-            new,
-            tag=lambda tags: sagemaker.add_tags(ResourceArn=physical, Tags=tags),
-            untag=lambda keys: sagemaker.delete_tags(ResourceArn=physical, TagKeys=keys),
-        )
+        arn = {"ResourceArn": physical}
+        retag(logical, "sagemaker", arn, old, new, ("AddTags", "DeleteTags"))
         description = self._call("Describe", physical, logical)
         return self._physical(physical, description[f"{self.kind}Name"])
 

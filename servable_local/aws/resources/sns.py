@@ -43,6 +43,7 @@ class SnsTopic(ResourceType):
     """A topic, with the subscriptions of its inline `Subscription` list."""
 
     type = "AWS::SNS::Topic"
+    deletion = ("sns", "DeleteTopic", "TopicArn")
     create_only = frozenset({"TopicName", "FifoTopic"})
     name_property = "TopicName"
     longest_name = 256
@@ -61,16 +62,8 @@ class SnsTopic(ResourceType):
         sns = logical.client("sns")
         for change in _changed(_TOPIC_ATTRIBUTES, old, new):
             sns.set_topic_attributes(TopicArn=physical, **change)
-        retag(
-            old,
-            new,
-            tag=lambda tags: sns.tag_resource(ResourceArn=physical, Tags=tags),
-            untag=lambda keys: sns.untag_resource(ResourceArn=physical, TagKeys=keys),
-        )
+        retag(logical, "sns", {"ResourceArn": physical}, old, new)
         return _subscribed(physical, old, new, logical)
-
-    def delete(self, physical: str, properties: Properties, logical: Logical) -> None:
-        logical.client("sns").delete_topic(TopicArn=physical)
 
 
 def _subscribed(arn: str, old: Properties, new: Properties, logical: Logical) -> Physical:
@@ -83,6 +76,7 @@ def _subscribed(arn: str, old: Properties, new: Properties, logical: Logical) ->
 
 class SnsSubscription(ResourceType):
     type = "AWS::SNS::Subscription"
+    deletion = ("sns", "Unsubscribe", "SubscriptionArn")
     create_only = frozenset({"Endpoint", "Protocol", "TopicArn"})
 
     def create(self, properties: Properties, logical: Logical) -> Physical:
@@ -99,9 +93,6 @@ class SnsSubscription(ResourceType):
         for change in _changed(_SUBSCRIPTION_ATTRIBUTES, old, new):
             logical.client("sns").set_subscription_attributes(SubscriptionArn=physical, **change)
         return Physical(physical, {"Arn": physical})
-
-    def delete(self, physical: str, properties: Properties, logical: Logical) -> None:
-        logical.client("sns").unsubscribe(SubscriptionArn=physical)
 
 
 class SnsTopicPolicy(ResourceType):

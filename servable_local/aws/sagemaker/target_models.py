@@ -74,9 +74,6 @@ class TargetModels:
                 ) from None
             except ArchiveError as error:
                 raise ValidationError(f"Failed to unpack {target}: {error}") from None
-        self._ask_to_load(name, model, target)
-
-    def _ask_to_load(self, name: str, model: Path, target: str) -> None:
         body = json.dumps({"model_name": name, "url": str(model)}).encode()
         try:
             status, _, answer = self._container.post(

@@ -51,11 +51,13 @@ class _List:
     arguments: Mapping[str, Any] = field(default_factory=dict)
 
     def __call__(self, client: Client) -> Iterator[str]:
+        names = (self.name,) if isinstance(self.name, str) else self.name
         for resource in _all(client(self.service), self.operation, self.key, **self.arguments):
-            names = (self.name,) if isinstance(self.name, str) else self.name
             yield "|".join(resource[name] for name in names)
 
 
+_SCALING = "application-autoscaling"
+_TARGET = ("ResourceId", "ScalableDimension", "ServiceNamespace")
 _OF_SAGEMAKER = {"ServiceNamespace": "sagemaker"}
 _ROLES = _List("iam", "list_roles", "Roles", "RoleName")
 _BUCKETS = _List("s3", "list_buckets", "Buckets", "Name")
@@ -119,18 +121,10 @@ def _function_permissions(client: Client) -> Iterator[str]:
 
 _LOOK: dict[str, Callable[[Client], Iterable[str]]] = {
     "AWS::ApplicationAutoScaling::ScalableTarget": _List(
-        "application-autoscaling",
-        "describe_scalable_targets",
-        "ScalableTargets",
-        ("ResourceId", "ScalableDimension", "ServiceNamespace"),
-        _OF_SAGEMAKER,
+        _SCALING, "describe_scalable_targets", "ScalableTargets", _TARGET, _OF_SAGEMAKER
     ),
     "AWS::ApplicationAutoScaling::ScalingPolicy": _List(
-        "application-autoscaling",
-        "describe_scaling_policies",
-        "ScalingPolicies",
-        "PolicyARN",
-        _OF_SAGEMAKER,
+        _SCALING, "describe_scaling_policies", "ScalingPolicies", "PolicyARN", _OF_SAGEMAKER
     ),
     "AWS::CloudWatch::Alarm": _alarms("MetricAlarms"),
     "AWS::CloudWatch::CompositeAlarm": _alarms("CompositeAlarms"),

@@ -144,14 +144,6 @@ class Evaluator:
             raise TemplateError(f"No export named {name} found.")
         return self.exports[name]
 
-    def _zones(self, argument: Any) -> list[str]:
-        region = self.evaluate(argument) or self.pseudo["AWS::Region"]
-        return [f"{region}{letter}" for letter in "abc"]
-
-    def _contains(self, argument: Any) -> bool:
-        choices, value = self.evaluate(argument)
-        return bool(value in choices)
-
     def _equals(self, argument: Any) -> bool:
         left, right = (
             str(value).lower() if isinstance(value, bool) else value
@@ -174,12 +166,14 @@ _FUNCTIONS: dict[str, Callable[[Evaluator, Any], Any]] = {
     "Fn::Split": Evaluator._split,
     "Fn::FindInMap": Evaluator._find_in_map,
     "Fn::ImportValue": Evaluator._import_value,
-    "Fn::GetAZs": Evaluator._zones,
+    "Fn::GetAZs": lambda scope, region: [
+        (scope.evaluate(region) or scope.pseudo["AWS::Region"]) + letter for letter in "abc"
+    ],
     "Fn::Base64": lambda scope, text: base64.b64encode(scope.evaluate(text).encode()).decode(),
     "Fn::ToJsonString": lambda scope, value: json.dumps(scope.evaluate(value)),
     "Fn::If": Evaluator._if,
     "Fn::Equals": Evaluator._equals,
-    "Fn::Contains": Evaluator._contains,
+    "Fn::Contains": lambda scope, parts: scope.evaluate(parts[1]) in scope.evaluate(parts[0]),
     "Fn::Not": lambda scope, parts: not scope.evaluate(parts[0]),
     "Fn::And": lambda scope, parts: all(scope.evaluate(part) for part in parts),
     "Fn::Or": lambda scope, parts: any(scope.evaluate(part) for part in parts),

@@ -77,16 +77,17 @@ def of_package(container: Mapping[str, Any], aws: Loopback) -> Mapping[str, Any]
 def check_model_data(url: str, aws: Loopback) -> None:
     """CreateModel looks for the object, so a wrong address fails there and then."""
     bucket, key = s3_location(url)
+    problem = "find"
     try:
-        if key.endswith("/"):
-            if not any(keys_under(aws.client("s3"), bucket, key)):
-                raise SageMakerError(f"Could not find model data at {url}.")
+        if not key.endswith("/"):
+            aws.client("s3").head_object(Bucket=bucket, Key=key)
             return
-        aws.client("s3").head_object(Bucket=bucket, Key=key)
+        if any(keys_under(aws.client("s3"), bucket, key)):
+            return
     except ClientError as error:
         if error.response["Error"]["Code"] in ("403", "AccessDenied"):
-            raise SageMakerError(f"Could not access model data at {url}.") from None
-        raise SageMakerError(f"Could not find model data at {url}.") from None
+            problem = "access"
+    raise SageMakerError(f"Could not {problem} model data at {url}.")
 
 
 def fetch_model_data(url: str, aws: Loopback, target: Path) -> Path:

@@ -243,17 +243,16 @@ class ScalingApi(BaseResponse):
         shown = [
             activity.describe(number)
             for number, activity in reversed(self.here.activities)
-            if _meant(_key(activity.target), request)
+            if _meant(
+                (activity.target.service, activity.target.resource_id, activity.target.dimension),
+                request,
+            )
             and (activity.not_scaled is None or request.get("IncludeNotScaledActivities"))
         ]
         return _page("ScalingActivities", shown, request)
 
     def list_tags_for_resource(self) -> ActionResult:
         return ActionResult({"Tags": {}})  # tags of targets are not kept
-
-
-def _key(target: ScaledTarget) -> Key:
-    return target.service, target.resource_id, target.dimension
 
 
 def _meant(key: Key, request: Mapping[str, Any]) -> bool:

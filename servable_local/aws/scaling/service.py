@@ -15,7 +15,6 @@ from servable_local.aws.sagemaker.fleet import HostedVariant
 from servable_local.aws.sagemaker.hosting import RegionalHosting
 from servable_local.aws.sagemaker.published_metrics import publish_scaled
 from servable_scaling.activities import ScalingActivity
-from servable_scaling.choices import ScalingChoices
 from servable_scaling.scalable_target import ScaledTarget, TargetTracking, scaling_policy
 from servable_scaling.schedule import DEFAULTS
 from servable_scaling.target_scaler import Breach, Decision, ScaledResource, TargetScaler
@@ -65,10 +64,8 @@ class RegionalScaling:
         aws: Loopback,
         hosting: RegionalHosting,
         cloudwatch: CloudWatch,
-        choices: ScalingChoices = DEFAULTS,
     ) -> None:
         self.aws = aws
-        self.choices = choices
         self.lock = threading.RLock()
         self.policies: dict[str, RegisteredPolicy] = {}
         self.activities: list[tuple[str, ScalingActivity]] = []
@@ -96,7 +93,7 @@ class RegionalScaling:
         arn = (
             f"arn:aws:application-autoscaling:{self.aws.region}:{self.aws.account}:scalable-target/"
         )
-        scaler = TargetScaler(target, created=at, choices=self.choices)
+        scaler = TargetScaler(target, created=at, choices=DEFAULTS)
         self._targets[key] = RegisteredTarget(arn + uuid.uuid4().hex[:16], at, role, {}, scaler)
         return self._targets[key]
 
@@ -118,7 +115,7 @@ class RegionalScaling:
         alarms: dict[str, dict[str, Any]] = {}
         if isinstance(policy, TargetTracking):
             suffix = str(uuid.uuid4())
-            alarms = alarm_requests(policy, scaler.target, self.choices, suffix=suffix)
+            alarms = alarm_requests(policy, scaler.target, DEFAULTS, suffix=suffix)
         created = self.policies[arn].shown["CreationTime"] if arn in self.policies else self.now()
         shown = {**request, "PolicyARN": arn, "CreationTime": created}
         self.delete_policy(arn)
@@ -208,7 +205,7 @@ class RegionalScaling:
             return None
         endpoint, variant = hosted
         instances = variant.instances
-        scales = not self.choices.scaling_updates_endpoint and instances.changing
+        scales = not DEFAULTS.scaling_updates_endpoint and instances.changing
         return ScaledResource(
             desired=instances.desired,
             current=instances.serving,

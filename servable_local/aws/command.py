@@ -60,13 +60,12 @@ def shown(program: str, *, folder: Path | None = None, as_json: bool = False) ->
     """The text that `status` prints, and whether the local AWS runs."""
     aws = status(folder=folder)
     if as_json:
-        return _json(
-            {"up": False} if aws is None else {"up": True} | _described(aws)
-        ), aws is not None
+        described = {} if aws is None else _described(aws)
+        return _json({"up": aws is not None} | described), aws is not None
     if aws is None:
         return f"local AWS: not running; `{program} up` starts it", False
-    said = f"# local AWS at {aws.url}, process {aws.pid}, since {aws.started}"
-    return f"{said}\n{_for_the_shell(program, aws)}", True
+    line = f"# local AWS at {aws.url}, process {aws.pid}, since {aws.started}"
+    return f"{line}\n{_for_the_shell(program, aws)}", True
 
 
 def stopped(*, folder: Path | None = None, as_json: bool = False) -> str:

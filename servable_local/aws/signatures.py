@@ -102,7 +102,7 @@ class Verifier:
         """Raises AccessError. Nothing of the body is read before the head is known to be right,
         where the head states the body's hash."""
         try:
-            given = request.signature()
+            signature = request.signature()
         except FormError as error:
             raise AccessError(
                 Reason.FORM,
@@ -110,24 +110,24 @@ class Verifier:
                 f"or in the query, as boto3, the AWS CLI and the CDK CLI send it; {HOW}, and ask "
                 "for s3v4",
             ) from None
-        if given is None:
+        if signature is None:
             raise AccessError(
                 Reason.UNSIGNED,
                 f"the request is not signed; the local AWS answers to its owner only; {HOW}",
             )
         # moto finds the service by the scope; ours alone is found by its path.
-        if (given.scope.service == SERVICE) != request.path.startswith(PREFIX):
+        if (signature.scope.service == SERVICE) != request.path.startswith(PREFIX):
             raise AccessError(
                 Reason.SIGNATURE,
-                f"it is signed for the service {given.scope.service}, which does not answer "
+                f"it is signed for the service {signature.scope.service}, which does not answer "
                 f"{request.path[:80]}",
             )
-        self._check_time(given)
-        key = self._key(given)
-        _check_headers(request, given)
-        stated = _stated_hash(request, given)
+        self._check_time(signature)
+        key = self._key(signature)
+        _check_headers(request, signature)
+        stated = _stated_hash(request, signature)
         if stated is not None:
-            _check_signature(request, given, key, stated)
+            _check_signature(request, signature, key, stated)
             body = read(None)
             if stated not in (UNSIGNED_PAYLOAD, _sha256(body)):
                 raise AccessError(
@@ -135,11 +135,11 @@ class Verifier:
                 )
         else:
             body = read(LARGEST_UNSTATED_BODY_BYTES)
-            _check_signature(request, given, key, _sha256(body))
-        return VerifiedRequest(key.account, given.scope, body)
+            _check_signature(request, signature, key, _sha256(body))
+        return VerifiedRequest(key.account, signature.scope, body)
 
-    def _key(self, given: RequestSignature) -> AccessKey:
-        name = given.scope.access_key_id
+    def _key(self, signature: RequestSignature) -> AccessKey:
+        name = signature.scope.access_key_id
         key = self._keys.find(name)
         if key is None:
             raise AccessError(
@@ -149,13 +149,13 @@ class Verifier:
             )
         if not key.active:
             raise AccessError(Reason.KEY, f"the access key {name} is inactive")
-        if key.token is None and given.token is not None:
+        if key.token is None and signature.token is not None:
             raise AccessError(
                 Reason.TOKEN,
                 f"{name} goes without a session token, and one was sent; unset AWS_SESSION_TOKEN",
             )
         if key.token is not None and not hmac.compare_digest(
-            key.token.encode(), (given.token or "").encode()
+            key.token.encode(), (signature.token or "").encode()
         ):
             raise AccessError(
                 Reason.TOKEN, f"the session token is not the one that was issued with {name}"
@@ -168,20 +168,20 @@ class Verifier:
                 )
         return key
 
-    def _check_time(self, given: RequestSignature) -> None:
+    def _check_time(self, signature: RequestSignature) -> None:
         try:
-            signed = datetime.strptime(given.date, SIGV4_TIMESTAMP).replace(tzinfo=UTC)
+            signed = datetime.strptime(signature.date, SIGV4_TIMESTAMP).replace(tzinfo=UTC)
         except ValueError:
             raise AccessError(
-                Reason.FORM, f"X-Amz-Date is {given.date[:40]!r} and not like 20261122T093000Z"
+                Reason.FORM, f"X-Amz-Date is {signature.date[:40]!r} and not like 20261122T093000Z"
             ) from None
-        if given.date[:8] != given.scope.date:
+        if signature.date[:8] != signature.scope.date:
             raise AccessError(
                 Reason.SIGNATURE,
-                f"the credential is for {given.scope.date}, and X-Amz-Date is {given.date}",
+                f"the credential is for {signature.scope.date}, and X-Amz-Date is {signature.date}",
             )
         late = self._now() - signed.timestamp()
-        if given.expires_seconds is None:
+        if signature.expires_seconds is None:
             if abs(late) > SKEW_SECONDS:
                 raise AccessError(
                     Reason.CLOCK,
@@ -189,7 +189,7 @@ class Verifier:
                     f"{SKEW_SECONDS} s are allowed; set this computer's clock, or sign again",
                 )
             return
-        text = given.expires_seconds
+        text = signature.expires_seconds
         seconds = int(text) if text.isascii() and text.isdigit() and len(text) < 8 else 0
         if not 1 <= seconds <= LONGEST_EXPIRY_SECONDS:
             raise AccessError(
@@ -211,14 +211,14 @@ def _sha256(body: bytes | ObjectContent) -> str:
     return digest.hex()
 
 
-def _check_headers(request: ReceivedRequest, given: RequestSignature) -> None:
-    signed = given.signed_headers
+def _check_headers(request: ReceivedRequest, signature: RequestSignature) -> None:
+    signed = signature.signed_headers
     if list(signed) != sorted(set(signed)) or any(name != name.lower() for name in signed):
         raise AccessError(Reason.FORM, "its SignedHeaders are not sorted, in small letters")
     if missing := [name for name in signed if not request.all(name)]:
         raise AccessError(Reason.SIGNATURE, f"it signs {', '.join(missing)}, and does not send it")
     # Who uses a presigned URL sends a Content-Type that its maker did not know.
-    names = ("host",) if given.expires_seconds is not None else ("host", "content-type")
+    names = ("host",) if signature.expires_seconds is not None else ("host", "content-type")
     unsigned = [
         name
         for name in request.names
@@ -228,13 +228,13 @@ def _check_headers(request: ReceivedRequest, given: RequestSignature) -> None:
         raise AccessError(Reason.SIGNATURE, f"it sends {', '.join(unsigned)}, and does not sign it")
 
 
-def _stated_hash(request: ReceivedRequest, given: RequestSignature) -> str | None:
+def _stated_hash(request: ReceivedRequest, signature: RequestSignature) -> str | None:
     """The payload hash in the canonical request; None for the hash of the body, which is not read yet."""
     stated = request.header("x-amz-content-sha256")
-    if given.expires_seconds is not None:
+    if signature.expires_seconds is not None:
         if stated not in (None, UNSIGNED_PAYLOAD):
             raise AccessError(Reason.FORM, "a presigned URL, and a header X-Amz-Content-Sha256")
-        return UNSIGNED_PAYLOAD if given.scope.service == "s3" else None
+        return UNSIGNED_PAYLOAD if signature.scope.service == "s3" else None
     if stated is None:
         return None
     if len(stated) != len(_EMPTY_SHA256) or set(stated) - set("0123456789abcdef"):
@@ -248,13 +248,13 @@ def _stated_hash(request: ReceivedRequest, given: RequestSignature) -> str | Non
 
 
 def _check_signature(
-    request: ReceivedRequest, given: RequestSignature, key: AccessKey, payload: str
+    request: ReceivedRequest, signature: RequestSignature, key: AccessKey, payload: str
 ) -> None:
-    scope = given.scope
+    scope = signature.scope
     kind = S3SigV4Auth if scope.service == "s3" else SigV4Auth
     signer: Any = kind(Credentials(scope.access_key_id, key.secret), scope.service, scope.region)
     signed = HTTPHeaders()
-    for name in given.signed_headers:
+    for name in signature.signed_headers:
         for value in request.all(name):
             signed.add_header(name, value)
     # Only these are in the canonical request, and as they were received.
@@ -268,12 +268,12 @@ def _check_signature(
         url=f"http://host{request.path}?{query}",
         headers={"X-Amz-Content-SHA256": payload},
     )
-    canonical_request.context["timestamp"] = given.date
+    canonical_request.context["timestamp"] = signature.date
     text = signer.string_to_sign(canonical_request, signer.canonical_request(canonical_request))
     expected = str(signer.signature(text, canonical_request))
-    if not hmac.compare_digest(expected.encode(), given.hexadecimal.encode()):
+    if not hmac.compare_digest(expected.encode(), signature.hexadecimal.encode()):
         raise AccessError(
             Reason.SIGNATURE,
             "the signature is not the one of this request with the secret of "
-            f"{given.scope.access_key_id}; every run has a secret of its own: {HOW}",
+            f"{signature.scope.access_key_id}; every run has a secret of its own: {HOW}",
         )

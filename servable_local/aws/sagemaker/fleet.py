@@ -217,8 +217,7 @@ class FleetLauncher:
         many = container.get("Mode") == "MultiModel"
         path = None if many else fetch_model_data(url, self.aws, archives / f"{name}.tar.gz")
         variables = version_of_image(container.get("Image", "")) | container.get("Environment", {})
-        if many:  # SageMaker sets it; a template does not
-            variables[MULTI_MODEL] = "true"
+        variables |= {MULTI_MODEL: "true"} if many else {}  # set by SageMaker, by no template
         ready_timeout_seconds = float(
             specification.get("ContainerStartupHealthCheckTimeoutInSeconds", _READY_TIMEOUT_SECONDS)
         )
@@ -234,6 +233,8 @@ class FleetLauncher:
             )
 
         running = start()
+        # Models are loaded into one container; a serverless variant has no instances.
+        single = many or "ServerlessConfig" in specification
         routing = specification.get("RoutingConfig", {}).get("RoutingStrategy")
         instances = VariantInstances(
             [running],
@@ -241,10 +242,7 @@ class FleetLauncher:
             start,
             types,
             self.shortage,
-            # Models are loaded into one container; a serverless variant has no instances.
-            most_containers=1
-            if many or "ServerlessConfig" in specification
-            else self.most_containers,
+            most_containers=1 if single else self.most_containers,
             least_outstanding=routing == "LEAST_OUTSTANDING_REQUESTS",
         )
         try:

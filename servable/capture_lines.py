@@ -17,7 +17,7 @@ import re
 from typing import Any
 
 from servable.replay.captured import CapturedRequest, RecordedAnswer
-from servable_local.container.capture_record import captured_part, media_type, utc
+from servable_local.capture_record import captured_part, media_type, utc
 from servable_local.terminal import escaped_name
 
 OCTETS = "application/octet-stream"

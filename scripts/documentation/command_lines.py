@@ -6,6 +6,7 @@ import contextlib
 import io
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -15,7 +16,6 @@ from infra.parameters.loading import load
 from infra.parameters.overrides import from_options, strangers
 from scripts.documentation.pages import Command, Page, UnclearPageError
 from servable.main import servable
-from servable_local.aws.command import parser
 
 # `servable …` as pages show it, read by the command's own parser.
 
@@ -254,10 +254,9 @@ class Lines:
                     yield f"{command.page}:{command.line}: `{' '.join(command.words)}`: {problem}"
 
     def _local(self, command: Command, made: set[str]) -> Problems:
-        options = parsed(parser().parse_args, command.words[1:])
-        # In a sentence it may lack its arguments.
-        named = isinstance(options, str) and not (command.inline and len(command.words) < 2)
-        return [str(options)] if named else []
+        """`servable-local` has the commands and options of `servable local`."""
+        words = ("servable", "local", *command.words[1:])
+        return self._servable.problems(replace(command, words=words), made)
 
     def _make(self, command: Command, made: set[str]) -> Problems:
         named = [word for word in command.words[1:] if "=" not in word]

@@ -11,7 +11,7 @@ from infra.parameters.model import Golden
 from infra.parameters.rollout import CONTENT_TYPES
 from model_packaging.beside import beside
 from servable.replay.captured import CapturedRequest
-from servable_local.container.capture_record import media_type
+from servable_local.capture_record import media_type
 from servable_tensors.codecs import CODECS, JSON
 
 _EXTENSIONS = {content_type: extension for extension, content_type in CONTENT_TYPES.items()}

@@ -14,7 +14,7 @@ import numpy as np
 
 from servable.replay.captured import CapturedRequest
 from servable.replay.compare.decoding import outputs_of
-from servable_local.container.capture_record import media_type
+from servable_local.capture_record import media_type
 from servable_tensors import wire
 from servable_tensors.codecs import CODECS, JSON, PROTOBUF
 from servable_tensors.tensors import Array

@@ -25,7 +25,7 @@ from servable.new.project_files import (
 )
 from servable.project import ENVIRONMENTS, one_environment, project
 from servable.project_folder import FOLDER, standing_in
-from servable_local.aws.local_aws import ACCOUNT, REGION
+from servable_local.aws import ACCOUNT, REGION
 
 MODEL = click.Path(exists=True, path_type=Path)
 TIMEOUT_SECONDS = 3

@@ -23,7 +23,7 @@ from servable.replay.places import (
     captured_lines,
 )
 from servable.replay.skipped import SkipCount, SkippedLines
-from servable_local.container.capture_record import media_type
+from servable_local.capture_record import media_type
 
 # A file of an hour may hold what was asked for a little before or after it.
 _HOUR_SECONDS, _MARGIN_SECONDS = 3600.0, 600.0

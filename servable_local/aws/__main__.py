@@ -13,7 +13,7 @@ from pathlib import Path
 # Read by moto when it is imported. `cdk bootstrap` attaches policies that AWS itself manages.
 os.environ["MOTO_IAM_LOAD_MANAGED_POLICIES"] = "true"
 
-from servable_local.aws.clock import Clock, ManualClock, ScaledClock
+from servable_local.aws.clock import ManualClock, ScaledClock
 from servable_local.aws.server import Server
 from servable_local.aws.state_file import (
     EXIT_HELD,
@@ -37,41 +37,36 @@ def main() -> int:
         action="store_true",
         help="end when standard input closes or the parent dies, and remove the folder",
     )
-    given = parser.parse_args()
+    options = parser.parse_args()
     # All that this process and its containers write: models, their logs, the secret of the run.
     os.umask(0o077)
     done = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: done.set())
-    if given.with_parent:
+    if options.with_parent:
         parent = os.getppid()
         threading.Thread(target=_watch, args=(parent, done), daemon=True).start()
-    state_file = StateFile(given.folder)
+    state_file = StateFile(options.folder)
     with state_file.hold() as held:
         if not held:
             return EXIT_HELD
-        clock = ManualClock() if given.minute == "manual" else ScaledClock(float(given.minute))
-        code = _serve(given.folder, given.port, clock, state_file, done, given.containers)
-    if given.with_parent:
-        shutil.rmtree(given.folder, ignore_errors=True)
+        code = _serve(options, state_file, done)
+    if options.with_parent:
+        shutil.rmtree(options.folder, ignore_errors=True)
     return code
 
 
-def _serve(
-    folder: Path,
-    port: int,
-    clock: Clock,
-    state_file: StateFile,
-    done: threading.Event,
-    most_containers: int,
-) -> int:
-    write_client_settings(folder / "client")
-    endpoints = folder / "endpoints"
+def _serve(options: argparse.Namespace, state_file: StateFile, done: threading.Event) -> int:
+    write_client_settings(options.folder / "client")
+    clock = ManualClock() if options.minute == "manual" else ScaledClock(float(options.minute))
+    endpoints = options.folder / "endpoints"
     # What a kill -9 left behind: archives of endpoints that are gone.
     shutil.rmtree(endpoints, ignore_errors=True)
     endpoints.mkdir()
     try:
-        server = Server(port=port, folder=endpoints, clock=clock, most_containers=most_containers)
+        server = Server(
+            port=options.port, folder=endpoints, clock=clock, most_containers=options.containers
+        )
     except (OSError, SystemExit):  # werkzeug exits where a port is taken
         return EXIT_PORT_TAKEN
     server.start()

@@ -1,22 +1,28 @@
 """`servable-local up | status | down`: the local AWS without the command `servable`, which shows the same."""
 
-import argparse
 import json
 import math
 import os
+import re
 import shlex
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
+
+import click
 
 from servable_local.aws.clock import SECONDS_PER_MINUTE
 from servable_local.aws.lifecycle import LocalAwsStartError, down, status, up
 from servable_local.aws.local_aws import LocalAws
+from servable_local.aws.state_file import default_folder
 from servable_local.terminal import escape_output
 
 DONE, FOUND_PROBLEMS, MISSING = 0, 1, 2
-_MOST_CONTAINERS = 64
+# Variables that clients would read before ours, or send with our key.
+_LEAD_ELSEWHERE = re.compile(
+    r"AWS_((DEFAULT_)?PROFILE|(SESSION|SECURITY)_TOKEN)$|AWS_ENDPOINT_URL_|AWS_IGNORE_CONFIGURED_ENDPOINT_URLS"
+)
 
 
 def started(
@@ -29,6 +35,8 @@ def started(
     as_json: bool = False,
 ) -> str:
     """Start the local AWS and return the text that `{program} up` prints. Raises `LocalAwsStartError`."""
+    if math.isnan(minute):  # in no range, and outside of none
+        raise LocalAwsStartError("--minute is not a number; allowed: 0.1 to 60")
     aws = up(port=port, folder=folder, seconds_per_minute=minute, most_containers=containers)
     runs = f"the local AWS already runs at {aws.url} (process {aws.pid})"
     if aws.already_up and minute not in (SECONDS_PER_MINUTE, aws.seconds_per_minute):
@@ -52,13 +60,12 @@ def shown(program: str, *, folder: Path | None = None, as_json: bool = False) ->
     """The text that `status` prints, and whether the local AWS runs."""
     aws = status(folder=folder)
     if as_json:
-        return _json(
-            {"up": False} if aws is None else {"up": True} | _described(aws)
-        ), aws is not None
+        described = {} if aws is None else _described(aws)
+        return _json({"up": aws is not None} | described), aws is not None
     if aws is None:
         return f"local AWS: not running; `{program} up` starts it", False
-    said = f"# local AWS at {aws.url}, process {aws.pid}, since {aws.started}"
-    return f"{said}\n{_for_the_shell(program, aws)}", True
+    line = f"# local AWS at {aws.url}, process {aws.pid}, since {aws.started}"
+    return f"{line}\n{_for_the_shell(program, aws)}", True
 
 
 def stopped(*, folder: Path | None = None, as_json: bool = False) -> str:
@@ -76,76 +83,82 @@ def stopped(*, folder: Path | None = None, as_json: bool = False) -> str:
     )
 
 
+def commands(program: str, folder: Callable[[], Path]) -> click.Group:
+    """The commands up, status and down of `program`; `folder` returns where the state is kept."""
+    as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+    @click.group(
+        context_settings={"help_option_names": ["-h", "--help"]},
+        help="Start, show and stop the local AWS, to which the real CDK CLI can deploy.",
+    )
+    def local() -> None:
+        pass
+
+    @local.command(
+        "up",
+        help=f"Start the local AWS, unless it runs already. It runs until `{program} down`.",
+    )
+    @click.option("--port", default=0, show_default="any free one", type=click.IntRange(0, 65535))
+    @click.option(
+        "--minute",
+        default=SECONDS_PER_MINUTE,
+        show_default=True,
+        type=click.FloatRange(0.1, 60.0),
+        help="Duration of one minute of alarms and deployments, in seconds.",
+    )
+    @click.option(
+        "--containers",
+        default=1,
+        show_default=True,
+        type=click.IntRange(1, 64),
+        help="Maximum number of containers per variant; further instances are only counted.",
+    )
+    @as_json
+    @click.pass_context
+    def up_command(context: click.Context, /, **options: Any) -> None:
+        try:
+            click.echo(started(program, folder=folder(), **options))
+        except LocalAwsStartError as error:
+            click.echo(f"{program} up: {error}", err=True)
+            context.exit(FOUND_PROBLEMS)
+
+    @local.command(
+        "status", help="Show whether the local AWS runs, and where. Exit code 1 if it does not."
+    )
+    @as_json
+    @click.pass_context
+    def status_command(context: click.Context, as_json: bool) -> None:
+        text, runs = shown(program, folder=folder(), as_json=as_json)
+        click.echo(text)
+        context.exit(DONE if runs else FOUND_PROBLEMS)
+
+    @local.command("down", help="Stop the local AWS, and delete all that is deployed to it.")
+    @as_json
+    def down_command(as_json: bool) -> None:
+        click.echo(stopped(folder=folder(), as_json=as_json))
+
+    return local
+
+
 def main(words: Sequence[str] | None = None) -> int:
     """The console script `servable-local`."""
     escape_output()
-    given = parser().parse_args(words)
-    options = {key: value for key, value in vars(given).items() if key != "command"}
+    program = commands("servable-local", default_folder)
+    arguments = list(sys.argv[1:] if words is None else words)
     try:
-        if given.command == "up":
-            print(started("servable-local", **options))
-        elif given.command == "down":
-            print(stopped(**options))
-        else:
-            text, runs = shown("servable-local", **options)
-            print(text)
-            return DONE if runs else FOUND_PROBLEMS
-    except (LocalAwsStartError, OSError) as error:
-        print(f"servable-local {given.command}: {error}", file=sys.stderr)
-        return FOUND_PROBLEMS
-    except ModuleNotFoundError as error:
-        print(f"servable-local {given.command}: {error}", file=sys.stderr)
+        with program.make_context("servable-local", arguments) as context:
+            program.invoke(context)
+    except click.exceptions.Exit as end:
+        return end.exit_code
+    except click.ClickException as error:
+        error.show()
         return MISSING
+    except (OSError, ModuleNotFoundError) as error:
+        print(f"servable-local {context.invoked_subcommand}: {error}", file=sys.stderr)
+        return FOUND_PROBLEMS if isinstance(error, OSError) else MISSING
     except KeyboardInterrupt:
         return 130
     return DONE
-
-
-def parser() -> argparse.ArgumentParser:
-    """The parser of the command line."""
-    program = argparse.ArgumentParser(
-        prog="servable-local",
-        description="A local AWS for cdk, boto3 and the AWS CLI; its state is in .servable of this folder.",
-    )
-    commands = program.add_subparsers(dest="command", required=True)
-    start = commands.add_parser("up", help="Start it, unless it runs; it stays until `down`.")
-    start.add_argument(
-        "--port", type=_number(int, 0, 65535), default=0, help="Default: any free one."
-    )
-    start.add_argument(
-        "--minute",
-        type=_number(float, 0.1, 60.0),
-        default=SECONDS_PER_MINUTE,
-        help="Duration of one minute of alarms and deployments, in seconds (default: 60).",
-    )
-    start.add_argument(
-        "--containers",
-        type=_number(int, 1, _MOST_CONTAINERS),
-        default=1,
-        help="Maximum number of containers per variant; further instances are only counted.",
-    )
-    show = commands.add_parser(
-        "status", help="Show whether it runs, and where. Exit code 1 if not."
-    )
-    stop = commands.add_parser("down", help="Stop it, and delete everything deployed to it.")
-    for each in (start, show, stop):
-        each.add_argument("--json", action="store_true", dest="as_json", help="Print JSON.")
-    return program
-
-
-def _number(kind: Callable[[str], float], least: float, most: float) -> Callable[[str], float]:
-    """Reads an option's value. Raises ArgumentTypeError for one outside of the range."""
-
-    def read(text: str) -> float:
-        try:
-            value = kind(text)
-        except ValueError:
-            value = math.nan
-        if not least <= value <= most:
-            raise argparse.ArgumentTypeError(f"{text!r} is not a number from {least:g} to {most:g}")
-        return value
-
-    return read
 
 
 def _described(aws: LocalAws) -> dict[str, Any]:
@@ -162,17 +175,14 @@ def _described(aws: LocalAws) -> dict[str, Any]:
 def _for_the_shell(program: str, aws: LocalAws) -> str:
     """Return lines to paste or to `eval`; every other printed line is a comment."""
     lines = [f'# paste these, or eval "$({program} up)": cdk, boto3 and aws then use the local AWS']
-    given = aws.environment()
-    lines += [f"unset {name}" for name in sorted(os.environ) if _stands_in_the_way(name, given)]
-    lines += [f"export {name}={shlex.quote(value)}" for name, value in given.items()]
+    variables = aws.environment()
+    lines += [
+        f"unset {name}"
+        for name in sorted({*os.environ} - {*variables})
+        if _LEAD_ELSEWHERE.match(name)
+    ]
+    lines += [f"export {name}={shlex.quote(value)}" for name, value in variables.items()]
     return "\n".join(lines)
-
-
-def _stands_in_the_way(name: str, given: Mapping[str, str]) -> bool:
-    """Whether clients would read this variable before ours, or send it with our key."""
-    whole = ("AWS_PROFILE", "AWS_DEFAULT_PROFILE", "AWS_SESSION_TOKEN", "AWS_SECURITY_TOKEN")
-    others = ("AWS_ENDPOINT_URL_", "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS")
-    return name not in given and (name in whole or name.startswith(others))
 
 
 def _json(value: Any) -> str:

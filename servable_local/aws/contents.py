@@ -90,9 +90,6 @@ class _Piece:
     start: int
     length: int
 
-    def cut(self, start: int, stop: int) -> "_Piece":
-        return _Piece(self.source, self.start + start, stop - start)
-
     def chunks(self) -> Iterator[bytes]:
         if isinstance(self.source, bytes):
             yield self.source[self.start : self.start + self.length]
@@ -135,14 +132,14 @@ class ObjectContent:
     def __len__(self) -> int:
         return self._length
 
-    def __getitem__(self, wanted: slice) -> "ObjectContent":
+    def __getitem__(self, part: slice) -> "ObjectContent":
         """A slice without a step."""
-        start, stop, _ = wanted.indices(self._length)
+        start, stop, _ = part.indices(self._length)
         pieces, at = [], 0
         for piece in self._pieces:
             first, last = max(start - at, 0), min(stop - at, piece.length)
             if first < last:
-                pieces.append(piece.cut(first, last))
+                pieces.append(_Piece(piece.source, piece.start + first, last - first))
             at += piece.length
         return ObjectContent(pieces)
 
@@ -172,7 +169,8 @@ class ObjectContent:
         What lies in several files, as parts of odd lengths do, becomes one file first, once.
         """
         with self._joining:
-            files = [one.source for one in self._pieces if isinstance(one.source, StoredFile)]
+            sources = (piece.source for piece in self._pieces)
+            files = [source for source in sources if isinstance(source, StoredFile)]
             if not files:
                 target.write_bytes(bytes(self))
                 return

@@ -31,7 +31,7 @@ def inventory(
         (kind, name)
         for kind, names in _LOOK.items()
         for name in names(client)
-        if not name.startswith("TargetTracking-")
+        if not name.startswith(("TargetTracking-", "alias/aws/"))
     )
 
 
@@ -51,14 +51,17 @@ class _List:
     arguments: Mapping[str, Any] = field(default_factory=dict)
 
     def __call__(self, client: Client) -> Iterator[str]:
-        for one in _all(client(self.service), self.operation, self.key, **self.arguments):
-            names = (self.name,) if isinstance(self.name, str) else self.name
-            yield "|".join(one[name] for name in names)
+        names = (self.name,) if isinstance(self.name, str) else self.name
+        for resource in _all(client(self.service), self.operation, self.key, **self.arguments):
+            yield "|".join(resource[name] for name in names)
 
 
+_SCALING = "application-autoscaling"
+_TARGET = ("ResourceId", "ScalableDimension", "ServiceNamespace")
 _OF_SAGEMAKER = {"ServiceNamespace": "sagemaker"}
 _ROLES = _List("iam", "list_roles", "Roles", "RoleName")
 _BUCKETS = _List("s3", "list_buckets", "Buckets", "Name")
+_KEYS = _List("kms", "list_keys", "Keys", "KeyId")
 _TOPICS = _List("sns", "list_topics", "Topics", "TopicArn")
 
 
@@ -69,16 +72,10 @@ def _alarms(kind: str) -> _List:
 
 def _keys(client: Client) -> Iterator[str]:
     kms = client("kms")
-    for one in _all(kms, "list_keys", "Keys"):
-        found = kms.describe_key(KeyId=one["KeyId"])["KeyMetadata"]
-        if found["KeyManager"] == "CUSTOMER" and found["KeyState"] != "PendingDeletion":
-            yield one["KeyId"]
-
-
-def _aliases(client: Client) -> Iterator[str]:
-    for one in _all(client("kms"), "list_aliases", "Aliases"):
-        if not one["AliasName"].startswith("alias/aws/"):
-            yield one["AliasName"]
+    for key in _KEYS(client):
+        metadata = kms.describe_key(KeyId=key)["KeyMetadata"]
+        if metadata["KeyManager"] == "CUSTOMER" and metadata["KeyState"] != "PendingDeletion":
+            yield key
 
 
 def _topic_policies(client: Client) -> Iterator[str]:
@@ -88,13 +85,8 @@ def _topic_policies(client: Client) -> Iterator[str]:
             yield arn
 
 
-def _saved_queries(client: Client) -> Iterator[str]:
-    for definition in client("logs").describe_query_definitions()["queryDefinitions"]:
-        yield definition["queryDefinitionId"]
-
-
 def _inline_policies(client: Client) -> set[str]:
-    """By name: one policy may be put on several roles."""
+    # By name: one policy may be put on several roles.
     iam = client("iam")
     return {
         name
@@ -129,18 +121,10 @@ def _function_permissions(client: Client) -> Iterator[str]:
 
 _LOOK: dict[str, Callable[[Client], Iterable[str]]] = {
     "AWS::ApplicationAutoScaling::ScalableTarget": _List(
-        "application-autoscaling",
-        "describe_scalable_targets",
-        "ScalableTargets",
-        ("ResourceId", "ScalableDimension", "ServiceNamespace"),
-        _OF_SAGEMAKER,
+        _SCALING, "describe_scalable_targets", "ScalableTargets", _TARGET, _OF_SAGEMAKER
     ),
     "AWS::ApplicationAutoScaling::ScalingPolicy": _List(
-        "application-autoscaling",
-        "describe_scaling_policies",
-        "ScalingPolicies",
-        "PolicyARN",
-        _OF_SAGEMAKER,
+        _SCALING, "describe_scaling_policies", "ScalingPolicies", "PolicyARN", _OF_SAGEMAKER
     ),
     "AWS::CloudWatch::Alarm": _alarms("MetricAlarms"),
     "AWS::CloudWatch::CompositeAlarm": _alarms("CompositeAlarms"),
@@ -152,7 +136,7 @@ _LOOK: dict[str, Callable[[Client], Iterable[str]]] = {
     "AWS::IAM::ManagedPolicy": _List("iam", "list_policies", "Policies", "Arn", {"Scope": "Local"}),
     "AWS::IAM::Policy": _inline_policies,
     "AWS::IAM::Role": _ROLES,
-    "AWS::KMS::Alias": _aliases,
+    "AWS::KMS::Alias": _List("kms", "list_aliases", "Aliases", "AliasName"),
     "AWS::KMS::Key": _keys,
     "AWS::Lambda::Function": _FUNCTIONS,
     "AWS::Lambda::Permission": _function_permissions,
@@ -160,7 +144,10 @@ _LOOK: dict[str, Callable[[Client], Iterable[str]]] = {
     "AWS::Logs::MetricFilter": _List(
         "logs", "describe_metric_filters", "metricFilters", "filterName"
     ),
-    "AWS::Logs::QueryDefinition": _saved_queries,
+    "AWS::Logs::QueryDefinition": lambda client: [
+        query["queryDefinitionId"]
+        for query in client("logs").describe_query_definitions()["queryDefinitions"]
+    ],
     "AWS::S3::Bucket": _BUCKETS,
     "AWS::S3::BucketPolicy": _bucket_policies,
     "AWS::SNS::Subscription": _List(

@@ -21,7 +21,6 @@ from servable_local.aws.loopback import HEALTH_PATH, Access
 from servable_local.aws.state_file import (
     EXIT_HELD,
     EXIT_PORT_TAKEN,
-    RunningState,
     StateFile,
     default_folder,
 )
@@ -83,18 +82,10 @@ def spawn(
     most_containers: int = 1,
 ) -> "subprocess.Popen[bytes]":
     """`seconds_per_minute` None: a clock that is moved by hand."""
-    command = [
-        sys.executable,
-        "-m",
-        "servable_local.aws",
-        "--folder",
-        str(folder),
-        "--port",
-        str(port),
-    ]
-    command += ["--minute", "manual" if seconds_per_minute is None else str(seconds_per_minute)]
-    command += ["--containers", str(most_containers)]
-    kept = {key: value for key, value in os.environ.items() if not key.startswith("AWS_")}
+    minute = "manual" if seconds_per_minute is None else str(seconds_per_minute)
+    command = [sys.executable, "-m", "servable_local.aws", "--folder", str(folder)]
+    command += ["--port", str(port), "--minute", minute, "--containers", str(most_containers)]
+    inherited = {key: value for key, value in os.environ.items() if not key.startswith("AWS_")}
     with open(folder / "aws.log", "ab", opener=private_opener) as log:
         return subprocess.Popen(
             [*command, "--with-parent"] if with_parent else command,
@@ -105,7 +96,7 @@ def spawn(
             start_new_session=True,
             cwd=Path(__file__).resolve().parents[2],
             # Nothing of the user's ~/.aws: a profile that is set but not there is an error.
-            env=kept
+            env=inherited
             | {
                 "AWS_CONFIG_FILE": os.devnull,
                 "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
@@ -142,8 +133,8 @@ def up(
     """
     state_file = StateFile(folder or default_folder())
     try:
-        if found := _found(state_file):
-            return replace(found, already_up=True)
+        if running := _found(state_file):
+            return replace(running, already_up=True)
         _require_moto()
         private_folder(state_file.folder)
     except PermissionError:
@@ -159,13 +150,13 @@ def up(
         most_containers=most_containers,
     )
     try:
-        found = _await(process, state_file, port)
+        aws = _await(process, state_file, port)
     except BaseException:
         end(process)  # Ctrl-C while it starts leaves nothing
         raise
-    if found.already_up:
+    if aws.already_up:
         end(process)  # it waits for the lock that the other holds, and must not get it
-    return found
+    return aws
 
 
 def status(*, folder: Path | None = None) -> LocalAws | None:
@@ -261,8 +252,8 @@ def _await(process: "subprocess.Popen[bytes]", state_file: StateFile, port: int)
             raise LocalAwsStartError(
                 f"the local AWS ended with code {code} while starting; {remedy}"
             )
-        if found := _found(state_file):
-            return replace(found, already_up=found.pid != process.pid)
+        if running := _found(state_file):
+            return replace(running, already_up=running.pid != process.pid)
         time.sleep(_POLL_SECONDS)
     raise LocalAwsStartError(
         f"the local AWS did not answer within {_START_SECONDS:.0f} s; "
@@ -272,7 +263,13 @@ def _await(process: "subprocess.Popen[bytes]", state_file: StateFile, port: int)
 
 def _found(state_file: StateFile) -> LocalAws | None:
     state = state_file.read()
-    if state is None or not _healthy(state):
+    if state is None:
+        return None
+    try:
+        health = Access(state.url, state.secret_access_key).ask(HEALTH_PATH, timeout_seconds=5)
+    except (OSError, ValueError):
+        return None
+    if health.get("pid") != state.pid:
         return None
     return LocalAws(
         state.url,
@@ -282,11 +279,3 @@ def _found(state_file: StateFile) -> LocalAws | None:
         state.secret_access_key,
         seconds_per_minute=state.seconds_per_minute,
     )
-
-
-def _healthy(state: RunningState) -> bool:
-    try:
-        found = Access(state.url, state.secret_access_key).ask(HEALTH_PATH, timeout_seconds=5)
-    except (OSError, ValueError):
-        return False
-    return found.get("pid") == state.pid

@@ -68,16 +68,13 @@ class LocalAws:
         self, base: Mapping[str, str], *, account: str = ACCOUNT, region: str = REGION
     ) -> dict[str, str]:
         """A whole environment for a child: `base` without any AWS setting, then ours."""
-        kept = {key: value for key, value in base.items() if not key.startswith("AWS_")}
-        return kept | self.environment(account=account, region=region)
+        others = {key: value for key, value in base.items() if not key.startswith("AWS_")}
+        return others | self.environment(account=account, region=region)
 
     def client(self, service: str, *, account: str = ACCOUNT, region: str = REGION) -> Any:
         """A boto3 client. It reads nothing of the environment or of ~/.aws."""
-        return self._access.client(service, account=account, region=region)
-
-    @property
-    def _access(self) -> Access:
-        return Access(self.url, self.secret_access_key)
+        access = Access(self.url, self.secret_access_key)
+        return access.client(service, account=account, region=region)
 
     def now(self) -> datetime:
         """The time on its clock, UTC without saying so."""
@@ -85,8 +82,8 @@ class LocalAws:
 
     def advance(self, *, minutes: float = 0.0, seconds: float = 0.0) -> datetime:
         """Moves a clock that stands still; what was due meanwhile has happened on return."""
-        asked = {"seconds": minutes * SECONDS_PER_MINUTE + seconds}
-        return datetime.fromisoformat(self._control(CLOCK_PATH, asked)["now"])
+        step = {"seconds": minutes * SECONDS_PER_MINUTE + seconds}
+        return datetime.fromisoformat(self._control(CLOCK_PATH, step)["now"])
 
     def inject_fault(
         self, endpoint: str, *, account: str = ACCOUNT, region: str = REGION, **kinds: Any
@@ -109,9 +106,9 @@ class LocalAws:
         whose = {"account": account, "region": region}
         self._control(FAULT_PATH, whose | {"no_capacity": list(instance_types)})
 
-    def _control(self, path: str, asked: Mapping[str, Any] | None) -> dict[str, Any]:
+    def _control(self, path: str, parameters: Mapping[str, Any] | None) -> dict[str, Any]:
         try:
-            return self._access.ask(path, asked)
+            return Access(self.url, self.secret_access_key).ask(path, parameters)
         except urllib.error.HTTPError as refused:
             parsed = json.loads(refused.read())
             raise ValueError(parsed.get("error") or parsed.get("message") or str(refused)) from None

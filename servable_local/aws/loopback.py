@@ -29,22 +29,6 @@ _NO_ACCOUNT, _NO_REGION = "000000000000", "local"
 _Service = TypeVar("_Service")
 
 
-def _config(service: str) -> Any:
-    from botocore.config import Config
-
-    return Config(
-        # One attempt: an error here is an answer, and a retry only delays it.
-        retries={"total_max_attempts": 1},
-        connect_timeout=10,
-        read_timeout=120,
-        max_pool_connections=20,
-        proxies={},
-        s3={"addressing_style": "path"},
-        # Left out, boto3 presigns with Signature Version 2.
-        signature_version="s3v4" if service == "s3" else None,
-    )
-
-
 @functools.cache
 def botocore_session() -> Any:
     """One session of botocore for all: it reads the services' models, 50 ms to 200 ms each, only once."""
@@ -82,28 +66,41 @@ class Access:
 
     def client(self, service: str, *, account: str, region: str) -> Any:
         """A boto3 client that speaks for `account`, which the server reads from the access key."""
+        from botocore.config import Config
+
         key = (self.url, self.secret_access_key, service, account, region)
         with _lock:  # creating boto3 clients is not thread-safe, using them is
             if key not in _clients:
+                config = Config(
+                    # One attempt: an error here is an answer, and a retry only delays it.
+                    retries={"total_max_attempts": 1},
+                    connect_timeout=10,
+                    read_timeout=120,
+                    max_pool_connections=20,
+                    proxies={},
+                    s3={"addressing_style": "path"},
+                    # Left out, boto3 presigns with Signature Version 2.
+                    signature_version="s3v4" if service == "s3" else None,
+                )
                 _clients[key] = _boto3_session().client(
                     service,
                     endpoint_url=self.url,
                     region_name=region,
                     aws_access_key_id=account,
                     aws_secret_access_key=self.secret_access_key,
-                    config=_config(service),
+                    config=config,
                 )
             return _clients[key]
 
     def ask(
-        self, path: str, said: Mapping[str, Any] | None = None, *, timeout_seconds: float = 120.0
+        self, path: str, posted: Mapping[str, Any] | None = None, *, timeout_seconds: float = 120.0
     ) -> dict[str, Any]:
         """One of its controls (servable_local/aws/controls.py). Raises OSError, HTTPError where refused."""
         from botocore.auth import SigV4Auth
         from botocore.awsrequest import AWSRequest
         from botocore.credentials import Credentials
 
-        body = None if said is None else json.dumps(said).encode()
+        body = None if posted is None else json.dumps(posted).encode()
         method, headers = ("GET", {}) if body is None else ("POST", _JSON)
         request = AWSRequest(method, self.url + path, headers, body)
         credentials = Credentials(_NO_ACCOUNT, self.secret_access_key)

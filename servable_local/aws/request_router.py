@@ -66,8 +66,8 @@ def check_origin(request: ReceivedRequest, port: int) -> None:
         raise _refused(f"{request.path[:80]} is not served here")
 
 
-def _refused(said: str) -> AccessError:
-    return AccessError(Reason.NOT_FROM_HERE, f"the local AWS does not take this request: {said}")
+def _refused(problem: str) -> AccessError:
+    return AccessError(Reason.NOT_FROM_HERE, f"the local AWS does not take this request: {problem}")
 
 
 class RequestHandler(MotoRequestHandler):
@@ -75,7 +75,8 @@ class RequestHandler(MotoRequestHandler):
 
     def make_environ(self) -> _Environ:
         environ = super().make_environ()
-        environ[_HEADERS] = [(name, _unfolded(value)) for name, value in self.headers.items()]
+        headers = self.headers.items()
+        environ[_HEADERS] = [(name, value.replace("\r\n", "")) for name, value in headers]
         return environ
 
 
@@ -105,9 +106,17 @@ class RequestRouter:
                 request, lambda limit: self._body(environ, request, limit)
             )
         except AccessError as error:
-            return _refuse(start_response, request, error)
+            answer = refusal(request, error)
+            length = ("Content-Length", str(len(answer.body)))
+            start_response(answer.status, [*answer.headers.items(), length])
+            return [] if request.method == "HEAD" else [answer.body]
         if request.path.startswith(PREFIX):
-            return self._own(environ, bytes(verified.body), start_response)
+            control = json.loads(bytes(verified.body)) if request.method == "POST" else None
+            status, result = self._controls.answer(environ["PATH_INFO"], control) or (
+                "404 Not Found",
+                {"error": "no such control"},
+            )
+            return _answer(start_response, status, "application/json", result)
         _hand_on(environ, request, verified)
         try:
             return self._application(environ, start_response)
@@ -126,15 +135,9 @@ class RequestRouter:
             return received(self._objects, request, environ["wsgi.input"], length)
         return bytes(environ["wsgi.input"].read(length))
 
-    def _own(self, environ: _Environ, body: bytes, start_response: _Start) -> Iterable[bytes]:
-        asked = json.loads(body) if environ["REQUEST_METHOD"] == "POST" else None
-        answer = self._controls.answer(environ["PATH_INFO"], asked)
-        status, said = answer or ("404 Not Found", {"error": "no such control"})
-        return _answer(start_response, status, "application/json", said)
-
 
 def _length(environ: _Environ, limit: int | None) -> int:
-    """The body's. Raises AccessError where it is longer than `limit`, or in chunks."""
+    """Length of the body. Raises AccessError where it is longer than `limit`, or in chunks."""
     if "HTTP_TRANSFER_ENCODING" in environ:
         raise AccessError(
             Reason.FORM,
@@ -180,27 +183,18 @@ def _without_cors(start_response: _Start) -> _Start:
     return start
 
 
-def _refuse(
-    start_response: _Start, request: ReceivedRequest, error: AccessError
-) -> Iterable[bytes]:
-    answer = refusal(request, error)
-    length = ("Content-Length", str(len(answer.body)))
-    start_response(answer.status, [*answer.headers.items(), length])
-    return [] if request.method == "HEAD" else [answer.body]
-
-
 def _failure(
     environ: Mapping[str, Any], start_response: _Start, error: Exception
 ) -> Iterable[bytes]:
     operation = environ.get("HTTP_X_AMZ_TARGET") or environ.get("PATH_INFO", "")
-    said = f"the local AWS failed on {operation}: {type(error).__name__}: {error}"
+    message = f"the local AWS failed on {operation}: {type(error).__name__}: {error}"
     status = "501 Not Implemented"
     if "json" in environ.get("CONTENT_TYPE", ""):
-        body = {"__type": "NotImplemented", "message": said}
+        body = {"__type": "NotImplemented", "message": message}
         return _answer(start_response, status, "application/x-amz-json-1.1", body)
     xml = (
         "<ErrorResponse><Error><Type>Receiver</Type><Code>NotImplemented</Code>"
-        f"<Message>{escape(said)}</Message></Error></ErrorResponse>"
+        f"<Message>{escape(message)}</Message></Error></ErrorResponse>"
     )
     start_response(status, [("Content-Type", "text/xml")], sys.exc_info())
     return [xml.encode()]
@@ -211,7 +205,3 @@ def _answer(
 ) -> Iterable[bytes]:
     start_response(status, [("Content-Type", kind)], sys.exc_info() if status[0] == "5" else None)
     return [json.dumps(body).encode()]
-
-
-def _unfolded(value: str) -> str:
-    return value.replace("\r\n", "")

@@ -42,7 +42,7 @@ HOW = '`eval "$(servable local up)"`, or `servable-local up`, sets the keys of t
 ReadBody = Callable[[int | None], bytes | ObjectContent]
 _EMPTY_SHA256 = hashlib.sha256(b"").hexdigest()
 # Proxies and Lambda add it to what was signed before; botocore and the others never sign it.
-_NEVER_SIGNED = frozenset({"x-amzn-trace-id"})
+_NEVER_SIGNED = "x-amzn-trace-id"
 
 
 @dataclass(frozen=True)
@@ -67,21 +67,19 @@ class AccessKeys:
         # Imported here: before the first request nothing was issued.
         from moto.iam.models import iam_backends
 
+        from servable_local.aws.moto_patches.session_keys import session_of
+
         # Lists: another thread may ask for an account that was not there yet.
         for account, partitions in list(iam_backends.items()):
             for partition, iam in list(partitions.items()):
-                if (key := iam.access_keys.get(access_key_id)) is not None:
-                    return _issued(account, partition, key)
+                if (key := iam.access_keys.get(access_key_id)) is None:
+                    continue
+                secret = key.secret_access_key
+                if key.user_name is not None:
+                    return AccessKey(account, secret, active=key.status == "Active")
+                session = session_of(account, partition, key)
+                return AccessKey(account, secret, session.token, session.expires)
         return None
-
-
-def _issued(account: str, partition: str, key: Any) -> AccessKey:
-    if key.user_name is not None:
-        return AccessKey(account, key.secret_access_key, active=key.status == "Active")
-    from servable_local.aws.moto_patches.session_keys import session_of
-
-    session = session_of(account, partition, key)
-    return AccessKey(account, key.secret_access_key, session.token, session.expires)
 
 
 @dataclass(frozen=True)
@@ -104,7 +102,7 @@ class Verifier:
         """Raises AccessError. Nothing of the body is read before the head is known to be right,
         where the head states the body's hash."""
         try:
-            given = request.signature()
+            signature = request.signature()
         except FormError as error:
             raise AccessError(
                 Reason.FORM,
@@ -112,18 +110,24 @@ class Verifier:
                 f"or in the query, as boto3, the AWS CLI and the CDK CLI send it; {HOW}, and ask "
                 "for s3v4",
             ) from None
-        if given is None:
+        if signature is None:
             raise AccessError(
                 Reason.UNSIGNED,
                 f"the request is not signed; the local AWS answers to its owner only; {HOW}",
             )
-        _check_service(request, given.scope)
-        self._check_time(given)
-        key = self._key(given)
-        _check_headers(request, given)
-        stated = _stated_hash(request, given)
+        # moto finds the service by the scope; ours alone is found by its path.
+        if (signature.scope.service == SERVICE) != request.path.startswith(PREFIX):
+            raise AccessError(
+                Reason.SIGNATURE,
+                f"it is signed for the service {signature.scope.service}, which does not answer "
+                f"{request.path[:80]}",
+            )
+        self._check_time(signature)
+        key = self._key(signature)
+        _check_headers(request, signature)
+        stated = _stated_hash(request, signature)
         if stated is not None:
-            _check_signature(request, given, key, stated)
+            _check_signature(request, signature, key, stated)
             body = read(None)
             if stated not in (UNSIGNED_PAYLOAD, _sha256(body)):
                 raise AccessError(
@@ -131,11 +135,11 @@ class Verifier:
                 )
         else:
             body = read(LARGEST_UNSTATED_BODY_BYTES)
-            _check_signature(request, given, key, _sha256(body))
-        return VerifiedRequest(key.account, given.scope, body)
+            _check_signature(request, signature, key, _sha256(body))
+        return VerifiedRequest(key.account, signature.scope, body)
 
-    def _key(self, given: RequestSignature) -> AccessKey:
-        name = given.scope.access_key_id
+    def _key(self, signature: RequestSignature) -> AccessKey:
+        name = signature.scope.access_key_id
         key = self._keys.find(name)
         if key is None:
             raise AccessError(
@@ -145,13 +149,13 @@ class Verifier:
             )
         if not key.active:
             raise AccessError(Reason.KEY, f"the access key {name} is inactive")
-        if key.token is None and given.token is not None:
+        if key.token is None and signature.token is not None:
             raise AccessError(
                 Reason.TOKEN,
                 f"{name} goes without a session token, and one was sent; unset AWS_SESSION_TOKEN",
             )
         if key.token is not None and not hmac.compare_digest(
-            key.token.encode(), (given.token or "").encode()
+            key.token.encode(), (signature.token or "").encode()
         ):
             raise AccessError(
                 Reason.TOKEN, f"the session token is not the one that was issued with {name}"
@@ -164,20 +168,20 @@ class Verifier:
                 )
         return key
 
-    def _check_time(self, given: RequestSignature) -> None:
+    def _check_time(self, signature: RequestSignature) -> None:
         try:
-            signed = datetime.strptime(given.date, SIGV4_TIMESTAMP).replace(tzinfo=UTC)
+            signed = datetime.strptime(signature.date, SIGV4_TIMESTAMP).replace(tzinfo=UTC)
         except ValueError:
             raise AccessError(
-                Reason.FORM, f"X-Amz-Date is {given.date[:40]!r} and not like 20261122T093000Z"
+                Reason.FORM, f"X-Amz-Date is {signature.date[:40]!r} and not like 20261122T093000Z"
             ) from None
-        if given.date[:8] != given.scope.date:
+        if signature.date[:8] != signature.scope.date:
             raise AccessError(
                 Reason.SIGNATURE,
-                f"the credential is for {given.scope.date}, and X-Amz-Date is {given.date}",
+                f"the credential is for {signature.scope.date}, and X-Amz-Date is {signature.date}",
             )
         late = self._now() - signed.timestamp()
-        if given.expires_seconds is None:
+        if signature.expires_seconds is None:
             if abs(late) > SKEW_SECONDS:
                 raise AccessError(
                     Reason.CLOCK,
@@ -185,7 +189,7 @@ class Verifier:
                     f"{SKEW_SECONDS} s are allowed; set this computer's clock, or sign again",
                 )
             return
-        text = given.expires_seconds
+        text = signature.expires_seconds
         seconds = int(text) if text.isascii() and text.isdigit() and len(text) < 8 else 0
         if not 1 <= seconds <= LONGEST_EXPIRY_SECONDS:
             raise AccessError(
@@ -207,44 +211,30 @@ def _sha256(body: bytes | ObjectContent) -> str:
     return digest.hex()
 
 
-def _check_service(request: ReceivedRequest, scope: CredentialScope) -> None:
-    # moto finds the service by the scope; ours alone is found by its path.
-    if (scope.service == SERVICE) != request.path.startswith(PREFIX):
-        raise AccessError(
-            Reason.SIGNATURE,
-            f"it is signed for the service {scope.service}, which does not answer {request.path[:80]}",
-        )
-
-
-def _check_headers(request: ReceivedRequest, given: RequestSignature) -> None:
-    signed = given.signed_headers
+def _check_headers(request: ReceivedRequest, signature: RequestSignature) -> None:
+    signed = signature.signed_headers
     if list(signed) != sorted(set(signed)) or any(name != name.lower() for name in signed):
         raise AccessError(Reason.FORM, "its SignedHeaders are not sorted, in small letters")
     if missing := [name for name in signed if not request.all(name)]:
         raise AccessError(Reason.SIGNATURE, f"it signs {', '.join(missing)}, and does not send it")
+    # Who uses a presigned URL sends a Content-Type that its maker did not know.
+    names = ("host",) if signature.expires_seconds is not None else ("host", "content-type")
     unsigned = [
         name
         for name in request.names
-        if name not in signed and _must_be_signed(name, in_query=given.expires_seconds is not None)
+        if (name in names or name.startswith("x-amz")) and name not in (*signed, _NEVER_SIGNED)
     ]
     if unsigned:
         raise AccessError(Reason.SIGNATURE, f"it sends {', '.join(unsigned)}, and does not sign it")
 
 
-def _must_be_signed(name: str, *, in_query: bool) -> bool:
-    if name in _NEVER_SIGNED:
-        return False
-    # Who uses a presigned URL sends a Content-Type that its maker did not know.
-    return name == "host" or name.startswith("x-amz") or (name == "content-type" and not in_query)
-
-
-def _stated_hash(request: ReceivedRequest, given: RequestSignature) -> str | None:
+def _stated_hash(request: ReceivedRequest, signature: RequestSignature) -> str | None:
     """The payload hash in the canonical request; None for the hash of the body, which is not read yet."""
     stated = request.header("x-amz-content-sha256")
-    if given.expires_seconds is not None:
+    if signature.expires_seconds is not None:
         if stated not in (None, UNSIGNED_PAYLOAD):
             raise AccessError(Reason.FORM, "a presigned URL, and a header X-Amz-Content-Sha256")
-        return UNSIGNED_PAYLOAD if given.scope.service == "s3" else None
+        return UNSIGNED_PAYLOAD if signature.scope.service == "s3" else None
     if stated is None:
         return None
     if len(stated) != len(_EMPTY_SHA256) or set(stated) - set("0123456789abcdef"):
@@ -258,54 +248,32 @@ def _stated_hash(request: ReceivedRequest, given: RequestSignature) -> str | Non
 
 
 def _check_signature(
-    request: ReceivedRequest, given: RequestSignature, key: AccessKey, payload: str
+    request: ReceivedRequest, signature: RequestSignature, key: AccessKey, payload: str
 ) -> None:
-    expected = _expected(request, given, key, payload)
-    if not hmac.compare_digest(expected.encode(), given.hexadecimal.encode()):
-        raise AccessError(
-            Reason.SIGNATURE,
-            "the signature is not the one of this request with the secret of "
-            f"{given.scope.access_key_id}; every run has a secret of its own: {HOW}",
-        )
-
-
-def _expected(
-    request: ReceivedRequest, given: RequestSignature, key: AccessKey, payload: str
-) -> str:
-    scope = given.scope
-    kind = _S3 if scope.service == "s3" else _Others
-    signer = kind(Credentials(scope.access_key_id, key.secret), scope.service, scope.region)
+    scope = signature.scope
+    kind = S3SigV4Auth if scope.service == "s3" else SigV4Auth
+    signer: Any = kind(Credentials(scope.access_key_id, key.secret), scope.service, scope.region)
     signed = HTTPHeaders()
-    for name in given.signed_headers:
+    for name in signature.signed_headers:
         for value in request.all(name):
             signed.add_header(name, value)
-    signer.signed = signed
+    # Only these are in the canonical request, and as they were received.
+    signer.headers_to_sign = lambda request: signed
     query = "&".join(
         f"{name}={value}" for name, value in request.pairs if name != "X-Amz-Signature"
     )
     # The host is only there to make it an address: the header is what is signed.
-    asked = AWSRequest(
+    canonical_request = AWSRequest(
         method=request.method,
         url=f"http://host{request.path}?{query}",
         headers={"X-Amz-Content-SHA256": payload},
     )
-    asked.context["timestamp"] = given.date
-    canonical = signer.canonical_request(asked)
-    return str(signer.signature(signer.string_to_sign(asked, canonical), asked))
-
-
-class _ReceivedHeaders:
-    """Puts only the signed headers into the canonical request, as they were received."""
-
-    signed: HTTPHeaders
-
-    def headers_to_sign(self, request: Any) -> HTTPHeaders:
-        return self.signed
-
-
-class _Others(_ReceivedHeaders, SigV4Auth):  # type: ignore[misc]
-    pass
-
-
-class _S3(_ReceivedHeaders, S3SigV4Auth):  # type: ignore[misc]
-    """S3's keys are neither normalised nor quoted again."""
+    canonical_request.context["timestamp"] = signature.date
+    text = signer.string_to_sign(canonical_request, signer.canonical_request(canonical_request))
+    expected = str(signer.signature(text, canonical_request))
+    if not hmac.compare_digest(expected.encode(), signature.hexadecimal.encode()):
+        raise AccessError(
+            Reason.SIGNATURE,
+            "the signature is not the one of this request with the secret of "
+            f"{signature.scope.access_key_id}; every run has a secret of its own: {HOW}",
+        )

@@ -64,10 +64,10 @@ class ReceivedRequest:
 
     @cached_property
     def _by_name(self) -> dict[str, list[str]]:
-        found: dict[str, list[str]] = {}
+        by_name: dict[str, list[str]] = {}
         for name, value in self.headers:
-            found.setdefault(name.lower(), []).append(value)
-        return found
+            by_name.setdefault(name.lower(), []).append(value)
+        return by_name
 
     def all(self, name: str) -> list[str]:
         return self._by_name.get(name, [])
@@ -107,11 +107,11 @@ class ReceivedRequest:
     def signature(self) -> RequestSignature | None:
         """None where it has none at all. Raises `FormError` for another form than SigV4's two."""
         names = {name.lower() for name, _ in self.pairs}
-        given = self.header("authorization")
-        if given is not None and self.in_query:
+        authorization = self.header("authorization")
+        if authorization is not None and self.in_query:
             raise FormError("it is signed twice, in a header and in the query")
-        if given is not None:
-            return self._in_header(given)
+        if authorization is not None:
+            return self._in_header(authorization)
         if self.in_query:
             return self._in_query()
         if "awsaccesskeyid" in names or "signature" in names:
@@ -122,16 +122,16 @@ class ReceivedRequest:
             raise FormError("it is the form of a page, with a POST policy or without")
         return None
 
-    def _in_header(self, given: str) -> RequestSignature:
-        match = _HEADER.fullmatch(given)
+    def _in_header(self, authorization: str) -> RequestSignature:
+        match = _HEADER.fullmatch(authorization)
         if match is None:
-            scheme = given.split(" ", 1)[0][:40]
-            known = {
+            scheme = authorization.split(" ", 1)[0][:40]
+            problems = {
                 ALGORITHM: "its Authorization header is not of the form that the AWS SDKs write",
                 "AWS4-ECDSA-P256-SHA256": "it is signed with Signature Version 4A",
                 "AWS": "it is signed with Signature Version 2",
             }
-            raise FormError(known.get(scheme, f"its Authorization is of the kind {scheme!r}"))
+            raise FormError(problems.get(scheme, f"its Authorization is of the kind {scheme!r}"))
         date = self.header("x-amz-date")
         if date is None:
             raise FormError("it has no X-Amz-Date header")
@@ -144,24 +144,24 @@ class ReceivedRequest:
         )
 
     def _in_query(self) -> RequestSignature:
-        found: dict[str, str] = {}
+        query: dict[str, str] = {}
         for name, value in self.pairs:
-            if name in found:
+            if name in query:
                 raise FormError(f"its query has {name[:40]} twice")
-            found[name] = value
-        missing = [name for name in _QUERY_NAMES if name not in found]
+            query[name] = value
+        missing = [name for name in _QUERY_NAMES if name not in query]
         if missing:
             raise FormError(f"its query is signed without {', '.join(missing)}")
-        if found["X-Amz-Algorithm"] != ALGORITHM:
-            raise FormError(f"its query is signed with {unquote(found['X-Amz-Algorithm'])[:40]!r}")
-        token = found.get("X-Amz-Security-Token")
+        if query["X-Amz-Algorithm"] != ALGORITHM:
+            raise FormError(f"its query is signed with {unquote(query['X-Amz-Algorithm'])[:40]!r}")
+        token = query.get("X-Amz-Security-Token")
         return RequestSignature(
-            scope=_scope(unquote(found["X-Amz-Credential"])),
-            signed_headers=tuple(unquote(found["X-Amz-SignedHeaders"]).split(";")),
-            hexadecimal=found["X-Amz-Signature"],
-            date=found["X-Amz-Date"],
+            scope=_scope(unquote(query["X-Amz-Credential"])),
+            signed_headers=tuple(unquote(query["X-Amz-SignedHeaders"]).split(";")),
+            hexadecimal=query["X-Amz-Signature"],
+            date=query["X-Amz-Date"],
             token=None if token is None else unquote(token),
-            expires_seconds=found["X-Amz-Expires"],
+            expires_seconds=query["X-Amz-Expires"],
         )
 
 

@@ -72,10 +72,8 @@ class StateFile:
 
     def holder(self) -> int | None:
         """The process that holds the lock, whatever has become of its state file."""
-        if not self.held():
-            return None
         try:
-            return int(self._lock_path.read_bytes())
+            return int(self._lock_path.read_bytes()) if self.held() else None
         except (OSError, ValueError):
             return None
 
@@ -96,26 +94,22 @@ class StateFile:
     def hold(self) -> Iterator[bool]:
         """False where another process holds it."""
         private_folder(self.folder)
+        # Somebody who only asks holds it for an instant; somebody who runs holds on.
+        deadline = time.monotonic() + _RETRY_SECONDS
         with self._lock_path.open("ab") as file:
-            locked = _locked(file.fileno())
-            if locked:
-                file.truncate(0)
-                file.write(str(os.getpid()).encode())
-                file.flush()
-            yield locked
-
-
-def _locked(descriptor: int) -> bool:
-    # Somebody who only asks holds it for an instant; somebody who runs holds on.
-    deadline = time.monotonic() + _RETRY_SECONDS
-    while True:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return True
-        except BlockingIOError:
-            if time.monotonic() > deadline:
-                return False
-            time.sleep(0.02)
+            while True:
+                try:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except BlockingIOError:
+                    if time.monotonic() > deadline:
+                        yield False
+                        return
+                    time.sleep(0.02)
+            file.truncate(0)
+            file.write(str(os.getpid()).encode())
+            file.flush()
+            yield True
 
 
 def write_client_settings(folder: Path) -> None:

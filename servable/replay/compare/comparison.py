@@ -33,7 +33,7 @@ from servable.replay.compare.difference import (
 )
 from servable.replay.compare.latency_ratio import LatencyRatio
 from servable.replay.compare.sketch import Sketch
-from servable_local.container.capture_record import media_type
+from servable_local.capture_record import media_type
 from servable_local.terminal import escaped_name
 from servable_tensors import UNNAMED_OUTPUT
 from servable_tensors.tensors import Array

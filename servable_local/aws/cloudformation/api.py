@@ -5,6 +5,7 @@ a method is answered NotImplemented.
 """
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, ClassVar
 
 from moto.core.responses import ActionResult, BaseResponse, EmptyResult
@@ -72,8 +73,8 @@ class CloudFormationApi(BaseResponse):
         return ActionResult({"Stacks": [stack.describe() for stack in stacks]})
 
     def list_stacks(self) -> ActionResult:
-        wanted = self._get_param("StackStatusFilter", [])
-        shown = [s for s in self.here.all() if not wanted or s.status in wanted]
+        statuses = self._get_param("StackStatusFilter", [])
+        shown = [s for s in self.here.all() if not statuses or s.status in statuses]
         return ActionResult({"StackSummaries": [stack.describe() for stack in shown]})
 
     def describe_stack_events(self) -> ActionResult:
@@ -84,20 +85,15 @@ class CloudFormationApi(BaseResponse):
         return ActionResult({"StackResourceSummaries": shown})
 
     def describe_stack_resources(self) -> ActionResult:
-        wanted = self._get_param("LogicalResourceId")
-        shown = [
-            resource
-            for resource in _resources(self._stack, "Timestamp")
-            if wanted in (None, resource["LogicalResourceId"])
-        ]
+        logical_id = self._get_param("LogicalResourceId")
+        shown = _resources(self._stack, "Timestamp", logical_id)
         return ActionResult({"StackResources": shown})
 
     def describe_stack_resource(self) -> ActionResult:
-        stack, wanted = self._stack, self._get_param("LogicalResourceId")
-        for resource in _resources(stack, "LastUpdatedTimestamp"):
-            if resource["LogicalResourceId"] == wanted:
-                return ActionResult({"StackResourceDetail": resource})
-        raise ValidationError(f"Resource {wanted} does not exist for stack {stack.name}")
+        stack, logical_id = self._stack, self._get_param("LogicalResourceId")
+        for resource in _resources(stack, "LastUpdatedTimestamp", logical_id):
+            return ActionResult({"StackResourceDetail": resource})
+        raise ValidationError(f"Resource {logical_id} does not exist for stack {stack.name}")
 
     def get_template(self) -> ActionResult:
         text = self._stack.template_text
@@ -232,16 +228,16 @@ class CloudFormationApi(BaseResponse):
                 change_set.fail(NO_CHANGES)
         return change_set
 
-    def _found(self) -> ChangeSet:
+    def _change_set(self) -> ChangeSet:
         name = self._get_param("StackName")
         stack = self.here.find(name) if name else None
         return self.here.change_set(self._get_param("ChangeSetName"), stack)
 
     def describe_change_set(self) -> ActionResult:
-        return ActionResult(self._found().describe())
+        return ActionResult(self._change_set().describe())
 
     def execute_change_set(self) -> ActionResult:
-        change_set = self._found()
+        change_set = self._change_set()
         if change_set.execution_status != "AVAILABLE":
             raise ValidationError(
                 f"ChangeSet [{change_set.id}] cannot be executed in its current status of "
@@ -257,11 +253,9 @@ class CloudFormationApi(BaseResponse):
         return EmptyResult()
 
     def delete_change_set(self) -> ActionResult:
-        try:
-            found = self._found()
-            found.stack.change_sets.pop(found.name, None)
-        except ChangeSetNotFoundError:
-            pass  # deleting twice is no error
+        with suppress(ChangeSetNotFoundError):  # deleting twice is no error
+            change_set = self._change_set()
+            change_set.stack.change_sets.pop(change_set.name, None)
         return EmptyResult()
 
     def list_change_sets(self) -> ActionResult:
@@ -269,8 +263,8 @@ class CloudFormationApi(BaseResponse):
         return ActionResult({"Summaries": [change_set.summary() for change_set in change_sets]})
 
 
-def _resources(stack: Stack, changed: str) -> list[dict[str, Any]]:
-    """`changed`: what the operation calls the time of the last change."""
+def _resources(stack: Stack, changed: str, logical_id: str | None = None) -> list[dict[str, Any]]:
+    """All resources, or one. `changed`: what the operation calls the time of the last change."""
     return [
         {
             "StackId": stack.id,
@@ -284,4 +278,5 @@ def _resources(stack: Stack, changed: str) -> list[dict[str, Any]]:
             changed: resource.changed,
         }
         for resource in list(stack.resources.values())
+        if logical_id in (None, resource.logical_id)
     ]

@@ -37,7 +37,10 @@ class BoundTemplate(Evaluator):
         self.later: set[str] = set()
         self._resources = stack.resources
         try:
-            self._decide_conditions()
+            conditions = template.get("Conditions") or {}
+            waits_for = {name: _conditions_in(value) for name, value in conditions.items()}
+            for name in creation_order(waits_for):
+                self.conditions[name] = bool(self.evaluate(conditions[name]))
             self._check_rules()
         except TemplateError as error:
             raise ValidationError(str(error)) from None
@@ -61,10 +64,10 @@ class BoundTemplate(Evaluator):
             return LATER
         resource = self._resource(name)
         if attribute not in resource.attributes:
-            known = ", ".join(sorted(resource.attributes)) or "none"
+            names = ", ".join(sorted(resource.attributes)) or "none"
             raise TemplateError(
                 f"Requested attribute {attribute} does not exist in schema for {resource.type}; "
-                f"the local AWS has: {known}"
+                f"the local AWS has: {names}"
             )
         return resource.attributes[attribute]
 
@@ -87,29 +90,22 @@ class BoundTemplate(Evaluator):
         for key, output in (self.template.get("Outputs") or {}).items():
             if not self._active(output):
                 continue
-            one = {
+            described = {
                 "OutputKey": key,
                 "OutputValue": str(self.evaluate(output["Value"])),
                 "Description": output.get("Description"),
             }
             if "Export" in output:
-                one["ExportName"] = self.evaluate(output["Export"]["Name"])
-            shown.append(one)
+                described["ExportName"] = self.evaluate(output["Export"]["Name"])
+            shown.append(described)
         return shown
 
     def _active(self, declaration: Mapping[str, Any]) -> bool:
         name = declaration.get("Condition")
-        if name is None:
-            return True
-        if name not in self.conditions:
-            raise ValidationError(f"Template error: unresolved condition dependency {name}")
-        return self.conditions[name]
-
-    def _decide_conditions(self) -> None:
-        conditions = self.template.get("Conditions") or {}
-        waits_for = {name: _conditions_in(value) for name, value in conditions.items()}
-        for name in creation_order(waits_for):
-            self.conditions[name] = bool(self.evaluate(conditions[name]))
+        try:
+            return name is None or self.condition(name)
+        except TemplateError as error:
+            raise ValidationError(str(error)) from None
 
     def _check_rules(self) -> None:
         """CDK's bootstrap version check is a rule."""
@@ -124,17 +120,9 @@ class BoundTemplate(Evaluator):
                     )
 
     def _check_names(self) -> None:
-        known = {*self.declared, *self.parameters, *self.pseudo, "AWS::NoValue"}
-        unknown = sorted(
-            {
-                name
-                for declaration in self.declared.values()
-                for name in dependencies(declaration)
-                if name not in known
-                and name not in self.template["Resources"]
-                and not name.startswith("AWS::NotificationARNs")
-            }
-        )
+        named = {name for each in self.declared.values() for name in dependencies(each)}
+        named -= {*self.template["Resources"], *self.parameters, *self.pseudo, "AWS::NoValue"}
+        unknown = sorted(name for name in named if not name.startswith("AWS::NotificationARNs"))
         if unknown:
             raise ValidationError(
                 f"Template format error: Unresolved resource dependencies [{', '.join(unknown)}] "

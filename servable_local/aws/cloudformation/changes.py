@@ -1,14 +1,15 @@
 """Changes that a template would make to a stack: one per resource, kept as a change set."""
 
+import json
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import Enum
-from typing import Any
+from typing import Any, Literal
 
+from servable_local.aws.clock import utc_now
 from servable_local.aws.cloudformation.bound_template import BoundTemplate
 from servable_local.aws.cloudformation.intrinsics import LATER, TemplateError
-from servable_local.aws.cloudformation.stacks import Stack, now
+from servable_local.aws.cloudformation.stacks import Stack
 from servable_local.aws.errors import ValidationError
 from servable_local.aws.resources.registry import TYPES
 
@@ -18,19 +19,11 @@ NO_CHANGES = (
 )
 
 
-class Action(Enum):
-    ADD = "Add"
-    KEEP = "Keep"
-    MODIFY = "Modify"
-    REPLACE = "Replace"
-    REMOVE = "Remove"
-
-
 @dataclass(frozen=True)
 class ResourceChange:
-    """One resource's part. `replacement` is a change set's True, False or Conditional."""
+    """One resource's part. `replacement` of what is modified: a change set's True, False or Conditional."""
 
-    action: Action
+    action: Literal["Add", "Modify", "Remove"]
     logical_id: str
     type: str
     physical_id: str | None = None
@@ -39,9 +32,9 @@ class ResourceChange:
 
     def describe(self) -> dict[str, Any]:
         """As DescribeChangeSet shows it."""
-        replaced = self.action is Action.REPLACE
+        recreation = "Never" if self.replacement == "False" else "Always"
         change: dict[str, Any] = {
-            "Action": "Modify" if replaced else self.action.value,
+            "Action": self.action,
             "LogicalResourceId": self.logical_id,
             "ResourceType": self.type,
             "Scope": ["Properties"] if self.properties else [],
@@ -50,7 +43,7 @@ class ResourceChange:
                     "Target": {
                         "Attribute": "Properties",
                         "Name": name,
-                        "RequiresRecreation": "Always" if replaced else "Never",
+                        "RequiresRecreation": recreation,
                     },
                     "Evaluation": "Static",
                     "ChangeSource": "DirectModification",
@@ -77,44 +70,34 @@ def plan(stack: Stack, blueprint: BoundTemplate) -> list[ResourceChange]:
             change = _change(stack, blueprint, logical_id)
         except TemplateError as error:
             raise ValidationError(str(error)) from None
-        if change.action in (Action.ADD, Action.REPLACE):
+        if change is None:
+            continue
+        if change.replacement != "False":
             # Who refers to it gets a value that is known only afterwards.
             blueprint.later.add(logical_id)
         changes.append(change)
-    changes += [
-        ResourceChange(Action.REMOVE, logical_id, resource.type, resource.physical_id)
+    return changes + [
+        ResourceChange("Remove", logical_id, resource.type, resource.physical_id)
         for logical_id, resource in stack.resources.items()
         if logical_id not in blueprint.declared
     ]
-    return [change for change in changes if change.action is not Action.KEEP]
 
 
-def _change(stack: Stack, blueprint: BoundTemplate, logical_id: str) -> ResourceChange:
+def _change(stack: Stack, blueprint: BoundTemplate, logical_id: str) -> ResourceChange | None:
     declared_type = blueprint.declared[logical_id]["Type"]
     properties = blueprint.properties(logical_id)
     current = stack.resources.get(logical_id)
     if current is None or current.type != declared_type:
-        return ResourceChange(Action.ADD, logical_id, declared_type)
+        return ResourceChange("Add", logical_id, declared_type)
     changed = changed_properties(current.properties, properties)
     if not changed:
-        return ResourceChange(Action.KEEP, logical_id, declared_type, current.physical_id)
+        return None
     fixed = changed & TYPES[declared_type].create_only if declared_type in TYPES else changed
-    if not fixed:
-        action, replacement = Action.MODIFY, "False"
-    else:
-        certain = any(not _holds_later(properties.get(name)) for name in fixed)
-        action, replacement = Action.REPLACE, "True" if certain else "Conditional"
+    certain = any(LATER not in json.dumps(properties.get(name)) for name in fixed)
+    replacement = "True" if certain else "Conditional" if fixed else "False"
     return ResourceChange(
-        action, logical_id, declared_type, current.physical_id, changed, replacement
+        "Modify", logical_id, declared_type, current.physical_id, changed, replacement
     )
-
-
-def _holds_later(value: Any) -> bool:
-    if isinstance(value, Mapping):
-        return any(_holds_later(item) for item in value.values())
-    if isinstance(value, list):
-        return any(_holds_later(item) for item in value)
-    return isinstance(value, str) and LATER in value
 
 
 @dataclass
@@ -131,7 +114,7 @@ class ChangeSet:
     status: str = "CREATE_COMPLETE"
     execution_status: str = "AVAILABLE"
     reason: str | None = None
-    created: Any = field(default_factory=now)
+    created: Any = field(default_factory=utc_now)
 
     def __post_init__(self) -> None:
         where = self.stack.id.split(":stack/")[0]

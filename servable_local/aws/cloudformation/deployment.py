@@ -6,7 +6,6 @@ differs too and is changed in its turn.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 from servable_local.aws.cloudformation.bound_template import BoundTemplate
@@ -14,15 +13,6 @@ from servable_local.aws.cloudformation.changes import changed_properties
 from servable_local.aws.cloudformation.intrinsics import TemplateError
 from servable_local.aws.cloudformation.resource_calls import ResourceCalls, ResourceFailedError
 from servable_local.aws.cloudformation.stacks import Stack, StackResource
-
-
-@dataclass
-class _Undo:
-    """Record for a rollback: resources that were made, and the old records of replaced or changed ones."""
-
-    made: list[StackResource] = field(default_factory=list)
-    replaced: dict[str, StackResource] = field(default_factory=dict)
-    changed: list[tuple[StackResource, StackResource]] = field(default_factory=list)
 
 
 class StackDeployment:
@@ -42,7 +32,10 @@ class StackDeployment:
         self._calls = calls
         self._verb = verb
         self._publish = publish
-        self._undo = _Undo()
+        # For a rollback: resources that were created, and the old records of replaced or changed ones.
+        self._created: list[StackResource] = []
+        self._replaced: dict[str, StackResource] = {}
+        self._changed: list[tuple[StackResource, StackResource]] = []
 
     def run(self) -> bool:
         """True when the stack is what the template says; False when it was rolled back."""
@@ -84,26 +77,20 @@ class StackDeployment:
         )
         if current is None:
             self._make(resource)
-        elif changed := self._differs(current, resource):
-            kind = self._calls.type_of(resource)
-            if current.type != resource.type or changed & kind.create_only:
-                self._calls.refuse_fixed_name(current, resource)
-                self._undo.replaced[logical_id] = current
-                self._make(resource, replaces=current)
-            else:
-                self._undo.changed.append((current, resource))
-                self._calls.update(current, resource)
-                self._stack.resources[logical_id] = resource
+            return
+        kind = self._calls.type_of(resource)
+        changed = changed_properties(current.properties, resource.properties)
+        if current.type != resource.type or changed & kind.create_only:
+            self._calls.refuse_fixed_name(current, resource)
+            self._replaced[logical_id] = current
+            self._make(resource, replaces=current)
+        elif changed:
+            self._changed.append((current, resource))
+            self._calls.update(current, resource)
+            self._stack.resources[logical_id] = resource
         else:
-            current.depends_on = resource.depends_on
-            current.deletion_policy = resource.deletion_policy
-            current.keep_on_replace = resource.keep_on_replace
-            current.metadata = resource.metadata
-
-    def _differs(self, current: StackResource, resource: StackResource) -> frozenset[str]:
-        if current.type != resource.type:
-            return frozenset({"Type"})
-        return changed_properties(current.properties, resource.properties)
+            for name in ("depends_on", "deletion_policy", "keep_on_replace", "metadata"):
+                setattr(current, name, getattr(resource, name))
 
     def _make(self, resource: StackResource, replaces: StackResource | None = None) -> None:
         try:
@@ -111,7 +98,7 @@ class StackDeployment:
         finally:
             # Failed half way it may exist all the same, and then it has to go again.
             if resource.physical_id:
-                self._undo.made.append(resource)
+                self._created.append(resource)
                 self._stack.resources[resource.logical_id] = resource
 
     def _finish(self) -> None:
@@ -120,25 +107,25 @@ class StackDeployment:
             for name, resource in self._stack.resources.items()
             if name not in self._blueprint.declared
         ]
-        if dropped or self._undo.replaced:
+        if dropped or self._replaced:
             self._stack.set_status(f"{self._verb}_COMPLETE_CLEANUP_IN_PROGRESS")
-        self._calls.delete_all(list(self._undo.replaced.values()), replaced=True)
-        for resource in self._calls.delete_all(dropped):
+        self._calls.delete_all(list(self._replaced.values()), replaced=True)
+        self._calls.delete_all(dropped)
+        for (
+            resource
+        ) in dropped:  # what CloudFormation fails to clean up leaves the stack all the same
             self._stack.resources.pop(resource.logical_id, None)
-        for name in [r.logical_id for r in dropped]:
-            # What CloudFormation fails to clean up leaves the stack all the same.
-            self._stack.resources.pop(name, None)
         self._stack.set_status(f"{self._verb}_COMPLETE")
 
     def _fail(self, reason: str) -> None:
-        stack, undo = self._stack, self._undo
+        stack = self._stack
         if stack.disable_rollback:
             stack.set_status(f"{self._verb}_FAILED", reason)
             return
         rollback = "ROLLBACK" if self._verb == "CREATE" else "UPDATE_ROLLBACK"
         stack.set_status(f"{rollback}_IN_PROGRESS", reason)
         try:
-            for old, attempted in undo.changed:
+            for old, attempted in self._changed:
                 self._calls.update(attempted, old)
                 stack.resources[old.logical_id] = old
         except ResourceFailedError as failure:
@@ -146,14 +133,14 @@ class StackDeployment:
             return
         if self._verb == "UPDATE":
             stack.set_status(f"{rollback}_COMPLETE_CLEANUP_IN_PROGRESS")
-        gone = self._calls.delete_all(undo.made, rolling_back=True)
-        for resource in undo.made:
+        gone = self._calls.delete_all(self._created, rolling_back=True)
+        for resource in self._created:
             listed = stack.resources.get(resource.logical_id) is resource
             # A failed creation keeps on its list what it could not delete.
             if listed and (resource in gone or self._verb == "UPDATE"):
                 del stack.resources[resource.logical_id]
-        stack.resources.update(undo.replaced)
-        if self._verb == "CREATE" and len(gone) < len(undo.made):
+        stack.resources.update(self._replaced)
+        if self._verb == "CREATE" and len(gone) < len(self._created):
             stack.set_status(
                 f"{rollback}_FAILED",
                 "The following resource(s) failed to delete: see their events.",

@@ -71,15 +71,14 @@ class Evaluator:
         if len(value) == 1:
             [(name, argument)] = value.items()
             # A policy statement too has a key of the name Condition.
-            if name == "Ref" or name.startswith("Fn::") or self._is_condition(name, argument):
+            own = name == "Condition" and isinstance(argument, str) and argument in self.conditions
+            if own or name == "Ref" or name.startswith("Fn::"):
                 return self.function(name, argument)
         pairs = ((key, self._evaluate(item)) for key, item in value.items())
         return {key: item for key, item in pairs if item is not _NOTHING}
 
-    def _is_condition(self, name: str, argument: Any) -> bool:
-        return name == "Condition" and isinstance(argument, str) and argument in self.conditions
-
-    def _condition(self, name: str) -> bool:
+    def condition(self, name: str) -> bool:
+        """Value of a condition. Raises `TemplateError`."""
         if name not in self.conditions:
             raise TemplateError(f"Template error: unresolved condition dependency {name}")
         return self.conditions[name]
@@ -132,12 +131,12 @@ class Evaluator:
         return LATER if LATER in text else text.split(separator)
 
     def _find_in_map(self, argument: Any) -> Any:
-        found: Any = self.mappings
+        value: Any = self.mappings
         for key in self.evaluate(argument)[:3]:
-            if key not in found:
+            if key not in value:
                 raise TemplateError(f"Template error: Unable to get mapping for {argument}")
-            found = found[key]
-        return found
+            value = value[key]
+        return value
 
     def _import_value(self, argument: Any) -> Any:
         name = self.evaluate(argument)
@@ -145,30 +144,21 @@ class Evaluator:
             raise TemplateError(f"No export named {name} found.")
         return self.exports[name]
 
-    def _zones(self, argument: Any) -> list[str]:
-        region = self.evaluate(argument) or self.pseudo["AWS::Region"]
-        return [f"{region}{letter}" for letter in "abc"]
-
-    def _contains(self, argument: Any) -> bool:
-        choices, wanted = self.evaluate(argument)
-        return bool(wanted in choices)
-
     def _equals(self, argument: Any) -> bool:
-        left, right = (self.evaluate(side) for side in argument)
-        return bool(_word(left) == _word(right))
+        left, right = (
+            str(value).lower() if isinstance(value, bool) else value
+            for value in map(self.evaluate, argument)
+        )
+        return bool(left == right)
 
     def _if(self, argument: Any) -> Any:
         name, yes, no = argument
-        return self._evaluate(yes if self._condition(name) else no)
-
-
-def _word(value: Any) -> Any:
-    return str(value).lower() if isinstance(value, bool) else value
+        return self._evaluate(yes if self.condition(name) else no)
 
 
 _FUNCTIONS: dict[str, Callable[[Evaluator, Any], Any]] = {
     "Ref": Evaluator._reference,
-    "Condition": Evaluator._condition,
+    "Condition": Evaluator.condition,
     "Fn::GetAtt": Evaluator._get_attribute,
     "Fn::Sub": Evaluator._substitute,
     "Fn::Join": Evaluator._join,
@@ -176,12 +166,14 @@ _FUNCTIONS: dict[str, Callable[[Evaluator, Any], Any]] = {
     "Fn::Split": Evaluator._split,
     "Fn::FindInMap": Evaluator._find_in_map,
     "Fn::ImportValue": Evaluator._import_value,
-    "Fn::GetAZs": Evaluator._zones,
+    "Fn::GetAZs": lambda scope, region: [
+        (scope.evaluate(region) or scope.pseudo["AWS::Region"]) + letter for letter in "abc"
+    ],
     "Fn::Base64": lambda scope, text: base64.b64encode(scope.evaluate(text).encode()).decode(),
     "Fn::ToJsonString": lambda scope, value: json.dumps(scope.evaluate(value)),
     "Fn::If": Evaluator._if,
     "Fn::Equals": Evaluator._equals,
-    "Fn::Contains": Evaluator._contains,
+    "Fn::Contains": lambda scope, parts: scope.evaluate(parts[1]) in scope.evaluate(parts[0]),
     "Fn::Not": lambda scope, parts: not scope.evaluate(parts[0]),
     "Fn::And": lambda scope, parts: all(scope.evaluate(part) for part in parts),
     "Fn::Or": lambda scope, parts: any(scope.evaluate(part) for part in parts),

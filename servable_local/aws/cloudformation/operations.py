@@ -6,12 +6,13 @@ import uuid
 from collections.abc import Callable
 from typing import Any
 
+from servable_local.aws.clock import utc_now
 from servable_local.aws.cloudformation.bound_template import BoundTemplate
 from servable_local.aws.cloudformation.changes import ChangeSet
 from servable_local.aws.cloudformation.deployment import StackDeployment
 from servable_local.aws.cloudformation.intrinsics import TemplateError
 from servable_local.aws.cloudformation.resource_calls import ResourceCalls
-from servable_local.aws.cloudformation.stacks import Stack, now
+from servable_local.aws.cloudformation.stacks import Stack
 from servable_local.aws.cloudformation.template import parse, resolved_parameters
 from servable_local.aws.errors import (
     AlreadyExistsError,
@@ -87,8 +88,8 @@ class CloudFormation:
 
     def change_set(self, name_or_id: str, stack: Stack | None) -> ChangeSet:
         """Find a change set by its name within a stack, or by its id. Raises `ChangeSetNotFoundError`."""
-        for one in [stack] if stack else self.all():
-            for name, change_set in one.change_sets.items():
+        for owner in [stack] if stack else self.all():
+            for name, change_set in owner.change_sets.items():
                 if name_or_id in ((name, change_set.id) if stack else (change_set.id,)):
                     return change_set  # type: ignore[no-any-return]
         raise ChangeSetNotFoundError(f"ChangeSet [{name_or_id}] does not exist")
@@ -114,8 +115,6 @@ class CloudFormation:
                 self.check_updatable(stack)
             verb = "CREATE" if creating else "UPDATE"
             stack.set_status(f"{verb}_IN_PROGRESS", "User Initiated")
-        before = {name: getattr(stack, name) for name in ("template", "template_text")}
-        before |= {name: getattr(stack, name) for name in ("parameters", "resolved", *about)}
         after = {
             "template": blueprint.template,
             "template_text": text,
@@ -127,8 +126,9 @@ class CloudFormation:
             },
             **about,
         }
-        _set(stack, after)
-        stack.updated = None if creating else now()
+        before = {name: getattr(stack, name) for name in after}
+        vars(stack).update(after)
+        stack.updated = None if creating else utc_now()
 
         def publish(outputs: list[dict[str, Any]]) -> None:
             taken = self.exports(besides=stack)
@@ -145,7 +145,7 @@ class CloudFormation:
 
         def work() -> None:
             if not deployment.run() and not creating and not stack.disable_rollback:
-                _set(stack, before)
+                vars(stack).update(before)
 
         self._start(stack, work, failed=f"{verb}_FAILED")
 
@@ -156,7 +156,14 @@ class CloudFormation:
             raise ValidationError(
                 f"Stack [{stack.name}] cannot be deleted while TerminationProtection is enabled"
             )
-        importers = sorted(self._importers(stack))
+        exported = {output["ExportName"] for output in stack.outputs if "ExportName" in output}
+        importers = sorted(
+            other.name
+            for other in self.all()
+            if other is not stack
+            and other.status != "DELETE_COMPLETE"
+            and any(f'"{name}"' in other.template_text for name in exported)
+        )
         if importers:
             raise ValidationError(
                 f"Export of {stack.name} cannot be deleted as it is in use by "
@@ -171,32 +178,19 @@ class CloudFormation:
 
         def work() -> None:
             calls = ResourceCalls(stack, self.aws)
-            doomed = [r for r in stack.resources.values() if r.logical_id not in retained]
-            gone = calls.delete_all(doomed)
-            left = [r.logical_id for r in doomed if r not in gone]
-            for resource in gone:
-                stack.resources.pop(resource.logical_id, None)
-            if left:
+            doomed = {name: r for name, r in stack.resources.items() if name not in retained}
+            for resource in calls.delete_all(doomed.values()):
+                del stack.resources[resource.logical_id], doomed[resource.logical_id]
+            if doomed:
                 stack.set_status(
                     "DELETE_FAILED",
-                    f"The following resource(s) failed to delete: [{', '.join(left)}].",
+                    f"The following resource(s) failed to delete: [{', '.join(doomed)}].",
                 )
             else:
-                stack.outputs, stack.deleted = [], now()
+                stack.outputs, stack.deleted = [], utc_now()
                 stack.set_status("DELETE_COMPLETE")
 
         self._start(stack, work, failed="DELETE_FAILED")
-
-    def _importers(self, stack: Stack) -> set[str]:
-        own = {output["ExportName"] for output in stack.outputs if "ExportName" in output}
-        return {
-            other.name
-            for other in self.all()
-            if other is not stack
-            and other.status != "DELETE_COMPLETE"
-            and own
-            and any(f'"{name}"' in other.template_text for name in own)
-        }
 
     def _start(self, stack: Stack, work: Callable[[], None], *, failed: str) -> None:
         def guarded() -> None:
@@ -207,8 +201,3 @@ class CloudFormation:
                 stack.set_status(failed, f"Internal failure of the local AWS: {error!r}")
 
         threading.Thread(target=guarded, name=f"deploy {stack.name}", daemon=True).start()
-
-
-def _set(stack: Stack, fields: dict[str, Any]) -> None:
-    for name, value in fields.items():
-        setattr(stack, name, value)

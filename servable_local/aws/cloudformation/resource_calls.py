@@ -5,12 +5,10 @@ import secrets
 import string
 from collections.abc import Callable, Iterable
 
-from botocore.exceptions import (
-    ClientError,
-    ParamValidationError,
-)
+from botocore.exceptions import ClientError, ParamValidationError
 
-from servable_local.aws.cloudformation.stacks import Stack, StackResource, now
+from servable_local.aws.clock import utc_now
+from servable_local.aws.cloudformation.stacks import Stack, StackResource
 from servable_local.aws.cloudformation.template import creation_order
 from servable_local.aws.loopback import Loopback
 from servable_local.aws.resources.registry import TYPES
@@ -137,34 +135,26 @@ class ResourceCalls:
             if resource.keep_on_replace if replaced else resource.deletion_policy in policies:
                 self._event(resource, "DELETE_SKIPPED")
                 gone.append(resource)
-            elif self._delete(resource):
+                continue
+            self._event(resource, "DELETE_IN_PROGRESS")
+            try:
+                TYPES[resource.type].delete(
+                    resource.physical_id, resource.properties, self._logical(resource)
+                )
+            except Exception as error:
+                self._event(resource, "DELETE_FAILED", reason_of(error))
+            else:
+                self._event(resource, "DELETE_COMPLETE")
                 gone.append(resource)
         return gone
 
-    def _delete(self, resource: StackResource) -> bool:
-        self._event(resource, "DELETE_IN_PROGRESS")
-        try:
-            TYPES[resource.type].delete(
-                resource.physical_id, resource.properties, self._logical(resource)
-            )
-        except Exception as error:
-            self._event(resource, "DELETE_FAILED", reason_of(error))
-            return False
-        self._event(resource, "DELETE_COMPLETE")
-        return True
-
     def _logical(self, resource: StackResource) -> Logical:
-        def exists(physical_id: str) -> None:
-            resource.physical_id = physical_id
-
+        names = (self._stack.name, resource.logical_id)
         return Logical(
             aws=self._aws,
-            stack_name=self._stack.name,
             logical_id=resource.logical_id,
-            generate_name=lambda longest: physical_name(
-                self._stack.name, resource.logical_id, longest
-            ),
-            exists=exists,
+            generate_name=lambda longest: physical_name(*names, longest),
+            exists=lambda physical_id: setattr(resource, "physical_id", physical_id),
         )
 
     def _event(
@@ -174,7 +164,7 @@ class ResourceCalls:
         reason: str | None = None,
         physical_id: str | None = None,
     ) -> None:
-        resource.status, resource.reason, resource.changed = status, reason, now()
+        resource.status, resource.reason, resource.changed = status, reason, utc_now()
         self._stack.record(
             resource.logical_id,
             resource.type,

@@ -2,15 +2,11 @@
 
 import uuid
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
+from servable_local.aws.clock import utc_now
 from servable_local.aws.cloudformation.template import Template
-
-
-def now() -> datetime:
-    # Naive, as moto's serializers want it.
-    return datetime.now(UTC).replace(tzinfo=None)
 
 
 @dataclass
@@ -28,7 +24,7 @@ class StackResource:
     metadata: Any = None
     status: str = "CREATE_COMPLETE"
     reason: str | None = None
-    changed: datetime = field(default_factory=now)
+    changed: datetime = field(default_factory=utc_now)
 
 
 @dataclass
@@ -41,7 +37,7 @@ class Stack:
     region: str
     status: str
     reason: str | None = None
-    created: datetime = field(default_factory=now)
+    created: datetime = field(default_factory=utc_now)
     updated: datetime | None = None
     deleted: datetime | None = None
     template_text: str = "{}"
@@ -80,7 +76,7 @@ class Stack:
         Each at least a millisecond after the one before: the CDK CLI sorts by time, and
         what happens here within one millisecond would be shown in any order.
         """
-        at = now()
+        at = utc_now()
         if self.events:
             at = max(at, self.events[-1]["Timestamp"] + timedelta(milliseconds=1))
         self.events.append(

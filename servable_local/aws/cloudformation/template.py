@@ -94,10 +94,10 @@ def chosen_parameters(
         raise ValidationError(f"Parameters: [{', '.join(unknown)}] do not exist in the template")
     values: dict[str, str] = {}
     for name, slot in declared.items():
-        given = next((p for p in passed if p["ParameterKey"] == name), None)
-        if given is not None and "ParameterValue" in given:
-            values[name] = given["ParameterValue"]
-        elif given is not None and given.get("UsePreviousValue") and name in previous:
+        parameter = next((p for p in passed if p["ParameterKey"] == name), {})
+        if "ParameterValue" in parameter:
+            values[name] = parameter["ParameterValue"]
+        elif parameter.get("UsePreviousValue") and name in previous:
             values[name] = previous[name]
         elif "Default" in slot:
             values[name] = str(slot["Default"])
@@ -116,24 +116,21 @@ def resolved_parameters(
 ) -> dict[str, Any]:
     """The values as Ref answers them: lists split, parameter-store names looked up."""
     declared = template.get("Parameters") or {}
-    found: dict[str, Any] = {}
+    resolved: dict[str, Any] = {}
     for name, value in values.items():
         kind = declared[name].get("Type", "String")
         if kind.startswith(_FROM_STORE):
-            value = _stored(value, aws)
+            try:
+                stored = aws.client("ssm").get_parameter(Name=value)["Parameter"]
+            except ClientError:
+                raise ValidationError(
+                    f"Unable to fetch parameters [{value}] from parameter store for this account."
+                ) from None
+            value = str(stored["Value"])
             kind = kind.removeprefix(_FROM_STORE).removesuffix(">")
         listed = kind == "CommaDelimitedList" or kind.startswith("List<")
-        found[name] = [part.strip() for part in value.split(",")] if listed else value
-    return found
-
-
-def _stored(name: str, aws: Loopback) -> str:
-    try:
-        return str(aws.client("ssm").get_parameter(Name=name)["Parameter"]["Value"])
-    except ClientError:
-        raise ValidationError(
-            f"Unable to fetch parameters [{name}] from parameter store for this account."
-        ) from None
+        resolved[name] = [part.strip() for part in value.split(",")] if listed else value
+    return resolved
 
 
 def references(value: Any) -> Iterator[str]:

@@ -37,6 +37,7 @@ _TRIGGER = (
     "TreatMissingData",
     "EvaluateLowSampleCountPercentile",
     "Metrics",
+    "AlarmRule",
 )
 
 
@@ -61,8 +62,9 @@ class Alarm:
         self.updated = self.transitioned = self.configured
 
     @property
-    def acts(self) -> bool:
-        return bool(self.request.get("ActionsEnabled", True))
+    def actions(self) -> list[str]:
+        """Actions of every state."""
+        return [action for kind in ACTIONS.values() for action in self.request.get(kind, [])]
 
     def configure(self, request: dict[str, Any], at: datetime) -> None:
         """Put again: its state stays, as on AWS."""
@@ -134,8 +136,19 @@ def _parsed(text: str) -> Any:
 
 def announce(aws: Loopback, alarm: Alarm, before: State, before_reason: str, at: datetime) -> None:
     """After the change. Actions only where the alarm's actions are enabled."""
-    _tell_state_change(aws, alarm, before, before_reason, at)
-    if not alarm.acts:
+    aws.tell_event_bridge(
+        source="aws.cloudwatch",
+        kind="CloudWatch Alarm State Change",
+        detail={
+            "alarmName": alarm.name,
+            "state": {"value": alarm.state, "reason": alarm.reason, "timestamp": stamp(at)},
+            "previousState": {"value": before, "reason": before_reason},
+            "configuration": {"description": alarm.request.get("AlarmDescription", "")},
+        },
+        resources=[alarm.arn],
+        at=at,
+    )
+    if not alarm.request.get("ActionsEnabled", True):
         return
     for action in alarm.request.get(ACTIONS[alarm.state], []):
         if action.startswith("arn:aws:sns:"):
@@ -152,6 +165,13 @@ def announce(aws: Loopback, alarm: Alarm, before: State, before_reason: str, at:
 def _publish(aws: Loopback, alarm: Alarm, before: State, topic: str, at: datetime) -> str | None:
     where = _region_name(aws.region)
     subject = f'{alarm.state}: "{alarm.name}" in {where}'
+    trigger = {name: alarm.request[name] for name in _TRIGGER if name in alarm.request}
+    if alarm.kind == "MetricAlarm":
+        # In this message, and nowhere else, dimensions are written in lower case.
+        trigger["Dimensions"] = [
+            {"name": dimension["Name"], "value": dimension["Value"]}
+            for dimension in alarm.request.get("Dimensions", [])
+        ]
     message = {
         "AlarmName": alarm.name,
         "AlarmDescription": alarm.request.get("AlarmDescription"),
@@ -164,7 +184,7 @@ def _publish(aws: Loopback, alarm: Alarm, before: State, topic: str, at: datetim
         "AlarmArn": alarm.arn,
         "OldStateValue": before,
         **{kind: alarm.request.get(kind, []) for kind in ACTIONS.values()},
-        "Trigger": _trigger(alarm.request),
+        "Trigger": trigger,
     }
     try:
         aws.client("sns").publish(
@@ -173,36 +193,6 @@ def _publish(aws: Loopback, alarm: Alarm, before: State, topic: str, at: datetim
     except Exception as error:
         return str(error)
     return None
-
-
-def _trigger(request: Mapping[str, Any]) -> dict[str, Any]:
-    found = {name: request[name] for name in _TRIGGER if name in request}
-    if "AlarmRule" in request:
-        return {"AlarmRule": request["AlarmRule"]}
-    # In this message, and nowhere else, dimensions are written in lower case.
-    found["Dimensions"] = [
-        {"name": dimension["Name"], "value": dimension["Value"]}
-        for dimension in request.get("Dimensions", [])
-    ]
-    return found
-
-
-def _tell_state_change(
-    aws: Loopback, alarm: Alarm, before: State, before_reason: str, at: datetime
-) -> None:
-    detail = {
-        "alarmName": alarm.name,
-        "state": {"value": alarm.state, "reason": alarm.reason, "timestamp": stamp(at)},
-        "previousState": {"value": before, "reason": before_reason},
-        "configuration": {"description": alarm.request.get("AlarmDescription", "")},
-    }
-    aws.tell_event_bridge(
-        source="aws.cloudwatch",
-        kind="CloudWatch Alarm State Change",
-        detail=detail,
-        resources=[alarm.arn],
-        at=at,
-    )
 
 
 @functools.cache

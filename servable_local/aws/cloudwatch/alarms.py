@@ -41,7 +41,12 @@ class AlarmRegister:
         with self._lock:
             alarm = self._alarms.get(name)
             if isinstance(rule, AlarmRule):
-                self._check_names(rule)
+                unknown = sorted(name for name in rule.names if _name(name) not in self._alarms)
+                if unknown:
+                    raise ValueError(
+                        "Could not save the composite alarm as alarms "
+                        f"[{', '.join(unknown)}] in the alarm rule do not exist"
+                    )
             if alarm is not None and alarm.kind != kind:
                 raise ValueError(f"{name} is already the name of a {alarm.kind}.")
             self._rules[name] = rule
@@ -52,14 +57,6 @@ class AlarmRegister:
             alarm = Alarm(kind, name, arn, request, at, tags=tags)
             alarm.record(at, "ConfigurationUpdate", f'Alarm "{name}" created', {"type": "Create"})
             self._alarms[name] = alarm
-
-    def _check_names(self, rule: AlarmRule) -> None:
-        unknown = sorted(name for name in rule.names if _name(name) not in self._alarms)
-        if unknown:
-            raise ValueError(
-                "Could not save the composite alarm as alarms "
-                f"[{', '.join(unknown)}] in the alarm rule do not exist"
-            )
 
     def all(self) -> list[Alarm]:
         with self._lock:
@@ -92,14 +89,14 @@ class AlarmRegister:
                 with self._lock:
                     self._set_off.discard(alarm.name)
                     before = alarm.state
-                    found = rule.evaluate(self._store, at, before)
-                    if found is None:
+                    result = rule.evaluate(self._store, at, before)
+                    if result is None:
                         continue
-                    if found.state != before and due(rule, at):
-                        reason, data = rule.reason(found), rule.reason_data(found)
-                        self._become(alarm, found.state, reason, data, at)
+                    if result.state != before and due(rule, at):
+                        reason, data = rule.reason(result), rule.reason_data(result)
+                        self._become(alarm, result.state, reason, data, at)
                     if set_off or acts(before, alarm.state, at):
-                        acting.append((alarm, rule, found))
+                        acting.append((alarm, rule, result))
         self.acting = acting
         self._evaluate_composites(at)
 

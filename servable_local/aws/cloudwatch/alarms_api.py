@@ -22,8 +22,8 @@ class CloudWatchApi(MetricsApi):
 
     def _put(self, kind: Kind) -> ActionResult:
         request = dict(self._get_params())
-        if found := unmet(request, "cloudwatch", f"Put{kind}"):
-            raise ValidationError(refusal(found))
+        if problems := unmet(request, "cloudwatch", f"Put{kind}"):
+            raise ValidationError(refusal(problems))
         tags = {tag["Key"]: tag["Value"] for tag in request.pop("Tags", None) or []}
         try:
             self.here.alarms.put(kind, request, tags)
@@ -34,7 +34,15 @@ class CloudWatchApi(MetricsApi):
     def describe_alarms(self) -> ActionResult:
         # As on AWS: composite alarms are only listed for those who ask for them.
         kinds = self._get_param("AlarmTypes") or ["MetricAlarm"]
-        alarms = [alarm for alarm in self.here.alarms.all() if self._asked_for(alarm)]
+        names, prefix = self._get_param("AlarmNames"), self._get_param("ActionPrefix")
+        alarms = [
+            alarm
+            for alarm in self.here.alarms.all()
+            if (not names or alarm.name in names)
+            and alarm.name.startswith(self._get_param("AlarmNamePrefix") or "")
+            and self._get_param("StateValue") in (None, alarm.state)
+            and (not prefix or any(action.startswith(prefix) for action in alarm.actions))
+        ]
 
         def shown(kind: Kind) -> list[dict[str, Any]]:
             return [a.describe() for a in alarms if a.kind == kind and kind in kinds]
@@ -43,25 +51,14 @@ class CloudWatchApi(MetricsApi):
             {"MetricAlarms": shown("MetricAlarm"), "CompositeAlarms": shown("CompositeAlarm")}
         )
 
-    def _asked_for(self, alarm: Alarm) -> bool:
-        names = self._get_param("AlarmNames")
-        actions = [action for kind in ACTIONS.values() for action in alarm.request.get(kind, [])]
-        prefix = self._get_param("ActionPrefix")
-        return (
-            (not names or alarm.name in names)
-            and alarm.name.startswith(self._get_param("AlarmNamePrefix") or "")
-            and self._get_param("StateValue") in (None, alarm.state)
-            and (not prefix or any(action.startswith(prefix) for action in actions))
-        )
-
     def describe_alarms_for_metric(self) -> ActionResult:
-        wanted = Metric.named(self._get_params())
-        found = [
+        metric = Metric.named(self._get_params())
+        alarms = [
             alarm.describe()
             for alarm in self.here.alarms.all()
-            if "MetricName" in alarm.request and Metric.named(alarm.request) == wanted
+            if "MetricName" in alarm.request and Metric.named(alarm.request) == metric
         ]
-        return ActionResult({"MetricAlarms": found})
+        return ActionResult({"MetricAlarms": alarms})
 
     def describe_alarm_history(self) -> ActionResult:
         parameters = self._get_params()
@@ -91,7 +88,7 @@ class CloudWatchApi(MetricsApi):
                 "constraint: Member must satisfy enum value set: [INSUFFICIENT_DATA, ALARM, OK]"
             )
         self.here.alarms.set_state(
-            self._known(self._get_param("AlarmName")).name,
+            self._alarm(self._get_param("AlarmName")).name,
             state,
             self._get_param("StateReason"),
             self._get_param("StateReasonData") or "{}",
@@ -110,10 +107,10 @@ class CloudWatchApi(MetricsApi):
 
     def _enable(self, enabled: bool) -> ActionResult:
         for name in self._get_param("AlarmNames", []):
-            self._known(name).request["ActionsEnabled"] = enabled
+            self._alarm(name).request["ActionsEnabled"] = enabled
         return EmptyResult()
 
-    def _known(self, name: str) -> Alarm:
+    def _alarm(self, name: str) -> Alarm:
         alarm = self.here.alarms.get(name)
         if alarm is None:
             raise ResourceNotFoundError(f"The alarm {name} does not exist.")
@@ -121,7 +118,7 @@ class CloudWatchApi(MetricsApi):
 
     @property
     def _tags(self) -> dict[str, str]:
-        return self._known(self._get_param("ResourceARN")).tags
+        return self._alarm(self._get_param("ResourceARN")).tags
 
     def list_tags_for_resource(self) -> ActionResult:
         return ActionResult({"Tags": [{"Key": k, "Value": v} for k, v in self._tags.items()]})

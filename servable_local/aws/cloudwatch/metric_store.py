@@ -35,13 +35,13 @@ class MetricStore:
         self, metric: Metric, start: datetime, end: datetime, unit: str | None = None
     ) -> Samples:
         """All of [start, end), to 10 s. A unit that the metric was not published in finds nothing."""
-        found = Samples()
+        total = Samples()
         with self._lock:
             for kind, stretches in self._stretches.get(metric, {}).items():
                 if unit in (None, kind):
                     for samples in _within(stretches, start, end):
-                        found.merge(samples)
-        return found
+                        total.merge(samples)
+        return total
 
     def value(self, query: MetricQuery, start: datetime, end: datetime) -> float | None:
         return statistic(self.between(query.metric, start, end, query.unit), query.statistic)
@@ -77,12 +77,9 @@ def _within(
     """Samples of [start, end): looked up by each 10 s of a short time, by each stretch of a long one."""
     step = timedelta(seconds=_RESOLUTION_SECONDS)
     if (end - start) / step < len(stretches):
-        at = floor(start, _RESOLUTION_SECONDS)
-        at = at if at == start else at + step
-        while at < end:
+        for at, _ in periods(start + step - timedelta.resolution, end, _RESOLUTION_SECONDS):
             if at in stretches:
                 yield stretches[at]
-            at += step
         return
     for at, samples in stretches.items():
         if start <= at < end:

@@ -35,12 +35,12 @@ def samples_of(datum: Mapping[str, Any]) -> Samples:
         for value, count in zip(datum["Values"], counts, strict=True):
             samples.add(float(value), float(count))
     elif "StatisticValues" in datum:
-        known = datum["StatisticValues"]
+        values = datum["StatisticValues"]
         samples.add_set(
-            count=float(known["SampleCount"]),
-            total=float(known["Sum"]),
-            least=float(known["Minimum"]),
-            most=float(known["Maximum"]),
+            count=float(values["SampleCount"]),
+            total=float(values["Sum"]),
+            least=float(values["Minimum"]),
+            most=float(values["Maximum"]),
         )
     elif "Value" in datum:
         samples.add(float(datum["Value"]))
@@ -91,8 +91,11 @@ class MetricsApi(CloudWatchResponse):
         names = [*parameters.get("Statistics", []), *parameters.get("ExtendedStatistics", [])]
         if not names:
             raise ValidationError("Must specify either Statistics or ExtendedStatistics")
-        for name in names:
-            _check(name)
+        try:
+            for name in names:
+                check_statistic(name)
+        except UnknownStatisticError as error:
+            raise InvalidParameterValueError(str(error)) from None
         metric = Metric.named(parameters)
         store, points = self.here.metrics, []
         for start, end in periods(
@@ -100,27 +103,27 @@ class MetricsApi(CloudWatchResponse):
         ):
             samples = store.between(metric, start, end, parameters.get("Unit"))
             values = {name: statistic(samples, name) for name in names}
-            known = {name: value for name, value in values.items() if value is not None}
-            if not known:
+            values = {name: value for name, value in values.items() if value is not None}
+            if not values:
                 continue
             point: dict[str, Any] = {"Timestamp": start, "Unit": store.unit(metric)}
-            extended = {name: v for name, v in known.items() if percent_of(name) is not None}
-            point |= {name: value for name, value in known.items() if name not in extended}
+            extended = {name: v for name, v in values.items() if percent_of(name) is not None}
+            point |= {name: value for name, value in values.items() if name not in extended}
             points.append(point | ({"ExtendedStatistics": extended} if extended else {}))
         return ActionResult({"Label": parameters["MetricName"], "Datapoints": points})
 
     def get_metric_data(self) -> ActionResult:
         parameters = self._get_params()
-        given = parameters.get("MetricDataQueries", [])
+        requests = parameters.get("MetricDataQueries", [])
         try:
-            found = queries(given)
+            by_id = queries(requests)
         except ValueError as error:
             raise ValidationError(str(error)) from None
         results = []
-        for one in given:
-            if not one.get("ReturnData", True):
+        for request in requests:
+            if not request.get("ReturnData", True):
                 continue
-            query = found[one["Id"]]
+            query = by_id[request["Id"]]
             points = [
                 (start, value)
                 for start, end in periods(
@@ -132,11 +135,11 @@ class MetricsApi(CloudWatchResponse):
             ]
             if parameters.get("ScanBy", "TimestampDescending") == "TimestampDescending":
                 points.reverse()
-            label = query.metric.name if isinstance(query, MetricQuery) else one["Id"]
+            label = query.metric.name if isinstance(query, MetricQuery) else request["Id"]
             results.append(
                 {
-                    "Id": one["Id"],
-                    "Label": one.get("Label") or label,
+                    "Id": request["Id"],
+                    "Label": request.get("Label") or label,
                     "Timestamps": [start for start, _ in points],
                     "Values": [value for _, value in points],
                     "StatusCode": "Complete",
@@ -146,7 +149,7 @@ class MetricsApi(CloudWatchResponse):
 
     def list_metrics(self) -> ActionResult:
         parameters = self._get_params()
-        wanted = {(d["Name"], d.get("Value")) for d in parameters.get("Dimensions", [])}
+        filters = {(d["Name"], d.get("Value")) for d in parameters.get("Dimensions", [])}
         shown = [
             {
                 "Namespace": metric.namespace,
@@ -158,14 +161,7 @@ class MetricsApi(CloudWatchResponse):
             and parameters.get("MetricName") in (None, metric.name)
             and all(
                 any(name == n and value in (None, v) for n, v in metric.dimensions)
-                for name, value in wanted
+                for name, value in filters
             )
         ]
         return ActionResult({"Metrics": shown})
-
-
-def _check(name: str) -> None:
-    try:
-        check_statistic(name)
-    except UnknownStatisticError as error:
-        raise InvalidParameterValueError(str(error)) from None

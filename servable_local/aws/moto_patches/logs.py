@@ -15,7 +15,7 @@ import json
 import operator
 import re
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, ClassVar
 
@@ -55,14 +55,10 @@ def compiled(pattern: str) -> Matches:
 
 def _terms(text: str) -> Matches:
     """All of them, none of `-those`; where each has a `?`, any."""
-    found = [(sign, phrase or word) for sign, phrase, word in _TERM.findall(text)]
-    if found and all(sign == "?" for sign, _ in found):
-        return lambda line: any(term in line for _, term in found)
-    wanted = [term for sign, term in found if sign == ""]
-    banned = [term for sign, term in found if sign == "-"]
-    return lambda line: (
-        all(term in line for term in wanted) and not any(term in line for term in banned)
-    )
+    terms = [(sign, phrase or word) for sign, phrase, word in _TERM.findall(text)]
+    if terms and all(sign == "?" for sign, _ in terms):
+        return lambda line: any(term in line for _, term in terms)
+    return lambda line: all((term in line) == (sign == "") for sign, term in terms if sign != "?")
 
 
 def _fields(text: str) -> Matches:
@@ -72,7 +68,7 @@ def _fields(text: str) -> Matches:
     conditions = [_condition(part) for part in parts if part != _ELLIPSIS]
 
     def matches(line: str) -> bool:
-        fields = [one.strip('"[]') for one in _FIELD.findall(line)]
+        fields = [field.strip('"[]') for field in _FIELD.findall(line)]
         if len(fields) < len(conditions):
             return False
         if at is None:  # the last field holds the rest of the line
@@ -80,7 +76,7 @@ def _fields(text: str) -> Matches:
             fields = [*fields[:last], " ".join(fields[last:])]
         else:  # as many fields as the ellipsis has to stand for
             fields = fields[:at] + fields[len(fields) - (len(conditions) - at) :]
-        return all(holds(one) for holds, one in zip(conditions, fields, strict=True))
+        return all(holds(field) for holds, field in zip(conditions, fields, strict=True))
 
     return matches
 
@@ -99,12 +95,12 @@ def _comparison(text: str) -> Matches:
     match = _CONDITION.fullmatch(text)
     if match is None:
         raise ValueError(f"{text}: not a condition on a field")
-    sign, wanted = match[1], match[2] if match[2] is not None else match[3]
-    like = re.compile(".*".join(map(re.escape, wanted.split("*"))), re.DOTALL)
+    sign, operand = match[1], match[2] if match[2] is not None else match[3]
+    like = re.compile(".*".join(map(re.escape, operand.split("*"))), re.DOTALL)
 
     def holds(field: str) -> bool:
         try:
-            return _COMPARED[sign](float(field), float(wanted))
+            return _COMPARED[sign](float(field), float(operand))
         except ValueError:
             return sign in ("=", "!=") and (like.fullmatch(field) is not None) == (sign == "=")
 
@@ -122,19 +118,16 @@ class LogsApi(LogsResponse):
         return self._queries.setdefault((self.current_account, self.region), {})
 
     def put_query_definition(self) -> str:
-        known = ("name", "queryString", "logGroupNames", "queryLanguage")
-        asked = {key: self._get_param(key) for key in known}
-        query_id = self._get_param("queryDefinitionId") or str(uuid.uuid4())
-        self._here[query_id] = {
-            "queryDefinitionId": query_id,
-            **{key: value for key, value in asked.items() if value is not None},
-        }
-        return json.dumps({"queryDefinitionId": query_id})
+        query_id = {"queryDefinitionId": self._get_param("queryDefinitionId") or str(uuid.uuid4())}
+        keys = ("name", "queryString", "logGroupNames", "queryLanguage")
+        query = {key: value for key in keys if (value := self._get_param(key)) is not None}
+        self._here[query_id["queryDefinitionId"]] = query_id | query
+        return json.dumps(query_id)
 
     def describe_query_definitions(self) -> str:
         prefix = self._get_param("queryDefinitionNamePrefix") or ""
-        found = [one for one in self._here.values() if one["name"].startswith(prefix)]
-        return json.dumps({"queryDefinitions": sorted(found, key=lambda one: str(one["name"]))})
+        queries = [query for query in self._here.values() if query["name"].startswith(prefix)]
+        return json.dumps({"queryDefinitions": sorted(queries, key=operator.itemgetter("name"))})
 
     def delete_query_definition(self) -> str:
         if self._here.pop(self._get_param("queryDefinitionId"), None) is None:
@@ -160,24 +153,18 @@ class LogsApi(LogsResponse):
 
     def put_log_events(self) -> str:
         answer = str(super().put_log_events())
-        self._count(self._get_param("logGroupName"), self._get_param("logEvents"))
-        return answer
-
-    def _count(self, group: str, lines: Sequence[dict[str, Any]]) -> None:
-        """Each line at its own time, in the metric of every filter: its value where it matches,
-        else the default value, if there is one."""
+        # Each line at its own time, in the metric of every filter: its value where it matches,
+        # else the default value, if there is one.
         metrics = self.cloudwatches.of(self.current_account, self.region).metrics
+        group = self._get_param("logGroupName")
         for metric_filter in self.logs_backend.describe_metric_filters(log_group_name=group):
             matches = compiled(metric_filter["filterPattern"])
             for to in metric_filter["metricTransformations"]:
                 metric = Metric.of(to["metricNamespace"], to["metricName"], {})
-                for line in lines:
+                for line in self._get_param("logEvents"):
                     value = to.get("metricValue" if matches(line["message"]) else "defaultValue")
                     at = datetime.fromtimestamp(line["timestamp"] / 1000, UTC)
                     if value is not None:
-                        metrics.add(
-                            metric,
-                            float(value),
-                            unit=to.get("unit", "None"),
-                            at=at.replace(tzinfo=None),
-                        )
+                        unit, at = to.get("unit", "None"), at.replace(tzinfo=None)
+                        metrics.add(metric, float(value), unit=unit, at=at)
+        return answer

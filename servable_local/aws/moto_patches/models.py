@@ -6,7 +6,7 @@ services: 1 s of processor time until a first deployment is there.
 """
 
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import botocore.session
 import moto
@@ -30,18 +30,14 @@ def install() -> None:
 def _service_model(service: str, kind: str) -> dict[str, Any]:
     """`kind`: "service-2" or "paginators-1"."""
     if any(Path(moto.__path__[0], service).glob("*/*.moto-extras.*")):
-        own: dict[str, Any] = _MODEL(service, kind)
-        return own
+        return _MODEL(service, kind)
     loader = botocore_session().get_component("data_loader")
-    shared: dict[str, Any] = loader.load_service_model(service, kind)
-    return shared
+    return cast(dict[str, Any], loader.load_service_model(service, kind))  # shared by all
 
 
 def _regions(_: Any, *arguments: Any, **more: Any) -> list[str]:
-    found: list[str] = _REGIONS(botocore_session(), *arguments, **more)
-    return found
+    return cast(list[str], _REGIONS(botocore_session(), *arguments, **more))
 
 
 def _partitions(_: Any) -> list[str]:
-    found: list[str] = _PARTITIONS(botocore_session())
-    return found
+    return cast(list[str], _PARTITIONS(botocore_session()))

@@ -11,8 +11,7 @@ import codecs
 import hashlib
 import io
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from typing import IO, Any
 
@@ -40,8 +39,12 @@ _as_content: ContextVar[bool] = ContextVar("as_content", default=False)
 
 def install() -> None:
     """Idempotent. Before moto's S3 is first asked for."""
+
+    def unregistered(kind: Any, *_: Any, **__: Any) -> Any:
+        return object.__new__(kind)
+
     patches: list[tuple[Any, str, Any]] = [
-        *((kind, "__new__", staticmethod(_unregistered)) for kind in (FakeKey, FakeMultipart)),
+        *((kind, "__new__", staticmethod(unregistered)) for kind in (FakeKey, FakeMultipart)),
         (FakeKey, "__del__", lambda key: None),
         (FakeKey, "__getstate__", _state),
         (FakeKey, "__setstate__", _restore),
@@ -53,10 +56,6 @@ def install() -> None:
     ]
     for owner, name, value in patches:
         setattr(owner, name, value)
-
-
-def _unregistered(kind: Any, *arguments: Any, **more: Any) -> Any:
-    return object.__new__(kind)
 
 
 def is_object(request: ReceivedRequest) -> bool:
@@ -74,8 +73,8 @@ def received(
     algorithms |= {name.removeprefix(prefix).upper() for name in request.names if prefix in name}
     query = dict(request.pairs)
     upload, number = query.get("uploadId"), query.get("partNumber", "")
-    known = upload and number.isascii() and number.isdigit() and 0 < int(number) <= _MOST_PARTS
-    part = (str(upload), int(number)) if known else None
+    valid = upload and number.isascii() and number.isdigit() and 0 < int(number) <= _MOST_PARTS
+    part = (str(upload), int(number)) if valid else None
     return folder.receive(stream, length, algorithms & _ALGORITHMS, part)
 
 
@@ -119,11 +118,11 @@ def _etag(key: Any) -> str:
 
 
 def _complete(
-    upload: Any, wanted: Iterable[tuple[int, str]]
+    upload: Any, parts: Iterable[tuple[int, str]]
 ) -> tuple[ObjectContent, str, tuple[str, str, int] | None]:
     """The parts as one content, its ETag, and its checksum where the upload named an algorithm."""
     chosen: list[Any] = []
-    for number, etag in wanted:
+    for number, etag in parts:
         part = upload.parts.get(number)
         if part is None or part.etag.strip('"') != etag.replace('"', ""):
             raise InvalidPart()
@@ -137,10 +136,8 @@ def _complete(
     etag = f"{hashlib.md5(digests, usedforsecurity=False).hexdigest()}-{len(chosen)}"
     whole = ObjectContent.joined(contents)
     checksum = _checksum(upload.metadata, contents, whole)
-    for (
-        part
-    ) in upload.parts.values():  # the object is kept with its upload, whose parts nobody reads
-        part.value = b""
+    for part in upload.parts.values():
+        part.value = b""  # the object is kept with its upload, whose parts nobody reads
     return whole, etag, checksum
 
 
@@ -169,13 +166,15 @@ def _compute_checksum(body: Any, algorithm: str, encode_base64: bool = True) -> 
     return bytes(_COMPUTE_CHECKSUM(body, algorithm, encode_base64))
 
 
-@contextmanager
-def _contents() -> Iterator[None]:
-    token = _as_content.set(True)
-    try:
-        yield
-    finally:
-        _as_content.reset(token)
+def _with_contents(operation: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def run(api: Any) -> Any:
+        token = _as_content.set(True)
+        try:
+            return operation(api)
+        finally:
+            _as_content.reset(token)
+
+    return run
 
 
 class S3Api(_S3Response):  # type: ignore[misc]
@@ -189,17 +188,9 @@ class S3Api(_S3Response):  # type: ignore[misc]
             document = _DOCUMENTS & self.querystring.keys()
             self.body = self.raw_body = bytes(content) if document else content
 
-    def get_object(self) -> Any:
-        with _contents():
-            return super().get_object()
-
-    def copy_object(self) -> Any:
-        with _contents():
-            return super().copy_object()
-
-    def upload_part_copy(self) -> Any:
-        with _contents():
-            return super().upload_part_copy()
+    get_object = _with_contents(_S3Response.get_object)
+    copy_object = _with_contents(_S3Response.copy_object)
+    upload_part_copy = _with_contents(_S3Response.upload_part_copy)
 
     def _get_checksum(self, response_headers: dict[str, Any]) -> tuple[str, str | None]:
         """moto looks in the body for one, which the local AWS takes without a trailer."""

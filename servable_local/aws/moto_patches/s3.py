@@ -23,6 +23,8 @@ from moto.iam.access_control import IAMPolicy, PermissionResult
 from moto.s3 import responses
 from moto.s3.models import FakeBucket, S3Backend
 
+from servable_local.aws.resources.shapes import is_true
+
 _COPY = S3Backend.copy_object
 
 
@@ -60,12 +62,9 @@ def _permission(bucket: FakeBucket, action: str, resource: str) -> Any:
 
 def _applies(condition: Mapping[str, Any]) -> bool:
     return all(
-        operator == "Bool" and key.lower() == "aws:securetransport" and _is_true(wanted)
+        operator == "Bool"
+        and key.lower() == "aws:securetransport"
+        and any(is_true(value) for value in (values if isinstance(values, list) else [values]))
         for operator, keys in condition.items()
-        for key, wanted in keys.items()
+        for key, values in keys.items()
     )
-
-
-def _is_true(value: Any) -> bool:
-    values = value if isinstance(value, list) else [value]
-    return any(str(one).lower() == "true" for one in values)

@@ -37,13 +37,13 @@ def _send_to_targets(rule: Rule, original_event: Any, transform_input: bool = Tr
     if not rule.event_pattern.matches_event(original_event):
         return
     everywhere = rule.targets
-    topics = [one for one in everywhere if parse_arn(one["Arn"]).service == "sns"]
+    topics = [target for target in everywhere if parse_arn(target["Arn"]).service == "sns"]
     for target in topics:
         arn = parse_arn(target["Arn"])
         sns_backends[arn.account][arn.region].publish(
             arn=target["Arn"], message=_message(target, original_event)
         )
-    rule.targets = [one for one in everywhere if one not in topics]
+    rule.targets = [target for target in everywhere if target not in topics]
     try:
         if rule.targets:
             _SEND(rule, original_event, transform_input)
@@ -66,15 +66,15 @@ def _message(target: dict[str, Any], event: Any) -> str:
 
 def _value(event: Any, path: str) -> str:
     """`$.detail.names[0]` and the like: what rules here use."""
-    found = event
+    value = event
     for step in _STEP.findall(path.removeprefix("$")):
-        if isinstance(found, list):
-            found = found[int(step)] if int(step) < len(found) else None
+        if isinstance(value, list):
+            value = value[int(step)] if int(step) < len(value) else None
         else:
-            found = found.get(step) if isinstance(found, dict) else None
-    if found is None:
+            value = value.get(step) if isinstance(value, dict) else None
+    if value is None:
         return ""
-    return found if isinstance(found, str) else json.dumps(found)
+    return value if isinstance(value, str) else json.dumps(value)
 
 
 def _publish(subscription: Subscription, *arguments: Any, **more: Any) -> None:

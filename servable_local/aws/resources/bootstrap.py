@@ -52,12 +52,8 @@ class EcrRepository(ResourceType):
         if policy := new.get("RepositoryPolicyText"):
             logical.call("ecr", "SetRepositoryPolicy", repository | {"policyText": policy})
         if scanning := new.get("ImageScanningConfiguration"):
-            wanted = {"scanOnPush": scanning.get("ScanOnPush", False)}
-            logical.call(
-                "ecr",
-                "PutImageScanningConfiguration",
-                {**repository, "imageScanningConfiguration": wanted},
-            )
+            scan = {"imageScanningConfiguration": {"scanOnPush": scanning.get("ScanOnPush", False)}}
+            logical.call("ecr", "PutImageScanningConfiguration", {**repository, **scan})
         where = f"{logical.aws.account}.dkr.ecr.{logical.aws.region}.amazonaws.com"
         arn = logical.arn("ecr", f"repository/{physical}")
         return Physical(physical, {"Arn": arn, "RepositoryUri": f"{where}/{physical}"})
@@ -71,18 +67,16 @@ class SsmParameter(ResourceType):
     """`cdk bootstrap` keeps its version in one."""
 
     type = "AWS::SSM::Parameter"
+    deletion = ("ssm", "DeleteParameter", "Name")
     create_only = frozenset({"Name"})
     name_property = "Name"
 
     def put(self, physical: str, old: Properties, new: Properties, logical: Logical) -> Physical:
-        wanted = {k: v for k, v in new.items() if k != "Tags"} | {"Name": physical}
+        parameter = {k: v for k, v in new.items() if k != "Tags"} | {"Name": physical}
         if old:
-            wanted["Overwrite"] = True
+            parameter["Overwrite"] = True
         elif tags := new.get("Tags"):
-            wanted["Tags"] = [{"Key": k, "Value": v} for k, v in tags.items()]
-        logical.call("ssm", "PutParameter", wanted)
+            parameter["Tags"] = [{"Key": k, "Value": v} for k, v in tags.items()]
+        logical.call("ssm", "PutParameter", parameter)
         arn = logical.arn("ssm", f"parameter/{physical.removeprefix('/')}")
         return Physical(physical, {"Type": new["Type"], "Value": new["Value"], "Arn": arn})
-
-    def delete(self, physical: str, properties: Properties, logical: Logical) -> None:
-        logical.client("ssm").delete_parameter(Name=physical)

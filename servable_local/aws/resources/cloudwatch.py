@@ -8,53 +8,38 @@ from servable_local.aws.resources.shapes import Properties
 
 
 class CloudWatchAlarm(ResourceType):
-    """Evaluated by servable_local/aws/cloudwatch."""
+    """An alarm, evaluated by servable_local/aws/cloudwatch."""
 
     type = "AWS::CloudWatch::Alarm"
+    operation = "PutMetricAlarm"
+    deletion = ("cloudwatch", "DeleteAlarms", "AlarmNames")
     create_only = frozenset({"AlarmName"})
     name_property = "AlarmName"
 
     def put(self, physical: str, old: Properties, new: Properties, logical: Logical) -> Physical:
-        cloudwatch, arn = logical.client("cloudwatch"), _alarm_arn(physical, logical)
-        logical.call("cloudwatch", "PutMetricAlarm", {**new, "AlarmName": physical})
+        arn = logical.arn("cloudwatch", f"alarm:{physical}")
+        logical.call("cloudwatch", self.operation, {**new, "AlarmName": physical})
         if old:  # putting over an alarm leaves its tags as they are
-            retag(
-                old,
-                new,
-                tag=lambda tags: cloudwatch.tag_resource(ResourceARN=arn, Tags=tags),
-                untag=lambda keys: cloudwatch.untag_resource(ResourceARN=arn, TagKeys=keys),
-            )
+            retag(logical, "cloudwatch", {"ResourceARN": arn}, old, new)
         return Physical(physical, {"Arn": arn})
-
-    def delete(self, physical: str, properties: Properties, logical: Logical) -> None:
-        logical.client("cloudwatch").delete_alarms(AlarmNames=[physical])
 
 
 class CompositeAlarm(CloudWatchAlarm):
-    """Evaluated by servable_local/aws/cloudwatch."""
+    """An alarm on the states of others."""
 
     type = "AWS::CloudWatch::CompositeAlarm"
-
-    def put(self, physical: str, old: Properties, new: Properties, logical: Logical) -> Physical:
-        logical.call("cloudwatch", "PutCompositeAlarm", {**new, "AlarmName": physical})
-        return Physical(physical, {"Arn": _alarm_arn(physical, logical)})
-
-
-def _alarm_arn(name: str, logical: Logical) -> str:
-    return logical.arn("cloudwatch", f"alarm:{name}")
+    operation = "PutCompositeAlarm"
 
 
 class Dashboard(ResourceType):
     type = "AWS::CloudWatch::Dashboard"
+    deletion = ("cloudwatch", "DeleteDashboards", "DashboardNames")
     create_only = frozenset({"DashboardName"})
     name_property = "DashboardName"
 
     def put(self, physical: str, old: Properties, new: Properties, logical: Logical) -> Physical:
         logical.call("cloudwatch", "PutDashboard", {**new, "DashboardName": physical})
         return Physical(physical)
-
-    def delete(self, physical: str, properties: Properties, logical: Logical) -> None:
-        logical.client("cloudwatch").delete_dashboards(DashboardNames=[physical])
 
 
 class EventsRule(ResourceType):
@@ -66,26 +51,27 @@ class EventsRule(ResourceType):
     longest_name = 64
 
     def put(self, physical: str, old: Properties, new: Properties, logical: Logical) -> Physical:
-        wanted: dict[str, Any] = {k: v for k, v in new.items() if k != "Targets"}
-        if "EventPattern" in wanted:
-            wanted["EventPattern"] = json.dumps(wanted["EventPattern"])
-        logical.call("events", "PutRule", {**wanted, "Name": physical})
-        targets = new.get("Targets", [])
-        kept = {target["Id"] for target in targets}
-        gone = [one["Id"] for one in old.get("Targets", []) if one["Id"] not in kept]
-        if gone:
+        rule: dict[str, Any] = {k: v for k, v in new.items() if k != "Targets"}
+        if "EventPattern" in rule:
+            rule["EventPattern"] = json.dumps(rule["EventPattern"])
+        logical.call("events", "PutRule", {**rule, "Name": physical})
+        targets, ids = new.get("Targets", []), _target_ids(new)
+        if gone := [target for target in _target_ids(old) if target not in ids]:
             logical.client("events").remove_targets(Rule=physical, Ids=gone, **_bus(new))
         if targets:
-            logical.call(
-                "events", "PutTargets", {"Rule": physical, "Targets": targets, **_bus(new)}
-            )
+            arguments = {"Rule": physical, "Targets": targets, **_bus(new)}
+            logical.call("events", "PutTargets", arguments)
         return Physical(physical, {"Arn": logical.arn("events", f"rule/{physical}")})
 
     def delete(self, physical: str, properties: Properties, logical: Logical) -> None:
         events, bus = logical.client("events"), _bus(properties)
-        if targets := properties.get("Targets"):
-            events.remove_targets(Rule=physical, Ids=[target["Id"] for target in targets], **bus)
+        if targets := _target_ids(properties):
+            events.remove_targets(Rule=physical, Ids=targets, **bus)
         events.delete_rule(Name=physical, **bus)
+
+
+def _target_ids(properties: Properties) -> list[str]:
+    return [target["Id"] for target in properties.get("Targets", [])]
 
 
 def _bus(properties: Properties) -> dict[str, str]:

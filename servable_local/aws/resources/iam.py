@@ -28,11 +28,11 @@ class IamRole(ResourceType):
 
     def create(self, properties: Properties, logical: Logical) -> Physical:
         name = self.name(properties, logical)
-        wanted = {key: properties[key] for key in _ROLE_AT_CREATION if key in properties}
-        made = logical.call("iam", "CreateRole", wanted | {"RoleName": name})["Role"]
+        arguments = {key: properties[key] for key in _ROLE_AT_CREATION if key in properties}
+        role = logical.call("iam", "CreateRole", arguments | {"RoleName": name})["Role"]
         logical.exists(name)
         _settle_policies(name, {}, properties, logical)
-        return Physical(name, {"Arn": made["Arn"], "RoleId": made["RoleId"]})
+        return Physical(name, {"Arn": role["Arn"], "RoleId": role["RoleId"]})
 
     def update(self, physical: str, old: Properties, new: Properties, logical: Logical) -> Physical:
         iam, role = logical.client("iam"), {"RoleName": physical}
@@ -46,14 +46,9 @@ class IamRole(ResourceType):
         elif "PermissionsBoundary" in old:
             iam.delete_role_permissions_boundary(**role)
         _settle_policies(physical, old, new, logical)
-        retag(
-            old,
-            new,
-            tag=lambda tags: iam.tag_role(**role, Tags=tags),
-            untag=lambda keys: iam.untag_role(**role, TagKeys=keys),
-        )
-        made = iam.get_role(**role)["Role"]
-        return Physical(physical, {"Arn": made["Arn"], "RoleId": made["RoleId"]})
+        retag(logical, "iam", role, old, new, ("TagRole", "UntagRole"))
+        updated = iam.get_role(**role)["Role"]
+        return Physical(physical, {"Arn": updated["Arn"], "RoleId": updated["RoleId"]})
 
     def delete(self, physical: str, properties: Properties, logical: Logical) -> None:
         iam, role = logical.client("iam"), {"RoleName": physical}
@@ -81,7 +76,8 @@ def _settle_policies(role: str, old: Properties, new: Properties, logical: Logic
 
 def _difference(key: str, old: Properties, new: Properties) -> tuple[list[str], list[str]]:
     before, after = old.get(key, []), new.get(key, [])
-    return [one for one in after if one not in before], [one for one in before if one not in after]
+    new_items = [item for item in after if item not in before]
+    return new_items, [item for item in before if item not in after]
 
 
 class IamPolicy(ResourceType):
@@ -102,9 +98,10 @@ class IamPolicy(ResourceType):
     def delete(self, physical: str, properties: Properties, logical: Logical) -> None:
         self._remove(properties, set(), logical)
 
-    def _remove(self, old: Properties, kept: set[tuple[str, str]], logical: Logical) -> None:
+    def _remove(self, old: Properties, holders: set[tuple[str, str]], logical: Logical) -> None:
+        """Removes the policy from who held it and is not among `holders`."""
         policy = {"PolicyName": old["PolicyName"]}
-        for kind, name in set(_holders(old)) - kept:
+        for kind, name in set(_holders(old)) - holders:
             # Else the holder went first and took its policies with it.
             with suppress(logical.client("iam").exceptions.NoSuchEntityException):
                 logical.call("iam", f"Delete{kind}Policy", policy | {f"{kind}Name": name})
@@ -123,11 +120,10 @@ class IamManagedPolicy(ResourceType):
     longest_name = 128
 
     def create(self, properties: Properties, logical: Logical) -> Physical:
-        wanted = {
-            k: properties[k] for k in ("PolicyDocument", "Description", "Path") if k in properties
-        }
-        name = {"PolicyName": self.name(properties, logical)}
-        arn = logical.call("iam", "CreatePolicy", wanted | name)["Policy"]["Arn"]
+        keys = ("PolicyDocument", "Description", "Path")
+        policy = {key: properties[key] for key in keys if key in properties}
+        policy["PolicyName"] = self.name(properties, logical)
+        arn = logical.call("iam", "CreatePolicy", policy)["Policy"]["Arn"]
         logical.exists(arn)
         _attach(arn, {}, properties, logical)
         return Physical(arn, {"PolicyArn": arn})

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from servable_local.aws.resources.resource_type import Logical, Physical, ResourceType, retag
+from servable_local.aws.resources.resource_type import Logical, Physical, ResourceType, changed_tags
 from servable_local.aws.resources.shapes import Properties, is_true
 
 _AT_CREATION = ("Description", "KeySpec", "KeyUsage", "MultiRegion", "Origin")
@@ -16,11 +16,11 @@ class KmsKey(ResourceType):
     type = "AWS::KMS::Key"
 
     def create(self, properties: Properties, logical: Logical) -> Physical:
-        wanted: dict[str, Any] = {k: properties[k] for k in _AT_CREATION if k in properties}
+        arguments: dict[str, Any] = {k: properties[k] for k in _AT_CREATION if k in properties}
         if "KeyPolicy" in properties:
-            wanted["Policy"] = properties["KeyPolicy"]
-        wanted["Tags"] = _kms_tags(properties.get("Tags", []))
-        key = str(logical.call("kms", "CreateKey", wanted)["KeyMetadata"]["KeyId"])
+            arguments["Policy"] = properties["KeyPolicy"]
+        arguments["Tags"] = _kms_tags(properties.get("Tags", []))
+        key = str(logical.call("kms", "CreateKey", arguments)["KeyMetadata"]["KeyId"])
         logical.exists(key)
         _switch(key, {}, properties, logical)
         return _key(key, logical)
@@ -33,12 +33,11 @@ class KmsKey(ResourceType):
             policy = {"PolicyName": "default", "Policy": new["KeyPolicy"]}
             logical.call("kms", "PutKeyPolicy", key | policy)
         _switch(physical, old, new, logical)
-        retag(
-            old,
-            new,
-            tag=lambda tags: kms.tag_resource(**key, Tags=_kms_tags(tags)),
-            untag=lambda keys: kms.untag_resource(**key, TagKeys=keys),
-        )
+        tags, keys = changed_tags(old, new)
+        if tags:
+            kms.tag_resource(**key, Tags=_kms_tags(tags))
+        if keys:
+            kms.untag_resource(**key, TagKeys=keys)
         return _key(physical, logical)
 
     def delete(self, physical: str, properties: Properties, logical: Logical) -> None:
@@ -56,9 +55,9 @@ def _switch(key: str, old: Properties, new: Properties, logical: Logical) -> Non
             logical.call("kms", operations[on], {"KeyId": key})
 
 
-def _kms_tags(given: Sequence[Properties]) -> list[dict[str, str]]:
+def _kms_tags(tags: Sequence[Properties]) -> list[dict[str, str]]:
     """KMS names the two parts of a tag differently from everybody else."""
-    return [{"TagKey": tag["Key"], "TagValue": tag["Value"]} for tag in given]
+    return [{"TagKey": tag["Key"], "TagValue": tag["Value"]} for tag in tags]
 
 
 def _key(key: str, logical: Logical) -> Physical:
@@ -67,6 +66,7 @@ def _key(key: str, logical: Logical) -> Physical:
 
 class KmsAlias(ResourceType):
     type = "AWS::KMS::Alias"
+    deletion = ("kms", "DeleteAlias", "AliasName")
     create_only = frozenset({"AliasName"})
     name_property = "AliasName"
 
@@ -74,6 +74,3 @@ class KmsAlias(ResourceType):
         alias = {"AliasName": physical, "TargetKeyId": new["TargetKeyId"]}
         logical.call("kms", "UpdateAlias" if old else "CreateAlias", alias)
         return Physical(physical)
-
-    def delete(self, physical: str, properties: Properties, logical: Logical) -> None:
-        logical.client("kms").delete_alias(AliasName=physical)

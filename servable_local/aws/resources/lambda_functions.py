@@ -5,12 +5,7 @@ import zipfile
 from contextlib import suppress
 from typing import Any
 
-from servable_local.aws.resources.resource_type import (
-    Logical,
-    Physical,
-    ResourceType,
-    tags_as_map,
-)
+from servable_local.aws.resources.resource_type import Logical, Physical, ResourceType, tags_as_map
 from servable_local.aws.resources.shapes import Properties
 
 
@@ -22,18 +17,18 @@ class LambdaFunction(ResourceType):
 
     def create(self, properties: Properties, logical: Logical) -> Physical:
         name = self.name(properties, logical)
-        wanted = {**_settings(properties, name), "Code": _code(properties)}
+        arguments = {**_settings(properties, name), "Code": _code(properties)}
         if tags := properties.get("Tags"):
-            wanted["Tags"] = tags_as_map(tags)
-        made = logical.call("lambda", "CreateFunction", wanted)
-        return Physical(name, {"Arn": made["FunctionArn"]})
+            arguments["Tags"] = tags_as_map(tags)
+        answer = logical.call("lambda", "CreateFunction", arguments)
+        return Physical(name, {"Arn": answer["FunctionArn"]})
 
     def update(self, physical: str, old: Properties, new: Properties, logical: Logical) -> Physical:
-        found = logical.call("lambda", "UpdateFunctionConfiguration", _settings(new, physical))
+        answer = logical.call("lambda", "UpdateFunctionConfiguration", _settings(new, physical))
         if old.get("Code") != new.get("Code"):
             code = {**_code(new), "FunctionName": physical}
             logical.call("lambda", "UpdateFunctionCode", code)
-        return Physical(physical, {"Arn": found["FunctionArn"]})
+        return Physical(physical, {"Arn": answer["FunctionArn"]})
 
     def delete(self, physical: str, properties: Properties, logical: Logical) -> None:
         functions = logical.client("lambda")
@@ -42,8 +37,8 @@ class LambdaFunction(ResourceType):
 
 
 def _settings(properties: Properties, name: str) -> dict[str, Any]:
-    kept = {key: value for key, value in properties.items() if key not in ("Code", "Tags")}
-    return kept | {"FunctionName": name}
+    settings = {key: value for key, value in properties.items() if key not in ("Code", "Tags")}
+    return settings | {"FunctionName": name}
 
 
 def _code(properties: Properties) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from servable_local.aws.resources.resource_type import (
     Logical,
     Physical,
     ResourceType,
-    retag,
+    changed_tags,
     tags_as_map,
 )
 from servable_local.aws.resources.shapes import Properties
@@ -19,6 +19,7 @@ def _lower(properties: Properties) -> dict[str, Any]:
 
 class LogGroup(ResourceType):
     type = "AWS::Logs::LogGroup"
+    deletion = ("logs", "DeleteLogGroup", "logGroupName")
     create_only = frozenset({"LogGroupName"})
     name_property = "LogGroupName"
     longest_name = 512
@@ -26,10 +27,10 @@ class LogGroup(ResourceType):
 
     def create(self, properties: Properties, logical: Logical) -> Physical:
         name = self.name(properties, logical)
-        given = {key: properties[key] for key in ("KmsKeyId", "LogGroupClass") if key in properties}
+        group = {key: properties[key] for key in ("KmsKeyId", "LogGroupClass") if key in properties}
         if properties.get("Tags"):
-            given["Tags"] = tags_as_map(properties["Tags"])
-        logical.call("logs", "CreateLogGroup", _lower(given | {"LogGroupName": name}))
+            group["Tags"] = tags_as_map(properties["Tags"])
+        logical.call("logs", "CreateLogGroup", _lower(group | {"LogGroupName": name}))
         logical.exists(name)
         _retain(name, properties, logical)
         return _log_group(name, logical)
@@ -42,16 +43,12 @@ class LogGroup(ResourceType):
                 logs.associate_kms_key(**group, kmsKeyId=new["KmsKeyId"])
             else:
                 logs.disassociate_kms_key(**group)
-        retag(
-            old,
-            new,
-            tag=lambda tags: logs.tag_log_group(**group, tags=tags_as_map(tags)),
-            untag=lambda keys: logs.untag_log_group(**group, tags=keys),
-        )
+        tags, keys = changed_tags(old, new)
+        if tags:
+            logs.tag_log_group(**group, tags=tags_as_map(tags))
+        if keys:
+            logs.untag_log_group(**group, tags=keys)
         return _log_group(physical, logical)
-
-    def delete(self, physical: str, properties: Properties, logical: Logical) -> None:
-        logical.client("logs").delete_log_group(logGroupName=physical)
 
 
 def _retain(name: str, properties: Properties, logical: Logical) -> None:
@@ -75,11 +72,9 @@ class MetricFilter(ResourceType):
     name_property = "FilterName"
 
     def put(self, physical: str, old: Properties, new: Properties, logical: Logical) -> Physical:
-        transformations = [
-            _lower(transformation) for transformation in new["MetricTransformations"]
-        ]
-        wanted = _lower({**new, "FilterName": physical, "MetricTransformations": transformations})
-        logical.call("logs", "PutMetricFilter", wanted)
+        transformations = list(map(_lower, new["MetricTransformations"]))
+        properties = {**new, "FilterName": physical, "MetricTransformations": transformations}
+        logical.call("logs", "PutMetricFilter", _lower(properties))
         return Physical(physical)
 
     def delete(self, physical: str, properties: Properties, logical: Logical) -> None:
@@ -92,12 +87,10 @@ class QueryDefinition(ResourceType):
     """Kept and described; there is no Logs Insights to run it (docs/local.md)."""
 
     type = "AWS::Logs::QueryDefinition"
+    deletion = ("logs", "DeleteQueryDefinition", "queryDefinitionId")
 
     def put(self, physical: str, old: Properties, new: Properties, logical: Logical) -> Physical:
-        known = {"queryDefinitionId": physical} if old else {}
-        made = logical.call("logs", "PutQueryDefinition", _lower(new) | known)
-        query_id = str(made["queryDefinitionId"])
+        current = {"queryDefinitionId": physical} if old else {}
+        answer = logical.call("logs", "PutQueryDefinition", _lower(new) | current)
+        query_id = str(answer["queryDefinitionId"])
         return Physical(query_id, {"QueryDefinitionId": query_id})
-
-    def delete(self, physical: str, properties: Properties, logical: Logical) -> None:
-        logical.client("logs").delete_query_definition(queryDefinitionId=physical)

@@ -6,18 +6,9 @@ from pathlib import Path
 
 from servable_local.aws.resources.resource_type import ResourceType
 
-
-def _found() -> dict[str, ResourceType]:
-    for module in pkgutil.iter_modules([str(Path(__file__).parent)]):
-        importlib.import_module(f"{__package__}.{module.name}")
-    found: dict[str, ResourceType] = {}
-    kinds = [ResourceType]
-    while kinds:
-        kind = kinds.pop()
-        kinds += kind.__subclasses__()
-        if hasattr(kind, "type"):
-            found[kind.type] = kind()
-    return found
-
-
-TYPES = _found()
+for _module in pkgutil.iter_modules([str(Path(__file__).parent)]):
+    importlib.import_module(f"{__package__}.{_module.name}")
+_kinds = [ResourceType]
+for _kind in _kinds:  # grows by the subclasses of each
+    _kinds += _kind.__subclasses__()
+TYPES = {kind.type: kind() for kind in _kinds if hasattr(kind, "type")}

@@ -23,7 +23,6 @@ class Logical:
     """One logical resource of one stack, and the services to make it with."""
 
     aws: Loopback
-    stack_name: str
     logical_id: str
     generate_name: Callable[[int], str]
     # Called as soon as something exists, so that a later failure can be cleaned up.
@@ -46,7 +45,8 @@ class ResourceType:
 
     `create_only` are the properties whose change makes a new resource; `name_property` is
     the one that names it, for CloudFormation cannot replace what has a fixed name. `emulated`
-    are the properties that are known, where no API says it.
+    are the properties that are known, where no API says it. `deletion` is the service, the operation,
+    and the argument that takes the physical name, where that alone deletes it.
     """
 
     type: ClassVar[str]
@@ -54,6 +54,7 @@ class ResourceType:
     name_property: ClassVar[str | None] = None
     longest_name: ClassVar[int] = 255
     emulated: ClassVar[frozenset[str] | None] = None
+    deletion: ClassVar[tuple[str, str, str]]
 
     def check(self, properties: Properties) -> None:
         """Raises `ResourceError` for a property that would be left out in silence."""
@@ -63,8 +64,8 @@ class ResourceType:
 
     def name(self, properties: Properties, logical: Logical) -> str:
         """The name in the template or, left out there, one as CloudFormation makes it."""
-        given = properties.get(self.name_property) if self.name_property else None
-        return str(given or logical.generate_name(self.longest_name))
+        stated = properties.get(self.name_property) if self.name_property else None
+        return str(stated or logical.generate_name(self.longest_name))
 
     def create(self, properties: Properties, logical: Logical) -> Physical:
         return self.put(self.name(properties, logical), {}, properties, logical)
@@ -77,22 +78,31 @@ class ResourceType:
         raise NotImplementedError
 
     def delete(self, physical: str, properties: Properties, logical: Logical) -> None:
-        raise NotImplementedError
+        service, operation, name = self.deletion
+        logical.call(service, operation, {name: physical})
+
+
+def changed_tags(old: Properties, new: Properties) -> tuple[list[dict[str, str]], list[str]]:
+    """Tags that are new or have another value, and the keys of those that are gone."""
+    before, after = tags_as_map(old.get("Tags", [])), tags_as_map(new.get("Tags", []))
+    tags = [{"Key": k, "Value": v} for k, v in after.items() if before.get(k) != v]
+    return tags, [key for key in before if key not in after]
 
 
 def retag(
+    logical: Logical,
+    service: str,
+    resource: Properties,
     old: Properties,
     new: Properties,
-    *,
-    tag: Callable[[list[dict[str, str]]], Any],
-    untag: Callable[[list[str]], Any],
+    operations: tuple[str, str] = ("TagResource", "UntagResource"),
 ) -> None:
-    """Calls `tag` and `untag` for what differs between the `Tags` of both states."""
-    before, after = tags_as_map(old.get("Tags", [])), tags_as_map(new.get("Tags", []))
-    if wanted := [{"Key": k, "Value": v} for k, v in after.items() if before.get(k) != v]:
-        tag(wanted)
-    if gone := [key for key in before if key not in after]:
-        untag(gone)
+    """Calls the service for what differs between the `Tags`. `resource`: the argument that names it."""
+    tags, keys = changed_tags(old, new)
+    if tags:
+        logical.call(service, operations[0], {**resource, "Tags": tags})
+    if keys:
+        logical.call(service, operations[1], {**resource, "TagKeys": keys})
 
 
 def tags_as_map(tags: Sequence[Mapping[str, Any]]) -> dict[str, str]:

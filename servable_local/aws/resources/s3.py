@@ -21,6 +21,7 @@ class S3Bucket(ResourceType):
     """A bucket that still holds objects is not deleted, here as on AWS."""
 
     type = "AWS::S3::Bucket"
+    deletion = ("s3", "DeleteBucket", "Bucket")
     create_only = frozenset({"BucketName"})
     name_property = "BucketName"
     longest_name = 63
@@ -60,9 +61,6 @@ class S3Bucket(ResourceType):
                 "WebsiteURL": f"http://{physical}.s3-website-{region}.amazonaws.com",
             },
         )
-
-    def delete(self, physical: str, properties: Properties, logical: Logical) -> None:
-        logical.client("s3").delete_bucket(Bucket=physical)
 
 
 def _configure(s3: Any, name: str, old: Properties, new: Properties) -> None:
@@ -110,29 +108,27 @@ def _lifecycle_rule(rule: Mapping[str, Any]) -> dict[str, Any]:
     unknown = sorted(set(rule) - _RULE_EMULATED)
     if unknown:
         raise ResourceError(f"LifecycleConfiguration/Rules: {', '.join(unknown)} is not emulated")
-    found: dict[str, Any] = {name: rule[name] for name in _RULE_AS_IT_IS if name in rule}
-    found["Filter"] = {"Prefix": rule.get("Prefix", "")}
+    renamed: dict[str, Any] = {name: rule[name] for name in _RULE_AS_IT_IS if name in rule}
+    renamed["Filter"] = {"Prefix": rule.get("Prefix", "")}
     if "Id" in rule:
-        found["ID"] = rule["Id"]
+        renamed["ID"] = rule["Id"]
     if "ExpirationInDays" in rule:
-        found["Expiration"] = {"Days": int(rule["ExpirationInDays"])}
+        renamed["Expiration"] = {"Days": int(rule["ExpirationInDays"])}
     elif "ExpiredObjectDeleteMarker" in rule:
         marker = is_true(rule["ExpiredObjectDeleteMarker"])
-        found["Expiration"] = {"ExpiredObjectDeleteMarker": marker}
+        renamed["Expiration"] = {"ExpiredObjectDeleteMarker": marker}
     if "NoncurrentVersionExpirationInDays" in rule:
         days = int(rule["NoncurrentVersionExpirationInDays"])
-        found["NoncurrentVersionExpiration"] = {"NoncurrentDays": days}
-    return found
+        renamed["NoncurrentVersionExpiration"] = {"NoncurrentDays": days}
+    return renamed
 
 
 class S3BucketPolicy(ResourceType):
     type = "AWS::S3::BucketPolicy"
+    deletion = ("s3", "DeleteBucketPolicy", "Bucket")
     create_only = frozenset({"Bucket"})
 
     def put(self, physical: str, old: Properties, new: Properties, logical: Logical) -> Physical:
         policy = {"Bucket": new["Bucket"], "Policy": new["PolicyDocument"]}
         logical.call("s3", "PutBucketPolicy", policy)
         return Physical(new["Bucket"])
-
-    def delete(self, physical: str, properties: Properties, logical: Logical) -> None:
-        logical.client("s3").delete_bucket_policy(Bucket=physical)

@@ -43,20 +43,15 @@ class SageMakerModel(ResourceType):
 
     def create(self, properties: Properties, logical: Logical) -> Physical:
         name = self.name(properties, logical)
-        wanted = {**properties, f"{self.kind}Name": name}
-        made = logical.call("sagemaker", f"Create{self.kind}", wanted)
-        return self._known(made[f"{self.kind}Arn"], name)
+        arguments = {**properties, f"{self.kind}Name": name}
+        answer = logical.call("sagemaker", f"Create{self.kind}", arguments)
+        return self._physical(answer[f"{self.kind}Arn"], name)
 
     def update(self, physical: str, old: Properties, new: Properties, logical: Logical) -> Physical:
-        sagemaker = logical.client("sagemaker")
-        retag(
-            old,
-            new,
-            tag=lambda tags: sagemaker.add_tags(ResourceArn=physical, Tags=tags),
-            untag=lambda keys: sagemaker.delete_tags(ResourceArn=physical, TagKeys=keys),
-        )
-        found = self._call("Describe", physical, logical)
-        return self._known(physical, found[f"{self.kind}Name"])
+        arn = {"ResourceArn": physical}
+        retag(logical, "sagemaker", arn, old, new, ("AddTags", "DeleteTags"))
+        description = self._call("Describe", physical, logical)
+        return self._physical(physical, description[f"{self.kind}Name"])
 
     def delete(self, physical: str, properties: Properties, logical: Logical) -> None:
         self._call("Delete", physical, logical)
@@ -65,7 +60,7 @@ class SageMakerModel(ResourceType):
         name = {f"{self.kind}Name": arn.split("/", 1)[1]}
         return logical.call("sagemaker", f"{verb}{self.kind}", name)
 
-    def _known(self, arn: str, name: str) -> Physical:
+    def _physical(self, arn: str, name: str) -> Physical:
         return Physical(arn, {f"{self.kind}Name": name, f"{self.kind}Arn": arn, "Id": arn})
 
 
@@ -101,25 +96,21 @@ class SageMakerEndpoint(SageMakerModel):
     name_property = "EndpointName"
 
     def create(self, properties: Properties, logical: Logical) -> Physical:
-        wanted = {k: v for k, v in properties.items() if k not in _UPDATE_ONLY}
-        made = super().create(wanted, logical)
-        logical.exists(made.physical_id)
-        found = self._settled(made.physical_id, logical)
-        if found["EndpointStatus"] != "InService":
-            raise ResourceError(found.get("FailureReason", found["EndpointStatus"]))
-        return made
+        arguments = {k: v for k, v in properties.items() if k not in _UPDATE_ONLY}
+        endpoint = super().create(arguments, logical)
+        logical.exists(endpoint.physical_id)
+        self._wait(endpoint.physical_id, logical)
+        return endpoint
 
     def update(self, physical: str, old: Properties, new: Properties, logical: Logical) -> Physical:
         config = new["EndpointConfigName"].rsplit("/", 1)[-1]
         current = self._call("Describe", physical, logical)
         # A rollback finds the old configuration serving: SageMaker has gone back already.
         if current["EndpointConfigName"] != config or current["EndpointStatus"] == "Failed":
-            wanted = {k: v for k, v in new.items() if k != "Tags"}
-            wanted |= {"EndpointName": current["EndpointName"], "EndpointConfigName": config}
-            logical.call("sagemaker", "UpdateEndpoint", wanted)
-            found = self._settled(physical, logical)
-            if found["EndpointConfigName"] != config or found["EndpointStatus"] != "InService":
-                raise ResourceError(found.get("FailureReason", found["EndpointStatus"]))
+            arguments = {k: v for k, v in new.items() if k != "Tags"}
+            arguments |= {"EndpointName": current["EndpointName"], "EndpointConfigName": config}
+            logical.call("sagemaker", "UpdateEndpoint", arguments)
+            self._wait(physical, logical, config)
         return super().update(physical, old, new, logical)
 
     def delete(self, physical: str, properties: Properties, logical: Logical) -> None:
@@ -129,16 +120,15 @@ class SageMakerEndpoint(SageMakerModel):
             if "Could not find endpoint" not in str(error):
                 raise
 
-    def _settled(self, arn: str, logical: Logical) -> Any:
+    def _wait(self, arn: str, logical: Logical, config: str | None = None) -> None:
+        """Wait until the endpoint serves, with this configuration. Raises `ResourceError`."""
         poll_seconds = _POLL_SECONDS
         while True:
-            found = self._call("Describe", arn, logical)
-            if found["EndpointStatus"] not in (
-                "Creating",
-                "Updating",
-                "SystemUpdating",
-                "RollingBack",
-            ):
-                return found
+            endpoint = self._call("Describe", arn, logical)
+            status = endpoint["EndpointStatus"]
+            if status == "InService" and config in (None, endpoint["EndpointConfigName"]):
+                return
+            if status not in ("Creating", "Updating", "SystemUpdating", "RollingBack"):
+                raise ResourceError(endpoint.get("FailureReason", status))
             time.sleep(poll_seconds)
             poll_seconds = min(poll_seconds * 1.5, _LONGEST_POLL_SECONDS)

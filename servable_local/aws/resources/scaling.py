@@ -18,14 +18,13 @@ class ScalableTarget(ResourceType):
     def put(self, physical: str, old: Properties, new: Properties, logical: Logical) -> Physical:
         key = {name: new[name] for name in _KEY}
         actions = new.get("ScheduledActions", [])
-        kept = [action["ScheduledActionName"] for action in actions]
+        names = {action["ScheduledActionName"] for action in actions}
         for action in old.get("ScheduledActions", []):
-            name = {"ScheduledActionName": action["ScheduledActionName"]}
-            if action["ScheduledActionName"] not in kept:
-                logical.call(_SERVICE, "DeleteScheduledAction", key | name)
+            if (name := action["ScheduledActionName"]) not in names:
+                logical.call(_SERVICE, "DeleteScheduledAction", key | {"ScheduledActionName": name})
         # Registering again changes what is registered.
-        wanted = {name: value for name, value in new.items() if name != "ScheduledActions"}
-        logical.call(_SERVICE, "RegisterScalableTarget", wanted)
+        settings = {name: value for name, value in new.items() if name != "ScheduledActions"}
+        logical.call(_SERVICE, "RegisterScalableTarget", settings)
         for action in actions:
             logical.call(_SERVICE, "PutScheduledAction", {**key, **action})
         target = "|".join(key.values())
@@ -47,17 +46,17 @@ class ScalingPolicy(ResourceType):
         return Physical(arn, {"Arn": arn, "PolicyName": new["PolicyName"]})
 
     def delete(self, physical: str, properties: Properties, logical: Logical) -> None:
-        client, known = logical.client(_SERVICE), _resolved(properties)
+        client, policy = logical.client(_SERVICE), _resolved(properties)
         with suppress(client.exceptions.ObjectNotFoundException):
             # Else its target went first and took it along.
-            client.delete_scaling_policy(**{name: known[name] for name in ("PolicyName", *_KEY)})
+            client.delete_scaling_policy(**{name: policy[name] for name in ("PolicyName", *_KEY)})
 
 
 def _resolved(properties: Properties) -> dict[str, Any]:
     """`ScalingTargetId` says in one string what the API takes in three."""
-    found = dict(properties)
-    target = found.pop("ScalingTargetId", None)
-    return found | _key_of(target) if target else found
+    policy = dict(properties)
+    target = policy.pop("ScalingTargetId", None)
+    return policy | _key_of(target) if target else policy
 
 
 def _key_of(target: str) -> dict[str, str]:

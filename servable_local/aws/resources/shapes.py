@@ -45,7 +45,11 @@ def _fit(value: Any, shape: Any, path: str) -> Any:
     if kind == "boolean" and str(value).lower() in ("true", "false"):
         return is_true(value)
     if kind in _NUMBERS and not isinstance(value, bool):
-        return _number(value, whole=kind in ("integer", "long"))
+        try:
+            number = float(value)
+        except (TypeError, ValueError):
+            return value
+        return int(number) if kind in ("integer", "long") and number.is_integer() else number
     return value
 
 
@@ -61,44 +65,37 @@ def _string(value: Any, shape: Any, path: str) -> str:
     return text
 
 
-def _number(value: Any, *, whole: bool) -> Any:
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        return value
-    return int(number) if whole and number.is_integer() else number
-
-
 def is_true(value: Any) -> bool:
     """CloudFormation takes "true" for true."""
     return str(value).lower() == "true"
 
 
-def unmet(asked: dict[str, Any], service: str, operation: str) -> list[str]:
+def unmet(request: dict[str, Any], service: str, operation: str) -> list[str]:
     """Limits that botocore's model of a service states: lengths, sizes, numbers, patterns.
 
     botocore itself checks only the lower ones before it sends; AWS checks all of them, and says
     every one that is not met, in these words. Values are not repeated: they may be secrets.
     """
     shape = service_model(service).operation_model(operation).input_shape
-    misfits = ParamValidator().validate(asked, shape)
+    misfits = ParamValidator().validate(request, shape)
     if misfits.has_errors():
         return [str(misfits.generate_report())]
-    return list(_unmet(asked, shape, ""))
+    return list(_unmet(request, shape, ""))
 
 
-def refusal(found: list[str]) -> str:
-    count = f"{len(found)} validation error{'s' if len(found) > 1 else ''} detected: "
-    return count + "; ".join(found)
+def refusal(problems: list[str]) -> str:
+    """Message of a refusal for what `unmet` lists."""
+    count = f"{len(problems)} validation error{'s' if len(problems) > 1 else ''} detected: "
+    return count + "; ".join(problems)
 
 
 def broken_length(value: Any, shape: Any, where: str) -> Iterator[str]:
     """Violations of the length limits of a string, a list or a map."""
     limits = shape.metadata
     if len(value) > limits.get("max", len(value)):
-        yield _said(where, f"have length less than or equal to {limits['max']}")
+        yield _violation(where, f"have length less than or equal to {limits['max']}")
     if len(value) < limits.get("min", 0):
-        yield _said(where, f"have length greater than or equal to {limits['min']}")
+        yield _violation(where, f"have length greater than or equal to {limits['min']}")
 
 
 def broken_pattern(value: str, shape: Any, where: str) -> Iterator[str]:
@@ -107,7 +104,7 @@ def broken_pattern(value: str, shape: Any, where: str) -> Iterator[str]:
     # Java's classes (\p{ASCII}) and pairs (\uD800\uDC00) are not Python's; lengths alone are checked there.
     java = "\\p{" in pattern or "\\uD800\\uDC00" in pattern
     if pattern and not java and not re.fullmatch(pattern, value):
-        yield _said(where, f"satisfy regular expression pattern: {stated}")
+        yield _violation(where, f"satisfy regular expression pattern: {stated}")
 
 
 def _unmet(value: Any, shape: Any, where: str) -> Iterator[str]:
@@ -131,15 +128,12 @@ def _unmet(value: Any, shape: Any, where: str) -> Iterator[str]:
         yield from broken_length(value, shape, where)
         yield from broken_pattern(value, shape, where)
     elif kind in _NUMBERS:
-        yield from _of_number(value, shape.metadata, where)
+        limits = shape.metadata
+        if value > limits.get("max", value):
+            yield _violation(where, f"have value less than or equal to {limits['max']}")
+        if value < limits.get("min", value):
+            yield _violation(where, f"have value greater than or equal to {limits['min']}")
 
 
-def _of_number(value: float, limits: dict[str, Any], where: str) -> Iterator[str]:
-    if value > limits.get("max", value):
-        yield _said(where, f"have value less than or equal to {limits['max']}")
-    if value < limits.get("min", value):
-        yield _said(where, f"have value greater than or equal to {limits['min']}")
-
-
-def _said(where: str, must: str) -> str:
+def _violation(where: str, must: str) -> str:
     return f"Value at '{where}' failed to satisfy constraint: Member must {must}"

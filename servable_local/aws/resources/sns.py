@@ -27,8 +27,8 @@ _SUBSCRIPTION_ATTRIBUTES = (
 
 
 def _attributes(names: Sequence[str], properties: Properties) -> dict[str, str]:
-    given = {name: properties[name] for name in names if name in properties}
-    return {k: v if isinstance(v, str) else json.dumps(v) for k, v in given.items()}
+    stated = {name: properties[name] for name in names if name in properties}
+    return {k: v if isinstance(v, str) else json.dumps(v) for k, v in stated.items()}
 
 
 def _changed(names: Sequence[str], old: Properties, new: Properties) -> Iterator[dict[str, str]]:
@@ -43,6 +43,7 @@ class SnsTopic(ResourceType):
     """A topic, with the subscriptions of its inline `Subscription` list."""
 
     type = "AWS::SNS::Topic"
+    deletion = ("sns", "DeleteTopic", "TopicArn")
     create_only = frozenset({"TopicName", "FifoTopic"})
     name_property = "TopicName"
     longest_name = 256
@@ -61,49 +62,37 @@ class SnsTopic(ResourceType):
         sns = logical.client("sns")
         for change in _changed(_TOPIC_ATTRIBUTES, old, new):
             sns.set_topic_attributes(TopicArn=physical, **change)
-        retag(
-            old,
-            new,
-            tag=lambda tags: sns.tag_resource(ResourceArn=physical, Tags=tags),
-            untag=lambda keys: sns.untag_resource(ResourceArn=physical, TagKeys=keys),
-        )
+        retag(logical, "sns", {"ResourceArn": physical}, old, new)
         return _subscribed(physical, old, new, logical)
-
-    def delete(self, physical: str, properties: Properties, logical: Logical) -> None:
-        logical.client("sns").delete_topic(TopicArn=physical)
 
 
 def _subscribed(arn: str, old: Properties, new: Properties, logical: Logical) -> Physical:
-    for one in new.get("Subscription", []):
-        if one not in old.get("Subscription", []):
-            logical.client("sns").subscribe(
-                TopicArn=arn, Protocol=one["Protocol"], Endpoint=one["Endpoint"]
-            )
+    for subscription in new.get("Subscription", []):
+        if subscription not in old.get("Subscription", []):
+            to = {key: subscription[key] for key in ("Protocol", "Endpoint")}
+            logical.client("sns").subscribe(TopicArn=arn, **to)
     return Physical(arn, {"TopicArn": arn, "TopicName": arn.rsplit(":", 1)[-1]})
 
 
 class SnsSubscription(ResourceType):
     type = "AWS::SNS::Subscription"
+    deletion = ("sns", "Unsubscribe", "SubscriptionArn")
     create_only = frozenset({"Endpoint", "Protocol", "TopicArn"})
 
     def create(self, properties: Properties, logical: Logical) -> Physical:
-        made = logical.client("sns").subscribe(
+        arn = logical.client("sns").subscribe(
             TopicArn=properties["TopicArn"],
             Protocol=properties["Protocol"],
             Endpoint=properties.get("Endpoint", ""),
             Attributes=_attributes(_SUBSCRIPTION_ATTRIBUTES, properties),
             ReturnSubscriptionArn=True,
-        )
-        arn = made["SubscriptionArn"]
+        )["SubscriptionArn"]
         return Physical(arn, {"Arn": arn})
 
     def update(self, physical: str, old: Properties, new: Properties, logical: Logical) -> Physical:
         for change in _changed(_SUBSCRIPTION_ATTRIBUTES, old, new):
             logical.client("sns").set_subscription_attributes(SubscriptionArn=physical, **change)
         return Physical(physical, {"Arn": physical})
-
-    def delete(self, physical: str, properties: Properties, logical: Logical) -> None:
-        logical.client("sns").unsubscribe(SubscriptionArn=physical)
 
 
 class SnsTopicPolicy(ResourceType):
@@ -113,34 +102,31 @@ class SnsTopicPolicy(ResourceType):
     longest_name = 64
 
     def put(self, physical: str, old: Properties, new: Properties, logical: Logical) -> Physical:
-        left = [topic for topic in old.get("Topics", []) if topic not in new["Topics"]]
-        _set_policy(left, _owner_only(logical), logical)
+        dropped = [topic for topic in old.get("Topics", []) if topic not in new["Topics"]]
+        self.delete(physical, {"Topics": dropped}, logical)
         _set_policy(new["Topics"], new["PolicyDocument"], logical)
         return Physical(physical, {"Id": physical})
 
     def delete(self, physical: str, properties: Properties, logical: Logical) -> None:
-        """A topic always has a policy: deleting puts the default one back."""
-        _set_policy(properties["Topics"], _owner_only(logical), logical)
+        """Puts the default policy back: a topic always has one."""
+        default = {
+            "Version": "2008-10-17",
+            "Id": "__default_policy_ID",
+            "Statement": [
+                {
+                    "Sid": "__default_statement_ID",
+                    "Effect": "Allow",
+                    "Principal": {"AWS": "*"},
+                    "Action": ["SNS:Publish", "SNS:Subscribe"],
+                    "Resource": "*",
+                    "Condition": {"StringEquals": {"AWS:SourceOwner": logical.aws.account}},
+                }
+            ],
+        }
+        _set_policy(properties["Topics"], default, logical)
 
 
 def _set_policy(topics: Sequence[str], document: Any, logical: Logical) -> None:
     policy = {"AttributeName": "Policy", "AttributeValue": json.dumps(document)}
     for topic in topics:
         logical.client("sns").set_topic_attributes(TopicArn=topic, **policy)
-
-
-def _owner_only(logical: Logical) -> dict[str, Any]:
-    return {
-        "Version": "2008-10-17",
-        "Id": "__default_policy_ID",
-        "Statement": [
-            {
-                "Sid": "__default_statement_ID",
-                "Effect": "Allow",
-                "Principal": {"AWS": "*"},
-                "Action": ["SNS:Publish", "SNS:Subscribe"],
-                "Resource": "*",
-                "Condition": {"StringEquals": {"AWS:SourceOwner": logical.aws.account}},
-            }
-        ],
-    }

@@ -94,36 +94,29 @@ class Container:
     @property
     def faults(self) -> Any:
         """The local container's fault injection. Raises ValueError for a container that has none."""
-        found = getattr(self._process, "faults", None)
-        if found is None:
+        faults = getattr(self._process, "faults", None)
+        if faults is None:
             raise ValueError("this container does not support fault injection")
-        return found
+        return faults
 
     def post(
         self, path: str, body: bytes, headers: Mapping[str, str], *, timeout_seconds: float
     ) -> Answered:
         """Status, headers and body. Raises OSError or HTTPException where no answer comes."""
-        with self._lock:
-            self.busy += 1
-        try:
-            return self._post(path, body, headers, timeout_seconds)
-        finally:
-            with self._lock:
-                self.busy -= 1
-
-    def _post(
-        self, path: str, body: bytes, headers: Mapping[str, str], timeout_seconds: float
-    ) -> Answered:
         where = urlparse(self.url)
         connection = http.client.HTTPConnection(
             where.hostname or "127.0.0.1", where.port, timeout=timeout_seconds
         )
+        with self._lock:
+            self.busy += 1
         try:
             connection.request("POST", path, body, dict(headers))
             answer = connection.getresponse()
             return answer.status, answer.headers, answer.read()
         finally:
             connection.close()
+            with self._lock:
+                self.busy -= 1
 
     def heal(self) -> None:
         """Starts it again, in the background, if it has ended."""

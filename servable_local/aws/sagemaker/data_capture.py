@@ -17,7 +17,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from servable_local.aws.loopback import Loopback
 from servable_local.aws.sagemaker.model_data import s3_location
-from servable_local.container.capture_record import media_type
+from servable_local.capture_record import media_type
 
 _CUSTOM = "X-Amzn-SageMaker-Custom-Attributes"
 _INFERENCE_ID = "X-Amzn-SageMaker-Inference-Id"
@@ -87,10 +87,10 @@ def _record(
 
 
 def _side(capture: Mapping[str, Any], mode: str, content_type: str, body: bytes) -> dict[str, str]:
-    kept = capture.get("CaptureContentTypeHeader", {})
+    types = capture.get("CaptureContentTypeHeader", {})
     kind = media_type(content_type)
     side = {"observedContentType": content_type, "mode": mode}
     for encoding in ("CSV", "JSON"):
-        if kind in (listed.lower() for listed in kept.get(f"{encoding.title()}ContentTypes", [])):
+        if kind in (listed.lower() for listed in types.get(f"{encoding.title()}ContentTypes", [])):
             return {**side, "data": body.decode(errors="replace"), "encoding": encoding}
     return {**side, "data": base64.b64encode(body).decode(), "encoding": "BASE64"}

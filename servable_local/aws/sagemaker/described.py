@@ -1,11 +1,10 @@
 """An endpoint as DescribeEndpoint shows it, and as its events tell it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
 from servable_local.aws.sagemaker.endpoint import HostedEndpoint
-from servable_local.aws.sagemaker.endpoint_update import EndpointUpdate
 from servable_local.aws.sagemaker.fleet import HostedVariant
 
 _EVENT_STATUS = {
@@ -30,16 +29,26 @@ def described(endpoint: HostedEndpoint) -> dict[str, Any]:
         "CreationTime": endpoint.created,
         "LastModifiedTime": endpoint.modified,
         "LastDeploymentConfig": endpoint.deployment_config,
-        "ProductionVariants": _variants(list(fleet.variants.values()), endpoint.modified)
-        if fleet
-        else [],
+        "ProductionVariants": _variants(fleet.variants if fleet else {}, endpoint.modified),
         "AsyncInferenceConfig": endpoint.config.get("AsyncInferenceConfig"),
-        "ShadowProductionVariants": _variants(list(fleet.shadows.values()), endpoint.modified)
-        if fleet and fleet.shadows
-        else None,
+        "ShadowProductionVariants": _variants(fleet.shadows if fleet else {}, endpoint.modified)
+        or None,
         "MetricsConfig": endpoint.config.get("MetricsConfig"),
-        "PendingDeploymentSummary": _pending(rollout) if rollout else None,
     }
+    if rollout:
+        status = {
+            "Status": "Baking",
+            "StatusMessage": rollout.stage.message,
+            "StartTime": rollout.stage_started,
+        }
+        shown["PendingDeploymentSummary"] = {
+            "EndpointConfigName": rollout.config["EndpointConfigName"],
+            "StartTime": rollout.started,
+            "ProductionVariants": [
+                _capacity(variant) | {"VariantStatus": [status]}
+                for variant in rollout.fleet.variants.values()
+            ],
+        }
     if capture := endpoint.capture:
         enabled = capture.get("EnableCapture", True)
         shown["DataCaptureConfig"] = {
@@ -66,40 +75,17 @@ def event_detail(endpoint: HostedEndpoint, tags: Mapping[str, str]) -> dict[str,
     return dict(detail)
 
 
-def _variants(variants: Sequence[HostedVariant], resolved: datetime) -> list[dict[str, Any]]:
-    return [
-        _capacity(variant)
-        | {
-            "DeployedImages": [
-                {
-                    "SpecifiedImage": variant.image,
-                    "ResolvedImage": variant.image,
-                    "ResolutionTime": resolved,
-                }
-            ]
-        }
-        for variant in variants
-    ]
-
-
-def _pending(rollout: EndpointUpdate) -> dict[str, Any]:
-    status = {
-        "Status": "Baking",
-        "StatusMessage": rollout.stage.message,
-        "StartTime": rollout.stage_started,
-    }
-    return {
-        "EndpointConfigName": rollout.config["EndpointConfigName"],
-        "StartTime": rollout.started,
-        "ProductionVariants": [
-            _capacity(variant) | {"VariantStatus": [status]}
-            for variant in rollout.fleet.variants.values()
-        ],
-    }
+def _variants(variants: Mapping[str, HostedVariant], resolved: datetime) -> list[dict[str, Any]]:
+    shown = []
+    for variant in variants.values():
+        image = {"SpecifiedImage": variant.image, "ResolvedImage": variant.image}
+        images = [image | {"ResolutionTime": resolved}]
+        shown.append(_capacity(variant) | {"DeployedImages": images})
+    return shown
 
 
 def _capacity(variant: HostedVariant) -> dict[str, Any]:
-    named = {
+    named: dict[str, Any] = {
         "VariantName": variant.name,
         "CurrentWeight": variant.weight,
         "DesiredWeight": variant.weight,
@@ -109,23 +95,18 @@ def _capacity(variant: HostedVariant) -> dict[str, Any]:
             "CurrentServerlessConfig": variant.serverless,
             "DesiredServerlessConfig": variant.serverless,
         }
-    pools = [
-        {"InstanceType": kind, "CurrentInstanceCount": count}
-        for kind, count in variant.pools.items()
-    ]
-    return named | {
-        "CurrentInstanceCount": variant.instances.serving,
-        "DesiredInstanceCount": variant.instances.desired,
-        **({"VariantStatus": [_scaling(variant)]} if variant.instances.changing else {}),
-        **({"InstancePools": pools} if pools else {}),
-    }
-
-
-def _scaling(variant: HostedVariant) -> dict[str, Any]:
-    # As in automating-sagemaker-with-eventbridge.html of SageMaker's guide (2026-11-22).
-    way = "out" if variant.instances.desired >= variant.instances.serving else "in"
-    message = f"Scaling {way} desired instance count to {variant.instances.desired}."
-    return {"Status": "Updating", "StatusMessage": message}
+    serving, desired = variant.instances.serving, variant.instances.desired
+    shown = named | {"CurrentInstanceCount": serving, "DesiredInstanceCount": desired}
+    if variant.instances.changing:
+        # As in automating-sagemaker-with-eventbridge.html of SageMaker's guide (2026-11-22).
+        way = "out" if desired >= serving else "in"
+        message = f"Scaling {way} desired instance count to {desired}."
+        shown["VariantStatus"] = [{"Status": "Updating", "StatusMessage": message}]
+    if pools := variant.pools:
+        shown["InstancePools"] = [
+            {"InstanceType": kind, "CurrentInstanceCount": count} for kind, count in pools.items()
+        ]
+    return shown
 
 
 def _in_milliseconds(value: Any) -> Any:

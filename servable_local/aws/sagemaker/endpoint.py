@@ -65,19 +65,11 @@ class HostedEndpoint:
         self.overhead_seconds = 0.0
         self.instance_faults = InstanceFaults()
         self._around = around
-        self._fleet: Fleet | None = None
-        self._rollout: EndpointUpdate | None = None
+        self.fleet: Fleet | None = None
+        self.rollout: EndpointUpdate | None = None
         self._turns = Turns()
         self._deleted = False
         self._lock = threading.RLock()
-
-    @property
-    def fleet(self) -> Fleet | None:
-        return self._fleet
-
-    @property
-    def rollout(self) -> EndpointUpdate | None:
-        return self._rollout
 
     @property
     def kind(self) -> str:
@@ -124,23 +116,23 @@ class HostedEndpoint:
         """Ends its containers, at any moment: a fleet still starting ends when it has."""
         with self._lock:
             self._deleted = True
-            fleets = [self._fleet, self._rollout.fleet if self._rollout else None]
-            self._fleet = self._rollout = None
+            fleets = [self.fleet, self.rollout.fleet if self.rollout else None]
+            self.fleet = self.rollout = None
         for fleet in fleets:
             if fleet is not None:
                 fleet.close()
 
-    def route(self, wanted_variant: str | None) -> Route | None:
+    def route(self, variant_name: str | None) -> Route | None:
         """None where nothing serves. Raises `KeyError` for a variant that is not there."""
         with self._lock:
-            fleet, rollout = self._fleet, self._rollout
+            fleet, rollout = self.fleet, self.rollout
         if fleet is None:
             return None
         if rollout is not None:
             share = rollout.stage.share
             if self._turns.next({"new": share, "old": 1 - share}) == "new":
                 fleet = rollout.fleet
-        variant = fleet.variants[wanted_variant] if wanted_variant else fleet.choose()
+        variant = fleet.variants[variant_name] if variant_name else fleet.choose()
         return Route(
             variant,
             fleet.config_name if rollout is not None else None,
@@ -150,8 +142,8 @@ class HostedEndpoint:
     def tick(self, now: datetime) -> None:
         """Advances an update by the clock: to its next stage, its end, or a rollback."""
         with self._lock:
-            rollout = self._rollout
-            fleets = [one for one in (self._fleet, rollout.fleet if rollout else None) if one]
+            rollout = self.rollout
+            fleets = [fleet for fleet in (self.fleet, rollout.fleet if rollout else None) if fleet]
         for fleet in fleets:
             for variant in fleet.everybody():
                 for container in list(variant.instances.containers):
@@ -168,13 +160,13 @@ class HostedEndpoint:
         Raises `SageMakerError` while something else is in progress.
         """
         with self._lock:
-            if self.in_progress or self._fleet is None:
+            if self.in_progress or self.fleet is None:
                 raise SageMakerError(f'Cannot update in-progress endpoint "{self.arn}".')
-            variants = {variant.name: variant for variant in self._fleet.everybody()}
+            variants = {variant.name: variant for variant in self.fleet.everybody()}
             for name, count in counts.items():
                 variants[name].instances.faults = self.instance_faults
                 variants[name].instances.scale(count, self._around.clock.now())
-            if any(one.instances.changing for one in variants.values()):
+            if any(variant.instances.changing for variant in variants.values()):
                 self._set("Updating")
         self._instances_come(self._around.clock.now(), wait=False)
         self._around.tell(DEPLOYMENT)
@@ -182,12 +174,12 @@ class HostedEndpoint:
     def _instances_come(self, now: datetime, *, wait: bool) -> bool:
         """Whether the endpoint has just come to rest."""
         with self._lock:
-            everybody = self._fleet.everybody() if self._fleet else []
-            arrived = [one for one in everybody if one.instances.tick(now, wait=wait)]
-            changing = any(one.instances.changing for one in everybody)
+            everybody = self.fleet.everybody() if self.fleet else []
+            arrived = [each for each in everybody if each.instances.tick(now, wait=wait)]
+            changing = any(each.instances.changing for each in everybody)
             if not arrived or changing or self.status != "Updating":
                 return False
-            self._set("InService", next((one.instances.failure for one in arrived), None))
+            self._set("InService", arrived[0].instances.failure)
             return True
 
     def _run(self, work: Callable[[], None]) -> None:
@@ -207,12 +199,12 @@ class HostedEndpoint:
             self._failed(f"Internal failure of the local AWS: {error!r}")
             return
         with self._lock:
-            gone, old = self._deleted, self._fleet
+            gone, old = self._deleted, self.fleet
             if not gone and old is not None:
                 fleet.retain(old, retain)
                 now = self._around.clock.now()
                 rollout = EndpointUpdate(fleet, config, self.deployment_config, now)
-                self._rollout = rollout
+                self.rollout = rollout
             elif not gone:
                 self._serve(fleet, config)
         if gone:
@@ -224,23 +216,23 @@ class HostedEndpoint:
 
     def _proceed(self, rollout: EndpointUpdate, now: datetime) -> None:
         with self._lock:
-            if self._rollout is not rollout:
+            if self.rollout is not rollout:
                 return  # deleted meanwhile, or the clock was quicker
             trouble = rollout.trouble(now, self._around.in_alarm)
             before = rollout.stage
             through = trouble is None and rollout.move_on(now)
             if trouble is None and not through:
-                told = DEPLOYMENT if rollout.stage != before or now == rollout.started else None
+                event = DEPLOYMENT if rollout.stage != before or now == rollout.started else None
                 ended = None
             else:
-                self._rollout = None
-                told, ended = STATE, self._fleet if through else rollout.fleet
+                self.rollout = None
+                event, ended = STATE, self.fleet if through else rollout.fleet
                 if through:
                     self._serve(rollout.fleet, rollout.config)
                 else:
                     self._set("RollingBack", trouble)
-        if told:
-            self._around.tell(told)
+        if event:
+            self._around.tell(event)
         if ended is None:
             return
         self._run(ended.close)
@@ -251,12 +243,12 @@ class HostedEndpoint:
             self._around.tell(STATE)
 
     def _serve(self, fleet: Fleet, config: Config) -> None:
-        self._fleet, self.config = fleet, config
+        self.fleet, self.config = fleet, config
         self.capture = config.get("DataCaptureConfig")
         self._set("InService")
 
     def _failed(self, reason: str) -> None:
         with self._lock:
             # An update that fails goes back: the old fleet never stopped serving.
-            self._set("InService" if self._fleet is not None else "Failed", reason)
+            self._set("InService" if self.fleet is not None else "Failed", reason)
         self._around.tell(STATE)

@@ -70,11 +70,13 @@ class SageMakerApi(ModelApi):
         self._refuse_scaled(endpoint, config)
         exclusions = request.get("ExcludeRetainedVariantProperties", [])
         excluded = {exclusion["VariantPropertyType"] for exclusion in exclusions}
-        kept = _RETAINABLE - excluded if request.get("RetainAllVariantProperties") else frozenset()
+        retain = (
+            _RETAINABLE - excluded if request.get("RetainAllVariantProperties") else frozenset()
+        )
         deployment = request.get("DeploymentConfig")
         if deployment is None and request.get("RetainDeploymentConfig"):
             deployment = endpoint.deployment_config
-        endpoint.update(config, retain=kept, deployment_config=deployment)
+        endpoint.update(config, retain=retain, deployment_config=deployment)
         return ActionResult({"EndpointArn": endpoint.arn})
 
     def _refuse_scaled(self, endpoint: HostedEndpoint, config: Mapping[str, Any]) -> None:

@@ -68,21 +68,21 @@ def stages(deployment_config: Mapping[str, Any] | None, instances: int) -> list[
 def _instances(size: Mapping[str, Any], total: int) -> int:
     """Capacity is whole instances: 10 % of two is one."""
     value = int(size["Value"])
-    wanted = value if size["Type"] == "INSTANCE_COUNT" else math.ceil(total * value / 100)
-    return min(max(wanted, 1), total)
+    count = value if size["Type"] == "INSTANCE_COUNT" else math.ceil(total * value / 100)
+    return min(max(count, 1), total)
 
 
 def longest_seconds(deployment_config: Mapping[str, Any] | None) -> int | None:
     """MaximumExecutionTimeoutInSeconds, after which an update is taken back."""
     config = deployment_config or {}
     policy = config.get("BlueGreenUpdatePolicy") or config.get("RollingUpdatePolicy") or {}
-    found = policy.get("MaximumExecutionTimeoutInSeconds")
-    return None if found is None else int(found)
+    seconds = policy.get("MaximumExecutionTimeoutInSeconds")
+    return None if seconds is None else int(seconds)
 
 
 def rollback_alarms(deployment_config: Mapping[str, Any] | None) -> list[str]:
-    found = (deployment_config or {}).get("AutoRollbackConfiguration") or {}
-    return [alarm["AlarmName"] for alarm in found.get("Alarms", [])]
+    rollback = (deployment_config or {}).get("AutoRollbackConfiguration") or {}
+    return [alarm["AlarmName"] for alarm in rollback.get("Alarms", [])]
 
 
 @dataclass
@@ -94,25 +94,21 @@ class EndpointUpdate:
     deployment_config: Mapping[str, Any] | None
     started: datetime
     stages: list[Stage] = field(init=False)
+    stage_started: datetime = field(init=False)
     _at: int = 0
-    _since: datetime = field(init=False)
 
     def __post_init__(self) -> None:
         self.stages = stages(self.deployment_config, self.fleet.instance_count)
-        self._since = self.started
+        self.stage_started = self.started
 
     @property
     def stage(self) -> Stage:
         return self.stages[self._at]
 
-    @property
-    def stage_started(self) -> datetime:
-        return self._since
-
     def move_on(self, now: datetime) -> bool:
         """True when every stage is over."""
-        while now >= self._since + timedelta(seconds=self.stage.bake_seconds):
-            self._since += timedelta(seconds=self.stage.bake_seconds)
+        while now >= self.stage_started + timedelta(seconds=self.stage.bake_seconds):
+            self.stage_started += timedelta(seconds=self.stage.bake_seconds)
             if self._at + 1 == len(self.stages):
                 return True
             self._at += 1

@@ -77,11 +77,11 @@ class HostedVariant:
 
         The types are those of the instances that it stands for, one by one; none without pools.
         """
-        known, self._utilisations = self._utilisations, {}
+        before, self._utilisations = self._utilisations, {}
         types = [kind for kind, count in self.pools.items() for _ in range(count)]
         containers = list(self.instances.containers)
         for number, container in enumerate(containers):
-            look = self._utilisations[id(container)] = known.get(id(container)) or Utilisation()
+            look = self._utilisations[id(container)] = before.get(id(container)) or Utilisation()
             yield look.look(container), types[number :: len(containers)]
 
     @property
@@ -139,12 +139,13 @@ class Fleet:
 
     def retain(self, old: "Fleet", kinds: frozenset[str]) -> None:
         """Takes over counts and weights: DesiredInstanceCount, DesiredWeight."""
-        was = {variant.name: variant for variant in old.everybody()}
-        for variant in self.everybody():
-            before = was.get(variant.name)
-            if before is not None and "DesiredInstanceCount" in kinds:
+        by_name = {variant.name: variant for variant in self.everybody()}
+        for before in old.everybody():
+            if (variant := by_name.get(before.name)) is None:
+                continue
+            if "DesiredInstanceCount" in kinds:
                 variant.instances.retain(before.instances.desired)
-            if before is not None and "DesiredWeight" in kinds:
+            if "DesiredWeight" in kinds:
                 variant.weight = before.weight
 
     def close(self) -> None:
@@ -186,12 +187,12 @@ class FleetLauncher:
                     started.append(future.result())
                 except Exception as error:
                     failures.append(str(error) or type(error).__name__)
-        shadows = {one["VariantName"] for one in following}
+        names = {specification["VariantName"] for specification in following}
         fleet = Fleet(
             config["EndpointConfigName"],
-            [one for one in started if one.name not in shadows],
+            [variant for variant in started if variant.name not in names],
             archives,
-            [one for one in started if one.name in shadows],
+            [variant for variant in started if variant.name in names],
         )
         if failures:
             fleet.close()
@@ -215,7 +216,8 @@ class FleetLauncher:
             raise VariantStartError(f"{_ONLY}; variant {name} has another.")
         many = container.get("Mode") == "MultiModel"
         path = None if many else fetch_model_data(url, self.aws, archives / f"{name}.tar.gz")
-        variables = _variables(container, many=many)
+        variables = version_of_image(container.get("Image", "")) | container.get("Environment", {})
+        variables |= {MULTI_MODEL: "true"} if many else {}  # set by SageMaker, by no template
         ready_timeout_seconds = float(
             specification.get("ContainerStartupHealthCheckTimeoutInSeconds", _READY_TIMEOUT_SECONDS)
         )
@@ -231,6 +233,8 @@ class FleetLauncher:
             )
 
         running = start()
+        # Models are loaded into one container; a serverless variant has no instances.
+        single = many or "ServerlessConfig" in specification
         routing = specification.get("RoutingConfig", {}).get("RoutingStrategy")
         instances = VariantInstances(
             [running],
@@ -238,10 +242,7 @@ class FleetLauncher:
             start,
             types,
             self.shortage,
-            # Models are loaded into one container; a serverless variant has no instances.
-            most_containers=1
-            if many or "ServerlessConfig" in specification
-            else self.most_containers,
+            most_containers=1 if single else self.most_containers,
             least_outstanding=routing == "LEAST_OUTSTANDING_REQUESTS",
         )
         try:
@@ -258,13 +259,6 @@ class FleetLauncher:
             serverless=specification.get("ServerlessConfig"),
             models=models if many else None,
         )
-
-
-def _variables(container: Mapping[str, Any], *, many: bool) -> dict[str, str]:
-    variables = version_of_image(container.get("Image", ""))
-    variables |= container.get("Environment", {})
-    # SageMaker sets it; a template does not.
-    return variables | {MULTI_MODEL: "true"} if many else variables
 
 
 def _model_name(specification: Mapping[str, Any], instance_type: str | None) -> str:

@@ -1,7 +1,7 @@
 """Everything hosted in one account and region, and in all of them."""
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -67,9 +67,8 @@ class Definitions:
         return definition
 
     def remove(self, name: str) -> StoredDefinition:
-        definition = self.get(name)
-        del self._all[name.lower()]
-        return definition
+        self.get(name)
+        return self._all.pop(name.lower())
 
     def summaries(self) -> list[dict[str, Any]]:
         return [definition.summary() for definition in self._all.values()]
@@ -114,7 +113,11 @@ class RegionalHosting:
         return EndpointDependencies(
             clock=self.clock,
             start=lambda config_name: self._start_fleet(endpoint_name, config_name),
-            in_alarm=self._in_alarm,
+            in_alarm=lambda names: [
+                alarm.name
+                for alarm in map(self.cloudwatch.alarms.get, names)
+                if alarm and alarm.state == "ALARM"
+            ],
             tell=lambda kind: self.tell(self.endpoints[endpoint_name.lower()], kind),
         )
 
@@ -139,10 +142,6 @@ class RegionalHosting:
             shortage=self.shortage,
         )
         return launcher.start(self.configs.get(config_name).request)
-
-    def _in_alarm(self, names: Sequence[str]) -> list[str]:
-        alarms = [self.cloudwatch.alarms.get(name) for name in names]
-        return [alarm.name for alarm in alarms if alarm and alarm.state == "ALARM"]
 
     def measure(self, at: datetime) -> None:
         """Measures what the containers use of this computer, as often as each endpoint publishes it."""
@@ -169,7 +168,7 @@ class RegionalHosting:
 
 def close_endpoints(hostings: Regions[RegionalHosting]) -> None:
     """Ends every endpoint's processes, in every account and region."""
-    endpoints = [one for hosting in hostings.all() for one in list(hosting.endpoints.values())]
+    endpoints = [each for hosting in hostings.all() for each in list(hosting.endpoints.values())]
     threads = [threading.Thread(target=endpoint.close) for endpoint in endpoints]
     for thread in threads:
         thread.start()

@@ -103,7 +103,7 @@ class VariantInstances:
         """Choose a container by the routing strategy; for RANDOM in turns, which give the same shares."""
         containers = list(self.containers)
         if self.least_outstanding:
-            return min(containers, key=lambda one: one.busy)
+            return min(containers, key=lambda container: container.busy)
         self._turn += 1
         return containers[self._turn % len(containers)]
 
@@ -153,24 +153,20 @@ class VariantInstances:
             if new.ready > now or (new.container and not wait and not new.container.done()):
                 continue
             self._starting.remove(new)
-            self._arrive(new)
+            if new.instance_type is None:
+                self.failure = NO_CAPACITY
+                continue
+            try:
+                if new.container is not None:
+                    self.containers.append(new.container.result())
+                self.by_type[new.instance_type] += 1
+            except Exception as error:
+                self.failure = str(error) or type(error).__name__
         if self._starting:
             return False
         if self.failure is not None:
             self.desired = self.serving
         return True
-
-    def _arrive(self, new: _NewInstance) -> None:
-        if new.instance_type is None:
-            self.failure = NO_CAPACITY
-            return
-        if new.container is not None:
-            try:
-                self.containers.append(new.container.result())
-            except Exception as error:
-                self.failure = str(error) or type(error).__name__
-                return
-        self.by_type[new.instance_type] += 1
 
     def _remove_one(self) -> None:
         last = next(kind for kind in reversed(self.by_type) if self.by_type[kind])
@@ -179,8 +175,8 @@ class VariantInstances:
     def _end_surplus(self) -> None:
         """End surplus containers: they get no more requests, and end after their last answer."""
         while len(self.containers) > max(1, min(self.serving, self.most_containers)):
-            leaving = self.containers.pop()
-            threading.Thread(target=_end, args=(leaving,), name="scale in", daemon=True).start()
+            surplus = self.containers.pop()
+            threading.Thread(target=_end, args=(surplus,), name="scale in", daemon=True).start()
 
     def close(self) -> None:
         """Ends every container. Idempotent."""
@@ -205,8 +201,12 @@ def _launched(start: Callable[[], Container]) -> "Future[Container]":
 
 
 def _drop(new: _NewInstance) -> None:
+    def close(start: "Future[Container]") -> None:
+        if start.exception() is None:
+            start.result().close()
+
     if new.container is not None:
-        new.container.add_done_callback(_closed)
+        new.container.add_done_callback(close)
 
 
 def _end(container: Container) -> None:
@@ -214,8 +214,3 @@ def _end(container: Container) -> None:
     while container.busy and time.monotonic() < deadline:
         time.sleep(_DRAIN_LOOK_SECONDS)
     container.close()
-
-
-def _closed(done: "Future[Container]") -> None:
-    if done.exception() is None:
-        done.result().close()

@@ -53,18 +53,18 @@ def refuse_pools(variant: Mapping[str, Any]) -> None:
     if pools and "InstanceType" in variant:
         raise SageMakerError("Give InstanceType or InstancePools, and not both.")
     for key in ("Priority", "InstanceType"):
-        given = [pool[key] for pool in pools]
-        if len(set(given)) < len(given):
-            raise SageMakerError(f"{key} must differ between InstancePools; given: {given}.")
+        values = [pool[key] for pool in pools]
+        if len(set(values)) < len(values):
+            raise SageMakerError(f"{key} must differ between InstancePools; given: {values}.")
 
 
 def refuse_frequency(request: Mapping[str, Any]) -> None:
     """Raises `SageMakerError` for an interval that API_MetricsConfig.html does not list."""
-    given = request.get("MetricsConfig", {}).get("MetricPublishFrequencyInSeconds", 60)
-    if given not in _PUBLISH_SECONDS:
+    seconds = request.get("MetricsConfig", {}).get("MetricPublishFrequencyInSeconds", 60)
+    if seconds not in _PUBLISH_SECONDS:
         allowed = ", ".join(map(str, _PUBLISH_SECONDS))
         raise SageMakerError(
-            f"MetricPublishFrequencyInSeconds {given} is not supported; valid values: {allowed}."
+            f"MetricPublishFrequencyInSeconds {seconds} is not supported; valid values: {allowed}."
         )
 
 
@@ -105,8 +105,7 @@ class ModelApi(SageMakerResponse):
         return request
 
     def _tag(self, arn: str, request: dict[str, Any]) -> None:
-        given = request.pop("Tags", [])
-        self.here.tags[arn] = {tag["Key"]: tag["Value"] for tag in given}
+        self.here.tags[arn] = {tag["Key"]: tag["Value"] for tag in request.pop("Tags", [])}
 
     def create_model(self) -> ActionResult:
         request, here = self._asked("CreateModel"), self.here

@@ -16,7 +16,7 @@ from servable_local.aws.sagemaker.container import VariantStartError
 def keys_under(s3: Any, bucket: str, prefix: str) -> Iterator[str]:
     """The keys under the prefix."""
     for page in s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix):
-        yield from (one["Key"] for one in page.get("Contents", []))
+        yield from (item["Key"] for item in page.get("Contents", []))
 
 
 def write_archive(s3: Any, bucket: str, prefix: str, target: Path) -> None:
@@ -41,17 +41,17 @@ def data_url(container: Mapping[str, Any]) -> str | None:
     if "ModelDataSource" not in container:
         return container.get("ModelDataUrl")
     source = container["ModelDataSource"]["S3DataSource"]
-    said = (source["S3DataType"], source["CompressionType"])
+    kind, compression = source["S3DataType"], source["CompressionType"]
     uri = str(source["S3Uri"])
-    if said == ("S3Object", "Gzip"):
+    if (kind, compression) == ("S3Object", "Gzip"):
         return uri
-    if said == ("S3Prefix", "None"):
+    if (kind, compression) == ("S3Prefix", "None"):
         if not uri.endswith("/"):
             raise SageMakerError(f"S3Uri of an S3Prefix must end with a slash, not {uri!r}.")
         return uri
     raise SageMakerError(
         "the local AWS serves one gzipped archive (S3DataType S3Object, CompressionType Gzip) or "
-        f"files under a prefix (S3Prefix, None), not {said[0]} and {said[1]}."
+        f"files under a prefix (S3Prefix, None), not {kind} and {compression}."
     )
 
 
@@ -77,16 +77,17 @@ def of_package(container: Mapping[str, Any], aws: Loopback) -> Mapping[str, Any]
 def check_model_data(url: str, aws: Loopback) -> None:
     """CreateModel looks for the object, so a wrong address fails there and then."""
     bucket, key = s3_location(url)
+    problem = "find"
     try:
-        if key.endswith("/"):
-            if not any(keys_under(aws.client("s3"), bucket, key)):
-                raise SageMakerError(f"Could not find model data at {url}.")
+        if not key.endswith("/"):
+            aws.client("s3").head_object(Bucket=bucket, Key=key)
             return
-        aws.client("s3").head_object(Bucket=bucket, Key=key)
+        if any(keys_under(aws.client("s3"), bucket, key)):
+            return
     except ClientError as error:
         if error.response["Error"]["Code"] in ("403", "AccessDenied"):
-            raise SageMakerError(f"Could not access model data at {url}.") from None
-        raise SageMakerError(f"Could not find model data at {url}.") from None
+            problem = "access"
+    raise SageMakerError(f"Could not {problem} model data at {url}.")
 
 
 def fetch_model_data(url: str, aws: Loopback, target: Path) -> Path:

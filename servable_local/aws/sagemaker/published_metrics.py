@@ -4,7 +4,7 @@ Source: https://docs.aws.amazon.com/sagemaker/latest/dg/monitoring-cloudwatch.ht
 """
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -34,12 +34,7 @@ _NOT_PUBLISHED = {
         {"InvocationsPerInstance", "InvocationModelErrors", "CPUUtilization", "DiskUtilization"}
     ),
     "asynchronous": frozenset(
-        {
-            "Invocations",
-            "InvocationsPerInstance",
-            "InvocationModelErrors",
-            "OverheadLatency",
-        }
+        {"Invocations", "InvocationsPerInstance", "InvocationModelErrors", "OverheadLatency"}
     ),
 }
 
@@ -70,7 +65,7 @@ def publish_invocation(
 
     `kind` of the endpoint: real_time, serverless or asynchronous.
     """
-    status = invocation.status
+    status, overhead_seconds = invocation.status, max(0.0, invocation.overhead_seconds)
     published = {
         # Each is sent for every request, 0 or 1, so that its average is a share.
         "Invocations": (1.0, _COUNT),
@@ -79,8 +74,8 @@ def publish_invocation(
         "Invocation5XXErrors": (float(500 <= status < 600), _COUNT),
         # Any answer but 2xx; broken connections and timeouts too, unlike the two above.
         "InvocationModelErrors": (float(not 200 <= status < 300), _COUNT),
-        "ModelLatency": (_microseconds(invocation.model_seconds), _TIME),
-        "OverheadLatency": (_microseconds(max(0.0, invocation.overhead_seconds)), _TIME),
+        "ModelLatency": (round(invocation.model_seconds * _MICROSECONDS_PER_SECOND), _TIME),
+        "OverheadLatency": (round(overhead_seconds * _MICROSECONDS_PER_SECOND), _TIME),
     }
     at = clock.now()
     dimensions = {"EndpointName": endpoint, "VariantName": variant}
@@ -140,10 +135,6 @@ def publish_async_failure(
     store.add(Metric.of(NAMESPACE, name, dimensions), 1.0, unit="Count", at=clock.now())
 
 
-def _microseconds(seconds: float) -> int:
-    return round(seconds * _MICROSECONDS_PER_SECOND)
-
-
 def publish_utilisation(
     store: MetricStore,
     at: datetime,
@@ -182,7 +173,12 @@ class Utilisation:
             return {}
         before, self._cpu_seconds = self._cpu_seconds, {}
         memory_bytes = 0
-        for process in _processes(container.pid):
+        try:
+            top = psutil.Process(container.pid)
+            processes = [top, *top.children(recursive=True)]
+        except psutil.NoSuchProcess:
+            processes = []
+        for process in processes:
             try:
                 times = process.cpu_times()
                 self._cpu_seconds[process.pid] = times.user + times.system
@@ -192,22 +188,14 @@ class Utilisation:
             except psutil.Error:
                 continue  # ended meanwhile
         first, self._looked = not before, time.monotonic()
-        found = {"MemoryUtilization": 100 * memory_bytes / psutil.virtual_memory().total}
+        percents = {"MemoryUtilization": 100 * memory_bytes / psutil.virtual_memory().total}
         if container.folder is not None:
             disk = psutil.disk_usage(str(container.folder)).total
-            found["DiskUtilization"] = 100 * _size_bytes(container.folder) / disk
+            percents["DiskUtilization"] = 100 * _size_bytes(container.folder) / disk
         if not first:
             busy = sum(now - before.get(pid, 0.0) for pid, now in self._cpu_seconds.items())
-            found["CPUUtilization"] = 100 * busy / elapsed_seconds
-        return found
-
-
-def _processes(pid: int) -> Iterable[psutil.Process]:
-    try:
-        top = psutil.Process(pid)
-        return [top, *top.children(recursive=True)]
-    except psutil.NoSuchProcess:
-        return []
+            percents["CPUUtilization"] = 100 * busy / elapsed_seconds
+        return percents
 
 
 def _size_bytes(folder: Path) -> int:

@@ -63,48 +63,48 @@ class QueuedInvocation:
         """Run the invocation to its success or failure; errors of the local AWS itself are logged."""
         received = clock.now().isoformat()
         try:
-            body = self._fetch(aws)
-            status, content_type, answer = (0, "", body) if isinstance(body, str) else ask(body)
-            if isinstance(answer, bytes) and 200 <= status < 300:
+            bucket, key = s3_location(self.input_location)
+            try:
+                body = aws.client("s3").get_object(Bucket=bucket, Key=key)["Body"].read()
+            except ClientError as error:
+                count("InvocationFailures")
+                count("RequestDownloadFailures")
+                reason = f"Failed to download input from {self.input_location}: {error}"
+                self._fail(aws, received, 0, reason)
+                return
+            status, content_type, answer = ask(body)
+            if 200 <= status < 300:
                 self._put(aws, self.output_location, answer, content_type)
-                told = {"contentType": content_type, "outputLocation": self.output_location}
-                self._tell(aws, "SuccessTopic", "Completed", received, told)
+                response = {"contentType": content_type, "outputLocation": self.output_location}
+                self._tell(aws, "SuccessTopic", "Completed", received, response)
             else:
                 count("InvocationFailures")
-                if isinstance(body, str):
-                    count("RequestDownloadFailures")
-                said = answer if isinstance(answer, str) else answer.decode("utf-8", "replace")
-                self._fail(aws, received, status, said)
+                self._fail(aws, received, status, answer.decode("utf-8", "replace"))
         except Exception:
             print(f"the request {self.inference_id} to {self.endpoint} is lost", file=sys.stderr)
             traceback.print_exc()
 
-    def _fetch(self, aws: Loopback) -> bytes | str:
-        """The request's body; words where it cannot be read."""
-        bucket, key = s3_location(self.input_location)
-        try:
-            found: bytes = aws.client("s3").get_object(Bucket=bucket, Key=key)["Body"].read()
-        except ClientError as error:
-            return f"Failed to download input from {self.input_location}: {error}"
-        return found
-
-    def _fail(self, aws: Loopback, received: str, status: int, said: str) -> None:
+    def _fail(self, aws: Loopback, received: str, status: int, reason: str) -> None:
         where = self.failure_location
         if where is not None:
-            self._put(aws, where, said.encode(), "text/plain")
+            self._put(aws, where, reason.encode(), "text/plain")
         if status:
-            said = f"ModelError: Received {status} from container with message: {said}"
+            reason = f"ModelError: Received {status} from container with message: {reason}"
         response = {"outputLocation": where} if where else {}
-        reason = said[:LONGEST_SHOWN]
-        self._tell(aws, "ErrorTopic", "Failed", received, response, failureReason=reason)
+        shown = reason[:LONGEST_SHOWN]
+        self._tell(aws, "ErrorTopic", "Failed", received, response, failureReason=shown)
 
     def _put(self, aws: Loopback, location: str, body: bytes, content_type: str) -> None:
         bucket, key = s3_location(location)
-        asked: dict[str, str] = {}
+        encryption: dict[str, str] = {}
         if kms_key := self.config["OutputConfig"].get("KmsKeyId"):
-            asked = {"ServerSideEncryption": "aws:kms", "SSEKMSKeyId": kms_key}
+            encryption = {"ServerSideEncryption": "aws:kms", "SSEKMSKeyId": kms_key}
         aws.client("s3").put_object(
-            Bucket=bucket, Key=key, Body=body, ContentType=content_type or "text/plain", **asked
+            Bucket=bucket,
+            Key=key,
+            Body=body,
+            ContentType=content_type or "text/plain",
+            **encryption,
         )
 
     def _tell(

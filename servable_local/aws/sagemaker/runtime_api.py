@@ -4,7 +4,7 @@ import functools
 import http.client
 import json
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from typing import ClassVar
 from urllib.parse import unquote
@@ -14,11 +14,7 @@ from moto.core.responses import BaseResponse
 
 from servable_local.aws.errors import ValidationError
 from servable_local.aws.loopback import Loopback, Regions, service_model
-from servable_local.aws.resources.shapes import (
-    broken_length,
-    broken_pattern,
-    refusal,
-)
+from servable_local.aws.resources.shapes import broken_length, broken_pattern, refusal
 from servable_local.aws.sagemaker.container import Answered, Container
 from servable_local.aws.sagemaker.data_capture import is_captured, put_captured
 from servable_local.aws.sagemaker.endpoint import HostedEndpoint, Route
@@ -45,39 +41,35 @@ def broken_limits(
     headers: Mapping[str, str], body: bytes, *, largest_bytes: int = LARGEST_BODY_BYTES
 ) -> list[str]:
     """Every constraint that is not met. Values are not repeated: they may be secrets."""
-    found = list(_of_headers(headers))
-    if len(body) > largest_bytes:
-        found.append(
-            "Value at 'body' failed to satisfy constraint: Member must have length less than "
-            f"or equal to {largest_bytes}"
-        )
-    return found
-
-
-def _of_headers(headers: Mapping[str, str]) -> Iterator[str]:
+    problems: list[str] = []
     shape = service_model("sagemaker-runtime").operation_model("InvokeEndpoint").input_shape
     for name, member in shape.members.items():
         value = headers.get(member.serialization.get("name", ""))
         if member.serialization.get("location") != "header" or value is None:
             continue
         where = name[0].lower() + name[1:]
-        yield from broken_length(value, member, where)
-        yield from broken_pattern(value, member, where)
+        problems += [*broken_length(value, member, where), *broken_pattern(value, member, where)]
+    if len(body) > largest_bytes:
+        problems.append(
+            "Value at 'body' failed to satisfy constraint: Member must have length less than "
+            f"or equal to {largest_bytes}"
+        )
+    return problems
 
 
 def model_error(aws: Loopback, endpoint: str, status: int, answer: bytes) -> TYPE_RESPONSE:
     """`status` 0 where no answer came, as SageMaker says it."""
-    said = answer.decode("utf-8", "replace")
+    message = answer.decode("utf-8", "replace")
     who = "client" if 400 <= status < 500 else "server"
     group = f"/aws/sagemaker/Endpoints/{endpoint}"
     error = {
         "Message": (
-            f'Received {who} error ({status}) from primary with message "{said}". See '
+            f'Received {who} error ({status}) from primary with message "{message}". See '
             f"https://{aws.region}.console.aws.amazon.com/cloudwatch/home?region={aws.region}"
             f"#logEventViewer:group={group} in account {aws.account} for more information."
         ),
         "OriginalStatusCode": status,
-        "OriginalMessage": said,
+        "OriginalMessage": message,
         "LogStreamArn": f"arn:aws:logs:{aws.region}:{aws.account}:log-group:{group}",
     }
     headers = {
@@ -107,8 +99,11 @@ class RuntimeApi(BaseResponse):
         received = here.clock.measured()
         body: bytes = self.raw_body
         name = unquote(self.path.split("/")[2])
-        if found := broken_limits(self.headers, body, largest_bytes=_largest(here, name)):
-            raise ValidationError(refusal(found))
+        hosted = here.endpoints.get(name.lower())
+        tag = here.tags.get(hosted.arn, {}).get(REQUEST_BYTES_TAG, "") if hosted else ""
+        largest = int(tag) if tag.isdecimal() else LARGEST_BODY_BYTES
+        if problems := broken_limits(self.headers, body, largest_bytes=largest):
+            raise ValidationError(refusal(problems))
         endpoint, route = self._route(here, name)
         if endpoint.kind == "asynchronous":
             raise ValidationError(
@@ -162,12 +157,12 @@ class RuntimeApi(BaseResponse):
         if not self.headers.get("X-Amzn-SageMaker-InputLocation", "").startswith("s3://"):
             raise ValidationError("InputLocation: name an object as s3://bucket/key.")
         queued = QueuedInvocation.of(endpoint.name, config, self.headers)
-        given = {
+        headers = {
             "Content-Type": queued.content_type,
             "Accept": self.headers.get("X-Amzn-SageMaker-Accept"),
             _CUSTOM: self.headers.get(_CUSTOM),
         }
-        passed = {key: value for key, value in given.items() if value}
+        passed = {key: value for key, value in headers.items() if value}
 
         def ask(body: bytes) -> tuple[int, str, bytes]:
             status, headers, answer = _ask(here, endpoint, route, body, passed)
@@ -188,12 +183,12 @@ class RuntimeApi(BaseResponse):
 
     def _route(self, here: RegionalHosting, name: str) -> tuple[HostedEndpoint, Route]:
         endpoint = here.endpoints.get(name.lower())
-        wanted = self.headers.get("X-Amzn-SageMaker-Target-Variant")
+        variant = self.headers.get("X-Amzn-SageMaker-Target-Variant")
         try:
-            route = endpoint.route(wanted) if endpoint else None
+            route = endpoint.route(variant) if endpoint else None
         except KeyError:
             raise ValidationError(
-                f"Variant {wanted} not found for endpoint {name} of account {here.aws.account}."
+                f"Variant {variant} not found for endpoint {name} of account {here.aws.account}."
             ) from None
         if endpoint is None or route is None:
             raise ValidationError(f"Endpoint {name} of account {here.aws.account} not found.")
@@ -213,13 +208,6 @@ class RuntimeApi(BaseResponse):
                 f"Endpoint {endpoint.name} is a multi-model endpoint: name a TargetModel."
             )
         return models.path(target)
-
-
-def _largest(here: RegionalHosting, name: str) -> int:
-    """Body of a request to this endpoint, in bytes; the API's where there is none."""
-    endpoint = here.endpoints.get(name.lower())
-    said = here.tags.get(endpoint.arn, {}).get(REQUEST_BYTES_TAG, "") if endpoint else ""
-    return int(said) if said.isdecimal() else LARGEST_BODY_BYTES
 
 
 def _in_background(work: Callable[[], object], name: str) -> None:
@@ -259,8 +247,8 @@ def _answered(container: Container, path: str, body: bytes, passed: Mapping[str,
     try:
         return container.post(path, body, passed, timeout_seconds=_ANSWER_TIMEOUT_SECONDS)
     except TimeoutError:
-        said = "Your invocation timed out while waiting for a response from container primary."
+        reason = "Your invocation timed out while waiting for a response from container primary."
     except (OSError, http.client.HTTPException) as error:
         container.heal()
-        said = f"The container closed the connection: {error}"
-    return NO_ANSWER, http.client.HTTPMessage(), said.encode()
+        reason = f"The container closed the connection: {error}"
+    return NO_ANSWER, http.client.HTTPMessage(), reason.encode()

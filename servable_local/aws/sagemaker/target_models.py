@@ -74,12 +74,9 @@ class TargetModels:
                 ) from None
             except ArchiveError as error:
                 raise ValidationError(f"Failed to unpack {target}: {error}") from None
-        self._ask_to_load(name, model, target)
-
-    def _ask_to_load(self, name: str, model: Path, target: str) -> None:
         body = json.dumps({"model_name": name, "url": str(model)}).encode()
         try:
-            status, _, said = self._container.post(
+            status, _, answer = self._container.post(
                 "/models",
                 body,
                 {"Content-Type": "application/json"},
@@ -88,4 +85,6 @@ class TargetModels:
         except (OSError, http.client.HTTPException) as error:
             raise ValidationError(f"{target} could not be loaded: {error}") from None
         if not 200 <= status < 300 and status != _ALREADY_LOADED:
-            raise ValidationError(f"{target} could not be loaded: {said.decode(errors='replace')}")
+            raise ValidationError(
+                f"{target} could not be loaded: {answer.decode(errors='replace')}"
+            )

@@ -95,18 +95,17 @@ class ScalingApi(BaseResponse):
                 )
             if registered is None:
                 target = ScaledTarget(key[1], key[2], low, high, service=key[0])
-                registered = here.add_target(key, target, self._role(request))
+                # The service-linked role, which AWS takes where none is named.
+                name = "AWSServiceRoleForApplicationAutoScaling_SageMakerEndpoint"
+                path = f"aws-service-role/sagemaker.{SERVICE}.amazonaws.com/{name}"
+                registered = here.add_target(
+                    key, target, f"arn:aws:iam::{self.current_account}:role/{path}"
+                )
             registered.suspended |= request.get("SuspendedState", {})
             registered.role = request.get("RoleARN", registered.role)
             registered.scaler.register(low, high, SuspendedState.of(registered.suspended))
             here.move_inside(key)
         return ActionResult({"ScalableTargetARN": registered.arn})
-
-    def _role(self, request: Mapping[str, Any]) -> str:
-        # The service-linked role, which AWS takes where none is named.
-        name = "AWSServiceRoleForApplicationAutoScaling_SageMakerEndpoint"
-        path = f"aws-service-role/sagemaker.{SERVICE}.amazonaws.com/{name}"
-        return str(request.get("RoleARN") or f"arn:aws:iam::{self.current_account}:role/{path}")
 
     def _check_variant(self, key: Key) -> None:
         here = self.hostings.of(self.current_account, self.region)
@@ -206,11 +205,11 @@ class ScalingApi(BaseResponse):
         registered, name = self._registered(key), request["ScheduledActionName"]
         before = registered.actions.get(name, {})
         # Left out, an old start or end is deleted, and all else stays.
-        kept = {k: v for k, v in before.items() if k not in ("StartTime", "EndTime")}
+        previous = {k: v for k, v in before.items() if k not in ("StartTime", "EndTime")}
         now = self.here.now()
         where = f"arn:aws:autoscaling:{self.region}:{self.current_account}:scheduledAction"
         arn = f"{where}:{uuid.uuid4()}:resource/{key[0]}/{key[1]}:scheduledActionName/{name}"
-        action = {"ScheduledActionARN": arn, "CreationTime": now, **kept, **request}
+        action = {"ScheduledActionARN": arn, "CreationTime": now, **previous, **request}
         if "Schedule" not in action:
             raise ScalingValidationError("Schedule is required for a new scheduled action.")
         try:
@@ -242,10 +241,13 @@ class ScalingApi(BaseResponse):
     def describe_scaling_activities(self) -> ActionResult:
         request = self._asked("DescribeScalingActivities")
         shown = [
-            one.describe(number)
-            for number, one in reversed(self.here.activities)
-            if _meant((one.target.service, one.target.resource_id, one.target.dimension), request)
-            and (one.not_scaled is None or request.get("IncludeNotScaledActivities"))
+            activity.describe(number)
+            for number, activity in reversed(self.here.activities)
+            if _meant(
+                (activity.target.service, activity.target.resource_id, activity.target.dimension),
+                request,
+            )
+            and (activity.not_scaled is None or request.get("IncludeNotScaledActivities"))
         ]
         return _page("ScalingActivities", shown, request)
 

@@ -15,7 +15,6 @@ from servable_local.aws.sagemaker.fleet import HostedVariant
 from servable_local.aws.sagemaker.hosting import RegionalHosting
 from servable_local.aws.sagemaker.published_metrics import publish_scaled
 from servable_scaling.activities import ScalingActivity
-from servable_scaling.choices import ScalingChoices
 from servable_scaling.scalable_target import ScaledTarget, TargetTracking, scaling_policy
 from servable_scaling.schedule import DEFAULTS
 from servable_scaling.target_scaler import Breach, Decision, ScaledResource, TargetScaler
@@ -65,10 +64,8 @@ class RegionalScaling:
         aws: Loopback,
         hosting: RegionalHosting,
         cloudwatch: CloudWatch,
-        choices: ScalingChoices = DEFAULTS,
     ) -> None:
         self.aws = aws
-        self.choices = choices
         self.lock = threading.RLock()
         self.policies: dict[str, RegisteredPolicy] = {}
         self.activities: list[tuple[str, ScalingActivity]] = []
@@ -82,17 +79,12 @@ class RegionalScaling:
     @property
     def targets(self) -> dict[Key, RegisteredTarget]:
         """Deleting an endpoint deregisters its variants."""
-        for key in [
-            target
-            for target in self._targets
-            if target[0] == "sagemaker" and not self._there(target)
-        ]:
-            self.deregister(key)
+        for key in list(self._targets):
+            parts = key[1].split("/")
+            hosted = len(parts) != 4 or parts[1].lower() in self._hosting.endpoints
+            if key[0] == "sagemaker" and not hosted:
+                self.deregister(key)
         return self._targets
-
-    def _there(self, key: Key) -> bool:
-        parts = key[1].split("/")
-        return len(parts) != 4 or parts[1].lower() in self._hosting.endpoints
 
     # --- what is registered
 
@@ -101,7 +93,7 @@ class RegionalScaling:
         arn = (
             f"arn:aws:application-autoscaling:{self.aws.region}:{self.aws.account}:scalable-target/"
         )
-        scaler = TargetScaler(target, created=at, choices=self.choices)
+        scaler = TargetScaler(target, created=at, choices=DEFAULTS)
         self._targets[key] = RegisteredTarget(arn + uuid.uuid4().hex[:16], at, role, {}, scaler)
         return self._targets[key]
 
@@ -117,21 +109,21 @@ class RegionalScaling:
             self.delete_policy(arn)
         self._targets.pop(key, None)
 
-    def put_policy(self, arn: str, key: Key, asked: Mapping[str, Any]) -> RegisteredPolicy:
+    def put_policy(self, arn: str, key: Key, request: Mapping[str, Any]) -> RegisteredPolicy:
         """New, or over the one of that ARN. Raises ValueError in words, and changes nothing then."""
-        policy, scaler = scaling_policy(asked), self._targets[key].scaler
-        requests: dict[str, dict[str, Any]] = {}
+        policy, scaler = scaling_policy(request), self._targets[key].scaler
+        alarms: dict[str, dict[str, Any]] = {}
         if isinstance(policy, TargetTracking):
             suffix = str(uuid.uuid4())
-            requests = alarm_requests(policy, scaler.target, self.choices, suffix=suffix)
+            alarms = alarm_requests(policy, scaler.target, DEFAULTS, suffix=suffix)
         created = self.policies[arn].shown["CreationTime"] if arn in self.policies else self.now()
-        shown = {**asked, "PolicyARN": arn, "CreationTime": created}
+        shown = {**request, "PolicyARN": arn, "CreationTime": created}
         self.delete_policy(arn)
         registered = self.policies[arn] = RegisteredPolicy(key, shown)
         scaler.policies[arn] = policy
-        for request in requests.values():
-            self._cloudwatch.alarms.put("MetricAlarm", {**request, "AlarmActions": [arn]}, {})
-            registered.alarms.append(request["AlarmName"])
+        for alarm in alarms.values():
+            self._cloudwatch.alarms.put("MetricAlarm", {**alarm, "AlarmActions": [arn]}, {})
+            registered.alarms.append(alarm["AlarmName"])
         return registered
 
     def delete_policy(self, arn: str) -> None:
@@ -155,33 +147,31 @@ class RegionalScaling:
         """Publish SageMaker's metrics of scaled variants for the 10 s, or the minute, that end at `at`."""
         for key in list(self.targets):
             if hosted := self._variant(key):
+                instances = hosted[1].instances
+                busy = sum(container.busy for container in list(instances.containers))
                 publish_scaled(
                     self._cloudwatch.metrics,
                     at - timedelta(seconds=1),
                     endpoint=hosted[0].name,
                     variant=hosted[1].name,
-                    concurrency=_concurrency(hosted[1]),
+                    concurrency=busy / max(1, instances.serving),
                     minute_ends=at.second == 0,
                 )
 
     def tick(self, at: datetime) -> None:
         """After the alarms of that moment."""
         with self.lock:
-            acting = self._acting()
+            acting: dict[Key, list[Breach]] = {}
+            for alarm, rule, evaluation in self._cloudwatch.alarms.acting:
+                request = {"AlarmName": alarm.name, **alarm.request}
+                for breach in breaches(request, rule, evaluation, self.policies):
+                    acting.setdefault(self.policies[breach.policy].key, []).append(breach)
             for key, registered in list(self.targets.items()):
                 resource = self._resource(key)
                 if resource is not None:
                     scaler = registered.scaler
                     decision = scaler.advance(at, resource, acting.get(key, ()))
                     self._carry_out(key, scaler, decision, at)
-
-    def _acting(self) -> dict[Key, list[Breach]]:
-        by_target: dict[Key, list[Breach]] = {}
-        for alarm, rule, evaluation in self._cloudwatch.alarms.acting:
-            request = {"AlarmName": alarm.name, **alarm.request}
-            for breach in breaches(request, rule, evaluation, self.policies):
-                by_target.setdefault(self.policies[breach.policy].key, []).append(breach)
-        return by_target
 
     def _carry_out(self, key: Key, scaler: TargetScaler, decision: Decision, at: datetime) -> None:
         self.activities += [(str(uuid.uuid4()), activity) for activity in decision.activities]
@@ -215,17 +205,10 @@ class RegionalScaling:
             return None
         endpoint, variant = hosted
         instances = variant.instances
-        scales = not self.choices.scaling_updates_endpoint and instances.changing
+        scales = not DEFAULTS.scaling_updates_endpoint and instances.changing
         return ScaledResource(
             desired=instances.desired,
             current=instances.serving,
             updating=endpoint.in_progress and not scales,
             failure=instances.failure,
         )
-
-
-def _concurrency(variant: HostedVariant) -> float:
-    """Requests that one instance answers now, on average."""
-    instances = variant.instances
-    busy = sum(container.busy for container in list(instances.containers))
-    return busy / max(1, instances.serving)

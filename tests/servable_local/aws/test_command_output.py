@@ -1,7 +1,6 @@
 """`up`, `status` and `down` of the local AWS: what they print, their exit codes and their options."""
 
 import json
-from argparse import ArgumentTypeError
 from pathlib import Path
 from typing import Any
 
@@ -131,15 +130,27 @@ def test_a_failure_has_its_exit_code_and_its_reason(
     assert (command.main(["up"]), capsys.readouterr().err) == (code, said)
 
 
-def test_an_option_takes_both_ends_of_its_range() -> None:
-    read = command.parser().parse_args
-    given = read(["up", "--port", "65535", "--minute", "0.1", "--containers", "64"])
-    least = read(["up", "--port", "0", "--minute", "60", "--containers", "1"])
-    assert (given.port, given.minute, given.containers) == (65535, 0.1, 64)
-    assert (least.port, least.minute, least.containers, least.as_json) == (0, 60.0, 1, False)
+def test_an_option_takes_both_ends_of_its_range(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[tuple[int, float, int, bool]] = []
+
+    def start(
+        _: str, *, port: int, minute: float, containers: int, as_json: bool, folder: Path
+    ) -> str:
+        given.append((port, minute, containers, as_json))
+        return ""
+
+    monkeypatch.setattr(command, "started", start)
+    for port, minute, containers in (("65535", "0.1", "64"), ("0", "60", "1")):
+        words = ["up", "--port", port, "--minute", minute, "--containers", containers]
+        assert command.main(words) == 0
+    assert given == [(65535, 0.1, 64, False), (0, 60.0, 1, False)]
 
 
 @pytest.mark.parametrize("text", ["65536", "-1", "1.5", "nan"])
 def test_an_option_outside_of_its_range_is_refused(text: str) -> None:
-    with pytest.raises(ArgumentTypeError, match="is not a number from 0 to 65535"):
-        command._number(int, 0, 65535)(text)
+    assert command.main(["up", "--port", text]) == 2
+
+
+def test_a_minute_that_is_not_a_number_starts_nothing(aws: LocalAws) -> None:
+    with pytest.raises(LocalAwsStartError, match="allowed: 0.1 to 60"):
+        command.started("tool", minute=float("nan"))

@@ -32,17 +32,15 @@ def test_down_where_none_runs_exits_0(capsys: pytest.CaptureFixture[str], folder
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--port", "70000"], "'70000' is not a number from 0 to 65535"),
-        (["--minute", "0.01"], "'0.01' is not a number from 0.1 to 60"),
-        (["--containers", "many"], "'many' is not a number from 1 to 64"),
+        (["--port", "70000"], "'--port': 70000 is not in the range 0<=x<=65535."),
+        (["--minute", "0.01"], "'--minute': 0.01 is not in the range 0.1<=x<=60.0."),
+        (["--containers", "65"], "'--containers': 65 is not in the range 1<=x<=64."),
     ],
 )
 def test_a_value_outside_of_its_range_exits_2_and_says_the_range(
     words: list[str], said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with pytest.raises(SystemExit) as ended:
-        main(["up", *words])
-    assert (ended.value.code, said in capsys.readouterr().err) == (2, True)
+    assert (main(["up", *words]), said in capsys.readouterr().err) == (2, True)
 
 
 def test_it_imports_nothing_of_servable() -> None:

@@ -550,3 +550,22 @@ def test_a_stack_that_is_deleted_leaves_nothing_but_keys_that_wait_for_it(lives:
     assert client("cloudwatch").list_dashboards()["DashboardEntries"] == []
     assert client("cloudwatch").describe_alarms()["MetricAlarms"] == []
     assert [a for a in client("kms").list_aliases()["Aliases"] if "ranker" in a["AliasName"]] == []
+
+
+def test_the_tags_of_a_composite_alarm_follow_its_template(account: Account) -> None:
+    for value in ("old", "new"):
+        composite = {
+            "AlarmName": "paging",
+            "AlarmRule": "FALSE",
+            "Tags": [{"Key": "team", "Value": value}],
+        }
+        account.deploy(
+            {
+                "Resources": {
+                    "A": {"Type": "AWS::CloudWatch::CompositeAlarm", "Properties": composite}
+                }
+            }
+        )
+    arn = f"arn:aws:cloudwatch:us-east-1:{account.number}:alarm:paging"
+    tags = account.client("cloudwatch").list_tags_for_resource(ResourceARN=arn)["Tags"]
+    assert tags == [{"Key": "team", "Value": "new"}]

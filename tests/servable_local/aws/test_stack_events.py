@@ -11,7 +11,7 @@ MOMENT = datetime(2026, 11, 23, tzinfo=UTC)
 
 
 def test_events_of_one_moment_are_a_millisecond_apart(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stacks, "now", lambda: MOMENT)
+    monkeypatch.setattr(stacks, "utc_now", lambda: MOMENT)
     stack = Stack("arn", "prod", "111111111111", "us-east-1", "CREATE_IN_PROGRESS")
     for status in ("CREATE_IN_PROGRESS", "CREATE_COMPLETE"):
         stack.set_status(status)

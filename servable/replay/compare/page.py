@@ -13,7 +13,7 @@ from servable.load.latencies import Latencies, middles_ms
 from servable.load.precision import readable
 from servable.replay.compare.comparison import Comparison, OutputStatistics
 from servable.replay.compare.gate import difference_of, latency_ratios, percent, short
-from servable.replay.compare.output import differing_outputs, latency_lines
+from servable.replay.compare.output import differing_outputs, ignored_lines, latency_lines
 from servable.report import style
 from servable.report.page import Picture, Tab, render, write_tabs
 from servable.report.tables import Cell, ReportTable, Row
@@ -59,7 +59,8 @@ def sentence(comparison: Comparison, gate: Sequence[str] | None) -> str:
 
 def _outputs(comparison: Comparison) -> Tab:
     picture = Picture("outputs", "differences by output", _differences(comparison))
-    texts = tuple(f"{one.name}: {difference_of(one)}." for one in differing_outputs(comparison))
+    texts = [f"{one.name}: {difference_of(one)}." for one in differing_outputs(comparison)]
+    texts = [*(texts or ["No output differs."]), *ignored_lines(comparison)]
     rows = tuple(
         Row(
             (
@@ -84,7 +85,7 @@ def _outputs(comparison: Comparison) -> Tab:
     tables = [ReportTable("By output", heads, rows)]
     if labels := _labels(comparison):
         tables.append(labels)
-    return Tab("outputs", "Outputs", (picture,), texts or ("No output differs.",), tuple(tables))
+    return Tab("outputs", "Outputs", (picture,), tuple(texts), tuple(tables))
 
 
 def _labels(comparison: Comparison) -> ReportTable | None:

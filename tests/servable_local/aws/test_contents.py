@@ -2,8 +2,10 @@
 
 import hashlib
 import io
+import sys
 import zlib
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -38,6 +40,31 @@ def test_sums_are_those_of_the_bytes(tmp_path: Path) -> None:
         hashlib.sha1(b"abc", usedforsecurity=False).digest(),
         zlib.crc32(b"abc").to_bytes(4, "big"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "module", "bits"),
+    [("CRC32C", "crc32c", 32), ("CRC64NVME", "awscrt.checksums", 64)],
+)
+def test_other_checksums_are_computed_by_their_packages_where_they_are_installed(
+    monkeypatch: pytest.MonkeyPatch, algorithm: str, module: str, bits: int
+) -> None:
+    most = (1 << bits) - 1
+    # In the place of a package: it takes bytes and the sum of those before them.
+    step = SimpleNamespace(**{algorithm.lower(): lambda part, before: most - before - len(part)})
+    monkeypatch.setitem(sys.modules, module.partition(".")[0], step)
+    monkeypatch.setitem(sys.modules, module, step)
+    content = ObjectContent.of(b"abc")
+    assert content.digest(algorithm) == (most - 3).to_bytes(bits // 8, "big")
+
+
+@pytest.mark.parametrize("algorithm", ["CRC32C", "CRC64NVME"])
+def test_without_their_packages_they_are_a_crc32_as_of_moto(
+    monkeypatch: pytest.MonkeyPatch, algorithm: str
+) -> None:
+    for module in ("crc32c", "awscrt"):
+        monkeypatch.setitem(sys.modules, module, None)
+    assert ObjectContent.of(b"abc").digest(algorithm) == zlib.crc32(b"abc").to_bytes(4, "big")
 
 
 def test_a_file_goes_with_the_last_content_that_has_a_piece_of_it(tmp_path: Path) -> None:

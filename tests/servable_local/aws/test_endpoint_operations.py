@@ -22,7 +22,9 @@ class Hosted:
 
     def __init__(self, case: Case) -> None:
         self.case = case
-        configs = Definitions("EndpointConfig", "endpoint configuration", lambda name: f"arn:{name}")
+        configs = Definitions(
+            "EndpointConfig", "endpoint configuration", lambda name: f"arn:{name}"
+        )
         for name in ("first", "second"):
             variants = [{"VariantName": "primary"}]
             request = {"EndpointConfigName": name, "ProductionVariants": variants}

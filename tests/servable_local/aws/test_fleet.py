@@ -50,9 +50,7 @@ class Launcher:
             **{"shortage": Shortage(), **settings},
         )
 
-    def _launch(
-        self, archive: Path | None, variables: Mapping[str, str], **more: Any
-    ) -> Process:
+    def _launch(self, archive: Path | None, variables: Mapping[str, str], **more: Any) -> Process:
         if archive is not None and archive.name in self.fails:
             raise VariantStartError(f"{archive.name} does not start.")
         if self.fails_after is not None and len(self.started) >= self.fails_after:
@@ -294,7 +292,8 @@ def fleet(tmp_path: Path, *variants: HostedVariant, shadow: HostedVariant | None
 
 
 @pytest.mark.parametrize(
-    ("weight", "shadow_weight", "copies"), [(1.0, 0.25, 2), (0.5, 0.5, 8), (1.0, 3.0, 8), (0.0, 1.0, 0)]
+    ("weight", "shadow_weight", "copies"),
+    [(1.0, 0.25, 2), (0.5, 0.5, 8), (1.0, 3.0, 8), (0.0, 1.0, 0)],
 )
 def test_a_shadow_gets_the_share_of_requests_that_its_weight_is_of_the_variants(
     tmp_path: Path, weight: float, shadow_weight: float, copies: int

@@ -2,8 +2,9 @@
 
 import base64
 import json
+import sys
 import uuid
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from moto.moto_api._internal import mock_random
 from moto.s3.exceptions import EntityTooSmall, InvalidPart, MalformedXML
 
 from servable_local.aws.contents import ObjectContent
-from servable_local.aws.moto_patches import objects, s3, topics
+from servable_local.aws.moto_patches import ec2, objects, s3, topics
 from servable_local.aws.moto_patches.session_keys import session_of
 from tests.servable_local.aws.local_account import Account
 
@@ -213,6 +214,14 @@ def test_a_checksum_is_of_the_parts_digests_or_of_all_bytes(
     assert checksum == (kind, expected, parts)
 
 
+def test_a_checksum_of_a_content_is_that_of_its_bytes() -> None:
+    """moto asks with either; in base64 or not."""
+    content = ObjectContent.of(b"abc")
+    for encoded in (True, False):
+        found = [objects._compute_checksum(one, "SHA256", encoded) for one in (content, b"abc")]
+        assert found[0] == found[1]
+
+
 def test_an_upload_that_names_no_algorithm_has_no_checksum() -> None:
     given = upload(b"abc")
     assert objects._complete(given, wanted(given))[2] is None
@@ -233,9 +242,30 @@ def test_a_copy_of_an_object_in_parts_has_the_checksum_of_its_bytes(account: Acc
         MultipartUpload={"Parts": [{"PartNumber": 1, "ETag": sent["ETag"]}]},
     )
     client.copy_object(Bucket="copies", Key="copy", CopySource=named)
-    assert client.get_object(Bucket="copies", Key="copy", ChecksumMode="ENABLED")["Body"].read() == (
-        b"abc"
-    )
+    assert client.get_object(Bucket="copies", Key="copy", ChecksumMode="ENABLED")[
+        "Body"
+    ].read() == (b"abc")
+
+
+# --- EC2
+
+
+def test_ec2_is_looked_up_where_a_service_asks_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    backends: Any = SimpleNamespace(ec2_backends={"123456789012": "its backend"})
+    monkeypatch.setitem(sys.modules, "moto.ec2.models", backends)
+    assert ec2._Backends()["123456789012"] == "its backend"
+
+
+@pytest.mark.parametrize("imported", [True, False])
+def test_a_service_that_names_ec2_leaves_its_module_as_it_was(
+    monkeypatch: pytest.MonkeyPatch, imported: bool
+) -> None:
+    own = ModuleType("moto.ec2")
+    monkeypatch.delitem(sys.modules, "moto.ec2", raising=False)
+    if imported:
+        monkeypatch.setitem(sys.modules, "moto.ec2", own)
+    assert ec2.without_ec2("moto.ssm.urls").__name__ == "moto.ssm.urls"
+    assert sys.modules.get("moto.ec2") is (own if imported else None)
 
 
 # --- logs and keys

@@ -150,7 +150,8 @@ def test_a_request_without_a_length_has_no_body(tmp_path: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("method", "more_bytes", "on_the_disk"), [("PUT", 1, True), ("PUT", 0, False), ("POST", 1, False)]
+    ("method", "more_bytes", "on_the_disk"),
+    [("PUT", 1, True), ("PUT", 0, False), ("POST", 1, False)],
 )
 def test_only_a_long_body_of_an_object_goes_to_the_disk(
     tmp_path: Any, method: str, more_bytes: int, on_the_disk: bool

@@ -217,16 +217,20 @@ def test_a_shadow_is_asked_the_same_and_the_caller_gets_nothing_of_it(case: Case
     case.shadow.answer = b"another"
     answer = case.invoke(b"body", Accept="text/csv")[2]
     assert answer == b"answer"
-    assert case.shadow.asked == case.container.asked == [
-        ("/invocations", b"body", {"Accept": "text/csv"})
-    ]
+    assert (
+        case.shadow.asked
+        == case.container.asked
+        == [("/invocations", b"body", {"Accept": "text/csv"})]
+    )
 
 
 def test_a_shadow_has_metrics_of_its_own(case: Case) -> None:
     case.with_shadow()
     case.shadow.status = 500
     case.invoke()
-    errors = [case.samples("Invocation5XXErrors", VariantName=n).total for n in ("primary", "shadow")]
+    errors = [
+        case.samples("Invocation5XXErrors", VariantName=n).total for n in ("primary", "shadow")
+    ]
     assert errors == [0, 1]
 
 
@@ -331,9 +335,7 @@ def test_an_answer_is_captured_where_it_is_of_the_sample(
         assert given["answer"] == ("text/csv", b"answer")
 
 
-def test_an_error_of_the_model_is_not_captured(
-    case: Case, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_error_of_the_model_is_not_captured(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     captured: list[Any] = []
     monkeypatch.setattr(runtime_api, "put_captured", lambda *_, **given: captured.append(given))
     case.endpoint.capture = {"InitialSamplingPercentage": 100}

@@ -47,7 +47,9 @@ def test_a_value_of_a_template_becomes_what_the_api_takes(
 
 
 def test_a_value_that_is_none_of_an_enumeration_is_refused_with_those_that_are() -> None:
-    with pytest.raises(ResourceError, match="/StateValue: BAD is not a valid enum value; allowed: "):
+    with pytest.raises(
+        ResourceError, match="/StateValue: BAD is not a valid enum value; allowed: "
+    ):
         fit({"StateValue": "BAD"}, "cloudwatch", "SetAlarmState")
 
 
@@ -91,7 +93,9 @@ def test_a_problem_is_said_in_the_words_of_aws() -> None:
 def test_a_header_has_two_bounds_and_a_pattern(name: str, value: str, must: str) -> None:
     (problem,) = broken_limits({f"X-Amzn-SageMaker-{name}": value}, b"")
     where = name[0].lower() + name[1:].replace("-", "")
-    assert problem.startswith(f"Value at '{where}' failed to satisfy constraint: Member must {must}")
+    assert problem.startswith(
+        f"Value at '{where}' failed to satisfy constraint: Member must {must}"
+    )
 
 
 @pytest.mark.parametrize(("gigabytes", "problems"), [(1, 0), (512, 0), (513, 1)])

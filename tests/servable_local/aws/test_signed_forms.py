@@ -107,6 +107,10 @@ def test_the_form_itself_is_taken(sent: Callable[[], Sent]) -> None:
     assert verified(sent()).account == ACCOUNT
 
 
+def test_what_a_proxy_adds_after_signing_need_not_be_signed() -> None:
+    assert verified(signed().with_header("X-Amzn-Trace-Id", "Root=1-2")).account == ACCOUNT
+
+
 @pytest.mark.parametrize("late", [SKEW_SECONDS + HOUR, -SKEW_SECONDS - HOUR])
 def test_what_was_signed_at_another_time_is_refused(late: float) -> None:
     with pytest.raises(AccessError, match="s ago|s from now"):

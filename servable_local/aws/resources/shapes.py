@@ -128,10 +128,9 @@ def _unmet(value: Any, shape: Any, where: str) -> Iterator[str]:
     elif kind == "string":
         yield from broken_length(value, shape, where)
         yield from broken_pattern(value, shape, where)
-    elif kind in _NUMBERS:
-        # Not less than the least: botocore has looked at that.
-        if value > (most := shape.metadata.get("max", value)):
-            yield _said(where, f"have value less than or equal to {most}")
+    # Not less than the least: botocore has looked at that.
+    elif kind in _NUMBERS and value > (most := shape.metadata.get("max", value)):
+        yield _said(where, f"have value less than or equal to {most}")
 
 
 def _said(where: str, must: str) -> str:

@@ -45,7 +45,6 @@ class SnsTopic(ResourceType):
     type = "AWS::SNS::Topic"
     create_only = frozenset({"TopicName", "FifoTopic"})
     name_property = "TopicName"
-    longest_name = 256
     emulated = frozenset({*_TOPIC_ATTRIBUTES, "TopicName", "Tags", "Subscription"})
 
     def create(self, properties: Properties, logical: Logical) -> Physical:
@@ -110,7 +109,6 @@ class SnsTopicPolicy(ResourceType):
     """The access policy of one or more topics."""
 
     type = "AWS::SNS::TopicPolicy"
-    longest_name = 64
 
     def put(self, physical: str, old: Properties, new: Properties, logical: Logical) -> Physical:
         left = [topic for topic in old.get("Topics", []) if topic not in new["Topics"]]

@@ -1,4 +1,4 @@
-"""CreateEndpoint, UpdateEndpoint and what scales an endpoint, by its state. No server and no container runs."""
+"""What creates, updates and scales an endpoint, by its state. No server and no container runs."""
 
 from pathlib import Path
 from types import SimpleNamespace

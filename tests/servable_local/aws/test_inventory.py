@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -24,12 +25,14 @@ FUNCTION: dict[str, Any] = {
 }
 
 
+class AbsentError(Exception):
+    pass
+
+
 class Functions:
     """Lambda with the functions `a` and `b`; only `a` has a policy, of two statements."""
 
-    class exceptions:
-        class ResourceNotFoundException(Exception):
-            pass
+    exceptions = SimpleNamespace(ResourceNotFoundException=AbsentError)
 
     def client(self, service: str) -> Any:
         return self
@@ -40,9 +43,9 @@ class Functions:
     def paginate(self) -> Any:
         return [{"Functions": [{"FunctionName": name} for name in "ba"]}]
 
-    def get_policy(self, FunctionName: str) -> dict[str, str]:
-        if FunctionName == "b":
-            raise self.exceptions.ResourceNotFoundException
+    def get_policy(self, **asked: str) -> dict[str, str]:
+        if asked["FunctionName"] == "b":
+            raise AbsentError
         return {"Policy": json.dumps({"Statement": [{"Sid": "first"}, {"Sid": "second"}]})}
 
 

@@ -1,5 +1,7 @@
 """What fails where nobody waits for an answer is printed, and nothing else fails with it."""
 
+import json
+import threading
 from datetime import datetime
 from pathlib import Path
 from types import SimpleNamespace
@@ -79,15 +81,13 @@ def test_without_a_prefix_the_key_begins_with_the_endpoint(uri: str) -> None:
     [({}, (None, None)), ({"KmsKeyId": "key-1"}, ("aws:kms", "key-1"))],
 )
 def test_a_record_is_encrypted_with_the_key_of_the_configuration(
-    capture: dict[str, str], encryption: tuple[str | None, str | None]
+    capture: dict[str, Any], encryption: tuple[str | None, str | None]
 ) -> None:
     put = captured(S3(), **capture)
     assert (put.get("ServerSideEncryption"), put.get("SSEKMSKeyId")) == encryption
 
 
 def record(**given: Any) -> Any:
-    import json
-
     return json.loads(captured(S3(), **given)["Body"])
 
 
@@ -213,9 +213,8 @@ def ended(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every process has ended, and what is done in a thread is done at once."""
     monkeypatch.setattr(containers, "_ended", lambda pid: True)
     thread = lambda target, **_: SimpleNamespace(start=target)  # noqa: E731
-    monkeypatch.setattr(
-        containers, "threading", SimpleNamespace(Thread=thread, Lock=containers.threading.Lock)
-    )
+    lock = threading.Lock
+    monkeypatch.setattr(containers, "threading", SimpleNamespace(Thread=thread, Lock=lock))
 
 
 @pytest.mark.usefixtures("ended")

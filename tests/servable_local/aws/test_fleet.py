@@ -104,7 +104,7 @@ def test_a_variant_has_the_weight_and_the_count_of_its_configuration(launcher: L
     ("given", "seconds"), [({}, 60), ({"ContainerStartupHealthCheckTimeoutInSeconds": 120}, 120)]
 )
 def test_a_container_has_a_minute_to_answer_its_ping_unless_the_configuration_says_more(
-    launcher: Launcher, given: dict[str, int], seconds: float
+    launcher: Launcher, given: dict[str, Any], seconds: float
 ) -> None:
     launcher.start(variant(**given))
     log = launcher.folder / "ranker-primary.log"
@@ -117,7 +117,7 @@ def test_a_container_has_a_minute_to_answer_its_ping_unless_the_configuration_sa
 def test_requests_go_to_the_least_busy_container_where_the_configuration_says_so(
     launcher: Launcher, strategy: str | None, least: bool
 ) -> None:
-    given = {"RoutingConfig": {"RoutingStrategy": strategy}} if strategy else {}
+    given: dict[str, Any] = {"RoutingConfig": {"RoutingStrategy": strategy}} if strategy else {}
     (started,) = launcher.start(variant(**given)).everybody()
     assert started.instances.least_outstanding == least
 

@@ -171,7 +171,7 @@ def wanted(of: Any) -> list[tuple[int, str]]:
 @pytest.fixture
 def minimum(monkeypatch: pytest.MonkeyPatch) -> int:
     """Least size of all parts but the last, in bytes."""
-    monkeypatch.setattr(objects.settings, "S3_UPLOAD_PART_MIN_SIZE", 3)
+    monkeypatch.setattr("moto.settings.S3_UPLOAD_PART_MIN_SIZE", 3)
     return 3
 
 

@@ -129,7 +129,7 @@ def test_an_answer_allows_no_page_to_read_it(tmp_path: Any) -> None:
     ids=["chunked", "a word", "negative", "another alphabet", "16 digits"],
 )
 def test_a_body_of_no_stated_length_is_refused(
-    tmp_path: Any, environ: dict[str, str], problem: bytes
+    tmp_path: Any, environ: dict[str, Any], problem: bytes
 ) -> None:
     answer = answered(JSON.in_header(), tmp_path, **environ)
     assert (answer.status, problem in answer.body) == ("403 Forbidden", True)
@@ -163,7 +163,7 @@ def test_only_a_long_body_of_an_object_goes_to_the_disk(
 
 
 def test_services_see_the_account_that_was_verified_and_no_other(tmp_path: Any) -> None:
-    given = {"HTTP_X_MOTO_ACCOUNT_ID": "9" * 12, "HTTP_X_MOTO_OTHER": "x"}
+    given: dict[str, Any] = {"HTTP_X_MOTO_ACCOUNT_ID": "9" * 12, "HTTP_X_MOTO_OTHER": "x"}
     environ = answered(Unsigned().in_header(), tmp_path, **given).environ
     seen = {name: value for name, value in environ.items() if name.startswith("HTTP_X_MOTO_")}
     assert seen == {"HTTP_X_MOTO_ACCOUNT_ID": ACCOUNT}

@@ -255,7 +255,7 @@ def test_a_target_that_the_container_does_not_have_is_loaded_again_next_time(
     case: Case, models: Models, status: int, forgotten: list[str]
 ) -> None:
     case.container.status = status
-    case.invoke(**{TARGET_MODEL: "a"})
+    case.invoke(b"x", **{TARGET_MODEL: "a"})
     assert (models.forgotten, case.container.asked[0][0]) == (forgotten, "/models/a/invoke")
 
 

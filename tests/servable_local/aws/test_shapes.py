@@ -119,7 +119,7 @@ def test_problems_are_counted(count: int, words: str) -> None:
 @pytest.mark.parametrize("name", ["put", "delete"])
 def test_a_resource_type_has_to_say_what_is_made_and_deleted(name: str) -> None:
     logical: Any = None
-    states = ({}, {}) if name == "put" else ({},)
+    states: Any = ({}, {}) if name == "put" else ({},)
     with pytest.raises(NotImplementedError):
         getattr(ResourceType(), name)("physical", *states, logical)
 

@@ -19,7 +19,7 @@ def forget_everything(server: Server) -> None:
     """Ends every endpoint; metrics and alarms of every account are gone with them."""
     close_endpoints(server.hostings)
     for regions in (server.hostings, server._scalings, server._cloudwatches):
-        regions._all.clear()  # type: ignore[attr-defined]
+        regions._all.clear()
 
 
 class Watched:

@@ -102,6 +102,19 @@ def test_a_message_is_posted_to_addresses_of_this_computer_only(
     assert published == ([(subscription, "words")] if posted else [])
 
 
+def test_a_topics_messages_do_not_leave_this_computer(
+    account: Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    posted: list[str] = []
+    monkeypatch.setattr("moto.sns.models.requests.post", lambda url, **_: posted.append(url))
+    sns = account.client("sns")
+    topic = sns.create_topic(Name="paged")["TopicArn"]
+    for url in ("https://on-call.example.com/", "https://127.0.0.1:1/"):
+        sns.subscribe(TopicArn=topic, Protocol="https", Endpoint=url)
+    sns.publish(TopicArn=topic, Message="wake up")
+    assert posted == ["https://127.0.0.1:1/"]
+
+
 # --- conditions of bucket policies
 
 

@@ -116,13 +116,14 @@ def test_every_key_that_the_base_explains_is_one(written: Path) -> None:
 def test_an_update_of_a_new_project_ends_when_the_new_fleet_refuses_its_requests(
     written: Path,
 ) -> None:
-    """Of the default alarms none sees a 4xx."""
+    """A 4xx is seen by none of the alarms that have a default."""
     folder = written / "environments"
     values = VALID.replace('region = "eu-west-1"', 'region = "eu-west-1"\nextends = "base"')
     (folder / "prod.toml").write_text(values + '[rollout]\nstrategy = "canary"\n')
     (loaded,) = load(written, folder)
     environment = loaded.environment
     assert environment is not None
+    assert environment.rollout is not None
     alarms = environment.rollout.rollback_alarms(
         environment.alarms, variants=["primary"], kind=environment.kind
     )

@@ -49,7 +49,7 @@ class Container:
 
 
 class Models:
-    """Of a multi-model endpoint."""
+    """Stand-in for the target models of a container."""
 
     def __init__(self) -> None:
         self.forgotten: list[str] = []

@@ -153,9 +153,9 @@ def test_an_event_that_event_bridge_does_not_take_is_printed(
     monkeypatch.setattr(Access, "client", refuses)
     aws = Loopback(Access("http://127.0.0.1:1", "secret"), account="1" * 12, region="eu-west-1")
     aws.tell_event_bridge(source="s", kind="State Change", detail={}, resources=["a", "b"], at=AT)
-    said = capsys.readouterr().err
-    assert "EventBridge did not take State Change of a, b" in said
-    assert "OSError: closed" in said
+    printed = capsys.readouterr().err
+    assert "EventBridge did not take State Change of a, b" in printed
+    assert "OSError: closed" in printed
 
 
 # --- containers
@@ -248,15 +248,15 @@ def test_a_container_that_is_closed_while_it_starts_again_ends() -> None:
 
     container = Container(start)
     container.heal()
-    assert [one.closed for one in started] == [True, True]
+    assert [process.closed for process in started] == [True, True]
 
 
 # --- controls
 
 
 @pytest.mark.parametrize(
-    ("path", "asked"), [("/servable/absent", None), ("/servable/absent", {}), (FAULT_PATH, None)]
+    ("path", "body"), [("/servable/absent", None), ("/servable/absent", {}), (FAULT_PATH, None)]
 )
-def test_what_is_no_control_is_not_answered(path: str, asked: dict[str, Any] | None) -> None:
+def test_what_is_no_control_is_not_answered(path: str, body: dict[str, Any] | None) -> None:
     target: Any = None
-    assert Controls(target, target).answer(path, asked) is None
+    assert Controls(target, target).answer(path, body) is None

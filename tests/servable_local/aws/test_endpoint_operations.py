@@ -79,13 +79,13 @@ def hosted(case: Case) -> Hosted:
 
 
 def test_an_endpoint_of_that_name_is_not_made_twice(hosted: Hosted) -> None:
-    said = hosted.refusal("create_endpoint", EndpointName="Ranker", EndpointConfigName="first")
-    assert said == 'Cannot create already existing endpoint "arn:Ranker".'
+    message = hosted.refusal("create_endpoint", EndpointName="Ranker", EndpointConfigName="first")
+    assert message == 'Cannot create already existing endpoint "arn:Ranker".'
 
 
 def test_an_endpoint_is_not_made_of_a_configuration_that_is_not_there(hosted: Hosted) -> None:
-    said = hosted.refusal("create_endpoint", EndpointName="b", EndpointConfigName="absent")
-    assert said == 'Could not find endpoint configuration "arn:absent".'
+    message = hosted.refusal("create_endpoint", EndpointName="b", EndpointConfigName="absent")
+    assert message == 'Could not find endpoint configuration "arn:absent".'
 
 
 @pytest.mark.parametrize(
@@ -99,8 +99,8 @@ def test_an_endpoint_in_progress_is_neither_updated_nor_scaled(
     hosted: Hosted, operation: str, given: dict[str, Any]
 ) -> None:
     hosted.case.update(blue_green(ALL_AT_ONCE))
-    said = hosted.refusal(operation, **given)
-    assert said == 'Cannot update in-progress endpoint "arn:ranker".'
+    message = hosted.refusal(operation, **given)
+    assert message == 'Cannot update in-progress endpoint "arn:ranker".'
 
 
 def test_an_endpoint_in_which_nothing_serves_has_no_weights(tmp_path: Path) -> None:
@@ -108,8 +108,8 @@ def test_an_endpoint_in_which_nothing_serves_has_no_weights(tmp_path: Path) -> N
     failed.error = RuntimeError("x")
     failed.created()
     given = {"DesiredWeightsAndCapacities": [VARIANT]}
-    said = Hosted(failed).refusal("update_endpoint_weights_and_capacities", **given)
-    assert said == 'Cannot update in-progress endpoint "arn:ranker".'
+    message = Hosted(failed).refusal("update_endpoint_weights_and_capacities", **given)
+    assert message == 'Cannot update in-progress endpoint "arn:ranker".'
 
 
 def test_weights_and_counts_are_set_for_shadows_too(hosted: Hosted) -> None:
@@ -117,8 +117,10 @@ def test_weights_and_counts_are_set_for_shadows_too(hosted: Hosted) -> None:
     hosted.call("update_endpoint_weights_and_capacities", DesiredWeightsAndCapacities=changes)
     fleet = hosted.case.endpoint.fleet
     assert fleet is not None
-    found = [(one.name, one.weight, one.instances.desired) for one in fleet.everybody()]
-    assert found == [("primary", 0.5, 3), ("shadow", 0.25, 4)]
+    variants = [
+        (hosted.name, hosted.weight, hosted.instances.desired) for hosted in fleet.everybody()
+    ]
+    assert variants == [("primary", 0.5, 3), ("shadow", 0.25, 4)]
 
 
 @pytest.mark.parametrize(
@@ -131,8 +133,8 @@ def test_an_update_retains_the_deployment_configuration_where_it_is_asked_to_and
     hosted.case.endpoint.deployment_config = blue_green(CANARY)
     more = {"DeploymentConfig": blue_green(given)} if given else {}
     hosted.update(RetainDeploymentConfig=retain, **more)
-    found = hosted.case.endpoint.deployment_config
-    assert found == (blue_green(kept) if kept else None)
+    deployment = hosted.case.endpoint.deployment_config
+    assert deployment == (blue_green(kept) if kept else None)
 
 
 @pytest.mark.parametrize(
@@ -170,8 +172,8 @@ def test_a_scaled_variant_neither_goes_nor_changes_its_type(
     hosted.here.configs.get("second").request["ProductionVariants"] = [
         {"VariantName": "primary", **change}
     ]
-    said = hosted.refusal("update_endpoint", EndpointConfigName="second")
-    assert said.startswith('The variant(s) "[primary]" must be deregistered as scalable')
+    message = hosted.refusal("update_endpoint", EndpointConfigName="second")
+    assert message.startswith('The variant(s) "[primary]" must be deregistered as scalable')
 
 
 def test_a_variant_of_another_endpoint_that_is_scaled_is_no_obstacle(hosted: Hosted) -> None:
@@ -255,7 +257,7 @@ def test_a_policy_that_is_put_again_keeps_its_time_and_replaces_its_alarms(scale
     scaled.case.clock.advance(minutes=5)
     scaled.put_policy()
     second = scaled.scaling.policies["arn:policy"]
-    alarms = [one["AlarmName"] for one in scaled.scaling.alarms_of("arn:policy")]
+    alarms = [alarm["AlarmName"] for alarm in scaled.scaling.alarms_of("arn:policy")]
     assert second.shown["CreationTime"] == first.shown["CreationTime"]
     assert (sorted(alarms), set(first.alarms) & set(alarms)) == (sorted(second.alarms), set())
 

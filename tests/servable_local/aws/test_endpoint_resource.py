@@ -26,7 +26,7 @@ class Logical:
         self.states = list(states)
         self.fails = fails
         self.calls: list[tuple[str, Any]] = []
-        self.known: list[str] = []
+        self.existing: list[str] = []
 
     def call(self, service: str, operation: str, given: Any) -> Any:
         if operation == "DescribeEndpoint":
@@ -40,15 +40,15 @@ class Logical:
         return SimpleNamespace(exceptions=SimpleNamespace(ClientError=ClientError))
 
     def exists(self, physical: str) -> None:
-        self.known.append(physical)
+        self.existing.append(physical)
 
 
 @pytest.fixture(autouse=True)
 def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """Seconds between looks, in which nobody waits."""
-    found: list[float] = []
-    monkeypatch.setattr(sagemaker, "time", SimpleNamespace(sleep=found.append))
-    return found
+    seconds: list[float] = []
+    monkeypatch.setattr(sagemaker, "time", SimpleNamespace(sleep=seconds.append))
+    return seconds
 
 
 def create(logical: Any) -> Any:
@@ -73,7 +73,7 @@ def test_a_stack_knows_of_its_endpoint_before_it_serves() -> None:
     logical = Logical(described("Failed"))
     with pytest.raises(ResourceError):
         create(logical)
-    assert logical.known == [ARN]
+    assert logical.existing == [ARN]
 
 
 @pytest.mark.parametrize("status", ["Creating", "Updating", "SystemUpdating", "RollingBack"])

@@ -125,7 +125,7 @@ def test_requests_go_to_the_least_busy_container_where_the_configuration_says_so
 def test_shadows_are_kept_apart_from_the_variants_that_answer(launcher: Launcher) -> None:
     fleet = launcher.start(variant(), ShadowProductionVariants=[variant("shadow")])
     assert ([*fleet.variants], [*fleet.shadows]) == (["primary"], ["shadow"])
-    assert [one.name for one in fleet.everybody()] == ["primary", "shadow"]
+    assert [hosted.name for hosted in fleet.everybody()] == ["primary", "shadow"]
 
 
 def test_a_model_that_is_gone_is_named(launcher: Launcher) -> None:
@@ -170,8 +170,8 @@ def test_a_model_of_a_list_of_one_container_is_served(launcher: Launcher) -> Non
 
 def test_every_variant_that_does_not_start_is_a_reason(launcher: Launcher) -> None:
     launcher.fails = {"primary.tar.gz"}
-    said = launcher.failure(variant(), variant("other"), variant("third", ModelName="c"))
-    assert said == 'primary.tar.gz does not start. Could not find model "c".'
+    reasons = launcher.failure(variant(), variant("other"), variant("third", ModelName="c"))
+    assert reasons == 'primary.tar.gz does not start. Could not find model "c".'
 
 
 def test_a_failure_without_words_is_named_by_its_kind(
@@ -189,7 +189,7 @@ def test_a_fleet_that_does_not_start_leaves_neither_containers_nor_archives(
 ) -> None:
     launcher.fails = {"other.tar.gz"}
     launcher.failure(variant(), variant("other"))
-    assert [one.closed for one in launcher.started] == [True]
+    assert [process.closed for process in launcher.started] == [True]
     assert list(launcher.folder.iterdir()) == []
 
 
@@ -200,7 +200,7 @@ def test_a_variant_whose_second_container_does_not_start_ends_the_first(
     launcher = Launcher(tmp_path, most_containers=2)
     launcher.fails_after = 1
     assert launcher.failure(variant(InitialInstanceCount=2)) == "no more start."
-    assert [one.closed for one in launcher.started] == [True]
+    assert [process.closed for process in launcher.started] == [True]
 
 
 @pytest.mark.parametrize(
@@ -300,8 +300,8 @@ def test_a_shadow_gets_the_share_of_requests_that_its_weight_is_of_the_variants(
 ) -> None:
     answers = hosted("primary", weight)
     shadowed = fleet(tmp_path, answers, shadow=hosted("shadow", shadow_weight))
-    found = [shadowed.copied_to(answers) for _ in range(8)]
-    assert len([one for one in found if one and one.name == "shadow"]) == copies
+    copied = [shadowed.copied_to(answers) for _ in range(8)]
+    assert len([copy for copy in copied if copy and copy.name == "shadow"]) == copies
 
 
 def test_without_shadows_nobody_gets_copies(tmp_path: Path) -> None:

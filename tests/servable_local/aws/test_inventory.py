@@ -16,7 +16,7 @@ from tests.servable_local.aws.local_account import Account
 FUNCTION: dict[str, Any] = {
     "Type": "AWS::Lambda::Function",
     "Properties": {
-        "FunctionName": "told",
+        "FunctionName": "notify",
         "Handler": "index.handler",
         "Runtime": "python3.12",
         "Role": {"Fn::GetAtt": ["Role", "Arn"]},
@@ -43,8 +43,8 @@ class Functions:
     def paginate(self) -> Any:
         return [{"Functions": [{"FunctionName": name} for name in "ba"]}]
 
-    def get_policy(self, **asked: str) -> dict[str, str]:
-        if asked["FunctionName"] == "b":
+    def get_policy(self, **request: str) -> dict[str, str]:
+        if request["FunctionName"] == "b":
             raise AbsentError
         return {"Policy": json.dumps({"Statement": [{"Sid": "first"}, {"Sid": "second"}]})}
 
@@ -60,7 +60,7 @@ def test_a_function_is_deleted_with_its_stack_and_by_hand_before_is_no_obstacle(
     functions = account.client("lambda")
     account.deploy({"Resources": {"Role": role(), "Function": FUNCTION}})
     if by_hand:
-        functions.delete_function(FunctionName="told")
+        functions.delete_function(FunctionName="notify")
     assert account.delete() == "DELETE_COMPLETE"
     assert functions.list_functions()["Functions"] == []
 
@@ -69,8 +69,8 @@ def test_ownership_of_a_buckets_objects_is_as_the_template_says(account: Account
     rules = [{"ObjectOwnership": "BucketOwnerEnforced"}]
     properties = {"BucketName": "owned", "OwnershipControls": {"Rules": rules}}
     account.deploy({"Resources": {"Bucket": {"Type": "AWS::S3::Bucket", "Properties": properties}}})
-    found = account.client("s3").get_bucket_ownership_controls(Bucket="owned")
-    assert found["OwnershipControls"] == {"Rules": rules}
+    controls = account.client("s3").get_bucket_ownership_controls(Bucket="owned")
+    assert controls["OwnershipControls"] == {"Rules": rules}
 
 
 @pytest.mark.usefixtures("server")

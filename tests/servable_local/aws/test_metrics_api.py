@@ -39,9 +39,9 @@ def cloudwatch(account: Account) -> Any:
     return account.client("cloudwatch")
 
 
-def statistics(cloudwatch: Any, period_seconds: int = 60, **asked: list[str]) -> Any:
+def statistics(cloudwatch: Any, period_seconds: int = 60, **names: list[str]) -> Any:
     return cloudwatch.get_metric_statistics(
-        Namespace="Own", MetricName="Calls", Period=period_seconds, **WINDOW, **asked
+        Namespace="Own", MetricName="Calls", Period=period_seconds, **WINDOW, **names
     )["Datapoints"]
 
 
@@ -86,7 +86,7 @@ def test_without_percentiles_a_point_has_no_place_for_them(cloudwatch: Any) -> N
 
 def test_a_sample_without_a_time_is_of_now(cloudwatch: Any, clock: Any) -> None:
     cloudwatch.put_metric_data(Namespace="Own", MetricData=[{"MetricName": "Now", "Value": 1}])
-    found = cloudwatch.get_metric_statistics(
+    answer = cloudwatch.get_metric_statistics(
         Namespace="Own",
         MetricName="Now",
         Period=60,
@@ -94,13 +94,13 @@ def test_a_sample_without_a_time_is_of_now(cloudwatch: Any, clock: Any) -> None:
         StartTime=clock.now() - timedelta(minutes=1),
         EndTime=clock.now() + timedelta(minutes=1),
     )
-    assert len(found["Datapoints"]) == 1
+    assert len(answer["Datapoints"]) == 1
 
 
 def test_points_of_data_begin_at_multiples_of_their_period(cloudwatch: Any) -> None:
     put(cloudwatch, 1, NOON + timedelta(minutes=6))
     metric = {"Namespace": "Own", "MetricName": "Calls"}
     query = {"Id": "m", "MetricStat": {"Metric": metric, "Period": 300, "Stat": "Sum"}}
-    (found,) = cloudwatch.get_metric_data(MetricDataQueries=[query], **WINDOW)["MetricDataResults"]
-    times = [moment.replace(tzinfo=None) for moment in found["Timestamps"]]
-    assert (times, found["Label"]) == ([NOON + timedelta(minutes=5)], "Calls")
+    (result,) = cloudwatch.get_metric_data(MetricDataQueries=[query], **WINDOW)["MetricDataResults"]
+    times = [moment.replace(tzinfo=None) for moment in result["Timestamps"]]
+    assert (times, result["Label"]) == ([NOON + timedelta(minutes=5)], "Calls")

@@ -30,7 +30,7 @@ class Heard:
     def __init__(self, account: Account) -> None:
         self.events, self.sqs = account.client("events"), account.client("sqs")
         sns = account.client("sns")
-        self.topic = sns.create_topic(Name="told")["TopicArn"]
+        self.topic = sns.create_topic(Name="news")["TopicArn"]
         self.url = self.sqs.create_queue(QueueName="inbox")["QueueUrl"]
         self.queue = self.sqs.get_queue_attributes(QueueUrl=self.url, AttributeNames=["QueueArn"])[
             "Attributes"
@@ -177,7 +177,7 @@ def upload(*bodies: bytes, **metadata: str) -> Any:
     return SimpleNamespace(parts=parts, metadata=names)
 
 
-def wanted(of: Any) -> list[tuple[int, str]]:
+def numbered(of: Any) -> list[tuple[int, str]]:
     return [(number, part.etag) for number, part in of.parts.items()]
 
 
@@ -191,10 +191,10 @@ def minimum(monkeypatch: pytest.MonkeyPatch) -> int:
 @pytest.mark.usefixtures("minimum")
 def test_only_the_last_part_may_be_small() -> None:
     given = upload(b"abc", b"d")
-    assert bytes(objects._complete(given, wanted(given))[0]) == b"abcd"
+    assert bytes(objects._complete(given, numbered(given))[0]) == b"abcd"
     small = upload(b"ab", b"d")
     with pytest.raises(EntityTooSmall):
-        objects._complete(small, wanted(small))
+        objects._complete(small, numbered(small))
 
 
 def test_a_part_of_another_content_is_refused() -> None:
@@ -219,11 +219,11 @@ def test_a_checksum_is_of_the_parts_digests_or_of_all_bytes(
     metadata: dict[str, str], kind: str, sums_of: str, parts: int
 ) -> None:
     given = upload(b"abc", b"def", **metadata)
-    _, _, checksum = objects._complete(given, wanted(given))
+    _, _, checksum = objects._complete(given, numbered(given))
     algorithm = metadata["algorithm"]
-    digests = b"".join(ObjectContent.of(one).digest(algorithm) for one in (b"abc", b"def"))
-    body = digests if sums_of == "digests" else b"abcdef"
-    expected = base64.b64encode(ObjectContent.of(body).digest(algorithm)).decode()
+    digests = b"".join(ObjectContent.of(body).digest(algorithm) for body in (b"abc", b"def"))
+    summed = digests if sums_of == "digests" else b"abcdef"
+    expected = base64.b64encode(ObjectContent.of(summed).digest(algorithm)).decode()
     assert checksum == (kind, expected, parts)
 
 
@@ -231,13 +231,13 @@ def test_a_checksum_of_a_content_is_that_of_its_bytes() -> None:
     """moto asks with either; in base64 or not."""
     content = ObjectContent.of(b"abc")
     for encoded in (True, False):
-        found = [objects._compute_checksum(one, "SHA256", encoded) for one in (content, b"abc")]
-        assert found[0] == found[1]
+        sums = [objects._compute_checksum(body, "SHA256", encoded) for body in (content, b"abc")]
+        assert sums[0] == sums[1]
 
 
 def test_an_upload_that_names_no_algorithm_has_no_checksum() -> None:
     given = upload(b"abc")
-    assert objects._complete(given, wanted(given))[2] is None
+    assert objects._complete(given, numbered(given))[2] is None
 
 
 def test_a_copy_of_an_object_in_parts_has_the_checksum_of_its_bytes(account: Account) -> None:

@@ -32,13 +32,13 @@ class Container:
         self.headers = {"Content-Type": "text/csv"}
         self.error: Exception | None = None
         self.healed = 0
-        self.asked: list[tuple[str, bytes, dict[str, str]]] = []
+        self.requests: list[tuple[str, bytes, dict[str, str]]] = []
 
     def post(
         self, path: str, body: bytes, headers: Mapping[str, str], *, timeout_seconds: float
     ) -> Any:
         assert timeout_seconds == 60
-        self.asked.append((path, body, dict(headers)))
+        self.requests.append((path, body, dict(headers)))
         self.clock.pause(self.seconds)
         if self.error is not None:
             raise self.error
@@ -91,9 +91,9 @@ class Case:
         instances = SimpleNamespace(serving=2, pick=lambda: container)
         return SimpleNamespace(name=name, instances=instances, models=None, answering=lambda: None)
 
-    def _route(self, wanted: str | None) -> Route | None:
-        if wanted not in (None, "primary"):
-            raise KeyError(wanted)
+    def _route(self, variant: str | None) -> Route | None:
+        if variant not in (None, "primary"):
+            raise KeyError(variant)
         return self.route
 
     def with_shadow(self) -> None:
@@ -126,10 +126,10 @@ class Case:
     def samples(self, name: str, **dimensions: str) -> Samples:
         now = self.clock.now()
         metric = Metric.of("AWS/SageMaker", name, OF | dimensions)
-        found: Samples = self.here.cloudwatch.metrics.between(
+        samples: Samples = self.here.cloudwatch.metrics.between(
             metric, now - timedelta(minutes=1), now + timedelta(minutes=1)
         )
-        return found
+        return samples
 
 
 @pytest.fixture
@@ -158,7 +158,7 @@ def test_custom_attributes_of_the_container_reach_the_caller(case: Case) -> None
 
 def test_headers_that_are_no_part_of_the_api_do_not_reach_the_container(case: Case) -> None:
     case.invoke(Accept="text/csv", Content_Type="", Authorization="secret")
-    assert case.container.asked == [("/invocations", b"x", {"Accept": "text/csv"})]
+    assert case.container.requests == [("/invocations", b"x", {"Accept": "text/csv"})]
 
 
 @pytest.mark.parametrize(("status", "answered"), [(199, 424), (200, 200), (299, 200), (300, 424)])
@@ -199,14 +199,14 @@ def test_a_container_that_hangs_up_is_looked_after(case: Case, error: Exception)
 def test_latency_is_the_models_and_overhead_all_the_rest(case: Case) -> None:
     case.container.seconds, case.endpoint.overhead_seconds = 0.2, 0.05
     case.invoke()
-    found = [case.samples(name).total for name in ("ModelLatency", "OverheadLatency")]
-    assert found == [pytest.approx(200_000), pytest.approx(50_000)]
+    microseconds = [case.samples(name).total for name in ("ModelLatency", "OverheadLatency")]
+    assert microseconds == [pytest.approx(200_000), pytest.approx(50_000)]
 
 
 def test_an_invocation_is_shared_by_the_instances_that_serve(case: Case) -> None:
     case.invoke()
-    found = case.samples("InvocationsPerInstance")
-    assert (found.count, found.total) == (1, 0.5)
+    shares = case.samples("InvocationsPerInstance")
+    assert (shares.count, shares.total) == (1, 0.5)
 
 
 # --- shadows
@@ -218,8 +218,8 @@ def test_a_shadow_is_asked_the_same_and_the_caller_gets_nothing_of_it(case: Case
     answer = case.invoke(b"body", Accept="text/csv")[2]
     assert answer == b"answer"
     assert (
-        case.shadow.asked
-        == case.container.asked
+        case.shadow.requests
+        == case.container.requests
         == [("/invocations", b"body", {"Accept": "text/csv"})]
     )
 
@@ -256,7 +256,7 @@ def test_a_target_that_the_container_does_not_have_is_loaded_again_next_time(
 ) -> None:
     case.container.status = status
     case.invoke(b"x", **{TARGET_MODEL: "a"})
-    assert (models.forgotten, case.container.asked[0][0]) == (forgotten, "/models/a/invoke")
+    assert (models.forgotten, case.container.requests[0][0]) == (forgotten, "/models/a/invoke")
 
 
 def test_a_404_of_an_endpoint_of_one_model_is_an_answer_as_any_other(case: Case) -> None:
@@ -277,12 +277,12 @@ def test_an_endpoint_of_one_model_takes_no_target(case: Case) -> None:
 
 
 def test_an_endpoint_that_is_not_there_is_named(case: Case) -> None:
-    said = "Endpoint absent of account 123456789012 not found."
-    assert case.refusal(name="absent") == said
+    message = "Endpoint absent of account 123456789012 not found."
+    assert case.refusal(name="absent") == message
 
 
 def test_an_endpoint_in_which_nothing_serves_is_not_found(case: Case) -> None:
-    case.endpoint.route = lambda wanted: None
+    case.endpoint.route = lambda variant: None
     assert case.refusal() == "Endpoint ranker of account 123456789012 not found."
 
 
@@ -296,8 +296,8 @@ def test_an_asynchronous_endpoint_is_not_invoked_directly(case: Case) -> None:
 
 
 def test_a_real_time_endpoint_takes_no_queued_request(case: Case) -> None:
-    said = "Endpoint ranker is not asynchronous: call InvokeEndpoint."
-    assert case.refusal("invoke_endpoint_async") == said
+    message = "Endpoint ranker is not asynchronous: call InvokeEndpoint."
+    assert case.refusal("invoke_endpoint_async") == message
 
 
 @pytest.mark.parametrize("headers", [{}, {"X-Amzn-SageMaker-InputLocation": "https://b/k"}])

@@ -42,8 +42,8 @@ ALARM = {
 def test_a_value_of_a_template_becomes_what_the_api_takes(
     given: dict[str, Any], fitted: dict[str, Any]
 ) -> None:
-    found = fit(given, "cloudwatch", "PutMetricAlarm")
-    assert json.dumps(found) == json.dumps(fitted)
+    arguments = fit(given, "cloudwatch", "PutMetricAlarm")
+    assert json.dumps(arguments) == json.dumps(fitted)
 
 
 def test_a_value_that_is_none_of_an_enumeration_is_refused_with_those_that_are() -> None:

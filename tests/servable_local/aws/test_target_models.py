@@ -20,7 +20,7 @@ class Container:
 
     def __init__(self) -> None:
         self.url = "http://127.0.0.1:1"
-        self.status, self.said = 200, b""
+        self.status, self.answer = 200, b""
         self.error: Exception | None = None
         self.loaded: list[dict[str, str]] = []
 
@@ -29,7 +29,7 @@ class Container:
             raise self.error
         assert (path, headers) == ("/models", {"Content-Type": "application/json"})
         self.loaded.append(json.loads(body))
-        return self.status, {}, self.said
+        return self.status, {}, self.answer
 
 
 class Case:
@@ -67,10 +67,10 @@ def raising(error: Exception) -> Callable[..., Any]:
 
 def test_a_target_is_fetched_from_its_prefix_and_loaded_once(case: Case) -> None:
     paths = [case.models.path("/sub/a.tar.gz") for _ in range(2)]
-    (asked,) = case.container.loaded
+    (request,) = case.container.loaded
     assert case.fetched == ["s3://b/models/sub/a.tar.gz"]
-    assert paths == [f"/models/{asked['model_name']}/invoke"] * 2
-    assert Path(asked["url"]).is_dir()
+    assert paths == [f"/models/{request['model_name']}/invoke"] * 2
+    assert Path(request["url"]).is_dir()
 
 
 def test_two_targets_have_different_paths(case: Case) -> None:
@@ -105,7 +105,7 @@ def test_a_target_that_is_loaded_now_or_was_already_is_asked(case: Case, status:
 def test_a_target_that_does_not_load_is_refused_in_the_containers_words(
     case: Case, status: int
 ) -> None:
-    case.container.status, case.container.said = status, b"no memory \xff"
+    case.container.status, case.container.answer = status, b"no memory \xff"
     assert case.refusal() == "a.tar.gz could not be loaded: no memory \ufffd"
 
 

@@ -37,25 +37,25 @@ def as_arrays(inputs: Any, named: Mapping[str, Any]) -> dict[str, Array]:
     Text becomes bytes in UTF-8, in an array of `object`, as TensorFlow's strings are.
     Raises `BadInputError`.
     """
-    given: dict[str, Any] = {}
+    inputs_by_name: dict[str, Any] = {}
     if isinstance(inputs, Mapping):
-        given.update(inputs)
+        inputs_by_name.update(inputs)
     elif inputs is not None:
-        given[UNNAMED] = inputs
-    if twice := given.keys() & named.keys():
+        inputs_by_name[UNNAMED] = inputs
+    if twice := inputs_by_name.keys() & named.keys():
         raise BadInputError(f"{', '.join(sorted(twice))}: given twice; give each input once")
-    given.update(named)
-    if not given:
+    inputs_by_name.update(named)
+    if not inputs_by_name:
         raise BadInputError("no inputs; give arrays by name, as predict(feat_ids=…, feat_vals=…)")
-    for name in given:
+    for name in inputs_by_name:
         if not isinstance(name, str):
             raise BadInputError(
                 f"{name!r}: the name of an input is a str, not {type(name).__name__}"
             )
         _utf8(repr(name), name)
-    if UNNAMED in given and len(given) > 1:
+    if UNNAMED in inputs_by_name and len(inputs_by_name) > 1:
         raise BadInputError("one input has no name and others have; name all of them")
-    return {name: _array(name, value) for name, value in given.items()}
+    return {name: _array(name, value) for name, value in inputs_by_name.items()}
 
 
 def typed(inputs: Any, named: Mapping[str, Any]) -> bool:

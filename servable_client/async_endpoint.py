@@ -25,7 +25,10 @@ class AsyncEndpoint:
     """
 
     def __init__(self, name: str | Endpoint, **options: Any) -> None:
-        """`told`: as for `Endpoint`; or give an `Endpoint`, a `FakeEndpoint` too. Raises `BadInputError`."""
+        """`options`: as for `Endpoint`; or `name` is an `Endpoint`, a `FakeEndpoint` too.
+
+        Raises `BadInputError`.
+        """
         if isinstance(name, Endpoint) and options:
             raise BadInputError(f"{', '.join(options)}: give these options to the Endpoint itself")
         self.endpoint = name if isinstance(name, Endpoint) else Endpoint(name, **options)
@@ -33,9 +36,8 @@ class AsyncEndpoint:
         in_each_process(self)
 
     def _start(self) -> None:
-        self._executor = ThreadPoolExecutor(
-            self.endpoint.connections, f"servable {self.endpoint.name}"
-        )
+        endpoint = self.endpoint
+        self._executor = ThreadPoolExecutor(endpoint.connections, f"servable {endpoint.name}")
 
     @classmethod
     def local(cls, url: str, **options: Any) -> Self:
@@ -75,12 +77,11 @@ class AsyncEndpoint:
     async def __aexit__(self, *failure: object) -> None:
         await self.close()
 
-    async def _run(self, call: Callable[..., Result], *given: Any, **options: Any) -> Result:
+    async def _run(self, call: Callable[..., Result], *arguments: Any, **options: Any) -> Result:
         import asyncio
 
         if self._closed:
             raise BadInputError(f"{self.endpoint.name}: this AsyncEndpoint is closed; make another")
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(
-            self._executor, functools.partial(call, *given, **options)
-        )
+        bound = functools.partial(call, *arguments, **options)
+        return await loop.run_in_executor(self._executor, bound)

@@ -35,7 +35,7 @@ class Progress:
         return self.seconds * (self.rows - self.rows_done) / max(self.rows_done, 1)
 
 
-Told = Callable[[Progress], None]
+Report = Callable[[Progress], None]
 Predict = Callable[[Part], Outputs]
 """A function that predicts one part. Raises `PredictionError`."""
 
@@ -54,7 +54,7 @@ class Batches:
         self._lock = threading.Lock()
 
     def predict(
-        self, arrays: Arrays, split: Split, predict: Predict, report: Told | None
+        self, arrays: Arrays, split: Split, predict: Predict, report: Report | None
     ) -> Outputs:
         """Return the merged answer of all parts. Raises `PredictionError`."""
         rows = rows_of(arrays, split.whole)
@@ -62,10 +62,18 @@ class Batches:
         pieces = parts(arrays, split, measured_rows=-(-rows // count))
         began = time.monotonic()
         executor = self._threads() if len(pieces) > 1 else _OwnThread()
-        outputs = predict_parts(pieces, predict, executor, report, split.constant)
+        answers, failed = _answers_and_failures(pieces, predict, executor, report)
+        if failed:
+            number = min(failed)
+            first, part_rows = failed[number], pieces[number].rows
+            more = len(failed) - 1
+            raise PartFailedError(number, len(pieces), part_rows, first, more) from first
+        ordered = [answers[number] for number in range(len(pieces))]
+        variants = {answer.variant for answer in ordered}
+        outputs = merged(ordered, [len(piece.rows) for piece in pieces], split.constant)
         if split.measured:
             self._part_sizes.record(rows, count, time.monotonic() - began)
-        return outputs
+        return Outputs(outputs, variants.pop() if len(variants) == 1 else None)
 
     def close(self) -> None:
         """Wait for the running parts; the others are not sent."""
@@ -94,32 +102,8 @@ class _OwnThread(Executor):
         return future
 
 
-def predict_parts(
-    pieces: Sequence[Part],
-    predict: Predict,
-    executor: Executor,
-    report: Told | None,
-    constant: frozenset[str] | None = None,
-) -> Outputs:
-    """Return the merged answers. Raises `PartFailedError` for the first part that failed.
-
-    `constant`: as in `Split`.
-    """
-    answers, failed = _answers_and_failures(pieces, predict, executor, report)
-    if failed:
-        number = min(failed)
-        first, rows = failed[number], pieces[number].rows
-        raise PartFailedError(number, len(pieces), rows, first, len(failed) - 1) from first
-    ordered = [answers[number] for number in range(len(pieces))]
-    variants = {answer.variant for answer in ordered}
-    return Outputs(
-        merged(ordered, [len(piece.rows) for piece in pieces], constant),
-        variants.pop() if len(variants) == 1 else None,
-    )
-
-
 def _answers_and_failures(
-    pieces: Sequence[Part], predict: Predict, executor: Executor, report: Told | None
+    pieces: Sequence[Part], predict: Predict, executor: Executor, report: Report | None
 ) -> tuple[dict[int, Outputs], dict[int, PredictionError]]:
     """Return (answers, failures) by part number.
 
@@ -158,17 +142,15 @@ def _answers_and_failures(
                 answers[number] = answer
                 rows_done += len(pieces[number].rows)
                 if report:
-                    seconds, total = time.monotonic() - began, pieces[-1].rows.stop
-                    report(
-                        Progress(
-                            rows_done=rows_done,
-                            rows=total,
-                            parts_done=len(answers),
-                            parts=len(pieces),
-                            seconds=seconds,
-                        )
+                    progress = Progress(
+                        rows_done=rows_done,
+                        rows=pieces[-1].rows.stop,
+                        parts_done=len(answers),
+                        parts=len(pieces),
+                        seconds=time.monotonic() - began,
                     )
-    except BaseException:  # Ctrl-C, or what `told` raised: nothing more is sent
+                    report(progress)
+    except BaseException:  # Ctrl-C, or what `report` raised: nothing more is sent
         stopped.set()
         for future in futures:
             future.cancel()

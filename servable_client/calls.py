@@ -1,5 +1,7 @@
 """One prediction: arrays encoded, sent, answered and decoded."""
 
+from collections.abc import Mapping
+
 from servable_client.arrays import Arrays, Outputs
 from servable_client.errors import BodyTooLargeError, PredictionError, RefusedError
 from servable_client.exchange import Answer, Deadline, Request
@@ -10,6 +12,8 @@ from servable_client.retries import Retries
 from servable_client.transport import Transport
 
 UNSUPPORTED = 415
+Trace = Mapping[str, str | None]
+"""`inference_id` and `traceparent` of a `Request`."""
 
 
 class Calls:
@@ -29,10 +33,8 @@ class Calls:
         arrays: Arrays,
         options: Options,
         deadline: Deadline,
-        *,
         form: str,
-        inference_id: str | None,
-        traceparent: str | None,
+        trace: Trace,
     ) -> Outputs:
         """Encode, send and decode one prediction.
 
@@ -41,13 +43,13 @@ class Calls:
         """
         form = options.format or ("json" if self._json_only else form)
         try:
-            ready = request(arrays, form, options, inference_id, traceparent)
+            ready = request(arrays, form, options, trace)
             answer = self.send(ready, options, deadline)
         except RefusedError as refusal:
             # A container without Servable's handler has read only the content type.
             if refusal.status != UNSUPPORTED or options.format or form == "json":
                 raise
-            again = request(arrays, "json", options, inference_id, traceparent)
+            again = request(arrays, "json", options, trace)
             try:
                 answer = self.send(again, options, deadline)
             except PredictionError as failure:
@@ -71,21 +73,14 @@ class Calls:
         )
 
 
-def request(
-    arrays: Arrays,
-    form: str,
-    options: Options,
-    inference_id: str | None,
-    traceparent: str | None,
-) -> Request:
+def request(arrays: Arrays, form: str, options: Options, trace: Trace) -> Request:
     """Return the encoded request. Raises `BadInputError`."""
     # format="json" asks for the model server's own JSON, which the handler relays unchanged.
-    wanted = content_type("json") if options.format == "json" else ANY_ANSWER
+    accept = content_type("json") if options.format == "json" else ANY_ANSWER
     return Request(
         body=encode(form, arrays, options.selection),
         content_type=content_type(form),
-        accept=wanted,
+        accept=accept,
         selection=options.selection,
-        inference_id=inference_id,
-        traceparent=traceparent,
+        **trace,
     )

@@ -3,14 +3,9 @@
 import urllib3
 from urllib3.exceptions import HTTPError, ReadTimeoutError
 
-from servable_client.errors import (
-    BadInputError,
-    ConnectionLostError,
-    DeadlineExceededError,
-    UnreachableError,
-)
+from servable_client.errors import BadInputError
 from servable_client.exchange import Answer, Deadline, Request, read_body
-from servable_client.failures import of_container
+from servable_client.failures import of_connection, of_container
 from servable_client.forks import in_each_process
 from servable_client.job import Job
 from servable_client.observed_connections import ATTEMPT, observed
@@ -60,15 +55,8 @@ class ContainerHttp:
             framed = answer.status == 200
             body = read_body(answer, answer.headers, deadline, framed=framed)
         except HTTPError as error:
-            if not ATTEMPT.written:
-                raise UnreachableError(f"{self._url}: {error}; is the container up?") from None
-            if isinstance(error, ReadTimeoutError):
-                raise DeadlineExceededError(
-                    f"{self._url}: no answer within {seconds:.3g} s; it may have been executed"
-                ) from None
-            raise ConnectionLostError(
-                f"{self._url}: the connection broke ({error}); it may have been executed"
-            ) from None
+            late, hint = isinstance(error, ReadTimeoutError), "; is the container up?"
+            raise of_connection(self._url, error, seconds, timed_out=late, hint=hint) from None
         if answer.status != 200:
             words = body.decode(errors="replace")
             raise of_container(self._url, answer.status, words, answer.headers.get("Retry-After"))

@@ -5,8 +5,8 @@ import uuid
 from collections.abc import Callable
 from typing import Any, Literal, NoReturn, Self
 
-from servable_client.arrays import Arrays, Outputs, as_arrays, typed
-from servable_client.batches import Batches, Told
+from servable_client.arrays import Outputs, as_arrays, typed
+from servable_client.batches import Batches, Report
 from servable_client.calls import Calls, request
 from servable_client.errors import BadInputError
 from servable_client.exchange import GUIDE_BODY_BYTES, MOST_BODY_BYTES, Answer, Deadline, Request
@@ -65,9 +65,19 @@ class Endpoint:
         self.closed = False
         self._options = Options().with_(**options)
         self._upload_to = upload_to
-        self._transport = transport or _sagemaker(
-            name, region, session, endpoint_url, connections, self._options.timeout_seconds
-        )
+        if transport is None:
+            # Imported here: local and fake endpoints do not need boto3.
+            from servable_client.sagemaker_runtime import SageMakerRuntime
+
+            transport = SageMakerRuntime(
+                name,
+                region=region,
+                session=session,
+                endpoint_url=endpoint_url,
+                connections=connections,
+                timeout_seconds=self._options.timeout_seconds,
+            )
+        self._transport = transport
         self._retries = Retries(Backoff(attempts=attempts), sleep)
         self._calls = Calls(self._transport, self._retries, largest_body_bytes=largest_body_bytes)
         self._batches = Batches(name, connections)
@@ -86,7 +96,7 @@ class Endpoint:
         /,
         *,
         split: "Split | int | Literal['measured'] | None" = None,
-        progress: Told | None = None,
+        progress: Report | None = None,
         inference_id: str | None = None,
         traceparent: str | None = None,
         format: Any = None,
@@ -106,7 +116,7 @@ class Endpoint:
         `traceparent` and `inference_id` are in the handler's log line and in captured data.
         Raises `PredictionError`.
         """
-        given: dict[str, Any] = {
+        changes: dict[str, Any] = {
             "format": format,
             "timeout_seconds": timeout_seconds,
             "retry_unsafe": retry_unsafe,
@@ -118,22 +128,21 @@ class Endpoint:
         }
         self.check_open()
         options = self._options
-        if any(value is not None for value in given.values()):
-            options = options.with_(**given)
+        if any(value is not None for value in changes.values()):
+            options = options.with_(**changes)
         arrays = as_arrays(inputs, named)
         # Chosen for the whole batch: a small part in JSON would have other types than the others.
         form = options.format or chosen(arrays, typed=typed(inputs, named))
-        sent = {"inference_id": inference_id, "traceparent": traceparent}
-
-        def ask(arrays: Arrays, deadline: Deadline) -> Outputs:
-            return self._calls.predict(arrays, options, deadline, form=form, **sent)
-
+        trace = {"inference_id": inference_id, "traceparent": traceparent}
         if split is None:
-            return ask(arrays, Deadline(options.timeout_seconds))
+            return self._calls.predict(
+                arrays, options, Deadline(options.timeout_seconds), form, trace
+            )
         whole = None if timeout_seconds is None else Deadline(timeout_seconds)
 
         def predict(part: Part) -> Outputs:
-            return ask(part.arrays, whole or Deadline(options.timeout_seconds))
+            deadline = whole or Deadline(options.timeout_seconds)
+            return self._calls.predict(part.arrays, options, deadline, form, trace)
 
         return self._batches.predict(arrays, as_split(split), predict, progress)
 
@@ -180,7 +189,8 @@ class Endpoint:
             place = f"{place.rstrip('/')}/{inference_id or uuid.uuid4()}"
         arrays = as_arrays(inputs, named)
         form = options.format or chosen(arrays, typed=typed(inputs, named))
-        ready = request(arrays, form, options, inference_id, traceparent)
+        trace = {"inference_id": inference_id, "traceparent": traceparent}
+        ready = request(arrays, form, options, trace)
         return self._retries.run(
             lambda seconds: self._transport.submit(ready, seconds=seconds, upload_to=place),
             Deadline(options.timeout_seconds),
@@ -209,18 +219,3 @@ class Endpoint:
 
     def __exit__(self, *failure: object) -> None:
         self.close()
-
-
-def _sagemaker(name: str, *settings: Any) -> Transport:
-    # Imported here: local and fake endpoints do not need boto3.
-    from servable_client.sagemaker_runtime import SageMakerRuntime
-
-    region, session, endpoint_url, connections, timeout_seconds = settings
-    return SageMakerRuntime(
-        name,
-        region=region,
-        session=session,
-        endpoint_url=endpoint_url,
-        connections=connections,
-        timeout_seconds=timeout_seconds,
-    )

@@ -126,13 +126,8 @@ class PartFailedError(PredictionError):
             status=failure.status,
             executed=failure.executed,
         )
-        self.part, self.parts, self.rows, self.failure, self._more = (
-            part,
-            parts,
-            rows,
-            failure,
-            more,
-        )
+        self.part, self.parts, self.rows, self.failure = part, parts, rows, failure
+        self._more = more
 
     def __reduce__(self) -> tuple[Any, ...]:
         # An exception is pickled by its message alone, and a pool of processes waits for ever

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from servable_client.errors import BadAnswerError, BadInputError, DeadlineExceededError
-from servable_client.options import Selection
+from servable_client.options import Selection, check_header
 from servable_tensors.trace_context import MOST_INFERENCE_ID, with_trace
 
 # InvokeEndpoint's bound on the body, as botocore's model and AWS's page have it (2026-11):
@@ -32,12 +32,9 @@ class Request:
     """W3C trace context of the caller, for the handler's log; a malformed one is not sent."""
 
     def __post_init__(self) -> None:
-        for name in ("content_type", "accept", "inference_id"):
-            text = getattr(self, name) or ""
-            if not text.isascii() or not (text or "x").isprintable():
-                raise BadInputError(
-                    f"{name} {text!r}: ASCII on one line only: it is sent in a header"
-                )
+        check_header("content_type", self.content_type)
+        check_header("accept", self.accept)
+        check_header("inference_id", self.inference_id)
         if len(self.inference_id or "") > MOST_INFERENCE_ID:
             raise BadInputError(
                 f"inference_id {self.inference_id!r}: at most {MOST_INFERENCE_ID} characters"
@@ -80,11 +77,8 @@ def read_body(
     length = headers.get("content-length", "")
     is_stated = re.fullmatch("[0-9]{1,19}", length) is not None
     try:
-        if (
-            framed
-            and not is_stated
-            and "chunked" not in headers.get("transfer-encoding", "").lower()
-        ):
+        unstated = framed and not is_stated
+        if unstated and "chunked" not in headers.get("transfer-encoding", "").lower():
             raise BadAnswerError(
                 f"the answer has the Content-Length {length!r:.40} and is not chunked, so a part of it "
                 "cannot be told from the whole; the container must send one of the two"

@@ -11,6 +11,8 @@ from typing import Any
 
 from servable_client.errors import (
     BusyError,
+    ConnectionLostError,
+    DeadlineExceededError,
     EndpointNotFoundError,
     ModelFailedError,
     NotAllowedError,
@@ -18,7 +20,9 @@ from servable_client.errors import (
     QueueFullError,
     RefusedError,
     ThrottledError,
+    UnreachableError,
 )
+from servable_client.observed_connections import ATTEMPT
 
 _THROTTLED = {
     *("Throttling", "ThrottlingException", "ThrottledException", "RequestThrottled"),
@@ -59,6 +63,20 @@ def of_sagemaker(endpoint: str, response: Mapping[str, Any]) -> PredictionError:
     return ModelFailedError(f"{message} (SageMaker's {code or status})", status=status)
 
 
+def of_connection(
+    place: str, error: Exception, seconds: float, *, timed_out: bool, hint: str = ""
+) -> PredictionError:
+    """Return the error for a connection that was not made, broke, or brought no answer in time."""
+    if not ATTEMPT.written:
+        return UnreachableError(f"{place}: {error}{hint}")
+    if timed_out:
+        late = f"{place}: no answer within {seconds:.3g} s; it may have been executed"
+        return DeadlineExceededError(late)
+    return ConnectionLostError(
+        f"{place}: the connection broke ({error}); it may have been executed"
+    )
+
+
 def of_container(
     endpoint: str, status: int | None, words: str, retry_after: str | None
 ) -> PredictionError:
@@ -80,8 +98,8 @@ def of_container(
 def _sentence(words: str) -> str:
     """Return the message in TensorFlow Serving's {"error": "…"} or in Falcon's "description", or the text."""
     try:
-        told = json.loads(words)
-        reason = told["error"] if "error" in told else told["description"]
+        answer = json.loads(words)
+        reason = answer["error"] if "error" in answer else answer["description"]
     except (ValueError, TypeError, KeyError):
         reason = words
     return str(reason).strip()[:_SHOWN] or "the answer is empty"

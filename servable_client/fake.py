@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any
 
 from servable_client.arrays import Array, as_arrays
@@ -9,7 +10,7 @@ from servable_client.endpoint import Endpoint
 from servable_client.errors import BadInputError, PredictionError
 from servable_client.exchange import Answer, Request
 from servable_client.forks import in_each_process
-from servable_client.formats import codecs, content_type
+from servable_client.formats import codecs
 from servable_client.job import Job
 from servable_tensors import UNNAMED
 
@@ -53,16 +54,26 @@ class _FakeTransport:
         self._lock = threading.Lock()
 
     def send(self, request: Request, *, seconds: float) -> Answer:
+        from servable_tensors.predict_messages import model_spec
+
         with self._lock:
             failure = next(self._failures, None)
         if failure is not None:
             raise failure
-        inputs = _inputs(request)
+        by_type = {codec.content_type: codec for codec in codecs().values()}
+        if request.content_type not in by_type:
+            raise BadInputError(f"a FakeEndpoint reads {', '.join(by_type)}")
+        # Decoded as the model server would.
+        inputs = by_type[request.content_type].read_inputs(request.body)
         with self._lock:
             self.calls.append(inputs)
         unnamed = UNNAMED in inputs
         outputs = self._model(inputs[UNNAMED]) if unnamed else self._model(**inputs)
-        return _answer(as_arrays(outputs, {}), request)
+        codec = codecs()["protobuf"]
+        spec = partial(model_spec, "", None, None)
+        body = codec.write_answer(as_arrays(outputs, {}), rows=False, model_spec=spec)
+        variant = request.selection.variant or "fake"
+        return Answer(body=body, content_type=codec.content_type, variant=variant)
 
     def submit(self, request: Request, *, seconds: float, upload_to: str | None) -> Job:
         answer = self.send(request, seconds=seconds)
@@ -76,22 +87,3 @@ class _FakeTransport:
 
     def close(self) -> None:
         pass
-
-
-def _inputs(request: Request) -> dict[str, Array]:
-    """Decode the inputs as the model server would."""
-    for codec in codecs().values():
-        if codec.content_type == request.content_type:
-            return codec.read_inputs(request.body)
-    raise BadInputError(f"a FakeEndpoint reads {', '.join(map(content_type, codecs()))}")
-
-
-def _answer(outputs: Mapping[str, Array], request: Request) -> Answer:
-    from servable_tensors.predict_messages import model_spec
-
-    codec = codecs()["protobuf"]
-    return Answer(
-        body=codec.write_answer(outputs, rows=False, model_spec=lambda: model_spec("", None, None)),
-        content_type=codec.content_type,
-        variant=request.selection.variant or "fake",
-    )

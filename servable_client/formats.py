@@ -79,11 +79,11 @@ def encode(form: str, arrays: Arrays, choice: "RequestedModel") -> bytes:
 def decode(content_type: str, body: bytes) -> dict[str, Array]:
     """Return the outputs of an answer, by name. Raises `BadAnswerError`."""
     kind = content_type.partition(";")[0].strip().lower()
-    codec = next((known for known in codecs().values() if known.content_type == kind), None)
+    codec = next((codec for codec in codecs().values() if codec.content_type == kind), None)
     if codec is None:
         raise BadAnswerError(
             f"the answer is {content_type or 'of no content type'}; this client reads "
-            f"{', '.join(known.content_type for known in codecs().values())}; "
+            f"{', '.join(codec.content_type for codec in codecs().values())}; "
             "invoke() gives the bytes as they are"
         )
     try:

@@ -34,7 +34,7 @@ class Job:
         self.failure_location = failure_location
         self._look = look
         self._outputs: Outputs | None = None
-        self._met: PredictionError | None = None
+        self._failure: PredictionError | None = None
 
     def __repr__(self) -> str:
         return f"Job({self.inference_id!r}, output_location={self.output_location!r})"
@@ -62,25 +62,20 @@ class Job:
                 f"timeout_seconds {timeout_seconds:g}: give how long to wait at most"
             )
         deadline, pause = time.monotonic() + timeout_seconds, FIRST_LOOK_SECONDS
-        while not self._done_or_unknown():
-            left = deadline - time.monotonic()
-            if left <= 0:
+        while True:
+            try:
+                if self.done() and self._outputs is not None:
+                    return self._outputs
+            except PredictionError as failure:
+                if not failure.repeatable:
+                    raise
+                self._failure = failure
+            seconds = deadline - time.monotonic()
+            if seconds <= 0:
                 raise DeadlineExceededError(
                     f"{self.output_location}: not there after {timeout_seconds:g} s, or not to be "
                     "read by the caller (s3:GetObject); the job goes on: call result() again, or "
                     "look into the endpoint's log"
-                ) from self._met
-            time.sleep(min(pause, left))
+                ) from self._failure
+            time.sleep(min(pause, seconds))
             pause = min(pause * LONGER_EACH_TIME, MOST_BETWEEN_LOOKS_SECONDS)
-        assert self._outputs is not None
-        return self._outputs
-
-    def _done_or_unknown(self) -> bool:
-        """Return `done()`; False also if S3 failed in a repeatable way, which `_met` keeps."""
-        try:
-            return self.done()
-        except PredictionError as failure:
-            if not failure.repeatable:
-                raise
-            self._met = failure
-            return False

@@ -83,11 +83,11 @@ def _concatenated(name: str, pieces: Sequence[Array]) -> Array:
     # JSON carries no types: [1] is int64, [1.5] float64 and [2**63] uint64, of one output.
     least = min(int(piece.min(initial=0)) for piece in pieces if piece.dtype.kind != "f")
     most = max(int(piece.max(initial=0)) for piece in pieces if piece.dtype.kind != "f")
-    wanted = np.float64 if "f" in kinds else np.uint64
+    dtype = np.float64 if "f" in kinds else np.uint64
     if least < (-_EXACT_IN_FLOAT64 if "f" in kinds else 0) or (
         "f" in kinds and most > _EXACT_IN_FLOAT64
     ):
         raise BadAnswerError(
-            f"{name}: parts give {listed}, and {wanted.__name__} changes some values"
+            f"{name}: parts give {listed}, and {dtype.__name__} changes some values"
         )
-    return np.concatenate([piece.astype(wanted) for piece in pieces])
+    return np.concatenate([piece.astype(dtype) for piece in pieces])

@@ -15,6 +15,12 @@ from servable_tensors.trace_context import MOST_ATTRIBUTES
 TIMEOUT_SECONDS = 65.0
 
 
+def check_header(name: str, text: str | None) -> None:
+    """Raise `BadInputError` for a text that cannot be sent in a header."""
+    if text and not (text.isascii() and text.isprintable()):
+        raise BadInputError(f"{name} {text!r}: ASCII on one line only: it is sent in a header")
+
+
 @dataclass(frozen=True, kw_only=True)
 class Selection:
     """The variant, model, version and signature that answer; None is the endpoint's default.
@@ -44,24 +50,20 @@ class Selection:
                 raise BadInputError(
                     f"{name} {text!r}: no comma, ASCII only: it is sent in a header"
                 )
-        for name in ("variant", "target_model"):
-            text = getattr(self, name) or ""
-            if not text.isascii() or not (text or "x").isprintable():
-                raise BadInputError(
-                    f"{name} {text!r}: ASCII on one line only: it is sent in a header"
-                )
-        # Not a cached_property, whose lock a forked child may inherit held (Python 3.11).
-        object.__setattr__(self, "custom_attributes", self._attributes())
-        if len(self.custom_attributes) > MOST_ATTRIBUTES:
-            raise BadInputError(f"model and signature take more than {MOST_ATTRIBUTES} characters")
-
-    def _attributes(self) -> str:
+        check_header("variant", self.variant)
+        check_header("target_model", self.target_model)
         attributes = {
             "tfs-model-name": self.model,
             "tfs-model-version": self.version,
             "tfs-signature-name": self.signature,
         }
-        return ",".join(f"{key}={value}" for key, value in attributes.items() if value is not None)
+        header = ",".join(
+            f"{key}={value}" for key, value in attributes.items() if value is not None
+        )
+        if len(header) > MOST_ATTRIBUTES:
+            raise BadInputError(f"model and signature take more than {MOST_ATTRIBUTES} characters")
+        # Not a cached_property, whose lock a forked child may inherit held (Python 3.11).
+        object.__setattr__(self, "custom_attributes", header)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,11 +89,11 @@ class Options:
 
         Raises TypeError for a name that neither has.
         """
-        given = {name: value for name, value in changes.items() if value is not None}
-        selected = {name: given.pop(name) for name in [*given] if name in _SELECTED}
+        options = {name: value for name, value in changes.items() if value is not None}
+        selected = {name: options.pop(name) for name in [*options] if name in _SELECTED}
         if selected:
-            given["selection"] = replace(self.selection, **selected)
-        return replace(self, **given)
+            options["selection"] = replace(self.selection, **selected)
+        return replace(self, **options)
 
 
 _SELECTED = {option.name for option in fields(Selection) if option.init}

@@ -54,11 +54,17 @@ class Retries:
         attempts, last = 0, None
         while True:
             self._wait(self._throttled_until - time.monotonic(), deadline)
-            if (left := deadline.left()) <= 0:
-                raise _too_late(deadline, attempts, last)
+            if (seconds := deadline.left()) <= 0:
+                reason = f"; last: {last.message}" if last else " before anything was sent"
+                late = DeadlineExceededError(
+                    f"not answered within {deadline.seconds:g} s{reason}",
+                    executed=last.executed if last else "no",
+                )
+                late.attempts = attempts
+                raise late from last
             attempts += 1
             try:
-                return attempt(left)
+                return attempt(seconds)
             except PredictionError as failure:
                 if last and failure.executed == "no":
                     failure.executed = last.executed
@@ -77,15 +83,3 @@ class Retries:
     def _wait(self, seconds: float, deadline: Deadline) -> None:
         if seconds > 0:
             self._sleep(min(seconds, max(deadline.left(), 0.0)))
-
-
-def _too_late(
-    deadline: Deadline, attempts: int, last: PredictionError | None
-) -> DeadlineExceededError:
-    because = f"; last: {last.message}" if last else " before anything was sent"
-    late = DeadlineExceededError(
-        f"not answered within {deadline.seconds:g} s{because}",
-        executed=last.executed if last else "no",
-    )
-    late.attempts, late.__cause__ = attempts, last
-    return late

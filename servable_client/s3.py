@@ -7,12 +7,7 @@ repeated, and none has asked the model.
 import threading
 from typing import Any
 
-from botocore.exceptions import (
-    ClientError,
-    ConnectionError,
-    HTTPClientError,
-    IncompleteReadError,
-)
+from botocore.exceptions import ClientError, ConnectionError, HTTPClientError, IncompleteReadError
 from urllib3.exceptions import HTTPError
 
 from servable_client.errors import (
@@ -29,7 +24,8 @@ from servable_client.exchange import Answer
 # Without the permission to list a bucket, what is not there yet is forbidden.
 _NOT_YET = ("NoSuchKey", "404", "AccessDenied", "403")
 _LATER = ("SlowDown", "Throttling", "RequestTimeout", "InternalError", "ServiceUnavailable")
-_OF_THE_CONNECTION = (ConnectionError, HTTPClientError, IncompleteReadError, HTTPError)
+# What botocore and urllib3 say of a connection; the rest is about settings and credentials.
+CONNECTION_ERRORS = (ConnectionError, HTTPClientError, IncompleteReadError, HTTPError)
 _SHOWN = 2000
 # How long one look may take; a job is looked at again.
 LOOK_SECONDS = 20.0
@@ -54,7 +50,7 @@ class Store:
             self._s3.put_object(Bucket=bucket, Key=key, Body=body, ContentType=content_type)
         except ClientError as error:
             raise _refusal(f"{location}: cannot be written: {error}", error) from None
-        except _OF_THE_CONNECTION as error:
+        except CONNECTION_ERRORS as error:
             raise UnreachableError(f"{location}: cannot be written: {error}") from None
 
     def look(self, output: str, failure: str | None) -> Answer | None:
@@ -83,7 +79,7 @@ class Store:
             refusal = _refusal(f"{location}: cannot be read: {error}", error)
             refusal.executed = "maybe"
             raise refusal from None
-        except _OF_THE_CONNECTION as error:
+        except CONNECTION_ERRORS as error:
             raise ConnectionLostError(
                 f"{location}: cannot be read: {error}; the job goes on"
             ) from None

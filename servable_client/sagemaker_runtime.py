@@ -8,19 +8,11 @@ from typing import Any
 import boto3
 from botocore import awsrequest, exceptions
 from botocore.config import Config
-from urllib3.exceptions import HTTPError
 
 from servable_client import s3
-from servable_client.errors import (
-    BadInputError,
-    ConnectionLostError,
-    DeadlineExceededError,
-    ModelFailedError,
-    NotAllowedError,
-    UnreachableError,
-)
+from servable_client.errors import BadInputError, ModelFailedError, NotAllowedError
 from servable_client.exchange import Answer, Deadline, Request, read_body
-from servable_client.failures import of_sagemaker
+from servable_client.failures import of_connection, of_sagemaker
 from servable_client.forks import in_each_process
 from servable_client.job import Job
 from servable_client.observed_connections import ATTEMPT, observed
@@ -31,13 +23,6 @@ _POOLS = {
     "http": observed(awsrequest.AWSHTTPConnectionPool),
     "https": observed(awsrequest.AWSHTTPSConnectionPool),
 }
-# What botocore and urllib3 say of a connection; the rest is about settings and credentials.
-_OF_THE_CONNECTION = (
-    exceptions.ConnectionError,
-    exceptions.HTTPClientError,
-    exceptions.IncompleteReadError,
-    HTTPError,
-)
 _NO_CREDENTIALS = (
     exceptions.NoCredentialsError,
     exceptions.PartialCredentialsError,
@@ -62,7 +47,7 @@ class SageMakerRuntime:
     ) -> None:
         self._endpoint = endpoint
         self._session = session
-        self._made = {"region_name": region, "endpoint_url": endpoint_url}
+        self._client_settings = {"region_name": region, "endpoint_url": endpoint_url}
         self._config = Config(
             # One attempt: what boto3 would repeat by itself may have been executed.
             retries={"total_max_attempts": 1, "mode": "standard"},
@@ -84,7 +69,7 @@ class SageMakerRuntime:
     def send(self, request: Request, *, seconds: float) -> Answer:
         with self._errors(seconds):
             deadline = Deadline(seconds)
-            parameters = self._told(request)
+            parameters = self._parameters(request)
             if request.selection.variant:
                 parameters["TargetVariant"] = request.selection.variant
             if request.selection.target_model:
@@ -112,7 +97,9 @@ class SageMakerRuntime:
             self._stored().put(upload_to, request.body, request.content_type, seconds)
             # From here on: what was written until now went to S3.
             client = self._connected()
-            accepted = client.invoke_endpoint_async(InputLocation=upload_to, **self._told(request))
+            accepted = client.invoke_endpoint_async(
+                InputLocation=upload_to, **self._parameters(request)
+            )
             output, failure = accepted["OutputLocation"], accepted.get("FailureLocation")
             return Job(
                 inference_id=accepted["InferenceId"],
@@ -125,11 +112,11 @@ class SageMakerRuntime:
         with self._lock:
             client, store = self._client, self._store
             self._client = self._store = None
-        for opened in (client, store):
-            if opened is not None:
-                opened.close()
+        for connected in (client, store):
+            if connected is not None:
+                connected.close()
 
-    def _told(self, request: Request) -> dict[str, Any]:
+    def _parameters(self, request: Request) -> dict[str, Any]:
         parameters = {
             "EndpointName": self._endpoint,
             "ContentType": request.content_type,
@@ -146,7 +133,9 @@ class SageMakerRuntime:
             with self._lock:  # making a boto3 client is not thread-safe, using one is
                 if self._client is None:
                     maker = self._session or boto3.session.Session()
-                    client = maker.client("sagemaker-runtime", config=self._config, **self._made)
+                    client = maker.client(
+                        "sagemaker-runtime", config=self._config, **self._client_settings
+                    )
                     # How long this attempt may take; the configuration's is for all requests.
                     event = "provide-client-params.sagemaker-runtime.*"
                     client.meta.events.register(event, self._set_timeout)
@@ -181,16 +170,9 @@ class SageMakerRuntime:
             raise failure from None
         except _NO_CREDENTIALS as error:
             raise NotAllowedError(f"{self._endpoint}: {error}; see `aws configure`") from None
-        except _OF_THE_CONNECTION as error:
-            if not ATTEMPT.written:
-                raise UnreachableError(f"{self._endpoint}: {error}") from None
-            if isinstance(error, exceptions.ReadTimeoutError):
-                raise DeadlineExceededError(
-                    f"{self._endpoint}: no answer within {seconds:.3g} s; it may have been executed"
-                ) from None
-            raise ConnectionLostError(
-                f"{self._endpoint}: the connection broke ({error}); it may have been executed"
-            ) from None
+        except s3.CONNECTION_ERRORS as error:
+            late = isinstance(error, exceptions.ReadTimeoutError)
+            raise of_connection(self._endpoint, error, seconds, timed_out=late) from None
         except exceptions.BotoCoreError as error:
             if ATTEMPT.written:
                 raise ModelFailedError(

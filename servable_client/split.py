@@ -1,6 +1,6 @@
 """One batch cut into parts by its rows, the first dimension of its arrays."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
@@ -37,15 +37,15 @@ class Split:
         return self.rows is None and self.bytes is None
 
 
-def as_split(given: "Split | int | Literal['measured']") -> Split:
+def as_split(size: "Split | int | Literal['measured']") -> Split:
     """Return the split; a number means rows. Raises `BadInputError`."""
-    if isinstance(given, Split):
-        return given
-    if given == "measured":
+    if isinstance(size, Split):
+        return size
+    if size == "measured":
         return Split()
-    if type(given) is int:
-        return Split(rows=given)
-    raise BadInputError(f'split {given!r}: give rows of a part, "measured", or a Split(…)')
+    if type(size) is int:
+        return Split(rows=size)
+    raise BadInputError(f'split {size!r}: give rows of a part, "measured", or a Split(…)')
 
 
 @dataclass(frozen=True)
@@ -73,25 +73,21 @@ def rows_of(arrays: Arrays, whole: frozenset[str]) -> int:
 def parts(arrays: Arrays, split: Split, *, measured_rows: int = 0) -> list[Part]:
     """Cut arrays into parts, in order; views, not copies. An empty batch is one part without rows."""
     total = rows_of(arrays, split.whole)
-    cut = [array for name, array in arrays.items() if array.ndim and name not in split.whole]
+    cut = {n: array for n, array in arrays.items() if array.ndim and n not in split.whole}
     if total == 0:
         bounds = [0, 0]
     elif split.bytes is not None:
-        bounds = _bounds_by_bytes(cut, total, split.bytes)
+        bounds = _bounds_by_bytes(cut.values(), total, split.bytes)
     else:
         bounds = list(range(0, total, split.rows or max(1, measured_rows))) + [total]
     if split.constant is None:
         bounds = _of_different_lengths(bounds, free=split.measured)
-    return [
-        Part(
-            range(first, last),
-            {
-                name: array[first:last] if array.ndim and name not in split.whole else array
-                for name, array in arrays.items()
-            },
-        )
-        for first, last in pairwise(bounds)
-    ]
+    pieces = []
+    for first, last in pairwise(bounds):
+        piece = {name: array[first:last] for name, array in cut.items()}
+        # In the order of the inputs, with those that go into every part.
+        pieces.append(Part(range(first, last), {**arrays, **piece}))
+    return pieces
 
 
 def _of_different_lengths(bounds: list[int], *, free: bool) -> list[int]:
@@ -109,7 +105,7 @@ def _of_different_lengths(bounds: list[int], *, free: bool) -> list[int]:
     return bounds if lengths == {1} else [*bounds[:-1], bounds[-1] - 1, bounds[-1]]
 
 
-def _bounds_by_bytes(cut: Sequence[Array], total: int, most_bytes: int) -> list[int]:
+def _bounds_by_bytes(cut: Iterable[Array], total: int, most_bytes: int) -> list[int]:
     """Return where parts begin and end; each has at most `most_bytes`, or one row."""
     per_row = np.zeros(total, np.int64)
     for array in cut:

@@ -1,6 +1,5 @@
 """The target of one request: model, version, signature, method and deadline."""
 
-import functools
 import re
 import time
 from typing import Any, NamedTuple
@@ -44,10 +43,6 @@ class Call(NamedTuple):
         named_here = body_names_model and not self.model_named
         return model_spec_bytes("" if named_here else self.model, self.version, self.signature)
 
-    def asking(self, signature: str) -> bytes:
-        """The first bytes of a serialized request for this signature."""
-        return model_spec_bytes(self.model, self.version, signature)
-
     def model_spec(self) -> Any:
         """The wire.ModelSpec of a gRPC request."""
         return model_spec(self.model, self.version, self.signature)
@@ -81,16 +76,11 @@ def aim_of(context: Any, attributes: str | None) -> Aim:
     if method not in METHODS:
         raise RequestError(400, f"tfs-method: {method!r:.40} is unknown; send {', '.join(METHODS)}")
     signature = _SIGNATURE.search(attributes) if attributes else None
+    path = _PATH.search(context.rest_uri)
     return Aim(
-        model=context.model_name or _model_of(context.rest_uri),
+        model=context.model_name or (path["model"] if path else "model"),
         version=int(version) if version else None,
         signature=signature[1].strip() if signature else None,
         method=method,
         model_named=bool(context.model_name),
     )
-
-
-@functools.lru_cache(maxsize=256)
-def _model_of(rest_uri: str) -> str:
-    match = _PATH.search(rest_uri)
-    return match["model"] if match else "model"

@@ -7,6 +7,7 @@ Arrays and protobuf go over gRPC. docs/serving.md describes bodies, answers and 
 import json
 import logging
 import time
+import traceback
 from collections.abc import Mapping
 from typing import Any
 
@@ -17,9 +18,9 @@ from servable_handler.prediction import (
     ServedModels,
     check_sendable_as_text,
     error_of,
+    message_of,
     outputs_of,
     request_of,
-    said,
     with_names_of,
 )
 from servable_handler.refusal import RequestError, as_falcon, falcon_answer, refusal_of
@@ -56,11 +57,8 @@ class Record:
         """Ends the stage `name`, which began at the end of the last one."""
         self._ends.append((name, time.perf_counter()))
 
-    def server_timing(self) -> str:
-        """The value of a Server-Timing header: https://www.w3.org/TR/server-timing/."""
-        return ", ".join(f"{name};dur={ms:.3f}" for name, ms in self._stages_ms())
-
-    def _stages_ms(self) -> list[tuple[str, float]]:
+    def stages_ms(self) -> list[tuple[str, float]]:
+        """The stages, in order, with their durations in milliseconds."""
         began = [self._began, *(end for _, end in self._ends)]
         return [
             (name, (end - start) * 1000)
@@ -79,15 +77,9 @@ class Record:
 
     def _log(self, level: int, **more: object) -> None:
         total = time.perf_counter() - self._began
-        stages = {name: round(ms, 3) for name, ms in self._stages_ms()}
-        line = {
-            "event": "request",
-            **self.facts,
-            **more,
-            "ms": round(total * 1000, 3),
-            "stages_ms": stages,
-        }
-        LOG.log(level, "%s", json.dumps(line))
+        stages = {name: round(ms, 3) for name, ms in self.stages_ms()}
+        times = {"ms": round(total * 1000, 3), "stages_ms": stages}
+        LOG.log(level, "%s", json.dumps({"event": "request", **self.facts, **more, **times}))
 
 
 class Handler:
@@ -108,7 +100,11 @@ class Handler:
             raise as_falcon(refusal, self._timing(record)) from None
         except Exception as error:
             # A bug of the handler. Its message may quote the request, so it is not sent.
-            LOG.error("the handler failed: %s", _where(error))
+            places = (
+                f"{frame.f_code.co_filename.rpartition('/')[2]}:{line}"
+                for frame, line in traceback.walk_tb(error.__traceback__)
+            )
+            LOG.error("the handler failed: %s at %s", type(error).__name__, " > ".join(places))
             failure = RequestError(500, f"the handler failed ({type(error).__name__})")
             record.refused(500, failure.message)
             raise as_falcon(failure, {}) from None
@@ -206,7 +202,7 @@ class Handler:
         if status == 200:
             return answer, JSON
         if status == 400 and call.method == "predict":
-            self._explain(body, codec, said(answer), call, plan.model)
+            self._explain(body, codec, message_of(answer), call, plan.model)
         raise RequestError(status, error_of(answer) or f"the model server answered {status}")
 
     def _reply_to_message(
@@ -242,7 +238,11 @@ class Handler:
                 raise RequestError(400, f"{clearer.message}. The model server: {refusal}") from None
 
     def _timing(self, record: Record) -> dict[str, str]:
-        return {"Server-Timing": record.server_timing()} if self._settings.timing_header else {}
+        """The header Server-Timing: https://www.w3.org/TR/server-timing/."""
+        if not self._settings.timing_header:
+            return {}
+        stages = ", ".join(f"{name};dur={ms:.3f}" for name, ms in record.stages_ms())
+        return {"Server-Timing": stages}
 
 
 def read_body(stream: Any, length: int | None) -> bytes:
@@ -252,7 +252,12 @@ def read_body(stream: Any, length: int | None) -> bytes:
     elif length > MOST_BODY_BYTES:
         raise _too_large(f"{length} bytes")
     else:
-        body = _reader(stream).read(length) if length else b""
+        # Gunicorn's body reads 1024 bytes at a time from its own reader until release 26: 4 MB cost
+        # 9 CPU-ms that way, and 2.5 if the reader is called for all of it. The body's buffer is
+        # still empty, because nothing has been read from it.
+        reader = getattr(stream, "reader", None)
+        whole: Any = reader if type(reader).__name__ == "LengthReader" else stream
+        body = whole.read(length) if length else b""
         if len(body) < length:
             raise RequestError(400, f"the body ended after {len(body)} of {length} bytes")
     if len(body) > MOST_BODY_BYTES:
@@ -260,24 +265,7 @@ def read_body(stream: Any, length: int | None) -> bytes:
     return body
 
 
-def _reader(stream: Any) -> Any:
-    # Gunicorn's body reads 1024 bytes at a time from its own reader until release 26: 4 MB cost
-    # 9 CPU-ms that way, and 2.5 if the reader is called for all of it. The body's buffer is still
-    # empty, because nothing has been read from it.
-    reader = getattr(stream, "reader", None)
-    return reader if type(reader).__name__ == "LengthReader" else stream
-
-
 def _too_large(what: str) -> RequestError:
     return RequestError(
         413, f"the body has {what}; at most {MOST_BODY_BYTES} are allowed: send less in one request"
     )
-
-
-def _where(error: BaseException) -> str:
-    places, trace = [], error.__traceback__
-    while trace is not None:
-        code = trace.tb_frame.f_code
-        places.append(f"{code.co_filename.rpartition('/')[2]}:{trace.tb_lineno}")
-        trace = trace.tb_next
-    return f"{type(error).__name__} at {' > '.join(places)}"

@@ -11,6 +11,7 @@ import importlib.util
 import json
 import os
 import sys
+import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -66,7 +67,8 @@ class Hooks:
             raise RequestError(status, f"the hook preprocess: {error}") from None
         except (ValueError, TypeError) as error:
             raise RequestError(
-                500, f"the hook preprocess returned values that are not arrays ({_kind(error)})"
+                500,
+                f"the hook preprocess returned values that are not arrays ({type(error).__name__})",
             ) from None
         return arrays
 
@@ -88,11 +90,13 @@ class Hooks:
                 500, "the hook postprocess returned a str that UTF-8 cannot hold (a lone surrogate)"
             ) from None
         except (TypeError, ValueError, RecursionError) as error:
-            # NumPy's own numbers and arrays are not JSON values, except float64.
+            # NumPy's own numbers and arrays are not JSON values, except float64. A TypeError's sentence
+            # names the type and quotes nothing of the value.
+            reason = str(error) if type(error) is TypeError else type(error).__name__
             raise RequestError(
                 500,
                 f"the hook postprocess returned {type(returned).__name__}, which is not JSON "
-                f"({_reason(error)}); return bytes, str or JSON values, and convert NumPy's arrays and "
+                f"({reason}); return bytes, str or JSON values, and convert NumPy's arrays and "
                 "numbers with .tolist(), as {'score': scores[0].tolist()}",
             ) from None
 
@@ -129,7 +133,11 @@ def _called(name: str, hook: Callable[..., Any], *arguments: Any) -> Any:
         raise
     except Exception as error:
         # Neither the message nor the traceback is logged, because they may quote the request.
-        raise RequestError(500, f"the hook {name} failed ({_kind(error)}{_place(error)})") from None
+        *_, (frame, line) = traceback.walk_tb(error.__traceback__)
+        place = f"in {frame.f_code.co_filename.rpartition('/')[2]}, line {line}"
+        raise RequestError(
+            500, f"the hook {name} failed ({type(error).__name__} {place})"
+        ) from None
 
 
 class _UnfitValueError(RequestError):
@@ -148,48 +156,20 @@ def _fitted(name: str, value: Any, signature: Signature) -> Array:
     if spec is None:
         return array
     if spec.dtype == STRING:
-        _check_texts(name, array)
+        for text in array.ravel().tolist() if array.dtype == object else ():
+            if not isinstance(text, bytes | str):
+                raise RequestError(
+                    500, f"{name}: holds {type(text).__name__}; strings are bytes or str"
+                )
         return array
     try:
-        if array.dtype == object and (number := _first_number(array)) is not None:
-            # Beyond 64 bits NumPy keeps Python's own integers.
-            raise InexactCastError(
-                f"holds {number!r:.40}, which {wire.dtype_name(spec.dtype)} cannot hold"
-            )
+        # Beyond 64 bits NumPy keeps Python's own integers.
+        for value in array.ravel().tolist() if array.dtype == object else ():
+            if type(value) is int:
+                raise InexactCastError(
+                    f"holds {value!r:.40}, which {wire.dtype_name(spec.dtype)} cannot hold"
+                )
         # float64 for float32 is what NumPy's functions return; a float for an int is a mistake.
         return cast_exactly(array, array_dtype(spec.dtype))
     except InexactCastError as error:
         raise _UnfitValueError(400, f"{name}: {error}; the signature wants {spec}") from None
-
-
-def _first_number(array: Array) -> int | None:
-    return next((value for value in array.ravel().tolist() if type(value) is int), None)
-
-
-def _check_texts(name: str, array: Array) -> None:
-    if array.dtype != object:
-        return
-    for text in array.ravel().tolist():
-        if not isinstance(text, bytes | str):
-            raise RequestError(
-                500, f"{name}: holds {type(text).__name__}; strings are bytes or str"
-            )
-
-
-def _reason(error: BaseException) -> str:
-    # json's sentence names the type and quotes nothing of the value.
-    return str(error) if type(error) is TypeError else _kind(error)
-
-
-def _kind(error: BaseException) -> str:
-    return type(error).__name__
-
-
-def _place(error: BaseException) -> str:
-    """File and line in the user's code at which the hook failed, without quoting anything."""
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    if trace is None:
-        return ""
-    return f" in {trace.tb_frame.f_code.co_filename.rpartition('/')[2]}, line {trace.tb_lineno}"

@@ -28,7 +28,12 @@ def own_modules(folder: Path) -> Iterator[None]:
     if str(folder) in sys.path:
         yield
         return
-    names = {entry.stem for entry in folder.iterdir() if _is_imported(entry)}
+    # Modules and packages; lib/ is the models' in common, as the image has it.
+    names = {
+        entry.stem
+        for entry in folder.iterdir()
+        if entry.suffix == ".py" or (entry.name != "lib" and any(entry.glob("*.py")))
+    }
 
     def taken_out() -> dict[str, ModuleType]:
         own = [name for name in sys.modules if name.partition(".")[0] in names]
@@ -45,11 +50,6 @@ def own_modules(folder: Path) -> Iterator[None]:
             sys.path.remove(str(folder))
             taken_out()
             sys.modules.update(others)
-
-
-def _is_imported(entry: Path) -> bool:
-    """Whether it is a module or a package; lib/ is the models' in common, as the image has it."""
-    return entry.suffix == ".py" or (entry.name != "lib" and any(entry.glob("*.py")))
 
 
 _FOLDER = Path(__file__).parent

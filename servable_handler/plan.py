@@ -73,13 +73,20 @@ class Plans:
         )
         plan = self._plans.get(key)
         if plan is None:
-            plan = self._made(context, attributes)
-            self._keep(key, plan)
+            plan = self._new_plan(context, attributes)
+            if sum(len(part) for part in key if isinstance(part, str)) <= _MOST_LETTERS:
+                if len(self._plans) >= _MOST_PLANS:
+                    self._plans.clear()
+                self._plans[key] = plan
         return plan
 
-    def _made(self, context: Any, attributes: str | None) -> Plan:
+    def _new_plan(self, context: Any, attributes: str | None) -> Plan:
         aim, content_type = aim_of(context, attributes), media_type(context.request_content_type)
-        codec = None if self._hooked else _codec_of(content_type)
+        codec = None if self._hooked else CODECS.get(content_type)
+        if codec is None and not self._hooked:
+            raise RequestError(
+                415, f"Content-Type {content_type!r:.80} is not supported; send {', '.join(CODECS)}"
+            )
         own = (codec.own_answer or codec.content_type) if codec else JSON
         model = self._model(context)
         relays = (
@@ -95,15 +102,9 @@ class Plans:
             model.relay(codec, aim) if codec and relays else None,
         )
 
-    def _keep(self, key: PlanKey, plan: Plan) -> None:
-        if sum(len(part) for part in key if isinstance(part, str)) > _MOST_LETTERS:
-            return
-        if len(self._plans) >= _MOST_PLANS:
-            self._plans.clear()
-        self._plans[key] = plan
-
     def _model(self, context: Any) -> ServedModels:
-        grpc_port, rest_port = int(context.grpc_port), _port_of(context.rest_uri)
+        grpc_port = int(context.grpc_port)
+        rest_port = int(context.rest_uri.split("/", 3)[2].rpartition(":")[2])
         # In multi-model mode a model has servers of its own, which only the context knows.
         listed = grpc_port in self._grpc_ports and rest_port in self._rest_ports
         ports = (self._grpc_ports, self._rest_ports) if listed else ((grpc_port,), (rest_port,))
@@ -116,24 +117,9 @@ def _ports(text: str | None) -> tuple[int, ...]:
     return tuple(int(port) for port in (text or "").split(",") if port.strip().isdecimal())
 
 
-@functools.lru_cache(maxsize=256)
-def _port_of(uri: str) -> int:
-    return int(uri.split("/", 3)[2].rpartition(":")[2])
-
-
 def media_type(header: str) -> str:
     """A header's type without its parameters, in lower case."""
     return header.partition(";")[0].strip().lower()
-
-
-def _codec_of(content_type: str) -> Codec:
-    """The codec of a content type. Raises `RequestError` if it is not supported."""
-    codec = CODECS.get(content_type)
-    if codec is None:
-        raise RequestError(
-            415, f"Content-Type {content_type!r:.80} is not supported; send {', '.join(CODECS)}"
-        )
-    return codec
 
 
 @functools.lru_cache(maxsize=256)

@@ -12,7 +12,7 @@ from servable_tensors.codecs import Codec
 from servable_tensors.json_ranks import JsonRequest
 from servable_tensors.json_tensors import JsonValueError, parse_answer, to_array
 from servable_tensors.npy import NpyRelay
-from servable_tensors.predict_messages import arrays_in, predict_message
+from servable_tensors.predict_messages import arrays_in, model_spec_bytes, predict_message
 from servable_tensors.protobuf_walk import DescribedRequest, check_predict_request
 from servable_tensors.signature import Signature, signatures
 from servable_tensors.tensors import Array, Arrays, UnknownTypeError
@@ -95,7 +95,7 @@ class ServedModels:
         body = as_columns(arrays, key="inputs")
         status, answer = self.servers.rest(call.path, with_signature(body, signature.name), call)
         if status != 200:
-            raise RequestError(status, f"the model server refuses: {said(answer)}")
+            raise RequestError(status, f"the model server refuses: {message_of(answer)}")
         try:
             columns = parse_answer(answer)
         except TensorError as error:
@@ -149,7 +149,9 @@ def check_sendable_as_text(arrays: Arrays, body_bytes: int) -> None:
 def request_of(arrays: Arrays, signature: Signature, call: Call) -> bytes:
     """A serialized PredictRequest. Raises `RequestError`."""
     try:
-        return predict_message(call.asking(signature.name), arrays, signature)
+        return predict_message(
+            model_spec_bytes(call.model, call.version, signature.name), arrays, signature
+        )
     except UnknownTypeError as bad:
         raise RequestError(400, str(bad)) from None
 
@@ -162,7 +164,7 @@ def outputs_of(reply: bytes) -> dict[str, Array]:
         raise RequestError(502, f"the model server's answer cannot be read: {error}") from None
 
 
-def said(answer: bytes) -> str:
+def message_of(answer: bytes) -> str:
     """The message in a model server's {"error": …}."""
     return error_of(answer) or answer[:500].decode(errors="replace")
 

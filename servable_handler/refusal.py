@@ -19,14 +19,6 @@ class RequestError(Exception):
         self.message = message
         self.retry_after_seconds = retry_after_seconds
 
-    def body(self) -> bytes:
-        """The body {"error": …}, which the model server and NGINX use as well."""
-        return json.dumps({"error": self.message}).encode()
-
-    def headers(self) -> dict[str, str]:
-        seconds = self.retry_after_seconds
-        return {} if seconds is None else {"Retry-After": str(seconds)}
-
 
 def refusal_of(error: RequestError | TensorError) -> RequestError:
     """The error for the caller: 400 for a body that cannot be read, 413 for a too large one."""
@@ -83,6 +75,8 @@ def _answer_class() -> type[Exception]:
 
 def as_falcon(refusal: RequestError, headers: Mapping[str, str]) -> Exception:
     """The exception to raise for an error, with `headers` in addition to its own."""
-    return falcon_answer(
-        refusal.status, refusal.body(), JSON, {**refusal.headers(), **headers}, refusal.message
-    )
+    seconds = refusal.retry_after_seconds
+    own = {} if seconds is None else {"Retry-After": str(seconds)}
+    # The model server and NGINX use this body as well.
+    body = json.dumps({"error": refusal.message}).encode()
+    return falcon_answer(refusal.status, body, JSON, own | dict(headers), refusal.message)

@@ -1,5 +1,6 @@
 """The handler's settings, from environment variables that infra/policy/container.py writes."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -8,6 +9,13 @@ GRPC_FROM_BYTES = "SERVABLE_GRPC_FROM_BYTES"
 TIMING_HEADER = "SERVABLE_TIMING_HEADER"
 REQUEST_TIMEOUT = "SERVABLE_REQUEST_TIMEOUT_SECONDS"
 TRANSPORTS = ("auto", "rest", "grpc")
+# Variable, the form of its value, and that form in words.
+_ALLOWED = (
+    (TRANSPORT, "|".join(TRANSPORTS), ", ".join(TRANSPORTS)),
+    (GRPC_FROM_BYTES, r"\d+", "a number of bytes"),
+    (TIMING_HEADER, "[01]", "0 or 1"),
+    (REQUEST_TIMEOUT, r"(?!0+$)\d+", "a number of seconds from 1 up"),
+)
 
 
 @dataclass(frozen=True)
@@ -30,23 +38,14 @@ class Settings:
 
 def read_settings(variables: Mapping[str, str]) -> Settings:
     """Reads the settings. Raises `ValueError` for an invalid value; the container then does not start."""
-    transport = variables.get(TRANSPORT, "auto")
-    if transport not in TRANSPORTS:
-        raise ValueError(f"{TRANSPORT}={transport} is invalid; allowed: {', '.join(TRANSPORTS)}")
-    threshold = variables.get(GRPC_FROM_BYTES)
-    if threshold is not None and not threshold.isdecimal():
-        raise ValueError(f"{GRPC_FROM_BYTES}={threshold} is invalid; allowed: a number of bytes")
-    timing = variables.get(TIMING_HEADER, "0")
-    if timing not in ("0", "1"):
-        raise ValueError(f"{TIMING_HEADER}={timing} is invalid; allowed: 0 or 1")
-    timeout = variables.get(REQUEST_TIMEOUT)
-    if timeout is not None and not (timeout.isdecimal() and int(timeout)):
-        raise ValueError(
-            f"{REQUEST_TIMEOUT}={timeout} is invalid; allowed: a number of seconds from 1 up"
-        )
+    for name, pattern, allowed in _ALLOWED:
+        value = variables.get(name)
+        if value is not None and not re.fullmatch(pattern, value):
+            raise ValueError(f"{name}={value} is invalid; allowed: {allowed}")
+    threshold, timeout = variables.get(GRPC_FROM_BYTES), variables.get(REQUEST_TIMEOUT)
     return Settings(
-        transport,
+        variables.get(TRANSPORT, "auto"),
         None if threshold is None else int(threshold),
-        timing == "1",
+        variables.get(TIMING_HEADER) == "1",
         None if timeout is None else int(timeout),
     )

@@ -107,11 +107,11 @@ def bounds_set(target: ScaledTarget, number: int, action: str, at: datetime) -> 
     )
 
 
-def left(
+def unscaled(
     target: ScaledTarget, number: int, cause: str, code: ReasonCode, capacity: int, at: datetime
 ) -> ScalingActivity:
     """Activity that did not scale, with its reason."""
-    known = {
+    bounds = {
         "AlreadyAtMaxCapacity": {"MaxCapacity": target.maximum},
         "AlreadyAtMinCapacity": {"MinCapacity": target.minimum},
         "AlreadyAtDesiredCapacity": {"CurrentCapacity": capacity},
@@ -123,5 +123,5 @@ def left(
         "Attempting to scale due to alarm triggered",
         at,
         "Failed",
-        not_scaled={"Code": code, **known.get(code, {})},
+        not_scaled={"Code": code, **bounds.get(code, {})},
     )

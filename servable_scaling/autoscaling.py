@@ -81,7 +81,7 @@ class Autoscaling:
         by_name: dict[str, str] = {}
         for name, properties in targets.items():
             target = ScaledTarget.of(properties)
-            actions = [ScheduledAction.of(one) for one in properties.get("ScheduledActions", ())]
+            actions = [ScheduledAction.of(each) for each in properties.get("ScheduledActions", ())]
             self.scalers[target.resource_id] = TargetScaler(
                 target, created=created, actions=actions, choices=choices
             )
@@ -92,7 +92,13 @@ class Autoscaling:
             )
             if resource not in self.scalers:
                 raise ScalingPropertyError(f"Policy {name} names no target that is given.")
-            self._add_policy(name, properties, str(resource))
+            policy, scaler = scaling_policy(properties), self.scalers[str(resource)]
+            scaler.policies[name] = policy
+            self._resources[name] = str(resource)
+            if isinstance(policy, TargetTracking):
+                sides = alarm_requests(policy, scaler.target, choices, suffix=policy.name)
+                for side in sides.values():
+                    self._watch({**side, "AlarmActions": [name]})
         for request in alarms:
             self._watch(request)
 
@@ -107,7 +113,11 @@ class Autoscaling:
                 continue
             before, state = alarm.look(values, at)
             if before != state:
-                step.changed.append(_change(at, alarm, before))
+                kinds = {"ALARM": "AlarmActions", "OK": "OKActions"}
+                enabled = alarm.request.get("ActionsEnabled", True)
+                named = alarm.request.get(kinds.get(state, "InsufficientDataActions"), ())
+                actions = tuple(named) if enabled else ()
+                step.changed.append(AlarmChange(at, alarm.name, before, state, actions))
             if acts(before, state, at) and alarm.evaluation is not None:
                 for breach in breaches(
                     alarm.request, alarm.rule, alarm.evaluation, self._resources
@@ -121,22 +131,6 @@ class Autoscaling:
                 step.desired[resource_id] = decision.desired
         return step
 
-    def _add_policy(self, name: str, properties: Properties, resource_id: str) -> None:
-        policy, scaler = scaling_policy(properties), self.scalers[resource_id]
-        scaler.policies[name] = policy
-        self._resources[name] = resource_id
-        if isinstance(policy, TargetTracking):
-            requests = alarm_requests(policy, scaler.target, self.choices, suffix=policy.name)
-            for request in requests.values():
-                self._watch({**request, "AlarmActions": [name]})
-
     def _watch(self, request: Properties) -> None:
         alarm = WatchedAlarm(request, delay_seconds=self.choices.metric_delay_seconds)
         self.alarms[alarm.name] = alarm
-
-
-def _change(at: datetime, alarm: WatchedAlarm, before: State) -> AlarmChange:
-    kinds = {"ALARM": "AlarmActions", "OK": "OKActions"}
-    named = alarm.request.get(kinds.get(alarm.state, "InsufficientDataActions"), ())
-    actions = tuple(named) if alarm.request.get("ActionsEnabled", True) else ()
-    return AlarmChange(at, alarm.name, before, alarm.state, actions)

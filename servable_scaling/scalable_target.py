@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 # https://docs.aws.amazon.com/autoscaling/application/userguide/target-tracking-scaling-policy-overview.html
 # (2026-11-22): what SageMaker's have where the policy names none, tracking and steps alike.
@@ -18,6 +18,7 @@ NOUNS = {
 }
 Properties = Mapping[str, Any]
 Aggregation = Literal["Average", "Minimum", "Maximum"]
+_Number = TypeVar("_Number", int, float)
 
 
 class ScalingPropertyError(ValueError):
@@ -34,12 +35,8 @@ class SuspendedState:
 
     @classmethod
     def of(cls, properties: Properties | None) -> "SuspendedState":
-        given = properties or {}
-        return cls(
-            scaling_in=bool(given.get("DynamicScalingInSuspended", False)),
-            scaling_out=bool(given.get("DynamicScalingOutSuspended", False)),
-            scheduled=bool(given.get("ScheduledScalingSuspended", False)),
-        )
+        names = ("DynamicScalingIn", "DynamicScalingOut", "ScheduledScaling")
+        return cls(*(bool((properties or {}).get(f"{name}Suspended")) for name in names))
 
 
 @dataclass(frozen=True)
@@ -112,17 +109,10 @@ class StepScaling:
     name: str
     kind: Literal["ChangeInCapacity", "ExactCapacity", "PercentChangeInCapacity"]
     steps: tuple[StepAdjustment, ...]
-    cooldown_seconds: int
+    out_cooldown_seconds: int
+    in_cooldown_seconds: int
     aggregation: Aggregation
     least_magnitude: int
-
-    @property
-    def out_cooldown_seconds(self) -> int:
-        return self.cooldown_seconds
-
-    @property
-    def in_cooldown_seconds(self) -> int:
-        return self.cooldown_seconds
 
 
 ScalingPolicy = TargetTracking | StepScaling
@@ -144,38 +134,39 @@ def scaling_policy(properties: Properties) -> ScalingPolicy:
             in_cooldown_seconds=_seconds(tracked, "ScaleInCooldown"),
             scales_in=not tracked.get("DisableScaleIn", False),
         )
-    given = properties.get("StepScalingPolicyConfiguration")
-    if given is None:
+    configuration = properties.get("StepScalingPolicyConfiguration")
+    if configuration is None:
         raise ScalingPropertyError(
             f"Policy {name}: only TargetTrackingScaling and StepScaling are emulated, each with its "
             "configuration."
         )
     steps = tuple(
         StepAdjustment(
-            _number(one.get("MetricIntervalLowerBound")),
-            _number(one.get("MetricIntervalUpperBound")),
-            int(one["ScalingAdjustment"]),
+            _optional(float, step.get("MetricIntervalLowerBound")),
+            _optional(float, step.get("MetricIntervalUpperBound")),
+            int(step["ScalingAdjustment"]),
         )
-        for one in given.get("StepAdjustments", ())
+        for step in configuration.get("StepAdjustments", ())
     )
-    _check_steps(steps, exact=given.get("AdjustmentType") == "ExactCapacity")
+    _check_steps(steps, exact=configuration.get("AdjustmentType") == "ExactCapacity")
     return StepScaling(
         name=name,
-        kind=given["AdjustmentType"],
+        kind=configuration["AdjustmentType"],
         steps=steps,
-        cooldown_seconds=_seconds(given, "Cooldown"),
-        aggregation=given.get("MetricAggregationType") or "Average",
-        least_magnitude=int(given.get("MinAdjustmentMagnitude") or 0),
+        out_cooldown_seconds=_seconds(configuration, "Cooldown"),
+        in_cooldown_seconds=_seconds(configuration, "Cooldown"),
+        aggregation=configuration.get("MetricAggregationType") or "Average",
+        least_magnitude=int(configuration.get("MinAdjustmentMagnitude") or 0),
     )
 
 
-def _seconds(given: Properties, key: str) -> int:
-    seconds = given.get(key)
+def _seconds(configuration: Properties, key: str) -> int:
+    seconds = configuration.get(key)
     return DEFAULT_COOLDOWN_SECONDS if seconds is None else int(seconds)
 
 
-def _number(bound: Any) -> float | None:
-    return None if bound is None else float(bound)
+def _optional(kind: type[_Number], value: Any) -> _Number | None:
+    return None if value is None else kind(value)
 
 
 def _check_steps(steps: Sequence[StepAdjustment], *, exact: bool) -> None:
@@ -223,16 +214,12 @@ class ScheduledAction:
         return cls(
             name=str(properties["ScheduledActionName"]),
             schedule=str(properties["Schedule"]),
-            minimum=_whole(action.get("MinCapacity")),
-            maximum=_whole(action.get("MaxCapacity")),
+            minimum=_optional(int, action.get("MinCapacity")),
+            maximum=_optional(int, action.get("MaxCapacity")),
             time_zone=properties.get("Timezone"),
             start=_moment(properties.get("StartTime")),
             end=_moment(properties.get("EndTime")),
         )
-
-
-def _whole(value: Any) -> int | None:
-    return None if value is None else int(value)
 
 
 def _moment(value: Any) -> datetime | None:

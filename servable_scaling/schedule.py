@@ -80,11 +80,8 @@ class ActionSchedule:
         if kind == "rate":
             seconds = _rate(rest)
             origin = start if start is not None and choices.rate_from == "start_time" else created
-            since = origin.replace(second=0, microsecond=0)
-            self._runs, self._zone = (
-                lambda at: at > since and not (at - since).total_seconds() % seconds,
-                None,
-            )
+            since, self._zone = origin.replace(second=0, microsecond=0), None
+            self._runs = lambda at: at > since and not (at - since).total_seconds() % seconds
         elif kind == "at":
             moment = _at(rest).replace(second=0)
             self._runs = lambda local: local == moment
@@ -140,14 +137,14 @@ class _Cron:
     """Six fields: what they stand for, and whether a local time is one of theirs."""
 
     def __init__(self, fields: str) -> None:
-        given = fields.upper().split()
-        if len(given) != len(_FIELDS):
+        texts = fields.upper().split()
+        if len(texts) != len(_FIELDS):
             raise ScheduleError(
-                f"cron has six fields, but {fields!r} has {len(given)}",
+                f"cron has six fields, but {fields!r} has {len(texts)}",
                 "minute, hour, day of month, month, day of week, year: for example cron(0 7 ? * MON-FRI *)",
             )
-        values = [_values(field, *known) for field, known in zip(given, _FIELDS, strict=True)]
-        self._day, self._weekday = given[_DAY], given[_WEEKDAY]
+        values = [_values(text, *field) for text, field in zip(texts, _FIELDS, strict=True)]
+        self._day, self._weekday = texts[_DAY], texts[_WEEKDAY]
         if (self._day == "?") == (self._weekday == "?"):
             raise ScheduleError(
                 f"day of the month is {self._day} and day of the week {self._weekday}, but exactly one of "
@@ -155,10 +152,10 @@ class _Cron:
                 "? in one of them, for example cron(0 7 * * ? *) or cron(0 7 ? * MON *)",
             )
         self._minutes, self._hours, self._days, self._months, self._weekdays, self.years = values
-        self.every_year = given[_YEAR] == "*"
-        longest = max(calendar.monthrange(_LEAP_YEAR, one)[1] for one in self._months)
+        self.every_year = texts[_YEAR] == "*"
+        longest = max(calendar.monthrange(_LEAP_YEAR, month)[1] for month in self._months)
         if self._days and min(self._days) > longest:
-            raise ScheduleError(f"month {given[_MONTH]} has no day {self._day}", f"1 to {longest}")
+            raise ScheduleError(f"month {texts[_MONTH]} has no day {self._day}", f"1 to {longest}")
 
     def matches(self, local: datetime) -> bool:
         return (
@@ -186,10 +183,10 @@ class _Cron:
         if self._weekday == "L":
             return today == 7
         name, number = re.split("L|#", self._weekday)
-        wanted = _WEEKDAYS.index(name) + 1 if name in _WEEKDAYS else int(name)
+        weekday = _WEEKDAYS.index(name) + 1 if name in _WEEKDAYS else int(name)
         if number:
-            return today == wanted and (local.day + 6) // 7 == int(number)
-        return today == wanted and local.day + 7 > calendar.monthrange(local.year, local.month)[1]
+            return today == weekday and (local.day + 6) // 7 == int(number)
+        return today == weekday and local.day + 7 > calendar.monthrange(local.year, local.month)[1]
 
 
 def _nearest_weekday(local: datetime, day: int) -> int:
@@ -210,21 +207,21 @@ def _values(
     allowed = f"{least} to {most}" + (f" or {words[0]} to {words[-1]}" if words else "")
     if whole and re.fullmatch(whole, field):
         return set()
-    found: set[int] = set()
+    numbers: set[int] = set()
     for part in field.split(","):
         parts = re.fullmatch(r"(?:\*|(\w+)(?:-(\w+))?)(?:/(\d+))?", part)
         if parts is None or (parts[3] is not None and int(parts[3]) == 0):
             raise ScheduleError(f"{part!r} is not a valid {name}", f"{allowed}, with , - * /")
         ends = [
-            words.index(one) + least if one in words else one for one in parts.groups()[:2] if one
+            words.index(end) + least if end in words else end for end in parts.groups()[:2] if end
         ]
-        if not all(str(one).isdecimal() and least <= int(one) <= most for one in ends):
+        if not all(str(end).isdecimal() and least <= int(end) <= most for end in ends):
             raise ScheduleError(f"{name} {part} is out of range", allowed)
         first = int(ends[0]) if ends else least
         last = int(ends[-1]) if len(ends) == 2 or (ends and not parts[3]) else most
         span = last - first if last >= first else last - first + most - least + 1  # FRI-MON
         step = int(parts[3] or 1)
-        found |= {
+        numbers |= {
             least + (first + by - least) % (most - least + 1) for by in range(0, span + 1, step)
         }
-    return found
+    return numbers

@@ -60,8 +60,10 @@ class Breach:
 
 @dataclass
 class Decision:
-    """Result of one evaluation. `desired`: the capacity to set now, None to leave it."""
+    """Evaluation at one point in time. `desired`: the capacity to set now, None to leave it."""
 
+    at: datetime
+    resource: ScaledResource
     desired: int | None = None
     activities: list[ScalingActivity] = field(default_factory=list)
 
@@ -81,6 +83,10 @@ class _Proposal:
     breach: Breach
     capacity: int
     flapping: bool = False
+
+    @property
+    def cause(self) -> str:
+        return words.triggered(self.breach.alarm, self.policy.name)
 
 
 class TargetScaler:
@@ -109,7 +115,7 @@ class TargetScaler:
         self._in_until: datetime | None = None
         # Registering moves the capacity inside the bounds, as soon as it can be moved.
         self._enforce = True
-        self._left: tuple[str, ReasonCode] | None = None
+        self._unscaled: tuple[str, ReasonCode] | None = None
         for action in actions:
             self.put_action(action, created)
 
@@ -138,22 +144,22 @@ class TargetScaler:
         self, at: datetime, resource: ScaledResource, breaches: Sequence[Breach] = ()
     ) -> Decision:
         """The minute (or 10 s) that begins at `at`: what is to be done, and what is told of it."""
-        decision = Decision()
+        decision = Decision(at, resource)
         self._follow_up(at, resource)
-        if at.second == 0:
-            self._run_schedules(at, resource, decision)
+        if at.second == 0 and not self.target.suspended.scheduled:
+            self._run_schedules(decision)
         if self._enforce and decision.desired is None and not resource.updating:
-            self._move_inside(at, resource, decision)
+            self._move_inside(decision)
         if decision.desired is None:
-            self._scale(at, resource, breaches, decision)
+            self._scale(decision, breaches)
         return decision
 
     def move_inside(self, at: datetime, resource: ScaledResource) -> Decision:
         """Move the capacity inside the registered bounds, if the resource can be scaled now."""
-        decision = Decision()
+        decision = Decision(at, resource)
         self._follow_up(at, resource)
         if self._enforce and not resource.updating:
-            self._move_inside(at, resource, decision)
+            self._move_inside(decision)
         return decision
 
     # --- what was begun
@@ -191,52 +197,42 @@ class TargetScaler:
 
     # --- schedules and bounds
 
-    def _run_schedules(self, at: datetime, resource: ScaledResource, decision: Decision) -> None:
-        if self.target.suspended.scheduled:
-            return
+    def _run_schedules(self, decision: Decision) -> None:
+        at, updating = decision.at, decision.resource.updating
         for action, schedule in list(self.actions.values()):
             if not schedule.due(at):
                 continue
             bounds = self.target.within(action.minimum, action.maximum)
-            activity = words.bounds_set(bounds, self._number(), action.name, at)
+            activity = words.bounds_set(bounds, len(self.activities), action.name, at)
             self._keep(activity, decision)
-            if resource.updating or bounds.minimum > bounds.maximum:
+            if updating or bounds.minimum > bounds.maximum:
                 activity.status, activity.ended = "Failed", at
-                activity.message = (
-                    _UNSCALABLE
-                    if resource.updating
-                    else "Maximum capacity cannot be less than minimum capacity"
-                )
-                if not (resource.updating and self.choices.unscalable_schedule_sets_bounds):
+                crossed = "Maximum capacity cannot be less than minimum capacity"
+                activity.message = _UNSCALABLE if updating else crossed
+                if not (updating and self.choices.unscalable_schedule_sets_bounds):
                     continue
             self.target = bounds
             self._enforce = True
 
-    def _move_inside(self, at: datetime, resource: ScaledResource, decision: Decision) -> None:
+    def _move_inside(self, decision: Decision) -> None:
         self._enforce = False
-        capacity = self.target.clamp(resource.desired)
-        if capacity != resource.desired:
-            side = "minimum" if capacity > resource.desired else "maximum"
-            self._begin(
-                at, resource, capacity, f"{side} capacity was set to {capacity}", None, decision
-            )
+        desired = decision.resource.desired
+        capacity = self.target.clamp(desired)
+        if capacity != desired:
+            side = "minimum" if capacity > desired else "maximum"
+            self._begin(decision, capacity, f"{side} capacity was set to {capacity}", None)
 
     # --- policies
 
-    def _scale(
-        self,
-        at: datetime,
-        resource: ScaledResource,
-        breaches: Sequence[Breach],
-        decision: Decision,
-    ) -> None:
-        breaches = [one for one in breaches if one.policy in self.policies]
+    def _scale(self, decision: Decision, breaches: Sequence[Breach]) -> None:
+        breaches = [breach for breach in breaches if breach.policy in self.policies]
+        at, resource = decision.at, decision.resource
         if not breaches:
             if at.second == 0:  # in between, alarms that act once a minute are silent
-                self._left = None
+                self._unscaled = None
             return
         if resource.updating:
-            self._leave(at, resource, breaches[0], "TargetServicePutResourceAsUnscalable", decision)
+            self._leave(decision, breaches[0], "TargetServicePutResourceAsUnscalable")
             return
         proposals = [
             proposal
@@ -244,18 +240,17 @@ class TargetScaler:
             if (proposal := self._proposal(at, self.policies[breach.policy], breach, resource))
         ]
         suspended = self.target.suspended
-        out = [one for one in proposals if one.capacity > resource.desired]
-        if out:
-            if not suspended.scaling_out:
-                self._scale_out(at, resource, max(out, key=lambda one: one.capacity), decision)
-            return
+        outward = [proposal for proposal in proposals if proposal.capacity > resource.desired]
         inward = self._inward(proposals, resource.desired)
-        if inward and not suspended.scaling_in:
-            self._scale_in(at, resource, max(inward, key=lambda one: one.capacity), decision)
-        elif not inward and (
-            same := [one for one in proposals if one.capacity == resource.desired]
-        ):
-            self._leave(at, resource, same[0].breach, "AlreadyAtDesiredCapacity", decision)
+        same = [proposal for proposal in proposals if proposal.capacity == resource.desired]
+        if outward:
+            if not suspended.scaling_out:
+                self._scale_out(decision, max(outward, key=lambda proposal: proposal.capacity))
+        elif inward:
+            if not suspended.scaling_in and not (self._in_until and at < self._in_until):
+                self._scale_in(decision, max(inward, key=lambda proposal: proposal.capacity))
+        elif same:
+            self._leave(decision, same[0].breach, "AlreadyAtDesiredCapacity")
 
     def _proposal(
         self, at: datetime, policy: ScalingPolicy, breach: Breach, resource: ScaledResource
@@ -264,14 +259,14 @@ class TargetScaler:
         if not breach.datapoints:
             return None
         desired = resource.desired
-        capacity = self._wanted(policy, breach, desired)
+        capacity = self._computed(policy, breach, desired)
         if capacity is None:
             return None
         cooldown = self._out.get(self._cooldown_key(policy))
         if capacity > desired and cooldown is not None and at < cooldown.until:
             # In a cooldown only a larger scale-out counts, with what was added as a part of it.
             if self.choices.cooldown_base == "before":
-                capacity = self._wanted(policy, breach, cooldown.before)
+                capacity = self._computed(policy, breach, cooldown.before)
             else:
                 capacity -= cooldown.after - cooldown.before
             if capacity is None or capacity <= desired:
@@ -279,7 +274,7 @@ class TargetScaler:
         tracks_in = isinstance(policy, TargetTracking) and not breach.upward
         return _Proposal(policy, breach, capacity, flapping=tracks_in and capacity == desired)
 
-    def _wanted(self, policy: ScalingPolicy, breach: Breach, capacity: int) -> int | None:
+    def _computed(self, policy: ScalingPolicy, breach: Breach, capacity: int) -> int | None:
         """The capacity that a policy computes from `capacity`; None for none."""
         if isinstance(policy, TargetTracking):
             compute = capacity_out if breach.upward else capacity_in
@@ -290,95 +285,67 @@ class TargetScaler:
 
     def _inward(self, proposals: Sequence[_Proposal], desired: int) -> list[_Proposal]:
         """Proposals that scale in: steps at once, target tracking only if all of its policies are ready."""
-        tracking = [one for one in self.policies.values() if isinstance(one, TargetTracking)]
-        expected = {one.name for one in tracking if one.scales_in}
+        tracking = [each for each in self.policies.values() if isinstance(each, TargetTracking)]
+        expected = {policy.name for policy in tracking if policy.scales_in}
         low = [
-            one
-            for one in proposals
-            if isinstance(one.policy, TargetTracking)
-            and not one.breach.upward
-            and one.policy.scales_in
+            proposal
+            for proposal in proposals
+            if isinstance(proposal.policy, TargetTracking)
+            and not proposal.breach.upward
+            and proposal.policy.scales_in
         ]
-        ready = expected == {one.policy.name for one in low}
+        ready = expected == {proposal.policy.name for proposal in low}
         steps = [
-            one
-            for one in proposals
-            if isinstance(one.policy, StepScaling) and one.capacity < desired
+            proposal
+            for proposal in proposals
+            if isinstance(proposal.policy, StepScaling) and proposal.capacity < desired
         ]
         return [*steps, *(low if ready else [])]
 
-    def _scale_out(
-        self, at: datetime, resource: ScaledResource, proposal: _Proposal, decision: Decision
-    ) -> None:
+    def _scale_out(self, decision: Decision, proposal: _Proposal) -> None:
         capacity = self.target.clamp(proposal.capacity)
-        if capacity <= resource.desired:
-            self._leave(at, resource, proposal.breach, "AlreadyAtMaxCapacity", decision)
+        if capacity <= decision.resource.desired:
+            self._leave(decision, proposal.breach, "AlreadyAtMaxCapacity")
             return
         self._in_until = None  # a scale-out ends the cooldown of a scale-in
-        self._act(at, resource, proposal, capacity, decision)
+        self._begin(decision, capacity, proposal.cause, proposal.policy)
 
-    def _scale_in(
-        self, at: datetime, resource: ScaledResource, proposal: _Proposal, decision: Decision
-    ) -> None:
-        if self._in_until is not None and at < self._in_until:
-            return
-        capacity = self.target.clamp(proposal.capacity)
-        if resource.desired <= self.target.minimum:
-            self._leave(at, resource, proposal.breach, "AlreadyAtMinCapacity", decision)
+    def _scale_in(self, decision: Decision, proposal: _Proposal) -> None:
+        capacity, desired = self.target.clamp(proposal.capacity), decision.resource.desired
+        if desired <= self.target.minimum:
+            self._leave(decision, proposal.breach, "AlreadyAtMinCapacity")
         elif proposal.flapping:
-            self._leave(at, resource, proposal.breach, "AutoScalingAnticipatedFlapping", decision)
-        elif capacity < resource.desired:
-            self._act(at, resource, proposal, capacity, decision)
+            self._leave(decision, proposal.breach, "AutoScalingAnticipatedFlapping")
+        elif capacity < desired:
+            self._begin(decision, capacity, proposal.cause, proposal.policy)
 
     # --- activities
 
-    def _act(
-        self,
-        at: datetime,
-        resource: ScaledResource,
-        proposal: _Proposal,
-        capacity: int,
-        decision: Decision,
-    ) -> None:
-        cause = words.triggered(proposal.breach.alarm, proposal.policy.name)
-        self._begin(at, resource, capacity, cause, proposal.policy, decision)
-
     def _begin(
-        self,
-        at: datetime,
-        resource: ScaledResource,
-        desired: int,
-        cause: str,
-        policy: ScalingPolicy | None,
-        decision: Decision,
+        self, decision: Decision, desired: int, cause: str, policy: ScalingPolicy | None
     ) -> None:
+        at, before = decision.at, decision.resource.desired
         if self._running is not None:
             self._running.override(at)
-        activity = words.setting(self.target, self._number(), cause, desired, at)
-        self._running, self._running_policy, self._before = activity, policy, resource.desired
+        activity = words.setting(self.target, len(self.activities), cause, desired, at)
+        self._running, self._running_policy, self._before = activity, policy, before
         cooldown = self._out.get(self._cooldown_key(policy)) if policy is not None else None
-        if cooldown is not None and at < cooldown.until and desired > resource.desired:
+        if cooldown is not None and at < cooldown.until and desired > before:
             self._before = cooldown.before  # the scale-out that began the cooldown
         self._cool(datetime.max, desired)
-        self._left = None
+        self._unscaled = None
         decision.desired = desired
         self._keep(activity, decision)
 
-    def _leave(
-        self,
-        at: datetime,
-        resource: ScaledResource,
-        breach: Breach,
-        code: ReasonCode,
-        decision: Decision,
-    ) -> None:
+    def _leave(self, decision: Decision, breach: Breach, code: ReasonCode) -> None:
         """Record an activity that did not scale; of equal ones in a row only the first."""
         cause = words.triggered(breach.alarm, self.policies[breach.policy].name)
-        if self._left == (cause, code):
+        if self._unscaled == (cause, code):
             return
-        self._left = (cause, code)
-        number, capacity = self._number(), resource.desired
-        self._keep(words.left(self.target, number, cause, code, capacity, at), decision)
+        self._unscaled = (cause, code)
+        number, capacity = len(self.activities), decision.resource.desired
+        activity = words.unscaled(self.target, number, cause, code, capacity, decision.at)
+        self._keep(activity, decision)
 
     def refuse(self, activity: ScalingActivity, at: datetime, reason: str) -> None:
         """The service did not take, or did not fulfil, what `activity` wanted to set."""
@@ -391,6 +358,3 @@ class TargetScaler:
     def _keep(self, activity: ScalingActivity, decision: Decision) -> None:
         self.activities.append(activity)
         decision.activities.append(activity)
-
-    def _number(self) -> int:
-        return len(self.activities)

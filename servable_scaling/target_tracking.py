@@ -75,10 +75,9 @@ def _metric(
     kind = str(predefined.get("PredefinedMetricType"))
     parts = target.resource_id.split("/")
     if kind not in PREDEFINED or len(parts) != 4:
-        known = ", ".join(PREDEFINED)
         raise ScalingPropertyError(
             f"Policy {policy.name}: PredefinedMetricType {kind} of {target.resource_id} is not emulated; "
-            f"known are {known}, or give a CustomizedMetricSpecification."
+            f"known are {', '.join(PREDEFINED)}, or give a CustomizedMetricSpecification."
         )
     name, statistic, high_resolution = PREDEFINED[kind]
     dimensions = {"EndpointName": parts[1], "VariantName": parts[3]}

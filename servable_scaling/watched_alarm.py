@@ -74,19 +74,19 @@ class WatchedAlarm:
         """(state before, state now); the last evaluation is kept."""
         before = self.state
         seen = at - timedelta(seconds=self.delay_seconds)
-        found = self.rule.judge(values, self._points(values, seen), at, before)
-        if found is not None:
-            self.state, self.evaluation = found.state, found
+        evaluation = self.rule.judge(values, self._points(values, seen), at, before)
+        if evaluation is not None:
+            self.state, self.evaluation = evaluation.state, evaluation
         return before, self.state
 
     def _points(self, values: MetricValues, at: datetime) -> deque[tuple[datetime, float | None]]:
         seconds, count = self.rule.period_seconds, self.rule.n + EXTRA_DATAPOINTS
         period = timedelta(seconds=seconds)
         phase = (at.hour * 3_600 + at.minute * 60 + at.second) % seconds
-        known = self._recent.setdefault(phase, deque(maxlen=count))
+        points = self._recent.setdefault(phase, deque(maxlen=count))
         first = at - period * count
-        start = known[-1][0] + period if known and known[-1][0] >= first else first
+        start = points[-1][0] + period if points and points[-1][0] >= first else first
         while start < at:
-            known.append((start, self.rule.query.value(values, start, start + period)))
+            points.append((start, self.rule.query.value(values, start, start + period)))
             start += period
-        return known
+        return points

@@ -58,12 +58,9 @@ class JsonRequest:
         depth = self._usual[3].count(b"[")
         if not self._usual[4]:
             return dict.fromkeys(names, depth)
-        found = {}
-        for name in names:
-            value = _pattern(name).search(self._text, self._usual.start(4))
-            if value is not None:
-                found[name] = depth + value[1].count(b"[")
-        return found
+        start = self._usual.start(4)
+        values = ((name, _pattern(name).search(self._text, start)) for name in names)
+        return {name: depth + value[1].count(b"[") for name, value in values if value}
 
 
 @functools.lru_cache(maxsize=256)

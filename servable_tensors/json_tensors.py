@@ -15,7 +15,7 @@ import numpy as np
 
 from servable_tensors import TensorError, wire
 from servable_tensors.signature import Signature, TensorSpec
-from servable_tensors.tensors import BFLOAT16, HALF, STRING, Array, array_dtype
+from servable_tensors.tensors import BFLOAT16, HALF, STRING, Array, array_dtype, objects
 
 try:
     from orjson import loads as _fast_loads  # where the code brings it along
@@ -39,7 +39,7 @@ def parse(body: bytes) -> dict[str, Any]:
     try:
         parsed = _loads(body)
         if isinstance(parsed, dict) and _entries(parsed) != body.count(b":"):
-            _refuse_duplicates(body)
+            json.loads(body.decode(), object_pairs_hook=_require_unique)
     except (ValueError, RecursionError) as error:
         raise TensorError(f"the body is no JSON: {error!s:.200}") from None
     if not isinstance(parsed, dict) or ("instances" in parsed) == ("inputs" in parsed):
@@ -83,11 +83,7 @@ def _entries(request: dict[str, Any]) -> int:
     return count
 
 
-def _refuse_duplicates(body: bytes) -> None:
-    json.loads(body.decode(), object_pairs_hook=_unique)
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> None:
+def _require_unique(pairs: list[tuple[str, Any]]) -> None:
     seen = set()
     for key, _ in pairs:
         if key in seen:
@@ -167,9 +163,7 @@ def _typed(leaves: Sequence[Any], number: int) -> Array:
     # type() and not isinstance(): a JSON true is no number, though bool is an int in Python.
     types = set(map(type, leaves))
     if number == STRING:
-        texts = np.empty(len(leaves), object)
-        texts[:] = [string_of(leaf) for leaf in leaves]
-        return texts
+        return objects([string_of(leaf) for leaf in leaves])
     if number in _FLOATS:
         _require(leaves, types, {int, float, _NamedFloat}, "number")
         return _floats(leaves, number, whole_numbers=int in types)

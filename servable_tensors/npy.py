@@ -75,7 +75,16 @@ def from_npy(
 
 
 def _layout(body: bytes) -> _Layout:
-    dtype, fortran, shape, start = _header(body)
+    if not body.startswith(_MAGIC) or len(body) < 10:
+        raise ValueError("it does not begin as one")
+    # Version 1 has two bytes of length, 2 and 3 have four.
+    at = 10 if body[6] == 1 else 12
+    length = int.from_bytes(body[8:at], "little")
+    start = at + length
+    if body[6] not in (1, 2, 3) or body[7] or length > MOST_HEADER_BYTES or len(body) < start:
+        raise ValueError(f"version {body[6]}.{body[7]} with a header of {length} bytes is not read")
+    encoding = "utf-8" if body[6] == 3 else "latin1"
+    dtype, fortran, shape = _fields(body[at:start].decode(encoding))
     size = math.prod(shape) * dtype.itemsize
     if size != len(body) - start:
         raise ValueError(
@@ -86,23 +95,6 @@ def _layout(body: bytes) -> _Layout:
     layout = _Layout(dtype, "F" if fortran else "C", shape, start)
     _SEEN.keep(body, [(start, len(body))], layout)
     return layout
-
-
-def _header(body: bytes) -> tuple[np.dtype[np.generic], bool, tuple[int, ...], int]:
-    if not body.startswith(_MAGIC) or len(body) < 10:
-        raise ValueError("it does not begin as one")
-    # Version 1 has two bytes of length, 2 and 3 have four.
-    start = 10 if body[6] == 1 else 12
-    length = int.from_bytes(body[8:start], "little")
-    if (
-        body[6] not in (1, 2, 3)
-        or body[7]
-        or length > MOST_HEADER_BYTES
-        or len(body) < start + length
-    ):
-        raise ValueError(f"version {body[6]}.{body[7]} with a header of {length} bytes is not read")
-    encoding = "utf-8" if body[6] == 3 else "latin1"
-    return *_fields(body[start : start + length].decode(encoding)), start + length
 
 
 def _fields(header: str) -> tuple[np.dtype[np.generic], bool, tuple[int, ...]]:
@@ -140,18 +132,14 @@ def _plain(flat: Array, most_strings: int | None) -> Array:
     # Not all at once: Python's strings of what NumPy stores as UTF-32 are several times its size.
     for start in range(0, len(flat), _STRINGS_AT_ONCE):
         piece = flat[start : start + _STRINGS_AT_ONCE]
-        _check_letters(piece)
+        if piece.dtype.kind == "U" and piece.size and piece.dtype.itemsize:
+            letters = piece.view(piece.dtype.str[0] + "u4")
+            if letters.max() > 0x10FFFF:  # beyond Unicode: a SystemError, were it made a string
+                raise ValueError("it holds text that is no Unicode")
         texts[start : start + _STRINGS_AT_ONCE] = [
             value if isinstance(value, bytes) else value.encode() for value in piece.tolist()
         ]
     return texts
-
-
-def _check_letters(strings: Array) -> None:
-    if strings.dtype.kind == "U" and strings.size and strings.dtype.itemsize:
-        letters = strings.view(strings.dtype.str[0] + "u4")
-        if letters.max() > 0x10FFFF:  # beyond Unicode: a SystemError, were it made a string
-            raise ValueError("it holds text that is no Unicode")
 
 
 def to_npy(array: Array, name: str = "the tensor") -> bytes:
@@ -161,7 +149,12 @@ def to_npy(array: Array, name: str = "the tensor") -> bytes:
     TensorFlow's; `name` begins its message.
     """
     if array.dtype.kind == "O":
-        array = _fixed_width(array, name)
+        texts = array.ravel().tolist()
+        if any(text.endswith(b"\0") for text in texts):
+            raise TensorError(
+                f"{name}: NumPy's files cut zeros at a string's end; use application/json or protobuf"
+            )
+        array = array.astype(f"S{max(map(len, texts), default=0) or 1}")
     elif array.dtype.kind != "S" and not is_bfloat16(array.dtype):
         try:
             number_of(array.dtype)
@@ -181,20 +174,10 @@ def header_of(dtype: np.dtype[Any], shape: tuple[int, ...], fortran: bool = Fals
     # Many arrays have one shape; NumPy's writer takes longer than all else about a small one.
     # bfloat16, which NumPy lacks, is two bytes without a name in these files.
     descr = "<V2" if dtype.kind == "V" else dtype.str
-    said = {"descr": descr, "fortran_order": fortran, "shape": shape}
+    header = {"descr": descr, "fortran_order": fortran, "shape": shape}
     file = io.BytesIO()
-    np.lib.format.write_array_header_1_0(file, said)
+    np.lib.format.write_array_header_1_0(file, header)
     return file.getvalue()
-
-
-def _fixed_width(strings: Array, name: str) -> Array:
-    texts = strings.ravel().tolist()
-    if any(text.endswith(b"\0") for text in texts):
-        raise TensorError(
-            f"{name}: NumPy's files cut zeros at a string's end; use application/json or protobuf"
-        )
-    fixed: Array = strings.astype(f"S{max(map(len, texts), default=0) or 1}")
-    return fixed
 
 
 def from_npz(
@@ -268,11 +251,8 @@ class NpyRelay:
 
     def request(self, body: bytes) -> bytes | None:
         """The serialized PredictRequest; None for a body of a form that is not known."""
-        known = self._by_length.get(len(body))
-        if known is None:
-            return None
-        header, before = known
-        if not body.startswith(header):
+        header, before = self._by_length.get(len(body), (None, b""))
+        if header is None or not body.startswith(header):
             return None
         return b"".join((before, memoryview(body)[len(header) :]))
 
@@ -299,13 +279,13 @@ _ANSWERS: LayoutCache[tuple[bytes, int, int]] = LayoutCache()
 
 def npy_in(reply: bytes) -> bytes | None:
     """The .npy of a PredictResponse's output; None where there is not one of plain numbers."""
-    known = _ANSWERS.get(reply)
-    if known is None:
+    layout = _ANSWERS.get(reply)
+    if layout is None:
         places = places_in(reply)
         if places is None or len(places) != 1:
             return None
-        one = places[0]
-        known = header_of(one.dtype, one.shape), one.start, one.end
-        _ANSWERS.keep(reply, [(one.start, one.end)], known)
-    header, start, end = known
+        place = places[0]
+        layout = header_of(place.dtype, place.shape), place.start, place.end
+        _ANSWERS.keep(reply, [(place.start, place.end)], layout)
+    header, start, end = layout
     return b"".join((header, memoryview(reply)[start:end]))

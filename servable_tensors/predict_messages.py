@@ -75,46 +75,34 @@ def predict_message(spec: bytes, arrays: Arrays, signature: Signature | None = N
     """
     pieces: list[Any] = [spec]
     for name, array in arrays.items():
-        number = signature.inputs[name].dtype if signature else _number(name, array)
-        if number == STRING:
-            values = _strings(name, array)
-            pieces += (_head(name, number, array.shape, len(values), b""), values)
-            continue
-        if number == BFLOAT16 or array.dtype.kind in "OSU":
-            pieces.append(_entry(name, array, number))
-            continue
-        content = np.ascontiguousarray(array, array_dtype(number))
-        pieces += (_head(name, number, array.shape, content.nbytes), content)
+        try:
+            pieces += _input(name, array, signature.inputs[name].dtype if signature else None)
+        except UnknownTypeError as bad:
+            raise UnknownTypeError(f"{name}: {bad}") from None
     return b"".join(pieces)
 
 
-def _number(name: str, array: Array) -> int:
-    if is_bfloat16(array.dtype):
-        return BFLOAT16
-    try:
-        return number_of(array.dtype)
-    except UnknownTypeError as bad:
-        raise UnknownTypeError(f"{name}: {bad}") from None
-
-
-def _entry(name: str, array: Array, number: int) -> bytes:
-    request = wire.PredictRequest()
-    try:
+def _input(name: str, array: Array, number: int | None) -> tuple[Any, ...]:
+    """One input of a PredictRequest, in pieces."""
+    if number is None:
+        number = BFLOAT16 if is_bfloat16(array.dtype) else number_of(array.dtype)
+    if number == STRING:
+        values = _strings(array)
+        return _head(name, number, array.shape, len(values), b""), values
+    if number == BFLOAT16 or array.dtype.kind in "OSU":
+        request = wire.PredictRequest()
         fill(request.inputs[name], array, number)
-    except UnknownTypeError as bad:
-        raise UnknownTypeError(f"{name}: {bad}") from None
-    return bytes(request.SerializeToString())
+        return (request.SerializeToString(),)
+    content = np.ascontiguousarray(array, array_dtype(number))
+    return _head(name, number, array.shape, content.nbytes), content
 
 
-def _strings(name: str, array: Array) -> bytes:
+def _strings(array: Array) -> bytes:
     """string_val of all elements, in pieces: one message of all would hold each of them twice more."""
     texts = array.ravel()
     pieces = []
     for at in range(0, len(texts), _STRINGS_AT_ONCE):
-        try:
-            values = [string_bytes(text) for text in texts[at : at + _STRINGS_AT_ONCE].tolist()]
-        except UnknownTypeError as bad:
-            raise UnknownTypeError(f"{name}: {bad}") from None
+        values = [string_bytes(text) for text in texts[at : at + _STRINGS_AT_ONCE].tolist()]
         pieces.append(wire.TensorProto(string_val=values).SerializeToString())
     return b"".join(pieces)
 
@@ -175,7 +163,7 @@ def arrays_in(reply: bytes, read: Callable[[Any], Array] = to_array) -> dict[str
 
 def places_in(reply: bytes) -> tuple[Place, ...] | None:
     """Places of the outputs, sorted by name; None if protobuf's parser has to read the reply."""
-    found: list[Place] = []
+    places: list[Place] = []
     others = 0
     try:
         for number, kind, start, end in fields(reply, 0, len(reply)):
@@ -183,7 +171,7 @@ def places_in(reply: bytes) -> tuple[Place, ...] | None:
                 place = _place(reply, start, end)
                 if place is None:
                     return None
-                found.append(place)
+                places.append(place)
             elif number == 2 and kind == BYTES and others < _MOST_FIELDS:
                 wire.ModelSpec.FromString(reply[start:end])
                 others += 1
@@ -191,11 +179,11 @@ def places_in(reply: bytes) -> tuple[Place, ...] | None:
                 return None
     except (WireError, UnicodeDecodeError, DecodeError):
         return None
-    if len({one.name for one in found}) < len(found) or len(found) > MOST_OUTPUTS:
+    if len({place.name for place in places}) < len(places) or len(places) > MOST_OUTPUTS:
         return None  # of a name that comes twice the last counts
-    places = tuple(sorted(found, key=lambda one: one.name))
-    _SEEN.keep(reply, [(one.start, one.end) for one in found], places)
-    return places
+    by_name = tuple(sorted(places))
+    _SEEN.keep(reply, [(place.start, place.end) for place in places], by_name)
+    return by_name
 
 
 def _place(reply: bytes, start: int, end: int) -> Place | None:

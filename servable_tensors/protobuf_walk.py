@@ -9,12 +9,13 @@ tensorflow/core/framework/tensor.cc (Tensor::FromProto), tensorflow_serving/apis
 """
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from servable_tensors import TensorError, wire
 from servable_tensors.layout_cache import LayoutCache
+from servable_tensors.signature import TensorDescription
 from servable_tensors.tensor_walk import Range, Tensor, tensor_of, text_of, values_in
 from servable_tensors.tensors import (
     BOOL,
@@ -33,13 +34,6 @@ MOST_FIELDS = 10_000  # of a request, beside those of its inputs
 
 _MIB = 1 << 20
 _MODEL_SPEC = (1, 3, 4)  # name, signature_name and version_label; 2 is the version
-
-
-class TensorDescription(NamedTuple):
-    """An input's type and shape, as an array of it has them."""
-
-    dtype: np.dtype[Any]
-    shape: tuple[int, ...]
 
 
 class DescribedRequest(NamedTuple):
@@ -63,18 +57,22 @@ _SEEN: LayoutCache[_ParsedRequest] = LayoutCache()
 
 def check_predict_request(body: bytes) -> DescribedRequest:
     """Raises `TensorError` (400) for what must not be relayed."""
-    known = _SEEN.get(body)
-    if known is None:
+    request = _SEEN.get(body)
+    if request is None:
         named, spec, tensors, _ = _walked(body)
-        ranks = {name: len(one.sizes) for name, one in tensors.items()}
-        filled = [tensor for tensor in tensors.values() if tensor.content_bytes]
-        contents = [one.content_at for one in filled if one.content_at]
-        truths = [one.content_at for one in filled if one.content_at and one.dtype == BOOL]
-        known = _ParsedRequest(DescribedRequest(named, spec, ranks), tuple(truths))
-        _SEEN.keep(body, contents, known)
-    if known.truths:
-        _check_truths(body, known.truths)
-    return known.described
+        ranks = {name: len(tensor.sizes) for name, tensor in tensors.items()}
+        contents = [
+            (tensor.content_at, tensor.dtype)
+            for tensor in tensors.values()
+            if tensor.content_at and tensor.content_bytes
+        ]
+        truths = tuple(place for place, dtype in contents if dtype == BOOL)
+        request = _ParsedRequest(DescribedRequest(named, spec, ranks), truths)
+        _SEEN.keep(body, [place for place, _ in contents], request)
+    for start, end in request.truths:
+        if np.frombuffer(body, np.uint8, end - start, start).max() > 1:
+            raise TensorError("a tensor of truth values holds a byte that is neither 0 nor 1")
+    return request.described
 
 
 def check_model_spec(body: bytes) -> bool:
@@ -124,7 +122,10 @@ def _walked(body: bytes) -> tuple[bool, bytes, dict[str, Tensor], int]:
                 if len(tensors) == MOST_INPUTS:
                     raise TensorError(f"more than {MOST_INPUTS} inputs; send fewer in one request")
                 tensors[name] = tensor
-                repeated += _checked(body, name, tensor)
+                try:
+                    repeated += _repeated_bytes(body, tensor)
+                except WireError as bad:
+                    raise TensorError(f"{name:.60}: {bad}") from None
                 if repeated > MOST_TENSOR_BYTES:
                     raise TensorError(
                         f"{name:.60}: with single values that stand for all, the inputs take more "
@@ -168,64 +169,51 @@ def _input(body: bytes, start: int, end: int) -> tuple[str, Tensor]:
         raise TensorError(f"{name:.60}: {bad}") from None
 
 
-def _checked(body: bytes, name: str, tensor: Tensor) -> int:
-    """Bytes that the tensor takes beyond what was sent. Raises `TensorError`."""
-    try:
-        result = _problem(body, tensor)
-    except WireError as bad:
-        result = str(bad)
-    if isinstance(result, str):
-        raise TensorError(f"{name:.60}: {result}")
-    return result
-
-
-def _problem(body: bytes, tensor: Tensor) -> str | int:
-    """Describe the tensor's fault; or count the bytes that it takes beyond those that were sent."""
+def _repeated_bytes(body: bytes, tensor: Tensor) -> int:
+    """Count the bytes that the tensor takes beyond those that were sent. Raises `WireError`."""
     size = element_bytes(tensor.dtype)
     shape = f"[{', '.join(map(str, tensor.sizes[:8]))}{', …' if len(tensor.sizes) > 8 else ''}]"
-    given = f"got {wire.dtype_name(tensor.dtype)} {shape}"
+    shown = f"got {wire.dtype_name(tensor.dtype)} {shape}"
     if size is None:
-        return f"{given}, a type that no request may carry"
+        raise WireError(f"{shown}, a type that no request may carry")
     if tensor.unknown_rank or min(tensor.sizes, default=0) < 0:
-        return f"{given}, whose shape is not fully known"
+        raise WireError(f"{shown}, whose shape is not fully known")
     count = elements(tensor.sizes, MOST_TENSOR_BYTES // size)
     if count is None:
-        return f"{given}, more than {MOST_TENSOR_BYTES // _MIB} MiB; send less in one request"
+        raise WireError(
+            f"{shown}, more than {MOST_TENSOR_BYTES // _MIB} MiB; send less in one request"
+        )
     field = value_field(tensor.dtype)
     values, least, greatest = values_in(body, tensor, field)
     if tensor.content_bytes:
         if tensor.dtype == STRING:
-            return f"{given}, with tensor_content; strings are sent in string_val"
+            raise WireError(f"{shown}, with tensor_content; strings are sent in string_val")
         if tensor.content_bytes != count * size:
-            return f"{given}, {count * size} bytes, with {tensor.content_bytes} bytes of content"
+            raise WireError(
+                f"{shown}, {count * size} bytes, with {tensor.content_bytes} bytes of content"
+            )
         if tensor.single or tensor.packed_at:
-            return f"{given}, with tensor_content and with values beside it; send one of them"
+            raise WireError(
+                f"{shown}, with tensor_content and with values beside it; send one of them"
+            )
         return 0
     if field in ("scomplex_val", "dcomplex_val"):
         if values % 2:
-            return f"{given}, with {values} parts of complex numbers, which come in pairs"
+            raise WireError(f"{shown}, with {values} parts of complex numbers, which come in pairs")
         values //= 2
     # One value stands for all. Fewer than wanted, but more than one, does not.
     if values != count and (values != 1 or not count):
-        return f"{given}, {count} elements, with {values} values"
+        raise WireError(f"{shown}, {count} elements, with {values} values")
     if {*tensor.single, *tensor.packed_at} - {field}:
-        return f"{given}, with values of another type than its own; they are sent in {field}"
+        raise WireError(
+            f"{shown}, with values of another type than its own; they are sent in {field}"
+        )
     low, high = value_bounds(tensor.dtype)
     if least < low or greatest > high:
         wrong = least if least < low else greatest
-        return f"{given}, with {wrong} in {field}, which the type does not hold"
-    return _repeated_bytes(tensor, count, size) if values == 1 < count else 0
-
-
-def _repeated_bytes(tensor: Tensor, count: int, size: int) -> int:
+        raise WireError(f"{shown}, with {wrong} in {field}, which the type does not hold")
     # A string that stands for all is copied for each of them.
-    return count * (size + tensor.string_bytes)
-
-
-def _check_truths(body: bytes, truths: tuple[Range, ...]) -> None:
-    for start, end in truths:
-        if np.frombuffer(body, np.uint8, end - start, start).max() > 1:
-            raise TensorError("a tensor of truth values holds a byte that is neither 0 nor 1")
+    return count * (size + tensor.string_bytes) if values == 1 < count else 0
 
 
 def _require_bytes(number: int, kind: int) -> None:

@@ -3,12 +3,12 @@
 import functools
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from servable_tensors import TensorError, wire
-from servable_tensors.tensors import BFLOAT16, UnknownTypeError, number_of
+from servable_tensors.tensors import BFLOAT16, Array, UnknownTypeError, number_of
 
 # What a plain array of this type may be sent as, beside its own type.
 _ALSO_HOLDS = {1: {BFLOAT16}, 3: {13}, 4: {12}, 5: {15}, 6: {11}, 17: {16}}
@@ -19,14 +19,11 @@ _MOST_PROBLEMS = 10  # in one message
 _LEAST_RANK = 3
 
 
-class ArrayDescription(Protocol):
-    """An array, or what is said of one that is not made yet."""
+class TensorDescription(NamedTuple):
+    """An input's type and shape, as an array of it has them."""
 
-    @property
-    def dtype(self) -> np.dtype[Any]: ...
-
-    @property
-    def shape(self) -> tuple[int, ...]: ...
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -57,7 +54,7 @@ class Signature:
             )
         return next(iter(self.inputs))
 
-    def check(self, arrays: Mapping[str, ArrayDescription]) -> None:
+    def check(self, arrays: Mapping[str, Array | TensorDescription]) -> None:
         """Raises `TensorError` with the inputs that are missing, unknown or do not fit."""
         problems = self._of_names(arrays)
         for name, array in arrays.items():
@@ -72,13 +69,13 @@ class Signature:
         ranks = {name: len(spec.shape or ()) for name, spec in self.inputs.items()}
         return {name: rank for name, rank in ranks.items() if rank >= _LEAST_RANK}
 
-    def check_ranks(self, given: Mapping[str, int]) -> None:
-        """Raises `TensorError` with those of `ranks` for which another number is given."""
+    def check_ranks(self, ranks: Mapping[str, int]) -> None:
+        """Raises `TensorError` for inputs whose rank is not that of `self.ranks`."""
         self.refuse(
             [
-                f"{name}: got {given[name]} dimensions; the signature wants {self.inputs[name]}"
+                f"{name}: got {ranks[name]} dimensions; the signature wants {self.inputs[name]}"
                 for name, rank in self.ranks.items()
-                if given.get(name, rank) != rank
+                if ranks.get(name, rank) != rank
             ]
         )
 
@@ -109,20 +106,20 @@ class Signature:
 @functools.lru_cache(maxsize=256)
 def _misfit(dtype: np.dtype[Any], shape: tuple[int, ...], spec: TensorSpec) -> str | None:
     try:
-        given = BFLOAT16 if dtype.str[1:] == "V2" else number_of(dtype)
+        number = BFLOAT16 if dtype.str[1:] == "V2" else number_of(dtype)
     except UnknownTypeError as bad:
         return f"got {bad}"
-    fits = given == spec.dtype or spec.dtype in _ALSO_HOLDS.get(given, ())
+    fits = number == spec.dtype or spec.dtype in _ALSO_HOLDS.get(number, ())
     if fits and shape_fits(shape, spec.shape):
         return None
-    return f"got {wire.dtype_name(given)} {shown(shape)}; the signature wants {spec}"
+    return f"got {wire.dtype_name(number)} {shown(shape)}; the signature wants {spec}"
 
 
-def shape_fits(given: tuple[int, ...], wanted: tuple[int | None, ...] | None) -> bool:
-    if wanted is None:
+def shape_fits(shape: tuple[int, ...], sizes: tuple[int | None, ...] | None) -> bool:
+    if sizes is None:
         return True
-    return len(given) == len(wanted) and all(
-        want in (None, size) for size, want in zip(given, wanted, strict=True)
+    return len(shape) == len(sizes) and all(
+        allowed in (None, size) for size, allowed in zip(shape, sizes, strict=True)
     )
 
 
@@ -134,18 +131,17 @@ def shown(shape: Iterable[int | None] | None) -> str:
 
 def signatures(response: Any) -> dict[str, Signature]:
     """The signatures in a wire.GetModelMetadataResponse, by name, sorted."""
-    found = wire.SignatureDefMap.FromString(response.metadata["signature_def"].value)
+    definitions = wire.SignatureDefMap.FromString(response.metadata["signature_def"].value)
     return {
-        name: Signature(name, _specs(one.inputs), _specs(one.outputs))
-        for name, one in sorted(found.signature_def.items())
+        name: Signature(name, _specs(definition.inputs), _specs(definition.outputs))
+        for name, definition in sorted(definitions.signature_def.items())
     }
 
 
 def _specs(infos: Mapping[str, Any]) -> dict[str, TensorSpec]:
-    return {name: TensorSpec(info.dtype, _shape(info)) for name, info in sorted(infos.items())}
-
-
-def _shape(info: Any) -> tuple[int | None, ...] | None:
-    if info.tensor_shape.unknown_rank:
-        return None
-    return tuple(dim.size if dim.size >= 0 else None for dim in info.tensor_shape.dim)
+    specs = {}
+    for name, info in sorted(infos.items()):
+        sizes = (dim.size if dim.size >= 0 else None for dim in info.tensor_shape.dim)
+        shape = None if info.tensor_shape.unknown_rank else tuple(sizes)
+        specs[name] = TensorSpec(info.dtype, shape)
+    return specs

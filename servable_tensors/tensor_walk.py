@@ -18,7 +18,7 @@ from servable_tensors.wire_fields import BYTES, FIXED32, FIXED64, VARINT, WireEr
 MOST_PIECES = 256
 MOST_SINGLE_NUMBERS = 1 << 16
 
-_FIELDS = {one.number: one.name for one in wire.TensorProto.DESCRIPTOR.fields}
+_FIELDS = {each.number: each.name for each in wire.TensorProto.DESCRIPTOR.fields}
 _VALUE_FIELDS = {number: name for number, name in _FIELDS.items() if name.endswith("_val")}
 _STRINGS = next(number for number, name in _FIELDS.items() if name == "string_val")
 FIXED_WIDTHS = {"float_val": 4, "scomplex_val": 4, "double_val": 8, "dcomplex_val": 8}
@@ -52,22 +52,22 @@ class Tensor:
 
 def tensor_of(body: bytes, start: int, end: int) -> Tensor:
     """The TensorProto between two places. Raises `WireError`."""
-    found, seen, strings = Tensor(), set(), 0
+    tensor, seen, strings = Tensor(), set(), 0
     for number, kind, first, last in fields(body, start, end):
         if number == _STRINGS and kind == BYTES:  # there may be hundreds of thousands
             strings += 1
-            found.string_bytes += last - first
+            tensor.string_bytes += last - first
         elif number in _VALUE_FIELDS:
-            _add_values(found, _VALUE_FIELDS[number], kind, first, last)
+            _add_values(tensor, _VALUE_FIELDS[number], kind, first, last)
         elif number in seen or number not in _FIELDS:
             problem = "comes twice" if number in seen else "is none that a request may carry"
             raise WireError(f"field {number} of the tensor {problem}")
         else:
             seen.add(number)
-            _add(found, body, (number, kind, first, last))
+            _add(tensor, body, _FIELDS[number], kind, first, last)
     if strings:
-        found.single["string_val"] = strings
-    return found
+        tensor.single["string_val"] = strings
+    return tensor
 
 
 def values_in(body: bytes, tensor: Tensor, name: str) -> tuple[int, int, int]:
@@ -122,34 +122,32 @@ def _decoded_varints(chunk: Array, ends: Array, lengths: Array) -> Array:
     return np.bitwise_or.reduceat(bits, starts).view(np.int64)
 
 
-def _add(found: Tensor, body: bytes, given: tuple[int, int, int, int]) -> None:
-    number, kind, first, last = given
-    name = _FIELDS[number]
+def _add(tensor: Tensor, body: bytes, name: str, kind: int, first: int, last: int) -> None:
     if kind != (BYTES if name in ("tensor_shape", "tensor_content") else VARINT):
         raise _wrong_kind(name, kind)
     if name == "dtype":
-        found.dtype = first
+        tensor.dtype = first
     elif name == "tensor_shape":
-        found.sizes, found.unknown_rank = shape_of(body, first, last)
+        tensor.sizes, tensor.unknown_rank = shape_of(body, first, last)
     elif name == "tensor_content":
-        found.content_at = (first, last)
+        tensor.content_at = (first, last)
 
 
-def _add_values(found: Tensor, name: str, kind: int, first: int, last: int) -> None:
+def _add_values(tensor: Tensor, name: str, kind: int, first: int, last: int) -> None:
     if kind == BYTES:
-        pieces = found.packed_at.setdefault(name, [])
+        pieces = tensor.packed_at.setdefault(name, [])
         pieces.append((first, last))
         if len(pieces) > MOST_PIECES:
             raise WireError(f"{name} of the tensor comes in more than {MOST_PIECES} pieces")
         return
     if kind != _KINDS.get(FIXED_WIDTHS.get(name, 0), VARINT) or name == "string_val":
         raise _wrong_kind(name, kind)
-    found.single[name] = found.single.get(name, 0) + 1
-    if found.single[name] > MOST_SINGLE_NUMBERS:
+    tensor.single[name] = tensor.single.get(name, 0) + 1
+    if tensor.single[name] > MOST_SINGLE_NUMBERS:
         raise WireError(f"{name} holds more than {MOST_SINGLE_NUMBERS} numbers that are not packed")
     if kind == VARINT:
         value = _signed(first)
-        found.least, found.greatest = min(found.least, value), max(found.greatest, value)
+        tensor.least, tensor.greatest = min(tensor.least, value), max(tensor.greatest, value)
 
 
 def shape_of(body: bytes, start: int, end: int) -> tuple[list[int], bool]:

@@ -5,7 +5,7 @@ Source: tensorflow/core/framework/{tensor.proto,types.proto}
 """
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -69,11 +69,6 @@ def array_dtype(number: int) -> np.dtype[Any]:
     if number not in _STORED:
         raise UnknownTypeError(f"{wire.dtype_name(number)} is no type that an array can hold")
     return np.dtype(_STORED[number][0])
-
-
-def data_type(array: Array) -> int:
-    """The number of the data type that holds this array. Raises `UnknownTypeError`."""
-    return number_of(array.dtype)
 
 
 def number_of(dtype: np.dtype[Any]) -> int:
@@ -142,7 +137,7 @@ def to_proto(array: Array, number: int | None = None) -> Any:
 
 def fill(message: Any, array: Array, number: int | None = None) -> None:
     """Fill an existing, empty message, as `to_proto` does: one copy of the values less."""
-    number = data_type(array) if number is None else number
+    number = number_of(array.dtype) if number is None else number
     message.dtype = number
     for size in array.shape:
         message.tensor_shape.dim.add(size=size)
@@ -189,9 +184,7 @@ def to_array(message: Any) -> Array:
 def _values(message: Any, number: int) -> Array:
     written = getattr(message, value_field(number))
     if number == STRING:
-        texts = np.empty(len(written), object)
-        texts[:] = list(written)
-        return texts
+        return objects(list(written))
     stored = _STORED[number][0]
     if stored.startswith("<c"):
         # Real and imaginary parts in turn.
@@ -222,6 +215,13 @@ def _filled(values: Array, count: int) -> Array:
     return padded
 
 
+def objects(elements: Sequence[Any]) -> Array:
+    """An array of one dimension that holds the elements as they are, as strings are held."""
+    array = np.empty(len(elements), object)
+    array[:] = elements
+    return array
+
+
 def string_bytes(element: Any) -> bytes:
     """An element of a tensor of strings. Raises `UnknownTypeError`."""
     if isinstance(element, bytes):
@@ -239,11 +239,11 @@ def _bfloat16_bits(array: Array) -> Array:
     if array.dtype.kind == "V" and array.dtype.itemsize == 2:
         return array.view("<u2")  # ml_dtypes' bfloat16, as .npy files hold it
     floats = np.ascontiguousarray(array, "<f4").reshape(-1)
-    empty_array = np.empty(len(floats), "<u2")
+    result = np.empty(len(floats), "<u2")
     # In pieces: what is worked out in between is many times as large as what comes of it.
     for at in range(0, len(floats), _FLOATS_AT_ONCE):
-        empty_array[at : at + _FLOATS_AT_ONCE] = _rounded_bits(floats[at : at + _FLOATS_AT_ONCE])
-    return empty_array.reshape(array.shape)
+        result[at : at + _FLOATS_AT_ONCE] = _rounded_bits(floats[at : at + _FLOATS_AT_ONCE])
+    return result.reshape(array.shape)
 
 
 def _rounded_bits(floats: Array) -> Array:
@@ -265,14 +265,12 @@ def cast_exactly(array: Array, dtype: np.dtype[Any]) -> Array:
     Raises `InexactCastError` for an integer that the type does not hold, and for a finite float
     that would become infinite.
     """
-    given = array.dtype
-    if given == dtype or given.kind not in "biufc" or dtype.kind not in "iufc":
+    kind, kinds = array.dtype.kind, "fc"
+    if array.dtype == dtype or kind not in "biufc" or dtype.kind not in "iufc":
         return array
-    if given.kind in "fc":
-        return (
-            _rounded_to(array, dtype) if "fc".find(given.kind) <= "fc".find(dtype.kind) else array
-        )
-    if given.kind == "b":
+    if kind in kinds:
+        return _rounded_to(array, dtype) if kinds.find(kind) <= kinds.find(dtype.kind) else array
+    if kind == "b":
         return array.astype(dtype)
     if dtype.kind in "iu":
         bounds = np.iinfo(dtype)
@@ -280,9 +278,9 @@ def cast_exactly(array: Array, dtype: np.dtype[Any]) -> Array:
         return array.astype(dtype)
     result: Array = _rounded_to(array, dtype)
     # A float beyond the greatest integer cannot be turned back and compared.
-    parts, top = result.real, float(int(np.iinfo(given).max) + 1)
+    parts, top = result.real, float(int(np.iinfo(array.dtype).max) + 1)
     with np.errstate(invalid="ignore", over="ignore"):
-        _require_none(array, (parts >= top) | (parts.astype(given) != array), dtype)
+        _require_none(array, (parts >= top) | (parts.astype(array.dtype) != array), dtype)
     return result
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from servable_tensors import TensorError
-from servable_tensors.tensors import Array, Arrays
+from servable_tensors.tensors import Array, Arrays, objects
 
 _ELEMENTS_AT_ONCE = 4096
 
@@ -29,10 +29,9 @@ def as_columns(arrays: Arrays, *, key: str = "outputs") -> bytes:
 
     With the key "inputs" it is a request, in which a string that is no UTF-8 is base64.
     """
-    columns = {
-        name: _nested(name, _sendable(array) if key == "inputs" else array, array.ndim)
-        for name, array in arrays.items()
-    }
+    if key == "inputs":
+        arrays = {name: _sendable(array) for name, array in arrays.items()}
+    columns = {name: _nested(name, array, array.ndim) for name, array in arrays.items()}
     if len(columns) == 1:
         written = "".join(columns.values())
     else:
@@ -93,9 +92,8 @@ def rows(arrays: Arrays) -> list[str]:
 def _sendable(array: Array) -> Array:
     if array.dtype.kind != "O":
         return array
-    empty_array = np.empty(array.size, object)
-    empty_array[:] = [text if _is_utf8(text) else _Base64(text) for text in array.ravel().tolist()]
-    return empty_array.reshape(array.shape)
+    texts = [text if _is_utf8(text) else _Base64(text) for text in array.ravel().tolist()]
+    return objects(texts).reshape(array.shape)
 
 
 class _Base64(bytes):

@@ -44,18 +44,18 @@ def without_trace(attributes: str) -> tuple[str, dict[str, object]]:
     if f"{_TRACEPARENT}=" not in attributes and f"{_INFERENCE_ID}=" not in attributes:
         return attributes, {}
     others: list[str] = []
-    found: dict[str, object] = {}
+    fields: dict[str, object] = {}
     for attribute in attributes.split(","):
         name, _, value = attribute.strip(" \t").partition("=")
         if name == _TRACEPARENT:
             if parent := valid_traceparent(value):
-                found.setdefault("traceparent", parent)
+                fields.setdefault("traceparent", parent)
         elif name == _INFERENCE_ID:
             if _VALID_ID.fullmatch(value):
-                found.setdefault("inference_id", value)
+                fields.setdefault("inference_id", value)
         else:
             others.append(attribute)
-    return ",".join(others), found
+    return ",".join(others), fields
 
 
 def valid_traceparent(text: str) -> str | None:

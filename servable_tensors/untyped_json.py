@@ -17,7 +17,7 @@ import numpy as np
 from servable_tensors import UNNAMED, UNNAMED_OUTPUT, TensorError
 from servable_tensors.json_tensors import flat, string_of
 from servable_tensors.predict_messages import MOST_DIMENSIONS, MOST_OUTPUTS
-from servable_tensors.tensors import Array, Arrays
+from servable_tensors.tensors import Array, Arrays, objects
 
 # A float32 is written with 17 digits as a float64; one that was rounded needs no more than these.
 _DECIMALS = (4, 7)
@@ -113,8 +113,7 @@ def _values(name: str, array: Array) -> Any:
             "holds nothing; leave format out"
         )
     if kind == "O":
-        texts = np.empty(array.size, object)
-        texts[:] = [_text(value) for value in array.ravel().tolist()]
+        texts = objects([_text(value) for value in array.ravel().tolist()])
         return texts.reshape(array.shape).tolist()
     if kind == "f" and array.dtype.itemsize < 8:
         return _short(array).tolist()
@@ -148,9 +147,7 @@ def _array(name: str, value: Any) -> Array:
             raise ValueError(f"has more than {MOST_DIMENSIONS} dimensions")
         kinds = set(map(type, leaves))
         if kinds & {str, dict}:
-            texts = np.empty(len(leaves), object)
-            texts[:] = [string_of(leaf) for leaf in leaves]
-            return texts.reshape(shape)
+            return objects([string_of(leaf) for leaf in leaves]).reshape(shape)
         return _numbers(kinds, leaves).reshape(shape)
     except (ValueError, AttributeError) as error:
         raise ValueError(f"{name[:_SHOWN]}: {error}") from None

@@ -75,8 +75,8 @@ def varint(body: Buffer, at: int, end: int, most_bytes: int = _VARINT_BYTES) -> 
 
 def written_varint(number: int) -> bytes:
     """The bytes of a number from 0 up: a tag's, or a length's."""
-    found = b""
+    written = b""
     while number > 0x7F:
-        found += bytes((number & 0x7F | 0x80,))
+        written += bytes((number & 0x7F | 0x80,))
         number >>= 7
-    return found + bytes((number,))
+    return written + bytes((number,))

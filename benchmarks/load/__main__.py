@@ -17,9 +17,9 @@ from servable.load.knee import knee, saturation
 from servable.load.load_generator import LoadGenerator
 from servable.load.load_target import Body, container
 from servable.load.measurement import Loop
+from servable.load.objective import Objective
 from servable.load.pace import Pace
 from servable.load.schedule import Schedule
-from servable.tune.objective import Objective
 
 # One JSON row of 256 numbers: 2 KB.
 BODY = Body(content=workload.body(workload.JSON, 1), content_type=workload.JSON)

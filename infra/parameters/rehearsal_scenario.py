@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from infra.parameters.endpoint import Traffic
 from infra.parameters.environment import Environment
 from infra.parameters.placement import Placement
 from infra.parameters.scaling_properties import scaling_properties
@@ -43,9 +44,8 @@ class Incidents:
     zone_fails: tuple[int, ...] = ()
 
 
-def stated_day(environment: Environment, root: Path) -> list[float] | None:
+def stated_day(traffic: Traffic, root: Path) -> list[float] | None:
     """The requests by the minute that [traffic] states, or None. Raises TrafficError."""
-    traffic = environment.traffic
     if traffic.day is not None:
         return from_file(root / traffic.day, traffic.day)
     if traffic.profile is None or traffic.peak_rps is None:

@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -58,7 +57,17 @@ LOCAL_ONLY = (
     help="Time to wait for each /ping, in seconds.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def conformance(tensorflow: str, prepared: Path | None, as_json: bool, **options: Any) -> int:
+def conformance(
+    url: str | None,
+    code_url: str | None,
+    at: tuple[str, ...],
+    tensorflow: str,
+    prepared: Path | None,
+    models_path: str,
+    least_percent: float,
+    wait_seconds: float,
+    as_json: bool,
+) -> int:
     """Send the recorded requests to containers or endpoints, and compare their answers with the image's.
 
     --prepare writes the models that they have to serve. docs/conformance.md describes the steps.
@@ -67,7 +76,7 @@ def conformance(tensorflow: str, prepared: Path | None, as_json: bool, **options
     if prepared is not None:
         _prepare(wanted, prepared)
         return 0
-    addresses = _addresses(wanted, tensorflow, options)
+    addresses = _addresses(wanted, tensorflow, [("plain", url), ("handler", code_url)], at)
     groups: list[GroupResult] = []
     contract: dict[str, dict[str, str | None]] = {}
     targets: dict[str, Target] = {}
@@ -75,8 +84,8 @@ def conformance(tensorflow: str, prepared: Path | None, as_json: bool, **options
         for container in wanted:
             if container.name not in addresses:
                 continue
-            target = target_at(addresses[container.name], models_path=options["models_path"])
-            target.wait(options["wait_seconds"])
+            target = target_at(addresses[container.name], models_path=models_path)
+            target.wait(wait_seconds)
             targets[container.name] = target
             if isinstance(target, ContainerTarget) and not container.is_multi_model:
                 contract[container.name] = failures(target)
@@ -102,11 +111,11 @@ def conformance(tensorflow: str, prepared: Path | None, as_json: bool, **options
         click.echo(json.dumps(output, indent=2))
     else:
         _show(groups, contract, targets, unasked)
-        click.echo(f"\n{percent:.1f} % agree; required: at least {options['least_percent']:g} %")
+        click.echo(f"\n{percent:.1f} % agree; required: at least {least_percent:g} %")
         if local_only:
             styled_echo(LOCAL_ONLY, fg="yellow")
     broken = any(seen for checks in contract.values() for seen in checks.values())
-    return int(broken or percent < options["least_percent"])
+    return int(broken or percent < least_percent)
 
 
 def _prepare(wanted: list[ContainerSetup], folder: Path) -> None:
@@ -121,12 +130,14 @@ def _prepare(wanted: list[ContainerSetup], folder: Path) -> None:
 
 
 def _addresses(
-    wanted: list[ContainerSetup], tensorflow: str, options: dict[str, Any]
+    wanted: list[ContainerSetup],
+    tensorflow: str,
+    pairs: list[tuple[str, str | None]],
+    at: tuple[str, ...],
 ) -> dict[str, str]:
     """Name of a setup -> address. Raises `click.UsageError`."""
     names = [container.name for container in wanted]
-    pairs = [("plain", options["url"]), ("handler", options["code_url"])]
-    for option in options["at"]:
+    for option in at:
         name, equals, url = option.partition("=")
         if not equals:
             raise click.UsageError(f"--at {option}: expected NAME=URL")

@@ -24,8 +24,8 @@ from servable.cost.cost import (
 )
 from servable.cost.cost import cost as cost_of
 from servable.extras import explained
-from servable.plan.revision import against as at_revision
 from servable.project import ENVIRONMENTS, SET, one_environment, project
+from servable.revision import against as at_revision
 
 
 @click.command()

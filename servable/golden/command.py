@@ -41,7 +41,17 @@ _LEAST_TOLERANCE = 1e-4
 @click.option("--write", is_flag=True, help="Write the files, and name them in ENV's file.")
 @LOCAL
 @AS_JSON
-def golden(environment: str, folder: str, sets: tuple[str, ...], place: str, **options: Any) -> int:
+def golden(
+    environment: str,
+    folder: str,
+    sets: tuple[str, ...],
+    place: str,
+    variant: str | None,
+    most: int,
+    write: bool,
+    local: bool,
+    as_json: bool,
+) -> int:
     """Choose a few captured requests that cover content types, signatures, shapes and extremes of the inputs.
 
     Each becomes a golden request with its captured answer, which `servable verify` compares. Their bodies are
@@ -50,29 +60,29 @@ def golden(environment: str, folder: str, sets: tuple[str, ...], place: str, **o
     loaded, files = one_environment(environment, folder, sets)
     assert loaded.environment is not None  # one_environment has looked
     try:
-        selection, left_out = _selected(loaded, place, local=options["local"])
+        selection, left_out = _selected(loaded, place, local=local)
     except PlaceError as error:
         click.echo(f"servable golden: {error}", err=True)
         return 1
-    chosen = selection.chosen(options["most"])
+    chosen = selection.chosen(most)
     for reason, count in left_out.most_common():
         click.echo(f"left out: {count:,} {reason}", err=True)
     if not chosen:
         click.echo(f"servable golden: {place}: no request can be a golden one", err=True)
         return 1
-    model = _model(loaded.environment, options["variant"])
+    model = _model(loaded.environment, variant)
     several = frozen([request for request, _ in chosen], model, _tolerance(loaded.environment))
     file = files / f"{loaded.name}.toml"
     before = file.read_text(encoding="utf-8")
     after = with_tables(before, model, [golden_file.table for golden_file in several])
-    if options["write"]:
+    if write:
         for golden_file in several:
             golden_file.write(loaded.root)
         write_file(file, after)
-    _show(chosen, [golden_file.table.request for golden_file in several], options["as_json"])
-    if not options["as_json"]:
+    _show(chosen, [golden_file.table.request for golden_file in several], as_json)
+    if not as_json:
         click.echo(diff(loaded.file, before, after), nl=False)
-        done = "written" if options["write"] else "not written; --write writes them"
+        done = "written" if write else "not written; --write writes them"
         noun = "golden request" if len(several) == 1 else "golden requests"
         click.echo(f"{len(several)} {noun}: {done}")
     return 0

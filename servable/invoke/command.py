@@ -4,6 +4,7 @@ import json
 import shlex
 import sys
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,27 @@ from servable_client.formats import codecs
 FILE = click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path)
 STDIN = Path("-")
 TEXTS = ("application/json", "application/jsonlines", "text/")
+
+
+@dataclass(frozen=True, kw_only=True)
+class InvokeOptions:
+    """Values of the options, each under its parameter's name."""
+
+    body: Path
+    local: bool
+    url: str | None
+    content_type: str | None
+    accept: str
+    form: str | None
+    split: int | None
+    variant: str | None
+    model: str | None
+    version: int | None
+    signature: str | None
+    timeout_seconds: float | None
+    retry_unsafe: bool
+    output: Path | None
+    as_object: bool
 
 
 @click.command()
@@ -85,28 +107,37 @@ TEXTS = ("application/json", "application/jsonlines", "text/")
 @click.option(
     "--json", "as_object", is_flag=True, help="Print JSON: the answer, its variant and duration."
 )
-def invoke(environment: str, folder: str, sets: tuple[str, ...], body: Path, **options: Any) -> int:
+def invoke(environment: str, folder: str, sets: tuple[str, ...], **values: Any) -> int:
     """Send one request to ENV's endpoint in AWS; with --local or --url, on this computer."""
-    if options["local"] and options["url"]:
+    options = InvokeOptions(**values)
+    body = options.body
+    if options.local and options.url:
         raise click.UsageError("give --local or --url, not both")
-    arrays = body.suffix in ARRAY_FILES and options["content_type"] is None
-    if not arrays and (options["split"] or options["form"]):
+    arrays = body.suffix in ARRAY_FILES and options.content_type is None
+    if not arrays and (options.split or options.form):
         raise click.UsageError(
             "--split and --format apply to arrays only: give a .npy or .npz file"
         )
     loaded = _environment(environment, folder, sets)
-    plain = _without_handler(loaded, options["variant"])
-    if options["signature"] and not arrays and plain:
+    plain = _without_handler(loaded, options.variant)
+    if options.signature and not arrays and plain:
         raise click.UsageError(
-            f"--signature {options['signature']}: models.{plain} has no handler, and the container ignores "
+            f"--signature {options.signature}: models.{plain} has no handler, and the container ignores "
             'the name and answers with its default; write it into a JSON body as "signature_name", or '
             f'set models.{plain}.handler = "servable"'
         )
-    names = ("variant", "model", "version", "signature", "timeout_seconds", "retry_unsafe")
-    selection = {name: options[name] for name in names}
     try:
-        target = embedded() if options["local"] else InvokeTarget(url=options["url"])
-        with connected(loaded, target, **selection) as endpoint:
+        target = embedded() if options.local else InvokeTarget(url=options.url)
+        with connected(
+            loaded,
+            target,
+            variant=options.variant,
+            model=options.model,
+            version=options.version,
+            signature=options.signature,
+            timeout_seconds=options.timeout_seconds,
+            retry_unsafe=options.retry_unsafe,
+        ) as endpoint:
             began = time.monotonic()
             answer = (
                 _predicted(endpoint, body, options) if arrays else _sent(endpoint, body, options)
@@ -115,7 +146,7 @@ def invoke(environment: str, folder: str, sets: tuple[str, ...], body: Path, **o
         _show(answer, options, seconds)
     except (PredictionError, PackagingError) as error:
         click.echo(f"servable invoke: {error}", err=True)
-        if isinstance(error, EndpointNotFoundError) and not options["url"]:
+        if isinstance(error, EndpointNotFoundError) and not options.url:
             click.echo(f"`cdk deploy '{environment}/*'` deploys it", err=True)
         return 1
     return 0
@@ -147,18 +178,18 @@ def _without_handler(environment: Environment, variant: str | None) -> str | Non
     return None
 
 
-def _sent(endpoint: Endpoint, file: Path, options: dict[str, Any]) -> Answer:
-    content_type = options["content_type"] or CONTENT_TYPES.get(
+def _sent(endpoint: Endpoint, file: Path, options: InvokeOptions) -> Answer:
+    content_type = options.content_type or CONTENT_TYPES.get(
         ".json" if file == STDIN else file.suffix
     )
     if content_type is None:
         known = ", ".join((*CONTENT_TYPES, *ARRAY_FILES))
         raise click.UsageError(f"{file}: give --content-type, or a file that ends in {known}")
     body = file.read_bytes() if file != STDIN else sys.stdin.buffer.read()
-    return endpoint.invoke(body, content_type=content_type, accept=options["accept"])
+    return endpoint.invoke(body, content_type=content_type, accept=options.accept)
 
 
-def _predicted(endpoint: Endpoint, file: Path, options: dict[str, Any]) -> Outputs:
+def _predicted(endpoint: Endpoint, file: Path, options: InvokeOptions) -> Outputs:
     inputs = arrays_in(file)
     console = EscapingConsole(stderr=True)
     with Bar(console=console, transient=True, disable=not console.is_terminal) as bar:
@@ -167,12 +198,10 @@ def _predicted(endpoint: Endpoint, file: Path, options: dict[str, Any]) -> Outpu
         def show(progress: Progress) -> None:
             bar.update(task, completed=progress.rows_done, total=progress.rows)
 
-        return endpoint.predict(
-            inputs, format=options["form"], split=options["split"], progress=show
-        )
+        return endpoint.predict(inputs, format=options.form, split=options.split, progress=show)
 
 
-def _show(answer: Answer | Outputs, options: dict[str, Any], seconds: float) -> None:
+def _show(answer: Answer | Outputs, options: InvokeOptions, seconds: float) -> None:
     about: dict[str, Any] = {"variant": answer.variant, "seconds": round(seconds, 4)}
     if isinstance(answer, Answer):
         about["content_type"] = answer.content_type
@@ -180,12 +209,12 @@ def _show(answer: Answer | Outputs, options: dict[str, Any], seconds: float) -> 
         shown = answer.body.decode(errors="replace") if text else None
     else:
         shown = as_json(answer)
-    if file := options["output"]:
+    if file := options.output:
         about |= {"file": str(file), "bytes": written(answer, file)}
         shown = f"{file}: {about['bytes']} bytes"
-    elif options["as_object"] and shown is not None:
+    elif options.as_object and shown is not None:
         about["answer"] = shown
-    if options["as_object"]:
+    if options.as_object:
         click.echo(json.dumps(about))
     elif shown is None:
         kind = about["content_type"]

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from infra.parameters.loading import Loaded
 from model_packaging.refusal import PackagingError
+from servable.capture_lines import AnswerAloneError, CaptureLineError, read_line
 from servable.load.load_target import Body
-from servable.replay.capture_lines import AnswerAloneError, CaptureLineError, read_line
 from servable_tensors.trace_context import without_trace
 
 CONTENT_TYPES = {

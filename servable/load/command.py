@@ -24,7 +24,8 @@ from servable.load.load_generator import (
 )
 from servable.load.load_test import Progress, measure
 from servable.load.measurement import CURVE, LoadCurve
-from servable.load.options import OPTIONS, checked, is_url, with_options
+from servable.load.objective import Objective
+from servable.load.options import OPTIONS, LoadOptions, checked, is_url, with_options
 from servable.load.output import SILENT_SECONDS, say, table
 from servable.load.pace import Pace
 from servable.load.precision import readable
@@ -35,7 +36,6 @@ from servable.project import one_environment
 from servable.project_folder import standing_in
 from servable.report.page import write_load_report
 from servable.signals import as_ctrl_c
-from servable.tune.objective import Objective
 from servable_local.container.launch import LaunchError
 
 # Doublings to some hundred users, and the loads between the last two.
@@ -45,15 +45,16 @@ STEPS_USUAL = "8 to 14"
 @click.command(context_settings={"show_default": True})
 @click.argument("what", metavar="[ENV|URL]", required=False)
 @with_options(OPTIONS)
-def load(what: str | None, folder: str, **options: Any) -> int:
+def load(what: str | None, folder: str, **values: Any) -> int:
     """Measure how much load ENV takes: users are added until throughput no longer grows.
 
     Ctrl-C ends the test and keeps what was measured.
     """
-    if options["joined"]:
+    options = LoadOptions(**values)
+    if options.joined:
         if what:
             raise click.UsageError("--join takes ENV and everything else from where it joins")
-        join(*options["joined"])
+        join(*options.joined)
         return 0
     checked(what, options)
     assert what is not None  # checked
@@ -66,31 +67,33 @@ def load(what: str | None, folder: str, **options: Any) -> int:
         return 1
 
 
-def _measured(held: ExitStack, what: str, folder: str, options: dict[str, Any]) -> int:
-    loaded = None if is_url(what) else one_environment(what, folder, options["sets"])[0]
-    if options["gate"] and loaded is not None and loaded.environment is not None:
-        expected(loaded.environment, options)
-    bodies, names = bodies_of(options["files"], content_type=options["content_type"], loaded=loaded)
-    output = options["output"] or run_folder(loaded.root if loaded else standing_in(), what)
+def _measured(held: ExitStack, what: str, folder: str, options: LoadOptions) -> int:
+    loaded = None if is_url(what) else one_environment(what, folder, options.sets)[0]
+    if options.gate and loaded is not None and loaded.environment is not None:
+        options = expected(loaded.environment, options)
+    bodies, names = bodies_of(options.files, content_type=options.content_type, loaded=loaded)
+    output = options.output or run_folder(loaded.root if loaded else standing_in(), what)
     private_folder(output)
-    reached = held.enter_context(reached_by(what, loaded, names, output, options))
+    reached = held.enter_context(
+        reached_by(what, loaded, names, output, options, copy=options, whole=options.gate)
+    )
     schedule = _schedule(loaded, options)
     pace = Pace(
-        warm_up_seconds=options["warm_up_seconds"],
-        least_seconds=min(options["least_seconds"], options["step_seconds"]),
-        most_seconds=options["step_seconds"],
-        arrivals=options["arrivals"],
+        warm_up_seconds=options.warm_up_seconds,
+        least_seconds=min(options.least_seconds, options.step_seconds),
+        most_seconds=options.step_seconds,
+        arrivals=options.arrivals,
     )
     generator = held.enter_context(
         LoadGenerator(
-            reached.target_within(options["timeout_seconds"]),
+            reached.target_within(options.timeout_seconds),
             bodies,
             loop=schedule.loop,
             processes=GeneratorProcesses(
-                here=options["processes"], elsewhere=options["workers"], listen=options["listen"]
+                here=options.processes, elsewhere=options.workers, listen=options.listen
             ),
             variables=reached.variables,
-            joined_at=_joined_at if options["workers"] else lambda host, port: None,
+            joined_at=_joined_at if options.workers else lambda host, port: None,
         )
     )
     click.echo(_announced(schedule, pace), err=True)
@@ -151,13 +154,13 @@ def _announced(schedule: Schedule, pace: Pace) -> str:
 
 
 def _ended(
-    curve: LoadCurve, objective: Objective | None, output: Path, options: dict[str, Any]
+    curve: LoadCurve, objective: Objective | None, output: Path, options: LoadOptions
 ) -> int:
     """Print the result, write the report page, and return the exit code."""
     gate = None
-    if options["gate"] and objective:
+    if options.gate and objective:
         gate = {"held": passed(curve, objective), "lines": verdict(curve, objective)}
-    say(curve, objective, output, as_json=options["as_json"], gate=gate)
+    say(curve, objective, output, as_json=options.as_json, gate=gate)
     if (report := write_load_report(output, curve, objective)) is not None:
         click.echo(f"{report}: report with pictures", err=True)
     if curve.ended == "interrupted":
@@ -167,17 +170,17 @@ def _ended(
     return int(len(curve.valid) < len(curve.steps) or curve.ended == "failing")
 
 
-def _schedule(loaded: Loaded | None, options: dict[str, Any]) -> Schedule:
-    p99_ms = options["p99_ms"]
+def _schedule(loaded: Loaded | None, options: LoadOptions) -> Schedule:
+    p99_ms = options.p99_ms
     if p99_ms is None and loaded is not None and loaded.environment is not None:
         p99_ms = loaded.environment.alarms.p99_latency_ms
-    opened = bool(options["rates"] or options["opened"])
+    opened = bool(options.rates or options.opened)
     return Schedule(
         loop="open" if opened else "closed",
         first=10.0 if opened else 1.0,
-        most=options["most"],
+        most=options.most,
         objective=Objective(most_ms=p99_ms) if p99_ms else None,
-        fixed=options["rates"] or options["users"] or (),
+        fixed=options.rates or options.users or (),
     )
 
 

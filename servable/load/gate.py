@@ -1,26 +1,26 @@
 """`servable load ENV --gate`: check that ENV sustains the traffic that its file expects."""
 
+import dataclasses
 import math
-from typing import Any
 
 import click
 
 from infra.parameters.environment import Environment
 from servable.load.measurement import LoadCurve, LoadStep
-from servable.tune.objective import Objective, overloaded
+from servable.load.objective import Objective, overloaded
+from servable.load.options import LoadOptions
 
 
-def expected(environment: Environment, options: dict[str, Any]) -> None:
+def expected(environment: Environment, options: LoadOptions) -> LoadOptions:
     """Fill in rate and objective from the file. Raises click.UsageError for a missing one."""
-    options["rates"] = options["rates"] or (
-        (environment.traffic.peak_rps,) if environment.traffic.peak_rps else None
-    )
-    options["p99_ms"] = options["p99_ms"] or environment.alarms.p99_latency_ms
+    peak_rps = environment.traffic.peak_rps
+    rates = options.rates or ((peak_rps,) if peak_rps else None)
+    p99_ms = options.p99_ms or environment.alarms.p99_latency_ms
     missing = [
         f"{key} in ENV's file, or {option}"
         for value, key, option in (
-            (options["rates"], "traffic.peak_rps", "--rates"),
-            (options["p99_ms"], "alarms.p99_latency_ms", "--p99-ms"),
+            (rates, "traffic.peak_rps", "--rates"),
+            (p99_ms, "alarms.p99_latency_ms", "--p99-ms"),
         )
         if not value
     ]
@@ -29,7 +29,9 @@ def expected(environment: Environment, options: dict[str, Any]) -> None:
             f"--gate: the expected traffic is unknown; set {'; and '.join(missing)}"
         )
     # Each step takes its whole time: a p99 depends on few requests, and it decides the gate.
-    options["least_seconds"] = options["step_seconds"]
+    return dataclasses.replace(
+        options, rates=rates, p99_ms=p99_ms, least_seconds=options.step_seconds
+    )
 
 
 def passed(curve: LoadCurve, objective: Objective) -> bool:

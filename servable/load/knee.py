@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from servable.load.measurement import LoadCurve, LoadStep
+from servable.load.objective import Objective, overloaded
 from servable.load.precision import Interval
-from servable.tune.objective import Objective, overloaded
 
 Numbers = NDArray[np.float64]
 

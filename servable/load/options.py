@@ -2,11 +2,13 @@
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import click
 
+from servable.load.pace import Arrivals
 from servable.project import ENVIRONMENTS, SET
 
 
@@ -162,6 +164,45 @@ OPTIONS = (
 )
 
 
+@dataclass(frozen=True, kw_only=True)
+class TargetOptions:
+    """The target of a load test or replay, and the account that has it."""
+
+    target: str
+    local: bool
+    endpoint_url: str | None
+    variant: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoadOptions(TargetOptions):
+    """Values of OPTIONS, each under its parameter's name."""
+
+    sets: tuple[str, ...]
+    dollars: float | None
+    instance_type: str | None
+    usd_per_hour: float | None
+    files: tuple[str, ...]
+    content_type: str | None
+    timeout_seconds: float
+    users: tuple[float, ...] | None
+    rates: tuple[float, ...] | None
+    opened: bool
+    most: float
+    gate: bool
+    p99_ms: float | None
+    warm_up_seconds: float
+    least_seconds: float
+    step_seconds: float
+    arrivals: Arrivals
+    processes: int
+    workers: int
+    listen: tuple[str, int]
+    joined: tuple[str, int] | None
+    output: Path | None
+    as_json: bool
+
+
 def with_options(options: Sequence[Callable[..., Any]]) -> Callable[..., Any]:
     """Return a decorator that adds these options in this order."""
 
@@ -177,29 +218,29 @@ def is_url(what: str) -> bool:
     return "://" in what
 
 
-def checked(what: str | None, options: dict[str, Any]) -> None:
+def checked(what: str | None, options: LoadOptions) -> None:
     """Raise click.UsageError for options that cannot be combined."""
     if not what:
         raise click.UsageError("give an environment or an address, as `servable load prod`")
-    if options["users"] and (options["rates"] or options["opened"]):
+    if options.users and (options.rates or options.opened):
         raise click.UsageError(
             "--users is a closed loop, --rates and --open are open loops: give one of them"
         )
-    if options["gate"] and (options["users"] or options["opened"]):
+    if options.gate and (options.users or options.opened):
         raise click.UsageError("--gate needs a rate: leave out --users and --open, or give --rates")
-    if options["gate"] and is_url(what):
+    if options.gate and is_url(what):
         raise click.UsageError(
             "--gate applies to an environment, whose file states the expected traffic"
         )
-    if options["users"] and any(count != round(count) for count in options["users"]):
+    if options.users and any(count != round(count) for count in options.users):
         raise click.UsageError("--users are whole numbers")
-    if (options["endpoint_url"] or options["local"]) and options["target"] == "local":
+    if (options.endpoint_url or options.local) and options.target == "local":
         raise click.UsageError("--endpoint-url and --local apply to --target deployed or sagemaker")
-    if (options["target"] == "sagemaker") != (options["dollars"] is not None):
+    if (options.target == "sagemaker") != (options.dollars is not None):
         raise click.UsageError("--target sagemaker costs money: give it together with --dollars")
-    if options["processes"] + options["workers"] < 1:
+    if options.processes + options.workers < 1:
         raise click.UsageError("no sending process: give --processes or --workers")
-    if is_url(what) and (options["variant"] or options["sets"] or options["target"] != "local"):
+    if is_url(what) and (options.variant or options.sets or options.target != "local"):
         raise click.UsageError(
             "--variant, --set and --target apply to an environment, not to an address"
         )

@@ -14,8 +14,8 @@ from rich.table import Table
 from servable.console import EscapingConsole
 from servable.load.knee import Knee, Saturation, knee, saturation
 from servable.load.measurement import CURVE, LoadCurve, LoadStep
+from servable.load.objective import Objective
 from servable.load.precision import Interval, readable
-from servable.tune.objective import Objective
 
 # Progress is shown at least every ten seconds.
 SILENT_SECONDS = 8.0

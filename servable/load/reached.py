@@ -4,7 +4,7 @@ import dataclasses
 import datetime
 import os
 import platform
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +22,7 @@ from servable.aws_account import Account, account_of
 from servable.load.endpoint_processes import yielding
 from servable.load.load_target import LoadTarget, container, endpoint
 from servable.load.measurement import MeasuredTarget
+from servable.load.options import LoadOptions, TargetOptions
 from servable.load.temporary.endpoints import TemporaryEndpoints, explained
 from servable.project import refused
 from servable.serve.container import serve_locally
@@ -47,9 +48,19 @@ class ReadyTarget:
 
 @contextmanager
 def reached_by(
-    what: str, loaded: Loaded | None, names: list[str], output: Path, options: Mapping[str, Any]
+    what: str,
+    loaded: Loaded | None,
+    names: list[str],
+    output: Path,
+    options: TargetOptions,
+    *,
+    copy: LoadOptions | None = None,
+    whole: bool = True,
 ) -> Iterator[ReadyTarget]:
     """Prepare the target while the block lasts. `loaded` None: `what` is an address.
+
+    `copy`: the budget and machine of a temporary copy. `whole`: without --variant all variants of a live
+    endpoint share the requests.
 
     Raises the target's errors, and click.UsageError.
     """
@@ -60,8 +71,8 @@ def reached_by(
             raise click.UsageError(str(error)) from None
         yield ReadyTarget(target=target, asked=asked_of("url", what, names))
         return
-    variant = options["variant"]
-    if options["target"] == "local":
+    variant = options.variant
+    if options.target == "local":
         if problems := refused(loaded):
             raise click.ClickException("\n".join(problems))
         with _local(loaded, names, variant=variant, log=output / "endpoint.log") as reached:
@@ -69,13 +80,13 @@ def reached_by(
         return
     environment, name = loaded.environment, loaded.name
     assert environment is not None  # looked at when it was loaded
-    account = account_of(environment, local=options["local"], endpoint_url=options["endpoint_url"])
+    account = account_of(environment, local=options.local, endpoint_url=options.endpoint_url)
     account.meant()
-    if options["target"] == "deployed":
-        whole = options["gate"]
+    if options.target == "deployed":
         yield deployed(environment, names, name=name, variant=variant, account=account, whole=whole)
         return
-    with _copied(environment, names, name=name, account=account, options=options) as reached:
+    assert copy is not None  # only `load` has this target
+    with _copied(environment, names, name=name, account=account, options=copy) as reached:
         yield reached
 
 
@@ -213,24 +224,25 @@ def _copied(
     *,
     name: str,
     account: Account,
-    options: Mapping[str, Any],
+    options: LoadOptions,
 ) -> Iterator[ReadyTarget]:
     """Run a copy of the live endpoint on its own instance. Raises PackagingError, TemporaryError."""
 
     def usd_per_hour(instance_type: str) -> float | None:
         known = environment.prices.instance(instance_type, environment.region)
-        return options["usd_per_hour"] or (known.usd_per_hour if known else None)
+        return options.usd_per_hour or (known.usd_per_hour if known else None)
 
+    assert options.dollars is not None  # checked with --target
     endpoints = TemporaryEndpoints(
         account.client("sagemaker"),
-        budget_usd=options["dollars"],
+        budget_usd=options.dollars,
         usd_per_hour=usd_per_hour,
         poll_seconds=0.2 if account.embedded else 5.0,
         told=_say,
     )
     live = environment.endpoint.name
-    instance_type, variant = _serving(account.client("sagemaker"), live, options["variant"])
-    kind = options["instance_type"] or instance_type
+    instance_type, variant = _serving(account.client("sagemaker"), live, options.variant)
+    kind = options.instance_type or instance_type
     with explained(live):
         endpoints.sweep()
         with endpoints.like(live, variant=variant, instance_type=kind) as copy:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from servable.load.measurement import LoadStep, Loop
-from servable.tune.objective import Objective, overloaded
+from servable.load.objective import Objective, overloaded
 
 # Flat: twice the load, less than this much more throughput.
 _FLAT_SHARE = 1.05

@@ -16,9 +16,9 @@ from servable.check.explain import Said, update_lines
 from servable.findings import print_findings, styled_echo
 from servable.plan.live import LiveState, live
 from servable.plan.plan import DeployPlan, planned
-from servable.plan.revision import checked_out
 from servable.plan.synthesis import endpoint_template
 from servable.project import ENVIRONMENTS, SET, loaded_with, named, project
+from servable.revision import checked_out
 
 LIVE = "what is live"
 WORDS = {

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -38,17 +38,10 @@ OPTIONS = (
         help="CSV of minute,requests; all variants together (default: [traffic] of the file).",
     ),
     click.option(
-        "--profile", "shape", type=click.Choice(list(PROFILES)), help="A day of this shape."
-    ),
-    click.option(
-        "--peak-rps",
-        type=POSITIVE,
-        help="Peak of the shape, requests/s (default: traffic.peak_rps).",
-    ),
-    click.option(
-        "--base-rps",
-        type=click.FloatRange(0),
-        help="Base of the shape, requests/s (default: quiet_rps).",
+        "--profile",
+        "shape",
+        type=click.Choice(list(PROFILES)),
+        help="A day of this shape, between quiet_rps and peak_rps of [traffic].",
     ),
     click.option(
         "--recording",
@@ -108,43 +101,62 @@ OPTIONS = (
 )
 
 
+@dataclass(frozen=True, kw_only=True)
+class RehearseOptions(DayOptions):
+    """Values of OPTIONS, each under its parameter's name."""
+
+    variant: str | None
+    rate_per_instance: float | None
+    p50_ms: float | None
+    p99_ms: float | None
+    deploy_at: int | None
+    instance_dies: tuple[int, ...]
+    zone_fails: tuple[int, ...]
+    compared: tuple[str, ...]
+    days: int
+    allowed_minutes: float
+    write: bool
+    output: Path | None
+    json_wanted: bool
+
+
 @click.command()
 @click.argument("environment", metavar="ENV")
 @with_options(OPTIONS)
-def rehearse(environment: str, folder: str, sets: tuple[str, ...], **options: Any) -> int:
+def rehearse(environment: str, folder: str, sets: tuple[str, ...], **values: Any) -> int:
     """Rehearse a day of traffic against ENV's scaling policies and alarms.
 
     Exits with 1 if a minute was outside of the objective, alarms.p99_latency_ms.
     """
-    if options["write"] and (sets or not options["compared"]):
+    options = RehearseOptions(**values)
+    if options.write and (sets or not options.compared):
         raise click.UsageError("--write goes with --compare, and not with --set")
     loaded, files = one_environment(environment, folder, sets)
-    placed = variant_of(loaded, options["variant"])
-    names = [option.name for option in fields(DayOptions)]
-    requests = day_of(loaded, DayOptions(**{name: options[name] for name in names}))
+    placed = variant_of(loaded, options.variant)
+    requests = day_of(loaded, options)
     instance = measured(
         loaded,
         placed,
-        rate=options["rate_per_instance"],
-        p50_ms=options["p50_ms"],
-        p99_ms=options["p99_ms"],
+        rate=options.rate_per_instance,
+        p50_ms=options.p50_ms,
+        p99_ms=options.p99_ms,
     )
     incidents = Incidents(
-        deploy=options["deploy_at"],
-        instance_dies=options["instance_dies"],
-        zone_fails=options["zone_fails"],
+        deploy=options.deploy_at,
+        instance_dies=options.instance_dies,
+        zone_fails=options.zone_fails,
     )
     result = rehearsed(loaded, placed, requests, instance, incidents)
-    if options["compared"]:
+    if options.compared:
         return _compare(loaded, files, placed, requests, instance, incidents, result, options)
-    if options["json_wanted"]:
+    if options.json_wanted:
         click.echo(json.dumps(as_json(result), default=datetime.isoformat))
     else:
         show(result)
-    if options["output"] is not None:
+    if options.output is not None:
         from servable.rehearse.page import write  # it needs matplotlib, of the extra [tune]
 
-        click.echo(f"page: {write(options['output'], result)}", err=options["json_wanted"])
+        click.echo(f"page: {write(options.output, result)}", err=options.json_wanted)
     return 0 if result.held else 1
 
 
@@ -156,11 +168,11 @@ def _compare(
     instance: MeasuredInstance,
     incidents: Incidents,
     result: Rehearsal,
-    options: dict[str, Any],
+    options: RehearseOptions,
 ) -> int:
     """The comparison on the screen, and on the page beside the file's own day."""
     servers = result.scenario.model.servers
-    several = alternatives(options["compared"], placed, servers)
+    several = alternatives(options.compared, placed, servers)
     running, left_out, priced = candidates(
         loaded, files, placed, several, requests, instance, incidents
     )
@@ -168,8 +180,8 @@ def _compare(
     try:
         comparison = compare(
             running,
-            days=options["days"],
-            allowed_minutes=options["allowed_minutes"],
+            days=options.days,
+            allowed_minutes=options.allowed_minutes,
             left_out=left_out,
             progress=comparison_output.progress(),
         )
@@ -177,18 +189,18 @@ def _compare(
         click.echo("interrupted; nothing was written", err=True)
         return 130
     to_write = proposed(loaded, comparison)
-    if options["write"] and to_write.diff:
+    if options.write and to_write.diff:
         environment_edit.write(to_write.file, to_write.after)
-    output = {"priced": priced, "write": options["write"]}
-    if options["json_wanted"]:
+    output = {"priced": priced, "write": options.write}
+    if options.json_wanted:
         click.echo(json.dumps(comparison_output.as_json(comparison, to_write, **output)))
     else:
         comparison_output.show(comparison, to_write, **output)
-    if options["output"] is not None:
-        from servable.rehearse.comparison_page import comparison_tab
-        from servable.rehearse.page import write  # both need matplotlib, of the extra [tune]
+    if options.output is not None:
+        # They need matplotlib, of the extra [tune].
+        from servable.rehearse.page import comparison_tab, write
 
         tab = comparison_tab(comparison, to_write, priced=priced)
-        page = write(options["output"], result, (tab,))
-        click.echo(f"page: {page}", err=options["json_wanted"])
+        page = write(options.output, result, (tab,))
+        click.echo(f"page: {page}", err=options.json_wanted)
     return 0

@@ -1,38 +1,38 @@
-"""The page of a rehearsed day: what callers saw, what ran, which alarms fired and what scaling did."""
+"""The page of a rehearsed day: requests, instances, latency, alarms, scaling; and compared policies."""
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
+from servable.rehearse.candidates import PolicyProposal
+from servable.rehearse.comparison import PolicyComparison, PolicyResult
+from servable.rehearse.comparison_output import by_cost, heads, row
+from servable.rehearse.comparison_output import lines as conclusions
 from servable.rehearse.output import HEADS, clock, lines, rows, verdict
 from servable.rehearse.rehearsal import Rehearsal
-from servable.report import style
-from servable.report.page import Picture, Tab, render, write_tabs
-from servable.report.tables import Cell, ReportTable, Row
+from servable.report import document, style
+from servable.report.document import About, Picture, ReportTable, Row, Tab
 
 
 def write(folder: Path, result: Rehearsal, more: Sequence[Tab] = ()) -> Path:
     """report.html and pictures/*.png in `folder`, with `more` tabs first. Returns the page."""
-    shown = [*more, *tabs(result)]
+    alt = "requests, instances and latency by the hour"
+    hours = [Row(cells, "failed" if cells[-1] else "") for cells in rows(result)]
+    tabs = [
+        *more,
+        Tab(
+            "day",
+            "Day",
+            [Picture("day", alt, _day(result))],
+            list(lines(result))[:-1],
+            [ReportTable("By the hour", HEADS, hours)],
+        ),
+        Tab("alarms", "Alarms", tables=[_alarms(result)]),
+        Tab("scaling", "Scaling", tables=[_activities(result)]),
+    ]
     title = f"{result.environment}, {result.variant}: a day rehearsed"
     where = f"instance: {result.measured.source}; nothing ran, and nothing was paid"
-    text = render(title=title, abouts=[{"sentence": verdict(result), "where": where}], tabs=shown)
-    return write_tabs(folder, shown, text)
-
-
-def tabs(result: Rehearsal) -> list[Tab]:
-    day = Picture("day", "requests, instances and latency by the hour", _day(result))
-    hours = ReportTable(
-        "By the hour", HEADS, tuple(Row(tuple(map(Cell, row)), _kind(row)) for row in rows(result))
-    )
-    return [
-        Tab("day", "Day", (day,), tuple(lines(result))[:-1], (hours,)),
-        Tab("alarms", "Alarms", tables=(_alarms(result),)),
-        Tab("scaling", "Scaling", tables=(_activities(result),)),
-    ]
-
-
-def _kind(row: tuple[str, ...]) -> str:
-    return "failed" if row[-1] else ""
+    return document.write(folder, tabs, title=title, abouts=[About(verdict(result), where)])
 
 
 def _day(result: Rehearsal) -> bytes:
@@ -51,8 +51,7 @@ def _day(result: Rehearsal) -> bytes:
     for percent, colour in (("p50_ms", style.BLUE), ("p99_ms", style.ORANGE)):
         latencies_ms = [getattr(minute, percent) or float("nan") for minute in minutes]
         latency.plot(hours, latencies_ms, color=colour, label=percent.removesuffix("_ms"))
-    if result.scenario.p99_ms is not None:
-        most = result.scenario.p99_ms
+    if (most := result.scenario.p99_ms) is not None:
         label = f"objective: p99 at most\n{most:g} ms"
         latency.axhline(most, color=style.RED, linestyle="--", label=label)
     for number, minute in enumerate(result.day.woken):
@@ -62,39 +61,67 @@ def _day(result: Rehearsal) -> bytes:
     latency.set_yscale("log")
     latency.yaxis.set_major_formatter("{x:,g}")
     latency.yaxis.set_minor_formatter("")
-    style.finish(traffic, title="Requests", x="", y="per second")
-    style.finish(fleet, title="Instances", x="", y="instances")
+    style.finish(traffic, title="Requests", y="per second", zero="y")
+    style.finish(fleet, title="Instances", y="instances", zero="y")
     style.finish(latency, title="Latency", x="hour of the day", y="ms (log)")
-    style.from_zero(traffic)
-    style.from_zero(fleet)
     latency.set_xlim(0, len(minutes) / 60)
     return style.png(figure)
 
 
 def _alarms(result: Rehearsal) -> ReportTable:
-    alarms = [
-        Row(
-            tuple(map(Cell, (alarm.at.strftime("%H:%M"), alarm.alarm, alarm.before, alarm.state))),
-            "failed" if alarm.state == "ALARM" else "",
-        )
+    changes: list[tuple[str, ...]] = [
+        (alarm.at.strftime("%H:%M"), alarm.alarm, alarm.before, alarm.state)
         for alarm in result.day.alarms
     ]
-    woken = [
-        Row(
-            (Cell(clock(minute)), Cell("the on-call engineer is woken"), Cell(""), Cell("")),
-            "failed",
-        )
-        for minute in result.day.woken
-    ]
-    several = sorted([*alarms, *woken], key=lambda row: row.cells[0].text)
-    return ReportTable("Alarms that changed", ("at", "alarm", "before", "state"), tuple(several))
+    changes += [(clock(at), "the on-call engineer is woken", "", "") for at in result.day.woken]
+    changes.sort(key=lambda cells: cells[0])
+    table = [Row(cells, "failed" if cells[-1] in ("ALARM", "") else "") for cells in changes]
+    return ReportTable("Alarms that changed", ("at", "alarm", "before", "state"), table)
 
 
 def _activities(result: Rehearsal) -> ReportTable:
-    rows = []
-    for activity in result.day.activities:
-        described = activity.describe(str(activity.number))
-        at = described["StartTime"].strftime("%H:%M")
-        cells = (at, str(described["Description"]), str(described["Cause"]))
-        rows.append(Row(tuple(map(Cell, cells))))
-    return ReportTable("What scaling did", ("at", "what", "why"), tuple(rows))
+    table = [
+        Row((activity.started.strftime("%H:%M"), activity.description, activity.cause))
+        for activity in result.day.activities
+    ]
+    return ReportTable("What scaling did", ("at", "what", "why"), table)
+
+
+def comparison_tab(comparison: PolicyComparison, proposed: PolicyProposal, *, priced: bool) -> Tab:
+    """Compared policies: cost against minutes outside of the objective."""
+    alt = "cost of each policy against its minutes outside"
+    table = []
+    for policy in by_cost(comparison):
+        name, cost, broken, refused, marks = row(policy, comparison)
+        share = (refused, float(refused.rstrip("%")))
+        cells = (name, (cost, policy.cost), (broken, policy.broken), share, marks)
+        table.append(Row(cells, "chosen" if policy is comparison.best else ""))
+    return Tab(
+        "comparison",
+        "Comparison",
+        [Picture("comparison", alt, _scatter(comparison, priced))],
+        list(conclusions(comparison, priced=priced)),
+        [ReportTable("Policies by cost", heads(priced=priced), table)],
+        proposed.diff,
+    )
+
+
+def _scatter(comparison: PolicyComparison, priced: bool) -> bytes:
+    figure = style.figure()
+    axes = figure.subplots()
+
+    def draw(policies: Sequence[PolicyResult], form: str, **look: Any) -> None:
+        axes.plot([p.cost for p in policies], [p.broken for p in policies], form, **look)
+
+    unbeaten = [policy for policy in by_cost(comparison) if policy.unbeaten]
+    beaten = [policy for policy in comparison.compared if not policy.unbeaten]
+    draw(beaten, "o", color=style.GREY, alpha=0.5, label="beaten by another")
+    draw(unbeaten, "o-", color=style.GREEN, label="not beaten", drawstyle="steps-post")
+    draw(comparison.compared[:1], "s", color=style.ORANGE, markersize=9, label="the file")
+    label = f"best: {comparison.best.trial.alternative.label}"
+    draw([comparison.best], "o", color=style.BLUE, markersize=15, fillstyle="none", label=label)
+    title = f"Each policy on the same {comparison.days} random days"
+    x = f"{'$' if priced else 'instance hours'} a day"
+    style.finish(axes, title=title, x=x, y="minutes a day outside of the objective", zero="xy")
+    axes.set_ylim(bottom=-0.07 * axes.get_ylim()[1])  # the ring around a zero is whole
+    return style.png(figure)

@@ -15,11 +15,9 @@ from servable.rehearse.recorded import captured, invocations
 from servable.replay.places import PlaceError, place_of
 from servable.replay.skipped import SkippedLines, skipped_lines
 from servable_scaling.rehearsal.traffic import (
-    BASE_SHARE,
     PROFILES,
     TrafficError,
     from_file,
-    profile,
 )
 
 
@@ -29,8 +27,6 @@ class DayOptions:
 
     traffic: Path | None
     shape: str | None
-    peak_rps: float | None
-    base_rps: float | None
     recording: str | None
     cloudwatch: datetime | None
     local: bool
@@ -65,13 +61,18 @@ def _day(loaded: Loaded, options: DayOptions) -> list[float] | None:
     assert environment is not None  # it has loaded
     if options.traffic is not None:
         return from_file(options.traffic)
-    if options.shape is not None:
-        return _shaped(loaded, options.shape, options.peak_rps, options.base_rps)
+    if options.shape is not None and environment.traffic.peak_rps is None:
+        raise click.UsageError(
+            f"--profile needs peak_rps in [traffic] of {loaded.file}, or --set traffic.peak_rps=…"
+        )
     if options.recording is not None:
         return _recorded(environment, options, options.recording)
     if options.cloudwatch is not None:
         return _counted(loaded, options, options.cloudwatch)
-    return stated_day(environment, loaded.root)
+    traffic = environment.traffic
+    if options.shape is not None:
+        traffic = traffic.model_copy(update={"profile": options.shape, "day": None})
+    return stated_day(traffic, loaded.root)
 
 
 def _recorded(environment: Environment, options: DayOptions, recording: str) -> list[float]:
@@ -109,18 +110,3 @@ def _counted(loaded: Loaded, options: DayOptions, day: datetime) -> list[float]:
     except AwsError as wrong:
         remedy = remedy_for(wrong, "allow cloudwatch:GetMetricData to these credentials")
         raise click.ClickException(f"CloudWatch: {wrong}; {remedy}") from None
-
-
-def _shaped(
-    loaded: Loaded, shape: str, peak_rps: float | None, base_rps: float | None
-) -> list[float]:
-    assert loaded.environment is not None  # it has loaded
-    known = loaded.environment.traffic
-    peak = peak_rps or known.peak_rps
-    if peak is None:
-        raise click.UsageError("--profile needs --peak-rps, or peak_rps in [traffic] of the file")
-    given = (base_rps, known.quiet_rps, BASE_SHARE * peak)
-    base = next(rps for rps in given if rps is not None)
-    if base > peak:
-        raise click.UsageError(f"--base-rps {base:g} is above the peak, {peak:g} requests/s")
-    return profile(shape, peak_rps=peak, base_rps=base)

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from model_packaging.private_folder import private_folder, private_opener
-from servable.replay.capture_lines import CaptureLineError, request_of, write_line
+from servable.capture_lines import CaptureLineError, request_of, write_line
 from servable.replay.captured import CapturedRequest, RecordedAnswer
 from servable.replay.redaction import Redaction
 

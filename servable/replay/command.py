@@ -1,7 +1,9 @@
 """`servable replay ENV --captured PLACE`: captured requests played again."""
 
+import dataclasses
 import json
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +15,20 @@ from infra.parameters.replay import Replay
 from model_packaging.private_folder import private_folder
 from model_packaging.refusal import PackagingError
 from servable.aws_account import account_of
+from servable.capture_lines import CaptureLineError, seconds_of
 from servable.load.load_generator import LoadError
-from servable.load.options import ABOVE_0, AS_JSON, ENDPOINT_URL, LOCAL, is_url, with_options
+from servable.load.options import (
+    ABOVE_0,
+    AS_JSON,
+    ENDPOINT_URL,
+    LOCAL,
+    TargetOptions,
+    is_url,
+    with_options,
+)
 from servable.load.reached import ReadyTarget, reached_by
 from servable.project import ENVIRONMENTS, SET, one_environment
 from servable.project_folder import standing_in
-from servable.replay.capture_lines import CaptureLineError, seconds_of
 from servable.replay.compare.against import other_target
 from servable.replay.compare.judged import ReplayComparison, output_names
 from servable.replay.index import CaptureIndex, CaptureSelection
@@ -141,23 +151,45 @@ OPTIONS = (
 )
 
 
+@dataclass(frozen=True, kw_only=True)
+class ReplayOptions(TargetOptions):
+    """Values of OPTIONS, each under its parameter's name."""
+
+    sets: tuple[str, ...]
+    place: str | None
+    begin: float | None
+    end: float | None
+    sample: float
+    content_types: tuple[str, ...]
+    where: tuple[tuple[str, str], ...]
+    timeout_seconds: float
+    against: str | None
+    speed: float
+    as_fast: bool
+    p99_ms: float | None
+    gate: bool
+    redact: Path | None
+    anew: bool
+    as_json: bool
+
+
 @click.command(context_settings={"show_default": True})
 @click.argument("what", metavar="ENV|URL")
 @with_options(OPTIONS)
-def replay(what: str, folder: str, **options: Any) -> int:
+def replay(what: str, folder: str, **values: Any) -> int:
     """Send captured requests again, at the captured pace, and compare the answers.
 
     A run that Ctrl-C or a kill ended goes on with the same command. Exits with 1 if a request failed; with
     --gate, if a limit is exceeded.
     """
-    _checked(what, options)
-    loaded = None if is_url(what) else one_environment(what, folder, options["sets"])[0]
-    if (nothing := _placed(what, loaded, options)) is not None:
-        click.echo(nothing)
+    options = _checked(what, ReplayOptions(**values))
+    loaded = None if is_url(what) else one_environment(what, folder, options.sets)[0]
+    if (place := _place(what, loaded, options)) is None:
+        click.echo(f"gate: {what} has no [replay] captured in its file, so nothing is replayed")
         return 0
     as_ctrl_c()
     try:
-        return _judged(what, loaded, folder, options)
+        return _judged(what, loaded, folder, dataclasses.replace(options, place=place))
     except (
         LaunchError, LoadError, PackagingError, PlaceError, RedactionError, ReplayError,
     ) as error:  # fmt: skip
@@ -165,32 +197,32 @@ def replay(what: str, folder: str, **options: Any) -> int:
         return 1
 
 
-def _checked(what: str, options: dict[str, Any]) -> None:
-    """Raise click.UsageError for options that cannot be combined."""
-    if options["as_fast"] and options["speed"] != 1:
+def _checked(what: str, options: ReplayOptions) -> ReplayOptions:
+    """Raise click.UsageError for options that cannot be combined; fill in the target."""
+    if options.as_fast and options.speed != 1:
         raise click.UsageError("--speed and --as-fast are two paces: give one of them")
-    if options["p99_ms"] and not options["as_fast"]:
+    if options.p99_ms and not options.as_fast:
         raise click.UsageError("--p99-ms is the objective of --as-fast: give both")
-    if options["local"] and options["endpoint_url"]:
+    if options.local and options.endpoint_url:
         raise click.UsageError("--local and --endpoint-url are two places: give one of them")
-    if options["local"] or options["endpoint_url"]:
-        options["target"] = "deployed"
-    if is_url(what) and (options["variant"] or options["sets"] or options["target"] != "local"):
+    if options.local or options.endpoint_url:
+        options = dataclasses.replace(options, target="deployed")
+    if is_url(what) and (options.variant or options.sets or options.target != "local"):
         raise click.UsageError(
             "--variant, --set, --target and --local apply to an environment, not to a URL"
         )
+    return options
 
 
-def _placed(what: str, loaded: Loaded | None, options: dict[str, Any]) -> str | None:
-    """Fill in the place that the file names. Return why nothing is replayed; raise click.UsageError."""
-    if options["place"]:
-        return None
+def _place(what: str, loaded: Loaded | None, options: ReplayOptions) -> str | None:
+    """Return the place of the requests, None for a gate without one. Raises click.UsageError."""
+    if options.place:
+        return options.place
     stated = _limits(loaded).captured
     if stated is not None and loaded is not None:
-        options["place"] = stated if "://" in stated else str(loaded.root / stated)
+        return stated if "://" in stated else str(loaded.root / stated)
+    if options.gate and loaded is not None:
         return None
-    if options["gate"] and loaded is not None:
-        return f"gate: {what} has no [replay] captured in its file, so nothing is replayed"
     raise click.UsageError(
         "no captured requests: give --captured PLACE, or write captured in [replay] of ENV's file"
     )
@@ -200,21 +232,21 @@ def _limits(loaded: Loaded | None) -> Replay:
     return Replay() if loaded is None or loaded.environment is None else loaded.environment.replay
 
 
-def _judged(what: str, loaded: Loaded | None, folder: str, options: dict[str, Any]) -> int:
-    redaction = Redaction(options["redact"]) if options["redact"] else None
-    against = options["against"]
+def _judged(what: str, loaded: Loaded | None, folder: str, options: ReplayOptions) -> int:
+    redaction = Redaction(options.redact) if options.redact else None
+    against = options.against
     judged = ReplayComparison(
         _limits(loaded),
-        gate=options["gate"],
+        gate=options.gate,
         side_by_side=against is not None,
-        outputs=output_names(loaded, options["variant"]),
+        outputs=output_names(loaded, options.variant),
         redaction=redaction,
     )
     result = _played(what, loaded, folder, options, redaction, judged)
-    code = _ended(result, judged, as_json=options["as_json"])
+    code = _ended(result, judged, as_json=options.as_json)
     if not result.interrupted:
         title = f"{what} against {against or 'captured answers'}"
-        judged.write(result.folder, title, f"captured: {options['place']}")
+        judged.write(result.folder, title, f"captured: {options.place}")
     return code
 
 
@@ -222,7 +254,7 @@ def _played(
     what: str,
     loaded: Loaded | None,
     folder: str,
-    options: dict[str, Any],
+    options: ReplayOptions,
     redaction: Redaction | None,
     judged: ReplayComparison,
 ) -> ReplayResult:
@@ -231,22 +263,18 @@ def _played(
     with ExitStack() as held:
         # The answer's own variant decides nothing: without --variant all variants share the requests.
         reached = held.enter_context(
-            reached_by(what, loaded, [], private_folder(root / RUNS), options | {"gate": True})
+            reached_by(what, loaded, [], private_folder(root / RUNS), options)
         )
         several = [reached]
-        if options["against"]:
-            other = other_target(
-                options["against"], loaded, folder, root / RUNS, options | {"gate": True}
-            )
+        if options.against:
+            other = other_target(options.against, loaded, folder, root / RUNS, options)
             several.append(held.enter_context(other))
         pace = _pace(loaded, options)
-        run = run_folder(
-            root, what, _question(what, loaded, several, options), anew=options["anew"]
-        )
+        run = run_folder(root, what, _question(what, loaded, several, options), anew=options.anew)
         click.echo(announced(index, pace), err=True)
         progress = held.enter_context(progress_of(index, pace))
         target = ReplayTarget(
-            targets=[one.target_within(options["timeout_seconds"]) for one in several],
+            targets=[one.target_within(options.timeout_seconds) for one in several],
             variables=next((one.variables for one in several if one.variables), None),
         )
         return replayed(
@@ -254,51 +282,53 @@ def _played(
         )
 
 
-def _indexed(loaded: Loaded | None, options: dict[str, Any]) -> CaptureIndex:
+def _indexed(loaded: Loaded | None, options: ReplayOptions) -> CaptureIndex:
     """Read the place once, and name what was skipped. Raises PlaceError, ReplayError."""
+    place = options.place
+    assert place is not None  # filled in from the file
     selection = CaptureSelection(
-        begin=float("-inf") if options["begin"] is None else options["begin"],
-        end=float("inf") if options["end"] is None else options["end"],
-        share=options["sample"],
-        content_types=options["content_types"],
-        attributes=dict(options["where"]),
+        begin=float("-inf") if options.begin is None else options.begin,
+        end=float("inf") if options.end is None else options.end,
+        share=options.sample,
+        content_types=options.content_types,
+        attributes=dict(options.where),
     )
 
     def s3() -> Any:
         if loaded is None or loaded.environment is None:
             return boto3.client("s3")
         account = account_of(
-            loaded.environment, local=options["local"], endpoint_url=options["endpoint_url"]
+            loaded.environment, local=options.local, endpoint_url=options.endpoint_url
         )
         return account.client("s3")
 
     with line() as show:
         index = CaptureIndex(
-            place_of(options["place"], s3),
+            place_of(place, s3),
             selection,
             lambda done, total: show(
-                lambda: f"reading {options['place']}: {done / 1e6:,.0f} of {total / 1e6:,.0f} MB"
+                lambda: f"reading {options.place}: {done / 1e6:,.0f} of {total / 1e6:,.0f} MB"
             ),
         )
     for sentence in skipped_lines(index.skipped):
         click.echo(sentence, err=True)
     if not len(index):
         raise ReplayError(
-            f"{options['place']}: no request to send: {index.lines_read:,} lines were read; give another "
+            f"{options.place}: no request to send: {index.lines_read:,} lines were read; give another "
             "PLACE, or less of --from, --to, --sample, --content-type and --where"
         )
     return index
 
 
-def _pace(loaded: Loaded | None, options: dict[str, Any]) -> ReplayPace:
-    objective_ms = options["p99_ms"]
+def _pace(loaded: Loaded | None, options: ReplayOptions) -> ReplayPace:
+    objective_ms = options.p99_ms
     if objective_ms is None and loaded is not None and loaded.environment is not None:
         objective_ms = loaded.environment.alarms.p99_latency_ms
-    return ReplayPace(speed=options["speed"], as_fast=options["as_fast"], objective_ms=objective_ms)
+    return ReplayPace(speed=options.speed, as_fast=options.as_fast, objective_ms=objective_ms)
 
 
 def _question(
-    what: str, loaded: Loaded | None, several: list[ReadyTarget], options: dict[str, Any]
+    what: str, loaded: Loaded | None, several: list[ReadyTarget], options: ReplayOptions
 ) -> dict[str, Any]:
     """Return everything by which answers differ: what is sent, where to, how fast."""
     names = (
@@ -306,21 +336,19 @@ def _question(
         "variant", "speed", "as_fast", "p99_ms", "against", "sets",
     )  # fmt: skip
     deployed = None
-    if options["target"] == "deployed" and loaded is not None and loaded.environment is not None:
+    if options.target == "deployed" and loaded is not None and loaded.environment is not None:
         environment = loaded.environment
-        account = account_of(
-            environment, local=options["local"], endpoint_url=options["endpoint_url"]
-        )
+        account = account_of(environment, local=options.local, endpoint_url=options.endpoint_url)
         client = account.client("sagemaker")
         # Another deployment has another configuration.
         described = client.describe_endpoint(EndpointName=environment.endpoint.name)
         deployed = described["EndpointConfigName"]
-    redact = options["redact"]
+    redact = options.redact
     return {
         "what": what,
         "models": [one.asked.model_sha256 or deployed for one in several],
         "redact": str(redact) if redact else None,
-        **{name: options[name] for name in names},
+        **{name: getattr(options, name) for name in names},
     }
 
 

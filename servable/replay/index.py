@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from servable.replay.capture_lines import CaptureLineError, read_line
+from servable.capture_lines import CaptureLineError, read_line
 from servable.replay.captured import CapturedRequest
 from servable.replay.places import (
     CaptureFile,

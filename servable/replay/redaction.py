@@ -5,7 +5,7 @@ import importlib.util
 from collections.abc import Callable
 from pathlib import Path
 
-from servable.replay.capture_lines import line_id
+from servable.capture_lines import line_id
 from servable.replay.captured import CapturedRequest, RecordedAnswer
 
 FUNCTION = "redact"

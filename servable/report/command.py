@@ -4,9 +4,9 @@ from pathlib import Path
 
 import click
 
+from servable.load.objective import Objective
 from servable.report import page
-from servable.report.content import ReportError, content_of, told_apart
-from servable.tune.objective import Objective
+from servable.report.content import ReportError, content_of, distinguished
 
 FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 
@@ -28,7 +28,7 @@ def report(runs: tuple[Path, ...], p99_ms: float | None, output: Path | None) ->
         raise click.UsageError(f"{len(runs)} runs: a report shows one, or compares two")
     objective = Objective(most_ms=p99_ms) if p99_ms else None
     try:
-        contents = told_apart([content_of(folder, objective) for folder in runs])
+        contents = distinguished([content_of(folder, objective) for folder in runs])
     except ReportError as error:
         click.echo(f"servable report: {error}", err=True)
         return 1

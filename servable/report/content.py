@@ -10,7 +10,7 @@ from pydantic import TypeAdapter
 from model_packaging.beside import beside
 from servable.load.knee import Knee, knee
 from servable.load.measurement import CURVE, LoadCurve, LoadStep
-from servable.tune.objective import Goal, Objective
+from servable.load.objective import Goal, Objective
 from servable.tune.recommendation import Recommendation
 from servable.tune.search.recommended import Effect
 from servable.tune.search.trial import Trial
@@ -80,15 +80,15 @@ def content_of(folder: Path, objective: Objective | None = None) -> Content:
     return load_content(curve, objective, folder.name)
 
 
-def told_apart(contents: Sequence[Content]) -> list[Content]:
-    """Two runs of the same variant say in every legend which is which: when each began."""
-    labels = [one.label for one in contents]
-    began = [one.curve.asked.started_at for one in contents]
-    if len(set(labels)) == len(labels) or len(set(began)) < len(began):
+def distinguished(contents: Sequence[Content]) -> list[Content]:
+    """Runs of the same variant with labels that say when each began."""
+    starts = [content.curve.asked.started_at for content in contents]
+    labels = {content.label for content in contents}
+    if len(labels) == len(contents) or len(set(starts)) < len(contents):
         return list(contents)
     # As "2026-11-21 12:00"; of one day "12:00": a legend is short of room.
-    first = 11 if len({when[:10] for when in began}) == 1 else 0
+    first = 11 if len({start[:10] for start in starts}) == 1 else 0
     return [
-        dataclasses.replace(one, label=f"{one.label}, {when[first:16].replace('T', ' ')}")
-        for one, when in zip(contents, began, strict=True)
+        dataclasses.replace(content, label=f"{content.label}, {start[first:16].replace('T', ' ')}")
+        for content, start in zip(contents, starts, strict=True)
     ]

@@ -2,10 +2,11 @@
 
 import io
 from collections.abc import Sequence
+from typing import Any, Literal
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import ScalarFormatter
+from matplotlib.ticker import LogLocator, ScalarFormatter
 
 from servable.load.precision import Interval
 
@@ -23,7 +24,10 @@ def figure(*, high: float = 4.6) -> Figure:
     return Figure(figsize=(WIDE, high), dpi=DOTS_PER_INCH, layout="constrained")
 
 
-def finish(axes: Axes, *, title: str, x: str, y: str, legend: bool = True) -> None:
+def finish(
+    axes: Axes, *, title: str = "", x: str = "", y: str, zero: str = "", legend: bool = True
+) -> None:
+    """Label the axes. `zero`: axes that begin at 0, "y" or "xy", with room above the highest point."""
     axes.set_title(title, loc="left", fontsize=12, pad=10)
     axes.set_xlabel(x, fontsize=10)
     axes.set_ylabel(y, fontsize=10)
@@ -41,21 +45,25 @@ def finish(axes: Axes, *, title: str, x: str, y: str, legend: bool = True) -> No
         axes.legend(
             loc="upper left", bbox_to_anchor=(0.0, below), fontsize=9.5, ncols=2, frameon=False
         )
+    for name in zero:
+        axes.set(**{f"{name}lim": (0, 1.06 * getattr(axes, f"get_{name}lim")()[1])})
 
 
-def errors(intervals: Sequence[Interval]) -> list[list[float]]:
-    """[below, above] each value, as matplotlib's error bars take them."""
-    return [
-        [max(0.0, one.value - one.low) for one in intervals],
-        [max(0.0, one.high - one.value) for one in intervals],
-    ]
+def logarithmic(axes: Axes, name: Literal["x", "y"]) -> None:
+    """Make the axis "x" or "y" logarithmic, with ticks at 1, 2 and 5 as people write numbers."""
+    axes.set(**{f"{name}scale": "log"})
+    axis = getattr(axes, f"{name}axis")
+    axis.set_major_formatter(NUMBERS)
+    axis.set_minor_locator(LogLocator(base=10, subs=(2.0, 5.0)))
+    axis.set_minor_formatter(NUMBERS)
+    axes.tick_params(axis=name, which="minor", labelsize=9.5)
 
 
-def from_zero(axes: Axes, *, x: bool = False) -> None:
-    """Begin the axes at 0 and leave room above the highest point, so that it is whole."""
-    axes.set_ylim(0, 1.06 * axes.get_ylim()[1])
-    if x:
-        axes.set_xlim(0, 1.06 * axes.get_xlim()[1])
+def intervals(axes: Axes, x: Sequence[float], y: Sequence[Interval], **look: Any) -> None:
+    """Draw each value with its interval."""
+    below = [max(0.0, interval.value - interval.low) for interval in y]
+    above = [max(0.0, interval.high - interval.value) for interval in y]
+    axes.errorbar(x, [interval.value for interval in y], yerr=[below, above], capsize=3, **look)
 
 
 def png(figure: Figure) -> bytes:

@@ -3,6 +3,7 @@
 import json
 import sys
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -18,6 +19,26 @@ from servable_local.container.launch import EndpointProcess, LaunchError
 from servable_local.container.recording import Recording
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServeOptions:
+    """Values of the options, each under its parameter's name."""
+
+    variant: str | None
+    archive: Path | None
+    port: int
+    docker: bool
+    log: Path | None
+    slow_ms: float
+    fail_status: int
+    full_queue: bool
+    freeze: bool
+    kill_every: float | None
+    memory_limit_mib: int | None
+    record: Path | None
+    record_megabytes: float
+    as_json: bool
 
 
 @click.command()
@@ -74,54 +95,55 @@ FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
     help="Size at which the recording ends.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def serve(environment: str, folder: str, sets: tuple[str, ...], **options: Any) -> int:
+def serve(environment: str, folder: str, sets: tuple[str, ...], **values: Any) -> int:
     """Serve ENV on 127.0.0.1 with the container variables that are deployed, until Ctrl-C."""
+    options = ServeOptions(**values)
     loaded, _ = one_environment(environment, folder, sets)
     if problems := refused(loaded):
         click.echo("\n".join(problems), err=True)
         return 1
     as_ctrl_c()
     try:
-        served = prepared(loaded, variant=options["variant"], archive=options["archive"])
-        if options["docker"] and options["record"]:
+        served = prepared(loaded, variant=options.variant, archive=options.archive)
+        if options.docker and options.record:
             raise click.UsageError("--record records the local container: leave out --docker")
-        if options["docker"]:
-            with serve_image(served, port=options["port"]) as container:
-                _say(served, container.url, options["as_json"])
+        if options.docker:
+            with serve_image(served, port=options.port) as container:
+                _say(served, container.url, options.as_json)
                 while container.running:
                     time.sleep(1.0)
             raise LaunchError("the container has ended")
         faults = Faults(
-            slow_ms=options["slow_ms"],
-            fail_status=options["fail_status"],
-            full_queue=options["full_queue"],
-            freeze=options["freeze"],
-            kill_every_seconds=options["kill_every"],
+            slow_ms=options.slow_ms,
+            fail_status=options.fail_status,
+            full_queue=options.full_queue,
+            freeze=options.freeze,
+            kill_every_seconds=options.kill_every,
         )
         with serve_locally(
             served,
-            port=options["port"],
-            log=options["log"],
-            memory_limit_mib=options["memory_limit_mib"],
+            port=options.port,
+            log=options.log,
+            memory_limit_mib=options.memory_limit_mib,
             faults=faults,
             record=_record(options),
         ) as process:
-            _say(served, process.url, options["as_json"], process)
+            _say(served, process.url, options.as_json, process)
             _until_it_ends(process, faults)
     except (LaunchError, PackagingError) as error:
         click.echo(f"servable serve: {error}", err=True)
         return 1
 
 
-def _record(options: dict[str, Any]) -> Recording | None:
-    if options["record"] is None:
+def _record(options: ServeOptions) -> Recording | None:
+    if options.record is None:
         return None
-    file: Path = options["record"].absolute()
+    file = options.record.absolute()
     private_folder(file.parent)
     # Asked for by name, so a folder that cannot be written to is named now.
     with open(file, "ab", opener=private_opener):
         pass
-    return Recording(file=file, most_bytes=int(1e6 * options["record_megabytes"]))
+    return Recording(file=file, most_bytes=int(1e6 * options.record_megabytes))
 
 
 def _say(

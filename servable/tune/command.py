@@ -1,5 +1,6 @@
 """`servable tune ENV`: search a variant's settings, and show what the file should say."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import click
@@ -10,6 +11,7 @@ from model_packaging.refusal import PackagingError
 from servable.aws_account import Account, account_of
 from servable.load.bodies import BodyError, bodies_of
 from servable.load.load_generator import LoadError
+from servable.load.objective import Goal
 from servable.load.options import (
     ABOVE_0,
     AS_JSON,
@@ -118,39 +120,65 @@ OPTIONS = (
 )
 
 
-def checked(told: dict[str, Any]) -> None:
+@dataclass(frozen=True, kw_only=True)
+class TuneCommandOptions:
+    """Values of OPTIONS, each under its parameter's name."""
+
+    sets: tuple[str, ...]
+    variant: str | None
+    target: str
+    local: bool
+    endpoint_url: str | None
+    goal: Goal
+    p99_ms: float | None
+    only: tuple[str, ...]
+    instance_types: tuple[str, ...]
+    files: tuple[str, ...]
+    content_type: str | None
+    trials: int
+    minutes: float | None
+    dollars: float | None
+    usd_per_hour: float | None
+    anew: bool
+    write: bool
+    force_local_numbers: bool
+    as_json: bool
+
+
+def checked(options: TuneCommandOptions) -> None:
     """Raises click.UsageError for what does not go together."""
-    here = told["target"] == "local"
-    if here and (told["endpoint_url"] or told["local"]):
+    here = options.target == "local"
+    if here and (options.endpoint_url or options.local):
         raise click.UsageError("--endpoint-url and --local are for --target sagemaker")
-    if here != (told["dollars"] is None):
+    if here != (options.dollars is None):
         raise click.UsageError("--target sagemaker and --dollars come together: it costs money")
-    if here and told["instance_types"]:
+    if here and options.instance_types:
         raise click.UsageError(
             "--instance-types needs --target sagemaker: this computer cannot become another instance type"
         )
-    if told["local"] and told["endpoint_url"]:
+    if options.local and options.endpoint_url:
         raise click.UsageError("--local and --endpoint-url are two places: give one")
 
 
 @click.command()
 @click.argument("environment", metavar="ENV")
 @with_options(OPTIONS)
-def tune(environment: str, folder: str, **told: Any) -> int:
+def tune(environment: str, folder: str, **values: Any) -> int:
     """Measure settings of ENV's container; the best ones, as a diff to its file.
 
     Ctrl-C, or worse, loses the trial under way; the same command goes on with the others.
     """
-    checked(told)
-    loaded, _ = one_environment(environment, folder, told["sets"])
+    options = TuneCommandOptions(**values)
+    checked(options)
+    loaded, _ = one_environment(environment, folder, options.sets)
     if problems := refused(loaded):
         click.echo("\n".join(problems), err=True)
         return 1
-    placement = _placement(loaded, told["variant"])
+    placement = _placement(loaded, options.variant)
     as_ctrl_c()
     try:
-        options = _options(loaded, told)
-        tuned = search(loaded, placement, options, speaker(told["trials"]), anew=told["anew"])
+        settings = _options(loaded, options)
+        tuned = search(loaded, placement, settings, speaker(options.trials), anew=options.anew)
     except (TuneError, LaunchError, LoadError, PackagingError, BodyError, TemporaryError) as error:
         click.echo(f"servable tune: {error}", err=True)
         return 1
@@ -159,9 +187,9 @@ def tune(environment: str, folder: str, **told: Any) -> int:
     except KeyboardInterrupt:
         click.echo("interrupted; the same command goes on with the trials that are done", err=True)
         return 130
-    if told["write"] and tuned.diff:
+    if options.write and tuned.diff:
         environment_edit.write(tuned.file, tuned.after)
-    say(tuned, write=told["write"], as_json=told["as_json"])
+    say(tuned, write=options.write, as_json=options.as_json)
     return 0
 
 
@@ -174,29 +202,33 @@ def _placement(loaded: Loaded, variant: str | None) -> Placement:
     return placed[name]
 
 
-def _options(loaded: Loaded, told: dict[str, Any]) -> TuneOptions:
-    bodies, names = bodies_of(told["files"], content_type=told["content_type"], loaded=loaded)
-    account = _account(loaded, told)
-    minutes = told["minutes"]
+def _options(loaded: Loaded, options: TuneCommandOptions) -> TuneOptions:
+    bodies, names = bodies_of(options.files, content_type=options.content_type, loaded=loaded)
+    account = _account(loaded, options)
+    minutes = options.minutes
     if minutes is None and account is None:
         minutes = LOCAL_MINUTES
-    same = ("goal", "only", "instance_types", "trials", "usd_per_hour", "force_local_numbers")
     return TuneOptions(
         bodies=bodies,
         body_names=tuple(names),
-        most_ms=told["p99_ms"],
+        most_ms=options.p99_ms,
         account=account,
         minutes=minutes,
-        dollars=told["dollars"] or 0.0,
-        **{name: told[name] for name in same},
+        dollars=options.dollars or 0.0,
+        goal=options.goal,
+        only=options.only,
+        instance_types=options.instance_types,
+        trials=options.trials,
+        usd_per_hour=options.usd_per_hour,
+        force_local_numbers=options.force_local_numbers,
     )
 
 
-def _account(loaded: Loaded, told: dict[str, Any]) -> Account | None:
+def _account(loaded: Loaded, options: TuneCommandOptions) -> Account | None:
     """The AWS account to measure in; None: the local container on this computer."""
-    if told["target"] == "local":
+    if options.target == "local":
         return None
     assert loaded.environment is not None  # the caller has looked at its findings
-    found = account_of(loaded.environment, local=told["local"], endpoint_url=told["endpoint_url"])
+    found = account_of(loaded.environment, local=options.local, endpoint_url=options.endpoint_url)
     found.meant()
     return found

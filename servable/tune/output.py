@@ -7,10 +7,10 @@ from typing import Any
 
 import click
 
+from servable.load.objective import Objective, usd_per_million
 from servable.load.output import SILENT_SECONDS
 from servable.load.precision import readable
 from servable.tune.machine_space import Machines
-from servable.tune.objective import Objective, usd_per_million
 from servable.tune.recommendation import headline
 from servable.tune.run import TuneProgress
 from servable.tune.search.space import Point, shown

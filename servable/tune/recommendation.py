@@ -10,9 +10,9 @@ from infra.policy.sizing import instances_for
 from servable.load.knee import Knee
 from servable.load.latencies import Latencies
 from servable.load.measurement import MeasuredTarget
+from servable.load.objective import Goal
 from servable.load.precision import Interval, readable
 from servable.tune.environment_edit import KeyChange
-from servable.tune.objective import Goal
 from servable.tune.search.recommended import ChosenPoint, Effect
 from servable.tune.search.space import INSTANCE_TYPE, shown
 

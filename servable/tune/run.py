@@ -17,11 +17,11 @@ from model_packaging.digest import sha256_of
 from model_packaging.private_folder import private_folder, touch_private
 from servable.aws_account import Account
 from servable.load.load_target import Body
+from servable.load.objective import Goal, Objective
 from servable.load.temporary.live import LiveVariant, live_variant
 from servable.serve.serve import prepared
 from servable.tune.container_space import current
 from servable.tune.machine_space import Machines, machines
-from servable.tune.objective import Goal, Objective
 from servable.tune.search.trial import Trial
 
 RUNS = Path(".servable") / "tuning"

@@ -8,6 +8,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from infra.parameters.loading import Loaded
 from servable.load.load_generator import LoadError
+from servable.load.objective import Objective
 from servable.load.pace import Pace
 from servable.load.reached import ReadyTarget, at_endpoint
 from servable.load.temporary.endpoints import (
@@ -19,7 +20,6 @@ from servable.load.temporary.endpoints import (
 from servable.load.temporary.ledger import Ledger
 from servable.load.temporary.live import LiveVariant
 from servable.serve.serve import prepared
-from servable.tune.objective import Objective
 from servable.tune.run import Run
 from servable.tune.search.space import Point
 from servable.tune.trials import NotServedError, Trials

@@ -19,13 +19,13 @@ from servable.load.load_generator import LoadError, LoadGenerator
 from servable.load.load_target import container
 from servable.load.load_test import measure
 from servable.load.measurement import CURVE, LoadCurve, LoadStep
+from servable.load.objective import Objective, objective_value, usd_per_million
 from servable.load.pace import Pace
 from servable.load.precision import readable
 from servable.load.reached import ReadyTarget, asked_of
 from servable.load.schedule import Schedule
 from servable.serve.container import serve_locally
 from servable.serve.serve import prepared
-from servable.tune.objective import Objective, objective_value, usd_per_million
 from servable.tune.run import Run
 from servable.tune.search.space import Point
 from servable.tune.search.trial import Measurement

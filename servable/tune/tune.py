@@ -13,11 +13,11 @@ from infra.parameters.placement import Placement
 from servable.load.knee import knee
 from servable.load.load_generator import LoadError
 from servable.load.measurement import CURVE, LoadCurve
+from servable.load.objective import Objective
 from servable.load.temporary.endpoints import BudgetSpentError
 from servable.report import page
 from servable.report.content import RUN, Content
 from servable.tune import environment_edit
-from servable.tune.objective import Objective
 from servable.tune.recommendation import recommend
 from servable.tune.run import TRIALS_FILE, Run, TuneError, TuneOptions, TuneProgress, alone
 from servable.tune.search.recommended import ChosenPoint, effects

@@ -72,7 +72,11 @@ class ModelServers:
                     self._small = None  # the request was not sent yet
                 except UnexpectedAnswerError as error:
                     self._small = None
-                    raise _not_understood(error) from None
+                    raise RequestError(
+                        500,
+                        f"the model server's answer is not supported ({error}); the request may have "
+                        "run, so it was not sent again; later requests go through grpcio",
+                    ) from None
             try:
                 return self._channels.call(port, method, request, deadline=call.deadline)
             except grpc.RpcError as error:
@@ -112,11 +116,17 @@ class ModelServers:
                 reason = str(error)
             except BrokenOffError as error:
                 self._set_aside(server, call.model)
-                raise _broken_off(error) from None
+                # Without Retry-After, which would mean that the request did not run or is harmless.
+                raise RequestError(
+                    503,
+                    "the model server ended or closed the connection while it had this request "
+                    f"({error}); the request may have run and may be the cause, so it was not sent again",
+                ) from None
             except DeadlineError:
                 seconds = time.monotonic() - began
                 self._set_aside(server, call.model)
-                raise _too_late() from None
+                late = "the model did not answer in time; send less, or raise wait_time_seconds"
+                raise RequestError(504, late) from None
             finally:
                 self._choice.give_back(server, seconds)
         raise RequestError(
@@ -164,29 +174,6 @@ def _failure(status: str, message: str) -> Exception:
         # grpcio also uses this for a broken connection: whether the request ran is not known.
         return BrokenOffError(message[:200])
     return RequestError(_STATUSES.get(status, 500), f"the model server refuses: {message[:2000]}")
-
-
-def _broken_off(error: BrokenOffError) -> RequestError:
-    # Without Retry-After, which would mean that the request did not run or is harmless.
-    return RequestError(
-        503,
-        f"the model server ended or closed the connection while it had this request ({error}); the "
-        "request may have run and may be the cause, so it was not sent again",
-    )
-
-
-def _not_understood(error: UnexpectedAnswerError) -> RequestError:
-    return RequestError(
-        500,
-        f"the model server's answer is not supported ({error}); the request may have run, so it "
-        "was not sent again; later requests go through grpcio",
-    )
-
-
-def _too_late() -> RequestError:
-    return RequestError(
-        504, "the model did not answer in time; send less, or raise wait_time_seconds"
-    )
 
 
 def _queue_full() -> RequestError:

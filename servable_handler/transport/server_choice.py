@@ -73,8 +73,8 @@ class ServerChoice:
     def set_aside(self, number: int) -> bool:
         """Marks a server as not answering. Returns False if it was marked already."""
         with self._lock:
-            known, self._servers[number].answers = not self._servers[number].answers, False
-            return not known
+            answered, self._servers[number].answers = self._servers[number].answers, False
+            return answered
 
     def bring_back(self, number: int) -> None:
         """Marks a server as answering again; its latency is measured anew."""

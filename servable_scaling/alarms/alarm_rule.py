@@ -42,8 +42,7 @@ class AlarmRule:
     def _words(self, text: str) -> Iterator[str]:
         at = 0
         while text[at:].strip():
-            match = _TOKEN.match(text, at)
-            if match is None:
+            if not (match := _TOKEN.match(text, at)):
                 raise RuleError(f"AlarmRule: cannot be read at: {text[at:].strip()}")
             at = match.end()
             if state := match["state"]:

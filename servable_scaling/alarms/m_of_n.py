@@ -22,25 +22,14 @@ def decide(
 
     It is the whole evaluation range: N and the extra ones.
     """
-    real = [one for one in breaching if one is not None]
+    real = [breach for breach in breaching if breach is not None]
     if not real:
         empty: dict[str, State] = {"missing": "INSUFFICIENT_DATA", "ignore": now}
         return empty.get(treatment, "ALARM" if treatment == "breaching" else "OK")
-    if len(real) >= n:
-        return _counted(sum(real[-n:]), m)
-    if treatment in ("missing", "ignore") and _premature(breaching, m=m, n=n):
-        return "ALARM" if treatment == "missing" else now
-    filled = n - len(real) if treatment == "breaching" else 0
-    return _counted(sum(real) + filled, m)
-
-
-def _counted(breaching: int, m: int) -> State:
-    return "ALARM" if breaching >= m else "OK"
-
-
-def _premature(breaching: Sequence[bool | None], *, m: int, n: int) -> bool:
-    """All that is there breaches, and the oldest of the last N is as old as M."""
-    if not all(one in (True, None) for one in breaching):
-        return False
-    ages = [age for age, one in enumerate(reversed(breaching[-n:]), start=1) if one]
-    return bool(ages) and max(ages) >= m
+    if len(real) < n and treatment in ("missing", "ignore") and all(real):
+        # All that is there breaches; premature if the oldest of the last N is as old as M.
+        ages = [age for age, breach in enumerate(reversed(breaching[-n:]), start=1) if breach]
+        if max(ages, default=0) >= m:
+            return "ALARM" if treatment == "missing" else now
+    filled = max(0, n - len(real)) if treatment == "breaching" else 0
+    return "ALARM" if sum(real[-n:]) + filled >= m else "OK"

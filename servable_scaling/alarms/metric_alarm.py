@@ -48,9 +48,8 @@ class MetricAlarmRule:
     """Made from PutMetricAlarm's request. Raises ValueError, in words, for what it cannot be."""
 
     def __init__(self, request: Mapping[str, Any]) -> None:
-        for name in _NOT_EMULATED:
-            if name in request:
-                raise ValueError(f"{name} is not emulated by the local AWS.")
+        if names := [name for name in _NOT_EMULATED if name in request]:
+            raise ValueError(f"{names[0]} is not emulated by the local AWS.")
         self.query = alarm_query(request)
         comparison = request["ComparisonOperator"]
         if comparison not in _COMPARISONS:
@@ -107,14 +106,13 @@ class MetricAlarmRule:
         percent = percent_of(self.query.statistic)
         if percent is None or not 0 < percent < 100:
             return False
-        share = percent / 100
-        enough = 10 / (1 - share) if share >= 0.5 else 10 / share
+        enough = 10 / min(percent / 100, 1 - percent / 100)
         end = start + timedelta(seconds=self.period_seconds)
         return values.samples(self.query, start, end) < enough
 
-    def reason(self, found: Evaluation) -> str:
+    def reason(self, evaluation: Evaluation) -> str:
         """StateReason, as CloudWatch writes it."""
-        real, state = found.datapoints, found.state
+        real, state = evaluation.datapoints, evaluation.state
         if not real:
             return (
                 f"Threshold Crossed: no datapoints were received for {self.n} "
@@ -134,10 +132,10 @@ class MetricAlarmRule:
             f"datapoint{'s' if self.m > 1 else ''} for OK -> ALARM transition)."
         )
 
-    def reason_data(self, found: Evaluation) -> str:
+    def reason_data(self, evaluation: Evaluation) -> str:
         """StateReasonData, as CloudWatch writes it."""
-        real = found.datapoints
-        data: dict[str, Any] = {"version": "1.0", "queryDate": stamp(found.at)}
+        real = evaluation.datapoints
+        data: dict[str, Any] = {"version": "1.0", "queryDate": stamp(evaluation.at)}
         if real:
             data["startDate"] = stamp(real[0][0])
         if isinstance(self.query, MetricQuery):

@@ -75,8 +75,8 @@ class Expression:
             case ast.Call(func=ast.Name(id="ABS"), args=[inner], keywords=[]):
                 return self._applied(abs, inner)
             case ast.Call(func=ast.Name(id="FILL"), args=[_, _] as parts, keywords=[]):
-                wanted, default = map(self._compiled, parts)
-                return lambda values: _first_known(wanted(values), default, values)
+                series, default = map(self._compiled, parts)
+                return lambda values: _filled(series(values), default, values)
             case ast.Call(func=ast.Name(id="IF"), args=[_, _, *_] as parts, keywords=[]) if (
                 len(parts) <= 3
             ):
@@ -85,15 +85,29 @@ class Expression:
             case ast.Call(func=ast.Name(id=name), args=[ast.List(elts=parts)], keywords=[]) if (
                 name in _OF_LISTS and parts
             ):
-                terms = [self._compiled(part) for part in parts]
-                return lambda values: _of_known(_OF_LISTS[name], [term(values) for term in terms])
+                return self._aggregated(_OF_LISTS[name], parts)
         raise UnknownExpressionError(
             f"{ast.unparse(node)} in the expression {self.text} is not emulated."
         )
 
+    def _aggregated(
+        self, function: Callable[[Sequence[float]], float], parts: Sequence[ast.expr]
+    ) -> _Term:
+        terms = [self._compiled(part) for part in parts]
+
+        def term(values: Values) -> float | None:
+            numbers = [number for each in terms if (number := each(values)) is not None]
+            return function(numbers) if numbers else None
+
+        return term
+
     def _applied(self, function: Callable[..., float], *parts: ast.expr) -> _Term:
         terms = [self._compiled(part) for part in parts]
-        of_metrics = [_of_metrics(part) for part in parts]
+        # A time series, and not a number, has an id: it begins with a lowercase letter.
+        of_metrics = [
+            any(isinstance(node, ast.Name) and node.id[0].islower() for node in ast.walk(part))
+            for part in parts
+        ]
 
         def term(values: Values) -> float | None:
             operands = [compiled(values) for compiled in terms]
@@ -108,23 +122,11 @@ class Expression:
         return term
 
 
-def _of_metrics(node: ast.expr) -> bool:
-    """Whether it is a time series and not a number: an id begins with a lowercase letter."""
-    return any(isinstance(part, ast.Name) and part.id[0].islower() for part in ast.walk(node))
-
-
-def _first_known(found: float | None, default: _Term, values: Values) -> float | None:
-    return default(values) if found is None else found
+def _filled(value: float | None, default: _Term, values: Values) -> float | None:
+    return default(values) if value is None else value
 
 
 def _chosen(test: float | None, yes: _Term, no: Sequence[_Term], values: Values) -> float | None:
     if test:
         return yes(values) or 0.0  # no data counts as 0 in this branch, and is dropped in the other
     return no[0](values) if test is not None and no else None
-
-
-def _of_known(
-    function: Callable[[Sequence[float]], float], found: Sequence[float | None]
-) -> float | None:
-    known = [value for value in found if value is not None]
-    return function(known) if known else None

@@ -24,8 +24,8 @@ class Metric:
     @classmethod
     def named(cls, request: Mapping[str, Any]) -> "Metric":
         """Read `Namespace`, `MetricName` and `Dimensions`, as requests have them."""
-        given = {item["Name"]: item["Value"] for item in request.get("Dimensions", [])}
-        return cls.of(request["Namespace"], request["MetricName"], given)
+        dimensions = {item["Name"]: item["Value"] for item in request.get("Dimensions", [])}
+        return cls.of(request["Namespace"], request["MetricName"], dimensions)
 
 
 @dataclass(frozen=True)
@@ -71,10 +71,10 @@ class MathQuery:
 Query = MetricQuery | MathQuery
 
 
-def queries(given: Sequence[Mapping[str, Any]]) -> dict[str, Query]:
+def queries(entries: Sequence[Mapping[str, Any]]) -> dict[str, Query]:
     """MetricDataQueries by id. Raises ValueError in words for what is not emulated."""
     by_id: dict[str, Query] = {}
-    for entry in given:
+    for entry in entries:
         if "MetricStat" in entry:
             statistic = entry["MetricStat"]
             check_statistic(statistic["Stat"])
@@ -94,21 +94,17 @@ def queries(given: Sequence[Mapping[str, Any]]) -> dict[str, Query]:
             if unknown or not query.expression.ids:
                 names = ", ".join(sorted(unknown)) or "no metric at all"
                 raise ValueError(f"The expression {query.expression.text} refers to {names}.")
-    _refuse_circles(by_id)
+    for name in by_id:
+        _refuse_circle(by_id, name, ())
     return by_id
 
 
-def _refuse_circles(by_id: Mapping[str, Query]) -> None:
-    def walk(name: str, above: tuple[str, ...]) -> None:
-        if name in above:
-            raise ValueError(f"The expressions {', '.join(above)} refer to each other.")
-        query = by_id[name]
-        if isinstance(query, MathQuery):
-            for inner in query.expression.ids:
-                walk(inner, (*above, name))
-
-    for name in by_id:
-        walk(name, ())
+def _refuse_circle(by_id: Mapping[str, Query], name: str, above: tuple[str, ...]) -> None:
+    if name in above:
+        raise ValueError(f"The expressions {', '.join(above)} refer to each other.")
+    query = by_id[name]
+    for inner in query.expression.ids if isinstance(query, MathQuery) else ():
+        _refuse_circle(by_id, inner, (*above, name))
 
 
 def alarm_query(request: Mapping[str, Any]) -> Query:
@@ -131,12 +127,8 @@ def alarm_query(request: Mapping[str, Any]) -> Query:
         if "ExtendedStatistic" in request and "Statistic" in request:
             raise ValueError("Either Statistic or ExtendedStatistic must be given, not both.")
         check_statistic(name)
-        query = MetricQuery(
-            Metric.named(request),
-            name,
-            int(request.get("Period", 0)),
-            request.get("Unit"),
-        )
+        seconds = int(request.get("Period", 0))
+        query = MetricQuery(Metric.named(request), name, seconds, request.get("Unit"))
     seconds = query.period_seconds
     if seconds not in (10, 20, 30) and (seconds <= 0 or seconds % 60):
         raise ValueError(f"Period must be 10, 20, 30 or a multiple of 60 seconds, not {seconds}.")

@@ -25,10 +25,7 @@ class Samples:
     coarse: bool = False
 
     def add(self, value: float, times: float = 1.0) -> None:
-        self.count += times
-        self.total += value * times
-        self.least = min(self.least, value)
-        self.most = max(self.most, value)
+        self.add_set(count=times, total=value * times, least=value, most=value)
         # The count may be a fraction: Counter's type knows whole ones only.
         self.values[_rounded(value) if self.coarse else value] += times  # type: ignore[assignment]
         self._coarsen()
@@ -47,13 +44,13 @@ class Samples:
 
     def percentile(self, percent: float) -> float | None:
         """The smallest value that at least `percent` of all samples do not exceed."""
-        known = sum(self.values.values())
-        if known == 0 or known < self.count:  # part of it came as a statistic set
+        count = sum(self.values.values())
+        if count == 0 or count < self.count:  # part of it came as a statistic set
             return None
         passed = 0.0
         for value in sorted(self.values):
             passed += self.values[value]
-            if passed >= known * percent / 100:
+            if passed >= count * percent / 100:
                 return value
         return self.most
 

@@ -72,7 +72,12 @@ MOST_REFUSED_SHARE = 0.01
 
 def rehearse(scenario: Scenario) -> RehearsedDay:
     """Raises `ScalingPropertyError`, `ScheduleError`, or ValueError for an alarm."""
-    return _Simulation(scenario).all()
+    simulation = _Simulation(scenario)
+    for minute, requests in enumerate(scenario.requests):
+        simulation.scale(minute)
+        lost = simulation.events(minute)
+        simulation.serve(minute, requests, lost)
+    return simulation.day
 
 
 class _SimulatedMetrics:
@@ -115,19 +120,14 @@ class _SimulatedMetrics:
             return None
         if name == "ModelLatency" and not minute.requests:
             return None
+        parts, model = self.served[at], self.scenario.model
         if query.statistic.startswith("p"):
-            return self._seconds(at, float(query.statistic[1:]) / 100) * MICROSECONDS
-        mean = self._mean(at)
+            return model.at(parts, float(query.statistic[1:]) / 100) * MICROSECONDS
+        waiting = sum(part * (delay + waits * each) for part, delay, waits, each in parts)
+        mean = model.service.mean_seconds + waiting
         if name == "ModelLatency":
             return mean * MICROSECONDS
         return minute.requests / SECONDS / minute.answering * mean
-
-    def _seconds(self, at: int, share: float) -> float:
-        return self.scenario.model.at(self.served[at], share)
-
-    def _mean(self, at: int) -> float:
-        waiting = sum(part * (delay + waits * each) for part, delay, waits, each in self.served[at])
-        return self.scenario.model.service.mean_seconds + waiting
 
 
 class _Simulation:
@@ -150,27 +150,23 @@ class _Simulation:
         self.page = AlarmRule(scenario.page) if scenario.page else None
         self.paging = False
 
-    def all(self) -> RehearsedDay:
-        for minute, requests in enumerate(self.scenario.requests):
-            self._scale(minute)
-            lost = self._events(minute)
-            self._serve(minute, requests, lost)
-        return self.day
-
-    def _scale(self, minute: int) -> None:
+    def scale(self, minute: int) -> None:
         ready = sum(count for when, count in self.starting if when <= minute)
-        self.starting = [one for one in self.starting if one[0] > minute]
+        self.starting = [(when, count) for when, count in self.starting if when > minute]
         self.fleet.add(ready)
         deploying = self.second is not None or bool(self.batches)
-        updating = deploying or (
-            bool(self.starting) and self.scenario.choices.scaling_updates_endpoint
-        )
-        state = ScaledResource(self.desired, self.fleet.count, updating)
+        scaling = bool(self.starting) and self.scenario.choices.scaling_updates_endpoint
+        state = ScaledResource(self.desired, self.fleet.count, deploying or scaling)
         at = self.scenario.begins + minute * MINUTE
         step = self.scaling.advance(at, self.measured, {self.scenario.resource: state})
         self.day.activities += step.activities
         self.day.alarms += step.changed
-        self._wake(minute)
+        if self.page is not None:
+            states = self.scaling.alarms
+            holds = self.page.holds(lambda name: states[name].state)
+            if holds and not self.paging:
+                self.day.woken.append(minute)
+            self.paging = holds
         if self.scenario.resource in step.desired:
             self._set(step.desired[self.scenario.resource], minute)
 
@@ -182,16 +178,7 @@ class _Simulation:
             waiting = sum(count for _, count in self.starting)
             self.fleet.remove(max(0, self.fleet.count + waiting - capacity))
 
-    def _wake(self, minute: int) -> None:
-        if self.page is None:
-            return
-        states = self.scaling.alarms
-        holds = self.page.holds(lambda name: states[name].state)
-        if holds and not self.paging:
-            self.day.woken.append(minute)
-        self.paging = holds
-
-    def _events(self, minute: int) -> float:
+    def events(self, minute: int) -> float:
         """Deaths and the deployment. Returns the requests that died with their instances."""
         gone = self.scenario.instance_dies.count(minute)
         if minute in self.scenario.zone_fails:
@@ -246,7 +233,7 @@ class _Simulation:
         step = passed // max(1, plan.bake_minutes)
         return plan.shares[min(step, len(plan.shares) - 1)] / 100
 
-    def _serve(self, minute: int, requests: float, lost: float) -> None:
+    def serve(self, minute: int, requests: float, lost: float) -> None:
         share = self._share(minute)
         served = [(1 - share, self.fleet.serve(requests * (1 - share)))]
         if self.second is not None and self.second.count:
@@ -256,14 +243,14 @@ class _Simulation:
         answering = self.fleet.count + (self.second.count if self.second else 0)
         self.measured.served.append(_together(served))
         parts = self.measured.served[-1]
-        known = parts and requests and self.scenario.latencies
+        answered = parts and requests and self.scenario.latencies
         p50, p99 = (
-            self.scenario.model.at(parts, one) * MILLISECONDS if known else None
-            for one in (0.5, 0.99)
+            self.scenario.model.at(parts, percent) * MILLISECONDS if answered else None
+            for percent in (0.5, 0.99)
         )
-        refused = min(requests, lost + sum(one.refused for _, one in served))
-        use = max(one.use for _, one in served)
-        rolling = sum(one.count for one in self.batches if one.starts <= minute < one.answers)
+        refused = min(requests, lost + sum(each.refused for _, each in served))
+        use = max(each.use for _, each in served)
+        rolling = sum(each.count for each in self.batches if each.starts <= minute < each.answers)
         paid = self.fleet.count + waiting + both + rolling
         self.day.minutes.append(RehearsedMinute(requests, answering, paid, use, p50, p99, refused))
         most = self.scenario.p99_ms

@@ -111,7 +111,7 @@ class QueuedFleet:
     def count(self) -> int:
         if len(self.cohorts) == 1:
             return self.cohorts[0].count
-        return sum(one.count for one in self.cohorts)
+        return sum(cohort.count for cohort in self.cohorts)
 
     def add(self, count: int) -> None:
         """Instances that begin to answer, with nothing waiting in them."""
@@ -139,21 +139,21 @@ class QueuedFleet:
         each = requests / self.count
         joined = 1 if self.routing == "random" else self.count
         parts, refused = [], 0.0
-        for one in self.cohorts:
-            own, turned_away = self._minute(one, each, joined)
-            share = one.count / self.count
+        for cohort in self.cohorts:
+            own, turned_away = self._minute(cohort, each, joined)
+            share = cohort.count / self.count
             parts += [(share * part[0], *part[1:]) for part in own]
-            refused += turned_away * one.count
+            refused += turned_away * cohort.count
         return ServedMinute(parts, refused, each / (self.model.rate_rps * SECONDS))
 
-    def _minute(self, one: Cohort, arriving: float, joined: int) -> tuple[list[Part], float]:
+    def _minute(self, cohort: Cohort, arriving: float, joined: int) -> tuple[list[Part], float]:
         rate = self.model.rate_rps
-        before, use = one.backlog, arriving / (rate * SECONDS)
+        before, use = cohort.backlog, arriving / (rate * SECONDS)
         after = before + arriving - rate * SECONDS
         refused = max(0.0, after - self.model.queue)
-        one.backlog = min(max(0.0, after), self.model.queue)
+        cohort.backlog = min(max(0.0, after), self.model.queue)
         steady = self.model.steady(use, joined)
-        if before <= 0 and one.backlog <= 0:
+        if before <= 0 and cohort.backlog <= 0:
             return [steady], refused
         slices = []
         for number in range(SLICES):
@@ -168,10 +168,10 @@ class QueuedFleet:
     def _merge(self) -> None:
         """Least outstanding requests evens the queues out; equal queues are one cohort."""
         if self.routing != "random":
-            waiting = sum(one.count * one.backlog for one in self.cohorts)
+            waiting = sum(cohort.count * cohort.backlog for cohort in self.cohorts)
             self.cohorts = [Cohort(self.count, waiting / self.count)]
             return
         by_backlog: dict[float, int] = {}
-        for one in self.cohorts:
-            by_backlog[one.backlog] = by_backlog.get(one.backlog, 0) + one.count
+        for cohort in self.cohorts:
+            by_backlog[cohort.backlog] = by_backlog.get(cohort.backlog, 0) + cohort.count
         self.cohorts = [Cohort(count, backlog) for backlog, count in by_backlog.items()]

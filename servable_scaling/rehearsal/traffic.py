@@ -3,7 +3,7 @@
 import csv
 import math
 import random
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import get_args
 
@@ -59,7 +59,7 @@ PROFILES: Mapping[str, Callable[[int], float]] = dict(
 def profile(name: str, *, peak_rps: float, base_rps: float) -> list[float]:
     """Requests of each minute of a day."""
     shape = PROFILES[name]
-    return [SECONDS * (base_rps + (peak_rps - base_rps) * shape(one)) for one in range(MINUTES)]
+    return [SECONDS * (base_rps + (peak_rps - base_rps) * shape(at)) for at in range(MINUTES)]
 
 
 def random_day(requests: Sequence[float], seed: int) -> list[float]:
@@ -85,39 +85,30 @@ def from_file(file: Path, shown: str = "") -> list[float]:
         lines = file.read_text(encoding="utf-8-sig", errors="replace").splitlines()
     except OSError as wrong:
         raise TrafficError(f"{name}: cannot be read: {wrong.strerror}") from None
-    return _minutes(name, lines)
-
-
-def _minutes(file: str, lines: Iterable[str]) -> list[float]:
-    found: dict[int, float] = {}
+    minutes: dict[int, float] = {}
     for number, row in enumerate(csv.reader(lines), 1):
         if not row or (number == 1 and row[0].strip().lower() == "minute"):
             continue
-        minute, requests = _row(file, number, row)
-        if found and minute <= max(found):
+        try:
+            minute, requests = int(row[0]), float(row[1])
+        except (IndexError, ValueError):
+            minute, requests = -1, 0.0
+        if not (0 <= minute < MOST_MINUTES and math.isfinite(requests) and requests >= 0):
             raise TrafficError(
-                f"{file}:{number}: minute {minute} comes after minute {max(found)}; each minute "
+                f"{name}:{number}: {','.join(row)} is no minute with its requests; allowed: a minute of "
+                f"0 to {MOST_MINUTES - 1}, a comma, and 0 or more requests, such as 540,61000"
+            )
+        if minutes and minute <= max(minutes):
+            raise TrafficError(
+                f"{name}:{number}: minute {minute} comes after minute {max(minutes)}; each minute "
                 "stands once, in rising order"
             )
-        found[minute] = requests
-    if not found:
-        raise TrafficError(f"{file}: has no line; write minute,requests, such as 0,1200")
-    return filled(found)
+        minutes[minute] = requests
+    if not minutes:
+        raise TrafficError(f"{name}: has no line; write minute,requests, such as 0,1200")
+    return filled(minutes)
 
 
 def filled(minutes: Mapping[int, float]) -> list[float]:
     """Every minute from 0 to the last one; those that are not there have no request."""
     return [minutes.get(minute, 0.0) for minute in range(max(minutes) + 1)]
-
-
-def _row(file: str, number: int, row: list[str]) -> tuple[int, float]:
-    try:
-        minute, requests = int(row[0]), float(row[1])
-    except (IndexError, ValueError):
-        minute, requests = -1, 0.0
-    if not (0 <= minute < MOST_MINUTES and math.isfinite(requests) and requests >= 0):
-        raise TrafficError(
-            f"{file}:{number}: {','.join(row)} is no minute with its requests; allowed: a minute of 0 to "
-            f"{MOST_MINUTES - 1}, a comma, and 0 or more requests, such as 540,61000"
-        )
-    return minute, requests

@@ -8,9 +8,9 @@ import pytest
 from click.testing import CliRunner
 
 from benchmarks.queueing import curve
+from servable.load.objective import Objective
 from servable.load.output import say
 from servable.load.schedule import Schedule
-from servable.tune.objective import Objective
 from tests.checkouts import ROOT
 from tests.docs import outputs
 from tests.docs.outputs import Shown

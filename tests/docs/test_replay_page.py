@@ -8,8 +8,8 @@ from contextlib import chdir
 import pytest
 from click.testing import CliRunner
 
+from servable.capture_lines import write_line
 from servable.golden.command import golden
-from servable.replay.capture_lines import write_line
 from servable.replay.captured import RecordedAnswer
 from servable.replay.command import replay
 from tests.checkouts import ROOT

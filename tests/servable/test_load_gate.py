@@ -10,8 +10,8 @@ from servable.load.command import load
 from servable.load.gate import passed, verdict
 from servable.load.latencies import Latencies
 from servable.load.measurement import LoadCurve
+from servable.load.objective import Objective
 from servable.load.precision import Interval
-from servable.tune.objective import Objective
 from tests.conftest import VALID
 from tests.servable.tune.measured import curve, step
 

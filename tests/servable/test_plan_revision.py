@@ -12,8 +12,8 @@ import pytest
 from infra.parameters.loading import Loaded, deployed_by, load
 from model_packaging.places import WHEELS
 from model_packaging.refusal import PackagingError
-from servable.plan.revision import RevisionError, against, checked_out, files_at
 from servable.plan.synthesis import _own_context, stack_name, synthesised
+from servable.revision import RevisionError, against, checked_out, files_at
 from tests.conftest import VALID, Environment
 from tests.servable.test_check_against import git
 

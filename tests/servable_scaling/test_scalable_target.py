@@ -114,6 +114,7 @@ def test_a_step_policy_has_its_steps_and_the_defaults() -> None:
         "ChangeInCapacity",
         (StepAdjustment(0.0, 10.5, 1), StepAdjustment(10.5, None, 2)),
         300,
+        300,
         "Average",
         0,
     )

@@ -43,7 +43,8 @@ def test_registering_moves_the_capacity_inside_at_once(
 
 @pytest.mark.parametrize("desired", [2, 5, 9])
 def test_a_capacity_inside_the_bounds_stays(desired: int) -> None:
-    assert scaler().move_inside(at(0), ScaledResource(desired, desired)) == Decision()
+    decision = scaler().move_inside(at(0), ScaledResource(desired, desired))
+    assert (decision.desired, decision.activities) == (None, [])
 
 
 def test_a_capacity_that_cannot_be_moved_now_is_moved_later() -> None:
@@ -137,11 +138,13 @@ def test_at_its_minimum_tracking_says_so_rather_than_flapping() -> None:
 def test_an_alarm_without_datapoints_proposes_nothing() -> None:
     one = scaler(track=tracking(50))
     empty = Breach("track", "track-high", [], 50, upward=True)
-    assert one.advance(at(1), ScaledResource(3, 3), [empty]) == Decision()
+    decision = one.advance(at(1), ScaledResource(3, 3), [empty])
+    assert (decision.desired, decision.activities) == (None, [])
 
 
 def test_an_alarm_of_another_target_is_left_out() -> None:
-    assert scaler().advance(at(1), ScaledResource(3, 3), [high("other", 90)]) == Decision()
+    decision = scaler().advance(at(1), ScaledResource(3, 3), [high("other", 90)])
+    assert (decision.desired, decision.activities) == (None, [])
 
 
 def test_the_same_reason_is_told_again_after_the_alarm_was_silent() -> None:

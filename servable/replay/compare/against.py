@@ -1,23 +1,23 @@
 """The other target of `--against`: another environment, a git revision of the same one, or an address."""
 
-from collections.abc import Iterator, Mapping
+import dataclasses
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import click
 
 from infra.parameters.loading import Loaded
 from model_packaging.private_folder import private_folder
-from servable.load.options import is_url
+from servable.load.options import TargetOptions, is_url
 from servable.load.reached import ReadyTarget, reached_by
-from servable.plan.revision import checked_out
 from servable.project import loaded_with, one_environment, project
+from servable.revision import checked_out
 
 
 @contextmanager
 def other_target(
-    against: str, loaded: Loaded | None, folder: str, output: Path, options: Mapping[str, Any]
+    against: str, loaded: Loaded | None, folder: str, output: Path, options: TargetOptions
 ) -> Iterator[ReadyTarget]:
     """Prepare the other target while the block lasts. `loaded`: the environment that is judged; None: an
     address.
@@ -37,7 +37,9 @@ def other_target(
     root, files = project(folder)
     if against in {one.name for one in loaded_with((), root, files)}:
         other = one_environment(against, folder)[0]
-        with reached_by(against, other, [], output, {**options, "variant": None}) as reached:
+        with reached_by(
+            against, other, [], output, dataclasses.replace(options, variant=None)
+        ) as reached:
             yield reached
         return
     with checked_out(root, files, against) as then:
@@ -46,5 +48,7 @@ def other_target(
             raise click.UsageError(
                 f"--against {against}: environment {loaded.name} was not there, or did not load"
             )
-        with reached_by(loaded.name, before, [], output, {**options, "target": "local"}) as reached:
+        with reached_by(
+            loaded.name, before, [], output, dataclasses.replace(options, target="local")
+        ) as reached:
             yield reached

@@ -62,7 +62,7 @@ class CallFailedError(Exception):
         self.message = message
 
 
-class SeenAnswer(NamedTuple):
+class AnswerLayout(NamedTuple):
     """The cached layout of an answer: the bytes around a call's message, which repeat.
 
     They are the bytes before, between and after the two or three positions of the stream's number. A
@@ -90,7 +90,7 @@ class SeenAnswer(NamedTuple):
         return None
 
 
-def _seen(answer: bytes, shapes: list[Shape]) -> SeenAnswer | None:
+def _layout(answer: bytes, shapes: list[Shape]) -> AnswerLayout | None:
     """The layout of an answer that was read as these frames; None if it is not a plain one."""
     plain = [
         (frames.HEADERS, frames.END_HEADERS),
@@ -103,7 +103,7 @@ def _seen(answer: bytes, shapes: list[Shape]) -> SeenAnswer | None:
     trailers = data + 9 + shapes[1][2]
     if trailers + 9 + shapes[2][2] != len(answer):
         return None
-    return SeenAnswer(
+    return AnswerLayout(
         len(answer),
         answer[:5],
         answer[9 : data + 5],
@@ -127,7 +127,7 @@ class GrpcConnection:
         self._greeted = self._acknowledged = False
         self._waits = self._began = False
         """Whether an answer is expected, and whether the server has begun with it."""
-        self._seen: SeenAnswer | None = None
+        self._last_layout: AnswerLayout | None = None
         self.usable = True
 
     def close(self) -> None:
@@ -176,14 +176,14 @@ class GrpcConnection:
 
     def _answer(self) -> tuple[int, bytes, bytes]:
         ahead = self._frames.ahead()
-        if self._seen is not None:
-            reply = self._seen.message_in(ahead, self._stream.to_bytes(4, "big"))
+        if self._last_layout is not None:
+            reply = self._last_layout.message_in(ahead, self._stream.to_bytes(4, "big"))
             if reply is not None:
                 self._frames.take_all()
                 return 0, b"", reply
         shapes: list[Shape] = []
         pieces: list[bytes] = []
-        size, wanted, others = 0, 0, 0
+        size, whole, others = 0, 0, 0
         while True:
             kind, flags, stream, payload = self._frames.next()
             if kind not in (frames.DATA, frames.HEADERS) or not payload:
@@ -204,9 +204,14 @@ class GrpcConnection:
                     raise UnexpectedAnswerError("data without headers, or with flags")
                 pieces.append(payload)
                 size += len(payload)
-                if size >= _PREFIX_BYTES and not wanted:
-                    wanted = _length_with_prefix(b"".join(pieces)[:_PREFIX_BYTES])
-                if wanted and size > wanted:
+                if size >= _PREFIX_BYTES and not whole:
+                    compressed, length = _MESSAGE.unpack(b"".join(pieces)[:_PREFIX_BYTES])
+                    if compressed or length > _MOST_MESSAGE_BYTES:
+                        raise UnexpectedAnswerError(
+                            f"a compressed message, or one of {length:,} bytes"
+                        )
+                    whole = _PREFIX_BYTES + length
+                if whole and size > whole:
                     raise UnexpectedAnswerError("a message that is longer than it says")
                 continue
             headers = self._headers(flags, payload)
@@ -217,9 +222,9 @@ class GrpcConnection:
             raise CallFailedError(_INTERNAL, f"an answer with the gRPC status {code!r:.60}")
         if code != b"0":
             return int(code), headers.get(b"grpc-message", b""), b""
-        if not wanted or size != wanted:
+        if not whole or size != whole:
             raise UnexpectedAnswerError("an answer that is not one message")
-        self._seen = _seen(ahead, shapes)
+        self._last_layout = _layout(ahead, shapes)
         return 0, b"", b"".join(pieces)[_PREFIX_BYTES:]
 
     def _headers(self, flags: int, payload: bytes) -> Mapping[bytes, bytes]:
@@ -271,7 +276,14 @@ class GrpcConnection:
         elif kind == frames.PING and not flags:
             self._frames.send(frame(frames.PING, frames.ACKNOWLEDGED, 0, payload))
         elif kind == frames.WINDOW:
-            self._widen(stream, int.from_bytes(payload, "big"))
+            more = int.from_bytes(payload, "big")
+            if stream == 0:
+                self._window += more
+            elif self._waits and stream == self._stream:
+                self._window_of_this_call += more
+            if not 0 < more <= frames.LARGEST:
+                raise UnexpectedAnswerError(f"a window that grows by {more:,}")
+            self._check_windows()
         elif kind == frames.GOAWAY:
             if int.from_bytes(payload[4:8], "big") > _LAST_ERROR:
                 raise UnexpectedAnswerError(
@@ -292,15 +304,6 @@ class GrpcConnection:
         if self._began:
             raise UnexpectedAnswerError(f"{reason} after it began to answer")
         raise NotTakenError(reason)
-
-    def _widen(self, stream: int, more: int) -> None:
-        if stream == 0:
-            self._window += more
-        elif self._waits and stream == self._stream:
-            self._window_of_this_call += more
-        if not 0 < more <= frames.LARGEST:
-            raise UnexpectedAnswerError(f"a window that grows by {more:,}")
-        self._check_windows()
 
     def _check_windows(self) -> None:
         if max(self._window, self._window_of_this_call) > frames.LARGEST:
@@ -348,10 +351,3 @@ def _check_form(kind: int, flags: int, stream: int, size: int) -> None:
         raise UnexpectedAnswerError(
             f"a frame of type {kind}, flags {flags:#x}, stream {stream}, {size:,} bytes"
         )
-
-
-def _length_with_prefix(prefix: bytes) -> int:
-    compressed, length = _MESSAGE.unpack(prefix)
-    if compressed or length > _MOST_MESSAGE_BYTES:
-        raise UnexpectedAnswerError(f"a compressed message, or one of {length:,} bytes")
-    return _PREFIX_BYTES + int(length)

@@ -11,52 +11,44 @@ import sys
 import time
 import weakref
 from contextlib import suppress
-from typing import Any, Protocol
+from typing import Any
 
 from servable_handler.transport.rest import BrokenOffError, connected, left
 
 _CLOSED = "the connection was closed"
 
 
-class DeadlineSocket(Protocol):
-    """A socket with deadlines. Methods raise OSError and `BrokenOffError`; close it then."""
-
-    def send(self, data: bytes, deadline: float) -> None:
-        """Sends all data. Raises `DeadlineError`."""
-
-    def receive(self, most_bytes: int, deadline: float) -> bytes:
-        """Receives at least one byte. Raises `DeadlineError`."""
-
-    def received(self, most_bytes: int) -> bytes:
-        """Returns what was received already; b"" if nothing was."""
-
-    def close(self) -> None: ...
-
-
-def line_to(port: int, deadline: float) -> DeadlineSocket:
+def line_to(port: int, deadline: float) -> "DeadlineSocket":
     """Connects to a port. Raises `DeadlineError`, `NotTakenError`."""
     connection = connected(port, deadline)
     monkey = sys.modules.get("gevent.monkey")
     if monkey is None or not monkey.is_module_patched("socket"):
-        return _InKernel(connection)
+        return DeadlineSocket(connection)
     plain = monkey.get_original("socket", "socket")
     return _OnHub(plain(socket.AF_INET, socket.SOCK_STREAM, fileno=connection.detach()))
 
 
-class _InKernel:
+class DeadlineSocket:
+    """A socket with deadlines. Methods raise OSError and `BrokenOffError`; close it then."""
+
     def __init__(self, connection: socket.socket) -> None:
         self._socket = connection
-        self.close = connection.close
+
+    def close(self) -> None:
+        self._socket.close()
 
     def send(self, data: bytes, deadline: float) -> None:
+        """Sends all data. Raises `DeadlineError`."""
         self._socket.settimeout(left(deadline))
         self._socket.sendall(data)
 
     def receive(self, most_bytes: int, deadline: float) -> bytes:
+        """Receives at least one byte. Raises `DeadlineError`."""
         self._socket.settimeout(left(deadline))
         return _read(self._socket, most_bytes)
 
     def received(self, most_bytes: int) -> bytes:
+        """Returns what was received already; b"" if nothing was."""
         self._socket.settimeout(0)
         try:
             return _read(self._socket, most_bytes)
@@ -64,21 +56,21 @@ class _InKernel:
             return b""
 
 
-class _OnHub:
+class _OnHub(DeadlineSocket):
     """A socket that gevent did not patch, which never blocks."""
 
     def __init__(self, connection: socket.socket) -> None:
         import gevent
 
+        super().__init__(connection)
         connection.setblocking(False)
-        self._socket = connection
         self._hub = hub = gevent.get_hub()
         self._readable = hub.loop.io(connection.fileno(), 1)
         self._alarm = _ALARMS.setdefault(hub, _Alarm(hub))
 
     def close(self) -> None:
         self._readable.close()  # before another file gets its number
-        self._socket.close()
+        super().close()
 
     def break_off(self) -> None:
         """Shuts the connection down, so that a waiting call ends and no other call uses it."""

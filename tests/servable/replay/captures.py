@@ -4,7 +4,7 @@ import dataclasses
 from pathlib import Path
 from typing import Any
 
-from servable.replay.capture_lines import write_line
+from servable.capture_lines import write_line
 from servable.replay.captured import CapturedRequest, RecordedAnswer
 
 # 2026-11-21 09:00:00 UTC.

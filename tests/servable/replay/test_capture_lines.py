@@ -8,7 +8,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given, settings
 
-from servable.replay.capture_lines import CaptureLineError, read_line, write_line
+from servable.capture_lines import CaptureLineError, read_line, write_line
 from servable.replay.captured import CapturedRequest, RecordedAnswer
 from tests.servable.replay.captures import NINE, REQUEST
 

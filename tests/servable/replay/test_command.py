@@ -15,7 +15,7 @@ from servable.load.load_target import LoadTarget
 from servable.replay import run as replay_run
 from servable.replay.answers import AnswerLog, ReplayAnswers, read_pairs
 from servable.replay.captured import CapturedRequest, RecordedAnswer
-from servable.replay.command import _pace, _placed
+from servable.replay.command import ReplayOptions, _pace, _place
 from servable.replay.command import replay as command
 from servable.replay.compare import page
 from servable.replay.compare.output import WORST_FILE
@@ -24,6 +24,12 @@ from servable.replay.sending import ReplayPace
 from tests.conftest import VALID, Environment
 from tests.servable.replay.captures import ANSWER, NINE, request, written
 
+# What `servable replay prod` is given without an option.
+OPTIONS = ReplayOptions(
+    sets=(), place=None, begin=None, end=None, sample=1.0, content_types=(), where=(), target="local",
+    local=False, endpoint_url=None, variant=None, timeout_seconds=60.0, against=None, speed=1.0,
+    as_fast=False, p99_ms=None, gate=False, redact=None, anew=False, as_json=False,
+)  # fmt: skip
 URL, OTHER = "http://127.0.0.1:9/invocations", "http://127.0.0.1:9/other"
 SLOW = replace(ANSWER, latency_ms=20.0)
 Model = Callable[[CapturedRequest], RecordedAnswer]
@@ -162,8 +168,8 @@ def test_the_objective_of_as_fast_is_the_alarms_unless_an_option_says_another(
     environment: Environment,
 ) -> None:
     loaded = environment(VALID + "[alarms]\np99_latency_ms = 70\n")
-    given = {"speed": 1.0, "as_fast": True, "p99_ms": None}
-    objectives = [_pace(loaded, given | {"p99_ms": most}).objective_ms for most in (None, 30.0)]
+    fast = replace(OPTIONS, as_fast=True)
+    objectives = [_pace(loaded, replace(fast, p99_ms=most)).objective_ms for most in (None, 30.0)]
     assert objectives == [70.0, 30.0]
 
 
@@ -218,15 +224,13 @@ def test_the_files_own_place_is_relative_to_the_project_unless_it_is_in_s3(
     environment: Environment, project: Path, stated: str
 ) -> None:
     loaded = environment(REPLAYED.replace("{}", stated))
-    options: dict[str, Any] = {"place": None, "gate": False}
-    assert _placed("prod", loaded, options) is None
-    assert options["place"] == (stated if "://" in stated else str(project / stated))
+    place = stated if "://" in stated else str(project / stated)
+    assert _place("prod", loaded, OPTIONS) == place
 
 
 def test_a_place_on_the_command_line_comes_before_the_files_own(environment: Environment) -> None:
-    options: dict[str, Any] = {"place": "given", "gate": False}
-    _placed("prod", environment(REPLAYED.replace("{}", "captured")), options)
-    assert options["place"] == "given"
+    loaded = environment(REPLAYED.replace("{}", "captured"))
+    assert _place("prod", loaded, replace(OPTIONS, place="given")) == "given"
 
 
 @pytest.mark.parametrize("gate", [True, False])
@@ -234,12 +238,12 @@ def test_without_a_place_in_the_file_a_pipelines_gate_passes_and_a_replay_is_wro
     environment: Environment, gate: bool
 ) -> None:
     loaded: Loaded = environment()
-    options: dict[str, Any] = {"place": None, "gate": gate}
+    options = replace(OPTIONS, gate=gate)
     if gate:
-        assert "nothing is replayed" in (_placed("prod", loaded, options) or "")
+        assert _place("prod", loaded, options) is None
     else:
         with pytest.raises(click.UsageError):
-            _placed("prod", loaded, options)
+            _place("prod", loaded, options)
 
 
 # --- what cannot be replayed

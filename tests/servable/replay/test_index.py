@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from servable.capture_lines import write_line
 from servable.replay import places
-from servable.replay.capture_lines import write_line
 from servable.replay.captured import CapturedRequest
 from servable.replay.index import CaptureIndex, CaptureSelection, spread
 from servable.replay.places import LocalPlace, PlaceError, S3Place, lines_of

@@ -17,7 +17,8 @@ from servable.replay.compare.comparison import Comparison
 from servable.replay.compare.judged import ReplayComparison, output_names
 from servable.replay.compare.page import sentence
 from servable.report import style
-from servable.report.page import Tab
+from servable.report.curve_pictures import slower_than
+from servable.report.document import Cell, Tab, shown
 from servable_tensors.codecs import CSV
 from tests.conftest import Environment
 from tests.servable.replay.pairs import DEFAULTS, comparison_of, pair_of, pairs, recorded
@@ -47,21 +48,14 @@ def tabs_of(
 ) -> dict[str, Tab]:
     """The tabs of the page, without drawing its pictures."""
     monkeypatch.setattr(page, "_differences", lambda comparison: b"differences")
-    monkeypatch.setattr(style, "png", lambda figure: b"latency")
-    shown: dict[str, Tab] = {}
-
-    def write_tabs(folder: Path, tabs: list[Tab], text: str) -> Path:
-        shown.update({tab.id: tab for tab in tabs})
-        return folder
-
-    monkeypatch.setattr(page, "write_tabs", write_tabs)
-    settings = {"title": "a against b", "where": "captured: x", "gate": None, "side_by_side": False}
-    page.write(Path(), comparison, given.pop("limits", DEFAULTS), **(settings | given))
-    return shown
+    monkeypatch.setattr(page, "slower_than", lambda title, latencies: b"latency")
+    settings = {"gate": None, "side_by_side": False} | given
+    limits = settings.pop("limits", DEFAULTS)
+    return {tab.id: tab for tab in page.tabs(comparison, limits, **settings)}
 
 
 def texts(tab: Tab, table: int = 0) -> list[list[str]]:
-    return [[cell.text for cell in row.cells] for row in tab.tables[table].rows]
+    return [[shown(cell)[0] for cell in row.cells] for row in tab.tables[table].rows]
 
 
 def test_the_page_names_every_output_and_has_its_pictures(
@@ -89,16 +83,30 @@ def test_a_page_of_nothing_compared_says_so(tmp_path: Path) -> None:
     assert ("No output differs." in text, "No request differs." in text) == (True, True)
 
 
-def test_tabs_are_the_gate_the_outputs_the_requests_and_the_latency(
+def test_tabs_are_the_differences_the_outputs_and_the_latency(
     monkeypatch: pytest.MonkeyPatch, changed: Comparison
 ) -> None:
-    assert list(tabs_of(monkeypatch, changed, gate=[])) == ["gate", "outputs", "worst", "latency"]
+    assert list(tabs_of(monkeypatch, changed, gate=[])) == ["differences", "outputs", "latency"]
 
 
-def test_without_a_gate_there_is_no_such_tab(
+@pytest.mark.parametrize("gate", [None, [], ["a limit is exceeded"]])
+def test_the_first_tab_has_the_picture_and_the_requests_that_differ_most(
+    monkeypatch: pytest.MonkeyPatch, changed: Comparison, gate: list[str] | None
+) -> None:
+    first = next(iter(tabs_of(monkeypatch, changed, gate=gate).values()))
+    assert (
+        [picture.name for picture in first.pictures],
+        [table.title for table in first.tables],
+    ) == (
+        ["outputs"],
+        ["Requests that differ most"],
+    )
+
+
+def test_without_a_gate_no_limit_is_said_to_be_kept(
     monkeypatch: pytest.MonkeyPatch, changed: Comparison
 ) -> None:
-    assert "gate" not in tabs_of(monkeypatch, changed)
+    assert tabs_of(monkeypatch, changed)["differences"].texts == []
 
 
 def test_without_captured_latencies_there_is_no_such_tab(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,11 +115,11 @@ def test_without_captured_latencies_there_is_no_such_tab(monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize("gate", [[], ["a limit is exceeded"]])
-def test_the_gates_tab_has_its_sentences_or_says_that_it_is_kept(
+def test_the_first_tab_has_the_gates_sentences_or_says_that_it_is_kept(
     monkeypatch: pytest.MonkeyPatch, changed: Comparison, gate: list[str]
 ) -> None:
-    tab = tabs_of(monkeypatch, changed, gate=gate)["gate"]
-    assert tab.texts == (tuple(gate) or ("Every limit is kept.",))
+    tab = tabs_of(monkeypatch, changed, gate=gate)["differences"]
+    assert tab.texts == (gate or ["Every limit of the gate is kept."])
 
 
 def test_outputs_stand_with_their_counts_the_one_that_differs_most_first(
@@ -144,7 +152,7 @@ def test_outputs_that_differ_are_marked(
     monkeypatch: pytest.MonkeyPatch, changed: Comparison
 ) -> None:
     tab = tabs_of(monkeypatch, changed)["outputs"]
-    marks = {row.cells[0].text: row.kind for row in tab.tables[0].rows}
+    marks = {row.cells[0]: row.mark for row in tab.tables[0].rows}
     assert marks == {"score": "failed", "label": "failed", "id": ""}
 
 
@@ -164,7 +172,7 @@ def test_requests_that_differ_most_stand_with_their_line(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     comparison = comparison_of(several(requests=1, failing=1))
-    reasons, severity, name, where = texts(tabs_of(monkeypatch, comparison)["worst"])[0]
+    reasons, severity, name, where = texts(tabs_of(monkeypatch, comparison)["differences"])[0]
     assert (reasons, severity, name) == ("status 500", "", "event-0")
     assert where.endswith("a.jsonl, line 1")
 
@@ -173,7 +181,7 @@ def test_a_requests_largest_difference_is_in_tolerances(monkeypatch: pytest.Monk
     numbers = (recorded(b'{"predictions": [[%d.0]]}' % value) for value in (100, 101))
     comparison = comparison_of(iter([pair_of(0, *numbers)]))
     # Off by 1 of 100, and the tolerance of numbers in JSON is 1e-5 of the number.
-    assert texts(tabs_of(monkeypatch, comparison)["worst"])[0][1] == "1,000"
+    assert texts(tabs_of(monkeypatch, comparison)["differences"])[0][1] == "1,000"
 
 
 @pytest.mark.parametrize("requests", [20, 1000])
@@ -203,20 +211,6 @@ def test_ratios_of_latencies_stand_with_their_limits(
 )
 def test_the_answer_is_one_sentence(gate: list[str] | None, failing: int, text: str) -> None:
     assert sentence(comparison_of(several(failing=failing)), gate) == text
-
-
-def test_the_share_of_slower_requests_falls_from_all_to_none(
-    monkeypatch: pytest.MonkeyPatch, changed: Comparison
-) -> None:
-    steps: list[tuple[list[float], list[float]]] = []
-
-    class Axes:
-        def step(self, x: Any, y: Any, **given: Any) -> None:
-            steps.append((list(x), list(y)))
-
-    page._slower(Axes(), changed.latency.latencies(0), "expected", "red")  # type: ignore[arg-type]
-    ((milliseconds, shares),) = steps
-    assert [*milliseconds, *shares] == pytest.approx([2, 100], rel=0.03)
 
 
 # --- from the first answer to the verdict
@@ -289,8 +283,13 @@ def test_a_model_whose_folder_is_empty_has_no_known_output(
 
 
 def test_infinite_and_unknown_numbers_leave_cells_empty() -> None:
-    assert [page._number(value).text for value in (math.nan, 0.0, 1234.0)] == ["", "0", "1,234"]
-    assert np.isnan(page._number(math.nan).number or math.nan)
+    cells: list[Cell] = [math.nan, 0.0, 1234.0, ("", math.inf)]
+    assert [shown(cell) for cell in cells] == [
+        ("", None),
+        ("0", 0),
+        ("1,234", 1234),
+        ("", math.inf),
+    ]
 
 
 # --- the pictures
@@ -313,7 +312,7 @@ def test_bars_are_the_shares_of_rows_that_differ_the_largest_on_top(
         "score": 100.0, "label": 100.0, "id": 0.0,
     }  # fmt: skip
     assert [text.get_text() for text in left.texts] == [" 100 %", " 100 %", " 0 %"]
-    assert [text.get_position() for text in left.texts] == [(100, 2), (100, 1), (0, 0)]
+    assert [text.xy for text in left.texts] == [(100, 2), (100, 1), (0, 0)]
     assert (names[-1], left.get_yticks().tolist()) == ("id", [2, 1, 0])
     assert left.get_xlim() == (0, 135)
     assert bars["id"].get_facecolor() != bars["score"].get_facecolor()
@@ -330,12 +329,12 @@ def test_an_outputs_differences_are_drawn_from_the_median_to_the_largest_beside_
         )
     )  # fmt: skip
     _, right = drawn(monkeypatch, page._differences, comparison).axes
-    tolerance, span, median, p99, largest = right.lines
-    assert [list(tolerance.get_xdata()), list(tolerance.get_ydata())] == [[1e-5] * 2, [-0.35, 0.35]]
-    assert list(span.get_xdata()) == [pytest.approx(0.1, rel=0.03), pytest.approx(0.4, rel=0.03)]
-    points = [line.get_xdata()[0] for line in (median, p99, largest)]
+    tolerance, span, median, p99, largest = right.collections
+    assert tolerance.get_segments()[0].tolist() == [[1e-5, -0.35], [1e-5, 0.35]]
+    assert span.get_segments()[0][:, 0] == pytest.approx([0.1, 0.4], rel=0.03)
+    points = [float(dots.get_offsets()[0, 0]) for dots in (median, p99, largest)]
     assert points == [pytest.approx(value, rel=0.03) for value in (0.1, 0.4, 0.4)]
-    labels = [line.get_label() for line in (tolerance, median, p99, largest)]
+    labels = [dots.get_label() for dots in (tolerance, median, p99, largest)]
     assert labels == ["tolerance", "median", "p99", "largest"]
     assert (right.get_xscale(), right.get_ylim()) == ("log", (-0.6, 0.6))
 
@@ -345,7 +344,8 @@ def test_an_output_without_a_tolerance_is_said_to_be_compared_exactly(
 ) -> None:
     _, right = drawn(monkeypatch, page._differences, changed).axes
     assert [text.get_text() for text in right.texts] == ["compared exactly"] * 2
-    assert len([line for line in right.lines if line.get_label() == "median"]) == 1
+    (medians,) = (dots for dots in right.collections if dots.get_label() == "median")
+    assert len(medians.get_offsets()) == 1
 
 
 def test_long_names_are_cut_and_no_more_outputs_are_drawn_than_a_picture_shows(
@@ -364,11 +364,21 @@ def test_long_names_are_cut_and_no_more_outputs_are_drawn_than_a_picture_shows(
 def test_latencies_are_drawn_for_both_sides_on_logarithmic_axes(
     monkeypatch: pytest.MonkeyPatch, changed: Comparison
 ) -> None:
-    tab = drawn(monkeypatch, page._latency, changed, DEFAULTS, False)
-    (axes,) = tab.pictures[0].png.axes
-    assert [line.get_label() for line in axes.lines] == ["expected", "answered"]
-    assert [line.get_xdata()[0] for line in axes.lines] == [
-        pytest.approx(2, rel=0.03), pytest.approx(4, rel=0.03),
-    ]  # fmt: skip
+    sides = [
+        (name, changed.latency.latencies(side)) for side, name in enumerate(("before", "after"))
+    ]
+    (axes,) = drawn(monkeypatch, slower_than, "title", sides).axes
+    curves = [line for line in axes.lines if line.get_drawstyle() == "steps-post"]
+    assert [line.get_label() for line in curves] == ["before", "after"]
+    first = [line.get_xydata()[0] for line in curves]
+    assert np.array(first) == pytest.approx(np.array([[2, 100], [4, 100]]), rel=0.03)
     assert (axes.get_xscale(), axes.get_yscale(), axes.get_ylim()) == ("log", "log", (0.08, 130))
-    assert axes.get_yticks().tolist() == [100, 50, 10, 1, 0.1]
+    assert axes.get_yticks().tolist() == [100, 50, 10, 5, 1, 0.1]
+
+
+def test_answers_that_all_took_equally_long_are_drawn_too(
+    monkeypatch: pytest.MonkeyPatch, changed: Comparison
+) -> None:
+    (axes,) = drawn(monkeypatch, slower_than, "", [("a", changed.latency.latencies(0))]).axes
+    dots = [line.get_ydata()[0] for line in axes.lines if line.get_marker() == "o"]
+    assert dots == [50, 10, 5, 1]

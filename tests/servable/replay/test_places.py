@@ -1,5 +1,6 @@
 """Where captured requests lie, which target they are asked of, and what a run is remembered by."""
 
+import dataclasses
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 
 from infra.parameters.loading import Loaded
 from servable.load.load_target import LoadTarget
+from servable.load.options import TargetOptions
 from servable.replay import places, run
 from servable.replay.command import _question
 from servable.replay.compare import against
@@ -29,7 +31,7 @@ from servable.replay.places import (
 from servable.replay.sending import ReplayPace
 from tests.conftest import VALID, Environment
 from tests.servable.replay.captures import ANSWER, NINE, request, written
-from tests.servable.replay.test_command import Sending
+from tests.servable.replay.test_command import OPTIONS, Sending
 
 # --- files
 
@@ -211,11 +213,7 @@ def test_another_deployment_is_another_run(
     monkeypatch.setattr(
         "servable.replay.command.account_of", lambda environment, **given: Account()
     )
-    names = (
-        "place", "begin", "end", "sample", "content_types", "where", "local", "endpoint_url",
-        "variant", "speed", "as_fast", "p99_ms", "against", "sets",
-    )  # fmt: skip
-    options: dict[str, Any] = {**dict.fromkeys(names), "target": target, "redact": Path("hide.py")}
+    options = dataclasses.replace(OPTIONS, target=target, redact=Path("hide.py"))
     reached: Any = type("Reached", (), {"asked": type("Asked", (), {"model_sha256": None})})
     found = _question("prod", environment(), [reached], options)
     assert (found["models"], found["redact"], found["what"]) == (models, "hide.py", "prod")
@@ -228,17 +226,23 @@ class Prepared:
     """What a target is prepared with."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.given: list[tuple[str, Loaded | None, Path, dict[str, Any]]] = []
+        self.given: list[tuple[str, Loaded | None, Path, TargetOptions]] = []
         monkeypatch.setattr(against, "reached_by", self._reached_by)
 
     @contextmanager
     def _reached_by(
-        self, what: str, loaded: Loaded | None, names: list[str], output: Path, options: Any
+        self,
+        what: str,
+        loaded: Loaded | None,
+        names: list[str],
+        output: Path,
+        options: TargetOptions,
     ) -> Iterator[str]:
-        self.given.append((what, loaded, output, dict(options)))
+        self.given.append((what, loaded, output, options))
         yield "reached"
 
-    def target(self, name: str, loaded: Loaded | None, root: Path, **options: Any) -> Any:
+    def target(self, name: str, loaded: Loaded | None, root: Path, **changes: Any) -> Any:
+        options = dataclasses.replace(OPTIONS, **changes)
         with against.other_target(name, loaded, "environments", root / "out", options) as reached:
             return reached
 
@@ -252,7 +256,7 @@ def prepared(monkeypatch: pytest.MonkeyPatch, project: Path) -> Prepared:
 
 def test_an_address_is_asked_as_it_is(prepared: Prepared, project: Path) -> None:
     assert prepared.target("http://127.0.0.1:9", None, project) == "reached"
-    assert prepared.given == [("http://127.0.0.1:9", None, project / "out" / "against", {})]
+    assert prepared.given == [("http://127.0.0.1:9", None, project / "out" / "against", OPTIONS)]
 
 
 def test_another_environment_is_asked_at_its_own_first_variant(
@@ -263,7 +267,7 @@ def test_another_environment_is_asked_at_its_own_first_variant(
     prepared.target("other", loaded, project, variant="primary", target="deployed")
     ((what, other, _, options),) = prepared.given
     assert (what, other and other.name) == ("other", "other")
-    assert options == {"variant": None, "target": "deployed"}
+    assert (options.variant, options.target) == (None, "deployed")
 
 
 def test_a_revision_runs_on_this_computer(
@@ -278,6 +282,6 @@ def test_a_revision_runs_on_this_computer(
     monkeypatch.setattr(against, "checked_out", checked_out)
     prepared.target("main", loaded, project, target="deployed", variant="primary")
     ((what, before, _, options),) = prepared.given
-    assert (what, before, options) == ("prod", loaded, {"target": "local", "variant": "primary"})
+    assert (what, before, options.target, options.variant) == ("prod", loaded, "local", "primary")
     with pytest.raises(click.UsageError, match="environment prod was not there, or did not load"):
         prepared.target("older", loaded, project)

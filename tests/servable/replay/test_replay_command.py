@@ -15,8 +15,8 @@ import psutil
 import pytest
 from click.testing import CliRunner
 
+from servable.capture_lines import write_line
 from servable.replay.answers import read_pairs
-from servable.replay.capture_lines import write_line
 from servable.replay.command import replay
 from servable.replay.compare.judged import ReplayComparison
 from servable.replay.run import RUNS

@@ -8,10 +8,10 @@ from benchmarks.queueing import curve
 from benchmarks.search.surfaces import FAMILIES, NOISE
 from infra.parameters.environment import Environment
 from servable.load.knee import knee
+from servable.load.objective import Objective
 from servable.load.precision import Interval
 from servable.load.schedule import Schedule
 from servable.report.content import Content
-from servable.tune.objective import Objective
 from servable.tune.recommendation import recommend
 from servable.tune.search.recommended import effects
 from servable.tune.search.search import Search

@@ -8,9 +8,9 @@ from benchmarks.queueing import curve as simulated
 from benchmarks.queueing import mmc_highest_rate
 from servable.load.knee import knee, saturation
 from servable.load.latencies import Latencies
+from servable.load.objective import Objective
 from servable.load.precision import Interval
 from servable.load.schedule import Schedule
-from servable.tune.objective import Objective
 from tests.servable.tune.measured import curve, step
 
 REQUESTS = 8000

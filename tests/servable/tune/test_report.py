@@ -11,9 +11,10 @@ from selenium import webdriver
 from selenium.webdriver.common.by import By
 
 from servable.load.latencies import Latencies
-from servable.report import page
+from servable.report import document, page
 from servable.report.command import report
-from servable.report.content import RUN, Content, told_apart
+from servable.report.content import RUN, Content, distinguished
+from servable.report.document import About, ReportTable, Row, Tab
 from servable.report.page import write_load_report
 from tests.chromium import chromium
 from tests.servable.tune.example_content import OBJECTIVE, content
@@ -41,9 +42,12 @@ def test_a_picture_is_1200_pixels_wide(written: Path, name: str) -> None:
         assert picture.width == 1200
 
 
-def test_a_label_is_text_and_never_markup(tmp_path: Path) -> None:
-    hostile = Content(**{**vars(content()), "label": "<script>alert(1)</script>"})
-    assert "<script>alert" not in page.html([hostile], [])
+def test_a_text_is_never_markup(tmp_path: Path) -> None:
+    text = "<script>alert(1)</script>"
+    table = ReportTable(text, [text], [Row([text, (text, 1.0)])])
+    tab = Tab("tab", text, texts=[text], tables=[table], diff=text)
+    file = document.write(tmp_path, [tab], title=text, abouts=[About(text, text)])
+    assert text not in file.read_text(encoding="utf-8")
 
 
 def test_a_local_measurement_is_called_relative(written: Path) -> None:
@@ -88,11 +92,11 @@ def test_the_page_of_a_load_test_has_no_tab_of_a_search() -> None:
     assert [tab.id for tab in page.tabs([alone])] == ["throughput", "latency", "machine"]
 
 
-def test_two_runs_of_the_same_are_told_apart_by_when_they_began() -> None:
+def test_two_runs_of_the_same_are_distinguished_by_when_they_began() -> None:
     one = content()
     later = dataclasses.replace(one.curve.asked, started_at="2026-11-22T09:30:00Z")
     other = dataclasses.replace(one, curve=dataclasses.replace(one.curve, asked=later))
-    assert [each.label for each in told_apart([one, other])] == [
+    assert [each.label for each in distinguished([one, other])] == [
         "ranker, simulated, 2026-11-21 00:00",
         "ranker, simulated, 2026-11-22 09:30",
     ]
@@ -106,7 +110,7 @@ def test_two_runs_are_in_one_page(tmp_path: Path) -> None:
     runs = [str(tmp_path / name) for name in ("one", "other")]
     assert report.main([*runs, "--output", str(tmp_path / "both")], standalone_mode=False) == 0
     assert "ranker, simulated against ranker, simulated" in (
-        tmp_path / "both" / page.PAGE
+        tmp_path / "both" / document.PAGE
     ).read_text(encoding="utf-8")
 
 

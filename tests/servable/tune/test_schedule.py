@@ -8,9 +8,9 @@ from servable.load.latencies import Latencies
 from servable.load.load_generator import LoadGenerator, Progress
 from servable.load.load_test import measure
 from servable.load.measurement import LoadStep
+from servable.load.objective import Objective
 from servable.load.pace import Pace
 from servable.load.schedule import Schedule
-from servable.tune.objective import Objective
 from tests.servable.tune.measured import ASKED, step
 
 HUNDRED = Objective(most_ms=100.0)

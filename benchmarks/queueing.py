@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from servable.latencies import Latencies
 from servable.load.measurement import LoadCurve, LoadStep, Loop, MeasuredTarget
-from servable.precision import WINDOW_SECONDS, percentile, throughput
 from servable.load.schedule import Schedule
+from servable.precision import WINDOW_SECONDS, percentile, throughput
 
 SIMULATED = MeasuredTarget(
     target="simulated",

@@ -170,7 +170,3 @@ class Regions(Generic[_Service]):
     def all(self) -> list[_Service]:
         with self._lock:
             return list(self._all.values())
-
-    def clear(self) -> None:
-        with self._lock:
-            self._all.clear()

@@ -203,5 +203,5 @@ def _failure(
 def _answer(
     start_response: _Start, status: str, kind: str, body: Mapping[str, Any]
 ) -> Iterable[bytes]:
-    start_response(status, [("Content-Type", kind)], sys.exc_info() if status[0] == "5" else None)
+    start_response(status, [("Content-Type", kind)], sys.exc_info())
     return [json.dumps(body).encode()]

@@ -143,13 +143,6 @@ class Server:
         self._thread.start()
         self._clock.start(self._tick)
 
-    def forget(self) -> None:
-        """Ends every endpoint; metrics and alarms of every account are gone with them."""
-        close_endpoints(self.hostings)
-        self.hostings.clear()
-        self._scalings.clear()
-        self._cloudwatches.clear()
-
     def close(self) -> None:
         """Ends every endpoint, then the server. Idempotent."""
         self._clock.stop()

@@ -13,6 +13,7 @@ import yaml
 from click.testing import CliRunner, Result
 
 from infra.parameters.environment import Environment
+from infra.parameters.loading import load
 from infra.parameters.shape import type_at
 from model_packaging.beside import beside
 from servable.main import COMMANDS, servable
@@ -20,6 +21,7 @@ from servable.new import project_files
 from servable.new.command import new
 from servable.new.project_files import STAMP, service_name, write_all
 from tests.checkouts import ROOT
+from tests.conftest import VALID
 from tests.pipelines.workflows import FILES, read, steps
 
 
@@ -109,6 +111,23 @@ def test_every_key_that_the_base_explains_is_one(written: Path) -> None:
         elif found := re.match(r"(?:# )?(\w+) *= ", line):
             assert table == ("tags",) or type_at((*table, found[1])) is not None, line
     assert "schema.json" in (written / "environments" / "base.toml").read_text()
+
+
+def test_an_update_of_a_new_project_ends_when_the_new_fleet_refuses_its_requests(
+    written: Path,
+) -> None:
+    """A 4xx is seen by none of the alarms that have a default."""
+    folder = written / "environments"
+    values = VALID.replace('region = "eu-west-1"', 'region = "eu-west-1"\nextends = "base"')
+    (folder / "prod.toml").write_text(values + '[rollout]\nstrategy = "canary"\n')
+    (loaded,) = load(written, folder)
+    environment = loaded.environment
+    assert environment is not None
+    assert environment.rollout is not None
+    alarms = environment.rollout.rollback_alarms(
+        environment.alarms, variants=["primary"], kind=environment.kind
+    )
+    assert ("primary", "4xx") in alarms
 
 
 def test_a_folder_with_other_files_becomes_a_project(tmp_path: Path) -> None:

@@ -26,8 +26,7 @@ def lines(comparison: Comparison, limits: Replay, *, side_by_side: bool) -> list
         f"compared: {comparison.compared:,} of {comparison.requests:,} requests; "
         f"{comparison.differing_rows:,} of {comparison.rows:,} rows differ ({percent(share)})"
     ]
-    if comparison.ignored:
-        rows.append(f"not compared, ignored by [replay.outputs]: {', '.join(comparison.ignored)}")
+    rows += ignored_lines(comparison)
     if comparison.without_expected:
         rows.append(f"without a captured answer: {comparison.without_expected:,}")
     if comparison.new_errors:
@@ -51,6 +50,12 @@ def lines(comparison: Comparison, limits: Replay, *, side_by_side: bool) -> list
     if comparison.latency.count:
         rows += latency_lines(comparison, limits, side_by_side=side_by_side)
     return rows
+
+
+def ignored_lines(comparison: Comparison) -> list[str]:
+    """One line with the outputs that are left out; none if all are compared."""
+    names = ", ".join(comparison.ignored)
+    return [f"not compared, ignored by [replay.outputs]: {names}"] if names else []
 
 
 def differing_outputs(comparison: Comparison) -> list[OutputStatistics]:

@@ -15,7 +15,7 @@ from servable.pages.document import About, Cell, Picture, ReportTable, Row, Tab
 from servable.precision import readable
 from servable.replay.compare.comparison import Comparison, OutputStatistics
 from servable.replay.compare.gate import difference_of, latency_ratios, percent, short
-from servable.replay.compare.output import differing_outputs, latency_lines
+from servable.replay.compare.output import differing_outputs, ignored_lines, latency_lines
 from servable_tensors.tensors import Array
 
 # Outputs in a picture; the table has all.
@@ -60,10 +60,11 @@ def tabs(
         texts.append("No request differs.")
     picture = Picture("outputs", "differences by output", _differences(comparison))
     details = [f"{each.name}: {difference_of(each)}." for each in differing_outputs(comparison)]
+    details = [*(details or ["No output differs."]), *ignored_lines(comparison)]
     tables = [_outputs(comparison), *_labels(comparison)]
     several = [
         Tab("differences", "Differences", [picture], texts, [_worst(comparison)]),
-        Tab("outputs", "Outputs", (), details or ["No output differs."], tables),
+        Tab("outputs", "Outputs", (), details, tables),
     ]
     if comparison.latency.count:
         latencies = [

@@ -8,7 +8,6 @@ class CdkMetadata(ResourceType):
     """CDK's usage report, which makes nothing on AWS either."""
 
     type = "AWS::CDK::Metadata"
-    longest_name = 64
 
     def put(self, physical: str, old: Properties, new: Properties, logical: Logical) -> Physical:
         return Physical(physical)
@@ -21,7 +20,6 @@ class EcrRepository(ResourceType):
     type = "AWS::ECR::Repository"
     create_only = frozenset({"RepositoryName", "EncryptionConfiguration"})
     name_property = "RepositoryName"
-    longest_name = 256
     emulated = frozenset(
         {
             "EmptyOnDelete",

@@ -22,7 +22,6 @@ class LogGroup(ResourceType):
     deletion = ("logs", "DeleteLogGroup", "logGroupName")
     create_only = frozenset({"LogGroupName"})
     name_property = "LogGroupName"
-    longest_name = 512
     emulated = frozenset({"LogGroupName", "KmsKeyId", "RetentionInDays", "LogGroupClass", "Tags"})
 
     def create(self, properties: Properties, logical: Logical) -> Physical:

@@ -46,7 +46,6 @@ class SnsTopic(ResourceType):
     deletion = ("sns", "DeleteTopic", "TopicArn")
     create_only = frozenset({"TopicName", "FifoTopic"})
     name_property = "TopicName"
-    longest_name = 256
     emulated = frozenset({*_TOPIC_ATTRIBUTES, "TopicName", "Tags", "Subscription"})
 
     def create(self, properties: Properties, logical: Logical) -> Physical:
@@ -99,7 +98,6 @@ class SnsTopicPolicy(ResourceType):
     """The access policy of one or more topics."""
 
     type = "AWS::SNS::TopicPolicy"
-    longest_name = 64
 
     def put(self, physical: str, old: Properties, new: Properties, logical: Logical) -> Physical:
         dropped = [topic for topic in old.get("Topics", []) if topic not in new["Topics"]]

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from infra.parameters.loading import Loaded
-from infra.parameters.replay import Replay
+from infra.parameters.replay import OutputTolerance, Replay
 from servable.load.curve_pictures import slower_than
 from servable.pages import style
 from servable.pages.document import Cell, Tab, shown
@@ -133,6 +133,19 @@ def test_outputs_stand_with_their_counts_the_one_that_differs_most_first(
     assert rows["id"][:2] == ["20", "0"]
     assert rows["label"] == ["20", "20", "", "", "", "", "exact", "0", "20", ""]
     assert texts(tab)[-1][0] == "id"
+
+
+@pytest.mark.parametrize(
+    ("factor", "first"), [(1.0, "label: "), (1.5, "score: ")], ids=["labels", "a score"]
+)
+def test_outputs_that_are_ignored_are_named_after_those_that_differ(
+    monkeypatch: pytest.MonkeyPatch, factor: float, first: str
+) -> None:
+    ignored = Replay(outputs={"id": OutputTolerance(ignored=True)})
+    comparison = comparison_of(several(factor=factor), ignored)
+    *differing, last = tabs_of(monkeypatch, comparison)["outputs"].texts
+    assert last == "not compared, ignored by [replay.outputs]: id"
+    assert differing[0].startswith(first)
 
 
 def test_outputs_that_differ_are_marked(

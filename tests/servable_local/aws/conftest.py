@@ -14,7 +14,7 @@ from tests.servable_local.aws.container_stand_in import Launcher
 from tests.servable_local.aws.everything_on import watching
 from tests.servable_local.aws.local_account import Account
 from tests.servable_local.aws.synthesised import synthesise
-from tests.servable_local.aws.watched_endpoint import Watched
+from tests.servable_local.aws.watched_endpoint import Watched, forget_everything
 
 # A busy machine takes its time: how long an example took says nothing about it.
 settings.register_profile("unhurried", deadline=None)
@@ -52,7 +52,7 @@ def nothing_left() -> Iterator[None]:
     """Endpoints and alarms of a file end with it: every minute of the clock looks at each."""
     yield
     for server in _servers:
-        server.forget()
+        forget_everything(server)
 
 
 @pytest.fixture(scope="session")

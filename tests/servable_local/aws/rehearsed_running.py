@@ -18,7 +18,7 @@ from servable_local.aws.server import Server
 from tests.servable_local.aws.local_account import Account
 from tests.servable_local.aws.test_rehearsed_alike import MANY, STEPS, Window, assert_alike
 from tests.servable_local.aws.test_scaling_acts import TRACKING
-from tests.servable_local.aws.watched_endpoint import Watched
+from tests.servable_local.aws.watched_endpoint import Watched, forget_everything
 
 SECONDS_PER_MINUTE = 2.0
 STEP: dict[str, Any] = {
@@ -60,7 +60,7 @@ def main(cases: list[str]) -> None:
                     window.schedule("evening", 50, MinCapacity=1)
                 assert_alike(window)
                 print(f"{case}: alike", flush=True)
-                server.forget()
+                forget_everything(server)
         finally:
             server.close()
 

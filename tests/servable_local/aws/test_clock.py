@@ -41,6 +41,13 @@ def test_a_scaled_clock_is_as_much_faster_as_its_minute_is_shorter() -> None:
     assert clock.now() - before >= timedelta(seconds=5)
 
 
+def test_a_latency_on_a_scaled_clock_is_real_time() -> None:
+    clock = ScaledClock(seconds_per_minute=0.1)
+    before, real = clock.measured(), time.monotonic()
+    clock.pause(0.01)
+    assert 0.01 <= clock.measured() - before <= time.monotonic() - real + 0.001
+
+
 def test_a_scaled_clock_leaves_no_tick_out() -> None:
     clock, ticks, enough = ScaledClock(seconds_per_minute=0.1), list[datetime](), threading.Event()
 

@@ -346,3 +346,28 @@ def test_a_side_is_text_only_where_its_content_type_is_listed(
     assert record["captureData"]["endpointInput"] == {
         "observedContentType": kind, "mode": "INPUT", "data": data, "encoding": encoding,
     }  # fmt: skip
+
+
+# --- what ends while it is measured
+
+
+def test_a_process_that_ends_while_it_is_measured_is_left_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Ended:
+        def cpu_times(self) -> Any:
+            raise psutil.NoSuchProcess(1)
+
+    monkeypatch.setattr(published_metrics, "_processes", lambda pid: [Ended()])
+    container: Any = SimpleNamespace(pid=1, folder=None)
+    found = Utilisation(_looked=time.monotonic() - 60).look(container)
+    assert found == {"MemoryUtilization": 0}
+
+
+def test_a_file_that_goes_while_it_is_measured_is_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "kept").write_bytes(b"abc")
+    listed = [tmp_path / "gone", tmp_path / "kept"]
+    monkeypatch.setattr(Path, "rglob", lambda self, pattern: iter(listed))
+    assert published_metrics._size_bytes(tmp_path) == 3

@@ -2,8 +2,10 @@
 
 import hashlib
 import io
+import sys
 import zlib
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -29,6 +31,32 @@ def test_a_slice_of_joined_contents_is_the_slice_of_their_bytes(
     assert bytes(joined[start:stop]) == b"".join(parts)[start:stop]
 
 
+CUTS = st.tuples(st.integers(0, 1), st.integers(0, 6), st.integers(0, 6))
+
+
+@given(st.lists(CUTS, max_size=6))
+def test_slices_of_two_contents_joined_in_any_order_are_their_bytes(
+    tmp_path_factory: pytest.TempPathFactory, cuts: list[tuple[int, int, int]]
+) -> None:
+    """Slices that lie beside each other in one file become one; no others do."""
+    folder = ObjectFolder(tmp_path_factory.getbasetemp() / "slices")
+    bodies = (b"abcdef", b"ghijkl")
+    contents = [stored(folder, body) for body in bodies]
+    joined = ObjectContent.joined(contents[which][start:stop] for which, start, stop in cuts)
+    assert bytes(joined) == b"".join(bodies[which][start:stop] for which, start, stop in cuts)
+
+
+@pytest.mark.parametrize(("cuts", "linked"), [(((0, 3), (3, 6)), True), (((0, 3), (4, 6)), False)])
+def test_neighbours_that_are_a_whole_file_are_linked_as_it_is(
+    tmp_path: Path, cuts: tuple[tuple[int, int], ...], linked: bool
+) -> None:
+    content = stored(ObjectFolder(tmp_path / "objects"), b"abcdef")
+    (own,) = files(tmp_path / "objects")
+    joined = ObjectContent.joined(content[start:stop] for start, stop in cuts)
+    joined.link(tmp_path / "linked")
+    assert (tmp_path / "linked").samefile(own) == linked
+
+
 def test_sums_are_those_of_the_bytes(tmp_path: Path) -> None:
     content = ObjectFolder(tmp_path).receive(io.BytesIO(b"abc"), 3, ["CRC32"])
     found = [content.digest(name) for name in ("MD5", "SHA256", "SHA1", "CRC32")]
@@ -38,6 +66,31 @@ def test_sums_are_those_of_the_bytes(tmp_path: Path) -> None:
         hashlib.sha1(b"abc", usedforsecurity=False).digest(),
         zlib.crc32(b"abc").to_bytes(4, "big"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "module", "bits"),
+    [("CRC32C", "crc32c", 32), ("CRC64NVME", "awscrt.checksums", 64)],
+)
+def test_other_checksums_are_computed_by_their_packages_where_they_are_installed(
+    monkeypatch: pytest.MonkeyPatch, algorithm: str, module: str, bits: int
+) -> None:
+    most = (1 << bits) - 1
+    # In the place of a package: it takes bytes and the sum of those before them.
+    step = SimpleNamespace(**{algorithm.lower(): lambda part, before: most - before - len(part)})
+    monkeypatch.setitem(sys.modules, module.partition(".")[0], step)
+    monkeypatch.setitem(sys.modules, module, step)
+    content = ObjectContent.of(b"abc")
+    assert content.digest(algorithm) == (most - 3).to_bytes(bits // 8, "big")
+
+
+@pytest.mark.parametrize("algorithm", ["CRC32C", "CRC64NVME"])
+def test_without_their_packages_they_are_a_crc32_as_of_moto(
+    monkeypatch: pytest.MonkeyPatch, algorithm: str
+) -> None:
+    for module in ("crc32c", "awscrt"):
+        monkeypatch.setitem(sys.modules, module, None)
+    assert ObjectContent.of(b"abc").digest(algorithm) == zlib.crc32(b"abc").to_bytes(4, "big")
 
 
 def test_a_file_goes_with_the_last_content_that_has_a_piece_of_it(tmp_path: Path) -> None:

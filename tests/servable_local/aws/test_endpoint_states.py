@@ -188,6 +188,16 @@ def test_an_endpoint_deleted_while_it_bakes_ends_both_fleets(case: Case) -> None
     assert ([one.closed for one in both], case.endpoint.rollout) == ([True] * 4, None)
 
 
+def test_an_update_that_is_over_is_moved_on_no_more(case: Case) -> None:
+    case.update(blue_green(CANARY))
+    update = case.endpoint.rollout
+    assert update is not None
+    case.after(180)
+    before = list(case.events)
+    case.endpoint._proceed(update, case.clock.now())
+    assert (case.events, case.endpoint.status) == (before, "InService")
+
+
 def test_an_update_keeps_the_properties_that_it_retains(case: Case) -> None:
     assert case.endpoint.fleet is not None
     case.endpoint.fleet.variants["primary"].weight = 0.3

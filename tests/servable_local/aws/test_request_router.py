@@ -1,9 +1,76 @@
 """What stands before the services: accounts, and failures that are told and not retried."""
 
+import io
+import json
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
 import pytest
 from botocore.exceptions import ClientError
 
+from servable_local.aws.contents import IN_MEMORY_BYTES, ObjectContent, ObjectFolder
+from servable_local.aws.moto_patches.objects import ENVIRON
+from servable_local.aws.request_router import RequestRouter
+from servable_local.aws.signatures import LARGEST_UNSTATED_BODY_BYTES, AccessKeys, Verifier
 from tests.servable_local.aws.local_account import Account
+from tests.servable_local.aws.signing import ACCOUNT, HOST, SECRET, Sent, Unsigned
+
+JSON = Unsigned(
+    service="logs",
+    method="POST",
+    target="/",
+    headers={"Content-Type": "application/x-amz-json-1.1"},
+    body=b"{}",
+)
+
+
+class Answer(NamedTuple):
+    status: str
+    headers: dict[str, str]
+    body: bytes
+    environ: dict[str, Any]
+
+
+def answered(
+    sent: Sent,
+    tmp_path: Any,
+    application: Callable[..., Iterable[bytes]] | None = None,
+    **environ: Any,
+) -> Answer:
+    """A request through the router alone, before `application` in the services' place."""
+    seen: dict[str, Any] = {}
+    started: list[Any] = []
+
+    def services(given: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+        seen.update(given)
+        start_response("200 OK", [("Access-Control-Allow-Origin", "*"), ("ETag", "a")])
+        return [b"answer"]
+
+    controls: Any = None
+    router = RequestRouter(
+        application or services,
+        controls,
+        Verifier(AccessKeys(SECRET)),
+        int(HOST.partition(":")[2]),
+        ObjectFolder(tmp_path),
+    )
+    request = sent.request
+    given = {
+        "REQUEST_METHOD": request.method,
+        "RAW_URI": request.target,
+        "PATH_INFO": request.path,
+        "CONTENT_TYPE": request.header("content-type") or "",
+        "CONTENT_LENGTH": str(len(sent.body)),
+        "servable.headers": request.headers,
+        "wsgi.input": io.BytesIO(sent.body),
+    }
+    body = router(given | environ, lambda status, headers, *_: started.append((status, headers)))
+    status, headers = started[-1]
+    return Answer(status, dict(headers), b"".join(body), seen)
+
+
+def failing(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+    raise KeyError("<absent>")
 
 
 def test_an_access_key_of_twelve_digits_is_that_account(account: Account) -> None:
@@ -25,3 +92,94 @@ def test_an_operation_that_is_not_emulated_is_answered_with_what_no_client_retri
     with pytest.raises(ClientError) as caught:
         account.client("cloudformation").detect_stack_drift(StackName="stack")
     assert caught.value.response["ResponseMetadata"]["HTTPStatusCode"] == 501
+
+
+def test_a_failure_of_a_json_service_is_a_501_in_json_that_names_the_operation(
+    tmp_path: Any,
+) -> None:
+    answer = answered(JSON.in_header(), tmp_path, failing, HTTP_X_AMZ_TARGET="Logs.PutThing")
+    assert (answer.status, json.loads(answer.body)) == (
+        "501 Not Implemented",
+        {
+            "__type": "NotImplemented",
+            "message": "the local AWS failed on Logs.PutThing: KeyError: '<absent>'",
+        },
+    )
+
+
+def test_a_failure_of_an_xml_service_is_a_501_in_xml_that_names_the_path(tmp_path: Any) -> None:
+    answer = answered(Unsigned().in_header(), tmp_path, failing)
+    assert (answer.status, answer.headers) == ("501 Not Implemented", {"Content-Type": "text/xml"})
+    assert b"failed on /bucket/key: KeyError: '&lt;absent&gt;'" in answer.body
+
+
+def test_an_answer_allows_no_page_to_read_it(tmp_path: Any) -> None:
+    assert answered(Unsigned().in_header(), tmp_path).headers == {"ETag": "a"}
+
+
+@pytest.mark.parametrize(
+    ("environ", "problem"),
+    [
+        ({"HTTP_TRANSFER_ENCODING": "chunked"}, b"takes a Content-Length"),
+        ({"CONTENT_LENGTH": "two"}, b"its Content-Length is 'two' and no number"),
+        ({"CONTENT_LENGTH": "-1"}, b"its Content-Length is '-1' and no number"),
+        ({"CONTENT_LENGTH": "\u0663"}, b"and no number"),
+        ({"CONTENT_LENGTH": "1" * 16}, b"and no number"),
+    ],
+    ids=["chunked", "a word", "negative", "another alphabet", "16 digits"],
+)
+def test_a_body_of_no_stated_length_is_refused(
+    tmp_path: Any, environ: dict[str, Any], problem: bytes
+) -> None:
+    answer = answered(JSON.in_header(), tmp_path, **environ)
+    assert (answer.status, problem in answer.body) == ("403 Forbidden", True)
+
+
+@pytest.mark.parametrize(("more_bytes", "status"), [(0, "200 OK"), (1, "403 Forbidden")])
+def test_a_body_of_no_stated_hash_is_taken_up_to_its_limit(
+    tmp_path: Any, more_bytes: int, status: str
+) -> None:
+    body = b" " * (LARGEST_UNSTATED_BODY_BYTES + more_bytes)
+    unsigned = Unsigned(service="logs", method="POST", target="/", body=body)
+    assert answered(unsigned.in_header(), tmp_path).status == status
+
+
+def test_a_request_without_a_length_has_no_body(tmp_path: Any) -> None:
+    sent = Unsigned().in_header()
+    assert answered(sent, tmp_path, CONTENT_LENGTH="").environ["CONTENT_LENGTH"] == "0"
+
+
+@pytest.mark.parametrize(
+    ("method", "more_bytes", "on_the_disk"),
+    [("PUT", 1, True), ("PUT", 0, False), ("POST", 1, False)],
+)
+def test_only_a_long_body_of_an_object_goes_to_the_disk(
+    tmp_path: Any, method: str, more_bytes: int, on_the_disk: bool
+) -> None:
+    body = b"x" * (IN_MEMORY_BYTES + more_bytes)
+    environ = answered(Unsigned(method=method, body=body).in_header(), tmp_path).environ
+    assert isinstance(environ.get(ENVIRON), ObjectContent) == on_the_disk
+    assert environ["CONTENT_LENGTH"] == ("0" if on_the_disk else str(len(body)))
+
+
+def test_services_see_the_account_that_was_verified_and_no_other(tmp_path: Any) -> None:
+    given: dict[str, Any] = {"HTTP_X_MOTO_ACCOUNT_ID": "9" * 12, "HTTP_X_MOTO_OTHER": "x"}
+    environ = answered(Unsigned().in_header(), tmp_path, **given).environ
+    seen = {name: value for name, value in environ.items() if name.startswith("HTTP_X_MOTO_")}
+    assert seen == {"HTTP_X_MOTO_ACCOUNT_ID": ACCOUNT}
+
+
+@pytest.mark.parametrize(("service", "in_header"), [("sns", True), ("s3", False)])
+def test_moto_is_told_the_service_of_a_presigned_url(
+    tmp_path: Any, service: str, in_header: bool
+) -> None:
+    environ = answered(Unsigned(service=service).in_query(), tmp_path).environ
+    assert (f"/{service}/aws4_request" in environ.get("HTTP_AUTHORIZATION", "")) == in_header
+
+
+@pytest.mark.parametrize(("method", "has_body"), [("GET", True), ("HEAD", False)])
+def test_a_refusal_of_head_has_no_body_but_its_length(
+    tmp_path: Any, method: str, has_body: bool
+) -> None:
+    answer = answered(Unsigned(method=method, secret="guessed").in_header(), tmp_path)
+    assert (bool(answer.body), int(answer.headers["Content-Length"]) > 0) == (has_body, True)

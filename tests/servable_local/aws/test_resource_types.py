@@ -19,3 +19,17 @@ def test_what_makes_a_new_resource_on_aws_makes_one_here(name: str) -> None:
     # Refused by name here, or made only by AWS: they never reach an update.
     unknown = {"BucketNamePrefix", "BucketNamespace"}
     assert TYPES[name].create_only == listed - unknown
+
+
+_LONGEST = 255
+# The schema says 64, and its pattern, as the API, 63.
+_BY_PATTERN = {"AWS::SageMaker::Endpoint": 63}
+_NAMED = [name for name in _WITH_SCHEMA if TYPES[name].name_property]
+
+
+@pytest.mark.parametrize("name", _NAMED)
+def test_a_name_that_is_made_here_is_as_long_as_aws_allows(name: str) -> None:
+    stated = manager.get_resource_schema("us-east-1", name).schema["properties"]
+    most = stated[TYPES[name].name_property].get("maxLength")
+    if most is not None:
+        assert TYPES[name].longest_name == min(_LONGEST, _BY_PATTERN.get(name, most))

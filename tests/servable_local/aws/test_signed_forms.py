@@ -1,5 +1,6 @@
 """Every other form than the two of Signature Version 4 is refused, by its name."""
 
+import calendar
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -107,6 +108,10 @@ def test_the_form_itself_is_taken(sent: Callable[[], Sent]) -> None:
     assert verified(sent()).account == ACCOUNT
 
 
+def test_what_a_proxy_adds_after_signing_need_not_be_signed() -> None:
+    assert verified(signed().with_header("X-Amzn-Trace-Id", "Root=1-2")).account == ACCOUNT
+
+
 @pytest.mark.parametrize("late", [SKEW_SECONDS + HOUR, -SKEW_SECONDS - HOUR])
 def test_what_was_signed_at_another_time_is_refused(late: float) -> None:
     with pytest.raises(AccessError, match="s ago|s from now"):
@@ -125,6 +130,22 @@ def test_a_presigned_url_ends() -> None:
 
 def test_a_presigned_url_holds_as_long_as_it_says() -> None:
     assert verified(ASKED.in_query(4 * HOUR), now=lambda: time.time() + 3 * HOUR)
+
+
+@pytest.mark.parametrize(
+    ("sent", "most"),
+    [(signed, SKEW_SECONDS), (lambda: ASKED.in_query(HOUR), HOUR)],
+    ids=["header", "query"],
+)
+def test_the_last_second_is_taken_and_the_next_one_refused(
+    sent: Callable[[], Sent], most: int
+) -> None:
+    request = sent()
+    stated = request.request.header("x-amz-date") or dict(request.request.pairs)["X-Amz-Date"]
+    begun = calendar.timegm(time.strptime(stated, "%Y%m%dT%H%M%SZ"))
+    assert verified(request, now=lambda: begun + most).account == ACCOUNT
+    with pytest.raises(AccessError):
+        verified(request, now=lambda: begun + most + 1)
 
 
 def test_a_presigned_url_of_tomorrow_is_refused() -> None:

@@ -323,6 +323,26 @@ def test_an_executed_change_set_takes_the_others_with_it(account: Account, cfn: 
     assert refused(cfn.describe_change_set, ChangeSetName=number)[0] == "ChangeSetNotFound"
 
 
+@pytest.mark.parametrize(
+    ("planned", "executed", "status"),
+    [
+        ({}, {}, "UPDATE_ROLLBACK_COMPLETE"),
+        ({}, {"DisableRollback": True}, "UPDATE_FAILED"),
+        ({"OnStackFailure": "DO_NOTHING"}, {}, "UPDATE_FAILED"),
+        ({"OnStackFailure": "DO_NOTHING"}, {"DisableRollback": False}, "UPDATE_ROLLBACK_COMPLETE"),
+    ],
+)
+def test_who_executes_a_change_set_says_whether_a_failure_is_taken_back(
+    account: Account, cfn: Any, planned: dict[str, Any], executed: dict[str, Any], status: str
+) -> None:
+    account.deploy(topics("A"))
+    broken = topics("A", "B")
+    broken["Resources"]["B"]["Properties"]["Absent"] = 1
+    number = change(cfn, TemplateBody=json.dumps(broken), **planned)["Id"]
+    cfn.execute_change_set(ChangeSetName=number, **executed)
+    assert account.settled() == status
+
+
 def test_a_change_set_that_failed_is_not_executed(account: Account, cfn: Any) -> None:
     account.deploy(topics("A"))
     change(cfn)

@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from servable_local.aws.cloudformation.changes import plan
+from servable_local.aws.cloudformation.deployment import StackDeployment
 from servable_local.aws.cloudformation.resource_calls import physical_name
 from servable_local.aws.cloudformation.stacks import Stack
 from servable_local.aws.errors import ValidationError
@@ -360,3 +362,74 @@ def test_a_reference_to_what_is_not_made_refuses_the_update(case: Case) -> None:
     resources = {"A": thing(more={"Condition": "Off"}), "B": thing(Of={"Ref": "A"})}
     stack = case.deploy(resources, Conditions=off)
     assert "Unresolved resource dependencies [A] in the template" in (stack.reason or "")
+
+
+# --- what is told of each step
+
+
+def events(stack: Stack, logical_id: str) -> list[tuple[str, str | None, str | None]]:
+    """(status, physical id, reason) of a resource's events, oldest first."""
+    return [
+        (e["ResourceStatus"], e.get("PhysicalResourceId"), e.get("ResourceStatusReason"))
+        for e in stack.events
+        if e["LogicalResourceId"] == logical_id
+    ]
+
+
+def test_a_replacement_is_told_as_an_update_of_what_it_replaces(case: Case) -> None:
+    stack = case.deploy({"A": thing(Kind="old")})
+    before = len(events(stack, "A"))
+    case.deploy({"A": thing(Kind="new")})
+    first, second, third, *removed = events(stack, "A")[before:]
+    assert (first[:2], second[:2], third[:2]) == (
+        ("UPDATE_IN_PROGRESS", "A-old"),
+        ("UPDATE_IN_PROGRESS", "A-new"),
+        ("UPDATE_COMPLETE", "A-new"),
+    )
+    assert (first[2] or "").startswith("Requested update requires the creation of a new physical")
+    assert [one[:2] for one in removed] == [
+        ("DELETE_IN_PROGRESS", "A-old"),
+        ("DELETE_COMPLETE", "A-old"),
+    ]
+
+
+def test_what_is_retained_is_told_as_skipped(case: Case) -> None:
+    stack = case.deploy({"A": thing(more={"DeletionPolicy": "Retain"})})
+    case.delete(stack)
+    assert (statuses(stack, "A")[-1], case.thing.calls) == ("DELETE_SKIPPED", ["create A-"])
+
+
+def test_a_resource_that_leaves_the_template_is_planned_as_removed(case: Case) -> None:
+    stack = case.deploy({"A": thing(), "B": thing()})
+    blueprint = case.formation.bind(stack, json.dumps({"Resources": {"A": thing()}}), {})
+    assert [change.describe()["ResourceChange"] for change in plan(stack, blueprint)] == [
+        {
+            "Action": "Remove",
+            "LogicalResourceId": "B",
+            "PhysicalResourceId": "B-",
+            "ResourceType": "Test::Thing",
+            "Scope": [],
+            "Details": [],
+        }
+    ]
+
+
+def test_a_condition_that_cannot_be_evaluated_is_refused_before_anything_is_made(
+    case: Case,
+) -> None:
+    conditions = {"Never": {"Fn::Equals": [{"Fn::FindInMap": ["Absent", "a", "b"]}, "c"]}}
+    with pytest.raises(ValidationError, match="Absent"):
+        case.deploy({"A": thing()}, Conditions=conditions)
+    assert case.thing.calls == []
+
+
+def test_a_fault_of_the_local_aws_in_a_deployment_is_printed_and_named(
+    case: Case, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fails(*given: Any, **more: Any) -> None:
+        raise ZeroDivisionError("of ours")
+
+    monkeypatch.setattr(StackDeployment, "run", fails)
+    stack = case.deploy({"A": thing()})
+    assert (stack.reason or "") == "Internal failure of the local AWS: ZeroDivisionError('of ours')"
+    assert "ZeroDivisionError: of ours" in capsys.readouterr().err

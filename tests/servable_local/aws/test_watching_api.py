@@ -1,7 +1,7 @@
 """APIs of CloudWatch, its Logs and Application Auto Scaling: what is put is described, and deleted."""
 
 import json
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -202,6 +202,31 @@ def test_a_scheduled_action_is_described_replaced_and_deleted(scaling: Any) -> N
     assert scaling.describe_scheduled_actions(**asked)["ScheduledActions"] == []
     with pytest.raises(ClientError, match="No scheduled action found for name: morning"):
         scaling.delete_scheduled_action(**KEY, ScheduledActionName="morning")
+
+
+def test_a_scheduled_action_that_is_put_again_keeps_all_but_its_start_and_end(scaling: Any) -> None:
+    name = {"ScheduledActionName": "morning"}
+    first = {
+        "Schedule": "rate(5 minutes)",
+        "ScalableTargetAction": {"MinCapacity": 2},
+        "StartTime": datetime(2026, 12, 1, tzinfo=UTC),
+        "EndTime": datetime(2026, 12, 2, tzinfo=UTC),
+    }
+    scaling.put_scheduled_action(**KEY, **name, **first)
+    scaling.put_scheduled_action(**KEY, **name, ScalableTargetAction={"MaxCapacity": 3})
+    (found,) = scaling.describe_scheduled_actions(ServiceNamespace="dynamodb")["ScheduledActions"]
+    kept = {key: found.get(key) for key in first}
+    assert kept == {
+        "Schedule": "rate(5 minutes)",
+        "ScalableTargetAction": {"MaxCapacity": 3},
+        "StartTime": None,
+        "EndTime": None,
+    }
+
+
+def test_a_limit_of_the_api_that_is_not_met_is_refused(scaling: Any) -> None:
+    with pytest.raises(ClientError, match="ValidationException.*'resourceId' failed to satisfy"):
+        scaling.deregister_scalable_target(**KEY | {"ResourceId": "x" * 1601})
 
 
 def test_a_scheduled_action_needs_a_schedule(scaling: Any) -> None:

@@ -9,9 +9,17 @@ from botocore.exceptions import ClientError
 from servable_local.aws.clock import ManualClock
 from servable_local.aws.local_aws import REGION
 from servable_local.aws.sagemaker.endpoint import HostedEndpoint
+from servable_local.aws.sagemaker.hosting import close_endpoints
 from servable_local.aws.server import Server
 from tests.servable_local.aws.container_stand_in import StandIn
 from tests.servable_local.aws.local_account import Account
+
+
+def forget_everything(server: Server) -> None:
+    """Ends every endpoint; metrics and alarms of every account are gone with them."""
+    close_endpoints(server.hostings)
+    for regions in (server.hostings, server._scalings, server._cloudwatches):
+        regions._all.clear()
 
 
 class Watched:

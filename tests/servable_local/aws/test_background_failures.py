@@ -1,0 +1,262 @@
+"""What fails where nobody waits for an answer is printed, and nothing else fails with it."""
+
+import json
+import threading
+from datetime import datetime
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from servable_local.aws.controls import Controls
+from servable_local.aws.loopback import FAULT_PATH, Access, Loopback
+from servable_local.aws.sagemaker import container as containers
+from servable_local.aws.sagemaker.container import Container, VariantStartError, launch_double
+from servable_local.aws.sagemaker.data_capture import is_captured, put_captured
+from servable_local.container import launch
+
+AT = datetime(2026, 11, 23, 9, 5, 7, 250_000)
+CAPTURE = {
+    "InitialSamplingPercentage": 100,
+    "DestinationS3Uri": "s3://captured/prod/",
+    "CaptureOptions": [{"CaptureMode": "Input"}],
+}
+
+
+class S3:
+    """Takes one object, or fails."""
+
+    def __init__(self, *, fails: bool = False) -> None:
+        self.fails = fails
+        self.put: dict[str, Any] = {}
+
+    def client(self, service: str) -> Any:
+        return SimpleNamespace(put_object=self._put)
+
+    def _put(self, **given: Any) -> None:
+        if self.fails:
+            raise ClientError({"Error": {"Code": "NoSuchBucket"}}, "PutObject")
+        self.put = given
+
+
+def captured(s3: S3, headers: dict[str, str] | None = None, **capture: Any) -> dict[str, Any]:
+    aws: Any = s3
+    put_captured(
+        aws,
+        CAPTURE | capture,
+        AT,
+        endpoint="ranker",
+        variant="primary",
+        headers=headers or {},
+        request=("application/json; charset=utf-8", b'{"a": 1}'),
+        answer=("text/csv", b"1\n"),
+    )
+    return s3.put
+
+
+# --- data capture
+
+
+def test_a_request_that_cannot_be_captured_is_printed_and_nothing_else(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    captured(S3(fails=True))
+    assert "a request to ranker is not captured: " in capsys.readouterr().err
+
+
+def test_the_key_has_the_time_to_a_thousandth_of_a_second() -> None:
+    key = captured(S3())["Key"]
+    assert key.startswith("prod/ranker/primary/2026/11/23/09/05-07-250-")
+
+
+@pytest.mark.parametrize("uri", ["s3://captured", "s3://captured/"])
+def test_without_a_prefix_the_key_begins_with_the_endpoint(uri: str) -> None:
+    assert captured(S3(), DestinationS3Uri=uri)["Key"].startswith("ranker/primary/")
+
+
+@pytest.mark.parametrize(
+    ("capture", "encryption"),
+    [({}, (None, None)), ({"KmsKeyId": "key-1"}, ("aws:kms", "key-1"))],
+)
+def test_a_record_is_encrypted_with_the_key_of_the_configuration(
+    capture: dict[str, Any], encryption: tuple[str | None, str | None]
+) -> None:
+    put = captured(S3(), **capture)
+    assert (put.get("ServerSideEncryption"), put.get("SSEKMSKeyId")) == encryption
+
+
+def record(**given: Any) -> Any:
+    return json.loads(captured(S3(), **given)["Body"])
+
+
+@pytest.mark.parametrize(
+    ("modes", "sides"),
+    [
+        (["Input"], ["endpointInput"]),
+        (["Output"], ["endpointOutput"]),
+        (["Input", "Output"], ["endpointInput", "endpointOutput"]),
+        (["InputAndOutput"], ["endpointInput", "endpointOutput"]),
+    ],
+)
+def test_a_record_has_the_sides_that_the_configuration_names(
+    modes: list[str], sides: list[str]
+) -> None:
+    options = [{"CaptureMode": mode} for mode in modes]
+    assert sorted(record(CaptureOptions=options)["captureData"]) == sides
+
+
+def test_a_content_type_is_compared_without_its_parameters_and_in_any_case() -> None:
+    listed = {"JsonContentTypes": ["Application/JSON"]}
+    side = record(CaptureContentTypeHeader=listed)["captureData"]["endpointInput"]
+    assert (side["data"], side["encoding"]) == ('{"a": 1}', "JSON")
+
+
+def test_a_request_without_attributes_or_id_has_none_in_its_record() -> None:
+    metadata = record()["eventMetadata"]
+    assert sorted(metadata) == ["eventId", "inferenceTime"]
+    assert metadata["inferenceTime"] == "2026-11-23T09:05:07Z"
+
+
+def test_attributes_and_id_of_the_request_are_in_its_record() -> None:
+    names = ("X-Amzn-SageMaker-Custom-Attributes", "X-Amzn-SageMaker-Inference-Id")
+    metadata = record(headers=dict(zip(names, ("a=b", "order-42"), strict=True)))["eventMetadata"]
+    assert (metadata["customAttributes"], metadata["inferenceId"]) == (["a=b"], "order-42")
+
+
+@pytest.mark.parametrize(
+    ("capture", "drawn", "expected"),
+    [
+        ({}, 0.999, True),
+        ({"EnableCapture": False}, 0.0, False),
+        ({"InitialSamplingPercentage": 10}, 0.0999, True),
+        ({"InitialSamplingPercentage": 10}, 0.1, False),
+    ],
+)
+def test_a_request_is_captured_with_the_sampled_share(
+    monkeypatch: pytest.MonkeyPatch, capture: dict[str, Any], drawn: float, expected: bool
+) -> None:
+    monkeypatch.setattr("random.random", lambda: drawn)
+    assert is_captured(CAPTURE | capture) == expected
+
+
+# --- events
+
+
+def test_an_event_that_event_bridge_does_not_take_is_printed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuses(self: Any, service: str, **whose: str) -> Any:
+        raise OSError("closed")
+
+    monkeypatch.setattr(Access, "client", refuses)
+    aws = Loopback(Access("http://127.0.0.1:1", "secret"), account="1" * 12, region="eu-west-1")
+    aws.tell_event_bridge(source="s", kind="State Change", detail={}, resources=["a", "b"], at=AT)
+    printed = capsys.readouterr().err
+    assert "EventBridge did not take State Change of a, b" in printed
+    assert "OSError: closed" in printed
+
+
+# --- containers
+
+
+class Process:
+    """A process of no container."""
+
+    url = "http://127.0.0.1:9"
+
+    def __init__(self, **more: Any) -> None:
+        self.closed = False
+        vars(self).update(more)
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def test_a_container_without_fault_injection_says_so() -> None:
+    with pytest.raises(ValueError, match="does not support fault injection"):
+        Container(Process).faults  # noqa: B018
+
+
+def test_a_containers_faults_are_its_processs() -> None:
+    faults = object()
+    assert Container(lambda: Process(faults=faults)).faults is faults
+
+
+def test_a_process_that_is_none_of_ours_has_neither_number_nor_folder() -> None:
+    container = Container(Process)
+    assert (container.pid, container.folder) == (None, None)
+
+
+def test_a_container_that_does_not_start_is_a_variant_that_does_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fails(*given: Any, **more: Any) -> Any:
+        raise launch.LaunchError("no ping")
+
+    monkeypatch.setattr(launch, "launch", fails)
+    with pytest.raises(VariantStartError, match="^no ping$"):
+        launch_double(None, {})
+
+
+def test_a_container_is_launched_as_the_variant_says(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(launch, "launch", lambda *given, **more: (given, more))
+    given: Any = launch_double(tmp_path, {"A": "1"}, ready_timeout_seconds=5, log=tmp_path)
+    assert given == ((tmp_path, {"A": "1"}), {"ready_timeout_seconds": 5, "log": tmp_path})
+
+
+@pytest.fixture
+def ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every process has ended, and what is done in a thread is done at once."""
+    monkeypatch.setattr(containers, "_ended", lambda pid: True)
+    thread = lambda target, **_: SimpleNamespace(start=target)  # noqa: E731
+    lock = threading.Lock
+    monkeypatch.setattr(containers, "threading", SimpleNamespace(Thread=thread, Lock=lock))
+
+
+@pytest.mark.usefixtures("ended")
+def test_a_container_that_cannot_be_started_again_is_tried_at_the_next_look(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    started: list[Process] = []
+
+    def start() -> Process:
+        if len(started) == 1 and not capsys.readouterr().err:
+            raise RuntimeError("no memory")
+        started.append(Process())
+        return started[-1]
+
+    container = Container(start)
+    container.heal()
+    first = len(started)
+    container.heal()
+    assert (first, len(started), started[0].closed) == (1, 2, True)
+
+
+@pytest.mark.usefixtures("ended")
+def test_a_container_that_is_closed_while_it_starts_again_ends() -> None:
+    started: list[Process] = []
+
+    def start() -> Process:
+        started.append(Process())
+        if len(started) == 2:
+            container.close()
+        return started[-1]
+
+    container = Container(start)
+    container.heal()
+    assert [process.closed for process in started] == [True, True]
+
+
+# --- controls
+
+
+@pytest.mark.parametrize(
+    ("path", "body"), [("/servable/absent", None), ("/servable/absent", {}), (FAULT_PATH, None)]
+)
+def test_what_is_no_control_is_not_answered(path: str, body: dict[str, Any] | None) -> None:
+    target: Any = None
+    assert Controls(target, target).answer(path, body) is None

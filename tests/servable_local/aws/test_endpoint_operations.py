@@ -1,0 +1,327 @@
+"""What creates, updates and scales an endpoint, by its state. No server and no container runs."""
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from servable_local.aws.cloudwatch.alarms import CloudWatch
+from servable_local.aws.errors import SageMakerError
+from servable_local.aws.sagemaker.endpoint_api import SageMakerApi
+from servable_local.aws.sagemaker.hosting import Definitions, RegionalHosting
+from servable_local.aws.scaling.service import INSTANCES, RegionalScaling
+from servable_scaling.scalable_target import ScaledTarget
+from tests.servable_local.aws.endpoint_case import ALL_AT_ONCE, CANARY, Case, blue_green
+
+VARIANT = {"VariantName": "primary", "DesiredWeight": 0.5, "DesiredInstanceCount": 3}
+
+
+class Hosted:
+    """An account whose only endpoint is the case's, with the configurations `first` and `second`."""
+
+    def __init__(self, case: Case) -> None:
+        self.case = case
+        configs = Definitions(
+            "EndpointConfig", "endpoint configuration", lambda name: f"arn:{name}"
+        )
+        for name in ("first", "second"):
+            variants = [{"VariantName": "primary"}]
+            request = {"EndpointConfigName": name, "ProductionVariants": variants}
+            configs.add(name, request)
+        self.scalable: list[str] = []
+        targets = {"describe_scalable_targets": lambda **_: {"ScalableTargets": self._targets()}}
+        self.here: Any = SimpleNamespace(
+            endpoints={"ranker": case.endpoint},
+            endpoint=lambda name: case.endpoint,
+            configs=configs,
+            arn=lambda kind, name: f"arn:{name}",
+            tags={},
+            aws=SimpleNamespace(client=lambda service: SimpleNamespace(**targets)),
+        )
+
+    def _targets(self) -> list[dict[str, str]]:
+        return [{"ResourceId": name} for name in self.scalable]
+
+    def call(self, operation: str, **given: Any) -> None:
+        here, request = self.here, {"EndpointName": "ranker", **given}
+
+        class Asked(SageMakerApi):
+            def __init__(self) -> None:
+                pass
+
+            @property
+            def here(self) -> Any:
+                return here
+
+            def _asked(self, operation: str) -> dict[str, Any]:
+                return request
+
+        getattr(Asked(), operation)()
+
+    def refusal(self, operation: str, **given: Any) -> str:
+        with pytest.raises(SageMakerError) as caught:
+            self.call(operation, **given)
+        return str(caught.value.message)
+
+    def update(self, **given: Any) -> None:
+        self.call("update_endpoint", EndpointConfigName="second", **given)
+
+
+@pytest.fixture
+def case(tmp_path: Path) -> Case:
+    return Case(tmp_path).created()
+
+
+@pytest.fixture
+def hosted(case: Case) -> Hosted:
+    return Hosted(case)
+
+
+def test_an_endpoint_of_that_name_is_not_made_twice(hosted: Hosted) -> None:
+    message = hosted.refusal("create_endpoint", EndpointName="Ranker", EndpointConfigName="first")
+    assert message == 'Cannot create already existing endpoint "arn:Ranker".'
+
+
+def test_an_endpoint_is_not_made_of_a_configuration_that_is_not_there(hosted: Hosted) -> None:
+    message = hosted.refusal("create_endpoint", EndpointName="b", EndpointConfigName="absent")
+    assert message == 'Could not find endpoint configuration "arn:absent".'
+
+
+@pytest.mark.parametrize(
+    ("operation", "given"),
+    [
+        ("update_endpoint", {"EndpointConfigName": "second"}),
+        ("update_endpoint_weights_and_capacities", {"DesiredWeightsAndCapacities": [VARIANT]}),
+    ],
+)
+def test_an_endpoint_in_progress_is_neither_updated_nor_scaled(
+    hosted: Hosted, operation: str, given: dict[str, Any]
+) -> None:
+    hosted.case.update(blue_green(ALL_AT_ONCE))
+    message = hosted.refusal(operation, **given)
+    assert message == 'Cannot update in-progress endpoint "arn:ranker".'
+
+
+def test_an_endpoint_in_which_nothing_serves_has_no_weights(tmp_path: Path) -> None:
+    failed = Case(tmp_path)
+    failed.error = RuntimeError("x")
+    failed.created()
+    given = {"DesiredWeightsAndCapacities": [VARIANT]}
+    message = Hosted(failed).refusal("update_endpoint_weights_and_capacities", **given)
+    assert message == 'Cannot update in-progress endpoint "arn:ranker".'
+
+
+def test_weights_and_counts_are_set_for_shadows_too(hosted: Hosted) -> None:
+    changes = [VARIANT, {"VariantName": "shadow", "DesiredWeight": 0.25}]
+    hosted.call("update_endpoint_weights_and_capacities", DesiredWeightsAndCapacities=changes)
+    fleet = hosted.case.endpoint.fleet
+    assert fleet is not None
+    variants = [
+        (hosted.name, hosted.weight, hosted.instances.desired) for hosted in fleet.everybody()
+    ]
+    assert variants == [("primary", 0.5, 3), ("shadow", 0.25, 4)]
+
+
+@pytest.mark.parametrize(
+    ("retain", "given", "kept"),
+    [(True, None, CANARY), (False, None, None), (True, ALL_AT_ONCE, ALL_AT_ONCE)],
+)
+def test_an_update_retains_the_deployment_configuration_where_it_is_asked_to_and_has_none(
+    hosted: Hosted, retain: bool, given: dict[str, Any] | None, kept: dict[str, Any] | None
+) -> None:
+    hosted.case.endpoint.deployment_config = blue_green(CANARY)
+    more = {"DeploymentConfig": blue_green(given)} if given else {}
+    hosted.update(RetainDeploymentConfig=retain, **more)
+    deployment = hosted.case.endpoint.deployment_config
+    assert deployment == (blue_green(kept) if kept else None)
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        ({}, (1.0, 4)),
+        ({"RetainAllVariantProperties": True}, (0.5, 3)),
+        (
+            {
+                "RetainAllVariantProperties": True,
+                "ExcludeRetainedVariantProperties": [{"VariantPropertyType": "DesiredWeight"}],
+            },
+            (1.0, 3),
+        ),
+    ],
+)
+def test_an_update_retains_weights_and_counts_but_for_what_is_excluded(
+    hosted: Hosted, given: dict[str, Any], kept: tuple[float, int]
+) -> None:
+    hosted.call("update_endpoint_weights_and_capacities", DesiredWeightsAndCapacities=[VARIANT])
+    hosted.update(**given)
+    fleet = hosted.case.endpoint.fleet
+    assert fleet is not None
+    assert (fleet.config_name, kept) == (
+        "second",
+        (fleet.variants["primary"].weight, fleet.variants["primary"].instances.desired),
+    )
+
+
+@pytest.mark.parametrize("change", [{"VariantName": "other"}, {"InstanceType": "ml.c5.xlarge"}])
+def test_a_scaled_variant_neither_goes_nor_changes_its_type(
+    hosted: Hosted, change: dict[str, str]
+) -> None:
+    hosted.scalable = ["endpoint/ranker/variant/primary"]
+    hosted.here.configs.get("second").request["ProductionVariants"] = [
+        {"VariantName": "primary", **change}
+    ]
+    message = hosted.refusal("update_endpoint", EndpointConfigName="second")
+    assert message.startswith('The variant(s) "[primary]" must be deregistered as scalable')
+
+
+def test_a_variant_of_another_endpoint_that_is_scaled_is_no_obstacle(hosted: Hosted) -> None:
+    hosted.scalable = ["endpoint/another/variant/primary"]
+    hosted.here.configs.get("second").request["ProductionVariants"] = [{"VariantName": "other"}]
+    hosted.update()
+    assert hosted.case.endpoint.config["EndpointConfigName"] == "second"
+
+
+# --- definitions of the account
+
+
+@pytest.fixture
+def models() -> Definitions:
+    return Definitions("Model", "model", lambda name: f"arn:{name}")
+
+
+def test_a_definition_is_found_in_any_case_of_its_name_until_it_is_removed(
+    models: Definitions,
+) -> None:
+    models.add("Ranker", {"ModelName": "Ranker"})
+    shown = models.get("RANKER").describe()
+    models.remove("ranker")
+    assert (shown["ModelArn"], shown["ModelName"]) == ("arn:Ranker", "Ranker")
+    assert (models.find("Ranker"), models.summaries()) == (None, [])
+
+
+def test_a_definition_that_is_not_there_is_named(models: Definitions) -> None:
+    with pytest.raises(SageMakerError) as caught:
+        models.remove("absent")
+    assert caught.value.message == 'Could not find model "arn:absent".'
+
+
+# --- what scales the endpoint
+
+
+class Scaled:
+    """The endpoint's variant as a scalable target."""
+
+    key = ("sagemaker", "endpoint/ranker/variant/primary", INSTANCES)
+
+    def __init__(self, case: Case) -> None:
+        self.case = case
+        aws: Any = SimpleNamespace(account="123456789012", region="eu-west-1")
+        hosting: Any = SimpleNamespace(endpoints={"ranker": case.endpoint})
+        self.scaling = RegionalScaling(aws, hosting, CloudWatch(aws, case.clock))
+        target = ScaledTarget(self.key[1], self.key[2], 1, 6, service=self.key[0])
+        self.registered = self.scaling.add_target(self.key, target, "role")
+
+    def put_policy(self, arn: str = "arn:policy") -> None:
+        tracking = {
+            "TargetValue": 4,
+            "PredefinedMetricSpecification": {
+                "PredefinedMetricType": "SageMakerVariantInvocationsPerInstance"
+            },
+        }
+        given = {
+            "PolicyName": "track",
+            "PolicyType": "TargetTrackingScaling",
+            "TargetTrackingScalingPolicyConfiguration": tracking,
+        }
+        names = ("ServiceNamespace", "ResourceId", "ScalableDimension")
+        self.scaling.put_policy(arn, self.key, given | dict(zip(names, self.key, strict=True)))
+
+
+@pytest.fixture
+def scaled(case: Case) -> Scaled:
+    return Scaled(case)
+
+
+def test_a_policy_that_is_deleted_scales_no_more(scaled: Scaled) -> None:
+    scaled.put_policy()
+    before = list(scaled.registered.scaler.policies)
+    scaled.scaling.delete_policy("arn:policy")
+    assert (before, scaled.registered.scaler.policies) == (["arn:policy"], {})
+
+
+def test_a_policy_that_is_put_again_keeps_its_time_and_replaces_its_alarms(scaled: Scaled) -> None:
+    scaled.put_policy()
+    first = scaled.scaling.policies["arn:policy"]
+    scaled.case.clock.advance(minutes=5)
+    scaled.put_policy()
+    second = scaled.scaling.policies["arn:policy"]
+    alarms = [alarm["AlarmName"] for alarm in scaled.scaling.alarms_of("arn:policy")]
+    assert second.shown["CreationTime"] == first.shown["CreationTime"]
+    assert (sorted(alarms), set(first.alarms) & set(alarms)) == (sorted(second.alarms), set())
+
+
+def test_a_target_that_goes_takes_its_policies_along(scaled: Scaled) -> None:
+    scaled.put_policy()
+    scaled.scaling.deregister(scaled.key)
+    assert (scaled.scaling.policies, scaled.scaling.targets) == ({}, {})
+
+
+def test_a_target_outside_its_bounds_is_moved_inside_at_once(scaled: Scaled) -> None:
+    scaled.registered.scaler.register(1, 2, scaled.registered.scaler.target.suspended)
+    scaled.scaling.move_inside(scaled.key)
+    assert scaled.scaling.activities[-1][1].describe("1")["Description"] == (
+        "Setting desired instance count to 2."
+    )
+
+
+def test_an_activity_that_sagemaker_refuses_has_failed_with_its_reason(scaled: Scaled) -> None:
+    scaler, at = scaled.registered.scaler, scaled.scaling.now()
+    scaler.register(1, 2, scaler.target.suspended)
+    resource = scaled.scaling._resource(scaled.key)
+    assert resource is not None
+    decision = scaler.move_inside(at, resource)
+    scaled.case.update(blue_green(ALL_AT_ONCE))
+    scaled.scaling._carry_out(scaled.key, scaler, decision, at)
+    shown = scaled.scaling.activities[-1][1].describe("1")
+    assert "Cannot update in-progress endpoint" in shown["StatusMessage"]
+
+
+def test_a_variant_that_is_being_updated_cannot_be_scaled(scaled: Scaled) -> None:
+    scaled.case.update(blue_green(ALL_AT_ONCE))
+    resource = scaled.scaling._resource(scaled.key)
+    assert resource is not None
+    assert (resource.updating, resource.desired, resource.current) == (True, 4, 4)
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        ("sagemaker", "inference-component/a", "sagemaker:inference-component:DesiredCopyCount"),
+        ("dynamodb", "table/a", "dynamodb:table:ReadCapacityUnits"),
+        ("sagemaker", "endpoint/absent/variant/primary", INSTANCES),
+        ("sagemaker", "endpoint/ranker/variant/absent", INSTANCES),
+    ],
+)
+def test_what_serves_nothing_here_is_kept_and_not_scaled(
+    scaled: Scaled, key: tuple[str, str, str]
+) -> None:
+    assert scaled.scaling._variant(key) is None
+
+
+def test_a_variant_is_not_scaled_before_anything_serves(tmp_path: Path) -> None:
+    assert Scaled(Case(tmp_path)).scaling._variant(Scaled.key) is None
+
+
+def test_a_shadow_is_scaled_as_a_variant(scaled: Scaled) -> None:
+    hosted = scaled.scaling._variant(("sagemaker", "endpoint/RANKER/variant/shadow", INSTANCES))
+    assert hosted is not None
+    assert hosted[1].name == "shadow"
+
+
+def test_an_account_without_that_endpoint_names_it() -> None:
+    hosting: Any = SimpleNamespace(endpoints={}, arn=lambda kind, name: f"arn:{kind}/{name}")
+    with pytest.raises(SageMakerError) as caught:
+        RegionalHosting.endpoint(hosting, "absent")
+    assert caught.value.message == 'Could not find endpoint "arn:endpoint/absent".'

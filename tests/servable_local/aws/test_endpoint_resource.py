@@ -1,0 +1,142 @@
+"""An endpoint of a stack: CloudFormation waits until it serves, and says why it does not."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from servable_local.aws.resources import sagemaker
+from servable_local.aws.resources.sagemaker import SageMakerEndpoint
+from servable_local.aws.resources.shapes import ResourceError
+
+ARN = "arn:aws:sagemaker:us-east-1:123456789012:endpoint/ranker"
+WANTED = {"EndpointName": "ranker", "EndpointConfigName": "second", "Tags": []}
+
+
+def described(status: str = "InService", config: str = "second", **more: str) -> dict[str, str]:
+    names = {"EndpointName": "ranker", "EndpointConfigName": config}
+    return {**names, "EndpointStatus": status, **more}
+
+
+class Logical:
+    """Answers DescribeEndpoint with one state after the other, and remembers the calls."""
+
+    def __init__(self, *states: dict[str, str], fails: str = "") -> None:
+        self.states = list(states)
+        self.fails = fails
+        self.calls: list[tuple[str, Any]] = []
+        self.existing: list[str] = []
+
+    def call(self, service: str, operation: str, given: Any) -> Any:
+        if operation == "DescribeEndpoint":
+            return self.states.pop(0) if len(self.states) > 1 else self.states[0]
+        self.calls.append((operation, given))
+        if self.fails:
+            raise ClientError({"Error": {"Message": self.fails}}, operation)
+        return {"EndpointArn": ARN}
+
+    def client(self, service: str) -> Any:
+        return SimpleNamespace(exceptions=SimpleNamespace(ClientError=ClientError))
+
+    def exists(self, physical: str) -> None:
+        self.existing.append(physical)
+
+
+@pytest.fixture(autouse=True)
+def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Seconds between looks, in which nobody waits."""
+    seconds: list[float] = []
+    monkeypatch.setattr(sagemaker, "time", SimpleNamespace(sleep=seconds.append))
+    return seconds
+
+
+def create(logical: Any) -> Any:
+    return SageMakerEndpoint().create({**WANTED, "RetainDeploymentConfig": True}, logical)
+
+
+def update(logical: Any) -> Any:
+    return SageMakerEndpoint().update(ARN, {"Tags": []}, WANTED, logical)
+
+
+def delete(logical: Any) -> None:
+    SageMakerEndpoint().delete(ARN, {}, logical)
+
+
+def test_an_endpoint_is_created_without_what_is_only_of_an_update() -> None:
+    logical = Logical(described())
+    assert create(logical).physical_id == ARN
+    assert logical.calls == [("CreateEndpoint", WANTED)]
+
+
+def test_a_stack_knows_of_its_endpoint_before_it_serves() -> None:
+    logical = Logical(described("Failed"))
+    with pytest.raises(ResourceError):
+        create(logical)
+    assert logical.existing == [ARN]
+
+
+@pytest.mark.parametrize("status", ["Creating", "Updating", "SystemUpdating", "RollingBack"])
+def test_an_endpoint_that_is_in_progress_is_waited_for(status: str, pauses: list[float]) -> None:
+    create(Logical(described(status), described(status), described()))
+    assert pauses == [0.01, 0.015]
+
+
+def test_the_looks_at_an_endpoint_become_rarer_up_to_ten_a_second(pauses: list[float]) -> None:
+    create(Logical(*[described("Creating")] * 9, described()))
+    assert (pauses == sorted(pauses), pauses[-2:]) == (True, [0.1, 0.1])
+
+
+@pytest.mark.parametrize(
+    ("more", "reason"), [({"FailureReason": "no ping"}, "no ping"), ({}, "Failed")]
+)
+def test_an_endpoint_that_does_not_serve_fails_its_creation_with_the_reason(
+    more: dict[str, str], reason: str
+) -> None:
+    with pytest.raises(ResourceError, match=f"^{reason}$"):
+        create(Logical(described("Failed", **more)))
+
+
+def test_an_endpoint_of_another_configuration_is_updated() -> None:
+    logical = Logical(described(config="first"), described("Updating"), described())
+    assert update(logical).attributes["EndpointName"] == "ranker"
+    names = {"EndpointName": "ranker", "EndpointConfigName": "second"}
+    assert logical.calls == [("UpdateEndpoint", names)]
+
+
+def test_an_endpoint_that_serves_the_configuration_already_is_left_alone() -> None:
+    logical = Logical(described())
+    update(logical)
+    assert logical.calls == []
+
+
+def test_an_endpoint_that_failed_is_updated_to_the_same_configuration() -> None:
+    logical = Logical(described("Failed"), described())
+    update(logical)
+    assert [operation for operation, _ in logical.calls] == ["UpdateEndpoint"]
+
+
+@pytest.mark.parametrize(
+    ("after", "reason"),
+    [
+        (described(config="first", FailureReason="rolled back"), "rolled back"),
+        (described("Failed"), "Failed"),
+    ],
+    ids=["taken back", "failed"],
+)
+def test_an_update_that_does_not_end_in_service_fails_with_the_reason(
+    after: dict[str, str], reason: str
+) -> None:
+    with pytest.raises(ResourceError, match=f"^{reason}$"):
+        update(Logical(described(config="first"), after))
+
+
+def test_an_endpoint_that_is_gone_already_is_deleted() -> None:
+    logical = Logical(described(), fails=f'Could not find endpoint "{ARN}".')
+    delete(logical)
+    assert [operation for operation, _ in logical.calls] == ["DeleteEndpoint"]
+
+
+def test_an_endpoint_that_cannot_be_deleted_fails_its_stacks_deletion() -> None:
+    with pytest.raises(ClientError, match="Cannot update in-progress endpoint"):
+        delete(Logical(described(), fails="Cannot update in-progress endpoint"))

@@ -1,0 +1,369 @@
+"""A fleet is started whole or not at all; requests and copies are shared by weight. No container runs."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from servable_local.aws.sagemaker import fleet as module
+from servable_local.aws.sagemaker.container import Process, VariantStartError
+from servable_local.aws.sagemaker.fleet import Fleet, FleetLauncher, HostedVariant, Turns
+from servable_local.aws.sagemaker.instances import NO_CAPACITY, Shortage, VariantInstances
+from tests.servable_local.aws.deployed_templates import IMAGE
+
+FIRST, SECOND = "ml.c5.xlarge", "ml.c6i.xlarge"
+
+
+class Started:
+    """A process that serves nothing."""
+
+    url = "http://127.0.0.1:9"
+
+    def __init__(self, archive: Path | None, variables: Mapping[str, str], **more: Any) -> None:
+        self.archive, self.variables, self.more = archive, variables, more
+        self.closed = False
+
+    def close(self) -> None:
+        self.closed = True
+
+
+class Launcher:
+    """A fleet launcher of an account with the models `a` and `b`, and the processes it started."""
+
+    def __init__(self, folder: Path, **settings: Any) -> None:
+        self.started: list[Started] = []
+        self.fails: set[str] = set()
+        """Archives of variants that do not start."""
+        self.fails_after: int | None = None
+        """Number of processes after which no more start."""
+        self.models = {name: model(Environment={"MODEL": name}) for name in "ab"}
+        self.folder = folder
+        aws: Any = SimpleNamespace()
+        self.launcher = FleetLauncher(
+            model=self.models.get,
+            aws=aws,
+            launch=self._launch,
+            folder=folder,
+            endpoint_name="ranker",
+            **{"shortage": Shortage(), **settings},
+        )
+
+    def _launch(self, archive: Path | None, variables: Mapping[str, str], **more: Any) -> Process:
+        if archive is not None and archive.name in self.fails:
+            raise VariantStartError(f"{archive.name} does not start.")
+        if self.fails_after is not None and len(self.started) >= self.fails_after:
+            raise VariantStartError("no more start.")
+        self.started.append(Started(archive, variables, **more))
+        return self.started[-1]
+
+    def start(self, *variants: dict[str, Any], **config: Any) -> Fleet:
+        given = {"EndpointConfigName": "first", "ProductionVariants": list(variants)}
+        return self.launcher.start(given | config)
+
+    def failure(self, *variants: dict[str, Any], **config: Any) -> str:
+        with pytest.raises(VariantStartError) as caught:
+            self.start(*variants, **config)
+        return str(caught.value)
+
+
+def model(**container: Any) -> dict[str, Any]:
+    return {
+        "PrimaryContainer": {"Image": IMAGE, "ModelDataUrl": "s3://b/model.tar.gz", **container}
+    }
+
+
+def variant(name: str = "primary", **more: Any) -> dict[str, Any]:
+    return {"VariantName": name, "ModelName": "a", "InstanceType": FIRST, **more}
+
+
+@pytest.fixture
+def launcher(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Launcher:
+    monkeypatch.setattr(module, "fetch_model_data", lambda url, aws, target: target)
+    return Launcher(tmp_path)
+
+
+def test_a_variant_that_says_nothing_else_has_one_instance_and_the_weight_1(
+    launcher: Launcher,
+) -> None:
+    (started,) = launcher.start(variant()).everybody()
+    instances = started.instances
+    assert (started.weight, instances.desired, instances.serving) == (1.0, 1, 1)
+    assert (started.image, started.models, started.serverless) == (IMAGE, None, None)
+
+
+def test_a_variant_has_the_weight_and_the_count_of_its_configuration(launcher: Launcher) -> None:
+    (started,) = launcher.start(
+        variant(InitialVariantWeight="0.25", InitialInstanceCount="3")
+    ).everybody()
+    assert (started.weight, started.instances.serving) == (0.25, 3)
+
+
+@pytest.mark.parametrize(
+    ("given", "seconds"), [({}, 60), ({"ContainerStartupHealthCheckTimeoutInSeconds": 120}, 120)]
+)
+def test_a_container_has_a_minute_to_answer_its_ping_unless_the_configuration_says_more(
+    launcher: Launcher, given: dict[str, Any], seconds: float
+) -> None:
+    launcher.start(variant(**given))
+    log = launcher.folder / "ranker-primary.log"
+    assert launcher.started[0].more == {"ready_timeout_seconds": seconds, "log": log}
+
+
+@pytest.mark.parametrize(
+    ("strategy", "least"), [("LEAST_OUTSTANDING_REQUESTS", True), ("RANDOM", False), (None, False)]
+)
+def test_requests_go_to_the_least_busy_container_where_the_configuration_says_so(
+    launcher: Launcher, strategy: str | None, least: bool
+) -> None:
+    given: dict[str, Any] = {"RoutingConfig": {"RoutingStrategy": strategy}} if strategy else {}
+    (started,) = launcher.start(variant(**given)).everybody()
+    assert started.instances.least_outstanding == least
+
+
+def test_shadows_are_kept_apart_from_the_variants_that_answer(launcher: Launcher) -> None:
+    fleet = launcher.start(variant(), ShadowProductionVariants=[variant("shadow")])
+    assert ([*fleet.variants], [*fleet.shadows]) == (["primary"], ["shadow"])
+    assert [hosted.name for hosted in fleet.everybody()] == ["primary", "shadow"]
+
+
+def test_a_model_that_is_gone_is_named(launcher: Launcher) -> None:
+    assert launcher.failure(variant(ModelName="c")) == 'Could not find model "c".'
+
+
+def test_where_no_instance_type_is_to_be_had_the_variant_does_not_start(launcher: Launcher) -> None:
+    launcher.launcher.shortage.set([FIRST])
+    assert launcher.failure(variant()) == NO_CAPACITY
+
+
+def test_a_serverless_variant_needs_no_instance_type(launcher: Launcher) -> None:
+    serverless = {"MaxConcurrency": 5, "MemorySizeInMB": 2048}
+    launcher.launcher.shortage.set([FIRST])
+    given = {"VariantName": "primary", "ModelName": "a", "ServerlessConfig": serverless}
+    (started,) = launcher.start(given).everybody()
+    assert started.serverless == serverless
+
+
+@pytest.mark.parametrize(
+    "containers",
+    [
+        {"Containers": [{"ModelDataUrl": "s3://b/k"}, {"ModelDataUrl": "s3://b/k"}]},
+        {"Containers": [{"Image": IMAGE}]},
+    ],
+    ids=["two containers", "no model data"],
+)
+def test_a_variant_of_another_kind_of_model_is_named(
+    launcher: Launcher, containers: dict[str, Any]
+) -> None:
+    launcher.models["a"] = containers
+    assert launcher.failure(variant()) == (
+        "the local AWS serves a model of exactly one container that has model data; "
+        "variant primary has another."
+    )
+
+
+def test_a_model_of_a_list_of_one_container_is_served(launcher: Launcher) -> None:
+    launcher.models["a"] = {"Containers": [model()["PrimaryContainer"]]}
+    assert launcher.start(variant()).variants["primary"].instances.serving == 1
+
+
+def test_every_variant_that_does_not_start_is_a_reason(launcher: Launcher) -> None:
+    launcher.fails = {"primary.tar.gz"}
+    reasons = launcher.failure(variant(), variant("other"), variant("third", ModelName="c"))
+    assert reasons == 'primary.tar.gz does not start. Could not find model "c".'
+
+
+def test_a_failure_without_words_is_named_by_its_kind(
+    launcher: Launcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(url: str, aws: Any, target: Path) -> Path:
+        raise TimeoutError
+
+    monkeypatch.setattr(module, "fetch_model_data", fails)
+    assert launcher.failure(variant()) == "TimeoutError"
+
+
+def test_a_fleet_that_does_not_start_leaves_neither_containers_nor_archives(
+    launcher: Launcher,
+) -> None:
+    launcher.fails = {"other.tar.gz"}
+    launcher.failure(variant(), variant("other"))
+    assert [process.closed for process in launcher.started] == [True]
+    assert list(launcher.folder.iterdir()) == []
+
+
+def test_a_variant_whose_second_container_does_not_start_ends_the_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "fetch_model_data", lambda url, aws, target: target)
+    launcher = Launcher(tmp_path, most_containers=2)
+    launcher.fails_after = 1
+    assert launcher.failure(variant(InitialInstanceCount=2)) == "no more start."
+    assert [process.closed for process in launcher.started] == [True]
+
+
+@pytest.mark.parametrize(
+    ("more", "containers"),
+    [
+        ({}, 3),
+        ({"ServerlessConfig": {"MaxConcurrency": 5}}, 1),
+    ],
+)
+def test_each_instance_has_a_container_and_a_serverless_variant_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: dict[str, Any], containers: int
+) -> None:
+    monkeypatch.setattr(module, "fetch_model_data", lambda url, aws, target: target)
+    launcher = Launcher(tmp_path, most_containers=3)
+    launcher.start(variant(InitialInstanceCount=3, **more))
+    assert len(launcher.started) == containers
+
+
+def test_many_models_share_one_container_that_is_given_none_of_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "fetch_model_data", lambda url, aws, target: target)
+    launcher = Launcher(tmp_path, most_containers=3)
+    launcher.models["a"] = model(Mode="MultiModel", ModelDataUrl="s3://b/models/")
+    (started,) = launcher.start(variant(InitialInstanceCount=3)).everybody()
+    (process,) = launcher.started
+    assert (process.archive, process.variables["SAGEMAKER_MULTI_MODEL"]) == (None, "true")
+    assert started.models is not None
+
+
+def test_a_container_of_one_model_is_given_its_archive_and_its_variables(
+    launcher: Launcher,
+) -> None:
+    launcher.start(variant(ModelName="b"))
+    (process,) = launcher.started
+    assert process.archive is not None
+    assert (process.archive.name, process.variables["MODEL"]) == ("primary.tar.gz", "b")
+    assert "SAGEMAKER_MULTI_MODEL" not in process.variables
+
+
+POOLS = [
+    {"InstanceType": FIRST, "Priority": 1},
+    {"InstanceType": SECOND, "Priority": 2, "ModelNameOverride": "b"},
+]
+
+
+@pytest.mark.parametrize(("short", "name"), [([], "a"), ([FIRST], "b")])
+def test_an_instance_type_runs_the_model_that_its_pool_names(
+    launcher: Launcher, short: list[str], name: str
+) -> None:
+    launcher.launcher.shortage.set(short)
+    launcher.start({"VariantName": "primary", "ModelName": "a", "InstancePools": POOLS})
+    assert launcher.started[0].variables["MODEL"] == name
+
+
+# --- who answers
+
+
+def hosted(name: str, weight: float = 1.0, **by_type: int) -> HostedVariant:
+    """A variant without containers: so many instances of each type."""
+    start: Any = SimpleNamespace
+    instances = VariantInstances([], sum(by_type.values()), start, tuple(by_type))
+    instances.by_type.update(by_type)
+    return HostedVariant(name, weight, "image:1", instances)
+
+
+def chosen(weights: dict[str, float], times: int) -> str:
+    turns = Turns()
+    return "".join(turns.next(weights) for _ in range(times))
+
+
+@pytest.mark.parametrize(
+    ("weights", "order"),
+    [
+        ({"a": 3, "b": 1}, "aabaaaba"),
+        ({"a": 1, "b": 1}, "abababab"),
+        ({"a": 0, "b": 1}, "bbbbbbbb"),
+        ({"a": 0, "b": 0}, "abababab"),
+    ],
+)
+def test_turns_are_evenly_mixed_and_in_proportion_to_weights(
+    weights: dict[str, float], order: str
+) -> None:
+    assert chosen(weights, 8) == order
+
+
+def fleet(tmp_path: Path, *variants: HostedVariant, shadow: HostedVariant | None = None) -> Fleet:
+    return Fleet("first", variants, tmp_path / "archives", [shadow] if shadow else [])
+
+
+@pytest.mark.parametrize(
+    ("weight", "shadow_weight", "copies"),
+    [(1.0, 0.25, 2), (0.5, 0.5, 8), (1.0, 3.0, 8), (0.0, 1.0, 0)],
+)
+def test_a_shadow_gets_the_share_of_requests_that_its_weight_is_of_the_variants(
+    tmp_path: Path, weight: float, shadow_weight: float, copies: int
+) -> None:
+    answers = hosted("primary", weight)
+    shadowed = fleet(tmp_path, answers, shadow=hosted("shadow", shadow_weight))
+    copied = [shadowed.copied_to(answers) for _ in range(8)]
+    assert len([copy for copy in copied if copy and copy.name == "shadow"]) == copies
+
+
+def test_without_shadows_nobody_gets_copies(tmp_path: Path) -> None:
+    answers = hosted("primary")
+    assert fleet(tmp_path, answers).copied_to(answers) is None
+
+
+@pytest.mark.parametrize(("counts", "count"), [((2, 3), 5), ((0,), 1)])
+def test_an_endpoint_counts_the_instances_of_its_variants_and_not_of_shadows(
+    tmp_path: Path, counts: tuple[int, ...], count: int
+) -> None:
+    variants = [hosted(str(number), x=most) for number, most in enumerate(counts)]
+    assert fleet(tmp_path, *variants, shadow=hosted("shadow", x=4)).instance_count == count
+
+
+@pytest.mark.parametrize(
+    ("kinds", "kept"),
+    [
+        ((), (1.0, 1)),
+        (("DesiredWeight",), (0.5, 1)),
+        (("DesiredInstanceCount",), (1.0, 3)),
+        (("DesiredWeight", "DesiredInstanceCount"), (0.5, 3)),
+    ],
+)
+def test_an_update_keeps_counts_and_weights_as_it_is_asked_to(
+    tmp_path: Path, kinds: tuple[str, ...], kept: tuple[float, int]
+) -> None:
+    old, new = hosted("primary", 0.5, x=3), hosted("primary", 1.0, x=1)
+    added = hosted("added", 1.0, x=1)
+    fleet(tmp_path, new, added).retain(fleet(tmp_path, old), frozenset(kinds))
+    assert (new.weight, new.instances.desired) == kept
+    assert (added.weight, added.instances.desired) == (1.0, 1)
+
+
+def test_a_variant_of_one_type_has_no_pools() -> None:
+    assert (hosted("primary", a=2).pools, hosted("primary", a=2).answering()) == ({}, None)
+
+
+def test_types_of_a_pool_answer_in_proportion_to_their_instances() -> None:
+    mixed = hosted("primary", a=2, b=1, c=0)
+    assert [mixed.answering() for _ in range(3)] == [("a", 2), ("b", 1), ("a", 2)]
+
+
+def test_a_pool_without_instances_answers_nothing() -> None:
+    assert hosted("primary", a=0, b=0).answering() is None
+
+
+def test_instances_of_a_pool_are_shared_out_to_the_containers_that_stand_for_them() -> None:
+    mixed = hosted("primary", a=2, b=1)
+    containers: list[Any] = [SimpleNamespace(pid=None) for _ in range(2)]
+    mixed.instances.containers = containers
+    assert [types for _, types in mixed.utilisation()] == [["a", "b"], ["a"]]
+
+
+def test_a_container_is_compared_with_its_own_last_measurement() -> None:
+    watched = hosted("primary", a=2)
+    containers: list[Any] = [SimpleNamespace(pid=None) for _ in range(2)]
+    watched.instances.containers = containers
+    list(watched.utilisation())
+    first = dict(watched._utilisations)
+    watched.instances.containers = containers[1:]
+    list(watched.utilisation())
+    kept = id(containers[1])
+    assert watched._utilisations == {kept: first[kept]}
+    assert watched._utilisations[kept] is first[kept]

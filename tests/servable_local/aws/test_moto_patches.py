@@ -1,0 +1,308 @@
+"""Where moto answers otherwise than AWS, the local AWS answers as AWS does."""
+
+import base64
+import json
+import sys
+import uuid
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+from moto.iam.access_control import PermissionResult
+from moto.moto_api._internal import mock_random
+from moto.s3.exceptions import EntityTooSmall, InvalidPart, MalformedXML
+
+from servable_local.aws.contents import ObjectContent
+from servable_local.aws.moto_patches import ec2, objects, s3, topics
+from servable_local.aws.moto_patches.session_keys import session_of
+from tests.servable_local.aws.local_account import Account
+
+# --- EventBridge to a topic
+
+MINE = {"EventPattern": json.dumps({"source": ["own.service"]})}
+OTHERS = {"EventPattern": json.dumps({"source": ["another"]})}
+
+
+class Heard:
+    """A topic, a queue that hears it, and rules of the account that name one of them."""
+
+    def __init__(self, account: Account) -> None:
+        self.events, self.sqs = account.client("events"), account.client("sqs")
+        sns = account.client("sns")
+        self.topic = sns.create_topic(Name="news")["TopicArn"]
+        self.url = self.sqs.create_queue(QueueName="inbox")["QueueUrl"]
+        self.queue = self.sqs.get_queue_attributes(QueueUrl=self.url, AttributeNames=["QueueArn"])[
+            "Attributes"
+        ]["QueueArn"]
+        sns.subscribe(
+            TopicArn=self.topic,
+            Protocol="sqs",
+            Endpoint=self.queue,
+            Attributes={"RawMessageDelivery": "true"},
+        )
+
+    def rule(self, *targets: dict[str, Any], **rule: Any) -> None:
+        name = uuid.uuid4().hex
+        self.events.put_rule(Name=name, **rule)
+        given = [{"Id": str(number), **target} for number, target in enumerate(targets)]
+        self.events.put_targets(Rule=name, Targets=given)
+
+    def send(self) -> list[str]:
+        """Messages after one event of `own.service`."""
+        entry = {"Source": "own.service", "DetailType": "News", "Detail": '{"name": "ranker"}'}
+        self.events.put_events(Entries=[entry])
+        got = self.sqs.receive_message(QueueUrl=self.url, MaxNumberOfMessages=10)
+        return [message["Body"] for message in got.get("Messages", [])]
+
+
+@pytest.fixture
+def heard(account: Account) -> Heard:
+    return Heard(account)
+
+
+def test_an_event_reaches_the_topic_of_its_rule_as_the_template_says(heard: Heard) -> None:
+    transformer = {"InputPathsMap": {"name": "$.detail.name"}, "InputTemplate": '"<name> is up"'}
+    heard.rule({"Arn": heard.topic, "InputTransformer": transformer}, **MINE)
+    assert heard.send() == ["ranker is up"]
+
+
+def test_an_event_that_the_rule_does_not_match_reaches_no_topic(heard: Heard) -> None:
+    heard.rule({"Arn": heard.topic}, **OTHERS)
+    assert heard.send() == []
+
+
+def test_an_event_reaches_targets_of_other_services_too(heard: Heard) -> None:
+    heard.rule({"Arn": heard.topic}, {"Arn": heard.queue}, **MINE)
+    assert [json.loads(message)["detail"] for message in heard.send()] == [{"name": "ranker"}] * 2
+
+
+def test_a_rule_keeps_its_targets_after_an_event(heard: Heard) -> None:
+    heard.rule({"Arn": heard.topic}, {"Arn": heard.queue}, **MINE)
+    assert (len(heard.send()), len(heard.send())) == (2, 2)
+
+
+@pytest.mark.parametrize(
+    ("protocol", "endpoint", "posted"),
+    [
+        ("https", "https://events.example.com/on-call", False),
+        ("http", "http://example.com/", False),
+        ("https", "https://127.0.0.1:1/", True),
+        ("http", "http://localhost:1/", True),
+        ("sqs", "arn:aws:sqs:us-east-1:123456789012:inbox", True),
+    ],
+)
+def test_a_message_is_posted_to_addresses_of_this_computer_only(
+    monkeypatch: pytest.MonkeyPatch, protocol: str, endpoint: str, posted: bool
+) -> None:
+    published: list[Any] = []
+    monkeypatch.setattr(topics, "_PUBLISH", lambda *given, **more: published.append(given))
+    subscription: Any = SimpleNamespace(protocol=protocol, endpoint=endpoint)
+    topics._publish(subscription, "words")
+    assert published == ([(subscription, "words")] if posted else [])
+
+
+def test_a_topics_messages_do_not_leave_this_computer(
+    account: Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    posted: list[str] = []
+    monkeypatch.setattr("moto.sns.models.requests.post", lambda url, **_: posted.append(url))
+    sns = account.client("sns")
+    topic = sns.create_topic(Name="paged")["TopicArn"]
+    for url in ("https://on-call.example.com/", "https://127.0.0.1:1/"):
+        sns.subscribe(TopicArn=topic, Protocol="https", Endpoint=url)
+    sns.publish(TopicArn=topic, Message="wake up")
+    assert posted == ["https://127.0.0.1:1/"]
+
+
+# --- conditions of bucket policies
+
+
+def permission(*statements: dict[str, Any], alone: bool = False) -> Any:
+    document = {"Version": "2012-10-17", "Statement": statements[0] if alone else statements}
+    bucket: Any = SimpleNamespace(policy=json.dumps(document))
+    return s3._permission(bucket, "s3:GetObject", "arn:aws:s3:::b/key")
+
+
+def denied(condition: dict[str, Any] | None = None) -> dict[str, Any]:
+    statement = {"Effect": "Deny", "Principal": "*", "Action": "s3:*", "Resource": "*"}
+    return statement if condition is None else {**statement, "Condition": condition}
+
+
+def test_a_bucket_without_a_policy_says_nothing() -> None:
+    bucket: Any = SimpleNamespace(policy=None)
+    assert s3._permission(bucket, "s3:GetObject", "arn") == PermissionResult.NEUTRAL
+
+
+@pytest.mark.parametrize("alone", [True, False])
+def test_a_statement_without_a_condition_holds_alone_or_in_a_list(alone: bool) -> None:
+    assert permission(denied(), alone=alone) == PermissionResult.DENIED
+
+
+@pytest.mark.parametrize(
+    ("condition", "result"),
+    [
+        ({"Bool": {"aws:SecureTransport": "false"}}, PermissionResult.NEUTRAL),
+        ({"Bool": {"aws:SecureTransport": "true"}}, PermissionResult.DENIED),
+        ({"Bool": {"AWS:securetransport": ["false", True]}}, PermissionResult.DENIED),
+        ({"Bool": {"aws:ViaAWSService": "true"}}, PermissionResult.NEUTRAL),
+        ({"Null": {"aws:SecureTransport": "true"}}, PermissionResult.NEUTRAL),
+        (
+            {"Bool": {"aws:SecureTransport": "true"}, "StringEquals": {"aws:username": "a"}},
+            PermissionResult.NEUTRAL,
+        ),
+    ],
+)
+def test_a_conditions_statement_holds_where_it_asks_for_tls_alone(
+    condition: dict[str, Any], result: PermissionResult
+) -> None:
+    assert permission(denied(condition)) == result
+
+
+# --- objects in parts, and checksums
+
+
+def part(body: bytes) -> Any:
+    """A part with the attributes of moto's."""
+    content = ObjectContent.of(body)
+    etag = f'"{content.digest("MD5").hex()}"'
+    return SimpleNamespace(
+        servable_content=content, etag=etag, contentsize=len(body), value=body, lock=None
+    )
+
+
+def upload(*bodies: bytes, **metadata: str) -> Any:
+    parts = {number: part(body) for number, body in enumerate(bodies, start=1)}
+    names = {f"x-amz-checksum-{name}": value for name, value in metadata.items()}
+    return SimpleNamespace(parts=parts, metadata=names)
+
+
+def numbered(of: Any) -> list[tuple[int, str]]:
+    return [(number, part.etag) for number, part in of.parts.items()]
+
+
+@pytest.fixture
+def minimum(monkeypatch: pytest.MonkeyPatch) -> int:
+    """Least size of all parts but the last, in bytes."""
+    monkeypatch.setattr("moto.settings.S3_UPLOAD_PART_MIN_SIZE", 3)
+    return 3
+
+
+@pytest.mark.usefixtures("minimum")
+def test_only_the_last_part_may_be_small() -> None:
+    given = upload(b"abc", b"d")
+    assert bytes(objects._complete(given, numbered(given))[0]) == b"abcd"
+    small = upload(b"ab", b"d")
+    with pytest.raises(EntityTooSmall):
+        objects._complete(small, numbered(small))
+
+
+def test_a_part_of_another_content_is_refused() -> None:
+    with pytest.raises(InvalidPart):
+        objects._complete(upload(b"abc"), [(1, "0" * 32)])
+
+
+def test_an_upload_of_no_parts_is_refused() -> None:
+    with pytest.raises(MalformedXML):
+        objects._complete(upload(b"abc"), [])
+
+
+@pytest.mark.usefixtures("minimum")
+@pytest.mark.parametrize(
+    ("metadata", "kind", "sums_of", "parts"),
+    [
+        ({"algorithm": "SHA256"}, "COMPOSITE", "digests", 2),
+        ({"algorithm": "CRC32", "type": "FULL_OBJECT"}, "FULL_OBJECT", "bytes", 1),
+    ],
+)
+def test_a_checksum_is_of_the_parts_digests_or_of_all_bytes(
+    metadata: dict[str, str], kind: str, sums_of: str, parts: int
+) -> None:
+    given = upload(b"abc", b"def", **metadata)
+    _, _, checksum = objects._complete(given, numbered(given))
+    algorithm = metadata["algorithm"]
+    digests = b"".join(ObjectContent.of(body).digest(algorithm) for body in (b"abc", b"def"))
+    summed = digests if sums_of == "digests" else b"abcdef"
+    expected = base64.b64encode(ObjectContent.of(summed).digest(algorithm)).decode()
+    assert checksum == (kind, expected, parts)
+
+
+def test_a_checksum_of_a_content_is_that_of_its_bytes() -> None:
+    """moto asks with either; in base64 or not."""
+    content = ObjectContent.of(b"abc")
+    for encoded in (True, False):
+        sums = [objects._compute_checksum(body, "SHA256", encoded) for body in (content, b"abc")]
+        assert sums[0] == sums[1]
+
+
+def test_an_upload_that_names_no_algorithm_has_no_checksum() -> None:
+    given = upload(b"abc")
+    assert objects._complete(given, numbered(given))[2] is None
+
+
+def test_a_copy_of_an_object_in_parts_has_the_checksum_of_its_bytes(account: Account) -> None:
+    """boto3 compares it when it reads the copy."""
+    client = account.client("s3")
+    client.create_bucket(Bucket="copies")
+    named = {"Bucket": "copies", "Key": "parts"}
+    started = client.create_multipart_upload(**named, ChecksumAlgorithm="SHA256")["UploadId"]
+    sent = client.upload_part(
+        **named, UploadId=started, PartNumber=1, Body=b"abc", ChecksumAlgorithm="SHA256"
+    )
+    client.complete_multipart_upload(
+        **named,
+        UploadId=started,
+        MultipartUpload={"Parts": [{"PartNumber": 1, "ETag": sent["ETag"]}]},
+    )
+    client.copy_object(Bucket="copies", Key="copy", CopySource=named)
+    assert client.get_object(Bucket="copies", Key="copy", ChecksumMode="ENABLED")[
+        "Body"
+    ].read() == (b"abc")
+
+
+# --- EC2
+
+
+def test_ec2_is_looked_up_where_a_service_asks_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    backends: Any = SimpleNamespace(ec2_backends={"123456789012": "its backend"})
+    monkeypatch.setitem(sys.modules, "moto.ec2.models", backends)
+    assert ec2._Backends()["123456789012"] == "its backend"
+
+
+@pytest.mark.parametrize("imported", [True, False])
+def test_a_service_that_names_ec2_leaves_its_module_as_it_was(
+    monkeypatch: pytest.MonkeyPatch, imported: bool
+) -> None:
+    own = ModuleType("moto.ec2")
+    monkeypatch.delitem(sys.modules, "moto.ec2", raising=False)
+    if imported:
+        monkeypatch.setitem(sys.modules, "moto.ec2", own)
+    assert ec2.without_ec2("moto.ssm.urls").__name__ == "moto.ssm.urls"
+    assert sys.modules.get("moto.ec2") is (own if imported else None)
+
+
+# --- logs and keys
+
+
+def test_a_saved_query_that_is_not_there_is_not_deleted(account: Account) -> None:
+    with pytest.raises(ClientError, match="ResourceNotFoundException"):
+        account.client("logs").delete_query_definition(queryDefinitionId="absent")
+
+
+def test_a_metric_filter_that_is_not_understood_is_refused(account: Account) -> None:
+    logs = account.client("logs")
+    logs.create_log_group(logGroupName="g")
+    metric = {"metricName": "Calls", "metricNamespace": "Own", "metricValue": "1"}
+    with pytest.raises(ClientError, match="InvalidParameterException.*are not known here"):
+        logs.put_metric_filter(
+            logGroupName="g",
+            filterName="f",
+            filterPattern="{ $.status = 500 }",
+            metricTransformations=[metric],
+        )
+
+
+def test_a_session_key_that_nobody_was_given_has_a_token_that_nobody_knows() -> None:
+    key: Any = SimpleNamespace(access_key_id="ASIA" + mock_random.get_random_hex(16))
+    first, second = (session_of("123456789012", "aws", key) for _ in range(2))
+    assert (len(first.token) >= 128, first.token == second.token) == (True, False)

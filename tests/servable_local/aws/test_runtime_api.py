@@ -1,0 +1,344 @@
+"""One invocation inside the runtime API: who is asked, what is counted and what is told. No server runs."""
+
+import http.client
+import json
+from collections.abc import Mapping
+from datetime import timedelta
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from servable_local.aws.clock import ManualClock
+from servable_local.aws.cloudwatch.metric_store import MetricStore
+from servable_local.aws.errors import ValidationError
+from servable_local.aws.sagemaker import runtime_api
+from servable_local.aws.sagemaker.endpoint import Route
+from servable_local.aws.sagemaker.runtime_api import LARGEST_BODY_BYTES, RuntimeApi
+from servable_scaling.alarms.query import Metric
+from servable_scaling.alarms.statistics import Samples
+
+OF = {"EndpointName": "ranker", "VariantName": "primary"}
+CUSTOM = "X-Amzn-SageMaker-Custom-Attributes"
+TARGET_MODEL = "X-Amzn-SageMaker-Target-Model"
+
+
+class Container:
+    """Answers what it is told, after `seconds` of the clock; remembers what it was asked."""
+
+    def __init__(self, clock: ManualClock) -> None:
+        self.clock = clock
+        self.status, self.seconds, self.answer = 200, 0.0, b"answer"
+        self.headers = {"Content-Type": "text/csv"}
+        self.error: Exception | None = None
+        self.healed = 0
+        self.requests: list[tuple[str, bytes, dict[str, str]]] = []
+
+    def post(
+        self, path: str, body: bytes, headers: Mapping[str, str], *, timeout_seconds: float
+    ) -> Any:
+        assert timeout_seconds == 60
+        self.requests.append((path, body, dict(headers)))
+        self.clock.pause(self.seconds)
+        if self.error is not None:
+            raise self.error
+        return self.status, self.headers, self.answer
+
+    def heal(self) -> None:
+        self.healed += 1
+
+
+class Models:
+    """Stand-in for the target models of a container."""
+
+    def __init__(self) -> None:
+        self.forgotten: list[str] = []
+
+    def path(self, target: str) -> str:
+        return f"/models/{target}/invoke"
+
+    def forget(self, target: str) -> None:
+        self.forgotten.append(target)
+
+
+class Case:
+    """The endpoint `ranker` of one variant, and what its one container was asked."""
+
+    def __init__(self) -> None:
+        self.clock = ManualClock()
+        self.container, self.shadow = Container(self.clock), Container(self.clock)
+        self.variant = self._variant("primary", self.container)
+        self.route = Route(self.variant, None)
+        self.endpoint: Any = SimpleNamespace(
+            name="ranker",
+            arn="arn:ranker",
+            kind="real_time",
+            config={},
+            capture=None,
+            overhead_seconds=0.0,
+            route=self._route,
+        )
+        self.here: Any = SimpleNamespace(
+            clock=self.clock,
+            cloudwatch=SimpleNamespace(metrics=MetricStore()),
+            aws=SimpleNamespace(account="123456789012", region="eu-west-1"),
+            endpoints={"ranker": self.endpoint},
+            tags={},
+        )
+
+    @staticmethod
+    def _variant(name: str, container: Container) -> Any:
+        instances = SimpleNamespace(serving=2, pick=lambda: container)
+        return SimpleNamespace(name=name, instances=instances, models=None, answering=lambda: None)
+
+    def _route(self, variant: str | None) -> Route | None:
+        if variant not in (None, "primary"):
+            raise KeyError(variant)
+        return self.route
+
+    def with_shadow(self) -> None:
+        self.route = Route(self.variant, None, self._variant("shadow", self.shadow))
+
+    def api(self, body: bytes = b"x", name: str = "ranker", **headers: str) -> RuntimeApi:
+        here = self.here
+
+        class Asked(RuntimeApi):
+            def __init__(self) -> None:
+                self.raw_body = body
+                self.path = f"/endpoints/{name}/invocations"
+                self.headers = {key.replace("_", "-"): value for key, value in headers.items()}
+
+            @property
+            def here(self) -> Any:
+                return here
+
+        return Asked()
+
+    def invoke(self, body: bytes = b"x", **headers: str) -> tuple[int, dict[str, Any], Any]:
+        status, shown, answer = self.api(body, **headers).invoke_endpoint()
+        return status, dict(shown), answer
+
+    def refusal(self, call: str = "invoke_endpoint", **given: Any) -> str:
+        with pytest.raises(ValidationError) as caught:
+            getattr(self.api(**given), call)()
+        return str(caught.value.message)
+
+    def samples(self, name: str, **dimensions: str) -> Samples:
+        now = self.clock.now()
+        metric = Metric.of("AWS/SageMaker", name, OF | dimensions)
+        samples: Samples = self.here.cloudwatch.metrics.between(
+            metric, now - timedelta(minutes=1), now + timedelta(minutes=1)
+        )
+        return samples
+
+
+@pytest.fixture
+def case(monkeypatch: pytest.MonkeyPatch) -> Case:
+    """What would happen in the background happens at once."""
+    monkeypatch.setattr(runtime_api, "_in_background", lambda work, name: work())
+    return Case()
+
+
+def test_the_containers_answer_is_the_callers(case: Case) -> None:
+    assert case.invoke() == (
+        200,
+        {
+            "status": 200,
+            "Content-Type": "text/csv",
+            "x-Amzn-Invoked-Production-Variant": "primary",
+        },
+        b"answer",
+    )
+
+
+def test_custom_attributes_of_the_container_reach_the_caller(case: Case) -> None:
+    case.container.headers[CUSTOM] = "a=b"
+    assert case.invoke()[1][CUSTOM] == "a=b"
+
+
+def test_headers_that_are_no_part_of_the_api_do_not_reach_the_container(case: Case) -> None:
+    case.invoke(Accept="text/csv", Content_Type="", Authorization="secret")
+    assert case.container.requests == [("/invocations", b"x", {"Accept": "text/csv"})]
+
+
+@pytest.mark.parametrize(("status", "answered"), [(199, 424), (200, 200), (299, 200), (300, 424)])
+def test_any_answer_but_2xx_is_a_model_error(case: Case, status: int, answered: int) -> None:
+    case.container.status = status
+    assert case.invoke()[0] == answered
+
+
+@pytest.mark.parametrize(
+    ("status", "who"), [(399, "server"), (400, "client"), (499, "client"), (500, "server")]
+)
+def test_a_model_error_says_whether_client_or_server_is_at_fault(
+    case: Case, status: int, who: str
+) -> None:
+    case.container.status, case.container.answer = status, b"no"
+    error = json.loads(case.invoke()[2])
+    assert error["Message"].startswith(
+        f'Received {who} error ({status}) from primary with message "no".'
+    )
+    assert error["OriginalStatusCode"] == status
+
+
+def test_a_container_that_takes_too_long_is_an_error_without_a_status(case: Case) -> None:
+    case.container.error = TimeoutError()
+    error = json.loads(case.invoke()[2])
+    assert (error["OriginalStatusCode"], case.container.healed) == (0, 0)
+    assert error["OriginalMessage"].startswith("Your invocation timed out while waiting")
+
+
+@pytest.mark.parametrize("error", [ConnectionResetError("reset"), http.client.BadStatusLine("x")])
+def test_a_container_that_hangs_up_is_looked_after(case: Case, error: Exception) -> None:
+    case.container.error = error
+    status, _, answer = case.invoke()
+    assert (status, case.container.healed) == (424, 1)
+    assert "The container closed the connection" in json.loads(answer)["OriginalMessage"]
+
+
+def test_latency_is_the_models_and_overhead_all_the_rest(case: Case) -> None:
+    case.container.seconds, case.endpoint.overhead_seconds = 0.2, 0.05
+    case.invoke()
+    microseconds = [case.samples(name).total for name in ("ModelLatency", "OverheadLatency")]
+    assert microseconds == [pytest.approx(200_000), pytest.approx(50_000)]
+
+
+def test_an_invocation_is_shared_by_the_instances_that_serve(case: Case) -> None:
+    case.invoke()
+    shares = case.samples("InvocationsPerInstance")
+    assert (shares.count, shares.total) == (1, 0.5)
+
+
+# --- shadows
+
+
+def test_a_shadow_is_asked_the_same_and_the_caller_gets_nothing_of_it(case: Case) -> None:
+    case.with_shadow()
+    case.shadow.answer = b"another"
+    answer = case.invoke(b"body", Accept="text/csv")[2]
+    assert answer == b"answer"
+    assert (
+        case.shadow.requests
+        == case.container.requests
+        == [("/invocations", b"body", {"Accept": "text/csv"})]
+    )
+
+
+def test_a_shadow_has_metrics_of_its_own(case: Case) -> None:
+    case.with_shadow()
+    case.shadow.status = 500
+    case.invoke()
+    errors = [
+        case.samples("Invocation5XXErrors", VariantName=n).total for n in ("primary", "shadow")
+    ]
+    assert errors == [0, 1]
+
+
+def test_a_shadows_overhead_is_nobodys(case: Case) -> None:
+    case.with_shadow()
+    case.shadow.seconds = case.endpoint.overhead_seconds = 0.5
+    case.invoke()
+    assert case.samples("OverheadLatency", VariantName="shadow").total == 0
+
+
+# --- many models
+
+
+@pytest.fixture
+def models(case: Case) -> Models:
+    case.variant.models = Models()
+    return case.variant.models  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize(("status", "forgotten"), [(404, ["a"]), (403, []), (200, [])])
+def test_a_target_that_the_container_does_not_have_is_loaded_again_next_time(
+    case: Case, models: Models, status: int, forgotten: list[str]
+) -> None:
+    case.container.status = status
+    case.invoke(b"x", **{TARGET_MODEL: "a"})
+    assert (models.forgotten, case.container.requests[0][0]) == (forgotten, "/models/a/invoke")
+
+
+def test_a_404_of_an_endpoint_of_one_model_is_an_answer_as_any_other(case: Case) -> None:
+    case.container.status = 404
+    assert case.invoke()[0] == 424
+
+
+@pytest.mark.usefixtures("models")
+def test_an_endpoint_of_many_models_needs_a_target(case: Case) -> None:
+    assert case.refusal().endswith("name a TargetModel.")
+
+
+def test_an_endpoint_of_one_model_takes_no_target(case: Case) -> None:
+    assert case.refusal(**{TARGET_MODEL: "a"}).endswith("it takes no TargetModel.")
+
+
+# --- what is refused
+
+
+def test_an_endpoint_that_is_not_there_is_named(case: Case) -> None:
+    message = "Endpoint absent of account 123456789012 not found."
+    assert case.refusal(name="absent") == message
+
+
+def test_an_endpoint_in_which_nothing_serves_is_not_found(case: Case) -> None:
+    case.endpoint.route = lambda variant: None
+    assert case.refusal() == "Endpoint ranker of account 123456789012 not found."
+
+
+def test_an_endpoint_is_found_in_any_case_of_its_name(case: Case) -> None:
+    assert case.api(name="RANKER").invoke_endpoint()[0] == 200
+
+
+def test_an_asynchronous_endpoint_is_not_invoked_directly(case: Case) -> None:
+    case.endpoint.kind = "asynchronous"
+    assert case.refusal() == "Endpoint ranker is asynchronous: call InvokeEndpointAsync."
+
+
+def test_a_real_time_endpoint_takes_no_queued_request(case: Case) -> None:
+    message = "Endpoint ranker is not asynchronous: call InvokeEndpoint."
+    assert case.refusal("invoke_endpoint_async") == message
+
+
+@pytest.mark.parametrize("headers", [{}, {"X-Amzn-SageMaker-InputLocation": "https://b/k"}])
+def test_a_queued_request_names_an_object_of_s3(case: Case, headers: dict[str, str]) -> None:
+    case.endpoint.config = {"AsyncInferenceConfig": {}}
+    assert case.refusal("invoke_endpoint_async", **headers).startswith("InputLocation: name an")
+
+
+@pytest.mark.parametrize(
+    ("tag", "largest"),
+    [("100", 100), ("many", LARGEST_BODY_BYTES), ("-1", LARGEST_BODY_BYTES)],
+)
+def test_a_body_is_as_long_as_the_endpoints_tag_says_where_it_is_a_number(
+    case: Case, tag: str, largest: int
+) -> None:
+    case.here.tags["arn:ranker"] = {runtime_api.REQUEST_BYTES_TAG: tag}
+    assert case.api(bytes(largest)).invoke_endpoint()[0] == 200
+    assert "Value at 'body'" in case.refusal(body=bytes(largest + 1))
+
+
+# --- data capture
+
+
+@pytest.mark.parametrize(("percent", "count"), [(100, 1), (0, 0)])
+def test_an_answer_is_captured_where_it_is_of_the_sample(
+    case: Case, monkeypatch: pytest.MonkeyPatch, percent: int, count: int
+) -> None:
+    captured: list[dict[str, Any]] = []
+    monkeypatch.setattr(runtime_api, "put_captured", lambda *_, **given: captured.append(given))
+    case.endpoint.capture = {"InitialSamplingPercentage": percent}
+    case.invoke(b"1,2", Content_Type="text/csv")
+    assert len(captured) == count
+    for given in captured:
+        assert given["request"] == ("text/csv", b"1,2")
+        assert given["answer"] == ("text/csv", b"answer")
+
+
+def test_an_error_of_the_model_is_not_captured(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    captured: list[Any] = []
+    monkeypatch.setattr(runtime_api, "put_captured", lambda *_, **given: captured.append(given))
+    case.endpoint.capture = {"InitialSamplingPercentage": 100}
+    case.container.status = 500
+    case.invoke()
+    assert captured == []

@@ -1,0 +1,161 @@
+"""Template values as an API takes them, and the limits that its model states.
+
+The limits and enumerations are botocore's.
+"""
+
+import json
+from typing import Any
+
+import pytest
+
+from servable_local.aws.resources.resource_type import Logical, ResourceType
+from servable_local.aws.resources.s3 import S3Bucket, _lifecycle_rule
+from servable_local.aws.resources.shapes import ResourceError, fit, refusal, unmet
+from servable_local.aws.sagemaker.runtime_api import broken_limits
+
+ALARM = {
+    "AlarmName": "a",
+    "EvaluationPeriods": 1,
+    "ComparisonOperator": "GreaterThanThreshold",
+}
+
+
+@pytest.mark.parametrize(
+    ("given", "fitted"),
+    [
+        ({"EvaluationPeriods": "3"}, {"EvaluationPeriods": 3}),
+        ({"EvaluationPeriods": "many"}, {"EvaluationPeriods": "many"}),
+        ({"EvaluationPeriods": "2.5"}, {"EvaluationPeriods": 2.5}),
+        ({"Threshold": "2"}, {"Threshold": 2.0}),
+        ({"EvaluationPeriods": True}, {"EvaluationPeriods": True}),
+        ({"ActionsEnabled": "true"}, {"ActionsEnabled": True}),
+        ({"ActionsEnabled": "FALSE"}, {"ActionsEnabled": False}),
+        ({"ActionsEnabled": "perhaps"}, {"ActionsEnabled": "perhaps"}),
+        ({"AlarmName": 5}, {"AlarmName": "5"}),
+        ({"AlarmName": True}, {"AlarmName": "true"}),
+        ({"AlarmName": {"a": 1}}, {"AlarmName": '{"a": 1}'}),
+        ({"AlarmActions": "arn"}, {"AlarmActions": ["arn"]}),
+        ({"Dimensions": [{"Name": 1}]}, {"Dimensions": [{"Name": "1"}]}),
+        ({"Absent": 1}, {"Absent": 1}),
+    ],
+)
+def test_a_value_of_a_template_becomes_what_the_api_takes(
+    given: dict[str, Any], fitted: dict[str, Any]
+) -> None:
+    arguments = fit(given, "cloudwatch", "PutMetricAlarm")
+    assert json.dumps(arguments) == json.dumps(fitted)
+
+
+def test_a_value_that_is_none_of_an_enumeration_is_refused_with_those_that_are() -> None:
+    with pytest.raises(
+        ResourceError, match="/StateValue: BAD is not a valid enum value; allowed: "
+    ):
+        fit({"StateValue": "BAD"}, "cloudwatch", "SetAlarmState")
+
+
+@pytest.mark.parametrize(
+    ("given", "problems"),
+    [
+        ({}, 0),
+        ({"AlarmName": "x" * 255}, 0),
+        ({"AlarmName": "x" * 256}, 1),
+        ({"AlarmName": ""}, 1),
+        ({"EvaluationPeriods": 0}, 1),
+        ({"AlarmDescription": None}, 1),
+        ({"AlarmActions": ["a"] * 5}, 0),
+        ({"AlarmActions": ["a"] * 6}, 1),
+        ({"AlarmActions": [""]}, 1),
+        ({"AlarmName": "x" * 256, "AlarmActions": ["a"] * 6}, 2),
+        ({"Threshold": "a word"}, 1),
+    ],
+)
+def test_every_limit_of_the_model_that_is_not_met_is_a_problem(
+    given: dict[str, Any], problems: int
+) -> None:
+    assert len(unmet(ALARM | given, "cloudwatch", "PutMetricAlarm")) == problems
+
+
+def test_a_problem_is_said_in_the_words_of_aws() -> None:
+    assert unmet(ALARM | {"AlarmActions": ["a", "x" * 1025]}, "cloudwatch", "PutMetricAlarm") == [
+        "Value at 'alarmActions.2.member' failed to satisfy constraint: Member must have length "
+        "less than or equal to 1024"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "must"),
+    [
+        ("Inference-Id", "", "have length greater than or equal to 1"),
+        ("Inference-Id", "x" * 65, "have length less than or equal to 64"),
+        ("Target-Variant", "-", "satisfy regular expression pattern"),
+    ],
+)
+def test_a_header_has_two_bounds_and_a_pattern(name: str, value: str, must: str) -> None:
+    (problem,) = broken_limits({f"X-Amzn-SageMaker-{name}": value}, b"")
+    where = name[0].lower() + name[1:].replace("-", "")
+    assert problem.startswith(
+        f"Value at '{where}' failed to satisfy constraint: Member must {must}"
+    )
+
+
+@pytest.mark.parametrize(("gigabytes", "problems"), [(1, 0), (512, 0), (513, 1)])
+def test_a_number_has_its_greatest_value(gigabytes: int, problems: int) -> None:
+    variant = {"VariantName": "primary", "VolumeSizeInGB": gigabytes}
+    given = {"EndpointConfigName": "first", "ProductionVariants": [variant]}
+    assert len(unmet(given, "sagemaker", "CreateEndpointConfig")) == problems
+
+
+@pytest.mark.parametrize(
+    ("count", "words"),
+    [(1, "1 validation error detected: a"), (2, "2 validation errors detected: a; a")],
+)
+def test_problems_are_counted(count: int, words: str) -> None:
+    assert refusal(["a"] * count) == words
+
+
+# --- resource types
+
+
+@pytest.mark.parametrize("name", ["put", "delete"])
+def test_a_resource_type_has_to_say_what_is_made_and_deleted(name: str) -> None:
+    logical: Any = None
+    states: Any = ({}, {}) if name == "put" else ({},)
+    with pytest.raises(NotImplementedError):
+        getattr(ResourceType(), name)("physical", *states, logical)
+
+
+def test_a_property_that_is_not_emulated_is_refused_by_name() -> None:
+    with pytest.raises(ResourceError, match="AWS::S3::Bucket: Aa, Zz is not emulated"):
+        S3Bucket().check({"Zz": 1, "BucketName": "b", "Aa": 2})
+
+
+@pytest.mark.parametrize(("given", "name"), [({}, "made-255"), ({"BucketName": "own"}, "own")])
+def test_a_name_is_the_templates_or_made(given: dict[str, str], name: str) -> None:
+    logical = Logical(
+        aws=None,  # type: ignore[arg-type]
+        stack_name="stack",
+        logical_id="A",
+        generate_name=lambda longest: f"made-{longest}",
+        exists=lambda physical: None,
+    )
+
+    class Named(ResourceType):
+        name_property = "BucketName"
+
+    assert Named().name(given, logical) == name
+
+
+def test_a_rule_of_a_lifecycle_that_is_not_emulated_is_refused_by_name() -> None:
+    with pytest.raises(ResourceError, match="Rules: Transitions is not emulated"):
+        _lifecycle_rule({"Status": "Enabled", "Transitions": []})
+
+
+def test_a_rule_of_a_lifecycle_keeps_its_id_and_its_prefix() -> None:
+    rule = {"Id": "old", "Prefix": "logs/", "Status": "Enabled"}
+    more = {"NoncurrentVersionExpirationInDays": "7"}
+    assert _lifecycle_rule(rule | more) == {
+        "ID": "old",
+        "Filter": {"Prefix": "logs/"},
+        "Status": "Enabled",
+        "NoncurrentVersionExpiration": {"NoncurrentDays": 7},
+    }

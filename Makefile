@@ -11,7 +11,7 @@ QUIETLY = sh scripts/quietly.sh
 # Every process of the tests would compile our modules anew: a tenth of their time.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help install demo test test-long test-pythons wheels bench-install bench-check bench-packaging bench-local bench-serving bench-client bench-synth bench-load bench-search bench-tune bench-seeds bench-rehearse bench-replay check format lock audit clean
+.PHONY: help install demo test test-long test-pythons wheels bench-install bench-check bench-packaging bench-local bench-serving bench-client bench-synth bench-load bench-search bench-tune bench-seeds bench-rehearse bench-replay check format lock audit site clean
 
 help:            # this list
 	@awk -F ' *# *' '/^[a-z-]+:/ && NF > 1 { split($$1, target, ":"); printf "  make %-15s %s\n", target[1], $$2 }' $(MAKEFILE_LIST)
@@ -85,9 +85,16 @@ lock: .venv/.everything  # compile requirements*.txt from requirements*.in, with
 audit: .venv/.synth  # known vulnerabilities of what is locked; says so when it could not ask
 	@$(BIN)/python -m scripts.audit
 
+# The pages, and what they link to.
+SITE := README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md LICENSE docs examples
+site: .venv/.everything  # README, docs/ and the examples' pages as a site with search, into build/site
+	@mkdir -p build/pages && ln -sfn $(addprefix $(CURDIR)/,$(SITE)) build/pages/
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	@echo "build/site: serve it with $(BIN)/python -m http.server --bind 127.0.0.1 --directory build/site"
+
 clean:  # everything these targets made, packed archives included
 	@test ! -x $(BIN)/servable || $(BIN)/servable local down
-	rm -rf .venv node_modules cdk.out .servable .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info
+	rm -rf .venv node_modules build cdk.out .servable .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info
 
 # --- what is installed, each step once: a stamp newer than its inputs means done
 

@@ -148,7 +148,7 @@ def test_the_wheels_pin_each_other_to_their_version() -> None:
 def test_the_same_sources_build_the_same_bytes_in_another_checkout(
     wheels: Path, tmp_path: Path
 ) -> None:
-    """Of another place, time, time zone and umask, as on another computer."""
+    """The other has another place, time, time zone and umask, as on another computer."""
     for name in tracked(*PACKAGES, "wheels", "scripts", "pyproject.toml", "README.md", "LICENSE"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(ROOT / name, tmp_path / name)

@@ -62,14 +62,10 @@ def _for_an_index(copy: Path, repository: str) -> None:
     for folder in WHEELS.values():
         project, page = copy / folder / "pyproject.toml", copy / folder / "README.md"
         text = project.read_text(encoding="utf-8")
-        version = tomllib.loads(text)["project"]["version"]
-        project.write_text(
-            text.replace("[project]\n", f'[project]\nurls.Repository = "{repository}"\n', 1),
-            encoding="utf-8",
-        )
-        described = with_addresses(
-            page.read_text(encoding="utf-8"), folder, f"{repository}/{{}}/v{version}"
-        )
+        tree = f"{repository}/{{}}/v{tomllib.loads(text)['project']['version']}"
+        urls = f'[project]\nurls.Repository = "{repository}"\n'
+        project.write_text(text.replace("[project]\n", urls, 1), encoding="utf-8")
+        described = with_addresses(page.read_text(encoding="utf-8"), folder, tree)
         page.write_text(described, encoding="utf-8")
 
 

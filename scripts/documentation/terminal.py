@@ -6,38 +6,31 @@ PATH="$PWD/.venv/bin:$PATH" python -m scripts.documentation.terminal
 import io
 import os
 import re
-import shlex
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from rich.console import Console
 from rich.text import Text
 
-from scripts.demo_steps import ROOT, cdk
 from servable_local.aws import running
 from servable_local.aws.local_aws import ACCOUNT, REGION
 
+ROOT = Path(__file__).resolve().parents[2]
 PICTURE = ROOT / "docs" / "terminal.svg"
 CHECK = "servable check local --set local.variants.primary.min_instances=9"
-DEPLOY = "cdk deploy 'local/*' --require-approval never"
-AFTERWARDS = (
+COMMANDS = (
+    CHECK,
+    "cdk deploy 'local/*' --require-approval never",
     "servable invoke local --body examples/ranker/golden/request-rows.json",
     "servable plan local --set local.variants.primary.instance_type=ml.c5.2xlarge",
 )
 
 
-def printed(command: str, environment: Mapping[str, str]) -> str:
-    """The lines of a command in this repository, on both streams in their order."""
-    return subprocess.run(
-        shlex.split(command),
-        cwd=ROOT,
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-    ).stdout
+def printed(command: str) -> str:
+    """The lines of a command, on both streams in their order; of a deployment, those that matter."""
+    output = subprocess.getoutput(command)
+    return "\n".join(shortened(output.splitlines())) if "cdk deploy" in command else output
 
 
 def shortened(lines: Sequence[str]) -> Iterator[str]:
@@ -62,14 +55,9 @@ def svg(steps: Sequence[tuple[str, str]]) -> str:
 
 def main(picture: Path = PICTURE) -> None:
     with running() as aws:
-        environment = aws.environment_over(os.environ)
-        lines: list[str] = []
-        output = ["--output", str(aws.folder / "cdk.out")]
-        cdk(["bootstrap", f"aws://{ACCOUNT}/{REGION}"], environment, lambda line: None, aws.folder)
-        steps = [(CHECK, printed(CHECK, environment))]
-        cdk([*shlex.split(DEPLOY)[1:], *output], environment, lines.append)
-        steps.append((DEPLOY, "\n".join(shortened(lines))))
-        steps += [(command, printed(command, environment)) for command in AFTERWARDS]
+        os.environ |= aws.environment()
+        printed(f"cdk bootstrap aws://{ACCOUNT}/{REGION}")
+        steps = [(command, printed(command)) for command in COMMANDS]
     picture.write_text(svg(steps), encoding="utf-8")
 
 

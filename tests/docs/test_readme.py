@@ -22,7 +22,7 @@ def test_the_readme_reaches_a_prediction_of_ones_own_model_in_ten_commands() -> 
 
 
 def test_the_readme_reaches_a_prediction_on_its_first_screen() -> None:
-    assert "servable invoke my-model" in "\n".join(_README.splitlines()[:40])
+    assert "servable invoke my-model" in "\n".join(_README.splitlines()[:30])
 
 
 @pytest.mark.long

@@ -11,7 +11,7 @@ QUIETLY = sh scripts/quietly.sh
 # Every process of the tests would compile our modules anew: a tenth of their time.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help install demo test test-long test-pythons wheels bench-install bench-check bench-packaging bench-local bench-serving bench-client bench-synth bench-load bench-search bench-tune bench-seeds bench-rehearse bench-replay check format lock audit clean
+.PHONY: help install demo test test-long test-pythons wheels release-check bench-install bench-check bench-packaging bench-local bench-serving bench-client bench-synth bench-load bench-search bench-tune bench-seeds bench-rehearse bench-replay check format lock audit site clean
 
 help:            # this list
 	@awk -F ' *# *' '/^[a-z-]+:/ && NF > 1 { split($$1, target, ":"); printf "  make %-15s %s\n", target[1], $$2 }' $(MAKEFILE_LIST)
@@ -31,8 +31,16 @@ test-long: .venv/.everything  # the slow tests: fuzzing, kills, the demo interru
 test-pythons: .venv/.synth  # make test with every Python found here of 3.11, 3.12, 3.13; 4 GB each
 	@$(BIN)/python -m scripts.every_python
 
-wheels: .venv/.synth  # the five wheels, into dist/
-	@$(BIN)/python -m scripts.build_wheels dist
+wheels: .venv/.synth  # the five wheels, into dist/; REPOSITORY=https://github.com/OWNER/NAME for a package index
+	@rm -f dist/servable*.whl
+	@$(BIN)/python -m scripts.build_wheels dist $(REPOSITORY:%=--repository %)
+
+release-check: .venv/.everything wheels  # a release, without network: wheels built twice, their files, versions, descriptions; an SBOM
+	@mkdir -p build
+	@cat requirements.txt requirements-local.txt requirements-tuning.txt | $(BIN)/cyclonedx-py requirements --pyproject pyproject.toml \
+		--output-reproducible --output-file build/servable.cdx.json - 2>/dev/null
+	@$(BIN)/python -m twine check --strict dist/servable*.whl
+	@$(BIN)/python -m pytest -m long tests/wheels/test_wheels.py tests/wheels/test_descriptions.py
 
 bench-install: .venv/.synth  # what the base takes and how soon it helps: at most 60 MB and 0.3 s
 	@$(BIN)/python -m tests.wheels.environment
@@ -85,9 +93,16 @@ lock: .venv/.everything  # compile requirements*.txt from requirements*.in, with
 audit: .venv/.synth  # known vulnerabilities of what is locked; says so when it could not ask
 	@$(BIN)/python -m scripts.audit
 
+# The pages, and what they link to.
+SITE := README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md LICENSE docs examples
+site: .venv/.everything  # README, docs/ and the examples' pages as a site with search, into build/site
+	@mkdir -p build/pages && ln -sfn $(addprefix $(CURDIR)/,$(SITE)) build/pages/
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	@echo "build/site: serve it with $(BIN)/python -m http.server --bind 127.0.0.1 --directory build/site"
+
 clean:  # everything these targets made, packed archives included
 	@test ! -x $(BIN)/servable || $(BIN)/servable local down
-	rm -rf .venv node_modules cdk.out .servable .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info
+	rm -rf .venv node_modules build cdk.out .servable .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info
 
 # --- what is installed, each step once: a stamp newer than its inputs means done
 

@@ -1,14 +1,18 @@
-"""Builds the wheels, offline: `python -m scripts.build_wheels OUT`.
+"""Builds the wheels, offline: `python -m scripts.build_wheels OUT [--repository ADDRESS]`.
 
-Each is built from a copy of the packages: setuptools writes beside what it reads.
+Each is built from a copy of the packages: setuptools writes beside what it reads. The same sources
+give the same bytes, whatever the checkout's time, place and permissions.
 """
 
 import argparse
 import os
+import posixpath
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
+import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -31,13 +35,46 @@ PACKAGES = (
     "servable_tensors",
     "stacks",
 )
-# The same sources give the same bytes: a zip's times begin here.
+# A zip's times begin here.
 EPOCH = "315532800"
 BUILD = "import sys; from setuptools.build_meta import build_wheel; build_wheel(sys.argv[1])"
 
 
-def build(out: Path) -> list[Path]:
-    """The files of the wheels, in `out`. Raises RuntimeError."""
+_LINK = re.compile(r"(!?)(\[[^]]*\])\((?![\w+.-]+:|#)([^)\s]+)\)")
+
+
+def with_addresses(page: str, folder: str, tree: str) -> str:
+    """The text of a Markdown page in `folder` of the repository, its relative links as addresses.
+
+    A package index shows the page alone. `tree`: https://HOST/OWNER/NAME/{}/REVISION, where {} is
+    blob for a page and raw for a picture.
+    """
+
+    def address(match: re.Match[str]) -> str:
+        path = posixpath.normpath(posixpath.join(folder, match[3]))
+        return f"{match[1]}{match[2]}({tree.format('raw' if match[1] else 'blob')}/{path})"
+
+    return _LINK.sub(address, page)
+
+
+def _for_an_index(copy: Path, repository: str) -> None:
+    """Writes where the sources lie into every pyproject.toml and README.md of the copy."""
+    for folder in WHEELS.values():
+        project, page = copy / folder / "pyproject.toml", copy / folder / "README.md"
+        text = project.read_text(encoding="utf-8")
+        tree = f"{repository}/{{}}/v{tomllib.loads(text)['project']['version']}"
+        urls = f'[project]\nurls.Repository = "{repository}"\n'
+        project.write_text(text.replace("[project]\n", urls, 1), encoding="utf-8")
+        described = with_addresses(page.read_text(encoding="utf-8"), folder, tree)
+        page.write_text(described, encoding="utf-8")
+
+
+def build(out: Path, repository: str | None = None) -> list[Path]:
+    """Build the wheels into `out`, and return their files. Raises RuntimeError.
+
+    `repository`: address of the sources, as https://github.com/OWNER/NAME; a package index shows it,
+    and links in the description lead to its tag vVERSION.
+    """
     out = out.resolve()
     out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="servable-wheels-") as folder:
@@ -47,13 +84,19 @@ def build(out: Path) -> list[Path]:
             shutil.copytree(ROOT / name, copy / name, ignore=ignored)
         for name in ("pyproject.toml", "README.md", "LICENSE"):
             shutil.copy2(ROOT / name, copy)
+        if repository:
+            _for_an_index(copy, repository)
         for wheel in WHEELS:
             if not (copy / WHEELS[wheel] / "LICENSE").exists():
                 shutil.copy2(ROOT / "LICENSE", copy / WHEELS[wheel])
+        for file in copy.rglob("*"):  # a wheel keeps permissions, which a checkout's umask decides
+            file.chmod(0o755 if file.is_dir() else 0o644)
+        for wheel in WHEELS:
             ran = subprocess.run(
                 [sys.executable, "-c", BUILD, str(out)],
                 cwd=copy / WHEELS[wheel],
                 env={**os.environ, "SOURCE_DATE_EPOCH": EPOCH},
+                umask=0o022,
                 capture_output=True,
                 text=True,
                 check=False,
@@ -66,7 +109,9 @@ def build(out: Path) -> list[Path]:
 def main() -> int:
     parser = argparse.ArgumentParser(description="Build the wheels, without any index.")
     parser.add_argument("out", metavar="OUT", type=Path, help="Folder for the wheels.")
-    for file in build(parser.parse_args().out):
+    parser.add_argument("--repository", help="Address of the sources; links on PyPI lead there.")
+    options = parser.parse_args()
+    for file in build(options.out, options.repository):
         print(f"{file}: {file.stat().st_size:,} bytes")
     return 0
 

@@ -16,6 +16,7 @@ NOT_COPIED = shutil.ignore_patterns(
     "node_modules",
     "cdk.out",
     ".servable",
+    "build",  # links to the pages of this checkout
     ".*_cache",
     ".hypothesis",
     "__pycache__",

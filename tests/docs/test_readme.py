@@ -21,6 +21,10 @@ def test_the_readme_reaches_a_prediction_of_ones_own_model_in_ten_commands() -> 
     assert at <= 10
 
 
+def test_the_readme_reaches_a_prediction_on_its_first_screen() -> None:
+    assert "servable invoke my-model" in "\n".join(_README.splitlines()[:30])
+
+
 @pytest.mark.long
 @pytest.mark.timeout(600)
 def test_the_commands_of_the_readme_reach_a_prediction(tmp_path: Path) -> None:

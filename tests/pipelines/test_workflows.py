@@ -2,16 +2,19 @@
 
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import click
 import pytest
 
 from infra.parameters.loading import load
+from scripts.every_python import PYTHONS
 from servable.main import COMMANDS, servable
 from tests.checkouts import ROOT
-from tests.pipelines.workflows import FILES, STEPS, Step, read
+from tests.pipelines.workflows import FILES, FOLDER, STEPS, Step, read
 
+TEMPLATE = ROOT / "servable" / "new" / "template" / "dot-github" / "workflows"
 TARGETS = set(re.findall(r"^([.a-zA-Z/-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
 
 
@@ -31,7 +34,8 @@ def test_a_steps_shell_is_valid(step: Step) -> None:
 def test_a_step_calls_what_there_is(step: Step) -> None:
     for target in re.findall(r"\bmake (\S+)", step.script):
         assert target in TARGETS
-    for name, rest in re.findall(r"bin/servable (\S+)([^\n|]*)", step.script):
+    called = r"(?:bin/|^ *|\$\()servable (\S+)([^\n|]*)"
+    for name, rest in re.findall(called, step.script, re.MULTILINE):
         assert name in COMMANDS
         command = servable.get_command(click.Context(servable), name)
         assert command is not None
@@ -53,6 +57,43 @@ def test_a_workflow_may_read_the_sources_and_no_more_unless_a_job_says_so(file: 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 def test_a_workflow_holds_no_key(file: Path) -> None:
     assert "secrets." not in file.read_text()
+
+
+@pytest.mark.parametrize("folder", [FOLDER, TEMPLATE], ids=["here", "of a new project"])
+def test_zizmor_finds_nothing_in_the_workflows(folder: Path) -> None:
+    """Credentials left on the runner, broad permissions, actions by tag, expressions in a shell …"""
+    files = sorted(folder.glob("*.yml"))
+    ran = subprocess.run(
+        [Path(sys.executable).with_name("zizmor"), "--offline", "--min-severity", "medium", *files],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+
+
+def test_only_the_publishing_job_of_a_release_gets_a_token() -> None:
+    release = read(FOLDER / "release.yml")
+    assert [
+        job
+        for job, table in {"": release, **release["jobs"]}.items()
+        if "id-token" in table.get("permissions", {})
+    ] == ["publish"]
+
+
+def test_a_release_is_published_once_it_is_checked_installed_and_approved() -> None:
+    publish = read(FOLDER / "release.yml")["jobs"]["publish"]
+    assert ({*publish["needs"]}, publish["environment"]) == ({"check", "install"}, "pypi")
+
+
+def test_a_release_is_installed_on_every_python_that_the_wheels_name() -> None:
+    matrix = read(FOLDER / "release.yml")["jobs"]["install"]["strategy"]["matrix"]
+    assert tuple(matrix["python"]) == PYTHONS
+
+
+def test_a_release_is_built_on_two_images_with_two_pythons() -> None:
+    builds = read(FOLDER / "release.yml")["jobs"]["build"]["strategy"]["matrix"]["include"]
+    assert len({(one["runner"], one["python"]) for one in builds}) == len(builds) == 2
 
 
 def test_production_waits_for_staging() -> None:

@@ -37,6 +37,11 @@ AFTER = (
 TLS_AFTER = ("a broken record", "a broken record in the answer", "an alert")
 ANSWERED = ("answered", "answered and closed", "answered and closed later")
 LATER_SECONDS = 0.01
+_USES = (
+    "digital_signature", "content_commitment", "key_encipherment", "data_encipherment",
+    "key_agreement", "key_cert_sign", "crl_sign", "encipher_only", "decipher_only",
+)  # fmt: skip
+_SIGNS_CERTIFICATES = x509.KeyUsage(**{use: use == "key_cert_sign" for use in _USES})
 
 
 class Certificates(NamedTuple):
@@ -47,9 +52,17 @@ class Certificates(NamedTuple):
 
 
 def certificates(folder: Path) -> Certificates:
-    """An authority of our own, and certificates for 127.0.0.1 with their keys, as PEM files."""
+    """An authority of our own, and certificates for 127.0.0.1 with their keys, as PEM files.
 
-    def signed(name: str, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, by: object) -> bytes:
+    They have what RFC 5280 asks for, as Python 3.13 does by default (ssl.VERIFY_X509_STRICT).
+    """
+
+    def signed(
+        name: str,
+        issuer: x509.Name,
+        key: ec.EllipticCurvePrivateKey,
+        by: ec.EllipticCurvePrivateKey,
+    ) -> bytes:
         now = datetime.now(UTC)
         builder = (
             x509.CertificateBuilder()
@@ -61,11 +74,15 @@ def certificates(folder: Path) -> Certificates:
             .not_valid_after(now + timedelta(days=1))
             .add_extension(x509.BasicConstraints(ca=by is key, path_length=None), critical=True)
             .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), False)
+            .add_extension(
+                x509.AuthorityKeyIdentifier.from_issuer_public_key(by.public_key()), False
+            )
         )
-        if by is not key:
+        if by is key:
+            builder = builder.add_extension(_SIGNS_CERTIFICATES, True)
+        else:
             address = x509.IPAddress(ip_address("127.0.0.1"))
             builder = builder.add_extension(x509.SubjectAlternativeName([address]), False)
-        assert isinstance(by, ec.EllipticCurvePrivateKey)
         made = builder.sign(by, hashes.SHA256())
         return made.public_bytes(serialization.Encoding.PEM)
 

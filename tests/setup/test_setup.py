@@ -3,6 +3,7 @@
 import json
 import re
 import subprocess
+import tomllib
 
 import pytest
 
@@ -44,6 +45,17 @@ def test_a_long_step_says_what_it_is_at() -> None:
 
 def test_install_brings_every_command_and_no_linter() -> None:
     assert "install: .venv/.tuning" in (ROOT / "Makefile").read_text()
+
+
+def test_the_wheels_claim_the_systems_on_which_they_were_tried() -> None:
+    page = (ROOT / "docs" / "installing.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (Linux|macOS|Windows) \| (\w+)", page, re.MULTILINE)
+    assert len(rows) == 3
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    claimed = [one for one in project["classifiers"] if one.startswith("Operating System")]
+    assert {one.rpartition(" ")[2].casefold() for one in claimed} == {
+        system.casefold() for system, tried in rows if tried != "nothing"
+    }
 
 
 def test_a_step_that_works_takes_one_line() -> None:

@@ -6,6 +6,8 @@ from typing import Any
 
 from scripts.build_wheels import ROOT, WHEELS
 
+REPOSITORY = "https://github.com/OWNER/NAME"
+
 
 def metadata(wheel: str) -> dict[str, Any]:
     """The table [project] of the wheel's pyproject.toml."""

@@ -1,6 +1,12 @@
 """What the wheels hold and require: every package once, every file, one version."""
 
+import filecmp
+import json
+import os
 import re
+import shutil
+import subprocess
+import sys
 import tomllib
 import zipfile
 from collections import Counter
@@ -11,13 +17,14 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from scripts.build_wheels import PACKAGES, WHEELS, build
+from scripts.build_wheels import PACKAGES, WHEELS
 from scripts.every_python import PYTHONS
 from servable.doctor.machine import LEAST_PYTHON
 from servable.extras import COMMANDS, MODULES
 from servable.main import COMMANDS as EVERY_COMMAND
+from servable.new.project_files import STAMP
 from tests.checkouts import ROOT
-from tests.wheels.built import file_of, metadata
+from tests.wheels.built import REPOSITORY, file_of, metadata
 
 pytestmark = pytest.mark.long
 
@@ -87,14 +94,15 @@ def locked(name: str) -> set[str]:
     return set(re.findall(r"^([A-Za-z0-9_.-]+==[^ ]+)", lock, re.MULTILINE))
 
 
+def tracked(*folders: str) -> list[str]:
+    """Files that git has or would add: what else lies in a folder belongs into no wheel."""
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "--", *folders]
+    ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    return [name for name in ran.stdout.splitlines() if (ROOT / name).exists()]
+
+
 def test_every_file_of_the_packages_is_in_a_wheel(held: dict[str, set[str]]) -> None:
-    there = {
-        file.relative_to(ROOT).as_posix()
-        for package in PACKAGES
-        for file in (ROOT / package).rglob("*")
-        if file.is_file() and "__pycache__" not in file.parts
-    }
-    assert set().union(*held.values()) == there
+    assert set().union(*held.values()) == set(tracked(*PACKAGES))
 
 
 def test_no_file_is_in_two_wheels(held: dict[str, set[str]]) -> None:
@@ -111,6 +119,18 @@ def test_the_wheels_have_one_version() -> None:
     assert len({metadata(name)["version"] for name in WHEELS}) == 1
 
 
+def test_a_project_is_stamped_with_the_version_of_the_wheels() -> None:
+    """`servable doctor` compares; the template's cdk.json is this one's."""
+    context = json.loads((ROOT / "cdk.json").read_text(encoding="utf-8"))["context"]
+    assert context[STAMP] == PYPROJECT["version"]
+
+
+def test_the_changelog_says_how_to_upgrade_to_the_version() -> None:
+    first = re.search(r"^### To (\S+?)[,\n]", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert first is not None
+    assert first[1] == PYPROJECT["version"]
+
+
 def test_the_wheels_pin_each_other_to_their_version() -> None:
     version = PYPROJECT["version"]
     lines = [
@@ -125,11 +145,20 @@ def test_the_wheels_pin_each_other_to_their_version() -> None:
     assert {str(pin.specifier) for pin in pins} == {f"=={version}"}
 
 
-def test_the_same_sources_build_the_same_bytes(wheels: Path, tmp_path: Path) -> None:
-    build(tmp_path)
-    assert [path.read_bytes() for path in sorted(tmp_path.iterdir())] == [
-        path.read_bytes() for path in sorted(wheels.iterdir())
-    ]
+def test_the_same_sources_build_the_same_bytes_in_another_checkout(
+    wheels: Path, tmp_path: Path
+) -> None:
+    """The other has another place, time, time zone and umask, as on another computer."""
+    for name in tracked(*PACKAGES, "wheels", "scripts", "pyproject.toml", "README.md", "LICENSE"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(ROOT / name, tmp_path / name)
+        (tmp_path / name).chmod(0o600)
+    command = [sys.executable, "-m", "scripts.build_wheels", "out", "--repository", REPOSITORY]
+    there = {**os.environ, "TZ": "Asia/Tokyo", "PYTHONHASHSEED": "7"}
+    subprocess.run(command, cwd=tmp_path, env=there, umask=0o077, check=True)
+    names = [file.name for file in wheels.iterdir()]
+    same, _, _ = filecmp.cmpfiles(wheels, tmp_path / "out", names, shallow=False)
+    assert same == names
 
 
 @pytest.mark.parametrize("name", INSTALLED_BY)

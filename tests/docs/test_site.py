@@ -1,0 +1,155 @@
+"""The site of the pages: each page whole, no dead link, nothing from another host."""
+
+import functools
+import http.server
+import json
+import re
+import subprocess
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pytest
+from markdown_it import MarkdownIt
+from selenium.webdriver.common.by import By
+from selenium.webdriver.support.ui import WebDriverWait
+
+from scripts.documentation.pages import PATTERNS
+from tests.checkouts import ROOT
+from tests.chromium import chromium
+
+pytestmark = pytest.mark.long
+SITE = ROOT / "build" / "site"
+SOURCES = sorted(file.relative_to(ROOT) for one in PATTERNS for file in ROOT.glob(one))
+ELEMENTS = {"h1", "h2", "h3", "h4", "li", "pre", "code", "table", "td", "img", "em", "strong"}
+# What a browser fetches by itself when it opens a page.
+FETCHED = {"script": "src", "img": "src", "iframe": "src", "source": "src", "link": "href"}
+
+
+class Elements(HTMLParser):
+    """Every element of a page, with its attributes, and whether it is the author's."""
+
+    def __init__(self, text: str, *, within: str | None = None) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str | None]]] = []
+        self.counted: Counter[str] = Counter()
+        self._within, self._inside = within, within is None
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self._inside |= tag == self._within
+        self.found.append((tag, dict(attrs)))
+        if self._inside and tag in ELEMENTS:
+            self.counted[tag] += 1
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag == self._within:
+            self._inside = False
+
+
+def page_of(source: Path) -> Path:
+    """The file of a Markdown page on the site."""
+    name = "index.html" if source.name == "README.md" else f"{source.stem}.html"
+    return SITE / source.parent / name
+
+
+@pytest.fixture(scope="module")
+def pages() -> dict[Path, Elements]:
+    """Every page of the site, as `make site` writes it."""
+    ran = subprocess.run(["make", "site"], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    return {
+        page: Elements(page.read_text(encoding="utf-8"), within="article")
+        for page in SITE.rglob("*.html")
+    }
+
+
+def test_every_page_is_on_the_site(pages: dict[Path, Elements]) -> None:
+    assert [str(source) for source in SOURCES if page_of(source) not in pages] == []
+
+
+def test_a_page_has_the_elements_that_commonmark_reads_in_it(pages: dict[Path, Elements]) -> None:
+    """The site's Markdown is read by another parser than GitHub's: a list that it does not see
+    would stand there as text."""
+    commonmark = MarkdownIt("commonmark").enable("table")
+    wrong = {}
+    for source in SOURCES:
+        text = (ROOT / source).read_text(encoding="utf-8")
+        expected = Elements(commonmark.render(text)).counted
+        if pages[page_of(source)].counted != expected:
+            wrong[str(source)] = (pages[page_of(source)].counted, expected)
+    assert wrong == {}
+
+
+def test_every_link_within_the_site_leads_somewhere(pages: dict[Path, Elements]) -> None:
+    anchors = {
+        page: {attributes.get("id") for _, attributes in elements.found}
+        for page, elements in pages.items()
+    }
+    dead = []
+    for page, elements in pages.items():
+        for _, attributes in elements.found:
+            address = urlsplit(attributes.get("href") or attributes.get("src") or "")
+            if address.scheme or page.name == "404.html":  # whose links begin at the host's root
+                continue
+            target = (page.parent / unquote(address.path)).resolve() if address.path else page
+            fragment = unquote(address.fragment)
+            if not target.is_file() or (fragment and fragment not in anchors[target]):
+                dead.append(f"{page.relative_to(SITE)}: {address.geturl()}")
+    assert dead == []
+
+
+def test_no_page_loads_anything_from_another_host(pages: dict[Path, Elements]) -> None:
+    fetched = [
+        f"{page.relative_to(SITE)}: {attributes[FETCHED[tag]]}"
+        for page, elements in pages.items()
+        for tag, attributes in elements.found
+        if tag in FETCHED and re.match(r"(\w+:)?//", attributes.get(FETCHED[tag]) or "")
+    ]
+    assert fetched == []
+
+
+@pytest.fixture(scope="module")
+def address(pages: dict[Path, Elements]) -> Iterator[str]:
+    """Address of the site on a server of this computer."""
+    handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=str(SITE))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}/"
+        server.shutdown()
+
+
+@dataclass(frozen=True)
+class Search:
+    """A search for a key in a browser: the pages that it lists, every address that was asked."""
+
+    results: list[str]
+    asked: list[str]
+
+
+@pytest.fixture(scope="module")
+def search(address: str) -> Search:
+    with chromium(logs="performance") as driver:
+        driver.get(f"{address}docs/tutorial.html")
+        driver.find_element(By.CSS_SELECTOR, "input.md-search__input").send_keys("bake_minutes")
+        links = WebDriverWait(driver, 60).until(
+            lambda _: driver.find_elements(By.CSS_SELECTOR, ".md-search-result__link")
+        )
+        results = [str(link.get_attribute("href")) for link in links]
+        log = driver.get_log("performance")  # type: ignore[no-untyped-call]
+    events = [json.loads(entry["message"])["message"] for entry in log]
+    sent = [event for event in events if event["method"] == "Network.requestWillBeSent"]
+    return Search(results, [event["params"]["request"]["url"] for event in sent])
+
+
+def test_a_search_for_a_key_lists_the_page_that_explains_it(search: Search) -> None:
+    assert any("docs/parameters.html" in result for result in search.results)
+
+
+def test_a_search_in_a_browser_asks_no_other_host(search: Search, address: str) -> None:
+    own = (address, "data:", "blob:", "chrome:")
+    assert [url for url in search.asked if not url.startswith(own)] == []

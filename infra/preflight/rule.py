@@ -5,7 +5,7 @@ import inspect
 import pkgutil
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, ClassVar, Final
 
 from infra.parameters.environment import Environment
@@ -18,6 +18,7 @@ NAME_OF_A_RULE = re.compile(r"(?!.*[A-Z]{3})([A-Z][a-z0-9]*)+")
 WHAT_THE_KEY_HOLDS: Final = object()
 
 Findings = Iterator[Finding]
+Parts = Iterable[tuple[Any, ...]]
 
 
 class RuleNameError(TypeError):
@@ -111,16 +112,39 @@ class Rule(ABC):
         return " ".join(match[1].split()) if match else ""
 
 
-class VariantRule(Rule):
-    """A rule about one variant on its instance type."""
+class PartRule(Rule):
+    """A rule about each of some parts of a file."""
 
     def check(self, environment: Environment) -> Findings:
-        for placement in self.candidate.placements:
-            yield from self.look(environment, placement)
+        for part in self.parts(environment):
+            yield from self.look(environment, *part)
 
     @abstractmethod
-    def look(self, environment: Environment, placement: Placement) -> Findings:
-        """Yields a finding for everything about this variant that violates the rule."""
+    def parts(self, environment: Environment) -> Parts:
+        """The further arguments of `look`, for each part."""
+
+    @abstractmethod
+    def look(self, environment: Environment, *part: Any, **_: Any) -> Findings:
+        """Yields a finding for everything about this part that violates the rule."""
+
+
+class VariantTableRule(PartRule):
+    """A rule about the variants that have a table: `look` takes their names, them and the table."""
+
+    table: ClassVar[str]
+    """Key of the table in [variants.NAME]."""
+
+    def parts(self, environment: Environment) -> Parts:
+        for name, variant in environment.variants.items():
+            if (table := getattr(variant, self.table)) is not None:
+                yield name, variant, table
+
+
+class VariantRule(PartRule):
+    """A rule about one variant on its instance type."""
+
+    def parts(self, environment: Environment) -> Parts:
+        return ((placement,) for placement in self.candidate.placements)
 
     def size_unknown(self, placement: Placement) -> Findings:
         """Yields "not checked" if the file does not give the model's size; bad folders are reported

@@ -1,6 +1,5 @@
 """Rules about server-side batching in relation to requests, alarms and workers."""
 
-from abc import abstractmethod
 from dataclasses import replace
 
 from infra.parameters.environment import Environment
@@ -8,7 +7,7 @@ from infra.parameters.finding import Severity
 from infra.parameters.placement import Placement
 from infra.policy.container import Batching
 from infra.preflight.rendering import counted
-from infra.preflight.rule import Findings, VariantRule
+from infra.preflight.rule import Findings, Parts, VariantRule
 from model_packaging.requests.known_requests import unbatchable
 from model_packaging.saved_model.reading import DEFAULT_SIGNATURE
 
@@ -18,16 +17,10 @@ MICROS_PER_MS = 1000
 class BatchRule(VariantRule):
     """A rule about variants with server-side batching."""
 
-    def look(self, environment: Environment, placement: Placement) -> Findings:
-        batching = placement.variant.container.batching
-        if batching is not None:
-            yield from self.look_at_batching(environment, placement, batching)
-
-    @abstractmethod
-    def look_at_batching(
-        self, environment: Environment, placement: Placement, batching: Batching
-    ) -> Findings:
-        """Yields a finding for everything about the batching that violates the rule."""
+    def parts(self, environment: Environment) -> Parts:
+        for placement in self.candidate.placements:
+            if (batching := placement.variant.container.batching) is not None:
+                yield placement, batching
 
 
 class BatchBelowRequest(BatchRule):
@@ -40,9 +33,7 @@ class BatchBelowRequest(BatchRule):
 traffic.rows_per_request = 500
 variants.primary.container.batching = { max_batch_size = 64 }"""
 
-    def look_at_batching(
-        self, environment: Environment, placement: Placement, batching: Batching
-    ) -> Findings:
+    def look(self, environment: Environment, placement: Placement, batching: Batching) -> Findings:
         rows = environment.traffic.rows_per_request
         key = placement.key("container.batching.max_batch_size")
         if rows is None:
@@ -68,9 +59,7 @@ class BatchTimeoutAboveAlarm(BatchRule):
 alarms.p99_latency_ms = 50
 variants.primary.container.batching = { timeout_micros = 60000 }"""
 
-    def look_at_batching(
-        self, environment: Environment, placement: Placement, batching: Batching
-    ) -> Findings:
+    def look(self, environment: Environment, placement: Placement, batching: Batching) -> Findings:
         alarm_ms = environment.alarms.p99_latency_ms
         if alarm_ms is not None and batching.timeout_micros >= alarm_ms * MICROS_PER_MS:
             yield self.finding(
@@ -96,9 +85,7 @@ models.ranker.code = "code"
 variants.primary.container.gunicorn_workers = 16
 variants.primary.container.batching = { max_enqueued_batches = 4 }"""
 
-    def look_at_batching(
-        self, environment: Environment, placement: Placement, batching: Batching
-    ) -> Findings:
+    def look(self, environment: Environment, placement: Placement, batching: Batching) -> Findings:
         queue = batching.max_enqueued_batches
         if queue is not None and queue * placement.processes < placement.workers:
             least = -(-placement.workers // placement.processes)
@@ -124,9 +111,7 @@ class BatchFixedShape(BatchRule):
     acknowledgeable = True
     example = "# container.batching for a model exported with the input shape [1, 224, 224, 3]"
 
-    def look_at_batching(
-        self, environment: Environment, placement: Placement, batching: Batching
-    ) -> Findings:
+    def look(self, environment: Environment, placement: Placement, batching: Batching) -> Findings:
         for name in self.candidate.served_by(placement):
             for folder, info in self.candidate.saved_models(name):
                 for signature, tensors in info.signatures.items():

@@ -1,33 +1,25 @@
 """Rules about your own container image, as far as its address tells: registry, kind, version, device."""
 
 import re
-from abc import abstractmethod
 
 from infra.catalog import images
 from infra.catalog.images import Image, own_image
 from infra.parameters.environment import Environment
 from infra.parameters.finding import Severity
 from infra.parameters.placement import Placement
-from infra.preflight.rule import Findings, Rule, VariantRule
+from infra.preflight.rule import Findings, PartRule, Parts, VariantRule
 
 OF_SERVING = "tensorflow-inference"
 MOVING = ("latest", "current", "stable", "prod", "main", "master")
 
 
-class OwnImageRule(Rule):
+class OwnImageRule(PartRule):
     """A rule about the address of your own image."""
 
-    def check(self, environment: Environment) -> Findings:
+    def parts(self, environment: Environment) -> Parts:
         for name, model in environment.models.items():
             if model.image is not None:
-                image, key = own_image(model.image), f"models.{name}.image"
-                yield from self.look(environment, key, model.image, image)
-
-    @abstractmethod
-    def look(
-        self, environment: Environment, key: str, address: str, image: Image | None
-    ) -> Findings:
-        """Yields a finding if the address violates the rule; `image` is None for one that is not ECR's."""
+                yield f"models.{name}.image", model.image, own_image(model.image)
 
 
 def _words(image: Image) -> set[str]:

@@ -1,7 +1,5 @@
 """Rules about your own environment variables in the container."""
 
-from abc import abstractmethod
-
 from infra.catalog.limits import most
 from infra.parameters.environment import Environment
 from infra.parameters.finding import Severity
@@ -13,7 +11,7 @@ from infra.policy.container import (
     variable_of,
     variables_of,
 )
-from infra.preflight.rule import Findings, VariantRule
+from infra.preflight.rule import Findings, PartRule, Parts, VariantRule
 
 # https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ContainerDefinition.html (2026-11-22)
 MOST_BYTES = 32 * 1024
@@ -29,16 +27,13 @@ def _deployed(placement: Placement) -> dict[str, str]:
     return {**placement.variant.variables, **ours}
 
 
-class VariableRule(VariantRule):
+class VariableRule(PartRule):
     """A rule about each variable of the file's own."""
 
-    def look(self, environment: Environment, placement: Placement) -> Findings:
-        for name, value in placement.variant.variables.items():
-            yield from self.look_at_variable(placement, name, value)
-
-    @abstractmethod
-    def look_at_variable(self, placement: Placement, name: str, value: str) -> Findings:
-        """Yields a finding if the variable violates the rule."""
+    def parts(self, environment: Environment) -> Parts:
+        for placement in self.candidate.placements:
+            for name, value in placement.variant.variables.items():
+                yield placement, name, value
 
 
 class VariablesTooMany(VariantRule):
@@ -70,7 +65,9 @@ class VariableTooLong(VariableRule):
 
     example = "# a value of 1025 characters in variants.primary.variables"
 
-    def look_at_variable(self, placement: Placement, name: str, value: str) -> Findings:
+    def look(
+        self, environment: Environment, placement: Placement, name: str, value: str
+    ) -> Findings:
         allowed = most("EnvironmentValue")
         if len(value) > allowed:
             yield self.finding(
@@ -110,7 +107,9 @@ class VariableOfASetting(VariableRule):
 
     example = f'variants.primary.variables.{variable_of("gunicorn_workers")} = "4"'
 
-    def look_at_variable(self, placement: Placement, name: str, value: str) -> Findings:
+    def look(
+        self, environment: Environment, placement: Placement, name: str, value: str
+    ) -> Findings:
         setting = setting_of(name)
         if setting is not None:
             yield self.finding(
@@ -132,7 +131,9 @@ class VariableInert(VariableRule):
     severity = Severity.WARNING
     example = f'variants.primary.variables.{OLD_ONEDNN_SWITCH} = "1"'
 
-    def look_at_variable(self, placement: Placement, name: str, value: str) -> Findings:
+    def look(
+        self, environment: Environment, placement: Placement, name: str, value: str
+    ) -> Findings:
         reason = inert_reason(name, tensorflow=placement.tensorflow)
         if reason is not None:
             yield self.finding(

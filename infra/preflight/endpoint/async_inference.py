@@ -1,22 +1,15 @@
 """Rules about what an asynchronous endpoint cannot have."""
 
-from abc import abstractmethod
-
 from infra.parameters.environment import Environment
 from infra.parameters.finding import Severity
-from infra.preflight.rule import Findings, Rule
+from infra.preflight.rule import Findings, PartRule, Parts
 
 
-class AsynchronousRule(Rule):
+class AsynchronousRule(PartRule):
     """A rule about asynchronous endpoints."""
 
-    def check(self, environment: Environment) -> Findings:
-        if environment.asynchronous is not None:
-            yield from self.look(environment)
-
-    @abstractmethod
-    def look(self, environment: Environment) -> Findings:
-        """Yields a finding for everything about the endpoint that violates the rule."""
+    def parts(self, environment: Environment) -> Parts:
+        return [] if environment.asynchronous is None else [()]
 
 
 class AsynchronousMultiModel(AsynchronousRule):

@@ -1,11 +1,9 @@
 """Rules about required ids, KMS keys, callers, roles and the VPC."""
 
-from abc import abstractmethod
-
 from infra.parameters.environment import Environment
 from infra.parameters.finding import Severity
 from infra.policy.volume_key import takes_volume_key
-from infra.preflight.rule import Findings, Rule
+from infra.preflight.rule import Findings, PartRule, Parts, Rule
 
 
 class SecurityIdsMissing(Rule):
@@ -42,18 +40,12 @@ class SecurityIdsMissing(Rule):
             )
 
 
-class KeyArnRule(Rule):
+class KeyArnRule(PartRule):
     """A rule about KMS keys that are given by ARN."""
 
-    def check(self, environment: Environment) -> Findings:
-        for key, given in environment.kms_keys.items():
-            for arn in given:
-                if arn.startswith("arn:"):
-                    yield from self.look(environment, key, arn)
-
-    @abstractmethod
-    def look(self, environment: Environment, key: str, arn: str) -> Findings:
-        """Yields a finding if the ARN violates the rule."""
+    def parts(self, environment: Environment) -> Parts:
+        for key, arns in environment.kms_keys.items():
+            yield from ((key, arn) for arn in arns if arn.startswith("arn:"))
 
 
 class KeyOfAnotherRegion(KeyArnRule):

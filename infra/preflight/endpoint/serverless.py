@@ -1,13 +1,11 @@
 """Rules about what a serverless variant cannot have."""
 
-from abc import abstractmethod
-
 from infra.parameters.environment import Environment
 from infra.parameters.placement import Placement
 from infra.parameters.variant import Serverless, Variant
 from infra.policy.sizing import SERVERLESS_START_SECONDS, download_seconds, load_seconds
 from infra.preflight.rendering import counted
-from infra.preflight.rule import Findings, Rule, VariantRule, artifact_example
+from infra.preflight.rule import Findings, VariantRule, VariantTableRule, artifact_example
 
 OF_INSTANCES = (
     "min_instances",
@@ -23,19 +21,10 @@ OF_INSTANCES = (
 )
 
 
-class ServerlessRule(Rule):
+class ServerlessRule(VariantTableRule):
     """A rule about serverless variants."""
 
-    def check(self, environment: Environment) -> Findings:
-        for name, variant in environment.variants.items():
-            if variant.serverless is not None:
-                yield from self.look(environment, name, variant, variant.serverless)
-
-    @abstractmethod
-    def look(
-        self, environment: Environment, name: str, variant: Variant, serverless: Serverless
-    ) -> Findings:
-        """Yields a finding for everything about this variant that violates the rule."""
+    table = "serverless"
 
 
 class ServerlessInstanceKeys(ServerlessRule):

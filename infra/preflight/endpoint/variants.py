@@ -1,11 +1,10 @@
 """Rules about variants, their models, the endpoint's name, and shadow variants."""
 
-from abc import abstractmethod
 from collections.abc import Sequence
 
 from infra.parameters.environment import Environment
 from infra.parameters.finding import meant
-from infra.preflight.rule import Findings, Rule
+from infra.preflight.rule import Findings, PartRule, Parts, Rule
 
 # https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CreateEndpointConfig.html
 MOST_VARIANTS = 10
@@ -119,17 +118,12 @@ class EndpointNameShared(Rule):
             )
 
 
-class ShadowRule(Rule):
+class ShadowRule(PartRule):
     """A rule about shadow variants."""
 
-    def check(self, environment: Environment) -> Findings:
+    def parts(self, environment: Environment) -> Parts:
         shadows = [name for name, variant in environment.variants.items() if variant.shadow]
-        if shadows:
-            yield from self.look(environment, shadows)
-
-    @abstractmethod
-    def look(self, environment: Environment, shadows: Sequence[str]) -> Findings:
-        """Yields a finding for everything about the shadow variants that violates the rule."""
+        return [(shadows,)] if shadows else []
 
 
 class ShadowPair(ShadowRule):

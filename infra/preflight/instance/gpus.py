@@ -1,7 +1,5 @@
 """Rules about GPUs: all are used, the models fit into their memory, and the driver supports the CUDA."""
 
-from abc import abstractmethod
-
 from infra.catalog import images
 from infra.catalog.inference_amis import (
     carries,
@@ -22,7 +20,7 @@ from infra.policy.gpu_memory import (
 )
 from infra.policy.hosting import driver_for
 from infra.preflight.rendering import counted
-from infra.preflight.rule import Findings, VariantRule, artifact_example
+from infra.preflight.rule import Findings, PartRule, Parts, VariantRule, artifact_example
 
 # Using less than half of the GPU memory is assumed to be unintended.
 LEAST_USED_SHARE = 0.5
@@ -31,13 +29,8 @@ LEAST_USED_SHARE = 0.5
 class GpuRule(VariantRule):
     """A rule about variants whose processes share an instance's GPUs."""
 
-    def look(self, environment: Environment, placement: Placement) -> Findings:
-        if placement.gpus:
-            yield from self.look_at_gpus(placement)
-
-    @abstractmethod
-    def look_at_gpus(self, placement: Placement) -> Findings:
-        """Yields a finding if the use of the GPUs violates the rule."""
+    def parts(self, environment: Environment) -> Parts:
+        return ((placement,) for placement in self.candidate.placements if placement.gpus)
 
 
 class GpuIdle(GpuRule):
@@ -52,7 +45,7 @@ class GpuIdle(GpuRule):
 variants.primary.instance_type = "ml.g4dn.12xlarge"
 variants.primary.container.tfs_processes = 1"""
 
-    def look_at_gpus(self, placement: Placement) -> Findings:
+    def look(self, environment: Environment, placement: Placement) -> Findings:
         gpus, processes = placement.gpus, placement.processes
         if processes < gpus:
             yield self.finding(
@@ -78,7 +71,7 @@ class GpuUneven(GpuRule):
 variants.primary.instance_type = "ml.g4dn.12xlarge"
 variants.primary.container.tfs_processes = 6"""
 
-    def look_at_gpus(self, placement: Placement) -> Findings:
+    def look(self, environment: Environment, placement: Placement) -> Findings:
         gpus, processes = placement.gpus, placement.processes
         if processes > gpus and processes % gpus:
             below = processes - processes % gpus
@@ -106,7 +99,7 @@ class GpuShare(GpuRule):
 variants.primary.instance_type = "ml.g4dn.12xlarge"
 variants.primary.container.gpu_memory_margin = 0.2"""
 
-    def look_at_gpus(self, placement: Placement) -> Findings:
+    def look(self, environment: Environment, placement: Placement) -> Findings:
         margin = placement.variant.container.gpu_memory_margin
         share = None if margin is None else share_of_gpu(placement.processes, margin)
         if margin is None or share is None:
@@ -132,7 +125,7 @@ class GpuMemory(GpuRule):
     acknowledgeable = True
     example = artifact_example('variants.primary.instance_type = "ml.g4dn.12xlarge"', size_gib=20)
 
-    def look_at_gpus(self, placement: Placement) -> Findings:
+    def look(self, environment: Environment, placement: Placement) -> Findings:
         instance, model_gib = placement.instance, placement.served.model_gib
         if model_gib is None:
             yield from self.size_unknown(placement)
@@ -152,17 +145,13 @@ class GpuMemory(GpuRule):
             )
 
 
-class AmiRule(VariantRule):
+class AmiRule(PartRule):
     """A rule about variants for which the file names an inference AMI."""
 
-    def look(self, environment: Environment, placement: Placement) -> Findings:
-        ami = placement.variant.inference_ami
-        if ami is not None:
-            yield from self.look_at_ami(placement, ami)
-
-    @abstractmethod
-    def look_at_ami(self, placement: Placement, ami: str) -> Findings:
-        """Yields a finding if the AMI violates the rule."""
+    def parts(self, environment: Environment) -> Parts:
+        for placement in self.candidate.placements:
+            if (ami := placement.variant.inference_ami) is not None:
+                yield placement, ami
 
 
 class AmiUnknown(AmiRule):
@@ -175,7 +164,7 @@ class AmiUnknown(AmiRule):
 variants.primary.instance_type = "ml.g5.xlarge"
 variants.primary.inference_ami = "al2-ami-sagemaker-inference-gpu-9\""""
 
-    def look_at_ami(self, placement: Placement, ami: str) -> Findings:
+    def look(self, environment: Environment, placement: Placement, ami: str) -> Findings:
         if ami not in names():
             yield self.finding(
                 placement.key("inference_ami"),
@@ -194,7 +183,7 @@ class AmiWithoutGpu(AmiRule):
 
     example = 'variants.primary.inference_ami = "al2-ami-sagemaker-inference-gpu-2"'
 
-    def look_at_ami(self, placement: Placement, ami: str) -> Findings:
+    def look(self, environment: Environment, placement: Placement, ami: str) -> Findings:
         if ami in names() and not placement.instance.gpus:
             yield self.finding(
                 placement.key("inference_ami"),
@@ -216,7 +205,7 @@ class AmiCuda(AmiRule):
 variants.primary.instance_type = "ml.g5.xlarge"
 variants.primary.inference_ami = "al2-ami-sagemaker-inference-gpu-3-1\""""
 
-    def look_at_ami(self, placement: Placement, ami: str) -> Findings:
+    def look(self, environment: Environment, placement: Placement, ami: str) -> Findings:
         cuda = images.cuda(placement.tensorflow)
         if ami not in names() or cuda is None or not placement.instance.gpus:
             return
@@ -241,7 +230,7 @@ class AmiFamily(AmiRule):
 variants.primary.instance_type = "ml.p5e.48xlarge"
 variants.primary.inference_ami = "al2-ami-sagemaker-inference-gpu-2\""""
 
-    def look_at_ami(self, placement: Placement, ami: str) -> Findings:
+    def look(self, environment: Environment, placement: Placement, ami: str) -> Findings:
         instance = placement.instance
         if ami not in names() or not instance.gpus or runs_on(ami, instance.family):
             return

@@ -1,7 +1,6 @@
 """Rules about an update's shares of traffic, its duration and the alarms that watch it."""
 
 import math
-from abc import abstractmethod
 
 from infra.catalog.limits import most
 from infra.catalog.metrics import least_samples
@@ -12,23 +11,18 @@ from infra.parameters.rollout import MOST_ALARMS, Rollout
 from infra.policy.sizing import start_seconds
 from infra.policy.update import LONGEST
 from infra.preflight.rendering import counted
-from infra.preflight.rule import Findings, Rule, VariantRule
+from infra.preflight.rule import Findings, PartRule, Parts, VariantRule
 
 SECONDS_PER_MINUTE = 60
 # Strategy to the key with the first share of an update; all_at_once has no such key.
 SHARE = {"canary": "canary_percent", "linear": "step_percent", "rolling": "batch_percent"}
 
 
-class RolloutRule(Rule):
+class RolloutRule(PartRule):
     """A rule about updates that [rollout] guards."""
 
-    def check(self, environment: Environment) -> Findings:
-        if environment.rollout is not None:
-            yield from self.look(environment, environment.rollout)
-
-    @abstractmethod
-    def look(self, environment: Environment, rollout: Rollout) -> Findings:
-        """Yields a finding for everything about the updates that violates the rule."""
+    def parts(self, environment: Environment) -> Parts:
+        return [] if environment.rollout is None else [(environment.rollout,)]
 
 
 class RolloutBakeTooShort(RolloutRule):

@@ -1,6 +1,5 @@
 """Rules about scaling policies: their metrics, steps and cooldowns."""
 
-from abc import abstractmethod
 from collections import Counter
 
 from infra.parameters.environment import Environment
@@ -10,24 +9,15 @@ from infra.parameters.scaling import Scaling
 from infra.parameters.variant import Variant
 from infra.policy.kinds import KINDS
 from infra.policy.scaling import cooldowns
-from infra.preflight.rule import Findings, Rule, VariantRule
+from infra.preflight.rule import Findings, VariantRule, VariantTableRule
 
 ANY_KIND = ("schedule",)
 
 
-class ScalingRule(Rule):
+class ScalingRule(VariantTableRule):
     """A rule about the scaling table of a variant."""
 
-    def check(self, environment: Environment) -> Findings:
-        for name, variant in environment.variants.items():
-            if variant.scaling is not None:
-                yield from self.look(environment, name, variant, variant.scaling)
-
-    @abstractmethod
-    def look(
-        self, environment: Environment, name: str, variant: Variant, scaling: Scaling
-    ) -> Findings:
-        """Yields a finding for everything about the table that violates the rule."""
+    table = "scaling"
 
 
 class ScalingOnNothing(ScalingRule):

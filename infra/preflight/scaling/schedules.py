@@ -2,30 +2,22 @@
 
 import functools
 import zoneinfo
-from abc import abstractmethod
 
 from infra.parameters.environment import Environment
 from infra.parameters.finding import Severity, meant
 from infra.parameters.scaling import Scheduled
 from infra.parameters.variant import Variant
-from infra.preflight.rule import Findings, Rule
+from infra.preflight.rule import Findings, PartRule, Parts
 from servable_scaling.schedule import ScheduleError, last_run
 
 
-class ScheduledRule(Rule):
+class ScheduledRule(PartRule):
     """A rule about scheduled actions."""
 
-    def check(self, environment: Environment) -> Findings:
+    def parts(self, environment: Environment) -> Parts:
         for name, variant in environment.variants.items():
             for action in variant.scaling.schedule if variant.scaling else ():
-                key = f"variants.{name}.scaling.schedule"
-                yield from self.look(environment, key, variant, action)
-
-    @abstractmethod
-    def look(
-        self, environment: Environment, key: str, variant: Variant, action: Scheduled
-    ) -> Findings:
-        """Yields a finding if this action of the variant violates the rule."""
+                yield f"variants.{name}.scaling.schedule", variant, action
 
 
 class ScalingSchedule(ScheduledRule):

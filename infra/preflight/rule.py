@@ -38,6 +38,14 @@ class Rule(ABC):
     example: ClassVar[str] = ""
     """Lines of an environment file that violate the rule, for docs/rules.md; a comment if it needs files."""
 
+    # The texts of the rule's findings, as far as they are always the same: templates of `str.format`
+    # for `self`, `key` and the values that are given to `finding`.
+    key: ClassVar[str] = ""
+    problem: ClassVar[str] = ""
+    allowed: ClassVar[str] = ""
+    remedy: ClassVar[str] = ""
+    reads: ClassVar[tuple[str, ...]] = ()
+
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         if NAME_OF_A_RULE.fullmatch(cls.__name__) is None:
@@ -64,27 +72,32 @@ class Rule(ABC):
 
     def finding(
         self,
-        key: str,
-        problem: str,
+        key: str | None = None,
+        problem: str | None = None,
         *,
         given: Any = WHAT_THE_KEY_HOLDS,
-        allowed: str = "",
-        remedy: str,
-        reads: tuple[str, ...] = (),
+        allowed: str | None = None,
+        remedy: str | None = None,
+        reads: tuple[str, ...] | None = None,
+        **values: Any,
     ) -> Finding:
-        """A finding of this rule.
+        """A finding of this rule; a text that is left out is the class's.
 
         `given` is needed only if it differs from the key's value: chosen, counted, or one of a list.
         """
+        key = self.key.format(**values) if key is None else key
+        values |= {"self": self, "key": key}
+        if reads is None:
+            reads = tuple(other.format(**values) for other in self.reads)
         return Finding(
             rule=self.id,
             severity=self.severity,
             file=self.loaded.origin(key),
             key=key,
             given=self.candidate.value_of(key) if given is WHAT_THE_KEY_HOLDS else given,
-            problem=problem,
-            allowed=allowed,
-            remedy=remedy,
+            problem=self.problem.format(**values) if problem is None else problem,
+            allowed=self.allowed.format(**values) if allowed is None else allowed,
+            remedy=self.remedy.format(**values) if remedy is None else remedy,
             acknowledgeable=self.acknowledgeable,
             reads=reads,
         )

@@ -32,6 +32,8 @@ class BatchBelowRequest(BatchRule):
     example = """\
 traffic.rows_per_request = 500
 variants.primary.container.batching = { max_batch_size = 64 }"""
+    remedy = "raise it, or send fewer rows at once"
+    reads = ("traffic.rows_per_request",)
 
     def look(self, environment: Environment, placement: Placement, batching: Batching) -> Findings:
         rows = environment.traffic.rows_per_request
@@ -44,8 +46,6 @@ variants.primary.container.batching = { max_batch_size = 64 }"""
                 f"max_batch_size {batching.max_batch_size} refuses requests of {rows} rows "
                 "(traffic.rows_per_request)",
                 allowed=f"{rows} or more",
-                remedy="raise it, or send fewer rows at once",
-                reads=("traffic.rows_per_request",),
             )
 
 
@@ -58,6 +58,8 @@ class BatchTimeoutAboveAlarm(BatchRule):
     example = """\
 alarms.p99_latency_ms = 50
 variants.primary.container.batching = { timeout_micros = 60000 }"""
+    remedy = "lower it, or raise alarms.p99_latency_ms"
+    reads = ("alarms.p99_latency_ms",)
 
     def look(self, environment: Environment, placement: Placement, batching: Batching) -> Findings:
         alarm_ms = environment.alarms.p99_latency_ms
@@ -67,8 +69,6 @@ variants.primary.container.batching = { timeout_micros = 60000 }"""
                 f"timeout_micros {batching.timeout_micros} is as long as the alarm's threshold, "
                 f"p99_latency_ms {alarm_ms:g}",
                 allowed=f"less than {alarm_ms * MICROS_PER_MS:g}",
-                remedy="lower it, or raise alarms.p99_latency_ms",
-                reads=("alarms.p99_latency_ms",),
             )
 
 
@@ -84,6 +84,7 @@ class BatchQueueShort(BatchRule):
 models.ranker.code = "code"
 variants.primary.container.gunicorn_workers = 16
 variants.primary.container.batching = { max_enqueued_batches = 4 }"""
+    remedy = "raise it, or take it out"
 
     def look(self, environment: Environment, placement: Placement, batching: Batching) -> Findings:
         queue = batching.max_enqueued_batches
@@ -94,7 +95,6 @@ variants.primary.container.batching = { max_enqueued_batches = 4 }"""
                 f"{counted(placement.processes, 'queue')} of {queue} hold less than "
                 f"{counted(placement.workers, 'worker')}",
                 allowed=f"{least} or more",
-                remedy="raise it, or take it out",
                 reads=(placement.key("container.gunicorn_workers"),),
             )
 
@@ -110,6 +110,8 @@ class BatchFixedShape(BatchRule):
 
     acknowledgeable = True
     example = "# container.batching for a model exported with the input shape [1, 224, 224, 3]"
+    allowed = "a first dimension that is open (None, -1) in every input and output"
+    remedy = "export the model with open first dimensions, or remove batching"
 
     def look(self, environment: Environment, placement: Placement, batching: Batching) -> Findings:
         for name in self.candidate.served_by(placement):
@@ -122,8 +124,6 @@ class BatchFixedShape(BatchRule):
                         placement.key("container.batching"),
                         f"{name}, version {folder.name}: requests of the signature {signature} cannot "
                         f"be merged: {why}",
-                        allowed="a first dimension that is open (None, -1) in every input and output",
-                        remedy="export the model with open first dimensions, or remove batching",
                         reads=(f"models.{name}.saved_model",),
                     )
                     called = signature == DEFAULT_SIGNATURE or len(info.signatures) == 1

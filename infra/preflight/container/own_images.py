@@ -34,18 +34,17 @@ class ImageOwnAddress(OwnImageRule):
     """
 
     example = 'models.ranker.image = "docker.io/team/serving:v3"'
+    allowed = (
+        "ACCOUNT.dkr.ecr.REGION.amazonaws.com/REPOSITORY:TAG or @sha256:DIGEST, "
+        "at most 255 characters"
+    )
+    remedy = "push it to ECR and write its address"
 
     def look(
         self, environment: Environment, key: str, address: str, image: Image | None
     ) -> Findings:
         if image is None or len(address) > 255:
-            yield self.finding(
-                key,
-                f"{address!r} is not an address in ECR",
-                allowed="ACCOUNT.dkr.ecr.REGION.amazonaws.com/REPOSITORY:TAG or @sha256:DIGEST, "
-                "at most 255 characters",
-                remedy="push it to ECR and write its address",
-            )
+            yield self.finding(key, f"{address!r} is not an address in ECR")
 
 
 class ImageOwnRegion(OwnImageRule):
@@ -55,6 +54,7 @@ class ImageOwnRegion(OwnImageRule):
     """
 
     example = 'models.ranker.image = "111111111111.dkr.ecr.us-east-1.amazonaws.com/serving:v3"'
+    reads = ("region",)
 
     def look(
         self, environment: Environment, key: str, address: str, image: Image | None
@@ -65,7 +65,6 @@ class ImageOwnRegion(OwnImageRule):
                 f"the image is in {image.region}, the endpoint in {environment.region}",
                 allowed=f"an image in {environment.region}",
                 remedy=f"replicate the repository to {environment.region} and write that address",
-                reads=("region",),
             )
 
 
@@ -77,6 +76,8 @@ class ImageOwnKind(OwnImageRule):
 
     acknowledgeable = True
     example = "# models.ranker.image = an image for training, from AWS's registry"
+    remedy = "write such an address, or remove image: AWS's image is then chosen"
+    reads = ("region",)
 
     def look(
         self, environment: Environment, key: str, address: str, image: Image | None
@@ -98,8 +99,6 @@ class ImageOwnKind(OwnImageRule):
             problem,
             given=image.tag if built_for else image.repository,
             allowed=f"{OF_SERVING}:VERSION-DEVICE-…-sagemaker of registry {', '.join(here)}",
-            remedy="write such an address, or remove image: AWS's image is then chosen",
-            reads=("region",),
         )
 
 
@@ -141,17 +140,14 @@ class ImageOwnMovingTag(OwnImageRule):
 
     severity = Severity.WARNING
     example = 'models.ranker.image = "111111111111.dkr.ecr.eu-west-1.amazonaws.com/serving:latest"'
+    allowed = "a digest, or a tag that never moves"
+    remedy = "write @sha256:… or a tag with a version"
 
     def look(
         self, environment: Environment, key: str, address: str, image: Image | None
     ) -> Findings:
         if image is not None and image.tag in MOVING:
-            yield self.finding(
-                key,
-                f"the tag {image.tag!r} moves from image to image",
-                allowed="a digest, or a tag that never moves",
-                remedy="write @sha256:… or a tag with a version",
-            )
+            yield self.finding(key, f"the tag {image.tag!r} moves from image to image")
 
 
 class ImageDevice(VariantRule):
@@ -165,6 +161,7 @@ class ImageDevice(VariantRule):
     example = """\
 models.ranker.image = "111111111111.dkr.ecr.eu-west-1.amazonaws.com/serving:v3-gpu"
 variants.primary.instance_type = "ml.c5.xlarge\""""
+    remedy = "change the image or the instance type"
 
     def look(self, environment: Environment, placement: Placement) -> Findings:
         image = own_image(placement.model.image or "")
@@ -176,6 +173,5 @@ variants.primary.instance_type = "ml.c5.xlarge\""""
                 f"is a {placement.instance.device.upper()} type",
                 given=placement.instance.name,
                 allowed=f"a {devices[0].upper()} type",
-                remedy="change the image or the instance type",
                 reads=(f"models.{placement.variant.model}.image",),
             )

@@ -43,6 +43,7 @@ class VariablesTooMany(VariantRule):
     """
 
     example = "# 101 keys in variants.primary.variables"
+    remedy = "put some into a file of the code folder"
 
     def look(self, environment: Environment, placement: Placement) -> Findings:
         count, allowed = len(_deployed(placement)), most("EnvironmentMap")
@@ -53,7 +54,6 @@ class VariablesTooMany(VariantRule):
                 f"{len(placement.variant.variables)} variables and those of the container make {count}",
                 given=count,
                 allowed=f"at most {allowed} in all, {own} of your own",
-                remedy="put some into a file of the code folder",
             )
 
 
@@ -64,6 +64,7 @@ class VariableTooLong(VariableRule):
     """
 
     example = "# a value of 1025 characters in variants.primary.variables"
+    remedy = "put it into a file of the code folder"
 
     def look(
         self, environment: Environment, placement: Placement, name: str, value: str
@@ -74,7 +75,6 @@ class VariableTooLong(VariableRule):
                 placement.key(f"variables.{name}"),
                 f"{name} has {len(value)} characters",
                 allowed=f"at most {allowed}",
-                remedy="put it into a file of the code folder",
             )
 
 
@@ -86,6 +86,8 @@ class VariablesTooLarge(VariantRule):
     """
 
     example = "# 33 values of 1,000 characters in variants.primary.variables"
+    allowed = f"at most {MOST_BYTES:,}"
+    remedy = "put some into a file of the code folder"
 
     def look(self, environment: Environment, placement: Placement) -> Findings:
         size = sum(len(f"{name}{value}".encode()) for name, value in _deployed(placement).items())
@@ -94,8 +96,6 @@ class VariablesTooLarge(VariantRule):
                 placement.key("variables"),
                 f"names and values have {size:,} bytes together, the container's included",
                 given=size,
-                allowed=f"at most {MOST_BYTES:,}",
-                remedy="put some into a file of the code folder",
             )
 
 
@@ -106,6 +106,7 @@ class VariableOfASetting(VariableRule):
     """
 
     example = f'variants.primary.variables.{variable_of("gunicorn_workers")} = "4"'
+    remedy = "write that instead"
 
     def look(
         self, environment: Environment, placement: Placement, name: str, value: str
@@ -116,7 +117,6 @@ class VariableOfASetting(VariableRule):
                 placement.key(f"variables.{name}"),
                 f"{name} = {value!r} has a key of its own",
                 allowed=f"{placement.key('container')}.{setting}",
-                remedy="write that instead",
             )
 
 
@@ -130,6 +130,8 @@ class VariableInert(VariableRule):
 
     severity = Severity.WARNING
     example = f'variants.primary.variables.{OLD_ONEDNN_SWITCH} = "1"'
+    allowed = "variables that the image reads"
+    remedy = "take it out"
 
     def look(
         self, environment: Environment, placement: Placement, name: str, value: str
@@ -139,7 +141,5 @@ class VariableInert(VariableRule):
             yield self.finding(
                 placement.key(f"variables.{name}"),
                 f"{name} = {value!r} has no effect: {reason}",
-                allowed="variables that the image reads",
-                remedy="take it out",
                 reads=(f"models.{placement.variant.model}.tensorflow",),
             )

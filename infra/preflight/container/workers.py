@@ -28,6 +28,8 @@ class WorkersWithoutCode(VariantRule):
 
     severity = Severity.WARNING
     example = "variants.primary.container.gunicorn_workers = 4"
+    allowed = "no such key, or code for the model"
+    remedy = "take it out, or add code"
 
     def look(self, environment: Environment, placement: Placement) -> Findings:
         if placement.served.has_code is not False:
@@ -39,8 +41,6 @@ class WorkersWithoutCode(VariantRule):
                     placement.key(f"container.{name}"),
                     f"{name} {given} has no effect: models.{placement.variant.model} has no code, so no "
                     "Gunicorn runs",
-                    allowed="no such key, or code for the model",
-                    remedy="take it out, or add code",
                     reads=(f"models.{placement.variant.model}",),
                 )
 
@@ -56,6 +56,8 @@ class ThreadsWithGevent(VariantRule):
     example = """\
 models.ranker.code = "code"
 variants.primary.container.gunicorn_threads = 4"""
+    allowed = "1, or gunicorn_worker_class = gthread"
+    remedy = "take it out, or change the class"
 
     def look(self, environment: Environment, placement: Placement) -> Findings:
         container, multi_model = placement.variant.container, placement.served.multi_model
@@ -64,8 +66,6 @@ variants.primary.container.gunicorn_threads = 4"""
             yield self.finding(
                 placement.key("container.gunicorn_threads"),
                 f"gunicorn_threads {container.gunicorn_threads} has no effect with worker class {kind}",
-                allowed="1, or gunicorn_worker_class = gthread",
-                remedy="take it out, or change the class",
                 reads=(placement.key("container.gunicorn_worker_class"),),
             )
 
@@ -90,6 +90,8 @@ models.many.multi_model = ["ranker"]
 variants.primary.model = "many"
 variants.primary.container.gunicorn_worker_class = "sync"
 variants.primary.container.gunicorn_workers = 1"""
+    allowed = "2 or more, or gevent with TensorFlow 2.20"
+    remedy = "set 2, or choose an instance type on which 2 fit"
 
     def look(self, environment: Environment, placement: Placement) -> Findings:
         threads = placement.settings.gunicorn_threads or 1
@@ -101,8 +103,6 @@ variants.primary.container.gunicorn_workers = 1"""
                 f"gunicorn_workers {placement.workers} of one thread ({kind}, TensorFlow "
                 f"{placement.tensorflow}): no request is answered while a model loads",
                 given=placement.workers,
-                allowed="2 or more, or gevent with TensorFlow 2.20",
-                remedy="set 2, or choose an instance type on which 2 fit",
                 reads=(
                     placement.key("instance_type"),
                     placement.key("container.gunicorn_worker_class"),
@@ -180,6 +180,8 @@ class SettingInert(VariantRule):
 
     severity = Severity.WARNING
     example = "variants.primary.container.omp_threads = 4"
+    allowed = "nothing"
+    remedy = "take it out"
 
     def look(self, environment: Environment, placement: Placement) -> Findings:
         container = placement.variant.container
@@ -215,7 +217,5 @@ class SettingInert(VariantRule):
         return self.finding(
             placement.key(f"container.{name}"),
             f"{name} {given} has no effect: {why}",
-            allowed="nothing",
-            remedy="take it out",
             reads=(placement.key("instance_type"), f"models.{placement.variant.model}.tensorflow"),
         )

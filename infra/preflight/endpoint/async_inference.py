@@ -23,18 +23,17 @@ asynchronous = {}
 models.one.saved_model = "model"
 models.many.multi_model = ["one"]
 variants.primary.model = "many\""""
+    key = "variants.{name}.model"
+    problem = "{variant.model} has several models, and an asynchronous request cannot name one"
+    allowed = "a model with saved_model or artifact"
+    remedy = "choose another model, or remove [asynchronous]"
+    reads = ("asynchronous",)
 
     def look(self, environment: Environment) -> Findings:
         for name, variant in environment.variants.items():
             model = environment.models.get(variant.model)
             if model is not None and model.multi_model is not None:
-                yield self.finding(
-                    f"variants.{name}.model",
-                    f"{variant.model} has several models, and an asynchronous request cannot name one",
-                    allowed="a model with saved_model or artifact",
-                    remedy="choose another model, or remove [asynchronous]",
-                    reads=("asynchronous",),
-                )
+                yield self.finding(name=name, variant=variant)
 
 
 class AsynchronousSeveral(AsynchronousRule):
@@ -48,18 +47,16 @@ class AsynchronousSeveral(AsynchronousRule):
     example = """\
 asynchronous = {}
 variants.second = { model = "ranker", instance_type = "ml.c5.xlarge" }"""
+    key = "asynchronous"
+    problem = "{count} variants share one queue, and its length is known only for all together"
+    allowed = "one variant"
+    remedy = "write an environment of its own for each variant"
+    reads = ("variants",)
 
     def look(self, environment: Environment) -> Findings:
         count = len(environment.production_variants)
         if count > 1:
-            yield self.finding(
-                "asynchronous",
-                f"{count} variants share one queue, and its length is known only for all together",
-                given=count,
-                allowed="one variant",
-                remedy="write an environment of its own for each variant",
-                reads=("variants",),
-            )
+            yield self.finding(given=count, count=count)
 
 
 class AsynchronousCapture(AsynchronousRule):
@@ -73,14 +70,15 @@ class AsynchronousCapture(AsynchronousRule):
     example = """\
 asynchronous = {}
 capture = { sample_percent = 10 }"""
+    key = "capture.sample_percent"
+    problem = (
+        "sample_percent {environment.capture.sample_percent}: [asynchronous] already keeps every "
+        "request and answer"
+    )
+    allowed = "no [capture]"
+    remedy = "take [capture] out"
+    reads = ("asynchronous",)
 
     def look(self, environment: Environment) -> Findings:
         if environment.capture is not None:
-            yield self.finding(
-                "capture.sample_percent",
-                f"sample_percent {environment.capture.sample_percent}: [asynchronous] already keeps every "
-                "request and answer",
-                allowed="no [capture]",
-                remedy="take [capture] out",
-                reads=("asynchronous",),
-            )
+            yield self.finding(environment=environment)

@@ -37,6 +37,7 @@ class ServerlessInstanceKeys(ServerlessRule):
     example = """\
 variants.primary.serverless = { memory_mib = 2048, max_concurrency = 5 }
 variants.primary.min_instances = 2"""
+    remedy = "take it out, or serverless"
 
     def look(
         self, environment: Environment, name: str, variant: Variant, serverless: Serverless
@@ -47,7 +48,6 @@ variants.primary.min_instances = 2"""
                     f"variants.{name}.{key}",
                     f"{key} {getattr(variant, key)}: a serverless variant has no instances",
                     allowed=f"no {key}",
-                    remedy="take it out, or serverless",
                     reads=(f"variants.{name}.serverless",),
                 )
 
@@ -66,6 +66,8 @@ class ServerlessExcluded(ServerlessRule):
     example = """\
 variants.primary.serverless = { memory_mib = 2048, max_concurrency = 5 }
 capture = { sample_percent = 10 }"""
+    allowed = "only with an instance_type"
+    remedy = "take it out, or serverless"
 
     def look(
         self, environment: Environment, name: str, variant: Variant, serverless: Serverless
@@ -94,8 +96,6 @@ capture = { sample_percent = 10 }"""
                     if key != "variants"
                     else f"{what}, and {name} is serverless: it must be the only one",
                     given=None,
-                    allowed="only with an instance_type",
-                    remedy="take it out, or serverless",
                     reads=(f"variants.{name}.serverless",),
                 )
 
@@ -144,6 +144,8 @@ class ServerlessStart(VariantRule):
     example = artifact_example(
         "variants.primary.serverless = { memory_mib = 6144, max_concurrency = 5 }", size_gib=10
     )
+    allowed = f"at most {SERVERLESS_START_SECONDS} s"
+    remedy = "make the model smaller, or choose an instance_type"
 
     def look(self, environment: Environment, placement: Placement) -> Findings:
         if placement.variant.serverless is None:
@@ -157,7 +159,5 @@ class ServerlessStart(VariantRule):
                 placement.machine_key,
                 f"on {placement.instance.name} a start takes about {fetch + load:.0f} s to download and "
                 "load the model",
-                allowed=f"at most {SERVERLESS_START_SECONDS} s",
-                remedy="make the model smaller, or choose an instance_type",
                 reads=(f"models.{placement.variant.model}",),
             )

@@ -104,6 +104,9 @@ class EndpointNameShared(Rule):
     """
 
     example = "# two files with the same endpoint.name, account and region"
+    allowed = "a name that no other environment of that account and region has"
+    remedy = "rename one of them"
+    reads = ("account", "region")
 
     def check(self, environment: Environment) -> Findings:
         if self.loaded.sharing:
@@ -112,9 +115,6 @@ class EndpointNameShared(Rule):
                 "endpoint.name",
                 f"{name} is also the endpoint of {', '.join(self.loaded.sharing)}, in the same account and "
                 "region",
-                allowed="a name that no other environment of that account and region has",
-                remedy="rename one of them",
-                reads=("account", "region"),
             )
 
 
@@ -134,6 +134,9 @@ class ShadowPair(ShadowRule):
     """
 
     example = "variants.primary.shadow = true"
+    allowed = "one of each"
+    remedy = "take the others out"
+    reads = ("variants",)
 
     def look(self, environment: Environment, shadows: Sequence[str]) -> Findings:
         production = environment.production_variants
@@ -143,9 +146,6 @@ class ShadowPair(ShadowRule):
                 f"there are {len(shadows)} shadow and {len(production)} production variants (shadow = true "
                 f"in {', '.join(shadows)})",
                 given=None,
-                allowed="one of each",
-                remedy="take the others out",
-                reads=("variants",),
             )
 
 
@@ -158,6 +158,7 @@ class ShadowExcluded(ShadowRule):
     example = """\
 asynchronous = {}
 variants.copy = { model = "ranker", instance_type = "ml.c5.xlarge", shadow = true }"""
+    allowed = "a shadow variant of a real-time endpoint with one model"
 
     def look(self, environment: Environment, shadows: Sequence[str]) -> Findings:
         excluded = {}
@@ -172,7 +173,6 @@ variants.copy = { model = "ranker", instance_type = "ml.c5.xlarge", shadow = tru
                 key,
                 f"{what} cannot be combined with the shadow variant {shadows[0]}",
                 given=None,
-                allowed="a shadow variant of a real-time endpoint with one model",
                 remedy=f"take it out, or variants.{shadows[0]}",
                 reads=(f"variants.{shadows[0]}.shadow",),
             )
@@ -187,6 +187,7 @@ class ShadowWeight(ShadowRule):
 
     example = """\
 variants.copy = { model = "ranker", instance_type = "ml.c5.xlarge", shadow = true, weight = 2.0 }"""
+    remedy = "lower it; with equal weights every request is copied"
 
     def look(self, environment: Environment, shadows: Sequence[str]) -> Findings:
         production = environment.production_variants.values()
@@ -198,5 +199,4 @@ variants.copy = { model = "ranker", instance_type = "ml.c5.xlarge", shadow = tru
                     f"variants.{name}.weight",
                     f"the shadow's weight {given:g} is above that of its production variant, {most:g}",
                     allowed=f"above 0, at most {most:g}",
-                    remedy="lower it; with equal weights every request is copied",
                 )

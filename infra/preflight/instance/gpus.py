@@ -70,6 +70,7 @@ class GpuUneven(GpuRule):
     example = """\
 variants.primary.instance_type = "ml.g4dn.12xlarge"
 variants.primary.container.tfs_processes = 6"""
+    remedy = "set one of those"
 
     def look(self, environment: Environment, placement: Placement) -> Findings:
         gpus, processes = placement.gpus, placement.processes
@@ -81,7 +82,6 @@ variants.primary.container.tfs_processes = 6"""
                 f"{placement.instance.name}",
                 given=processes,
                 allowed=f"{below} or {below + gpus}",
-                remedy="set one of those",
                 reads=(placement.key("instance_type"),),
             )
 
@@ -98,6 +98,7 @@ class GpuShare(GpuRule):
     example = """\
 variants.primary.instance_type = "ml.g4dn.12xlarge"
 variants.primary.container.gpu_memory_margin = 0.2"""
+    remedy = "take it out: it is then chosen"
 
     def look(self, environment: Environment, placement: Placement) -> Findings:
         margin = placement.variant.container.gpu_memory_margin
@@ -110,7 +111,6 @@ variants.primary.container.gpu_memory_margin = 0.2"""
                 placement.key("container.gpu_memory_margin"),
                 f"with gpu_memory_margin {margin:g} the processes of one GPU use {used:.0%} of it",
                 allowed=f"{margin_for(placement.instance, placement.processes):g} uses 80 %",
-                remedy="take it out: it is then chosen",
                 reads=(placement.key("container.tfs_processes"), placement.key("instance_type")),
             )
 
@@ -124,6 +124,7 @@ class GpuMemory(GpuRule):
 
     acknowledgeable = True
     example = artifact_example('variants.primary.instance_type = "ml.g4dn.12xlarge"', size_gib=20)
+    remedy = "split the models, or choose a type with larger GPUs, such as ml.g6e"
 
     def look(self, environment: Environment, placement: Placement) -> Findings:
         instance, model_gib = placement.instance, placement.served.model_gib
@@ -140,7 +141,6 @@ class GpuMemory(GpuRule):
                 f"GPU, which has room for {room:.1f} of {instance.gpu_memory_gib:.1f} GiB ({instance.gpu}, "
                 f"{processes} on {counted(instance.gpus, 'GPU')})",
                 allowed=f"models of at most {room:.1f} GiB",
-                remedy="split the models, or choose a type with larger GPUs, such as ml.g6e",
                 reads=(f"models.{placement.variant.model}", placement.key("container")),
             )
 
@@ -182,14 +182,14 @@ class AmiWithoutGpu(AmiRule):
     """
 
     example = 'variants.primary.inference_ami = "al2-ami-sagemaker-inference-gpu-2"'
+    allowed = "no inference_ami"
+    remedy = "take it out"
 
     def look(self, environment: Environment, placement: Placement, ami: str) -> Findings:
         if ami in names() and not placement.instance.gpus:
             yield self.finding(
                 placement.key("inference_ami"),
                 f"{ami}: {placement.instance.name} has no GPU",
-                allowed="no inference_ami",
-                remedy="take it out",
                 reads=(placement.key("instance_type"),),
             )
 
@@ -204,6 +204,7 @@ class AmiCuda(AmiRule):
     example = """\
 variants.primary.instance_type = "ml.g5.xlarge"
 variants.primary.inference_ami = "al2-ami-sagemaker-inference-gpu-3-1\""""
+    remedy = "take it out: it is then chosen for the image"
 
     def look(self, environment: Environment, placement: Placement, ami: str) -> Findings:
         cuda = images.cuda(placement.tensorflow)
@@ -215,7 +216,6 @@ variants.primary.inference_ami = "al2-ami-sagemaker-inference-gpu-3-1\""""
                 f"the driver of {ami} supports CUDA {cuda_of(ami)}, but the image of TensorFlow "
                 f"{placement.tensorflow} needs {cuda}",
                 allowed=str(driver_for(placement.tensorflow, placement.instance)),
-                remedy="take it out: it is then chosen for the image",
                 reads=(f"models.{placement.variant.model}.tensorflow",),
             )
 
@@ -229,6 +229,7 @@ class AmiFamily(AmiRule):
     example = """\
 variants.primary.instance_type = "ml.p5e.48xlarge"
 variants.primary.inference_ami = "al2-ami-sagemaker-inference-gpu-2\""""
+    remedy = "take it out: an AMI is then chosen if one fits"
 
     def look(self, environment: Environment, placement: Placement, ami: str) -> Findings:
         instance = placement.instance
@@ -238,6 +239,5 @@ variants.primary.inference_ami = "al2-ami-sagemaker-inference-gpu-2\""""
             placement.key("inference_ami"),
             f"{ami} is not for the {instance.gpu} of {instance.name}",
             allowed=f"ml.{', ml.'.join(families_of(ami))}",
-            remedy="take it out: an AMI is then chosen if one fits",
             reads=(placement.key("instance_type"),),
         )

@@ -52,6 +52,8 @@ class StorageVolumeOnNvme(VariantRule):
     example = """\
 variants.primary.instance_type = "ml.g4dn.xlarge"
 variants.primary.volume_gb = 100"""
+    allowed = "no volume_gb"
+    remedy = "take it out, or choose a type without local NVMe"
 
     def look(self, environment: Environment, placement: Placement) -> Findings:
         given, instance = placement.variant.volume_gb, placement.instance
@@ -60,8 +62,6 @@ variants.primary.volume_gb = 100"""
                 placement.key("volume_gb"),
                 f"volume_gb {given}: {instance.name} has {instance.local_nvme_gb} GB of local NVMe and "
                 "takes no volume",
-                allowed="no volume_gb",
-                remedy="take it out, or choose a type without local NVMe",
                 reads=(placement.key("instance_type"),),
             )
 
@@ -77,6 +77,8 @@ class StorageKeyOnNvme(VariantRule):
     example = """\
 variants.primary.instance_type = "ml.g4dn.xlarge"
 endpoint.volume_kms_key = "alias/serving\""""
+    allowed = "no volume_kms_key with such a type"
+    remedy = "take it out: the hardware encrypts it"
 
     def look(self, environment: Environment, placement: Placement) -> Findings:
         key = environment.endpoint.volume_kms_key
@@ -85,8 +87,6 @@ endpoint.volume_kms_key = "alias/serving\""""
                 "endpoint.volume_kms_key",
                 f"{key}: {placement.instance.name} of variant {placement.name} has local NVMe, which "
                 "the key does not encrypt",
-                allowed="no volume_kms_key with such a type",
-                remedy="take it out: the hardware encrypts it",
                 reads=(placement.key("instance_type"),),
             )
 

@@ -26,6 +26,8 @@ class InstancePoolsRepeated(PoolsRule):
     """
 
     example = _PAIR.format("ml.c5.xlarge", "ml.c5.xlarge")
+    allowed = "each instance type once"
+    remedy = "take the repetition out, or name another type"
 
     def look(
         self, environment: Environment, name: str, variant: Variant, pools: Sequence[InstancePool]
@@ -37,8 +39,6 @@ class InstancePoolsRepeated(PoolsRule):
                 f"variants.{name}.instance_pools",
                 f"{', '.join(twice)} stands more than once",
                 given=None,
-                allowed="each instance type once",
-                remedy="take the repetition out, or name another type",
             )
 
 
@@ -50,6 +50,8 @@ class InstancePoolsDriver(PoolsRule):
     """
 
     example = _PAIR.format("ml.g5.xlarge", "ml.c5.xlarge")
+    allowed = "only CPU types, or GPU types that one AMI is for, such as ml.g5 and ml.g6"
+    remedy = "put the others into a variant of their own"
 
     def look(
         self, environment: Environment, name: str, variant: Variant, pools: Sequence[InstancePool]
@@ -64,8 +66,6 @@ class InstancePoolsDriver(PoolsRule):
                 f"variants.{name}.instance_pools",
                 f"no inference AMI is for all of {', '.join(variant.instance_types)}",
                 given=None,
-                allowed="only CPU types, or GPU types that one AMI is for, such as ml.g5 and ml.g6",
-                remedy="put the others into a variant of their own",
                 reads=(f"models.{variant.model}",),
             )
 

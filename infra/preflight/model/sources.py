@@ -60,6 +60,7 @@ class ModelsTogether(Rule):
     """Models that share an archive or a prefix must be packed here and share one code folder."""
 
     example = 'models.ranker.also_serves = ["scorer"]'
+    allowed = "models of this file with saved_model, each named once"
 
     def check(self, environment: Environment) -> Findings:
         for name, model in environment.models.items():
@@ -71,11 +72,7 @@ class ModelsTogether(Rule):
                     if wrong is not None:
                         problem, remedy = wrong
                         yield self.finding(
-                            f"models.{name}.{key}",
-                            problem,
-                            given=other,
-                            allowed="models of this file with saved_model, each named once",
-                            remedy=remedy,
+                            f"models.{name}.{key}", problem, given=other, remedy=remedy
                         )
 
     def _wrong(
@@ -108,6 +105,8 @@ class ArtifactMovingKey(Rule):
 
     severity = Severity.WARNING
     example = artifact_example(folder="latest")
+    allowed = "a key that is written once, such as run-17/model.tar.gz"
+    remedy = "copy the archive to a key of its own and write that"
 
     def check(self, environment: Environment) -> Findings:
         for name, model in environment.models.items():
@@ -117,6 +116,4 @@ class ArtifactMovingKey(Rule):
                 yield self.finding(
                     f"models.{name}.artifact.uri",
                     f"the key contains {moving[0]!r}: the object is likely to be overwritten",
-                    allowed="a key that is written once, such as run-17/model.tar.gz",
-                    remedy="copy the archive to a key of its own and write that",
                 )

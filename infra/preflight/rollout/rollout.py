@@ -34,18 +34,19 @@ class RolloutBakeTooShort(RolloutRule):
     example = """\
 alarms.window_minutes = 10
 rollout = { strategy = "canary", bake_minutes = 10 }"""
+    key = "rollout.bake_minutes"
+    problem = (
+        "bake_minutes {rollout.bake_minutes} ends before an alarm over window_minutes "
+        "{window} can fire"
+    )
+    allowed = "more than {window}, at most 60"
+    remedy = "raise bake_minutes, or lower alarms.window_minutes"
+    reads = ("alarms.window_minutes",)
 
     def look(self, environment: Environment, rollout: Rollout) -> Findings:
         window = environment.window_minutes
         if rollout.bake_minutes <= window:
-            yield self.finding(
-                "rollout.bake_minutes",
-                f"bake_minutes {rollout.bake_minutes} ends before an alarm over window_minutes "
-                f"{window} can fire",
-                allowed=f"more than {window}, at most 60",
-                remedy="raise bake_minutes, or lower alarms.window_minutes",
-                reads=("alarms.window_minutes",),
-            )
+            yield self.finding(rollout=rollout, window=window)
 
 
 class RolloutTooManyAlarms(RolloutRule):
@@ -55,6 +56,8 @@ class RolloutTooManyAlarms(RolloutRule):
     """
 
     example = "# [rollout] and six variants with alarms.p99_latency_ms"
+    allowed = f"at most {MOST_ALARMS}"
+    remedy = "take variants out, or [rollout]"
 
     def look(self, environment: Environment, rollout: Rollout) -> Findings:
         each = 1 if environment.alarms.p99_latency_ms is None else 2
@@ -64,8 +67,6 @@ class RolloutTooManyAlarms(RolloutRule):
                 "rollout.strategy",
                 f"{rollout.strategy}: {len(environment.production_variants)} variants with "
                 f"{each} rollback alarm{'s' if each > 1 else ''} each make {count}",
-                allowed=f"at most {MOST_ALARMS}",
-                remedy="take variants out, or [rollout]",
             )
 
 
@@ -78,6 +79,13 @@ class RolloutAlarmLeftOut(RolloutRule):
 
     severity = Severity.WARNING
     example = "# [rollout] and six variants with alarms.error_4xx_percent"
+    allowed = f"at most {MOST_ALARMS}"
+    remedy = "set rollout.rollback_on_4xx = false, take variants out, or acknowledge this finding"
+    reads = (
+        "rollout.rollback_on_4xx",
+        "alarms.error_4xx_percent",
+        "alarms.model_error_percent",
+    )
 
     def look(self, environment: Environment, rollout: Rollout) -> Findings:
         variants = list(environment.production_variants)
@@ -91,13 +99,6 @@ class RolloutAlarmLeftOut(RolloutRule):
                 f"{rollout.strategy}: {len(watched)} rollback alarms are configured; not among "
                 f"the first {MOST_ALARMS}: "
                 + ", ".join("-".join(filter(None, name)) for name in left_out),
-                allowed=f"at most {MOST_ALARMS}",
-                remedy="set rollout.rollback_on_4xx = false, take variants out, or acknowledge this finding",
-                reads=(
-                    "rollout.rollback_on_4xx",
-                    "alarms.error_4xx_percent",
-                    "alarms.model_error_percent",
-                ),
             )
 
 
@@ -111,6 +112,7 @@ class RolloutTooLong(VariantRule):
     example = """\
 variants.primary.min_instances = 10
 rollout = { strategy = "linear", step_percent = 10, bake_minutes = 60 }"""
+    remedy = "bake shorter, or in fewer steps"
 
     def look(self, environment: Environment, placement: Placement) -> Findings:
         rollout, variant = environment.rollout, placement.variant
@@ -131,7 +133,6 @@ rollout = { strategy = "linear", step_percent = 10, bake_minutes = 60 }"""
                 f"with bakes of {rollout.bake_minutes} minutes and {count} instances of "
                 f"{placement.name} an update takes {seconds / 3600:.1f} hours",
                 allowed=f"at most {most(LONGEST) // 3600} hours",
-                remedy="bake shorter, or in fewer steps",
                 reads=(placement.key("min_instances"), placement.key("max_instances")),
             )
 
@@ -147,6 +148,7 @@ class RolloutShareBelowInstance(RolloutRule):
 alarms.p99_latency_ms = 100
 variants.primary.min_instances = 2
 rollout = { strategy = "canary", canary_percent = 10 }"""
+    remedy = "raise it, or min_instances"
 
     def look(self, environment: Environment, rollout: Rollout) -> Findings:
         percent = rollout.percent
@@ -160,7 +162,6 @@ rollout = { strategy = "canary", canary_percent = 10 }"""
                     f"{percent} % of {name}'s {counted(count, 'instance')} is less than "
                     f"one: the first share is 1 of {count}, {100 / count:.0f} %",
                     allowed=f"{allowed}, or {math.ceil(100 / percent)} instances",
-                    remedy="raise it, or min_instances",
                     reads=(f"variants.{name}.min_instances",),
                 )
 
@@ -177,6 +178,8 @@ class RolloutBakeUnseen(RolloutRule):
 alarms.p99_latency_ms = 100
 traffic.quiet_rps = 0.1
 rollout = { strategy = "all_at_once", bake_minutes = 10 }"""
+    remedy = "raise it or the share, deploy when there is traffic, or add [rollout.golden_requests]"
+    reads = ("traffic.quiet_rps", "alarms.error_5xx_percent")
 
     def look(self, environment: Environment, rollout: Rollout) -> Findings:
         quiet = environment.traffic.quiet_rps
@@ -196,9 +199,6 @@ rollout = { strategy = "all_at_once", bake_minutes = 10 }"""
                 f"in {rollout.bake_minutes} minutes a share of {percent} % gets {seen:.0f} requests at "
                 f"{quiet:g}/s; error_5xx_percent needs {needed:.0f}",
                 allowed=f"{minutes} to 60" if minutes <= 60 else "a larger share or more traffic",
-                remedy="raise it or the share, deploy when there is traffic, or add "
-                "[rollout.golden_requests]",
-                reads=("traffic.quiet_rps", "alarms.error_5xx_percent"),
             )
 
 
@@ -256,16 +256,15 @@ class RolloutRollingVariants(RolloutRule):
 alarms.p99_latency_ms = 100
 rollout.strategy = "rolling"
 variants.second = { model = "ranker", instance_type = "ml.c5.xlarge" }"""
+    key = "rollout.strategy"
+    problem = "a rolling update is not possible with {count} variants"
+    allowed = "all_at_once, canary, linear; rolling with one variant"
+    remedy = "choose one of those"
 
     def look(self, environment: Environment, rollout: Rollout) -> Findings:
         count = len(environment.variants)
         if rollout.strategy == "rolling" and count > 1:
-            yield self.finding(
-                "rollout.strategy",
-                f"a rolling update is not possible with {count} variants",
-                allowed="all_at_once, canary, linear; rolling with one variant",
-                remedy="choose one of those",
-            )
+            yield self.finding(count=count)
 
 
 class RolloutLatencyUnwatched(RolloutRule):
@@ -276,13 +275,12 @@ class RolloutLatencyUnwatched(RolloutRule):
 
     severity = Severity.WARNING
     example = 'rollout.strategy = "all_at_once"'
+    key = "alarms.p99_latency_ms"
+    problem = "an update is rolled back for 5xx answers, but never for slow ones"
+    allowed = "milliseconds, up to 60000"
+    remedy = "set alarms.p99_latency_ms to your objective"
+    reads = ("rollout",)
 
     def look(self, environment: Environment, rollout: Rollout) -> Findings:
         if environment.alarms.p99_latency_ms is None:
-            yield self.finding(
-                "alarms.p99_latency_ms",
-                "an update is rolled back for 5xx answers, but never for slow ones",
-                allowed="milliseconds, up to 60000",
-                remedy="set alarms.p99_latency_ms to your objective",
-                reads=("rollout",),
-            )
+            yield self.finding()

@@ -52,6 +52,7 @@ class ScalingMetricUnpublished(ScalingRule):
     example = """\
 asynchronous = {}
 variants.primary.scaling.max_rps_per_instance = 100"""
+    remedy = "use one of those"
 
     def look(
         self, environment: Environment, name: str, variant: Variant, scaling: Scaling
@@ -68,7 +69,6 @@ variants.primary.scaling.max_rps_per_instance = 100"""
                     else f"{key}: {kind} endpoints do not publish the requests of one instance",
                     given=given if not isinstance(given, list) else None,
                     allowed=", ".join((*allowed, *ANY_KIND)),
-                    remedy="use one of those",
                     reads=("asynchronous", f"variants.{name}.serverless"),
                 )
 
@@ -121,19 +121,18 @@ class ScalingWithoutProvisioned(ScalingRule):
     example = """\
 variants.primary.serverless = { memory_mib = 2048, max_concurrency = 5 }
 variants.primary.scaling.provisioned_use_percent = 70"""
+    key = "variants.{name}.serverless.provisioned_concurrency"
+    problem = "[scaling] changes provisioned concurrency, but none is provisioned"
+    allowed = "1 to {serverless.max_concurrency}"
+    remedy = "set it to the concurrency that is always provisioned, or take [scaling] out"
+    reads = ("variants.{name}.scaling",)
 
     def look(
         self, environment: Environment, name: str, variant: Variant, scaling: Scaling
     ) -> Findings:
         serverless = variant.serverless
         if serverless is not None and serverless.provisioned_concurrency is None:
-            yield self.finding(
-                f"variants.{name}.serverless.provisioned_concurrency",
-                "[scaling] changes provisioned concurrency, but none is provisioned",
-                allowed=f"1 to {serverless.max_concurrency}",
-                remedy="set it to the concurrency that is always provisioned, or take [scaling] out",
-                reads=(f"variants.{name}.scaling",),
-            )
+            yield self.finding(name=name, serverless=serverless)
 
 
 class ScalingCooldownShort(VariantRule):
@@ -147,6 +146,7 @@ class ScalingCooldownShort(VariantRule):
     example = """\
 variants.primary.scaling.max_rps_per_instance = 100
 variants.primary.scaling.scale_out_cooldown_seconds = 60"""
+    remedy = "raise it"
 
     def look(self, environment: Environment, placement: Placement) -> Findings:
         scaling = placement.variant.scaling
@@ -164,7 +164,6 @@ variants.primary.scaling.scale_out_cooldown_seconds = 60"""
                 f"scale_out_cooldown_seconds {given} is too short: a new instance answers after about "
                 f"{start:.0f} s",
                 allowed=f"{int(start) + 1} or more",
-                remedy="raise it",
                 reads=(f"models.{placement.variant.model}", placement.key("container")),
             )
 
@@ -180,6 +179,7 @@ class ScalingInFaster(VariantRule):
     example = """\
 variants.primary.scaling.max_rps_per_instance = 100
 variants.primary.scaling.scale_in_cooldown_seconds = 60"""
+    remedy = "raise it"
 
     def look(self, environment: Environment, placement: Placement) -> Findings:
         scaling = placement.variant.scaling
@@ -196,6 +196,5 @@ variants.primary.scaling.scale_in_cooldown_seconds = 60"""
                 placement.key("scaling.scale_in_cooldown_seconds"),
                 f"scale_in_cooldown_seconds {back} is shorter than scale_out_cooldown_seconds {out}",
                 allowed=f"{out} or more",
-                remedy="raise it",
                 reads=(placement.key("scaling.scale_out_cooldown_seconds"),),
             )

@@ -84,6 +84,7 @@ class ScalingScheduleExpression(ScheduledRule):
     """
 
     example = 'variants.primary.scaling.schedule = [{ at = "cron(0 7 * * MON-FRI)", at_least = 2 }]'
+    remedy = "correct the expression"
 
     def look(
         self, environment: Environment, key: str, variant: Variant, action: Scheduled
@@ -91,13 +92,7 @@ class ScalingScheduleExpression(ScheduledRule):
         try:
             last_run(action.at)
         except ScheduleError as wrong:
-            yield self.finding(
-                key,
-                f"{action.at}: {wrong}",
-                given=action.at,
-                allowed=wrong.allowed,
-                remedy="correct the expression",
-            )
+            yield self.finding(key, f"{action.at}: {wrong}", given=action.at, allowed=wrong.allowed)
 
 
 class ScalingSchedulePast(ScheduledRule):
@@ -110,6 +105,8 @@ class ScalingSchedulePast(ScheduledRule):
 
     severity = Severity.WARNING
     example = "# at(2025-12-24T18:00:00), in 2026"
+    allowed = "a time in the future"
+    remedy = "take the action out, or give it a new time"
 
     def look(
         self, environment: Environment, key: str, variant: Variant, action: Scheduled
@@ -124,13 +121,7 @@ class ScalingSchedulePast(ScheduledRule):
         if self.loaded.asked_at is None:
             yield self.not_checked(key, "the time of day: run `servable check`")
         elif last.replace(tzinfo=zone) < self.loaded.asked_at:
-            yield self.finding(
-                key,
-                f"{action.at} ({action.timezone}) is over",
-                given=action.at,
-                allowed="a time in the future",
-                remedy="take the action out, or give it a new time",
-            )
+            yield self.finding(key, f"{action.at} ({action.timezone}) is over", given=action.at)
 
 
 @functools.cache
@@ -148,6 +139,7 @@ class ScalingTimezone(ScheduledRule):
 
     example = """\
 variants.primary.scaling.schedule = [{ at = "cron(0 7 * * ? *)", timezone = "Berlin", at_least = 2 }]"""
+    allowed = "names such as Europe/Berlin, America/New_York, UTC"
 
     def look(
         self, environment: Environment, key: str, variant: Variant, action: Scheduled
@@ -157,9 +149,5 @@ variants.primary.scaling.schedule = [{ at = "cron(0 7 * * ? *)", timezone = "Ber
             yield self.not_checked(key, "this computer a time zone database (tzdata)")
         elif zone not in zones:
             yield self.finding(
-                key,
-                f"{zone!r} is not a time zone",
-                given=zone,
-                allowed="names such as Europe/Berlin, America/New_York, UTC",
-                remedy=meant(zone, sorted(zones)),
+                key, f"{zone!r} is not a time zone", given=zone, remedy=meant(zone, sorted(zones))
             )

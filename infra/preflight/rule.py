@@ -64,7 +64,7 @@ class Rule(ABC):
 
     def __init__(self, candidate: Candidate) -> None:
         self.candidate = candidate
-        self.loaded = candidate.loaded
+        self.loaded, self.environment = candidate.loaded, candidate.environment
 
     @abstractmethod
     def check(self, environment: Environment) -> Findings:
@@ -130,14 +130,14 @@ class PartRule(Rule):
 
     def check(self, environment: Environment) -> Findings:
         for part in self.parts(environment):
-            yield from self.look(environment, *part)
+            yield from self.look(*part)
 
     @abstractmethod
     def parts(self, environment: Environment) -> Parts:
-        """The further arguments of `look`, for each part."""
+        """The arguments of `look`, for each part."""
 
     @abstractmethod
-    def look(self, environment: Environment, *part: Any, **_: Any) -> Findings:
+    def look(self, *part: Any, **_: Any) -> Findings:
         """Yields a finding for everything about this part that violates the rule."""
 
 

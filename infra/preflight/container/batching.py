@@ -35,8 +35,8 @@ variants.primary.container.batching = { max_batch_size = 64 }"""
     remedy = "raise it, or send fewer rows at once"
     reads = ("traffic.rows_per_request",)
 
-    def look(self, environment: Environment, placement: Placement, batching: Batching) -> Findings:
-        rows = environment.traffic.rows_per_request
+    def look(self, placement: Placement, batching: Batching) -> Findings:
+        rows = self.environment.traffic.rows_per_request
         key = placement.key("container.batching.max_batch_size")
         if rows is None:
             yield self.not_checked(key, "traffic.rows_per_request")
@@ -61,8 +61,8 @@ variants.primary.container.batching = { timeout_micros = 60000 }"""
     remedy = "lower it, or raise alarms.p99_latency_ms"
     reads = ("alarms.p99_latency_ms",)
 
-    def look(self, environment: Environment, placement: Placement, batching: Batching) -> Findings:
-        alarm_ms = environment.alarms.p99_latency_ms
+    def look(self, placement: Placement, batching: Batching) -> Findings:
+        alarm_ms = self.environment.alarms.p99_latency_ms
         if alarm_ms is not None and batching.timeout_micros >= alarm_ms * MICROS_PER_MS:
             yield self.finding(
                 placement.key("container.batching.timeout_micros"),
@@ -86,7 +86,7 @@ variants.primary.container.gunicorn_workers = 16
 variants.primary.container.batching = { max_enqueued_batches = 4 }"""
     remedy = "raise it, or take it out"
 
-    def look(self, environment: Environment, placement: Placement, batching: Batching) -> Findings:
+    def look(self, placement: Placement, batching: Batching) -> Findings:
         queue = batching.max_enqueued_batches
         if queue is not None and queue * placement.processes < placement.workers:
             least = -(-placement.workers // placement.processes)
@@ -113,7 +113,7 @@ class BatchFixedShape(BatchRule):
     allowed = "a first dimension that is open (None, -1) in every input and output"
     remedy = "export the model with open first dimensions, or remove batching"
 
-    def look(self, environment: Environment, placement: Placement, batching: Batching) -> Findings:
+    def look(self, placement: Placement, batching: Batching) -> Findings:
         for name in self.candidate.served_by(placement):
             for folder, info in self.candidate.saved_models(name):
                 for signature, tensors in info.signatures.items():

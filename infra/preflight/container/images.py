@@ -90,7 +90,7 @@ class ImageEnded(VariantRule):
     severity = Severity.WARNING
     example = 'models.ranker.tensorflow = "2.19"'
 
-    def look(self, environment: Environment, placement: Placement) -> Findings:
+    def look(self, placement: Placement) -> Findings:
         version, ended = placement.tensorflow, images.ended(placement.tensorflow)
         if ended is not None and placement.model.image is None:
             patched = [
@@ -153,7 +153,7 @@ models.ranker.tensorflow = "2.3"
 variants.primary.instance_type = "ml.g5.xlarge\""""
     remedy = "choose an image with a newer CUDA, or an older instance type"
 
-    def look(self, environment: Environment, placement: Placement) -> Findings:
+    def look(self, placement: Placement) -> Findings:
         instance, key = placement.instance, f"models.{placement.variant.model}"
         oldest = gpus.oldest_cuda(instance.gpu or "")
         own = own_image(placement.model.image or "")

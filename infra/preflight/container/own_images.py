@@ -40,9 +40,7 @@ class ImageOwnAddress(OwnImageRule):
     )
     remedy = "push it to ECR and write its address"
 
-    def look(
-        self, environment: Environment, key: str, address: str, image: Image | None
-    ) -> Findings:
+    def look(self, key: str, address: str, image: Image | None) -> Findings:
         if image is None or len(address) > 255:
             yield self.finding(key, f"{address!r} is not an address in ECR")
 
@@ -56,15 +54,13 @@ class ImageOwnRegion(OwnImageRule):
     example = 'models.ranker.image = "111111111111.dkr.ecr.us-east-1.amazonaws.com/serving:v3"'
     reads = ("region",)
 
-    def look(
-        self, environment: Environment, key: str, address: str, image: Image | None
-    ) -> Findings:
-        if image is not None and image.region != environment.region:
+    def look(self, key: str, address: str, image: Image | None) -> Findings:
+        if image is not None and image.region != self.environment.region:
             yield self.finding(
                 key,
-                f"the image is in {image.region}, the endpoint in {environment.region}",
-                allowed=f"an image in {environment.region}",
-                remedy=f"replicate the repository to {environment.region} and write that address",
+                f"the image is in {image.region}, the endpoint in {self.environment.region}",
+                allowed=f"an image in {self.environment.region}",
+                remedy=f"replicate the repository to {self.environment.region} and write that address",
             )
 
 
@@ -79,19 +75,17 @@ class ImageOwnKind(OwnImageRule):
     remedy = "write such an address, or remove image: AWS's image is then chosen"
     reads = ("region",)
 
-    def look(
-        self, environment: Environment, key: str, address: str, image: Image | None
-    ) -> Findings:
+    def look(self, key: str, address: str, image: Image | None) -> Findings:
         if image is None or image.account not in images.registry_accounts():
             return
-        here = sorted(images.registry_accounts(environment.region))
+        here = sorted(images.registry_accounts(self.environment.region))
         built_for = sorted(_words(image) & {"ec2", "ecs", "eks"})
         if not image.repository.startswith(OF_SERVING):
             problem = f"{image.repository} of AWS is not an image of TensorFlow Serving"
         elif built_for:
             problem = f"{image.tag} is built for {built_for[0].upper()}"
         elif image.account not in here:
-            problem = f"AWS has no registry {image.account} in {environment.region}"
+            problem = f"AWS has no registry {image.account} in {self.environment.region}"
         else:
             return
         yield self.finding(
@@ -114,7 +108,7 @@ class ImageOwnVersion(VariantRule):
 models.ranker.tensorflow = "2.20"
 models.ranker.image = "111111111111.dkr.ecr.eu-west-1.amazonaws.com/tensorflow-serving:2.19.0-cpu\""""
 
-    def look(self, environment: Environment, placement: Placement) -> Findings:
+    def look(self, placement: Placement) -> Findings:
         image = own_image(placement.model.image or "")
         number = re.match(r"\d+\.\d+", image.tag) if image else None
         if image is None or number is None or "tensorflow" not in image.repository:
@@ -143,9 +137,7 @@ class ImageOwnMovingTag(OwnImageRule):
     allowed = "a digest, or a tag that never moves"
     remedy = "write @sha256:… or a tag with a version"
 
-    def look(
-        self, environment: Environment, key: str, address: str, image: Image | None
-    ) -> Findings:
+    def look(self, key: str, address: str, image: Image | None) -> Findings:
         if image is not None and image.tag in MOVING:
             yield self.finding(key, f"the tag {image.tag!r} moves from image to image")
 
@@ -163,7 +155,7 @@ models.ranker.image = "111111111111.dkr.ecr.eu-west-1.amazonaws.com/serving:v3-g
 variants.primary.instance_type = "ml.c5.xlarge\""""
     remedy = "change the image or the instance type"
 
-    def look(self, environment: Environment, placement: Placement) -> Findings:
+    def look(self, placement: Placement) -> Findings:
         image = own_image(placement.model.image or "")
         devices = sorted(_words(image) & {"cpu", "gpu"}) if image else []
         if len(devices) == 1 and devices[0] != placement.instance.device:

@@ -45,7 +45,7 @@ class VariablesTooMany(VariantRule):
     example = "# 101 keys in variants.primary.variables"
     remedy = "put some into a file of the code folder"
 
-    def look(self, environment: Environment, placement: Placement) -> Findings:
+    def look(self, placement: Placement) -> Findings:
         count, allowed = len(_deployed(placement)), most("EnvironmentMap")
         if count > allowed:
             own = allowed - (count - len(placement.variant.variables))
@@ -66,9 +66,7 @@ class VariableTooLong(VariableRule):
     example = "# a value of 1025 characters in variants.primary.variables"
     remedy = "put it into a file of the code folder"
 
-    def look(
-        self, environment: Environment, placement: Placement, name: str, value: str
-    ) -> Findings:
+    def look(self, placement: Placement, name: str, value: str) -> Findings:
         allowed = most("EnvironmentValue")
         if len(value) > allowed:
             yield self.finding(
@@ -89,7 +87,7 @@ class VariablesTooLarge(VariantRule):
     allowed = f"at most {MOST_BYTES:,}"
     remedy = "put some into a file of the code folder"
 
-    def look(self, environment: Environment, placement: Placement) -> Findings:
+    def look(self, placement: Placement) -> Findings:
         size = sum(len(f"{name}{value}".encode()) for name, value in _deployed(placement).items())
         if size > MOST_BYTES:
             yield self.finding(
@@ -108,9 +106,7 @@ class VariableOfASetting(VariableRule):
     example = f'variants.primary.variables.{variable_of("gunicorn_workers")} = "4"'
     remedy = "write that instead"
 
-    def look(
-        self, environment: Environment, placement: Placement, name: str, value: str
-    ) -> Findings:
+    def look(self, placement: Placement, name: str, value: str) -> Findings:
         setting = setting_of(name)
         if setting is not None:
             yield self.finding(
@@ -133,9 +129,7 @@ class VariableInert(VariableRule):
     allowed = "variables that the image reads"
     remedy = "take it out"
 
-    def look(
-        self, environment: Environment, placement: Placement, name: str, value: str
-    ) -> Findings:
+    def look(self, placement: Placement, name: str, value: str) -> Findings:
         reason = inert_reason(name, tensorflow=placement.tensorflow)
         if reason is not None:
             yield self.finding(

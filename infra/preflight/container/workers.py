@@ -31,7 +31,7 @@ class WorkersWithoutCode(VariantRule):
     allowed = "no such key, or code for the model"
     remedy = "take it out, or add code"
 
-    def look(self, environment: Environment, placement: Placement) -> Findings:
+    def look(self, placement: Placement) -> Findings:
         if placement.served.has_code is not False:
             return
         for name in OF_GUNICORN:
@@ -59,7 +59,7 @@ variants.primary.container.gunicorn_threads = 4"""
     allowed = "1, or gunicorn_worker_class = gthread"
     remedy = "take it out, or change the class"
 
-    def look(self, environment: Environment, placement: Placement) -> Findings:
+    def look(self, placement: Placement) -> Findings:
         container, multi_model = placement.variant.container, placement.served.multi_model
         kind = worker_class_of(container, placement.tensorflow, multi_model=multi_model)
         if (container.gunicorn_threads or 1) > 1 and kind not in ("gthread", "sync"):
@@ -93,7 +93,7 @@ variants.primary.container.gunicorn_workers = 1"""
     allowed = "2 or more, or gevent with TensorFlow 2.20"
     remedy = "set 2, or choose an instance type on which 2 fit"
 
-    def look(self, environment: Environment, placement: Placement) -> Findings:
+    def look(self, placement: Placement) -> Findings:
         threads = placement.settings.gunicorn_threads or 1
         kind = worker_class_of(placement.settings, placement.tensorflow, multi_model=True)
         blocks = kind in ("sync", "gthread") and placement.workers == threads == 1
@@ -121,7 +121,7 @@ class WorkerTimeout(VariantRule):
 models.ranker.code = "code"
 variants.primary.container.gunicorn_timeout_seconds = 120"""
 
-    def look(self, environment: Environment, placement: Placement) -> Findings:
+    def look(self, placement: Placement) -> Findings:
         given = placement.variant.container.gunicorn_timeout_seconds
         most = int(documented("answer_seconds"))
         if given is not None and given > most:
@@ -147,7 +147,7 @@ variants.primary.instance_type = "ml.c5.4xlarge"
 variants.primary.container.tfs_processes = 4
 variants.primary.container.intra_op_threads = 16"""
 
-    def look(self, environment: Environment, placement: Placement) -> Findings:
+    def look(self, placement: Placement) -> Findings:
         vcpus, processes = placement.instance.vcpus, placement.processes
         for name in ("inter_op_threads", "intra_op_threads"):
             threads = getattr(placement.settings, name) or 0
@@ -183,12 +183,12 @@ class SettingInert(VariantRule):
     allowed = "nothing"
     remedy = "take it out"
 
-    def look(self, environment: Environment, placement: Placement) -> Findings:
+    def look(self, placement: Placement) -> Findings:
         container = placement.variant.container
         if container.omp_threads is not None and is_upstream(placement.tensorflow):
             why = f"TensorFlow {placement.tensorflow} has no OpenMP"
             yield self._inert(placement, "omp_threads", why)
-        if not self._has_our_handler(environment, placement):
+        if not self._has_our_handler(self.environment, placement):
             why = f'models.{placement.variant.model} has no handler = "servable" to read it'
             for name in OF_OUR_HANDLER:
                 if getattr(container, name) is not None:

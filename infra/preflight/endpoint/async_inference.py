@@ -29,9 +29,11 @@ variants.primary.model = "many\""""
     remedy = "choose another model, or remove [asynchronous]"
     reads = ("asynchronous",)
 
-    def look(self, environment: Environment) -> Findings:
-        for name, variant in environment.variants.items():
-            model = environment.models.get(variant.model)
+    def look(
+        self,
+    ) -> Findings:
+        for name, variant in self.environment.variants.items():
+            model = self.environment.models.get(variant.model)
             if model is not None and model.multi_model is not None:
                 yield self.finding(name=name, variant=variant)
 
@@ -53,8 +55,10 @@ variants.second = { model = "ranker", instance_type = "ml.c5.xlarge" }"""
     remedy = "write an environment of its own for each variant"
     reads = ("variants",)
 
-    def look(self, environment: Environment) -> Findings:
-        count = len(environment.production_variants)
+    def look(
+        self,
+    ) -> Findings:
+        count = len(self.environment.production_variants)
         if count > 1:
             yield self.finding(given=count, count=count)
 
@@ -79,6 +83,8 @@ capture = { sample_percent = 10 }"""
     remedy = "take [capture] out"
     reads = ("asynchronous",)
 
-    def look(self, environment: Environment) -> Findings:
-        if environment.capture is not None:
-            yield self.finding(environment=environment)
+    def look(
+        self,
+    ) -> Findings:
+        if self.environment.capture is not None:
+            yield self.finding(environment=self.environment)

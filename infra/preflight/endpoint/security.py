@@ -58,13 +58,13 @@ class KeyOfAnotherRegion(KeyArnRule):
     remedy = "use a key of that region, or the multi-Region key's replica there"
     reads = ("region",)
 
-    def look(self, environment: Environment, key: str, arn: str) -> Findings:
-        if arn.split(":")[3] != environment.region:
+    def look(self, key: str, arn: str) -> Findings:
+        if arn.split(":")[3] != self.environment.region:
             yield self.finding(
                 key,
-                f"{arn} is not in region {environment.region}",
+                f"{arn} is not in region {self.environment.region}",
                 given=arn,
-                allowed=f"keys in {environment.region}",
+                allowed=f"keys in {self.environment.region}",
             )
 
 
@@ -80,15 +80,15 @@ class KeyOfAnotherAccount(KeyArnRule):
     example = 'endpoint.log_kms_key = "arn:aws:kms:eu-west-1:222222222222:key/logs"'
     reads = ("account",)
 
-    def look(self, environment: Environment, key: str, arn: str) -> Findings:
+    def look(self, key: str, arn: str) -> Findings:
         account = arn.split(":")[4]
-        if account != environment.account:
+        if account != self.environment.account:
             yield self.finding(
                 key,
                 f"{arn} is a key of account {account}: its policy there must allow what "
                 "docs/permissions.md lists",
-                allowed=f"keys of {environment.account}",
-                remedy=f"use a key of {environment.account}, or accept this if the policy allows it",
+                allowed=f"keys of {self.environment.account}",
+                remedy=f"use a key of {self.environment.account}, or accept this if the policy allows it",
             )
 
 

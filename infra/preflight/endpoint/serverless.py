@@ -1,6 +1,5 @@
 """Rules about what a serverless variant cannot have."""
 
-from infra.parameters.environment import Environment
 from infra.parameters.placement import Placement
 from infra.parameters.variant import Serverless, Variant
 from infra.policy.sizing import SERVERLESS_START_SECONDS, download_seconds, load_seconds
@@ -39,9 +38,7 @@ variants.primary.serverless = { memory_mib = 2048, max_concurrency = 5 }
 variants.primary.min_instances = 2"""
     remedy = "take it out, or serverless"
 
-    def look(
-        self, environment: Environment, name: str, variant: Variant, serverless: Serverless
-    ) -> Findings:
+    def look(self, name: str, variant: Variant, serverless: Serverless) -> Findings:
         for key in OF_INSTANCES:
             if key in variant.model_fields_set:
                 yield self.finding(
@@ -69,24 +66,25 @@ capture = { sample_percent = 10 }"""
     allowed = "only with an instance_type"
     remedy = "take it out, or serverless"
 
-    def look(
-        self, environment: Environment, name: str, variant: Variant, serverless: Serverless
-    ) -> Findings:
-        model, model_key = environment.models.get(variant.model), f"models.{variant.model}"
-        count, isolation = len(environment.variants), environment.security.network_isolation
+    def look(self, name: str, variant: Variant, serverless: Serverless) -> Findings:
+        model, model_key = self.environment.models.get(variant.model), f"models.{variant.model}"
+        count, isolation = (
+            len(self.environment.variants),
+            self.environment.security.network_isolation,
+        )
         isolated = model is not None and model.network_isolation
         many = model is not None and model.multi_model is not None
         unpacked = model is not None and model.compression == "none"
         excluded = {
             "variants": (count > 1, counted(count, "variant")),
-            "network": (bool(environment.network.subnets), "VPC"),
+            "network": (bool(self.environment.network.subnets), "VPC"),
             "security.network_isolation": (isolation, "network isolation"),
             f"{model_key}.network_isolation": (isolated, "network isolation"),
             f"{model_key}.multi_model": (many, "multi_model"),
             f"{model_key}.compression": (unpacked, 'compression = "none"'),
-            "capture": (environment.capture is not None, "data capture"),
-            "asynchronous": (environment.asynchronous is not None, "queue"),
-            "rollout": (environment.rollout is not None, "guarded update"),
+            "capture": (self.environment.capture is not None, "data capture"),
+            "asynchronous": (self.environment.asynchronous is not None, "queue"),
+            "rollout": (self.environment.rollout is not None, "guarded update"),
         }
         for key, (present, what) in excluded.items():
             if present:
@@ -110,9 +108,7 @@ class ServerlessProvisioned(ServerlessRule):
     example = """\
 variants.primary.serverless = { memory_mib = 2048, max_concurrency = 5, provisioned_concurrency = 6 }"""
 
-    def look(
-        self, environment: Environment, name: str, variant: Variant, serverless: Serverless
-    ) -> Findings:
+    def look(self, name: str, variant: Variant, serverless: Serverless) -> Findings:
         key = f"variants.{name}.serverless"
         least, most = serverless.provisioned_concurrency, serverless.max_provisioned_concurrency
         if most is not None and (least is None or most < least):
@@ -147,7 +143,7 @@ class ServerlessStart(VariantRule):
     allowed = f"at most {SERVERLESS_START_SECONDS} s"
     remedy = "make the model smaller, or choose an instance_type"
 
-    def look(self, environment: Environment, placement: Placement) -> Findings:
+    def look(self, placement: Placement) -> Findings:
         if placement.variant.serverless is None:
             return
         fetch = download_seconds(placement.served)

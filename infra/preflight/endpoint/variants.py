@@ -138,8 +138,8 @@ class ShadowPair(ShadowRule):
     remedy = "take the others out"
     reads = ("variants",)
 
-    def look(self, environment: Environment, shadows: Sequence[str]) -> Findings:
-        production = environment.production_variants
+    def look(self, shadows: Sequence[str]) -> Findings:
+        production = self.environment.production_variants
         if (len(shadows), len(production)) != (1, 1):
             yield self.finding(
                 f"variants.{shadows[0]}.shadow",
@@ -160,12 +160,12 @@ asynchronous = {}
 variants.copy = { model = "ranker", instance_type = "ml.c5.xlarge", shadow = true }"""
     allowed = "a shadow variant of a real-time endpoint with one model"
 
-    def look(self, environment: Environment, shadows: Sequence[str]) -> Findings:
+    def look(self, shadows: Sequence[str]) -> Findings:
         excluded = {}
-        if environment.asynchronous is not None:
+        if self.environment.asynchronous is not None:
             excluded["asynchronous"] = "[asynchronous]"
-        for name, variant in environment.variants.items():
-            model = environment.models.get(variant.model)
+        for name, variant in self.environment.variants.items():
+            model = self.environment.models.get(variant.model)
             if model is not None and model.multi_model is not None:
                 excluded[f"variants.{name}.model"] = f"multi_model of variant {name}"
         for key, what in excluded.items():
@@ -189,11 +189,11 @@ class ShadowWeight(ShadowRule):
 variants.copy = { model = "ranker", instance_type = "ml.c5.xlarge", shadow = true, weight = 2.0 }"""
     remedy = "lower it; with equal weights every request is copied"
 
-    def look(self, environment: Environment, shadows: Sequence[str]) -> Findings:
-        production = environment.production_variants.values()
+    def look(self, shadows: Sequence[str]) -> Findings:
+        production = self.environment.production_variants.values()
         most = max((variant.weight for variant in production), default=None)
         for name in shadows:
-            given = environment.variants[name].weight
+            given = self.environment.variants[name].weight
             if most is not None and not 0 < given <= most:
                 yield self.finding(
                     f"variants.{name}.weight",

@@ -45,7 +45,7 @@ class GpuIdle(GpuRule):
 variants.primary.instance_type = "ml.g4dn.12xlarge"
 variants.primary.container.tfs_processes = 1"""
 
-    def look(self, environment: Environment, placement: Placement) -> Findings:
+    def look(self, placement: Placement) -> Findings:
         gpus, processes = placement.gpus, placement.processes
         if processes < gpus:
             yield self.finding(
@@ -72,7 +72,7 @@ variants.primary.instance_type = "ml.g4dn.12xlarge"
 variants.primary.container.tfs_processes = 6"""
     remedy = "set one of those"
 
-    def look(self, environment: Environment, placement: Placement) -> Findings:
+    def look(self, placement: Placement) -> Findings:
         gpus, processes = placement.gpus, placement.processes
         if processes > gpus and processes % gpus:
             below = processes - processes % gpus
@@ -100,7 +100,7 @@ variants.primary.instance_type = "ml.g4dn.12xlarge"
 variants.primary.container.gpu_memory_margin = 0.2"""
     remedy = "take it out: it is then chosen"
 
-    def look(self, environment: Environment, placement: Placement) -> Findings:
+    def look(self, placement: Placement) -> Findings:
         margin = placement.variant.container.gpu_memory_margin
         share = None if margin is None else share_of_gpu(placement.processes, margin)
         if margin is None or share is None:
@@ -126,7 +126,7 @@ class GpuMemory(GpuRule):
     example = artifact_example('variants.primary.instance_type = "ml.g4dn.12xlarge"', size_gib=20)
     remedy = "split the models, or choose a type with larger GPUs, such as ml.g6e"
 
-    def look(self, environment: Environment, placement: Placement) -> Findings:
+    def look(self, placement: Placement) -> Findings:
         instance, model_gib = placement.instance, placement.served.model_gib
         if model_gib is None:
             yield from self.size_unknown(placement)
@@ -164,7 +164,7 @@ class AmiUnknown(AmiRule):
 variants.primary.instance_type = "ml.g5.xlarge"
 variants.primary.inference_ami = "al2-ami-sagemaker-inference-gpu-9\""""
 
-    def look(self, environment: Environment, placement: Placement, ami: str) -> Findings:
+    def look(self, placement: Placement, ami: str) -> Findings:
         if ami not in names():
             yield self.finding(
                 placement.key("inference_ami"),
@@ -185,7 +185,7 @@ class AmiWithoutGpu(AmiRule):
     allowed = "no inference_ami"
     remedy = "take it out"
 
-    def look(self, environment: Environment, placement: Placement, ami: str) -> Findings:
+    def look(self, placement: Placement, ami: str) -> Findings:
         if ami in names() and not placement.instance.gpus:
             yield self.finding(
                 placement.key("inference_ami"),
@@ -206,7 +206,7 @@ variants.primary.instance_type = "ml.g5.xlarge"
 variants.primary.inference_ami = "al2-ami-sagemaker-inference-gpu-3-1\""""
     remedy = "take it out: it is then chosen for the image"
 
-    def look(self, environment: Environment, placement: Placement, ami: str) -> Findings:
+    def look(self, placement: Placement, ami: str) -> Findings:
         cuda = images.cuda(placement.tensorflow)
         if ami not in names() or cuda is None or not placement.instance.gpus:
             return
@@ -231,7 +231,7 @@ variants.primary.instance_type = "ml.p5e.48xlarge"
 variants.primary.inference_ami = "al2-ami-sagemaker-inference-gpu-2\""""
     remedy = "take it out: an AMI is then chosen if one fits"
 
-    def look(self, environment: Environment, placement: Placement, ami: str) -> Findings:
+    def look(self, placement: Placement, ami: str) -> Findings:
         instance = placement.instance
         if ami not in names() or not instance.gpus or runs_on(ami, instance.family):
             return

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 from infra.catalog.instances import instances
-from infra.parameters.environment import Environment
 from infra.parameters.finding import Severity
 from infra.parameters.placement import placements_of
 from infra.parameters.variant import InstancePool, Variant
@@ -29,9 +28,7 @@ class InstancePoolsRepeated(PoolsRule):
     allowed = "each instance type once"
     remedy = "take the repetition out, or name another type"
 
-    def look(
-        self, environment: Environment, name: str, variant: Variant, pools: Sequence[InstancePool]
-    ) -> Findings:
+    def look(self, name: str, variant: Variant, pools: Sequence[InstancePool]) -> Findings:
         types = variant.instance_types
         twice = [kind for kind in dict.fromkeys(types) if types.count(kind) > 1]
         if twice:
@@ -53,12 +50,10 @@ class InstancePoolsDriver(PoolsRule):
     allowed = "only CPU types, or GPU types that one AMI is for, such as ml.g5 and ml.g6"
     remedy = "put the others into a variant of their own"
 
-    def look(
-        self, environment: Environment, name: str, variant: Variant, pools: Sequence[InstancePool]
-    ) -> Findings:
+    def look(self, name: str, variant: Variant, pools: Sequence[InstancePool]) -> Findings:
         if variant.inference_ami is not None:
             return  # ami-family, ami-cuda and ami-without-gpu look at each type
-        placed = placements_of(environment, name, self.loaded.root)
+        placed = placements_of(self.environment, name, self.loaded.root)
         try:
             driver_for_all([(each.tensorflow, each.instance) for each in placed])
         except KeyError:
@@ -86,9 +81,7 @@ class InstancePoolsUneven(PoolsRule):
         )
     )
 
-    def look(
-        self, environment: Environment, name: str, variant: Variant, pools: Sequence[InstancePool]
-    ) -> Findings:
+    def look(self, name: str, variant: Variant, pools: Sequence[InstancePool]) -> Findings:
         sizes, shown = set(), []
         for instance in (
             instances()[kind] for kind in variant.instance_types if kind in instances()

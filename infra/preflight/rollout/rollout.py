@@ -43,8 +43,8 @@ rollout = { strategy = "canary", bake_minutes = 10 }"""
     remedy = "raise bake_minutes, or lower alarms.window_minutes"
     reads = ("alarms.window_minutes",)
 
-    def look(self, environment: Environment, rollout: Rollout) -> Findings:
-        window = environment.window_minutes
+    def look(self, rollout: Rollout) -> Findings:
+        window = self.environment.window_minutes
         if rollout.bake_minutes <= window:
             yield self.finding(rollout=rollout, window=window)
 
@@ -59,13 +59,13 @@ class RolloutTooManyAlarms(RolloutRule):
     allowed = f"at most {MOST_ALARMS}"
     remedy = "take variants out, or [rollout]"
 
-    def look(self, environment: Environment, rollout: Rollout) -> Findings:
-        each = 1 if environment.alarms.p99_latency_ms is None else 2
-        count = each * len(environment.production_variants)
+    def look(self, rollout: Rollout) -> Findings:
+        each = 1 if self.environment.alarms.p99_latency_ms is None else 2
+        count = each * len(self.environment.production_variants)
         if count > MOST_ALARMS:
             yield self.finding(
                 "rollout.strategy",
-                f"{rollout.strategy}: {len(environment.production_variants)} variants with "
+                f"{rollout.strategy}: {len(self.environment.production_variants)} variants with "
                 f"{each} rollback alarm{'s' if each > 1 else ''} each make {count}",
             )
 
@@ -87,10 +87,10 @@ class RolloutAlarmLeftOut(RolloutRule):
         "alarms.model_error_percent",
     )
 
-    def look(self, environment: Environment, rollout: Rollout) -> Findings:
-        variants = list(environment.production_variants)
+    def look(self, rollout: Rollout) -> Findings:
+        variants = list(self.environment.production_variants)
         watched = rollout.rollback_alarms(
-            environment.alarms, variants=variants, kind=environment.kind
+            self.environment.alarms, variants=variants, kind=self.environment.kind
         )
         left_out = [name for name in watched[MOST_ALARMS:] if name[1] not in ("5xx", "latency")]
         if left_out:
@@ -114,8 +114,8 @@ variants.primary.min_instances = 10
 rollout = { strategy = "linear", step_percent = 10, bake_minutes = 60 }"""
     remedy = "bake shorter, or in fewer steps"
 
-    def look(self, environment: Environment, placement: Placement) -> Findings:
-        rollout, variant = environment.rollout, placement.variant
+    def look(self, placement: Placement) -> Findings:
+        rollout, variant = self.environment.rollout, placement.variant
         if rollout is None:
             return
         start = start_seconds(placement.served, processes=placement.processes) or 0
@@ -123,7 +123,7 @@ rollout = { strategy = "linear", step_percent = 10, bake_minutes = 60 }"""
         possible = rollout.updates(
             least=variant.min_instances,
             most=variant.most_instances,
-            window_minutes=environment.window_minutes,
+            window_minutes=self.environment.window_minutes,
         )
         lengths = [(update.expected_seconds(start) or 0, update.instances) for update in possible]
         seconds, count = max(lengths, default=(0, 0))
@@ -150,9 +150,9 @@ variants.primary.min_instances = 2
 rollout = { strategy = "canary", canary_percent = 10 }"""
     remedy = "raise it, or min_instances"
 
-    def look(self, environment: Environment, rollout: Rollout) -> Findings:
+    def look(self, rollout: Rollout) -> Findings:
         percent = rollout.percent
-        for name, variant in environment.variants.items():
+        for name, variant in self.environment.variants.items():
             count = max(1, variant.min_instances)
             if percent * count < 100:
                 least = math.ceil(100 / count)
@@ -181,14 +181,14 @@ rollout = { strategy = "all_at_once", bake_minutes = 10 }"""
     remedy = "raise it or the share, deploy when there is traffic, or add [rollout.golden_requests]"
     reads = ("traffic.quiet_rps", "alarms.error_5xx_percent")
 
-    def look(self, environment: Environment, rollout: Rollout) -> Findings:
-        quiet = environment.traffic.quiet_rps
+    def look(self, rollout: Rollout) -> Findings:
+        quiet = self.environment.traffic.quiet_rps
         if quiet is None and rollout.golden_requests is not None:
             quiet = 0.0  # golden requests alone must be enough, because there may be no callers
         if quiet is None:
             yield self.not_checked("rollout.bake_minutes", "traffic.quiet_rps")
             return
-        percent, needed = rollout.percent, 100 / environment.alarms.error_5xx_percent
+        percent, needed = rollout.percent, 100 / self.environment.alarms.error_5xx_percent
         golden = rollout.golden_requests.per_minute if rollout.golden_requests else 0
         each_minute = (quiet * SECONDS_PER_MINUTE + golden) * percent / 100
         seen = each_minute * rollout.bake_minutes
@@ -217,18 +217,22 @@ alarms.p99_latency_ms = 100
 traffic.quiet_rps = 5
 rollout = { strategy = "canary", canary_percent = 10 }"""
 
-    def look(self, environment: Environment, placement: Placement) -> Findings:
-        rollout, alarms, variant = environment.rollout, environment.alarms, placement.variant
+    def look(self, placement: Placement) -> Findings:
+        rollout, alarms, variant = (
+            self.environment.rollout,
+            self.environment.alarms,
+            placement.variant,
+        )
         if rollout is None or alarms.p99_latency_ms is None or variant.shadow:
             return
-        quiet = environment.traffic.quiet_rps
+        quiet = self.environment.traffic.quiet_rps
         if quiet is None:
             yield self.not_checked("alarms.p99_latency_ms", "traffic.quiet_rps")
             return
         golden = rollout.golden_requests.per_minute if rollout.golden_requests else 0
         # The fewest instances run in the quietest hour; the first share is a whole number of them.
         count = max(1, variant.min_instances)
-        window, share = environment.window_minutes, environment.share(placement.name)
+        window, share = self.environment.window_minutes, self.environment.share(placement.name)
         (smallest,) = rollout.updates(least=count, most=count, window_minutes=window)
         share = smallest.first_share_percent / 100 * (1 if share is None else share)
         each_minute = (quiet * SECONDS_PER_MINUTE + golden) * share
@@ -261,8 +265,8 @@ variants.second = { model = "ranker", instance_type = "ml.c5.xlarge" }"""
     allowed = "all_at_once, canary, linear; rolling with one variant"
     remedy = "choose one of those"
 
-    def look(self, environment: Environment, rollout: Rollout) -> Findings:
-        count = len(environment.variants)
+    def look(self, rollout: Rollout) -> Findings:
+        count = len(self.environment.variants)
         if rollout.strategy == "rolling" and count > 1:
             yield self.finding(count=count)
 
@@ -281,6 +285,6 @@ class RolloutLatencyUnwatched(RolloutRule):
     remedy = "set alarms.p99_latency_ms to your objective"
     reads = ("rollout",)
 
-    def look(self, environment: Environment, rollout: Rollout) -> Findings:
-        if environment.alarms.p99_latency_ms is None:
+    def look(self, rollout: Rollout) -> Findings:
+        if self.environment.alarms.p99_latency_ms is None:
             yield self.finding()

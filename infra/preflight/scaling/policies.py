@@ -2,7 +2,6 @@
 
 from collections import Counter
 
-from infra.parameters.environment import Environment
 from infra.parameters.finding import Severity
 from infra.parameters.placement import Placement
 from infra.parameters.scaling import Scaling
@@ -28,10 +27,8 @@ class ScalingOnNothing(ScalingRule):
 
     example = "variants.primary.scaling.safety_factor = 0.7"
 
-    def look(
-        self, environment: Environment, name: str, variant: Variant, scaling: Scaling
-    ) -> Findings:
-        allowed = (*environment.kind.scales_on, *ANY_KIND)
+    def look(self, name: str, variant: Variant, scaling: Scaling) -> Findings:
+        allowed = (*self.environment.kind.scales_on, *ANY_KIND)
         if not scaling.hold and not any(getattr(scaling, key) for key in allowed):
             yield self.finding(
                 f"variants.{name}.scaling",
@@ -54,10 +51,8 @@ asynchronous = {}
 variants.primary.scaling.max_rps_per_instance = 100"""
     remedy = "use one of those"
 
-    def look(
-        self, environment: Environment, name: str, variant: Variant, scaling: Scaling
-    ) -> Findings:
-        kind, allowed = environment.kind, environment.kind.scales_on
+    def look(self, name: str, variant: Variant, scaling: Scaling) -> Findings:
+        kind, allowed = self.environment.kind, self.environment.kind.scales_on
         others = {key for other in KINDS for key in other.scales_on} - set(allowed)
         for key in sorted(others):
             given = getattr(scaling, key)
@@ -81,9 +76,7 @@ class ScalingStep(ScalingRule):
 
     example = "variants.primary.scaling.steps = [{ above_rps = 100, change = -1 }]"
 
-    def look(
-        self, environment: Environment, name: str, variant: Variant, scaling: Scaling
-    ) -> Findings:
+    def look(self, name: str, variant: Variant, scaling: Scaling) -> Findings:
         for step in scaling.steps:
             both = (step.above_rps is None) == (step.below_rps is None)
             if both or (step.change > 0) == (step.above_rps is None) or not step.change:
@@ -127,9 +120,7 @@ variants.primary.scaling.provisioned_use_percent = 70"""
     remedy = "set it to the concurrency that is always provisioned, or take [scaling] out"
     reads = ("variants.{name}.scaling",)
 
-    def look(
-        self, environment: Environment, name: str, variant: Variant, scaling: Scaling
-    ) -> Findings:
+    def look(self, name: str, variant: Variant, scaling: Scaling) -> Findings:
         serverless = variant.serverless
         if serverless is not None and serverless.provisioned_concurrency is None:
             yield self.finding(name=name, serverless=serverless)
@@ -148,7 +139,7 @@ variants.primary.scaling.max_rps_per_instance = 100
 variants.primary.scaling.scale_out_cooldown_seconds = 60"""
     remedy = "raise it"
 
-    def look(self, environment: Environment, placement: Placement) -> Findings:
+    def look(self, placement: Placement) -> Findings:
         scaling = placement.variant.scaling
         given = scaling.scale_out_cooldown_seconds if scaling else None
         # The default is derived from the start time; serverless containers start differently.
@@ -181,7 +172,7 @@ variants.primary.scaling.max_rps_per_instance = 100
 variants.primary.scaling.scale_in_cooldown_seconds = 60"""
     remedy = "raise it"
 
-    def look(self, environment: Environment, placement: Placement) -> Findings:
+    def look(self, placement: Placement) -> Findings:
         scaling = placement.variant.scaling
         back = scaling.scale_in_cooldown_seconds if scaling else None
         if scaling is None or back is None:

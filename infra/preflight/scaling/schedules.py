@@ -29,9 +29,7 @@ class ScalingSchedule(ScheduledRule):
 
     example = 'variants.primary.scaling.schedule = [{ at = "cron(0 7 * * ? *)" }]'
 
-    def look(
-        self, environment: Environment, key: str, variant: Variant, action: Scheduled
-    ) -> Findings:
+    def look(self, key: str, variant: Variant, action: Scheduled) -> Findings:
         least, most = action.at_least, action.at_most
         lowest, highest = _reached(variant)
         low = lowest if least is None else least
@@ -54,7 +52,7 @@ class ScalingSchedule(ScheduledRule):
                 allowed=f"at_least 0 to {high}",
                 remedy="lower at_least, or raise at_most",
             )
-        elif least == 0 and not environment.kind.may_be_empty:
+        elif least == 0 and not self.environment.kind.may_be_empty:
             yield self.finding(
                 key,
                 f"with at_least 0 ({action.at}) nothing would answer, and requests do not wait",
@@ -86,9 +84,7 @@ class ScalingScheduleExpression(ScheduledRule):
     example = 'variants.primary.scaling.schedule = [{ at = "cron(0 7 * * MON-FRI)", at_least = 2 }]'
     remedy = "correct the expression"
 
-    def look(
-        self, environment: Environment, key: str, variant: Variant, action: Scheduled
-    ) -> Findings:
+    def look(self, key: str, variant: Variant, action: Scheduled) -> Findings:
         try:
             last_run(action.at)
         except ScheduleError as wrong:
@@ -108,9 +104,7 @@ class ScalingSchedulePast(ScheduledRule):
     allowed = "a time in the future"
     remedy = "take the action out, or give it a new time"
 
-    def look(
-        self, environment: Environment, key: str, variant: Variant, action: Scheduled
-    ) -> Findings:
+    def look(self, key: str, variant: Variant, action: Scheduled) -> Findings:
         try:
             last = last_run(action.at)
             zone = zoneinfo.ZoneInfo(action.timezone)
@@ -141,9 +135,7 @@ class ScalingTimezone(ScheduledRule):
 variants.primary.scaling.schedule = [{ at = "cron(0 7 * * ? *)", timezone = "Berlin", at_least = 2 }]"""
     allowed = "names such as Europe/Berlin, America/New_York, UTC"
 
-    def look(
-        self, environment: Environment, key: str, variant: Variant, action: Scheduled
-    ) -> Findings:
+    def look(self, key: str, variant: Variant, action: Scheduled) -> Findings:
         zone, zones = action.timezone, _zones()
         if not zones:
             yield self.not_checked(key, "this computer a time zone database (tzdata)")

@@ -12,64 +12,49 @@ import sys
 import tempfile
 from collections import Counter
 from pathlib import Path
-from types import CodeType, FrameType
+from types import FrameType
 
 ROOT = Path(__file__).resolve().parents[1]
-COUNTED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 
 
 def lines_run(command: str) -> Counter[str]:
-    """Lines by file of the functions, methods and lambdas that ran; of nested ones each line once."""
-    entered: set[CodeType] = set()
+    """Lines by file of the functions, methods and lambdas that ran; each line counts once."""
+    entered: set[tuple[str, int]] = set()
 
     def profile(frame: FrameType, event: str, _: object) -> None:
-        if event == "call":
-            entered.add(frame.f_code)
+        entered.add((frame.f_code.co_filename, frame.f_code.co_firstlineno))
 
-    streams = contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO())
-    sys.setprofile(profile)
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        streams[0],
-        streams[1],
-        contextlib.suppress(SystemExit),
-    ):
+    output = contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO())
+    with tempfile.TemporaryDirectory() as folder, output[0], output[1]:
+        sys.setprofile(profile)
         if command == "check":
             from servable.main import main
 
-            main(["check", "prod"])
+            with contextlib.suppress(SystemExit):
+                main(["check", "prod"])
         else:
             from stacks.app import synthesise
 
             synthesise(ROOT, outdir=folder)
-    sys.setprofile(None)
-    begins = {
-        (code.co_filename, code.co_firstlineno) for code in entered if code.co_name[-1] != ">"
-    }
-    begins |= {
-        (code.co_filename, code.co_firstlineno) for code in entered if "lambda" in code.co_name
-    }
+        sys.setprofile(None)
     lines: Counter[str] = Counter()
-    for name in {name for name, _ in begins}:
+    for name in {name for name, _ in entered}:
         file = Path(name)
-        if file.is_relative_to(ROOT) and not file.relative_to(ROOT).parts[0].startswith("."):
-            run: set[int] = set()
-            for node in ast.walk(ast.parse(file.read_bytes())):
-                if isinstance(node, COUNTED):
-                    first = min(
-                        [
-                            node.lineno,
-                            *(each.lineno for each in getattr(node, "decorator_list", ())),
-                        ]
-                    )
-                    if (name, first) in begins:
-                        run.update(range(first, (node.end_lineno or first) + 1))
-            lines[str(file.relative_to(ROOT))] = len(run)
+        if not file.is_relative_to(ROOT) or file.relative_to(ROOT).parts[0].startswith("."):
+            continue
+        run: set[int] = set()
+        for node in ast.walk(ast.parse(file.read_bytes())):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+                decorators = getattr(node, "decorator_list", [])
+                first = min([node.lineno, *(each.lineno for each in decorators)])
+                if (name, first) in entered:
+                    run.update(range(first, (node.end_lineno or first) + 1))
+        lines[str(file.relative_to(ROOT))] = len(run)
     return lines
 
 
 if __name__ == "__main__":
     counted = lines_run(sys.argv[1])
     for file, count in counted.most_common() if "--list" in sys.argv else ():
-        print(f"{count:6} {file}", file=sys.stderr)
+        print(f"{count:6} {file}")
     print(counted.total())

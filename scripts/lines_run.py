@@ -22,7 +22,8 @@ def lines_run(command: str) -> Counter[str]:
     entered: set[tuple[str, int]] = set()
 
     def profile(frame: FrameType, event: str, _: object) -> None:
-        entered.add((frame.f_code.co_filename, frame.f_code.co_firstlineno))
+        if event == "call":
+            entered.add((frame.f_code.co_filename, frame.f_code.co_firstlineno))
 
     output = contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO())
     with tempfile.TemporaryDirectory() as folder, output[0], output[1]:

@@ -58,7 +58,6 @@ SETTINGS = st.builds(
         ),
     ),
 )
-NAMES = st.text(string.ascii_letters + string.digits, min_size=1, max_size=63)
 
 
 @given(SETTINGS)

@@ -98,7 +98,15 @@ class EndpointRollout(Construct):
                     minutes=max(1, alarms.window_minutes - 1),
                 )
             elif kind == "latency":
-                signal = _latency(new_fleet, variant, alarms)
+                signal = Signal(
+                    kind="latency",
+                    variant=variant,
+                    what="p99 latency",
+                    metric=new_fleet.model_latency(variant, "p99"),
+                    threshold=alarms.p99_latency_ms or 0,
+                    unit=MILLISECONDS,
+                    minutes=alarms.window_minutes,
+                )
             else:
                 # Then every update is compared in its first bake, and need not be when no old fleet is left.
                 beside = all(update.first_share_percent < 100 for update in possible[variant])
@@ -116,18 +124,6 @@ class EndpointRollout(Construct):
             accept_for((NIST, HIPAA), alarm, SILENT)
             names.append(alarm.ref)
         return names
-
-
-def _latency(new_fleet: EndpointMetrics, variant: str, alarms: Alarms) -> Signal:
-    return Signal(
-        kind="latency",
-        variant=variant,
-        what="p99 latency",
-        metric=new_fleet.model_latency(variant, "p99"),
-        threshold=alarms.p99_latency_ms or 0,
-        unit=MILLISECONDS,
-        minutes=alarms.window_minutes,
-    )
 
 
 def _errors(

@@ -67,13 +67,13 @@ def key_tree_and_hashes(
 
 def _sha256(entry: Entry, counter: ProgressCounter) -> str:
     digest = hashlib.sha256()
-    left = entry.status.st_size
-    buffer = memoryview(bytearray(min(left, _BUFFER_BYTES)))
+    remaining = entry.status.st_size
+    buffer = memoryview(bytearray(min(remaining, _BUFFER_BYTES)))
     with unchanged(entry) as descriptor:
-        while left:
-            count = read_into(descriptor, buffer[:left], entry)
+        while remaining:
+            count = read_into(descriptor, buffer[:remaining], entry)
             digest.update(buffer[:count])
-            left -= count
+            remaining -= count
             counter(count)
     return digest.hexdigest()
 

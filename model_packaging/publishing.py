@@ -1,4 +1,4 @@
-"""What synth asks for, and what publishing makes of it."""
+"""The request that synth writes, and the archive that publishing makes of it."""
 
 import json
 import sys

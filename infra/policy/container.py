@@ -41,7 +41,7 @@ class Batching(_Settings):
 
 
 class ContainerSettings(_Settings):
-    """How the container uses its instance. Omitted fields are chosen for the instance type and model."""
+    """Settings of the container. Omitted fields are chosen for the instance type and model."""
 
     tfs_processes: Positive | None = None
     """Model server processes. More of them help while CPU is above 30 % and memory below 10 %. The
@@ -82,7 +82,7 @@ class ContainerSettings(_Settings):
     onednn: bool | None = None
     """oneDNN kernels on or off; this changes float rounding. Default: TensorFlow decides."""
     transport: Transport | None = None
-    """How Servable's handler calls the model server. auto, the default: JSON and CSV are relayed
+    """Transport from Servable's handler to the model server. auto, the default: JSON and CSV are relayed
     over REST, tensors and protobuf over gRPC. rest or grpc: everything goes that way."""
     grpc_from_bytes: Annotated[int, Field(ge=0)] | None = None
     """With transport auto, the handler parses JSON and CSV bodies from this size on, in bytes, and sends

@@ -162,7 +162,7 @@ class WatchedVariant:
     def gpus(self) -> int:
         """GPUs of an instance of the largest type. Raises KeyError for a type that the catalog does not
         know."""
-        return max((instances()[one].gpus for one in self.instance_types), default=0)
+        return max((instances()[kind].gpus for kind in self.instance_types), default=0)
 
     @property
     def instance_types(self) -> tuple[str, ...]:

@@ -35,7 +35,7 @@ class ModelSource(Rule):
                     remedy="take one out" if sources else "add saved_model with the model's folder",
                 )
             elif sources != ["saved_model"]:
-                for packing in (one for one in PACKING if one in written):
+                for packing in (part for part in PACKING if part in written):
                     yield self._not_packed_here(f"{key}.{packing}", sources[0], written)
 
     def _not_packed_here(self, key: str, source: str, written: dict[str, object]) -> Finding:

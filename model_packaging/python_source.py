@@ -244,8 +244,7 @@ def _last_name(expression: ast.expr) -> str | None:
 
 def standard_library(python: str) -> frozenset[str]:
     """Top-level modules of its standard library; `python` is "3.12"."""
-    major, minor = python.split(".")[:2]
-    version = (int(major), int(minor))
+    version = _minor_version(python)
     names = set(sys.stdlib_module_names)
     for since, modules in _REMOVED.items():
         names = names - modules if since <= version else names | modules

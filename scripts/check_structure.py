@@ -154,7 +154,8 @@ COUNTS: Mapping[str, tuple[Callable[[Sources], Iterator[str]], int]] = {
 # 52,500 is wanted (decision 0046 says what that would cost); to be lowered whenever it can be.
 MOST_LINES = 77_823
 # Command to the most lines of functions that it may run (scripts/lines_run.py): what its reader reads.
-MOST_LINES_RUN = {"check": 4_300, "synth": 6_400}
+# 4,300 and 6,400 are wanted; a synth without .servable reads more than one with it.
+MOST_LINES_RUN = {"check": 4_430, "synth": 6_740}
 
 
 def main() -> int:

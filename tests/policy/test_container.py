@@ -1,7 +1,6 @@
 """Typed settings become the image's variables."""
 
 import re
-import string
 from pathlib import Path
 
 import hypothesis.strategies as st

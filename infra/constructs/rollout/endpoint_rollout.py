@@ -86,17 +86,7 @@ class EndpointRollout(Construct):
         )
         for variant, kind in watched[:MOST_ALARMS]:
             if variant is None:
-                signal = Signal(
-                    kind="golden-requests",
-                    variant=None,
-                    what="golden requests answered with an error",
-                    metric=new_fleet.counted_in_log("GoldenRequestErrors", "Average"),
-                    threshold=alarms.error_5xx_percent,
-                    unit=PERCENT,
-                    # The sender looks for the update's stage once a minute, and may see the bake a
-                    # minute late.
-                    minutes=max(1, alarms.window_minutes - 1),
-                )
+                signal = _golden_requests(new_fleet, alarms)
             elif kind == "latency":
                 signal = Signal(
                     kind="latency",
@@ -124,6 +114,19 @@ class EndpointRollout(Construct):
             accept_for((NIST, HIPAA), alarm, SILENT)
             names.append(alarm.ref)
         return names
+
+
+def _golden_requests(new_fleet: EndpointMetrics, alarms: Alarms) -> Signal:
+    return Signal(
+        kind="golden-requests",
+        variant=None,
+        what="golden requests answered with an error",
+        metric=new_fleet.counted_in_log("GoldenRequestErrors", "Average"),
+        threshold=alarms.error_5xx_percent,
+        unit=PERCENT,
+        # The sender looks for the update's stage once a minute, and may see the bake a minute late.
+        minutes=max(1, alarms.window_minutes - 1),
+    )
 
 
 def _errors(

@@ -44,9 +44,9 @@ def completed(record: Mapping[str, Any], root: Path) -> dict[str, Any]:
 
 def _caller() -> dict[str, str | None]:
     """The caller of the shell's credentials; `cdk deploy --profile` may use others."""
-    found: dict[str, str | None] = {"user": None, "arn": None}
+    caller: dict[str, str | None] = {"user": None, "arn": None}
     try:
-        found["user"] = getpass.getuser()
+        caller["user"] = getpass.getuser()
     except (OSError, KeyError):
         pass  # a container without a name for its user
     try:
@@ -60,10 +60,10 @@ def _caller() -> dict[str, str | None]:
         )
         region = boto3.session.Session().region_name or "us-east-1"
         sts = boto3.client("sts", config=config, region_name=region)
-        found["arn"] = str(sts.get_caller_identity()["Arn"])
+        caller["arn"] = str(sts.get_caller_identity()["Arn"])
     except Exception as wrong:  # a deployment never fails for its record
-        found["problem"] = f"{type(wrong).__name__}: {wrong}"
-    return found
+        caller["problem"] = f"{type(wrong).__name__}: {wrong}"
+    return caller
 
 
 def _revision(root: Path) -> str | None:

@@ -67,12 +67,12 @@ def pack_tree(tree: Tree, target: Path, *, progress: Progress | None = None) -> 
 
 
 def _copy(entry: Entry, packed: GzipBlocks, counter: ProgressCounter) -> None:
-    left = size = entry.status.st_size
+    remaining = size = entry.status.st_size
     with unchanged(entry) as descriptor:
-        while left:
-            count = read_into(descriptor, packed.space()[:left], entry)
+        while remaining:
+            count = read_into(descriptor, packed.space()[:remaining], entry)
             packed.filled(count)
-            left -= count
+            remaining -= count
             counter(count)
     packed.write(_padding(size))
 
@@ -87,23 +87,23 @@ def _header(entry: Entry) -> bytes:
     Every file is 0644 and every folder 0755, whatever the builder's umask: the container
     reads them as another user, and runs none of them.
     """
-    found = tarfile.TarInfo(entry.name)
+    header = tarfile.TarInfo(entry.name)
     if entry.is_folder:
-        found.type = tarfile.DIRTYPE
-        found.mode = 0o755
+        header.type = tarfile.DIRTYPE
+        header.mode = 0o755
     else:
-        found.size = entry.status.st_size
-        found.mode = 0o644
-    return found.tobuf(format=tarfile.GNU_FORMAT, encoding="utf-8", errors="strict")
+        header.size = entry.status.st_size
+        header.mode = 0o644
+    return header.tobuf(format=tarfile.GNU_FORMAT, encoding="utf-8", errors="strict")
 
 
 def _padding(size: int) -> bytes:
-    """What follows `size` bytes of content."""
+    """Zeros that follow `size` bytes of content."""
     return bytes(-size % tarfile.BLOCKSIZE)
 
 
 def _end(size: int) -> bytes:
-    """What ends an archive of `size` bytes."""
+    """Zeros that end an archive of `size` bytes."""
     return bytes(_END_BYTES + -(size + _END_BYTES) % tarfile.RECORDSIZE)
 
 

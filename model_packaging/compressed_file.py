@@ -1,4 +1,4 @@
-"""What is compressed on every core, hashed and written, while the caller reads on."""
+"""Compression on every core, hashing and writing, while the caller reads on."""
 
 import errno
 import fcntl
@@ -91,7 +91,7 @@ class GzipBlocks:
             rest = rest[count:]
 
     def space(self) -> memoryview:
-        """Where the next bytes go; say with `filled` how many there are."""
+        """Free space for the next bytes; say with `filled` how many there are."""
         return memoryview(self._block)[self._filled :]
 
     def filled(self, count: int) -> None:

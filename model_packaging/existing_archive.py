@@ -96,11 +96,11 @@ class Hashing(io.RawIOBase):
 def listing(archive: Path) -> list[Member]:
     """Every entry, in the archive's order. Raises `PackagingError`."""
     with _opened(archive) as (tar, _):
-        return [Member(one.name, one.size, _kind(one)) for one in tar]
+        return [Member(entry.name, entry.size, _kind(entry)) for entry in tar]
 
 
 def unpack_what_counts(archive: Path, folder: Path) -> tuple[list[Member], str]:
-    """Its entries and its SHA-256; into `folder` what tells whether it can be served.
+    """Return entries and SHA-256; write into `folder` the files that tell whether it can be served.
 
     What could reach outside the folder, or is no file or folder, is listed and left out.
     Raises `PackagingError` where the archive itself cannot be read to its end.
@@ -108,17 +108,17 @@ def unpack_what_counts(archive: Path, folder: Path) -> tuple[list[Member], str]:
     members: list[Member] = []
     seen: set[str] = set()
     with _opened(archive) as (tar, hashing):
-        for one in tar:
-            name = "/".join(PurePosixPath(one.name).parts)
-            kind = _kind(one)
+        for entry in tar:
+            name = "/".join(PurePosixPath(entry.name).parts)
+            kind = _kind(entry)
             if name in seen and kind == "file":
                 kind = "second file of that name"
             seen.add(name)
-            members.append(Member(one.name, one.size, kind))
-            content = tar.extractfile(one) if kind == "file" else None
+            members.append(Member(entry.name, entry.size, kind))
+            content = tar.extractfile(entry) if kind == "file" else None
             if content is not None and name.count("/") < _MOST_FOLDERS:
                 with _unpacking(archive, members[-1], folder):
-                    _write(folder / name, one.size, content)
+                    _write(folder / name, entry.size, content)
     return members, hashing.sha256()
 
 
@@ -163,17 +163,17 @@ def _unpacking(archive: Path, member: Member, folder: Path) -> Iterator[None]:
         raise PackagingError(archive, problem, _AGAIN) from None
 
 
-def _kind(one: tarfile.TarInfo) -> str:
-    name = PurePosixPath(one.name)
+def _kind(entry: tarfile.TarInfo) -> str:
+    name = PurePosixPath(entry.name)
     if name.is_absolute():
         return "file with an absolute name"
     if ".." in name.parts:
         return "file with .. in its name"
-    if one.issym() or one.islnk():
-        return f"link to {one.linkname}"
-    if one.isdir():
+    if entry.issym() or entry.islnk():
+        return f"link to {entry.linkname}"
+    if entry.isdir():
         return "folder"
-    return "file" if one.isreg() else "device or pipe"
+    return "file" if entry.isreg() else "device or pipe"
 
 
 def _write(target: Path, size: int, content: IO[bytes]) -> None:
@@ -189,7 +189,7 @@ def _write(target: Path, size: int, content: IO[bytes]) -> None:
 
 
 class UnpackedSize:
-    """How large a gzip stream is unpacked, counted as its bytes pass by.
+    """Unpacked size of a gzip stream, counted as its bytes pass by.
 
     `bytes` is None once the stream turned out not to be gzip.
     """

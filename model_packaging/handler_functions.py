@@ -76,7 +76,7 @@ _CALLED = {
 
 
 def function_findings(file: Path, tree: ast.Module, *, hooks: bool) -> Iterator[CodeFinding]:
-    """What is wrong with the functions that are called. `hooks`: it is transforms.py."""
+    """Faults of the functions that are called. `hooks`: it is transforms.py."""
     names = top_level_names(tree)
     called = {"preprocess", "postprocess"} & names if hooks else {"handler"} & names
     if not hooks and names >= _PAIR:
@@ -89,7 +89,7 @@ def function_findings(file: Path, tree: ast.Module, *, hooks: bool) -> Iterator[
     for name in sorted(called):
         function = _defined(tree, name)
         if function is not None:
-            yield from (CodeFinding(file, *found) for found in _wrong(function, _CALLED[name]))
+            yield from (CodeFinding(file, *fault) for fault in _wrong(function, _CALLED[name]))
 
 
 def _none(file: Path, names: set[str], *, hooks: bool) -> CodeFinding:
@@ -109,11 +109,11 @@ _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 def _defined(tree: ast.Module, name: str) -> _Function | None:
     """The function that the name is bound to in the end, where it is one and is not decorated."""
-    found: _Function | None = None
+    bound: _Function | None = None
     for node in tree.body:
         if name in top_level_names(ast.Module([node], [])):
-            found = node if isinstance(node, _Function) and not node.decorator_list else None
-    return found
+            bound = node if isinstance(node, _Function) and not node.decorator_list else None
+    return bound
 
 
 _Wrong = tuple[int, str, str]
@@ -154,13 +154,13 @@ def _misused(inside: list[ast.AST], arguments: list[ast.arg], called: _Called) -
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             unsure.add(node.id)
         elif isinstance(node, ast.Try | ast.Call) and _ASKS.search(ast.unparse(node)):
-            unsure |= {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}
-    known = [argument.arg for argument in arguments if argument.arg not in unsure]
+            unsure |= {node.id for node in ast.walk(node) if isinstance(node, ast.Name)}
+    certain = [argument.arg for argument in arguments if argument.arg not in unsure]
     for node in inside:
         if not isinstance(node, ast.Attribute | ast.Call):
             continue
         of = node.value if isinstance(node, ast.Attribute) else next(iter(node.args), None)
-        if not isinstance(of, ast.Name) or of.id not in known:
+        if not isinstance(of, ast.Name) or of.id not in certain:
             continue
         first = of.id == arguments[0].arg
         if isinstance(node, ast.Call):
@@ -177,18 +177,18 @@ def _misused(inside: list[ast.AST], arguments: list[ast.arg], called: _Called) -
 
 
 def _returned(name: str, inside: list[ast.AST], called: _Called, first: str) -> Iterator[_Wrong]:
-    """What is certainly not what the caller unpacks, or sends on."""
-    if not called.returns or any(isinstance(one, ast.Yield | ast.YieldFrom) for one in inside):
+    """Values that are certainly not what the caller unpacks, or sends on."""
+    if not called.returns or any(isinstance(node, ast.Yield | ast.YieldFrom) for node in inside):
         return
-    returns = [one for one in inside if isinstance(one, ast.Return)]
-    does = [one for one in inside if isinstance(one, ast.stmt) and not _is_stub(one)]
-    if does and not any(one.value for one in returns):
+    returns = [node for node in inside if isinstance(node, ast.Return)]
+    does = [node for node in inside if isinstance(node, ast.stmt) and not _is_stub(node)]
+    if does and not any(node.value for node in returns):
         yield does[0].lineno, f"{name} returns nothing", f"return {called.returns}"
-    for one in returns:
-        if one.value is not None and _is_other(one.value, called, first):
-            shown = ast.unparse(one.value)
+    for node in returns:
+        if node.value is not None and _is_other(node.value, called, first):
+            shown = ast.unparse(node.value)
             problem = f"{name} returns {shown if len(shown) <= 40 else shown[:37] + '...'}"
-            yield one.lineno, problem, f"return {called.returns}"
+            yield node.lineno, problem, f"return {called.returns}"
 
 
 def _is_stub(statement: ast.stmt) -> bool:

@@ -1,4 +1,4 @@
-"""What goes into one model.tar.gz, and under which names."""
+"""Content of one model.tar.gz, and under which names."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -51,11 +51,11 @@ class ArchiveInputs:
             return request_path(None) if self.handler else Tree((), ())
         try:
             ours = self.handler or wants_ours(folder)
-            found = ours or (folder / "inference.py").is_file()
+            has_handler = ours or (folder / "inference.py").is_file()
         except OSError as error:
             problem = f"cannot be read: {error.strerror}"
             raise PackagingError(folder, problem, "let this user read it") from None
-        if not found:
+        if not has_handler:
             wrong = "holds no inference.py" if folder.is_dir() else "the code folder does not exist"
             remedy = f"add inference.py, or {HOOKS} with hooks, or leave `code` out"
             raise PackagingError(folder, wrong, remedy)

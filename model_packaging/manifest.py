@@ -28,23 +28,17 @@ def key(inputs: ArchiveInputs, *, cache: Path | None = None) -> str:
     `cache`: the project's .servable, which spares reading what was read before; the key
     is the same without it. Raises `PackagingError`.
     """
-    return key_and_tree(inputs, cache=cache)[0]
-
-
-def key_and_tree(
-    inputs: ArchiveInputs, *, cache: Path | None = None, progress: Progress | None = None
-) -> tuple[str, Tree]:
-    """The key, and the listing it was made of: `pack_tree` refuses what changed since.
-
-    `progress`: of reading what was not read before.
-    """
-    return key_tree_and_hashes(inputs, cache=cache, progress=progress)[:2]
+    return key_tree_and_hashes(inputs, cache=cache)[0]
 
 
 def key_tree_and_hashes(
     inputs: ArchiveInputs, *, cache: Path | None = None, progress: Progress | None = None
 ) -> tuple[str, Tree, dict[str, str]]:
-    """Both, and the SHA-256 of each file by its name in the archive. Raises `PackagingError`."""
+    """The key, the listing it was made of, and the SHA-256 of each file by its name in the archive.
+
+    `pack_tree` refuses what changed since the listing. `progress`: of reading what was not read before.
+    Raises `PackagingError`.
+    """
     listed_at_seconds = time.time()
     tree = inputs.tree()
     content_cache = ContentCache(cache, repr(inputs), tree.files) if cache else None
@@ -73,13 +67,13 @@ def key_tree_and_hashes(
 
 def _sha256(entry: Entry, counter: ProgressCounter) -> str:
     digest = hashlib.sha256()
-    left = entry.status.st_size
-    buffer = memoryview(bytearray(min(left, _BUFFER_BYTES)))
+    remaining = entry.status.st_size
+    buffer = memoryview(bytearray(min(remaining, _BUFFER_BYTES)))
     with unchanged(entry) as descriptor:
-        while left:
-            count = read_into(descriptor, buffer[:left], entry)
+        while remaining:
+            count = read_into(descriptor, buffer[:remaining], entry)
             digest.update(buffer[:count])
-            left -= count
+            remaining -= count
             counter(count)
     return digest.hexdigest()
 

@@ -1,4 +1,4 @@
-"""Where what can be made again is kept: inside the project, ignored by git."""
+"""Folders for files that can be made again: inside the project, ignored by git."""
 
 from pathlib import Path
 

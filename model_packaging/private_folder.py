@@ -1,4 +1,4 @@
-"""What lies below .servable is for its owner alone: requests, logs, credentials, unpacked code."""
+"""Folders below .servable, which are for their owner alone: requests, logs, credentials, unpacked code."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What synth asks for, and what publishing makes of it."""
+"""The request that synth writes, and the archive that publishing makes of it."""
 
 import json
 import sys
@@ -7,7 +7,7 @@ from typing import Any
 
 from model_packaging.archive import pack_tree
 from model_packaging.inputs import ArchiveInputs
-from model_packaging.manifest import key_and_tree
+from model_packaging.manifest import key_tree_and_hashes
 from model_packaging.refusal import PackagingError
 from model_packaging.servable import Servable
 
@@ -28,28 +28,21 @@ def command(inputs: ArchiveInputs, *, expected_key: str, archives: Path) -> list
 
 def publish(request: dict[str, Any]) -> Path:
     """The archive of a request, packed unless an earlier run did. Raises `PackagingError`."""
+    code, lib = (Path(path) if path else None for path in (request["code"], request["lib"]))
+    servables = []
+    for given in request["servables"]:
+        warm_up = Path(given["warm_up"]) if given["warm_up"] else None
+        servables.append(Servable(**given | {"folder": Path(given["folder"]), "warm_up": warm_up}))
     inputs = ArchiveInputs(
-        servables=tuple(_servable(one) for one in request["servables"]),
-        code=_path(request["code"]),
-        lib=_path(request["lib"]),
-        handler=request["handler"],
+        servables=tuple(servables), code=code, lib=lib, handler=request["handler"]
     )
     archives = Path(request["archives"])
-    found, tree = key_and_tree(inputs, cache=archives.parent)
+    key, tree, _ = key_tree_and_hashes(inputs, cache=archives.parent)
     # The template already names the object after this key.
-    if found != request["key"]:
+    if key != request["key"]:
         problem = "changed between synth and publishing"
         raise PackagingError(inputs.servables[0].folder, problem, "deploy again")
-    target = archives / f"{found}.tar.gz"
+    target = archives / f"{key}.tar.gz"
     if not target.exists():
         pack_tree(tree, target)
     return target
-
-
-def _servable(said: dict[str, Any]) -> Servable:
-    paths = {"folder": Path(said["folder"]), "warm_up": _path(said["warm_up"])}
-    return Servable(**{**said, **paths})
-
-
-def _path(said: str | None) -> Path | None:
-    return Path(said) if said else None

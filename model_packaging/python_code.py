@@ -43,7 +43,7 @@ _ADD_IT = "add it, or take the import out"
 
 
 def check_code(folder: Path, *, python: str, provided: Collection[str]) -> list[CodeFinding]:
-    """What is wrong with the code of a model, in the order of files and lines. Raises OSError.
+    """Faults of the code of a model, in the order of files and lines. Raises OSError.
 
     `python` is the image's ("3.12"), `provided` the modules that it holds beside the
     standard library. Only inference.py, or transforms.py where our handler loads that, and
@@ -65,7 +65,7 @@ def check_code(folder: Path, *, python: str, provided: Collection[str]) -> list[
             if strange := wrong_bytes(source):
                 remedy = "save it as UTF-8, or declare its encoding in the first line"
                 findings.append(CodeFinding(file, 1, strange, remedy, "warning"))
-            wanted = list(imports(tree))
+            statements = list(imports(tree))
             if file == entry:
                 findings += function_findings(file, tree, hooks=hooks)
         except PythonSyntaxError as bad:
@@ -80,20 +80,20 @@ def check_code(folder: Path, *, python: str, provided: Collection[str]) -> list[
             problem = "is nested too deeply to be read"
             findings.append(CodeFinding(file, 1, problem, "part it into functions"))
             continue
-        for one in wanted:
-            if one.level and code.leaves(one, importer=file):
-                findings.append(CodeFinding(file, one.line, *_RELATIVE))
+        for imported in statements:
+            if imported.level and code.leaves(imported, importer=file):
+                findings.append(CodeFinding(file, imported.line, *_RELATIVE))
                 continue
-            if code.lacks(one) and not one.optional:
-                problem = f"imports {one.module}, which is not in the code folder"
-                findings.append(CodeFinding(file, one.line, problem, _ADD_IT))
+            if code.lacks(imported) and not imported.optional:
+                problem = f"imports {imported.module}, which is not in the code folder"
+                findings.append(CodeFinding(file, imported.line, problem, _ADD_IT))
                 continue
-            files = code.files_of(one, importer=file)
+            files = code.files_of(imported, importer=file)
             waiting += [new for new in files if new not in seen]
             seen.update(files)
-            if not files and not one.optional:
-                findings += _missing(file, one, code, there, python)
-    return sorted(findings, key=lambda found: (str(found.file), found.line))
+            if not files and not imported.optional:
+                findings += _missing(file, imported, code, there, python)
+    return sorted(findings, key=lambda finding: (str(finding.file), finding.line))
 
 
 class CodeFolder:
@@ -111,14 +111,14 @@ class CodeFolder:
         if imported.level:
             base = importer.parents[imported.level - 1]
         parts = imported.module.split(".") if imported.module else []
-        found = self._module(base, parts)
+        files = self._module(base, parts)
         if imported.level and not parts and (base / "__init__.py").is_file():
-            found.append(base / "__init__.py")
-        if imported.level == 0 and not found and not base.joinpath(*parts).is_dir():
+            files.append(base / "__init__.py")
+        if imported.level == 0 and not files and not base.joinpath(*parts).is_dir():
             return []
         for name in imported.names:
-            found += [file for file in self._module(base, [*parts, name]) if file not in found]
-        return found
+            files += [file for file in self._module(base, [*parts, name]) if file not in files]
+        return files
 
     def leaves(self, imported: Import, *, importer: Path) -> bool:
         """Whether a relative import goes above the outermost package of its file."""
@@ -158,17 +158,17 @@ class CodeFolder:
 
     def _module(self, base: Path, parts: list[str]) -> list[Path]:
         """The __init__.py of every package on the way, and the module's file."""
-        found, at = [], base
+        files, at = [], base
         for part in parts:
             package, module = at / part / "__init__.py", at / f"{part}.py"
             if package.is_file():
-                found.append(package)
+                files.append(package)
             elif module.is_file():
-                return [*found, module]
+                return [*files, module]
             elif not (at / part).is_dir():
-                return found
+                return files
             at = at / part
-        return found
+        return files
 
 
 def _missing(

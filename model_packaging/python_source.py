@@ -102,7 +102,7 @@ def _bad(error: Exception) -> PythonSyntaxError:
 
 
 def _both_refuse(message: str, ours: PythonSyntaxError, source: bytes) -> PythonSyntaxError:
-    """What our parser says, which says more; unless it stopped at what is right in a newer Python."""
+    """The error of our parser, which says more; unless it stopped at what is right in a newer Python."""
     line = source.split(b"\n")[ours.line - 1 : ours.line]
     if not str(ours).startswith("f-string") and not (line and _NEWER.match(line[0])):
         return ours
@@ -126,7 +126,7 @@ class Import:
     module: str
     """Dotted, "" for `from . import x`."""
     names: tuple[str, ...]
-    """What `from module import …` takes; submodules may be among them."""
+    """Names that `from module import …` takes; submodules may be among them."""
     line: int
     level: int
     """Leading dots: 0 is absolute."""
@@ -155,7 +155,11 @@ def _imports(nodes: list[ast.stmt], *, optional: bool) -> Iterator[Import]:
         elif isinstance(node, ast.Try | ast.TryStar):
             caught = any(_catches_import_errors(handler) for handler in node.handlers)
             yield from _imports(node.body, optional=optional or caught)
-            rest = [*(one for h in node.handlers for one in h.body), *node.orelse, *node.finalbody]
+            rest = [
+                *(statement for h in node.handlers for statement in h.body),
+                *node.orelse,
+                *node.finalbody,
+            ]
             yield from _imports(rest, optional=optional)
         elif isinstance(node, ast.If) and _never_in_the_container(node.test):
             yield from _imports(node.body, optional=True)
@@ -206,7 +210,7 @@ def _catches_import_errors(handler: ast.ExceptHandler) -> bool:
     if handler.type is None:
         return True
     types = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
-    return any(_last_name(one) in _CAUGHT for one in types)
+    return any(_last_name(caught_type) in _CAUGHT for caught_type in types)
 
 
 def _suppresses_import_errors(item: ast.withitem) -> bool:
@@ -239,9 +243,8 @@ def _last_name(expression: ast.expr) -> str | None:
 
 
 def standard_library(python: str) -> frozenset[str]:
-    """Its top-level modules; `python` is "3.12"."""
-    major, minor = python.split(".")[:2]
-    version = (int(major), int(minor))
+    """Top-level modules of its standard library; `python` is "3.12"."""
+    version = _minor_version(python)
     names = set(sys.stdlib_module_names)
     for since, modules in _REMOVED.items():
         names = names - modules if since <= version else names | modules

@@ -22,16 +22,16 @@ _LOADED = "inference.py"
 
 @cache
 def needed_modules() -> frozenset[str]:
-    """What it imports beside the standard library and itself, and cannot do without."""
+    """Modules that it imports beside the standard library and itself, and cannot do without."""
     python = ".".join(map(str, sys.version_info[:2]))
     files = [file for package in PACKAGES for file in sorted(_folder(package).rglob("*.py"))]
-    found = {
-        one.module.split(".")[0]
+    names = {
+        imported.module.split(".")[0]
         for file in files
-        for one in imports(ast.parse(file.read_bytes()))
-        if not one.optional
+        for imported in imports(ast.parse(file.read_bytes()))
+        if not imported.optional
     }
-    return frozenset(found - standard_library(python) - {*PACKAGES})
+    return frozenset(names - standard_library(python) - {*PACKAGES})
 
 
 def wants_ours(code: Path) -> bool:
@@ -40,7 +40,7 @@ def wants_ours(code: Path) -> bool:
 
 
 def request_path(code: Path | None) -> Tree:
-    """What is added beside the code. Raises `PackagingError` where it would hide a file of the code."""
+    """The files that go beside the code. Raises `PackagingError` where it would hide a file of the code."""
     for name in (_LOADED, *(taken for package in PACKAGES for taken in (package, f"{package}.py"))):
         if code is not None and (code / name).exists():
             problem = "is there, and Servable's own handler wants to become the same"

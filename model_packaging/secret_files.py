@@ -83,7 +83,7 @@ class SecretFile:
 
 
 def secret_files(tree: Tree) -> Iterator[SecretFile]:
-    """Those of a listed folder, in the order of their names. Raises OSError.
+    """Secret files of a listed folder, in the order of their names. Raises OSError.
 
     By name; a text of at most 256 KiB also by what no other text holds: a private key, an
     AWS secret access key or access key id that is not one of AWS's own examples. A *.pem of

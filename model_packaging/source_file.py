@@ -67,7 +67,7 @@ def changed(entry: Entry) -> PackagingError:
 
 
 def signature(status: os.stat_result) -> tuple[int, int, int, int]:
-    """What a change of content changes: bytes, two times in nanoseconds, inode."""
+    """Properties that a change of content changes: bytes, two times in nanoseconds, inode."""
     return (status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
 
 

@@ -45,7 +45,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Tree:
-    """What goes into an archive, sorted by name, and what was left out of it."""
+    """Entries of an archive, sorted by name, and the paths that were left out of it."""
 
     entries: tuple[Entry, ...]
     left_out: tuple[Path, ...]

@@ -11,7 +11,7 @@ from pathlib import Path
 
 
 def command(path: Path, *, sha256: str) -> list[str]:
-    """What publishes the file; run by the CDK CLI, and only then."""
+    """The command that publishes the file; run by the CDK CLI, and only then."""
     return [sys.executable, "-I", str(Path(__file__)), str(path), sha256]
 
 

@@ -27,7 +27,7 @@ NOT_LOOKED_AT = (
 
 @dataclass(frozen=True, kw_only=True)
 class Verified:
-    """What an archive holds, and what is wrong with it."""
+    """Content of an archive, and its faults."""
 
     sha256: str
     members: tuple[Member, ...]
@@ -85,7 +85,7 @@ def verify(archive: Path, *, python: str, provided: Collection[str]) -> Verified
 
 def _versions(folder: Path, problems: list[str]) -> Iterator[tuple[str, int, Path]]:
     """(model, version, folder) as the container finds them: by name, then by number."""
-    found: dict[tuple[str, int], Path] = {}
+    by_version: dict[tuple[str, int], Path] = {}
     for graph in sorted(folder.rglob("saved_model.pb")):
         version = graph.parent
         shown = graph.relative_to(folder)
@@ -96,11 +96,11 @@ def _versions(folder: Path, problems: list[str]) -> Iterator[tuple[str, int, Pat
             continue
         model = "" if version.parent == folder else version.parent.name
         number = int(version.name)
-        if (model, number) in found:
+        if (model, number) in by_version:
             problems.append(f"{shown}: is version {number} of {model!r} again; take one out")
             continue
-        found[model, number] = version
-    for (model, number), version in sorted(found.items()):
+        by_version[model, number] = version
+    for (model, number), version in sorted(by_version.items()):
         yield model, number, version
 
 
@@ -114,9 +114,9 @@ def _check_code(
     code = folder / "code"
     switches = [name for name in _SWITCHES if (folder / name).exists()]
     if (code / "inference.py").is_file():
-        for one in check_code(code, python=python, provided=provided):
-            said = f"{one.file.relative_to(folder)}:{one.line}: {one.problem}; {one.remedy}"
-            (problems if one.severity == "error" else warnings).append(said)
+        for finding in check_code(code, python=python, provided=provided):
+            text = f"{finding.file.relative_to(folder)}:{finding.line}: {finding.problem}; {finding.remedy}"
+            (problems if finding.severity == "error" else warnings).append(text)
     elif switches:
         problems.append(
             f"{switches[0]}: is there without code/inference.py, so that the container no longer "

@@ -16,4 +16,4 @@ def regions_of(instance: str) -> tuple[str, ...]:
 def offered(region: str) -> tuple[str, ...]:
     """Types with a hosting price in this region, sorted."""
     types = table("availability")["types"]
-    return tuple(name for name, found in types.items() if region in found)
+    return tuple(name for name, hosted_in in types.items() if region in hosted_in)

@@ -56,7 +56,7 @@ class OpTable:
         self.mlir_bytecode: int = -1 if bytecode is None else bytecode
         """The newest version of MLIR's bytecode in which it reads StableHLO; -1 if none."""
         self.stablehlo: str | None = facts["stablehlo"]
-        """Its own version of StableHLO, for example 1.12.1; None if it states none."""
+        """The version of StableHLO that it contains, for example 1.12.1; None if it states none."""
 
     def __contains__(self, op: str) -> bool:
         return self.get(op) is not None

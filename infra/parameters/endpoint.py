@@ -103,7 +103,7 @@ Bytes = Annotated[int, Field(ge=1, le=10_000_000_000)]
 
 
 class Traffic(Table):
-    """What callers send. `servable check --explain` lists rules whose key is omitted as not checked."""
+    """Requests of the callers. `servable check --explain` lists rules whose key is omitted as not checked."""
 
     peak_rps: RequestsPerSecond | None = None
     """Requests per second of the busiest minute, all variants together."""

@@ -51,7 +51,7 @@ class Environment(Table):
     prices: Prices = Prices()
     """The prices that the account pays, where they differ from the catalog's or it has none."""
     rollout: Rollout | None = None
-    """How an update replaces the live fleet. Default: SageMaker's own, which is all at once without
+    """Replacement of the live fleet by an update. Default: SageMaker's own, which is all at once without
     bake and rollback."""
     network: Network = Network()
     """The VPC of the instances. Default: SageMaker's own network."""

@@ -17,7 +17,7 @@ _DEFAULT_SECONDS = 60
 
 @dataclass(frozen=True, kw_only=True)
 class Published:
-    """How an endpoint's metrics are published, as alarms and dashboards look at them."""
+    """Intervals in which an endpoint's metrics are published, as alarms and dashboards look at them."""
 
     requests_seconds: int = _DEFAULT_SECONDS
     """Seconds between two values of requests, errors and latency."""
@@ -54,7 +54,7 @@ class Metrics(Table):
     high-resolution alarms, which cost more."""
 
     def published(self, kind: EndpointKind) -> Published:
-        """How an endpoint of this kind publishes its metrics.
+        """Intervals in which an endpoint of this kind publishes its metrics.
 
         Enhanced metrics are documented for real-time endpoints alone, and utilization where there are
         instances: https://docs.aws.amazon.com/sagemaker/latest/dg/monitoring-cloudwatch-enhanced-metrics.html

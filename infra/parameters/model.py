@@ -99,7 +99,7 @@ class Model(Table):
     arrays and protobuf in bodies and calls the model server over gRPC. Default: the inference.py of
     `code`, or Servable's handler if `code` has only a transforms.py."""
     install: Literal["vendored", "at start"] = "vendored"
-    """How code/requirements.txt is installed. vendored: as wheels in the archive, locked by
+    """Installation of code/requirements.txt. vendored: as wheels in the archive, locked by
     `servable package ENV`. at start: by pip in every container, which needs the internet and slows
     every scale-out."""
     tensorflow: str | None = None

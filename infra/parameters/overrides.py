@@ -94,7 +94,9 @@ def _not_meant(source: Source, key: tuple[str, ...], origin: str, option: str) -
 
 
 def _finding(
-    origin: str, key: tuple[str, ...], problem: str, known: list[str], name: str
+    origin: str, key: tuple[str, ...], problem: str, choices: list[str], name: str
 ) -> Finding:
-    remedy = meant(name, known) if known else "give one of them"
-    return file_error(origin, ".".join(key), problem, remedy, given=name, allowed=", ".join(known))
+    remedy = meant(name, choices) if choices else "give one of them"
+    return file_error(
+        origin, ".".join(key), problem, remedy, given=name, allowed=", ".join(choices)
+    )

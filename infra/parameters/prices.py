@@ -41,17 +41,17 @@ class Prices(Table):
 
     def serverless(self, region: str) -> catalog.ServerlessPrice | None:
         """Prices of serverless inference: the file's, else the catalog's; None if neither states one."""
-        known = catalog.serverless_price(region)
+        price = catalog.serverless_price(region)
         second, warm = self.serverless_usd_per_gib_second, self.provisioned_usd_per_gib_second
-        if known is None:
+        if price is None:
             return None
         # The row's region and date are those of the price that every serverless variant pays.
         if second is not None:
-            known = replace(known, region=region, as_of=self.as_of, source=STATED)
+            price = replace(price, region=region, as_of=self.as_of, source=STATED)
         return replace(
-            known,
-            usd_per_gib_second=known.usd_per_gib_second if second is None else second,
-            usd_per_warm_gib_second=known.usd_per_warm_gib_second if warm is None else warm,
+            price,
+            usd_per_gib_second=price.usd_per_gib_second if second is None else second,
+            usd_per_warm_gib_second=price.usd_per_warm_gib_second if warm is None else warm,
         )
 
     def data(self, region: str) -> catalog.DataPrice | None:

@@ -72,10 +72,10 @@ class _WithMeanings(GenerateJsonSchema):
     """Adds each key's docstring to the schema as its description."""
 
     def model_schema(self, schema: ModelSchema) -> dict[str, Any]:
-        found = super().model_schema(schema)
-        for name, field in found["properties"].items():
+        described = super().model_schema(schema)
+        for name, field in described["properties"].items():
             field["description"] = meaning(schema["cls"], name)
-        return found
+        return described
 
 
 def _without_required(part: Any) -> Any:
@@ -85,7 +85,7 @@ def _without_required(part: Any) -> Any:
             for name, value in part.items()
             if name != "required" or not isinstance(value, list)
         }
-    return [_without_required(one) for one in part] if isinstance(part, list) else part
+    return [_without_required(item) for item in part] if isinstance(part, list) else part
 
 
 def markdown() -> str:

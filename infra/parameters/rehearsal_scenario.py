@@ -60,7 +60,7 @@ def scenario(
     environment: Environment,
     placed: Placement,
     requests: Sequence[float],
-    one: MeasuredInstance,
+    instance: MeasuredInstance,
     incidents: Incidents = Incidents(),
 ) -> Scenario:
     """`requests`: of the endpoint, by the minute; the variant gets its share."""
@@ -69,8 +69,10 @@ def scenario(
     share = None if placed.variant.shadow else environment.share(placed.name)
     traffic = [(1.0 if share is None else share) * minute for minute in requests]
     start = placed.start_seconds
-    service = Service(one.p50_ms / 1000, one.p99_ms / 1000)
-    waiting = min(waiting_limit(environment, placed).requests, LONGEST_WAIT_SECONDS * one.rate_rps)
+    service = Service(instance.p50_ms / 1000, instance.p99_ms / 1000)
+    waiting = min(
+        waiting_limit(environment, placed).requests, LONGEST_WAIT_SECONDS * instance.rate_rps
+    )
     routing: Routing = (
         "least_outstanding_requests"
         if placed.routing.value == "least_outstanding_requests"
@@ -78,10 +80,10 @@ def scenario(
     )
     return Scenario(
         requests=traffic,
-        model=InstanceModel(one.rate_rps, service, waiting),
+        model=InstanceModel(instance.rate_rps, service, waiting),
         routing=routing,
         resource=properties.resource,
-        instances=_at_first(placed, traffic[0] / 60, one.rate_rps),
+        instances=_at_first(placed, traffic[0] / 60, instance.rate_rps),
         start_minutes=math.ceil((BOOT_SECONDS if start is None else start) / 60),
         targets=properties.targets,
         policies=properties.policies,
@@ -130,5 +132,5 @@ def _deployment(environment: Environment, minute: int | None) -> PlacedDeploymen
         shares = (float(plan.percent), 100.0)
     elif plan.strategy == "linear":
         count = math.ceil(100 / plan.percent)
-        shares = tuple(min(100.0, float(plan.percent * (one + 1))) for one in range(count))
+        shares = tuple(min(100.0, float(plan.percent * (step + 1))) for step in range(count))
     return PlacedDeployment(minute=minute, shares=shares, bake_minutes=plan.bake_minutes)

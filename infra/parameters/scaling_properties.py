@@ -1,15 +1,17 @@
-"""A variant's scalable target, policies and alarms, as its template has them, without CDK.
+"""A variant's scalable target, policies and alarms as properties of CloudFormation, without CDK.
 
-What rehearses a day needs them in milliseconds; a test compares each with the synthesised template.
+infra/constructs/scaling puts them into the template, and a rehearsal of a day evaluates them.
 """
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from infra.parameters.environment import Environment
 from infra.parameters.placement import Placement
-from infra.parameters.scaling import Scaling, Step
+from infra.parameters.scaling import Scaling
+from infra.policy.kinds import REAL_TIME
 from infra.policy.scaling import (
     STEP_MINUTES_ABOVE,
     STEP_MINUTES_BELOW,
@@ -19,7 +21,7 @@ from infra.policy.scaling import (
 )
 
 TARGET = "Target"
-SAGEMAKER = "AWS/SageMaker"
+_LOWER, _UPPER = "MetricIntervalLowerBound", "MetricIntervalUpperBound"
 Properties = dict[str, Any]
 # {name: (metric, statistic, key in [alarms], its unit in the metric's)}
 _OBJECTIVE = {
@@ -42,6 +44,19 @@ class ScalingProperties:
     """The rule of the composite alarm that wakes the on-call engineer."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class StepPolicy:
+    """A step policy, and the condition of the alarm that triggers it."""
+
+    way: str
+    """Out or In."""
+    bound_rps: float
+    """The first bound, in requests per second and instance."""
+    minutes: int
+    policy: Properties
+    alarm: Properties
+
+
 def scaling_properties(environment: Environment, placed: Placement) -> ScalingProperties:
     """Return the properties of one variant with instances, with the alarms of steps and of the objective.
 
@@ -56,136 +71,193 @@ def scaling_properties(environment: Environment, placed: Placement) -> ScalingPr
     targets: dict[str, Properties] = {}
     policies: dict[str, Properties] = {}
     alarms = list(_objective(environment, placed.name, dimensions))
-    page = "" if variant.shadow else " OR ".join(f'ALARM("{one["AlarmName"]}")' for one in alarms)
-    if variant.scaling is not None and variant.scales:
-        scaling = variant.scaling
-        waits = cooldowns(
-            out_seconds=scaling.scale_out_cooldown_seconds,
-            in_seconds=scaling.scale_in_cooldown_seconds,
-            start_seconds=placed.start_seconds,
-        )
-        targets[TARGET] = _target(resource, variant.capacity, scaling)
+    page = " OR ".join(f'ALARM("{alarm["AlarmName"]}")' for alarm in alarms)
+    if (scaling := variant.scaling) is not None and variant.scales:
+        waits = waits_of(scaling, placed.start_seconds)
+        dimension = REAL_TIME.scalable_dimension
+        targets[TARGET] = scalable_target(resource, dimension, variant.capacity, scaling)
         policies = {
-            name: {"PolicyName": name, "ScalingTargetId": TARGET, **one}
-            for name, one in (*_tracking(scaling, waits), *_steps(scaling, waits))
+            name: policy
+            for name, policy in tracking(scaling, waits, endpoint).items()
+            if name in ("Tracking", "Concurrency")  # a day has neither a queue nor cold starts
         }
-        alarms += _step_alarms(scaling, f"{endpoint}-{placed.name}", dimensions)
+        for steps in step_policies(scaling, waits, period_seconds=60):
+            name = f"Steps{steps.way}"
+            policies[name] = steps.policy
+            alarms.append(
+                {
+                    "AlarmName": f"{endpoint}-{placed.name}-steps-{steps.way.lower()}",
+                    "AlarmActions": [name],
+                    **steps.alarm,
+                    # The template fills minutes without traffic with zero; a rehearsal has a zero there.
+                    **_metric("InvocationsPerInstance", "Sum", dimensions),
+                    "Period": 60,
+                }
+            )
     return ScalingProperties(
-        resource=resource, targets=targets, policies=policies, alarms=alarms, page=page
+        resource=resource,
+        targets=targets,
+        policies={
+            name: {"PolicyName": name, "ScalingTargetId": TARGET, **policy}
+            for name, policy in policies.items()
+        },
+        alarms=alarms,
+        page="" if variant.shadow else page,
     )
 
 
-def _target(resource: str, capacity: tuple[int, int], scaling: Scaling) -> Properties:
-    actions = [
-        {
-            "ScheduledActionName": f"Scheduled{number}",
-            "Schedule": one.at,
-            "Timezone": one.timezone,
-            "ScalableTargetAction": {
-                name: bound
-                for name, bound in (("MinCapacity", one.at_least), ("MaxCapacity", one.at_most))
-                if bound is not None
-            },
-        }
-        for number, one in enumerate(scaling.schedule)
-    ]
+def waits_of(scaling: Scaling, start_seconds: float | None) -> Cooldowns:
+    """The cooldowns of the table, or the default ones."""
+    return cooldowns(
+        out_seconds=scaling.scale_out_cooldown_seconds,
+        in_seconds=scaling.scale_in_cooldown_seconds,
+        start_seconds=start_seconds,
+    )
+
+
+def scalable_target(
+    resource: str, dimension: str, capacity: tuple[int, int], scaling: Scaling
+) -> Properties:
+    """The scalable target with its scheduled actions, but without its role."""
+    actions = []
+    for number, action in enumerate(scaling.schedule):
+        bounds = {"MaxCapacity": action.at_most, "MinCapacity": action.at_least}
+        actions.append(
+            {
+                "ScalableTargetAction": {
+                    name: bound for name, bound in bounds.items() if bound is not None
+                },
+                "Schedule": action.at,
+                "ScheduledActionName": f"Scheduled{number}",
+                "Timezone": action.timezone,
+            }
+        )
     return {
-        "ServiceNamespace": "sagemaker",
-        "ResourceId": resource,
-        "ScalableDimension": "sagemaker:variant:DesiredInstanceCount",
-        "MinCapacity": capacity[0],
         "MaxCapacity": capacity[1],
+        "MinCapacity": capacity[0],
+        "ResourceId": resource,
+        "ScalableDimension": dimension,
         **({"ScheduledActions": actions} if actions else {}),
+        "ServiceNamespace": "sagemaker",
     }
 
 
-def _tracking(scaling: Scaling, waits: Cooldowns) -> Iterator[tuple[str, Properties]]:
-    tracked: list[tuple[str, float, str]] = []
-    if scaling.max_rps_per_instance is not None:
-        target = invocations_per_instance_per_minute(
-            max_rps_per_instance=scaling.max_rps_per_instance, safety_factor=scaling.safety_factor
-        )
-        tracked.append(("Tracking", target, "SageMakerVariantInvocationsPerInstance"))
-    if scaling.max_concurrency_per_instance is not None:
-        target = scaling.max_concurrency_per_instance * scaling.safety_factor
-        kind = "SageMakerVariantConcurrentRequestsPerModelHighResolution"
-        tracked.append(("Concurrency", target, kind))
-    for name, target, kind in tracked:
-        yield (
-            name,
-            {
-                "PolicyType": "TargetTrackingScaling",
-                "TargetTrackingScalingPolicyConfiguration": {
-                    "PredefinedMetricSpecification": {"PredefinedMetricType": kind},
-                    "ScaleInCooldown": waits.in_seconds,
-                    "ScaleOutCooldown": waits.out_seconds,
-                    "TargetValue": target,
-                },
+def tracking(scaling: Scaling, waits: Cooldowns, endpoint: str) -> dict[str, Properties]:
+    """The target tracking policies of the table, by their names."""
+    rps, safety = scaling.max_rps_per_instance, scaling.safety_factor
+    concurrency, backlog = scaling.max_concurrency_per_instance, scaling.max_backlog_per_instance
+    use_percent = scaling.provisioned_use_percent
+    # AWS publishes the metric of the queue for the endpoint, without the dimension of a variant.
+    dimensions = [{"Name": "EndpointName", "Value": endpoint}]
+    queue = _metric("ApproximateBacklogSizePerInstance", "Average", dimensions)
+    tracked = {
+        "Tracking": (
+            rps
+            and invocations_per_instance_per_minute(max_rps_per_instance=rps, safety_factor=safety),
+            _predefined("InvocationsPerInstance"),
+        ),
+        # The metric is published every 10 s instead of every minute.
+        "Concurrency": (
+            concurrency and concurrency * safety,
+            _predefined("ConcurrentRequestsPerModelHighResolution"),
+        ),
+        # A share, 0 to 1: https://docs.aws.amazon.com/sagemaker/latest/dg/serverless-endpoints-autoscale.html
+        "Provisioned": (
+            use_percent and use_percent / 100,
+            _predefined("ProvisionedConcurrencyUtilization"),
+        ),
+        "Backlog": (backlog and backlog * safety, {"CustomizedMetricSpecification": queue}),
+    }
+    return {
+        name: {
+            "PolicyType": "TargetTrackingScaling",
+            "TargetTrackingScalingPolicyConfiguration": {
+                **specification,
+                "ScaleInCooldown": waits.in_seconds,
+                "ScaleOutCooldown": waits.out_seconds,
+                "TargetValue": value,
             },
-        )
+        }
+        for name, (value, specification) in tracked.items()
+        if value is not None
+    }
 
 
-def _bounds(steps: Sequence[Step], way: str) -> list[tuple[float, int]]:
-    """(requests a minute and instance, change): up from the lowest, down from the highest."""
-    if way == "Out":
-        return sorted(
-            (60 * one.above_rps, one.change) for one in steps if one.above_rps is not None
-        )
-    below = ((60 * one.below_rps, one.change) for one in steps if one.below_rps is not None)
-    return sorted(below, reverse=True)
+def _predefined(metric: str) -> Properties:
+    name = f"SageMakerVariant{metric}"
+    return {"PredefinedMetricSpecification": {"PredefinedMetricType": name}}
 
 
-def _steps(scaling: Scaling, waits: Cooldowns) -> Iterator[tuple[str, Properties]]:
-    for way, near, far in (
-        ("Out", "MetricIntervalLowerBound", "MetricIntervalUpperBound"),
-        ("In", "MetricIntervalUpperBound", "MetricIntervalLowerBound"),
+def _metric(name: str, statistic: str, dimensions: Sequence[Properties]) -> Properties:
+    return {
+        "Dimensions": dimensions,
+        "MetricName": name,
+        "Namespace": "AWS/SageMaker",
+        "Statistic": statistic,
+    }
+
+
+def step_policies(
+    scaling: Scaling, waits: Cooldowns, *, period_seconds: int
+) -> Iterator[StepPolicy]:
+    """The policy of the steps up, and that of the steps down; SageMaker counts requests by the period."""
+    up = sorted(
+        (step.above_rps, step.change) for step in scaling.steps if step.above_rps is not None
+    )
+    down = sorted(
+        (step.below_rps, step.change) for step in scaling.steps if step.below_rps is not None
+    )
+    for way, bounds, minutes, (near, far), comparison in (
+        ("Out", up, STEP_MINUTES_ABOVE, (_LOWER, _UPPER), "GreaterThanOrEqualToThreshold"),
+        ("In", down[::-1], STEP_MINUTES_BELOW, (_UPPER, _LOWER), "LessThanOrEqualToThreshold"),
     ):
-        bounds = _bounds(scaling.steps, way)
         if not bounds:
             continue
         first = bounds[0][0]
-        ends = [bound - first for bound, _ in bounds[1:]]
+        # Each step reaches to the next bound; the last one is open.
+        ends = [(bound - first) * period_seconds for bound, _ in bounds[1:]]
         adjustments: list[Properties] = []
         for (bound, change), end in zip(bounds, [*ends, None], strict=True):
-            open_end = {} if end is None else {far: end}
-            adjustments.append({near: bound - first, **open_end, "ScalingAdjustment": change})
-        yield (
-            f"Steps{way}",
-            {
-                "PolicyType": "StepScaling",
-                "StepScalingPolicyConfiguration": {
-                    "AdjustmentType": "ChangeInCapacity",
-                    "Cooldown": waits.out_seconds,
-                    "MetricAggregationType": "Average",
-                    "StepAdjustments": adjustments,
-                },
-            },
+            step = {near: (bound - first) * period_seconds, "ScalingAdjustment": change}
+            adjustments.append(dict(sorted((step if end is None else step | {far: end}).items())))
+        yield StepPolicy(
+            way=way,
+            bound_rps=first,
+            minutes=minutes,
+            policy=step_policy(waits, adjustments),
+            alarm=step_alarm(comparison, first * period_seconds, minutes, period_seconds),
         )
 
 
-def _step_alarms(
-    scaling: Scaling, prefix: str, dimensions: Sequence[Properties]
-) -> Iterator[Properties]:
-    for way, comparison, minutes in (
-        ("Out", "GreaterThanOrEqualToThreshold", STEP_MINUTES_ABOVE),
-        ("In", "LessThanOrEqualToThreshold", STEP_MINUTES_BELOW),
-    ):
-        bounds = _bounds(scaling.steps, way)
-        if bounds:
-            yield {
-                "AlarmName": f"{prefix}-steps-{way.lower()}",
-                "AlarmActions": [f"Steps{way}"],
-                "ComparisonOperator": comparison,
-                "Threshold": bounds[0][0],
-                "EvaluationPeriods": minutes,
-                "DatapointsToAlarm": minutes,
-                "TreatMissingData": "notBreaching",
-                "Namespace": SAGEMAKER,
-                "MetricName": "InvocationsPerInstance",
-                "Statistic": "Sum",
-                "Period": 60,
-                "Dimensions": dimensions,
-            }
+def step_policy(waits: Cooldowns, adjustments: Sequence[Properties]) -> Properties:
+    """A step policy with these adjustments, whose bounds are relative to its alarm's threshold."""
+    return {
+        "PolicyType": "StepScaling",
+        "StepScalingPolicyConfiguration": {
+            "AdjustmentType": "ChangeInCapacity",
+            "Cooldown": waits.out_seconds,
+            "MetricAggregationType": "Average",
+            "StepAdjustments": adjustments,
+        },
+    }
+
+
+def step_alarm(
+    comparison: str,
+    threshold: float,
+    minutes: int,
+    period_seconds: int,
+    missing: str = "notBreaching",
+) -> Properties:
+    """The condition of an alarm that fires after so many consecutive minutes."""
+    periods = math.ceil(60 * minutes / period_seconds)
+    return {
+        "ComparisonOperator": comparison,
+        "Threshold": threshold,
+        "EvaluationPeriods": periods,
+        "DatapointsToAlarm": periods,
+        "TreatMissingData": missing,
+    }
 
 
 def _objective(
@@ -196,18 +268,13 @@ def _objective(
         threshold = getattr(alarms, key)
         if threshold is None:
             continue
-        percentile = statistic.startswith("p")
-        yield {
+        condition = {
             "AlarmName": f"{environment.endpoint.name}-{variant}-{kind}",
-            "ComparisonOperator": "GreaterThanThreshold",
-            "Threshold": threshold * factor,
-            "EvaluationPeriods": alarms.window_minutes,
-            "DatapointsToAlarm": alarms.window_minutes,
-            "TreatMissingData": "notBreaching",
-            "Namespace": SAGEMAKER,
-            "MetricName": metric,
-            "ExtendedStatistic" if percentile else "Statistic": statistic,
-            **({"EvaluateLowSampleCountPercentile": "evaluate"} if percentile else {}),
+            **step_alarm("GreaterThanThreshold", threshold * factor, alarms.window_minutes, 60),
+            **_metric(metric, statistic, dimensions),
             "Period": 60,
-            "Dimensions": dimensions,
         }
+        if statistic.startswith("p"):
+            condition["ExtendedStatistic"] = condition.pop("Statistic")
+            condition["EvaluateLowSampleCountPercentile"] = "evaluate"
+        yield condition

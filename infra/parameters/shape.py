@@ -65,21 +65,21 @@ def _meanings(table: type[BaseModel]) -> dict[str, str]:
     body = ast.parse(inspect.getsource(table)).body[0]
     assert isinstance(body, ast.ClassDef)
     return {
-        field.target.id: " ".join(said.value.value.split())
-        for field, said in itertools.pairwise(body.body)
+        field.target.id: " ".join(docstring.value.value.split())
+        for field, docstring in itertools.pairwise(body.body)
         if isinstance(field, ast.AnnAssign)
         and isinstance(field.target, ast.Name)
-        and isinstance(said, ast.Expr)
-        and isinstance(said.value, ast.Constant)
-        and isinstance(said.value.value, str)
+        and isinstance(docstring, ast.Expr)
+        and isinstance(docstring.value, ast.Constant)
+        and isinstance(docstring.value.value, str)
     }
 
 
 def meaning_at(key: tuple[str, ...]) -> str:
     """The docstring of the field that `key` names; empty for an unknown key."""
     table = type_at(key[:-1])
-    known = isinstance(table, type) and issubclass(table, BaseModel)
-    return meaning(table, key[-1]) if known else ""
+    is_table = isinstance(table, type) and issubclass(table, BaseModel)
+    return meaning(table, key[-1]) if is_table else ""
 
 
 def keys_at(key: tuple[str, ...]) -> list[str]:

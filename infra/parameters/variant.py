@@ -128,7 +128,7 @@ class Variant(Table):
     """Seconds until the container must answer /ping. Default: twice the estimate, or SageMaker's own
     timeout if that is enough."""
     routing: Routing | None = None
-    """How SageMaker routes a request to an instance. Default: least_outstanding_requests, the instance
+    """Routing of a request to an instance. Default: least_outstanding_requests, the instance
     with the fewest requests under way, so that no request waits behind a slow one while another
     instance is free; with multi_model and [asynchronous], SageMaker's own routing."""
     ssm_access: bool = False
@@ -138,7 +138,7 @@ class Variant(Table):
     variables: dict[VariableName, Annotated[str, Field(max_length=100_000)]] = Field(default={})
     """Environment variables for inference.py. The container's own variables are keys of [container]."""
     container: ContainerSettings = ContainerSettings()
-    """How the container uses its instance. Omitted keys are chosen for the instance type, the model and
+    """Settings of the container on its instance. Omitted keys are chosen for the instance type, the model and
     the code; `servable check --explain` shows them."""
     scaling: Scaling | None = None
     """When instances are added and removed. Default: never."""

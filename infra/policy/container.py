@@ -1,15 +1,12 @@
-"""The container's settings, and their conversion to environment variables and back.
+"""The container's settings, and the environment variables that carry them.
 
-A setting of None renders no variable, so that the image's default applies. Two tables map variables
-to fields; both directions use them, so that they cannot disagree.
+A setting of None renders no variable, so that the image's default applies.
 Source of names, defaults and accepted values: the image's public source,
 https://github.com/aws/sagemaker-tensorflow-serving-container (docker/build_artifacts, 2026-11-22).
 """
 
-import math
-import typing
-from collections.abc import Callable, Mapping
-from typing import Annotated, Any, Literal
+from collections.abc import Mapping
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -44,7 +41,7 @@ class Batching(_Settings):
 
 
 class ContainerSettings(_Settings):
-    """How the container uses its instance. Omitted fields are chosen for the instance type and model."""
+    """Settings of the container. Omitted fields are chosen for the instance type and model."""
 
     tfs_processes: Positive | None = None
     """Model server processes. More of them help while CPU is above 30 % and memory below 10 %. The
@@ -85,7 +82,7 @@ class ContainerSettings(_Settings):
     onednn: bool | None = None
     """oneDNN kernels on or off; this changes float rounding. Default: TensorFlow decides."""
     transport: Transport | None = None
-    """How Servable's handler calls the model server. auto, the default: JSON and CSV are relayed
+    """Transport from Servable's handler to the model server. auto, the default: JSON and CSV are relayed
     over REST, tensors and protobuf over gRPC. rest or grpc: everything goes that way."""
     grpc_from_bytes: Annotated[int, Field(ge=0)] | None = None
     """With transport auto, the handler parses JSON and CSV bodies from this size on, in bytes, and sends
@@ -127,13 +124,6 @@ def is_upstream(tensorflow: str) -> bool:
     return images.has("upstream_binary", tensorflow)
 
 
-class VariableError(ValueError):
-    """A container variable that the image would refuse, or hang on. `str()` is the whole message."""
-
-    def __init__(self, variable: str, value: str, allowed: str) -> None:
-        super().__init__(f"{variable}: {value!r} is not accepted; allowed: {allowed}")
-
-
 def variables_of(
     settings: ContainerSettings, *, default_model: str | None, tensorflow: str | None = None
 ) -> dict[str, str]:
@@ -152,22 +142,8 @@ def variables_of(
     return dict(sorted(variables.items()))
 
 
-def settings_of(variables: Mapping[str, str]) -> ContainerSettings:
-    """The settings that these variables carry; unknown variables are ignored.
-
-    Raises `VariableError` for a value that the image refuses or hangs on.
-    """
-    fields = _read(variables, _VARIABLES)
-    switch = variables.get(BATCHING_SWITCH, "false").lower()
-    if switch not in ("true", "false"):
-        raise VariableError(BATCHING_SWITCH, variables[BATCHING_SWITCH], "true or false")
-    if switch == "true":
-        fields["batching"] = Batching.model_validate(_read(variables, _BATCHING_VARIABLES))
-    return ContainerSettings.model_validate(fields)
-
-
-def _written(settings: object, table: "Mapping[str, _Row]") -> dict[str, str]:
-    values = {variable: getattr(settings, field) for variable, (field, _) in table.items()}
+def _written(settings: object, table: Mapping[str, str]) -> dict[str, str]:
+    values = {variable: getattr(settings, field) for variable, field in table.items()}
     return {
         variable: str(int(value)) if isinstance(value, bool) else str(value)  # a switch is 1 or 0
         for variable, value in values.items()
@@ -175,107 +151,50 @@ def _written(settings: object, table: "Mapping[str, _Row]") -> dict[str, str]:
     }
 
 
-def _read(variables: Mapping[str, str], table: "Mapping[str, _Row]") -> dict[str, object]:
-    fields: dict[str, object] = {}
-    for variable, (field, read) in table.items():
-        if variable in variables:
-            fields[field] = read(variable, variables[variable])
-    return fields
-
-
-def _whole(at_least: int) -> Callable[[str, str], int]:
-    def read(variable: str, text: str) -> int:
-        allowed = f"a whole number from {at_least} up"
-        try:
-            number = int(text)
-        except ValueError:
-            raise VariableError(variable, text, allowed) from None
-        if number < at_least:
-            raise VariableError(variable, text, allowed)
-        return number
-
-    return read
-
-
-def _threads(variable: str, text: str) -> int | None:
-    """Reads a number of threads; 0 in the image means that TensorFlow decides."""
-    return _whole(0)(variable, text) or None
-
-
-def _word(allowed: Any) -> Callable[[str, str], str]:
-    """A reader of one of the words of `allowed`, a Literal."""
-    words = typing.get_args(allowed)
-
-    def read(variable: str, text: str) -> str:
-        if text not in words:
-            raise VariableError(variable, text, ", ".join(words))
-        return text
-
-    return read
-
-
-def _margin(variable: str, text: str) -> float:
-    try:
-        number = float(text)
-    except ValueError:
-        raise VariableError(variable, text, "a number below 1") from None
-    if not (math.isfinite(number) and number < 1):
-        raise VariableError(variable, text, "a number below 1")
-    return number
-
-
-def _read_switch(variable: str, text: str) -> bool:
-    if text not in ("0", "1"):
-        raise VariableError(variable, text, "0 or 1")
-    return text == "1"
-
-
-# variable -> (field, reader)
-_Row = tuple[str, Callable[[str, str], object]]
-
-_VARIABLES: dict[str, _Row] = {
-    "SAGEMAKER_TFS_INSTANCE_COUNT": ("tfs_processes", _whole(1)),
-    "SAGEMAKER_TFS_INTER_OP_PARALLELISM": ("inter_op_threads", _threads),
-    "SAGEMAKER_TFS_INTRA_OP_PARALLELISM": ("intra_op_threads", _threads),
-    "SAGEMAKER_TFS_WAIT_TIME_SECONDS": ("wait_time_seconds", _whole(1)),
-    "SAGEMAKER_TFS_FRACTIONAL_GPU_MEM_MARGIN": ("gpu_memory_margin", _margin),
-    "SAGEMAKER_GUNICORN_WORKERS": ("gunicorn_workers", _whole(1)),
-    "SAGEMAKER_GUNICORN_THREADS": ("gunicorn_threads", _whole(1)),
-    "SAGEMAKER_GUNICORN_WORKER_CLASS": ("gunicorn_worker_class", _word(WorkerClass)),
-    "SAGEMAKER_GUNICORN_TIMEOUT_SECONDS": ("gunicorn_timeout_seconds", _whole(1)),
-    "SAGEMAKER_GUNICORN_LOGLEVEL": ("gunicorn_log_level", _word(LogLevel)),
-    "SAGEMAKER_NGINX_PROXY_READ_TIMEOUT_SECONDS": ("nginx_read_timeout_seconds", _whole(1)),
-    "SAGEMAKER_TFS_NGINX_LOGLEVEL": ("nginx_log_level", _word(NginxLogLevel)),
-    "OMP_NUM_THREADS": ("omp_threads", _whole(1)),
-    "TF_ENABLE_ONEDNN_OPTS": ("onednn", _read_switch),
+# Variable to field.
+_VARIABLES: dict[str, str] = {
+    "SAGEMAKER_TFS_INSTANCE_COUNT": "tfs_processes",
+    "SAGEMAKER_TFS_INTER_OP_PARALLELISM": "inter_op_threads",
+    "SAGEMAKER_TFS_INTRA_OP_PARALLELISM": "intra_op_threads",
+    "SAGEMAKER_TFS_WAIT_TIME_SECONDS": "wait_time_seconds",
+    "SAGEMAKER_TFS_FRACTIONAL_GPU_MEM_MARGIN": "gpu_memory_margin",
+    "SAGEMAKER_GUNICORN_WORKERS": "gunicorn_workers",
+    "SAGEMAKER_GUNICORN_THREADS": "gunicorn_threads",
+    "SAGEMAKER_GUNICORN_WORKER_CLASS": "gunicorn_worker_class",
+    "SAGEMAKER_GUNICORN_TIMEOUT_SECONDS": "gunicorn_timeout_seconds",
+    "SAGEMAKER_GUNICORN_LOGLEVEL": "gunicorn_log_level",
+    "SAGEMAKER_NGINX_PROXY_READ_TIMEOUT_SECONDS": "nginx_read_timeout_seconds",
+    "SAGEMAKER_TFS_NGINX_LOGLEVEL": "nginx_log_level",
+    "OMP_NUM_THREADS": "omp_threads",
+    "TF_ENABLE_ONEDNN_OPTS": "onednn",
     # Read by our own handler, servable_handler/settings.py.
-    "SERVABLE_TRANSPORT": ("transport", _word(Transport)),
-    "SERVABLE_GRPC_FROM_BYTES": ("grpc_from_bytes", _whole(0)),
-    "SERVABLE_REQUEST_TIMEOUT_SECONDS": ("request_timeout_seconds", _whole(1)),
-    "SERVABLE_TIMING_HEADER": ("timing_header", _read_switch),
+    "SERVABLE_TRANSPORT": "transport",
+    "SERVABLE_GRPC_FROM_BYTES": "grpc_from_bytes",
+    "SERVABLE_REQUEST_TIMEOUT_SECONDS": "request_timeout_seconds",
+    "SERVABLE_TIMING_HEADER": "timing_header",
 }
 
-_BATCHING_VARIABLES: dict[str, _Row] = {
-    "SAGEMAKER_TFS_MAX_BATCH_SIZE": ("max_batch_size", _whole(1)),
-    "SAGEMAKER_TFS_BATCH_TIMEOUT_MICROS": ("timeout_micros", _whole(0)),
-    "SAGEMAKER_TFS_NUM_BATCH_THREADS": ("batch_threads", _whole(1)),
-    "SAGEMAKER_TFS_MAX_ENQUEUED_BATCHES": ("max_enqueued_batches", _whole(1)),
+_BATCHING_VARIABLES: dict[str, str] = {
+    "SAGEMAKER_TFS_MAX_BATCH_SIZE": "max_batch_size",
+    "SAGEMAKER_TFS_BATCH_TIMEOUT_MICROS": "timeout_micros",
+    "SAGEMAKER_TFS_NUM_BATCH_THREADS": "batch_threads",
+    "SAGEMAKER_TFS_MAX_ENQUEUED_BATCHES": "max_enqueued_batches",
 }
 
 
 def setting_of(variable: str) -> str | None:
     """The key of [variants.NAME.container] that writes this variable; None if none does."""
     if variable in _VARIABLES:
-        return _VARIABLES[variable][0]
+        return _VARIABLES[variable]
     if variable == BATCHING_SWITCH:
         return "batching"
-    row = _BATCHING_VARIABLES.get(variable)
-    return f"batching.{row[0]}" if row else None
+    field = _BATCHING_VARIABLES.get(variable)
+    return f"batching.{field}" if field else None
 
 
 def variable_of(setting: str) -> str:
     """The variable that a key of [variants.NAME.container] writes. Raises KeyError."""
-    return {row[0]: variable for variable, row in _VARIABLES.items()}[setting]
+    return {field: variable for variable, field in _VARIABLES.items()}[setting]
 
 
 def inert_reason(variable: str, *, tensorflow: str) -> str | None:

@@ -81,23 +81,21 @@ def graph_faults(graph: GraphOperations, table: OpTable, *, cpu: bool) -> Iterat
                 if operation.op in other and problem(subject, other) is None
             ]
             inside = f" in function {operation.function!r}" if operation.function else ""
-            yield GraphFault(
-                rule=rule,
-                given=operation.op,
-                problem=f"{operation.op} (node {operation.node!r}){inside}: {reason}",
-                allowed=_allowed(takers),
-                remedy=_newer(takers) or remedy(subject),
-            )
+            text = f"{operation.op} (node {operation.node!r}){inside}: {reason}"
+            otherwise = remedy.format(with_gpu="with" if cpu else "without")
+            otherwise = otherwise or _other_export(operation.op)
+            yield _fault(rule, operation.op, text, takers, otherwise)
 
 
-def _allowed(takers: list[OpTable]) -> str:
-    if not takers:
-        return "no image takes it"
-    return f"the images of TensorFlow {', '.join(table.version for table in takers)}"
-
-
-def _newer(takers: list[OpTable]) -> str | None:
-    return f'set tensorflow = "{takers[-1].version}"' if takers else None
+def _fault(
+    rule: str, given: str | int, problem: str, takers: list[OpTable], remedy: str
+) -> GraphFault:
+    """A fault that the images of `takers` do not have; `remedy` is for none of them."""
+    versions = [table.version for table in takers]
+    allowed = f"the images of TensorFlow {', '.join(versions)}" if versions else "no image takes it"
+    if versions:
+        remedy = f'set tensorflow = "{versions[-1]}"'
+    return GraphFault(rule=rule, given=given, problem=problem, allowed=allowed, remedy=remedy)
 
 
 # The versions of GraphDef.
@@ -122,13 +120,9 @@ def _versions(graph: GraphOperations, table: OpTable) -> Iterator[GraphFault]:
     reason = refused(table)
     if reason is not None:
         takers = [image_table for image_table in image_tables() if refused(image_table) is None]
-        yield GraphFault(
-            rule="model-graph-version",
-            given=graph.min_consumer,
-            problem=f"{reason}: the model does not load",
-            allowed=_allowed(takers),
-            remedy=_newer(takers) or "export it again with the TensorFlow of the image",
-        )
+        remedy = "export it again with the TensorFlow of the image"
+        problem = f"{reason}: the model does not load"
+        yield _fault("model-graph-version", graph.min_consumer, problem, takers, remedy)
 
 
 # Each finder returns what is wrong with one operation under one table, or None.
@@ -238,13 +232,10 @@ def _ignored_attribute(subject: _Subject, table: OpTable) -> str | None:
 
 
 def _stablehlo(subject: _Subject, table: OpTable) -> str | None:
+    """The reason for which a TensorFlow fails to run an XlaCallModule when a request reaches it, or None."""
     if subject.operation.op != "XlaCallModule":
         return None
-    return _module(subject.operation.attributes, table)
-
-
-def _module(given: Mapping[str, Attribute], table: OpTable) -> str | None:
-    """The reason for which a TensorFlow fails to run an XlaCallModule when a request reaches it, or None."""
+    given = subject.operation.attributes
     kind, version = given.get("version", ("", None))
     module_kind, module = given.get("module", ("", None))
     if (kind, module_kind) != ("i", "s"):
@@ -355,8 +346,8 @@ def _outside(subject: _Subject, _: OpTable) -> str | None:
     return f"needs {operation.path!r}: {what}, which the container may not have"
 
 
-def _other_export(subject: _Subject) -> str:
-    newest = [table.version for table in tables() if subject.operation.op in table]
+def _other_export(op: str) -> str:
+    newest = [table.version for table in tables() if op in table]
     if newest:
         return (
             f"only TensorFlow {newest[-1]} has it, for which there is no image: export the model without "
@@ -368,50 +359,41 @@ def _other_export(subject: _Subject) -> str:
     )
 
 
-_FINDERS: Mapping[str, tuple[_Problem, Callable[[_Subject], str]]] = {
-    "model-op-unknown": (_unknown, _other_export),
-    "model-op-removed": (_removed, lambda _: "export the model again with a newer TensorFlow"),
+# Rule to its finder, and the remedy where no newer image takes the operation.
+_FINDERS: Mapping[str, tuple[_Problem, str]] = {
+    "model-op-unknown": (_unknown, ""),  # see _other_export
+    "model-op-removed": (_removed, "export the model again with a newer TensorFlow"),
     "model-op-attribute": (
         _bad_attribute,
-        lambda _: "export the model again with the TensorFlow of the image",
+        "export the model again with the TensorFlow of the image",
     ),
     "model-op-attribute-ignored": (
         _ignored_attribute,
-        lambda _: (
-            "compare an answer of the container with one of the process that exported the model; "
-            "or export it with the TensorFlow of the image"
-        ),
+        "compare an answer of the container with one of the process that exported the model; "
+        "or export it with the TensorFlow of the image",
     ),
     "model-stablehlo-version": (
         _stablehlo,
-        lambda _: (
-            "export it again with a jax version from the image's time, or with the native serialization "
-            "version and the StableHLO version that the image reads"
-        ),
+        "export it again with a jax version from the image's time, or with the native serialization "
+        "version and the StableHLO version that the image reads",
     ),
     "model-platform": (
         _platform,
-        lambda subject: (
-            'export it again with native_serialization_platforms=("cpu", "cuda") of jax2tf.convert, '
-            f"or choose an instance type with{'' if subject.cpu else 'out'} a GPU"
-        ),
+        'export it again with native_serialization_platforms=("cpu", "cuda") of jax2tf.convert, '
+        "or choose an instance type {with_gpu} a GPU",
     ),
     "model-needs-python": (
         _python,
-        lambda _: (
-            "write it with TensorFlow's operations in place of tf.py_function and "
-            "tf.numpy_function, or do it in transforms.py or inference.py of the code folder"
-        ),
+        "write it with TensorFlow's operations in place of tf.py_function and tf.numpy_function, or do "
+        "it in transforms.py or inference.py of the code folder",
     ),
     "model-op-without-kernel": (
         _without_kernel,
-        lambda _: "choose an instance type with a GPU, or export the model for CPUs",
+        "choose an instance type with a GPU, or export the model for CPUs",
     ),
     "model-reads-outside": (
         _outside,
-        lambda _: (
-            "export it as an asset (tf.saved_model.Asset), or put it into the archive and name "
-            f"it by {_ARCHIVE}…"
-        ),
+        "export it as an asset (tf.saved_model.Asset), or put it into the archive and name "
+        f"it by {_ARCHIVE}…",
     ),
 }

@@ -41,14 +41,16 @@ def summary(findings: Sequence[Finding]) -> str:
         Severity.NOT_CHECKED: f"{counts[Severity.NOT_CHECKED]} not checked",
     }
     clean = ["ok"] if set(counts) <= {Severity.NOT_CHECKED} else []
-    return ", ".join([*clean, *(said for severity, said in words.items() if counts[severity])])
+    return ", ".join(
+        [*clean, *(words_of for severity, words_of in words.items() if counts[severity])]
+    )
 
 
-def not_checked(found: Mapping[str, Sequence[Finding]]) -> list[str]:
+def not_checked(by_environment: Mapping[str, Sequence[Finding]]) -> list[str]:
     """For each missing input: its environments and what to give, then the rules that need it."""
     rules: dict[str, dict[str, None]] = {}
     environments: dict[str, dict[str, None]] = {}
-    for name, findings in found.items():
+    for name, findings in by_environment.items():
         for finding in findings:
             if finding.severity is Severity.NOT_CHECKED:
                 rules.setdefault(finding.remedy, {})[finding.rule] = None

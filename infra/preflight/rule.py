@@ -5,7 +5,7 @@ import inspect
 import pkgutil
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, ClassVar, Final
 
 from infra.parameters.environment import Environment
@@ -18,6 +18,7 @@ NAME_OF_A_RULE = re.compile(r"(?!.*[A-Z]{3})([A-Z][a-z0-9]*)+")
 WHAT_THE_KEY_HOLDS: Final = object()
 
 Findings = Iterator[Finding]
+Parts = Iterable[tuple[Any, ...]]
 
 
 class RuleNameError(TypeError):
@@ -37,6 +38,14 @@ class Rule(ABC):
     example: ClassVar[str] = ""
     """Lines of an environment file that violate the rule, for docs/rules.md; a comment if it needs files."""
 
+    # The texts of the rule's findings, as far as they are always the same: templates of `str.format`
+    # for `self`, `key` and the values that are given to `finding`.
+    key: ClassVar[str] = ""
+    problem: ClassVar[str] = ""
+    allowed: ClassVar[str] = ""
+    remedy: ClassVar[str] = ""
+    reads: ClassVar[tuple[str, ...]] = ()
+
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         if NAME_OF_A_RULE.fullmatch(cls.__name__) is None:
@@ -55,7 +64,7 @@ class Rule(ABC):
 
     def __init__(self, candidate: Candidate) -> None:
         self.candidate = candidate
-        self.loaded = candidate.loaded
+        self.loaded, self.environment = candidate.loaded, candidate.environment
 
     @abstractmethod
     def check(self, environment: Environment) -> Findings:
@@ -63,27 +72,32 @@ class Rule(ABC):
 
     def finding(
         self,
-        key: str,
-        problem: str,
+        key: str | None = None,
+        problem: str | None = None,
         *,
         given: Any = WHAT_THE_KEY_HOLDS,
-        allowed: str = "",
-        remedy: str,
-        reads: tuple[str, ...] = (),
+        allowed: str | None = None,
+        remedy: str | None = None,
+        reads: tuple[str, ...] | None = None,
+        **values: Any,
     ) -> Finding:
-        """A finding of this rule.
+        """A finding of this rule; a text that is left out is the class's.
 
         `given` is needed only if it differs from the key's value: chosen, counted, or one of a list.
         """
+        key = self.key.format(**values) if key is None else key
+        values |= {"self": self, "key": key}
+        if reads is None:
+            reads = tuple(other.format(**values) for other in self.reads)
         return Finding(
             rule=self.id,
             severity=self.severity,
             file=self.loaded.origin(key),
             key=key,
             given=self.candidate.value_of(key) if given is WHAT_THE_KEY_HOLDS else given,
-            problem=problem,
-            allowed=allowed,
-            remedy=remedy,
+            problem=self.problem.format(**values) if problem is None else problem,
+            allowed=self.allowed.format(**values) if allowed is None else allowed,
+            remedy=self.remedy.format(**values) if remedy is None else remedy,
             acknowledgeable=self.acknowledgeable,
             reads=reads,
         )
@@ -111,16 +125,39 @@ class Rule(ABC):
         return " ".join(match[1].split()) if match else ""
 
 
-class VariantRule(Rule):
-    """A rule about one variant on its instance type."""
+class PartRule(Rule):
+    """A rule about each of some parts of a file."""
 
     def check(self, environment: Environment) -> Findings:
-        for placement in self.candidate.placements:
-            yield from self.look(environment, placement)
+        for part in self.parts(environment):
+            yield from self.look(*part)
 
     @abstractmethod
-    def look(self, environment: Environment, placement: Placement) -> Findings:
-        """Yields a finding for everything about this variant that violates the rule."""
+    def parts(self, environment: Environment) -> Parts:
+        """The arguments of `look`, for each part."""
+
+    @abstractmethod
+    def look(self, *part: Any, **_: Any) -> Findings:
+        """Yields a finding for everything about this part that violates the rule."""
+
+
+class VariantTableRule(PartRule):
+    """A rule about the variants that have a table: `look` takes their names, them and the table."""
+
+    table: ClassVar[str]
+    """Key of the table in [variants.NAME]."""
+
+    def parts(self, environment: Environment) -> Parts:
+        for name, variant in environment.variants.items():
+            if (table := getattr(variant, self.table)) is not None:
+                yield name, variant, table
+
+
+class VariantRule(PartRule):
+    """A rule about one variant on its instance type."""
+
+    def parts(self, environment: Environment) -> Parts:
+        return ((placement,) for placement in self.candidate.placements)
 
     def size_unknown(self, placement: Placement) -> Findings:
         """Yields "not checked" if the file does not give the model's size; bad folders are reported

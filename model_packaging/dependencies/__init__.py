@@ -1,4 +1,4 @@
-"""What the code of a model needs beside the image: asked for in requirements.txt, locked, vendored."""
+"""Packages of a model that the image lacks: asked for in requirements.txt, locked, vendored."""
 
 from model_packaging.dependencies.lock_file import LOCK, Wheel, locked
 from model_packaging.dependencies.requirements_file import WANTED, sources

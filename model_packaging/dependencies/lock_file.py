@@ -59,9 +59,9 @@ def locked(code: Path, *, python: str | None = None) -> list[Wheel]:
         mark = _mark(code)
     if mark not in lines:
         raise PackagingError(code / LOCK, f"is of another {WANTED}: that has changed since", REMEDY)
-    found = next((line for line in lines if line.startswith(_FOR)), "").removeprefix(_FOR)
-    if python is not None and found.split(" ")[0] != python:
-        problem = f"is for Python {found.split(' ')[0]}; the image has {python}"
+    stated = next((line for line in lines if line.startswith(_FOR)), "").removeprefix(_FOR)
+    if python is not None and stated.split(" ")[0] != python:
+        problem = f"is for Python {stated.split(' ')[0]}; the image has {python}"
         raise PackagingError(code / LOCK, problem, REMEDY)
     return [
         _wheel(code / LOCK, number, line)
@@ -90,7 +90,7 @@ def _mark(code: Path) -> str:
 
 @contextmanager
 def disk(path: Path) -> Iterator[None]:
-    """What the disk refuses becomes a `PackagingError` of `path`, or of the file that is at fault."""
+    """Turns errors of the disk into a `PackagingError` of `path`, or of the file that is at fault."""
     try:
         yield
     except OSError as error:

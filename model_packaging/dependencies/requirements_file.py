@@ -21,14 +21,14 @@ _HASH = re.compile(r"--hash[\s=]sha256:([0-9a-f]{64})")
 
 def files(code: Path) -> list[Path]:
     """code/requirements.txt first, then what it includes, each once. Raises OSError."""
-    found = [code / WANTED]
-    for file in found:  # grows while it is walked
+    paths = [code / WANTED]
+    for file in paths:  # grows while it is walked
         for line in _lines(file):
             if match := _INCLUDE.match(line):
                 included = (file.parent / match[1]).resolve()
-                if included.is_file() and included not in found:
-                    found.append(included)
-    return found
+                if included.is_file() and included not in paths:
+                    paths.append(included)
+    return paths
 
 
 def names(code: Path) -> set[str]:
@@ -47,17 +47,17 @@ def hashes(code: Path) -> dict[str, set[str]]:
 
 def sources(code: Path) -> list[str]:
     """The options that say where packages come from, for another such file. Raises OSError."""
-    found = []
+    options = []
     for file in files(code):
         for line in _lines(file):
             if line == "--no-index":
-                found.append(line)
+                options.append(line)
             elif match := _SOURCE.match(line):
                 option, place = match.groups()
                 if option in ("-f", "--find-links") and "://" not in place:
                     place = str((file.parent / place).resolve())
-                found.append(f"{option} {place}")
-    return found
+                options.append(f"{option} {place}")
+    return options
 
 
 def _requirements(code: Path) -> Iterator[tuple[str, str]]:

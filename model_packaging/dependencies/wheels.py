@@ -69,13 +69,13 @@ def fetch(code: Path, *, python: str, wheels: Path, find_links: Path | None = No
 
     Resolves nothing: what was locked is what is fetched. Raises `PackagingError`.
     """
-    wanted = locked(code, python=python)
-    missing = [one for one in wanted if not _is_there(wheels, one)]
+    locked_wheels = locked(code, python=python)
+    missing = [wheel for wheel in locked_wheels if not _is_there(wheels, wheel)]
     if missing:
         _require_programs()
     with disk(wheels):
-        _download(code, [one.requirement for one in missing], wheels, python, find_links)
-    return wanted
+        _download(code, [wheel.requirement for wheel in missing], wheels, python, find_links)
+    return locked_wheels
 
 
 def require(code: Path, *, wheels: Path, python: str | None = None) -> list[Wheel]:
@@ -85,11 +85,11 @@ def require(code: Path, *, wheels: Path, python: str | None = None) -> list[Whee
     """
     if not (code / WANTED).is_file():
         return []
-    wanted = locked(code, python=python)
-    for one in wanted:
-        if not _is_there(wheels, one):
-            raise PackagingError(code / LOCK, f"{one.name} is not on this computer", REMEDY)
-    return wanted
+    locked_wheels = locked(code, python=python)
+    for wheel in locked_wheels:
+        if not _is_there(wheels, wheel):
+            raise PackagingError(code / LOCK, f"{wheel.name} is not on this computer", REMEDY)
+    return locked_wheels
 
 
 def vendored(code: Path, *, wheels: Path, unpacked: Path) -> Path | None:
@@ -99,27 +99,29 @@ def vendored(code: Path, *, wheels: Path, unpacked: Path) -> Path | None:
     """
     if not (code / WANTED).is_file():
         return None
-    wanted = require(code, wheels=wheels)
-    said = "".join(one.sha256 for one in wanted)
-    target = unpacked / hashlib.sha256(said.encode()).hexdigest()
+    locked_wheels = require(code, wheels=wheels)
+    text = "".join(wheel.sha256 for wheel in locked_wheels)
+    target = unpacked / hashlib.sha256(text.encode()).hexdigest()
     with disk(unpacked):
         if not target.is_dir():
-            unpack([wheels / one.name for one in wanted], target)
+            unpack([wheels / wheel.name for wheel in locked_wheels], target)
     return target
 
 
 def vendored_versions(code: Path) -> dict[str, str]:
     """The version of each package that becomes, or lies in, code/lib/. Raises `PackagingError`."""
-    wanted = locked(code) if (code / WANTED).is_file() and not (code / "lib").is_dir() else []
-    found = {
+    locked_wheels = (
+        locked(code) if (code / WANTED).is_file() and not (code / "lib").is_dir() else []
+    )
+    versions = {
         str(name): str(version)
-        for name, version, *_ in (parse_wheel_filename(one.name) for one in wanted)
+        for name, version, *_ in (parse_wheel_filename(wheel.name) for wheel in locked_wheels)
     }
     with disk(code):
         for installed in sorted(code.glob("lib/*.dist-info")):
             name, _, version = installed.name.removesuffix(".dist-info").rpartition("-")
-            found[canonicalize_name(name)] = version
-    return found
+            versions[canonicalize_name(name)] = version
+    return versions
 
 
 def _download(
@@ -133,8 +135,8 @@ def _download(
     private_folder(wheels)
     with tempfile.TemporaryDirectory(dir=wheels) as folder:
         pins = Path(folder) / "pins.txt"
-        said = [] if find_links else requirements_file.sources(code)
-        pins.write_text("\n".join([*said, *requirements]) + "\n", encoding="utf-8")
+        text = [] if find_links else requirements_file.sources(code)
+        pins.write_text("\n".join([*text, *requirements]) + "\n", encoding="utf-8")
         _run(
             code,
             [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--require-hashes"]
@@ -163,8 +165,8 @@ def _source(find_links: Path | None) -> list[str]:
 def _run(code: Path, command: list[str]) -> None:
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
     if ran.returncode:
-        said = " ".join((ran.stderr or ran.stdout).split())
-        problem = f"cannot be had as wheels for the image: {said}"
+        text = " ".join((ran.stderr or ran.stdout).split())
+        problem = f"cannot be had as wheels for the image: {text}"
         raise PackagingError(
             code / WANTED, problem, "change that requirement, or put it into code/lib/"
         )
@@ -173,10 +175,10 @@ def _run(code: Path, command: list[str]) -> None:
 def _refuse_other_hashes(code: Path, chosen: Sequence[Wheel]) -> None:
     """uv writes the hashes of what it finds, whatever the file asks for."""
     allowed = requirements_file.hashes(code)
-    for one in chosen:
-        package = parse_wheel_filename(one.name)[0]
-        if one.sha256 not in allowed.get(package, {one.sha256}):
-            problem = f"wants {package} with another hash than {one.name} has, {one.sha256}"
+    for wheel in chosen:
+        package = parse_wheel_filename(wheel.name)[0]
+        if wheel.sha256 not in allowed.get(package, {wheel.sha256}):
+            problem = f"wants {package} with another hash than {wheel.name} has, {wheel.sha256}"
             raise PackagingError(code / WANTED, problem, "find out which is right, and correct it")
 
 

@@ -106,7 +106,7 @@ def tensor(value: Any, spec: TensorInfo) -> Any:
     for size in shape:
         message.tensor_shape.dim.add(size=size)
     if spec.dtype == "string":
-        message.string_val.extend(_bytes(one) for one in flat)
+        message.string_val.extend(_bytes(item) for item in flat)
     else:
         message.tensor_content = _content(flat, spec.dtype)
     return message
@@ -134,11 +134,11 @@ def flattened(value: Any) -> tuple[list[int], list[Any]]:
     return shape, flat
 
 
-def shape_fits(shape: Sequence[int], wanted: tuple[int | None, ...] | None) -> bool:
-    if wanted is None:
+def shape_fits(shape: Sequence[int], expected: tuple[int | None, ...] | None) -> bool:
+    if expected is None:
         return True
-    sizes = zip(shape, wanted, strict=False)
-    return len(shape) == len(wanted) and all(w is None or given == w for given, w in sizes)
+    sizes = zip(shape, expected, strict=False)
+    return len(shape) == len(expected) and all(w is None or given == w for given, w in sizes)
 
 
 def written(sizes: Sequence[int | None]) -> str:
@@ -155,8 +155,8 @@ def _flatten(value: Any, shape: list[int], into: list[Any]) -> None:
     if not isinstance(value, list) or len(value) != shape[0]:
         given = len(value) if isinstance(value, list) else "no list"
         raise RequestValueError(f"is ragged: {given} where other rows have {shape[0]}")
-    for one in value:
-        _flatten(one, shape[1:], into)
+    for item in value:
+        _flatten(item, shape[1:], into)
 
 
 def _number(dtype: str) -> int:
@@ -168,14 +168,14 @@ def _number(dtype: str) -> int:
 
 def _content(flat: list[Any], dtype: str) -> bytes:
     allowed = _kinds(dtype)
-    for one in flat:
+    for item in flat:
         # A bool is an int to Python, and is none to TensorFlow Serving.
-        if not isinstance(one, allowed) or (isinstance(one, bool) and dtype != "bool"):
-            raise RequestValueError(f"holds {one!r:.40}; the signature takes {dtype}")
+        if not isinstance(item, allowed) or (isinstance(item, bool) and dtype != "bool"):
+            raise RequestValueError(f"holds {item!r:.40}; the signature takes {dtype}")
     pack: Callable[..., bytes] = struct.pack
     try:
         if dtype == "bfloat16":
-            return b"".join(_bfloat16(one) for one in flat)
+            return b"".join(_bfloat16(item) for item in flat)
         return pack(f"<{len(flat)}{ELEMENT_CODES[dtype]}", *flat)
     except (struct.error, OverflowError) as error:
         raise RequestValueError(
@@ -197,19 +197,19 @@ def _bfloat16(number: float) -> bytes:
     return struct.pack("<H", (bits + 0x7FFF + (bits >> 16 & 1)) >> 16)
 
 
-def _bytes(one: Any) -> bytes:
-    if isinstance(one, str):
+def _bytes(item: Any) -> bytes:
+    if isinstance(item, str):
         try:
-            return one.encode()
+            return item.encode()
         except UnicodeEncodeError:
             raise RequestValueError(
-                f"holds {one!a:.40}, half of a character; strings are UTF-8"
+                f"holds {item!a:.40}, half of a character; strings are UTF-8"
             ) from None
-    if isinstance(one, dict) and set(one) == {"b64"} and isinstance(one["b64"], str):
+    if isinstance(item, dict) and set(item) == {"b64"} and isinstance(item["b64"], str):
         try:
             # Without its padding, and with white space, as Base64Unescape of Abseil takes it.
-            text = "".join(one["b64"].split()).rstrip("=")
+            text = "".join(item["b64"].split()).rstrip("=")
             return base64.b64decode(text + "=" * (-len(text) % 4), validate=True)
         except ValueError as error:  # binascii.Error, and what is not ASCII
             raise RequestValueError(f'holds a "b64" that is no base64 ({error})') from None
-    raise RequestValueError(f"holds {one!r:.40}; the signature takes string")
+    raise RequestValueError(f"holds {item!r:.40}; the signature takes string")

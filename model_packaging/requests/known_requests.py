@@ -49,7 +49,7 @@ _NPY_TYPES = {"b1": "bool"} | {
 
 
 class Reader(enum.Enum):
-    """Who reads the body of a request in the container; the value is its name in a sentence."""
+    """Reader of the body of a request in the container; the value is its name in a sentence."""
 
     NGINX = "a container without code"
     SERVABLE = "Servable's handler"
@@ -113,7 +113,7 @@ def read_request(
 
 
 def _parsed(body: bytes, kind: str) -> Any:
-    """What the model server gets. Raises `RequestValueError`."""
+    """The JSON that the model server gets. Raises `RequestValueError`."""
     try:
         return _json(text_bodies.from_csv(body) if kind == CSV else text_bodies.from_json(body))
     except RequestValueError:
@@ -161,16 +161,16 @@ def _npy(body: bytes, info: SavedModelInfo) -> KnownRequest:
 def check_inputs(request: Any, info: SavedModelInfo) -> Shapes:
     """The shapes of a wire.PredictRequest's inputs. Raises `RequestValueError` where one does not fit."""
     signature, given = _signature(info, request), set(request.inputs)
-    wanted = signature.inputs
-    if not set(wanted) - set(signature.defaults) <= given <= set(wanted):
+    expected = signature.inputs
+    if not set(expected) - set(signature.defaults) <= given <= set(expected):
         inputs = ", ".join(sorted(given)) or "no input"
-        raise RequestValueError(f"gives {inputs}; the signature takes {', '.join(wanted)}")
+        raise RequestValueError(f"gives {inputs}; the signature takes {', '.join(expected)}")
     if unknown := set(request.output_filter) - set(signature.outputs):
         outputs = listed(signature.outputs)
         raise RequestValueError(f"asks for {min(unknown)}; the signature gives {outputs}")
     for key in sorted(given):
         try:
-            _check_tensor(request.inputs[key], wanted[key])
+            _check_tensor(request.inputs[key], expected[key])
         except RequestValueError as bad:
             raise RequestValueError(f"gives {key} {bad}") from None
     return shapes_of(request)
@@ -196,7 +196,7 @@ def _check_tensor(tensor: Any, spec: TensorInfo) -> None:
 def shapes_of(request: Any) -> Shapes:
     """Shapes of the inputs of a wire.PredictRequest, by name."""
     inputs = sorted(request.inputs.items())
-    return {key: tuple(dim.size for dim in one.tensor_shape.dim) for key, one in inputs}
+    return {key: tuple(dim.size for dim in item.tensor_shape.dim) for key, item in inputs}
 
 
 def check_examples(request: Any, info: SavedModelInfo, method: str) -> Shapes:
@@ -259,11 +259,11 @@ def check_answer(body: bytes, request: KnownRequest) -> None:
     for name, spec in specs.items():
         shape, values = flattened(columns[name])
         if not shape_fits(shape, spec.shape):
-            wanted = written(spec.shape or ())
+            expected = written(spec.shape or ())
             raise RequestValueError(
-                f"gives {name} of shape {written(shape)}; the signature gives {wanted}"
+                f"gives {name} of shape {written(shape)}; the signature gives {expected}"
             )
-        if wrong := [one for one in values if not _is_a(one, spec.dtype)]:
+        if wrong := [item for item in values if not _is_a(item, spec.dtype)]:
             raise RequestValueError(f"gives {wrong[0]!r:.40} in {name}, which is {spec.dtype}")
 
 

@@ -67,9 +67,9 @@ def prepared(servable: Servable, requests: Sequence[Path], *, folder: Path) -> S
     Written below `folder`, named by their content. A request that another version's
     signature does not take is refused, as that version would not load.
     """
-    known = {file: golden(file) for file in requests}
+    bodies = {file: golden(file) for file in requests}
     files = {
-        number: write_warm_up(servable.name, known, read(version))
+        number: write_warm_up(servable.name, bodies, read(version))
         for number, version in servable.versions().items()
     }
     digest = hashlib.sha256(repr(sorted(files.items())).encode()).hexdigest()
@@ -99,7 +99,7 @@ def golden(file: Path) -> Any:
 
 
 def check_warm_up(file: Path, info: SavedModelInfo, *, max_batch_size: int | None = None) -> int:
-    """How many records a file has that is already there. Raises `PackagingError`, OSError.
+    """Number of records of a file that is already there. Raises `PackagingError`, OSError.
 
     `max_batch_size`: of server-side batching, through which the records go too; None: it is off.
     """

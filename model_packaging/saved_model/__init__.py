@@ -1,4 +1,4 @@
-"""What can be known of a SavedModel folder without TensorFlow."""
+"""Facts about a SavedModel folder without TensorFlow."""
 
 from model_packaging.saved_model.reading import (
     SavedModelInfo,

@@ -1,4 +1,4 @@
-"""What a SavedModel's graph is made of: its operations with their attributes, function by function.
+"""Operations of a SavedModel's graph, with their attributes, function by function.
 
 Read without TensorFlow, and only what TensorFlow Serving loads: the graph itself, and the
 functions that it calls. Keras saves more functions, for Python, which the container never reads.
@@ -74,7 +74,7 @@ class Operation:
 
 @dataclass(frozen=True, kw_only=True)
 class GraphOperations:
-    """What TensorFlow Serving loads of one SavedModel."""
+    """The part that TensorFlow Serving loads of one SavedModel."""
 
     producer: int
     """The version of GraphDef that wrote it."""
@@ -112,7 +112,7 @@ _TENSOR = wire.AttrEntry(key="value", value=wire.AttrValue(tensor=b"")).Serializ
 
 
 def operations(version: Path, *, cache: Path | None = None) -> GraphOperations:
-    """What is loaded of the SavedModel in a version folder. Raises `PackagingError`, OSError.
+    """The part that is loaded of the SavedModel in a version folder. Raises `PackagingError`, OSError.
 
     `cache`: the project's .servable, which spares parsing a large graph twice.
     """
@@ -331,9 +331,9 @@ def attribute_value(message: Any) -> Attribute:
     """An AttrValue as kind and value. `message`: wire.AttrValue."""
     kind = message.WhichOneof("value") or ""
     if kind == "list":
-        kinds = [one.name for one, _ in message.list.ListFields()]
+        kinds = [item.name for item, _ in message.list.ListFields()]
         several = (
-            [_plain(kinds[0], one) for one in getattr(message.list, kinds[0])] if kinds else []
+            [_plain(kinds[0], item) for item in getattr(message.list, kinds[0])] if kinds else []
         )
         return f"list({''.join(kinds)})", several
     return kind, _plain(kind, getattr(message, kind)) if kind else None

@@ -21,7 +21,7 @@ from model_packaging import dependencies
 from model_packaging.archive import Packed, pack_tree
 from model_packaging.dependencies import WANTED, Wheel, locked
 from model_packaging.digest import sha256_of
-from model_packaging.manifest import key_and_tree
+from model_packaging.manifest import key_tree_and_hashes
 from model_packaging.places import ARCHIVES, MADE, WHEELS
 from model_packaging.refusal import PackagingError
 from model_packaging.saved_model import SavedModelInfo, read
@@ -77,7 +77,7 @@ def package(
             for servable in inputs.servables
             for number, folder in servable.versions().items()
         ]
-        key, tree = key_and_tree(inputs, cache=loaded.root / MADE, progress=hashing)
+        key, tree, _ = key_tree_and_hashes(inputs, cache=loaded.root / MADE, progress=hashing)
         target = packed = None
         if model.compression == "gzip":
             target = loaded.root / ARCHIVES / f"{key}.tar.gz"

@@ -23,12 +23,12 @@ class RoleRules:
 
     def properties(self, scope: Construct) -> dict[str, Any]:
         """The properties for an `iam.Role` in `scope`."""
-        found: dict[str, Any] = {"path": self.path} if self.path else {}
+        rules: dict[str, Any] = {"path": self.path} if self.path else {}
         if self.boundary_arn:
-            found["permissions_boundary"] = iam.ManagedPolicy.from_managed_policy_arn(
+            rules["permissions_boundary"] = iam.ManagedPolicy.from_managed_policy_arn(
                 scope, "Boundary", self.boundary_arn
             )
-        return found
+        return rules
 
     @property
     def suffix(self) -> str:

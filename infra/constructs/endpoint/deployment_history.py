@@ -38,19 +38,19 @@ class DeploymentHistory(Construct):
         super().__init__(scope, construct_id)
         stack = cdk.Stack.of(self)
         stack_name = stack.stack_name
-        said = {
+        content = {
             "stack": stack_name,
             "settings": settings,
             "overrides": dict(sorted(overrides.items())),
             "variants": list(variants),
         }
-        fingerprint = hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
+        fingerprint = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
         # The template contains the name up to its first dot, so that `cdk gc` keeps the record.
         prefix = f"{FOLDER}/{stack_name}"
         asset = stack.synthesizer.add_file_asset(
             source_hash=f"{prefix}.{fingerprint}.json",
             executable=command(
-                {**said, "fingerprint": fingerprint},
+                {**content, "fingerprint": fingerprint},
                 file=made / FOLDER / f"{stack_name}.{fingerprint}.json",
                 root=root,
             ),

@@ -46,8 +46,8 @@ def data_capture(
         kms_key_id=captured.key_arn,
         capture_options=[
             Config.CaptureOptionProperty(capture_mode=mode)
-            for mode, wanted in kept.items()
-            if wanted
+            for mode, enabled in kept.items()
+            if enabled
         ],
         # These types are kept as text; SageMaker stores all others in base64.
         capture_content_type_header=Config.CaptureContentTypeHeaderProperty(

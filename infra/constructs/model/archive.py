@@ -78,7 +78,7 @@ def several_archives(
     `archives` and errors are those of `packed_archive`.
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/create-multi-model-endpoint.html
     """
-    keys = {name: key(one, cache=archives.parent) for name, one in sorted(inputs.items())}
+    keys = {name: key(member, cache=archives.parent) for name, member in sorted(inputs.items())}
     fingerprint = together(keys)
     commands = {
         f"{name}.tar.gz": command(inputs[name], expected_key=digest, archives=archives)

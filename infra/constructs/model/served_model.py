@@ -44,16 +44,16 @@ class ServedModel(Construct):
         network_isolation: bool = False,
     ) -> None:
         super().__init__(scope, construct_id)
-        made = None
+        role = None
         if dependencies.execution_role_arn is None:
-            made = ExecutionRole(
+            role = ExecutionRole(
                 self, "Role", archive=archive, image=image, dependencies=dependencies
             )
         network = dependencies.network
         model = sagemaker.CfnModel(
             self,
             "Resource",
-            execution_role_arn=made.role.role_arn if made else dependencies.execution_role_arn,
+            execution_role_arn=role.role.role_arn if role else dependencies.execution_role_arn,
             # None and not False: the template contains only what was configured.
             enable_network_isolation=network_isolation or None,
             vpc_config=sagemaker.CfnModel.VpcConfigProperty(
@@ -68,8 +68,8 @@ class ServedModel(Construct):
                 environment={**variables, **archive.variables},
             ),
         )
-        if made is not None:
-            model.node.add_dependency(made.policy)
+        if role is not None:
+            model.node.add_dependency(role.policy)
         self.name = model.attr_model_name
         self.fingerprint = replacement_fingerprint(model)
         """64 hex digits that change whenever the model is replaced."""
@@ -98,15 +98,15 @@ def packed_model(
     folder, code = folder.resolve(), code.resolve() if code else None
     stack = cdk.Stack.of(scope)
     instance = instances()[instance_type]
-    known = Served(model_gib=folder_gib(folder), has_code=code is not None)
+    sizes = Served(model_gib=folder_gib(folder), has_code=code is not None)
     version = tensorflow or newest_version(instance)
     runs = hosting(
         instance=instance,
         tensorflow=version,
         region=stack.region,
-        derived=derive(container, instance=instance, served=known, tensorflow=version),
+        derived=derive(container, instance=instance, served=sizes, tensorflow=version),
         default_model=name,
-        served=known,
+        served=sizes,
     )
     inputs = ArchiveInputs(servables=(Servable(name=name, folder=folder),), code=code)
     return ServedModel(

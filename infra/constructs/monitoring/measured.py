@@ -38,7 +38,7 @@ class Measured:
 
     @property
     def for_cdk(self) -> cloudwatch.Metric:
-        """The metric for CDK's own alarms, graphs and scaling."""
+        """The metric for CDK's own alarms and graphs."""
         return cloudwatch.Metric(
             namespace=self.namespace,
             metric_name=self.name,
@@ -88,16 +88,6 @@ class Computed:
         """The longest period of its metrics."""
         return max(
             (metric.period_seconds for metric in self.using.values()), default=PERIOD_SECONDS
-        )
-
-    @property
-    def for_cdk(self) -> cloudwatch.MathExpression:
-        """The expression for CDK's own alarms and graphs."""
-        return cloudwatch.MathExpression(
-            expression=self.expression,
-            using_metrics={name: metric.for_cdk for name, metric in self.using.items()},
-            label=self.label,
-            period=cdk.Duration.seconds(self.period_seconds),
         )
 
     @property

@@ -1,7 +1,7 @@
 """Encrypted topics for alarms and endpoint events, and their subscriptions."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import aws_cdk as cdk
@@ -108,6 +108,27 @@ FAILURE_FIELDS = FIELDS | {
 }
 
 
+# Id of a rule to its description, kind of events, further pattern, fields, and the line that is sent.
+# A field that an event does not have is empty in its line.
+RULES: Mapping[str, tuple[str, str, dict[str, Any], dict[str, str], str]] = {
+    "Updates": (
+        "Stages of updates",
+        DEPLOYMENT,
+        UPDATES,
+        UPDATE_FIELDS,
+        " is being updated to configuration <new>, from <old>: <status> at <time>. Stage, where there is "
+        "one: <stage>",
+    ),
+    "Resource": (
+        "Creation, deletion and failures",
+        STATE,
+        FAILURES,
+        FAILURE_FIELDS,
+        ": <status> at <time>. Configuration in service: <config>. Reason, where there is one: <reason>",
+    ),
+}
+
+
 class EndpointEvents(Construct):
     """Sends updates and failures of the endpoint to a topic, one line each; scaling sends none."""
 
@@ -115,59 +136,30 @@ class EndpointEvents(Construct):
         self, scope: Construct, construct_id: str, *, endpoint_name: str, inform: sns.ITopic
     ) -> None:
         super().__init__(scope, construct_id)
-        self._endpoint_name = endpoint_name
-        self._topic_arn = inform.topic_arn
-        # A field that an event does not have is empty in its line.
-        self._rule(
-            "Updates",
-            f"Stages of updates of {endpoint_name}",
-            DEPLOYMENT,
-            UPDATES,
-            UPDATE_FIELDS,
-            f"Endpoint {endpoint_name} is being updated to configuration <new>, from <old>: "
-            "<status> at <time>. Stage, where there is one: <stage>",
-        )
-        self._rule(
-            "Resource",
-            f"Creation, deletion and failures of {endpoint_name}",
-            STATE,
-            FAILURES,
-            FAILURE_FIELDS,
-            f"Endpoint {endpoint_name}: <status> at <time>. Configuration in service: <config>. "
-            "Reason, where there is one: <reason>",
-        )
+        for rule_id, (description, kind, matching, fields, line) in RULES.items():
+            Rule(
+                self,
+                rule_id,
+                description=f"{description} of {endpoint_name}",
+                event_pattern={
+                    "source": [SOURCE],
+                    "detail-type": [kind],
+                    "detail": {"EndpointName": [endpoint_name], **matching},
+                },
+                state="ENABLED",
+                # CDK's own targets would load Lambda, ECS and more into every synth.
+                targets=[
+                    Rule.TargetProperty(
+                        arn=inform.topic_arn,
+                        id="Topic",
+                        input_transformer=Rule.InputTransformerProperty(
+                            input_paths_map=fields,
+                            input_template=json.dumps(f"Endpoint {endpoint_name}{line}"),
+                        ),
+                    )
+                ],
+            )
         inform.grant_publish(iam.ServicePrincipal("events.amazonaws.com"))
-
-    def _rule(
-        self,
-        construct_id: str,
-        description: str,
-        detail_type: str,
-        matching: dict[str, Any],
-        fields: dict[str, str],
-        line: str,
-    ) -> None:
-        Rule(
-            self,
-            construct_id,
-            description=description,
-            event_pattern={
-                "source": [SOURCE],
-                "detail-type": [detail_type],
-                "detail": {"EndpointName": [self._endpoint_name], **matching},
-            },
-            state="ENABLED",
-            # CDK's own targets would load Lambda, ECS and more into every synth.
-            targets=[
-                Rule.TargetProperty(
-                    arn=self._topic_arn,
-                    id="Topic",
-                    input_transformer=Rule.InputTransformerProperty(
-                        input_paths_map=fields, input_template=json.dumps(line)
-                    ),
-                )
-            ],
-        )
 
 
 class Notifications:

@@ -54,7 +54,7 @@ class Signal:
     in_words: str | None = None
     """Description of the condition if threshold and unit alone are unclear."""
     missing: Literal["notBreaching", "breaching"] = "notBreaching"
-    """How missing data is treated. Without traffic there is no data, and that is not a fault."""
+    """Treatment of missing data. Without traffic there is no data, and that is not a fault."""
 
     @property
     def name(self) -> str:

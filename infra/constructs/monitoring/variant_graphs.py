@@ -24,6 +24,12 @@ ASYNC_FAILURES = {
     "expired in the queue": "ExpiredRequests",
     "notifications": "NotificationFailures",
 }
+# label -> metric of an endpoint that answers its callers
+ERRORS = {
+    "4xx": "Invocation4XXErrors",
+    "5xx": "Invocation5XXErrors",
+    "not 2xx by the container": "InvocationModelErrors",
+}
 # Dimensions that enhanced metrics add:
 # https://docs.aws.amazon.com/sagemaker/latest/dg/monitoring-cloudwatch-enhanced-metrics.html (2026-11-22)
 BY_INSTANCE = ("EndpointName", "InstanceId", "VariantName")
@@ -112,17 +118,19 @@ class VariantGraphs:
         percentiles = ("p50", "p90", "p99")
         shown = {percentile: metrics.model_latency(name, percentile) for percentile in percentiles}
         if metrics.publishes("OverheadLatency"):
-            shown["added by SageMaker, mean"] = metrics.overhead_latency(name)
+            shown["added by SageMaker, mean"] = metrics.of_variant(
+                "OverheadLatency", name, "Average"
+            )
         return self._graph("latency", _all_in(MILLISECONDS, shown), "ms", width)
 
     def errors(self, width: int) -> Widget:
         name, metrics = self.variant.name, self._metrics
+        # Means of metrics that are 0 or 1 per request: shares, 0 to 1.
         shown = {
-            "4xx": metrics.error_4xx_share(name),
-            "5xx": metrics.error_5xx_share(name),
+            label: metrics.of_variant(metric, name, "Average")
+            for label, metric in ERRORS.items()
+            if metrics.publishes(metric)
         }
-        if metrics.publishes("InvocationModelErrors"):
-            shown["not 2xx by the container"] = metrics.model_error_share(name)
         return self._graph("errors", _all_in(PERCENT, shown), "%", width)
 
     def machines(self, width: int) -> Widget:
@@ -176,10 +184,67 @@ class VariantGraphs:
         )
 
     def instances(self, width: int) -> Widget:
-        return instances_graph(self.endpoint, self.variant, width=width)
+        """Number of instances, with lines at min and max. A minute without requests has no value."""
+        endpoint, variant = self.endpoint, self.variant
+        each = endpoint.metrics.values_a_minute
+        by_type = [
+            _in(endpoint.metrics.instances_of_type(variant.name, kind), each, kind, number)
+            for number, kind in enumerate(variant.pools)
+        ]
+        return graph(
+            f"{variant.name}: instances that answer, of {', '.join(variant.instance_types)}",
+            left=Side(
+                label="instances",
+                metrics=[endpoint.metrics.instances(variant.name), *by_type],
+                lines=[
+                    Line(value=variant.min_instances, label=f"min {variant.min_instances}"),
+                    Line(value=variant.max_instances, label=f"max {variant.max_instances}"),
+                ],
+            ),
+            width=width,
+        )
 
     def cost(self, width: int) -> Widget:
-        return cost_graph(self.endpoint, self.variant, width=width)
+        """Cost of the instances that answer; a text if no source states a price."""
+        endpoint, variant = self.endpoint, self.variant
+        rows, missing = [], []
+        for kind in variant.instance_types:
+            row = variant.prices.get(kind) or price(kind, endpoint.region)
+            if row is None:
+                missing.append(kind)
+            else:
+                rows.append(row)
+        if missing or not rows:
+            return text(
+                f"**{variant.name}: cost per hour**\n\nno price of {', '.join(missing)} "
+                "is known; state it as prices.instance_usd_per_hour",
+                width=width,
+            )
+        usd_per_hour = [row.usd_per_hour for row in rows]
+        count = endpoint.metrics.instances(variant.name)
+        expression, using = f"{count.expression} * {usd_per_hour[0]:g}", dict(count.using)
+        if variant.pools:
+            using, terms = {}, []
+            for number, (kind, usd) in enumerate(zip(variant.pools, usd_per_hour, strict=True)):
+                using[f"n{number}"] = endpoint.metrics.instances_of_type(variant.name, kind)
+                terms.append(f"FILL(n{number}, 0) * {usd / endpoint.metrics.values_a_minute:g}")
+            expression = " + ".join(terms)
+        # From all instances of the cheapest type to all of the dearest.
+        least = variant.min_instances * min(usd_per_hour)
+        most = variant.max_instances * max(usd_per_hour)
+        cost = Computed(expression=expression, using=using, label=f"{variant.name}: USD per hour")
+        return graph(
+            f"{variant.name}: cost per hour (USD, {rows[0].region}, {rows[0].as_of})",
+            left=Side(
+                label="USD per hour",
+                metrics=[cost],
+                lines=[
+                    Line(value=round(least, 3), label=f"min: {least:.2f}"),
+                    Line(value=round(most, 3), label=f"max: {most:.2f}"),
+                ],
+            ),
+            width=width,
+        )
 
     def _lines(self, title: str) -> list[Line]:
         return [
@@ -207,67 +272,4 @@ def _in(metric: Measured, one_of_ours: float, label: str, number: int) -> Comput
     """The metric in the file's unit. `number` makes the ids differ within a graph."""
     return Computed(
         expression=f"m{number} / {one_of_ours:g}", using={f"m{number}": metric}, label=label
-    )
-
-
-def instances_graph(endpoint: WatchedEndpoint, variant: WatchedVariant, *, width: int) -> Widget:
-    """Number of instances, with lines at min and max. A minute without requests has no value."""
-    each = endpoint.metrics.values_a_minute
-    by_type = [
-        _in(endpoint.metrics.instances_of_type(variant.name, kind), each, kind, number)
-        for number, kind in enumerate(variant.pools)
-    ]
-    return graph(
-        f"{variant.name}: instances that answer, of {', '.join(variant.instance_types)}",
-        left=Side(
-            label="instances",
-            metrics=[endpoint.metrics.instances(variant.name), *by_type],
-            lines=[
-                Line(value=variant.min_instances, label=f"min {variant.min_instances}"),
-                Line(value=variant.max_instances, label=f"max {variant.max_instances}"),
-            ],
-        ),
-        width=width,
-    )
-
-
-def cost_graph(endpoint: WatchedEndpoint, variant: WatchedVariant, *, width: int) -> Widget:
-    """Cost of the instances that answer; a text if no source states a price."""
-    rows, missing = [], []
-    for kind in variant.instance_types:
-        row = variant.prices.get(kind) or price(kind, endpoint.region)
-        if row is None:
-            missing.append(kind)
-        else:
-            rows.append(row)
-    if missing or not rows:
-        return text(
-            f"**{variant.name}: cost per hour**\n\nno price of {', '.join(missing)} "
-            "is known; state it as prices.instance_usd_per_hour",
-            width=width,
-        )
-    usd_per_hour = [row.usd_per_hour for row in rows]
-    count = endpoint.metrics.instances(variant.name)
-    expression, using = f"{count.expression} * {usd_per_hour[0]:g}", dict(count.using)
-    if variant.pools:
-        using, terms = {}, []
-        for number, (kind, usd) in enumerate(zip(variant.pools, usd_per_hour, strict=True)):
-            using[f"n{number}"] = endpoint.metrics.instances_of_type(variant.name, kind)
-            terms.append(f"FILL(n{number}, 0) * {usd / endpoint.metrics.values_a_minute:g}")
-        expression = " + ".join(terms)
-    # From all instances of the cheapest type to all of the dearest.
-    least = variant.min_instances * min(usd_per_hour)
-    most = variant.max_instances * max(usd_per_hour)
-    cost = Computed(expression=expression, using=using, label=f"{variant.name}: USD per hour")
-    return graph(
-        f"{variant.name}: cost per hour (USD, {rows[0].region}, {rows[0].as_of})",
-        left=Side(
-            label="USD per hour",
-            metrics=[cost],
-            lines=[
-                Line(value=round(least, 3), label=f"min: {least:.2f}"),
-                Line(value=round(most, 3), label=f"max: {most:.2f}"),
-            ],
-        ),
-        width=width,
     )

@@ -37,22 +37,6 @@ class EndpointMetrics:
         """Time the container took to answer one request. Unit: microseconds."""
         return self.of_variant("ModelLatency", variant, statistic)
 
-    def overhead_latency(self, variant: str) -> Measured:
-        """Mean time SageMaker added to one request; it publishes no percentiles. Unit: microseconds."""
-        return self.of_variant("OverheadLatency", variant, "Average")
-
-    def error_4xx_share(self, variant: str) -> Measured:
-        """Share of requests answered 4xx, 0 to 1: the mean of a metric that is 0 or 1 per request."""
-        return self.of_variant("Invocation4XXErrors", variant, "Average")
-
-    def error_5xx_share(self, variant: str) -> Measured:
-        """Share of requests answered 5xx, 0 to 1."""
-        return self.of_variant("Invocation5XXErrors", variant, "Average")
-
-    def model_error_share(self, variant: str) -> Measured:
-        """Share of requests that the container did not answer 2xx, 0 to 1."""
-        return self.of_variant("InvocationModelErrors", variant, "Average")
-
     def invocations(self, variant: str) -> Measured:
         """Requests in one minute."""
         return self.of_variant("Invocations", variant, "Sum")
@@ -178,7 +162,7 @@ class WatchedVariant:
     def gpus(self) -> int:
         """GPUs of an instance of the largest type. Raises KeyError for a type that the catalog does not
         know."""
-        return max((instances()[one].gpus for one in self.instance_types), default=0)
+        return max((instances()[kind].gpus for kind in self.instance_types), default=0)
 
     @property
     def instance_types(self) -> tuple[str, ...]:

@@ -86,19 +86,17 @@ class EndpointRollout(Construct):
         )
         for variant, kind in watched[:MOST_ALARMS]:
             if variant is None:
-                signal = Signal(
-                    kind="golden-requests",
-                    variant=None,
-                    what="golden requests answered with an error",
-                    metric=new_fleet.counted_in_log("GoldenRequestErrors", "Average"),
-                    threshold=alarms.error_5xx_percent,
-                    unit=PERCENT,
-                    # The sender looks for the update's stage once a minute, and may see the bake a
-                    # minute late.
-                    minutes=max(1, alarms.window_minutes - 1),
-                )
+                signal = _golden_requests(new_fleet, alarms)
             elif kind == "latency":
-                signal = _latency(new_fleet, variant, alarms)
+                signal = Signal(
+                    kind="latency",
+                    variant=variant,
+                    what="p99 latency",
+                    metric=new_fleet.model_latency(variant, "p99"),
+                    threshold=alarms.p99_latency_ms or 0,
+                    unit=MILLISECONDS,
+                    minutes=alarms.window_minutes,
+                )
             else:
                 # Then every update is compared in its first bake, and need not be when no old fleet is left.
                 beside = all(update.first_share_percent < 100 for update in possible[variant])
@@ -118,15 +116,16 @@ class EndpointRollout(Construct):
         return names
 
 
-def _latency(new_fleet: EndpointMetrics, variant: str, alarms: Alarms) -> Signal:
+def _golden_requests(new_fleet: EndpointMetrics, alarms: Alarms) -> Signal:
     return Signal(
-        kind="latency",
-        variant=variant,
-        what="p99 latency",
-        metric=new_fleet.model_latency(variant, "p99"),
-        threshold=alarms.p99_latency_ms or 0,
-        unit=MILLISECONDS,
-        minutes=alarms.window_minutes,
+        kind="golden-requests",
+        variant=None,
+        what="golden requests answered with an error",
+        metric=new_fleet.counted_in_log("GoldenRequestErrors", "Average"),
+        threshold=alarms.error_5xx_percent,
+        unit=PERCENT,
+        # The sender looks for the update's stage once a minute, and may see the bake a minute late.
+        minutes=max(1, alarms.window_minutes - 1),
     )
 
 

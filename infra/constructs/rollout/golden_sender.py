@@ -63,7 +63,7 @@ class GoldenSender(Construct):
         super().__init__(scope, construct_id)
         function = self._function(endpoint_name, roles, log_kms_key_arn, keep_log)
         self._watch(function, endpoint_name, inform, runbook)
-        asked = {
+        request = {
             "endpoint": endpoint_name,
             "body": base64.b64encode(body).decode(),
             "content_type": golden.sent_as,
@@ -78,7 +78,7 @@ class GoldenSender(Construct):
                 events.CfnRule.TargetProperty(
                     id="golden-requests",
                     arn=function.attr_arn,
-                    input=json.dumps(asked),
+                    input=json.dumps(request),
                     # A missed minute is not repeated.
                     retry_policy=events.CfnRule.RetryPolicyProperty(
                         maximum_retry_attempts=0, maximum_event_age_in_seconds=60

@@ -1,20 +1,27 @@
 """Application Auto Scaling of a variant: target tracking, steps and schedules."""
 
-from collections.abc import Sequence
-
 import aws_cdk as cdk
-from aws_cdk import aws_applicationautoscaling as autoscaling
-from aws_cdk import aws_iam as iam
+from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 
 from infra.constructs.endpoint.model_endpoint import ModelEndpoint
-from infra.constructs.scaling.step_scaling import ScaleFromZero, ScalingSteps
-from infra.parameters.scaling import Scaling, Scheduled
-from infra.policy.scaling import cooldowns, invocations_per_instance_per_minute
+from infra.constructs.monitoring.measured import Computed, Metric
+from infra.parameters.scaling import Scaling
+from infra.parameters.scaling_properties import (
+    Properties,
+    scalable_target,
+    step_alarm,
+    step_policies,
+    step_policy,
+    tracking,
+    waits_of,
+)
+from infra.policy.scaling import Cooldowns
 
 SERVICE = "sagemaker.application-autoscaling.amazonaws.com"
 SERVICE_ROLE = "AWSServiceRoleForApplicationAutoScaling_SageMakerEndpoint"
-Metric = autoscaling.PredefinedMetric
+# https://docs.aws.amazon.com/sagemaker/latest/dg/async-inference-autoscale.html
+MINUTES_WAITING = 2
 
 
 class EndpointScaling(Construct):
@@ -34,105 +41,102 @@ class EndpointScaling(Construct):
     ) -> None:
         super().__init__(scope, construct_id)
         (scaled,) = [each for each in endpoint.variants if each.name == variant]
-        least, most = scaled.capacity
-        waits = cooldowns(
-            out_seconds=scaling.scale_out_cooldown_seconds,
-            in_seconds=scaling.scale_in_cooldown_seconds,
-            start_seconds=scaled.start_seconds,
+        waits = waits_of(scaling, scaled.start_seconds)
+        # The endpoint's attribute and not the literal: CloudFormation then waits for it.
+        resource = f"endpoint/{endpoint.resource.attr_endpoint_name}/variant/{variant}"
+        dimension = endpoint.kind.scalable_dimension
+        properties = scalable_target(resource, dimension, scaled.capacity, scaling)
+        role = f"arn:{cdk.Stack.of(self).partition}:iam::{cdk.Aws.ACCOUNT_ID}:role/aws-service-role"
+        properties["RoleARN"] = f"{role}/{SERVICE}/{SERVICE_ROLE}"
+        target = Construct(self, "Target")
+        self.target = cdk.CfnResource(
+            target,
+            "Resource",
+            type="AWS::ApplicationAutoScaling::ScalableTarget",
+            properties=dict(sorted(properties.items())),
         )
-        self._out = cdk.Duration.seconds(waits.out_seconds)
-        self._in = cdk.Duration.seconds(waits.in_seconds)
-        role_arn = cdk.Stack.of(self).format_arn(
-            service="iam",
-            region="",
-            account=cdk.Aws.ACCOUNT_ID,
-            resource="role",
-            resource_name=f"aws-service-role/{SERVICE}/{SERVICE_ROLE}",
-        )
-        self.target = autoscaling.ScalableTarget(
-            self,
-            "Target",
-            service_namespace=autoscaling.ServiceNamespace.SAGEMAKER,
-            # The endpoint's attribute and not the literal: CloudFormation then waits for it.
-            resource_id=f"endpoint/{endpoint.resource.attr_endpoint_name}/variant/{variant}",
-            scalable_dimension=endpoint.kind.scalable_dimension,
-            min_capacity=least,
-            max_capacity=most,
-            # The service-linked role, named: CDK would otherwise make a role for every target.
-            role=iam.Role.from_role_arn(self, "ServiceLinkedRole", role_arn),
-        )
-        self._track(endpoint, scaling)
-        self._schedule(scaling.schedule)
+        for name, policy in tracking(scaling, waits, endpoint.name).items():
+            self._policy(Construct(target, name), policy)
         if scaling.steps:
-            ScalingSteps(
-                self,
-                "Steps",
-                endpoint=endpoint,
-                variant=variant,
-                target=self.target,
-                steps=scaling.steps,
-                cooldown=self._out,
-            )
-        if endpoint.kind.queued and least == 0:
-            ScaleFromZero(
-                self,
+            self._step(endpoint, variant, scaling, waits)
+        if endpoint.kind.queued and scaled.capacity[0] == 0:
+            # With no instance there is no backlog per instance that could be tracked (the page above).
+            waiting = endpoint.metrics.queued("HasBacklogWithoutCapacity", "Average")
+            first = {"MetricIntervalLowerBound": 0, "ScalingAdjustment": 1}
+            operator, period = "GreaterThanOrEqualToThreshold", waiting.period_seconds
+            self._alarmed_policy(
                 "WakeUp",
-                endpoint=endpoint,
-                variant=variant,
-                target=self.target,
-                cooldown=self._out,
+                "Out",
+                step_policy(waits, [first]),
+                step_alarm(operator, 1, MINUTES_WAITING, period, missing="missing"),
+                metric=waiting,
+                name=f"{endpoint.name}-{variant}-wake-up",
+                description=f"Starts the first instance of {endpoint.name}: a request waits and "
+                "there is none. It tells nobody.",
             )
 
-    def _track(self, endpoint: ModelEndpoint, scaling: Scaling) -> None:
-        safety = scaling.safety_factor
-        if scaling.max_rps_per_instance is not None:
-            target = invocations_per_instance_per_minute(
-                max_rps_per_instance=scaling.max_rps_per_instance, safety_factor=safety
-            )
-            self._follow("Tracking", target, Metric.SAGEMAKER_VARIANT_INVOCATIONS_PER_INSTANCE)
-        if scaling.max_concurrency_per_instance is not None:
-            # The metric is published every 10 s instead of every minute.
-            self._follow(
-                "Concurrency",
-                scaling.max_concurrency_per_instance * safety,
-                Metric.SAGEMAKER_VARIANT_CONCURRENT_REQUESTS_PER_MODEL_HIGH_RESOLUTION,
-            )
-        if scaling.provisioned_use_percent is not None:
-            # The target is a share, 0 to 1: https://docs.aws.amazon.com/sagemaker/latest/dg/serverless-endpoints-autoscale.html
-            self._follow(
-                "Provisioned",
-                scaling.provisioned_use_percent / 100,
-                Metric.SAGEMAKER_VARIANT_PROVISIONED_CONCURRENCY_UTILIZATION,
-            )
-        if scaling.max_backlog_per_instance is not None:
-            self.target.scale_to_track_metric(
-                "Backlog",
-                # AWS publishes the metric for the endpoint, without the dimension of a variant.
-                custom_metric=endpoint.metrics.queued(
-                    "ApproximateBacklogSizePerInstance", "Average"
-                ).for_cdk,
-                target_value=scaling.max_backlog_per_instance * safety,
-                scale_out_cooldown=self._out,
-                scale_in_cooldown=self._in,
-            )
-
-    def _follow(
-        self, construct_id: str, target_value: float, metric: autoscaling.PredefinedMetric
+    def _step(
+        self, endpoint: ModelEndpoint, variant: str, scaling: Scaling, waits: Cooldowns
     ) -> None:
-        self.target.scale_to_track_metric(
-            construct_id,
-            predefined_metric=metric,
-            target_value=target_value,
-            scale_out_cooldown=self._out,
-            scale_in_cooldown=self._in,
+        per_instance = endpoint.metrics.invocations_per_instance(variant)
+        # Without traffic there is no data; filled with zero it is below every bound.
+        zeroed = Computed(
+            expression="FILL(requests, 0)",
+            using={"requests": per_instance},
+            label=f"{variant}: requests per instance",
+        )
+        for steps in step_policies(scaling, waits, period_seconds=per_instance.period_seconds):
+            out = steps.way == "Out"
+            self._alarmed_policy(
+                "Steps",
+                steps.way,
+                steps.policy,
+                steps.alarm,
+                metric=per_instance if out else zeroed,
+                name=f"{endpoint.name}-{variant}-steps-{steps.way.lower()}",
+                description=f"Scales {endpoint.name}, variant {variant}: "
+                f"{'above' if out else 'below'} {steps.bound_rps:g} requests/s and instance for "
+                f"{steps.minutes} minutes on end. It tells nobody.",
+            )
+
+    def _policy(self, scope: Construct, policy: Properties) -> cdk.CfnResource:
+        return cdk.CfnResource(
+            scope,
+            "Resource",
+            type="AWS::ApplicationAutoScaling::ScalingPolicy",
+            properties={
+                "PolicyName": cdk.Names.unique_id(scope),
+                "PolicyType": policy["PolicyType"],
+                "ScalingTargetId": self.target.ref,
+                **policy,
+            },
         )
 
-    def _schedule(self, schedule: Sequence[Scheduled]) -> None:
-        for number, scheduled in enumerate(schedule):
-            self.target.scale_on_schedule(
-                f"Scheduled{number}",
-                schedule=autoscaling.Schedule.expression(scheduled.at),
-                time_zone=cdk.TimeZone.of(scheduled.timezone),
-                min_capacity=scheduled.at_least,
-                max_capacity=scheduled.at_most,
-            )
+    def _alarmed_policy(
+        self,
+        owner_id: str,
+        policy_id: str,
+        policy: Properties,
+        alarm: Properties,
+        *,
+        metric: Metric,
+        name: str,
+        description: str,
+    ) -> None:
+        """Adds a policy and the alarm that triggers it."""
+        child = self.node.try_find_child(owner_id)
+        owner = child if isinstance(child, Construct) else Construct(self, owner_id)
+        resource = self._policy(Construct(owner, policy_id), policy)
+        cloudwatch.CfnAlarm(
+            Construct(owner, "Alarm" if owner_id == "WakeUp" else f"{policy_id}Alarm"),
+            "Resource",
+            alarm_name=name,
+            alarm_description=description,
+            alarm_actions=[resource.ref],
+            comparison_operator=alarm["ComparisonOperator"],
+            threshold=alarm["Threshold"],
+            evaluation_periods=alarm["EvaluationPeriods"],
+            datapoints_to_alarm=alarm["DatapointsToAlarm"],
+            treat_missing_data=alarm["TreatMissingData"],
+            **metric.in_alarm,
+        )

@@ -1,6 +1,5 @@
 """Rules about server-side batching in relation to requests, alarms and workers."""
 
-from abc import abstractmethod
 from dataclasses import replace
 
 from infra.parameters.environment import Environment
@@ -8,7 +7,7 @@ from infra.parameters.finding import Severity
 from infra.parameters.placement import Placement
 from infra.policy.container import Batching
 from infra.preflight.rendering import counted
-from infra.preflight.rule import Findings, VariantRule
+from infra.preflight.rule import Findings, Parts, VariantRule
 from model_packaging.requests.known_requests import unbatchable
 from model_packaging.saved_model.reading import DEFAULT_SIGNATURE
 
@@ -18,16 +17,10 @@ MICROS_PER_MS = 1000
 class BatchRule(VariantRule):
     """A rule about variants with server-side batching."""
 
-    def look(self, environment: Environment, placement: Placement) -> Findings:
-        batching = placement.variant.container.batching
-        if batching is not None:
-            yield from self.look_at_batching(environment, placement, batching)
-
-    @abstractmethod
-    def look_at_batching(
-        self, environment: Environment, placement: Placement, batching: Batching
-    ) -> Findings:
-        """Yields a finding for everything about the batching that violates the rule."""
+    def parts(self, environment: Environment) -> Parts:
+        for placement in self.candidate.placements:
+            if (batching := placement.variant.container.batching) is not None:
+                yield placement, batching
 
 
 class BatchBelowRequest(BatchRule):
@@ -39,11 +32,11 @@ class BatchBelowRequest(BatchRule):
     example = """\
 traffic.rows_per_request = 500
 variants.primary.container.batching = { max_batch_size = 64 }"""
+    remedy = "raise it, or send fewer rows at once"
+    reads = ("traffic.rows_per_request",)
 
-    def look_at_batching(
-        self, environment: Environment, placement: Placement, batching: Batching
-    ) -> Findings:
-        rows = environment.traffic.rows_per_request
+    def look(self, placement: Placement, batching: Batching) -> Findings:
+        rows = self.environment.traffic.rows_per_request
         key = placement.key("container.batching.max_batch_size")
         if rows is None:
             yield self.not_checked(key, "traffic.rows_per_request")
@@ -53,8 +46,6 @@ variants.primary.container.batching = { max_batch_size = 64 }"""
                 f"max_batch_size {batching.max_batch_size} refuses requests of {rows} rows "
                 "(traffic.rows_per_request)",
                 allowed=f"{rows} or more",
-                remedy="raise it, or send fewer rows at once",
-                reads=("traffic.rows_per_request",),
             )
 
 
@@ -67,19 +58,17 @@ class BatchTimeoutAboveAlarm(BatchRule):
     example = """\
 alarms.p99_latency_ms = 50
 variants.primary.container.batching = { timeout_micros = 60000 }"""
+    remedy = "lower it, or raise alarms.p99_latency_ms"
+    reads = ("alarms.p99_latency_ms",)
 
-    def look_at_batching(
-        self, environment: Environment, placement: Placement, batching: Batching
-    ) -> Findings:
-        alarm_ms = environment.alarms.p99_latency_ms
+    def look(self, placement: Placement, batching: Batching) -> Findings:
+        alarm_ms = self.environment.alarms.p99_latency_ms
         if alarm_ms is not None and batching.timeout_micros >= alarm_ms * MICROS_PER_MS:
             yield self.finding(
                 placement.key("container.batching.timeout_micros"),
                 f"timeout_micros {batching.timeout_micros} is as long as the alarm's threshold, "
                 f"p99_latency_ms {alarm_ms:g}",
                 allowed=f"less than {alarm_ms * MICROS_PER_MS:g}",
-                remedy="lower it, or raise alarms.p99_latency_ms",
-                reads=("alarms.p99_latency_ms",),
             )
 
 
@@ -95,10 +84,9 @@ class BatchQueueShort(BatchRule):
 models.ranker.code = "code"
 variants.primary.container.gunicorn_workers = 16
 variants.primary.container.batching = { max_enqueued_batches = 4 }"""
+    remedy = "raise it, or take it out"
 
-    def look_at_batching(
-        self, environment: Environment, placement: Placement, batching: Batching
-    ) -> Findings:
+    def look(self, placement: Placement, batching: Batching) -> Findings:
         queue = batching.max_enqueued_batches
         if queue is not None and queue * placement.processes < placement.workers:
             least = -(-placement.workers // placement.processes)
@@ -107,7 +95,6 @@ variants.primary.container.batching = { max_enqueued_batches = 4 }"""
                 f"{counted(placement.processes, 'queue')} of {queue} hold less than "
                 f"{counted(placement.workers, 'worker')}",
                 allowed=f"{least} or more",
-                remedy="raise it, or take it out",
                 reads=(placement.key("container.gunicorn_workers"),),
             )
 
@@ -123,10 +110,10 @@ class BatchFixedShape(BatchRule):
 
     acknowledgeable = True
     example = "# container.batching for a model exported with the input shape [1, 224, 224, 3]"
+    allowed = "a first dimension that is open (None, -1) in every input and output"
+    remedy = "export the model with open first dimensions, or remove batching"
 
-    def look_at_batching(
-        self, environment: Environment, placement: Placement, batching: Batching
-    ) -> Findings:
+    def look(self, placement: Placement, batching: Batching) -> Findings:
         for name in self.candidate.served_by(placement):
             for folder, info in self.candidate.saved_models(name):
                 for signature, tensors in info.signatures.items():
@@ -137,8 +124,6 @@ class BatchFixedShape(BatchRule):
                         placement.key("container.batching"),
                         f"{name}, version {folder.name}: requests of the signature {signature} cannot "
                         f"be merged: {why}",
-                        allowed="a first dimension that is open (None, -1) in every input and output",
-                        remedy="export the model with open first dimensions, or remove batching",
                         reads=(f"models.{name}.saved_model",),
                     )
                     called = signature == DEFAULT_SIGNATURE or len(info.signatures) == 1

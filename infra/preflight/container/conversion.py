@@ -30,14 +30,15 @@ class ConversionCost(VariantRule):
     severity = Severity.WARNING
     example = """\
 traffic = { request_bytes = 200_000, content_types = ["text/csv"] }"""
+    allowed = f"at most {SMALL_BYTES:,} bytes, or a handler"
 
-    def look(self, environment: Environment, placement: Placement) -> Findings:
+    def look(self, placement: Placement) -> Findings:
         if placement.served.has_code is not False or placement.model.image is not None:
             return
         if not images.has("rewritten_code", placement.tensorflow):
             return
         model = f"models.{placement.variant.model}"
-        for key, content_type, size in self._sent(environment, placement):
+        for key, content_type, size in self._sent(self.environment, placement):
             if size is None:
                 yield self.not_checked(key, "traffic.request_bytes")
             elif size > SMALL_BYTES:
@@ -46,7 +47,6 @@ traffic = { request_bytes = 200_000, content_types = ["text/csv"] }"""
                     key,
                     f"NGINX converts {content_type} of {size:,} bytes itself, which takes about "
                     f"{memory:.2g} GB of memory for each request: {model} has no handler",
-                    allowed=f"at most {SMALL_BYTES:,} bytes, or a handler",
                     remedy=f'set {model}.handler = "servable", or send JSON, which is not converted',
                     reads=(model, "traffic.request_bytes"),
                 )

@@ -90,7 +90,7 @@ class ImageEnded(VariantRule):
     severity = Severity.WARNING
     example = 'models.ranker.tensorflow = "2.19"'
 
-    def look(self, environment: Environment, placement: Placement) -> Findings:
+    def look(self, placement: Placement) -> Findings:
         version, ended = placement.tensorflow, images.ended(placement.tensorflow)
         if ended is not None and placement.model.image is None:
             patched = [
@@ -151,8 +151,9 @@ class ImageCudaTooOld(VariantRule):
     example = """\
 models.ranker.tensorflow = "2.3"
 variants.primary.instance_type = "ml.g5.xlarge\""""
+    remedy = "choose an image with a newer CUDA, or an older instance type"
 
-    def look(self, environment: Environment, placement: Placement) -> Findings:
+    def look(self, placement: Placement) -> Findings:
         instance, key = placement.instance, f"models.{placement.variant.model}"
         oldest = gpus.oldest_cuda(instance.gpu or "")
         own = own_image(placement.model.image or "")
@@ -167,7 +168,6 @@ variants.primary.instance_type = "ml.g5.xlarge\""""
             f"the image's CUDA {cuda} has no kernels for the {instance.gpu} of {instance.name}",
             given=cuda,
             allowed=f"CUDA {oldest} or newer, which TensorFlow {newest_version(instance)} has",
-            remedy="choose an image with a newer CUDA, or an older instance type",
             reads=(placement.key("instance_type"),),
         )
         older = images.number(cuda)[0] < images.number(oldest)[0]

@@ -1,33 +1,25 @@
 """Rules about your own container image, as far as its address tells: registry, kind, version, device."""
 
 import re
-from abc import abstractmethod
 
 from infra.catalog import images
 from infra.catalog.images import Image, own_image
 from infra.parameters.environment import Environment
 from infra.parameters.finding import Severity
 from infra.parameters.placement import Placement
-from infra.preflight.rule import Findings, Rule, VariantRule
+from infra.preflight.rule import Findings, PartRule, Parts, VariantRule
 
 OF_SERVING = "tensorflow-inference"
 MOVING = ("latest", "current", "stable", "prod", "main", "master")
 
 
-class OwnImageRule(Rule):
+class OwnImageRule(PartRule):
     """A rule about the address of your own image."""
 
-    def check(self, environment: Environment) -> Findings:
+    def parts(self, environment: Environment) -> Parts:
         for name, model in environment.models.items():
             if model.image is not None:
-                image, key = own_image(model.image), f"models.{name}.image"
-                yield from self.look(environment, key, model.image, image)
-
-    @abstractmethod
-    def look(
-        self, environment: Environment, key: str, address: str, image: Image | None
-    ) -> Findings:
-        """Yields a finding if the address violates the rule; `image` is None for one that is not ECR's."""
+                yield f"models.{name}.image", model.image, own_image(model.image)
 
 
 def _words(image: Image) -> set[str]:
@@ -42,18 +34,15 @@ class ImageOwnAddress(OwnImageRule):
     """
 
     example = 'models.ranker.image = "docker.io/team/serving:v3"'
+    allowed = (
+        "ACCOUNT.dkr.ecr.REGION.amazonaws.com/REPOSITORY:TAG or @sha256:DIGEST, "
+        "at most 255 characters"
+    )
+    remedy = "push it to ECR and write its address"
 
-    def look(
-        self, environment: Environment, key: str, address: str, image: Image | None
-    ) -> Findings:
+    def look(self, key: str, address: str, image: Image | None) -> Findings:
         if image is None or len(address) > 255:
-            yield self.finding(
-                key,
-                f"{address!r} is not an address in ECR",
-                allowed="ACCOUNT.dkr.ecr.REGION.amazonaws.com/REPOSITORY:TAG or @sha256:DIGEST, "
-                "at most 255 characters",
-                remedy="push it to ECR and write its address",
-            )
+            yield self.finding(key, f"{address!r} is not an address in ECR")
 
 
 class ImageOwnRegion(OwnImageRule):
@@ -63,17 +52,15 @@ class ImageOwnRegion(OwnImageRule):
     """
 
     example = 'models.ranker.image = "111111111111.dkr.ecr.us-east-1.amazonaws.com/serving:v3"'
+    reads = ("region",)
 
-    def look(
-        self, environment: Environment, key: str, address: str, image: Image | None
-    ) -> Findings:
-        if image is not None and image.region != environment.region:
+    def look(self, key: str, address: str, image: Image | None) -> Findings:
+        if image is not None and image.region != self.environment.region:
             yield self.finding(
                 key,
-                f"the image is in {image.region}, the endpoint in {environment.region}",
-                allowed=f"an image in {environment.region}",
-                remedy=f"replicate the repository to {environment.region} and write that address",
-                reads=("region",),
+                f"the image is in {image.region}, the endpoint in {self.environment.region}",
+                allowed=f"an image in {self.environment.region}",
+                remedy=f"replicate the repository to {self.environment.region} and write that address",
             )
 
 
@@ -85,20 +72,20 @@ class ImageOwnKind(OwnImageRule):
 
     acknowledgeable = True
     example = "# models.ranker.image = an image for training, from AWS's registry"
+    remedy = "write such an address, or remove image: AWS's image is then chosen"
+    reads = ("region",)
 
-    def look(
-        self, environment: Environment, key: str, address: str, image: Image | None
-    ) -> Findings:
+    def look(self, key: str, address: str, image: Image | None) -> Findings:
         if image is None or image.account not in images.registry_accounts():
             return
-        here = sorted(images.registry_accounts(environment.region))
+        here = sorted(images.registry_accounts(self.environment.region))
         built_for = sorted(_words(image) & {"ec2", "ecs", "eks"})
         if not image.repository.startswith(OF_SERVING):
             problem = f"{image.repository} of AWS is not an image of TensorFlow Serving"
         elif built_for:
             problem = f"{image.tag} is built for {built_for[0].upper()}"
         elif image.account not in here:
-            problem = f"AWS has no registry {image.account} in {environment.region}"
+            problem = f"AWS has no registry {image.account} in {self.environment.region}"
         else:
             return
         yield self.finding(
@@ -106,8 +93,6 @@ class ImageOwnKind(OwnImageRule):
             problem,
             given=image.tag if built_for else image.repository,
             allowed=f"{OF_SERVING}:VERSION-DEVICE-…-sagemaker of registry {', '.join(here)}",
-            remedy="write such an address, or remove image: AWS's image is then chosen",
-            reads=("region",),
         )
 
 
@@ -123,7 +108,7 @@ class ImageOwnVersion(VariantRule):
 models.ranker.tensorflow = "2.20"
 models.ranker.image = "111111111111.dkr.ecr.eu-west-1.amazonaws.com/tensorflow-serving:2.19.0-cpu\""""
 
-    def look(self, environment: Environment, placement: Placement) -> Findings:
+    def look(self, placement: Placement) -> Findings:
         image = own_image(placement.model.image or "")
         number = re.match(r"\d+\.\d+", image.tag) if image else None
         if image is None or number is None or "tensorflow" not in image.repository:
@@ -149,17 +134,12 @@ class ImageOwnMovingTag(OwnImageRule):
 
     severity = Severity.WARNING
     example = 'models.ranker.image = "111111111111.dkr.ecr.eu-west-1.amazonaws.com/serving:latest"'
+    allowed = "a digest, or a tag that never moves"
+    remedy = "write @sha256:… or a tag with a version"
 
-    def look(
-        self, environment: Environment, key: str, address: str, image: Image | None
-    ) -> Findings:
+    def look(self, key: str, address: str, image: Image | None) -> Findings:
         if image is not None and image.tag in MOVING:
-            yield self.finding(
-                key,
-                f"the tag {image.tag!r} moves from image to image",
-                allowed="a digest, or a tag that never moves",
-                remedy="write @sha256:… or a tag with a version",
-            )
+            yield self.finding(key, f"the tag {image.tag!r} moves from image to image")
 
 
 class ImageDevice(VariantRule):
@@ -173,8 +153,9 @@ class ImageDevice(VariantRule):
     example = """\
 models.ranker.image = "111111111111.dkr.ecr.eu-west-1.amazonaws.com/serving:v3-gpu"
 variants.primary.instance_type = "ml.c5.xlarge\""""
+    remedy = "change the image or the instance type"
 
-    def look(self, environment: Environment, placement: Placement) -> Findings:
+    def look(self, placement: Placement) -> Findings:
         image = own_image(placement.model.image or "")
         devices = sorted(_words(image) & {"cpu", "gpu"}) if image else []
         if len(devices) == 1 and devices[0] != placement.instance.device:
@@ -184,6 +165,5 @@ variants.primary.instance_type = "ml.c5.xlarge\""""
                 f"is a {placement.instance.device.upper()} type",
                 given=placement.instance.name,
                 allowed=f"a {devices[0].upper()} type",
-                remedy="change the image or the instance type",
                 reads=(f"models.{placement.variant.model}.image",),
             )

@@ -1,7 +1,6 @@
 """Rules that compare timeouts with the time that a container needs to start."""
 
 from infra.catalog.limits import most
-from infra.parameters.environment import Environment
 from infra.parameters.placement import Placement
 from infra.policy.sizing import download_seconds, load_seconds
 from infra.policy.wait_time import (
@@ -30,7 +29,7 @@ class WaitTooShort(VariantRule):
         size_gib=6,
     )
 
-    def look(self, environment: Environment, placement: Placement) -> Findings:
+    def look(self, placement: Placement) -> Findings:
         load = load_seconds(placement.served, processes=placement.processes)
         tensorflow = placement.tensorflow
         given = placement.settings.wait_time_seconds
@@ -94,7 +93,7 @@ class DownloadTimeout(TimeoutRule):
         size_gib=10,
     )
 
-    def look(self, environment: Environment, placement: Placement) -> Findings:
+    def look(self, placement: Placement) -> Findings:
         needed, what = download_seconds(placement.served), "fetching and unpacking"
         yield from self.too_short(placement, "download_timeout_seconds", DOWNLOAD, needed, what)
 
@@ -113,6 +112,6 @@ class StartupTimeout(TimeoutRule):
         size_gib=14,
     )
 
-    def look(self, environment: Environment, placement: Placement) -> Findings:
+    def look(self, placement: Placement) -> Findings:
         needed = load_seconds(placement.served, processes=placement.processes)
         yield from self.too_short(placement, "startup_timeout_seconds", STARTUP, needed, "loading")

@@ -1,7 +1,5 @@
 """Rules about your own environment variables in the container."""
 
-from abc import abstractmethod
-
 from infra.catalog.limits import most
 from infra.parameters.environment import Environment
 from infra.parameters.finding import Severity
@@ -13,7 +11,7 @@ from infra.policy.container import (
     variable_of,
     variables_of,
 )
-from infra.preflight.rule import Findings, VariantRule
+from infra.preflight.rule import Findings, PartRule, Parts, VariantRule
 
 # https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ContainerDefinition.html (2026-11-22)
 MOST_BYTES = 32 * 1024
@@ -29,16 +27,13 @@ def _deployed(placement: Placement) -> dict[str, str]:
     return {**placement.variant.variables, **ours}
 
 
-class VariableRule(VariantRule):
+class VariableRule(PartRule):
     """A rule about each variable of the file's own."""
 
-    def look(self, environment: Environment, placement: Placement) -> Findings:
-        for name, value in placement.variant.variables.items():
-            yield from self.look_at_variable(placement, name, value)
-
-    @abstractmethod
-    def look_at_variable(self, placement: Placement, name: str, value: str) -> Findings:
-        """Yields a finding if the variable violates the rule."""
+    def parts(self, environment: Environment) -> Parts:
+        for placement in self.candidate.placements:
+            for name, value in placement.variant.variables.items():
+                yield placement, name, value
 
 
 class VariablesTooMany(VariantRule):
@@ -48,8 +43,9 @@ class VariablesTooMany(VariantRule):
     """
 
     example = "# 101 keys in variants.primary.variables"
+    remedy = "put some into a file of the code folder"
 
-    def look(self, environment: Environment, placement: Placement) -> Findings:
+    def look(self, placement: Placement) -> Findings:
         count, allowed = len(_deployed(placement)), most("EnvironmentMap")
         if count > allowed:
             own = allowed - (count - len(placement.variant.variables))
@@ -58,7 +54,6 @@ class VariablesTooMany(VariantRule):
                 f"{len(placement.variant.variables)} variables and those of the container make {count}",
                 given=count,
                 allowed=f"at most {allowed} in all, {own} of your own",
-                remedy="put some into a file of the code folder",
             )
 
 
@@ -69,15 +64,15 @@ class VariableTooLong(VariableRule):
     """
 
     example = "# a value of 1025 characters in variants.primary.variables"
+    remedy = "put it into a file of the code folder"
 
-    def look_at_variable(self, placement: Placement, name: str, value: str) -> Findings:
+    def look(self, placement: Placement, name: str, value: str) -> Findings:
         allowed = most("EnvironmentValue")
         if len(value) > allowed:
             yield self.finding(
                 placement.key(f"variables.{name}"),
                 f"{name} has {len(value)} characters",
                 allowed=f"at most {allowed}",
-                remedy="put it into a file of the code folder",
             )
 
 
@@ -89,16 +84,16 @@ class VariablesTooLarge(VariantRule):
     """
 
     example = "# 33 values of 1,000 characters in variants.primary.variables"
+    allowed = f"at most {MOST_BYTES:,}"
+    remedy = "put some into a file of the code folder"
 
-    def look(self, environment: Environment, placement: Placement) -> Findings:
+    def look(self, placement: Placement) -> Findings:
         size = sum(len(f"{name}{value}".encode()) for name, value in _deployed(placement).items())
         if size > MOST_BYTES:
             yield self.finding(
                 placement.key("variables"),
                 f"names and values have {size:,} bytes together, the container's included",
                 given=size,
-                allowed=f"at most {MOST_BYTES:,}",
-                remedy="put some into a file of the code folder",
             )
 
 
@@ -109,15 +104,15 @@ class VariableOfASetting(VariableRule):
     """
 
     example = f'variants.primary.variables.{variable_of("gunicorn_workers")} = "4"'
+    remedy = "write that instead"
 
-    def look_at_variable(self, placement: Placement, name: str, value: str) -> Findings:
+    def look(self, placement: Placement, name: str, value: str) -> Findings:
         setting = setting_of(name)
         if setting is not None:
             yield self.finding(
                 placement.key(f"variables.{name}"),
                 f"{name} = {value!r} has a key of its own",
                 allowed=f"{placement.key('container')}.{setting}",
-                remedy="write that instead",
             )
 
 
@@ -131,14 +126,14 @@ class VariableInert(VariableRule):
 
     severity = Severity.WARNING
     example = f'variants.primary.variables.{OLD_ONEDNN_SWITCH} = "1"'
+    allowed = "variables that the image reads"
+    remedy = "take it out"
 
-    def look_at_variable(self, placement: Placement, name: str, value: str) -> Findings:
+    def look(self, placement: Placement, name: str, value: str) -> Findings:
         reason = inert_reason(name, tensorflow=placement.tensorflow)
         if reason is not None:
             yield self.finding(
                 placement.key(f"variables.{name}"),
                 f"{name} = {value!r} has no effect: {reason}",
-                allowed="variables that the image reads",
-                remedy="take it out",
                 reads=(f"models.{placement.variant.model}.tensorflow",),
             )

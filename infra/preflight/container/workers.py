@@ -28,8 +28,10 @@ class WorkersWithoutCode(VariantRule):
 
     severity = Severity.WARNING
     example = "variants.primary.container.gunicorn_workers = 4"
+    allowed = "no such key, or code for the model"
+    remedy = "take it out, or add code"
 
-    def look(self, environment: Environment, placement: Placement) -> Findings:
+    def look(self, placement: Placement) -> Findings:
         if placement.served.has_code is not False:
             return
         for name in OF_GUNICORN:
@@ -39,8 +41,6 @@ class WorkersWithoutCode(VariantRule):
                     placement.key(f"container.{name}"),
                     f"{name} {given} has no effect: models.{placement.variant.model} has no code, so no "
                     "Gunicorn runs",
-                    allowed="no such key, or code for the model",
-                    remedy="take it out, or add code",
                     reads=(f"models.{placement.variant.model}",),
                 )
 
@@ -56,16 +56,16 @@ class ThreadsWithGevent(VariantRule):
     example = """\
 models.ranker.code = "code"
 variants.primary.container.gunicorn_threads = 4"""
+    allowed = "1, or gunicorn_worker_class = gthread"
+    remedy = "take it out, or change the class"
 
-    def look(self, environment: Environment, placement: Placement) -> Findings:
+    def look(self, placement: Placement) -> Findings:
         container, multi_model = placement.variant.container, placement.served.multi_model
         kind = worker_class_of(container, placement.tensorflow, multi_model=multi_model)
         if (container.gunicorn_threads or 1) > 1 and kind not in ("gthread", "sync"):
             yield self.finding(
                 placement.key("container.gunicorn_threads"),
                 f"gunicorn_threads {container.gunicorn_threads} has no effect with worker class {kind}",
-                allowed="1, or gunicorn_worker_class = gthread",
-                remedy="take it out, or change the class",
                 reads=(placement.key("container.gunicorn_worker_class"),),
             )
 
@@ -90,8 +90,10 @@ models.many.multi_model = ["ranker"]
 variants.primary.model = "many"
 variants.primary.container.gunicorn_worker_class = "sync"
 variants.primary.container.gunicorn_workers = 1"""
+    allowed = "2 or more, or gevent with TensorFlow 2.20"
+    remedy = "set 2, or choose an instance type on which 2 fit"
 
-    def look(self, environment: Environment, placement: Placement) -> Findings:
+    def look(self, placement: Placement) -> Findings:
         threads = placement.settings.gunicorn_threads or 1
         kind = worker_class_of(placement.settings, placement.tensorflow, multi_model=True)
         blocks = kind in ("sync", "gthread") and placement.workers == threads == 1
@@ -101,8 +103,6 @@ variants.primary.container.gunicorn_workers = 1"""
                 f"gunicorn_workers {placement.workers} of one thread ({kind}, TensorFlow "
                 f"{placement.tensorflow}): no request is answered while a model loads",
                 given=placement.workers,
-                allowed="2 or more, or gevent with TensorFlow 2.20",
-                remedy="set 2, or choose an instance type on which 2 fit",
                 reads=(
                     placement.key("instance_type"),
                     placement.key("container.gunicorn_worker_class"),
@@ -121,7 +121,7 @@ class WorkerTimeout(VariantRule):
 models.ranker.code = "code"
 variants.primary.container.gunicorn_timeout_seconds = 120"""
 
-    def look(self, environment: Environment, placement: Placement) -> Findings:
+    def look(self, placement: Placement) -> Findings:
         given = placement.variant.container.gunicorn_timeout_seconds
         most = int(documented("answer_seconds"))
         if given is not None and given > most:
@@ -147,7 +147,7 @@ variants.primary.instance_type = "ml.c5.4xlarge"
 variants.primary.container.tfs_processes = 4
 variants.primary.container.intra_op_threads = 16"""
 
-    def look(self, environment: Environment, placement: Placement) -> Findings:
+    def look(self, placement: Placement) -> Findings:
         vcpus, processes = placement.instance.vcpus, placement.processes
         for name in ("inter_op_threads", "intra_op_threads"):
             threads = getattr(placement.settings, name) or 0
@@ -180,13 +180,15 @@ class SettingInert(VariantRule):
 
     severity = Severity.WARNING
     example = "variants.primary.container.omp_threads = 4"
+    allowed = "nothing"
+    remedy = "take it out"
 
-    def look(self, environment: Environment, placement: Placement) -> Findings:
+    def look(self, placement: Placement) -> Findings:
         container = placement.variant.container
         if container.omp_threads is not None and is_upstream(placement.tensorflow):
             why = f"TensorFlow {placement.tensorflow} has no OpenMP"
             yield self._inert(placement, "omp_threads", why)
-        if not self._has_our_handler(environment, placement):
+        if not self._has_our_handler(self.environment, placement):
             why = f'models.{placement.variant.model} has no handler = "servable" to read it'
             for name in OF_OUR_HANDLER:
                 if getattr(container, name) is not None:
@@ -215,7 +217,5 @@ class SettingInert(VariantRule):
         return self.finding(
             placement.key(f"container.{name}"),
             f"{name} {given} has no effect: {why}",
-            allowed="nothing",
-            remedy="take it out",
             reads=(placement.key("instance_type"), f"models.{placement.variant.model}.tensorflow"),
         )

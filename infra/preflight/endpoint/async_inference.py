@@ -1,22 +1,15 @@
 """Rules about what an asynchronous endpoint cannot have."""
 
-from abc import abstractmethod
-
 from infra.parameters.environment import Environment
 from infra.parameters.finding import Severity
-from infra.preflight.rule import Findings, Rule
+from infra.preflight.rule import Findings, PartRule, Parts
 
 
-class AsynchronousRule(Rule):
+class AsynchronousRule(PartRule):
     """A rule about asynchronous endpoints."""
 
-    def check(self, environment: Environment) -> Findings:
-        if environment.asynchronous is not None:
-            yield from self.look(environment)
-
-    @abstractmethod
-    def look(self, environment: Environment) -> Findings:
-        """Yields a finding for everything about the endpoint that violates the rule."""
+    def parts(self, environment: Environment) -> Parts:
+        return [] if environment.asynchronous is None else [()]
 
 
 class AsynchronousMultiModel(AsynchronousRule):
@@ -30,18 +23,19 @@ asynchronous = {}
 models.one.saved_model = "model"
 models.many.multi_model = ["one"]
 variants.primary.model = "many\""""
+    key = "variants.{name}.model"
+    problem = "{variant.model} has several models, and an asynchronous request cannot name one"
+    allowed = "a model with saved_model or artifact"
+    remedy = "choose another model, or remove [asynchronous]"
+    reads = ("asynchronous",)
 
-    def look(self, environment: Environment) -> Findings:
-        for name, variant in environment.variants.items():
-            model = environment.models.get(variant.model)
+    def look(
+        self,
+    ) -> Findings:
+        for name, variant in self.environment.variants.items():
+            model = self.environment.models.get(variant.model)
             if model is not None and model.multi_model is not None:
-                yield self.finding(
-                    f"variants.{name}.model",
-                    f"{variant.model} has several models, and an asynchronous request cannot name one",
-                    allowed="a model with saved_model or artifact",
-                    remedy="choose another model, or remove [asynchronous]",
-                    reads=("asynchronous",),
-                )
+                yield self.finding(name=name, variant=variant)
 
 
 class AsynchronousSeveral(AsynchronousRule):
@@ -55,18 +49,18 @@ class AsynchronousSeveral(AsynchronousRule):
     example = """\
 asynchronous = {}
 variants.second = { model = "ranker", instance_type = "ml.c5.xlarge" }"""
+    key = "asynchronous"
+    problem = "{count} variants share one queue, and its length is known only for all together"
+    allowed = "one variant"
+    remedy = "write an environment of its own for each variant"
+    reads = ("variants",)
 
-    def look(self, environment: Environment) -> Findings:
-        count = len(environment.production_variants)
+    def look(
+        self,
+    ) -> Findings:
+        count = len(self.environment.production_variants)
         if count > 1:
-            yield self.finding(
-                "asynchronous",
-                f"{count} variants share one queue, and its length is known only for all together",
-                given=count,
-                allowed="one variant",
-                remedy="write an environment of its own for each variant",
-                reads=("variants",),
-            )
+            yield self.finding(given=count, count=count)
 
 
 class AsynchronousCapture(AsynchronousRule):
@@ -80,14 +74,17 @@ class AsynchronousCapture(AsynchronousRule):
     example = """\
 asynchronous = {}
 capture = { sample_percent = 10 }"""
+    key = "capture.sample_percent"
+    problem = (
+        "sample_percent {environment.capture.sample_percent}: [asynchronous] already keeps every "
+        "request and answer"
+    )
+    allowed = "no [capture]"
+    remedy = "take [capture] out"
+    reads = ("asynchronous",)
 
-    def look(self, environment: Environment) -> Findings:
-        if environment.capture is not None:
-            yield self.finding(
-                "capture.sample_percent",
-                f"sample_percent {environment.capture.sample_percent}: [asynchronous] already keeps every "
-                "request and answer",
-                allowed="no [capture]",
-                remedy="take [capture] out",
-                reads=("asynchronous",),
-            )
+    def look(
+        self,
+    ) -> Findings:
+        if self.environment.capture is not None:
+            yield self.finding(environment=self.environment)

@@ -77,15 +77,13 @@ class CaptureOfNothing(Rule):
     """
 
     example = "capture = { requests = false, answers = false }"
+    key = "capture.requests"
+    problem = "neither requests nor answers are captured"
+    allowed = "one of them, or both"
+    remedy = "set requests or answers to true, or take [capture] out"
+    reads = ("capture.answers",)
 
     def check(self, environment: Environment) -> Findings:
         capture = environment.capture
         if capture is not None and not capture.requests and not capture.answers:
-            yield self.finding(
-                "capture.requests",
-                "neither requests nor answers are captured",
-                given=[capture.requests, capture.answers],
-                allowed="one of them, or both",
-                remedy="set requests or answers to true, or take [capture] out",
-                reads=("capture.answers",),
-            )
+            yield self.finding(given=[capture.requests, capture.answers])

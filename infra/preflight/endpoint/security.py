@@ -1,11 +1,9 @@
 """Rules about required ids, KMS keys, callers, roles and the VPC."""
 
-from abc import abstractmethod
-
 from infra.parameters.environment import Environment
 from infra.parameters.finding import Severity
 from infra.policy.volume_key import takes_volume_key
-from infra.preflight.rule import Findings, Rule
+from infra.preflight.rule import Findings, PartRule, Parts, Rule
 
 
 class SecurityIdsMissing(Rule):
@@ -15,6 +13,7 @@ class SecurityIdsMissing(Rule):
     """
 
     example = 'security.require = ["network", "keys"]'
+    allowed = "all of them, or a shorter security.require"
 
     def check(self, environment: Environment) -> Findings:
         require, network = environment.security.require, environment.network
@@ -36,24 +35,17 @@ class SecurityIdsMissing(Rule):
             yield self.finding(
                 "security.require",
                 f"security.require asks for ids that are not given: {', '.join(missing)}",
-                allowed="all of them, or a shorter security.require",
                 remedy=f"add {', '.join(lines)}",
                 reads=tuple(missing),
             )
 
 
-class KeyArnRule(Rule):
+class KeyArnRule(PartRule):
     """A rule about KMS keys that are given by ARN."""
 
-    def check(self, environment: Environment) -> Findings:
-        for key, given in environment.kms_keys.items():
-            for arn in given:
-                if arn.startswith("arn:"):
-                    yield from self.look(environment, key, arn)
-
-    @abstractmethod
-    def look(self, environment: Environment, key: str, arn: str) -> Findings:
-        """Yields a finding if the ARN violates the rule."""
+    def parts(self, environment: Environment) -> Parts:
+        for key, arns in environment.kms_keys.items():
+            yield from ((key, arn) for arn in arns if arn.startswith("arn:"))
 
 
 class KeyOfAnotherRegion(KeyArnRule):
@@ -63,16 +55,16 @@ class KeyOfAnotherRegion(KeyArnRule):
     """
 
     example = 'endpoint.log_kms_key = "arn:aws:kms:us-east-1:111111111111:key/logs"'
+    remedy = "use a key of that region, or the multi-Region key's replica there"
+    reads = ("region",)
 
-    def look(self, environment: Environment, key: str, arn: str) -> Findings:
-        if arn.split(":")[3] != environment.region:
+    def look(self, key: str, arn: str) -> Findings:
+        if arn.split(":")[3] != self.environment.region:
             yield self.finding(
                 key,
-                f"{arn} is not in region {environment.region}",
+                f"{arn} is not in region {self.environment.region}",
                 given=arn,
-                allowed=f"keys in {environment.region}",
-                remedy="use a key of that region, or the multi-Region key's replica there",
-                reads=("region",),
+                allowed=f"keys in {self.environment.region}",
             )
 
 
@@ -86,17 +78,17 @@ class KeyOfAnotherAccount(KeyArnRule):
     severity = Severity.WARNING
     acknowledgeable = True
     example = 'endpoint.log_kms_key = "arn:aws:kms:eu-west-1:222222222222:key/logs"'
+    reads = ("account",)
 
-    def look(self, environment: Environment, key: str, arn: str) -> Findings:
+    def look(self, key: str, arn: str) -> Findings:
         account = arn.split(":")[4]
-        if account != environment.account:
+        if account != self.environment.account:
             yield self.finding(
                 key,
                 f"{arn} is a key of account {account}: its policy there must allow what "
                 "docs/permissions.md lists",
-                allowed=f"keys of {environment.account}",
-                remedy=f"use a key of {environment.account}, or accept this if the policy allows it",
-                reads=("account",),
+                allowed=f"keys of {self.environment.account}",
+                remedy=f"use a key of {self.environment.account}, or accept this if the policy allows it",
             )
 
 
@@ -108,18 +100,16 @@ class CallersOfAnotherAccount(Rule):
     """
 
     example = 'endpoint.callers = ["arn:aws:iam::222222222222:role/web"]'
+    key = "endpoint.callers"
+    problem = "{caller} is not in account {environment.account}"
+    allowed = "roles of {environment.account}"
+    remedy = "create a role here that the other account's role may assume, and name it"
+    reads = ("account",)
 
     def check(self, environment: Environment) -> Findings:
         for caller in environment.endpoint.callers:
             if caller.split(":")[4] != environment.account:
-                yield self.finding(
-                    "endpoint.callers",
-                    f"{caller} is not in account {environment.account}",
-                    given=caller,
-                    allowed=f"roles of {environment.account}",
-                    remedy="create a role here that the other account's role may assume, and name it",
-                    reads=("account",),
-                )
+                yield self.finding(given=caller, caller=caller, environment=environment)
 
 
 class RoleOfAnotherAccount(Rule):
@@ -130,6 +120,8 @@ class RoleOfAnotherAccount(Rule):
     """
 
     example = 'endpoint.execution_role = "arn:aws:iam::222222222222:role/serving"'
+    remedy = "use one of that account, or take the key out"
+    reads = ("account",)
 
     def check(self, environment: Environment) -> Findings:
         given = {
@@ -145,8 +137,6 @@ class RoleOfAnotherAccount(Rule):
                     f"{arn} is not in account {environment.account}",
                     given=arn,
                     allowed=f"ARNs of {environment.account}",
-                    remedy="use one of that account, or take the key out",
-                    reads=("account",),
                 )
 
 
@@ -157,6 +147,11 @@ class NetworkHalf(Rule):
     """
 
     example = 'network.subnets = ["subnet-0a1b2c3d"]'
+    key = "network.{missing}"
+    problem = "{other} are given and {missing} are not"
+    allowed = "both, or neither"
+    remedy = "add {missing}, or take {other} out"
+    reads = ("network.{other}",)
 
     def check(self, environment: Environment) -> Findings:
         given = {
@@ -165,13 +160,7 @@ class NetworkHalf(Rule):
         }
         for missing, other in (("subnets", "security_groups"), ("security_groups", "subnets")):
             if given[other] and not given[missing]:
-                yield self.finding(
-                    f"network.{missing}",
-                    f"{other} are given and {missing} are not",
-                    allowed="both, or neither",
-                    remedy=f"add {missing}, or take {other} out",
-                    reads=(f"network.{other}",),
-                )
+                yield self.finding(missing=missing, other=other)
 
 
 class NetworkOneSubnet(Rule):
@@ -185,6 +174,9 @@ class NetworkOneSubnet(Rule):
 production = true
 variants.primary.min_instances = 2
 network = { subnets = ["subnet-0a1b2c3d"], security_groups = ["sg-0a1b2c3d"] }"""
+    allowed = "two or more, in as many zones"
+    remedy = "add a subnet of another zone, or set production = false if nobody depends on it"
+    reads = ("production",)
 
     def check(self, environment: Environment) -> Findings:
         subnets = set(environment.network.subnets)
@@ -193,7 +185,4 @@ network = { subnets = ["subnet-0a1b2c3d"], security_groups = ["sg-0a1b2c3d"] }""
                 "network.subnets",
                 f"{min(subnets)} is the only subnet in production: one subnet is in one availability zone",
                 given=min(subnets),
-                allowed="two or more, in as many zones",
-                remedy="add a subnet of another zone, or set production = false if nobody depends on it",
-                reads=("production",),
             )

@@ -1,13 +1,10 @@
 """Rules about what a serverless variant cannot have."""
 
-from abc import abstractmethod
-
-from infra.parameters.environment import Environment
 from infra.parameters.placement import Placement
 from infra.parameters.variant import Serverless, Variant
 from infra.policy.sizing import SERVERLESS_START_SECONDS, download_seconds, load_seconds
 from infra.preflight.rendering import counted
-from infra.preflight.rule import Findings, Rule, VariantRule, artifact_example
+from infra.preflight.rule import Findings, VariantRule, VariantTableRule, artifact_example
 
 OF_INSTANCES = (
     "min_instances",
@@ -23,19 +20,10 @@ OF_INSTANCES = (
 )
 
 
-class ServerlessRule(Rule):
+class ServerlessRule(VariantTableRule):
     """A rule about serverless variants."""
 
-    def check(self, environment: Environment) -> Findings:
-        for name, variant in environment.variants.items():
-            if variant.serverless is not None:
-                yield from self.look(environment, name, variant, variant.serverless)
-
-    @abstractmethod
-    def look(
-        self, environment: Environment, name: str, variant: Variant, serverless: Serverless
-    ) -> Findings:
-        """Yields a finding for everything about this variant that violates the rule."""
+    table = "serverless"
 
 
 class ServerlessInstanceKeys(ServerlessRule):
@@ -48,17 +36,15 @@ class ServerlessInstanceKeys(ServerlessRule):
     example = """\
 variants.primary.serverless = { memory_mib = 2048, max_concurrency = 5 }
 variants.primary.min_instances = 2"""
+    remedy = "take it out, or serverless"
 
-    def look(
-        self, environment: Environment, name: str, variant: Variant, serverless: Serverless
-    ) -> Findings:
+    def look(self, name: str, variant: Variant, serverless: Serverless) -> Findings:
         for key in OF_INSTANCES:
             if key in variant.model_fields_set:
                 yield self.finding(
                     f"variants.{name}.{key}",
                     f"{key} {getattr(variant, key)}: a serverless variant has no instances",
                     allowed=f"no {key}",
-                    remedy="take it out, or serverless",
                     reads=(f"variants.{name}.serverless",),
                 )
 
@@ -77,25 +63,28 @@ class ServerlessExcluded(ServerlessRule):
     example = """\
 variants.primary.serverless = { memory_mib = 2048, max_concurrency = 5 }
 capture = { sample_percent = 10 }"""
+    allowed = "only with an instance_type"
+    remedy = "take it out, or serverless"
 
-    def look(
-        self, environment: Environment, name: str, variant: Variant, serverless: Serverless
-    ) -> Findings:
-        model, model_key = environment.models.get(variant.model), f"models.{variant.model}"
-        count, isolation = len(environment.variants), environment.security.network_isolation
+    def look(self, name: str, variant: Variant, serverless: Serverless) -> Findings:
+        model, model_key = self.environment.models.get(variant.model), f"models.{variant.model}"
+        count, isolation = (
+            len(self.environment.variants),
+            self.environment.security.network_isolation,
+        )
         isolated = model is not None and model.network_isolation
         many = model is not None and model.multi_model is not None
         unpacked = model is not None and model.compression == "none"
         excluded = {
             "variants": (count > 1, counted(count, "variant")),
-            "network": (bool(environment.network.subnets), "VPC"),
+            "network": (bool(self.environment.network.subnets), "VPC"),
             "security.network_isolation": (isolation, "network isolation"),
             f"{model_key}.network_isolation": (isolated, "network isolation"),
             f"{model_key}.multi_model": (many, "multi_model"),
             f"{model_key}.compression": (unpacked, 'compression = "none"'),
-            "capture": (environment.capture is not None, "data capture"),
-            "asynchronous": (environment.asynchronous is not None, "queue"),
-            "rollout": (environment.rollout is not None, "guarded update"),
+            "capture": (self.environment.capture is not None, "data capture"),
+            "asynchronous": (self.environment.asynchronous is not None, "queue"),
+            "rollout": (self.environment.rollout is not None, "guarded update"),
         }
         for key, (present, what) in excluded.items():
             if present:
@@ -105,8 +94,6 @@ capture = { sample_percent = 10 }"""
                     if key != "variants"
                     else f"{what}, and {name} is serverless: it must be the only one",
                     given=None,
-                    allowed="only with an instance_type",
-                    remedy="take it out, or serverless",
                     reads=(f"variants.{name}.serverless",),
                 )
 
@@ -121,9 +108,7 @@ class ServerlessProvisioned(ServerlessRule):
     example = """\
 variants.primary.serverless = { memory_mib = 2048, max_concurrency = 5, provisioned_concurrency = 6 }"""
 
-    def look(
-        self, environment: Environment, name: str, variant: Variant, serverless: Serverless
-    ) -> Findings:
+    def look(self, name: str, variant: Variant, serverless: Serverless) -> Findings:
         key = f"variants.{name}.serverless"
         least, most = serverless.provisioned_concurrency, serverless.max_provisioned_concurrency
         if most is not None and (least is None or most < least):
@@ -155,8 +140,10 @@ class ServerlessStart(VariantRule):
     example = artifact_example(
         "variants.primary.serverless = { memory_mib = 6144, max_concurrency = 5 }", size_gib=10
     )
+    allowed = f"at most {SERVERLESS_START_SECONDS} s"
+    remedy = "make the model smaller, or choose an instance_type"
 
-    def look(self, environment: Environment, placement: Placement) -> Findings:
+    def look(self, placement: Placement) -> Findings:
         if placement.variant.serverless is None:
             return
         fetch = download_seconds(placement.served)
@@ -168,7 +155,5 @@ class ServerlessStart(VariantRule):
                 placement.machine_key,
                 f"on {placement.instance.name} a start takes about {fetch + load:.0f} s to download and "
                 "load the model",
-                allowed=f"at most {SERVERLESS_START_SECONDS} s",
-                remedy="make the model smaller, or choose an instance_type",
                 reads=(f"models.{placement.variant.model}",),
             )

@@ -1,11 +1,10 @@
 """Rules about variants, their models, the endpoint's name, and shadow variants."""
 
-from abc import abstractmethod
 from collections.abc import Sequence
 
 from infra.parameters.environment import Environment
 from infra.parameters.finding import meant
-from infra.preflight.rule import Findings, Rule
+from infra.preflight.rule import Findings, PartRule, Parts, Rule
 
 # https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CreateEndpointConfig.html
 MOST_VARIANTS = 10
@@ -105,6 +104,9 @@ class EndpointNameShared(Rule):
     """
 
     example = "# two files with the same endpoint.name, account and region"
+    allowed = "a name that no other environment of that account and region has"
+    remedy = "rename one of them"
+    reads = ("account", "region")
 
     def check(self, environment: Environment) -> Findings:
         if self.loaded.sharing:
@@ -113,23 +115,15 @@ class EndpointNameShared(Rule):
                 "endpoint.name",
                 f"{name} is also the endpoint of {', '.join(self.loaded.sharing)}, in the same account and "
                 "region",
-                allowed="a name that no other environment of that account and region has",
-                remedy="rename one of them",
-                reads=("account", "region"),
             )
 
 
-class ShadowRule(Rule):
+class ShadowRule(PartRule):
     """A rule about shadow variants."""
 
-    def check(self, environment: Environment) -> Findings:
+    def parts(self, environment: Environment) -> Parts:
         shadows = [name for name, variant in environment.variants.items() if variant.shadow]
-        if shadows:
-            yield from self.look(environment, shadows)
-
-    @abstractmethod
-    def look(self, environment: Environment, shadows: Sequence[str]) -> Findings:
-        """Yields a finding for everything about the shadow variants that violates the rule."""
+        return [(shadows,)] if shadows else []
 
 
 class ShadowPair(ShadowRule):
@@ -140,18 +134,18 @@ class ShadowPair(ShadowRule):
     """
 
     example = "variants.primary.shadow = true"
+    allowed = "one of each"
+    remedy = "take the others out"
+    reads = ("variants",)
 
-    def look(self, environment: Environment, shadows: Sequence[str]) -> Findings:
-        production = environment.production_variants
+    def look(self, shadows: Sequence[str]) -> Findings:
+        production = self.environment.production_variants
         if (len(shadows), len(production)) != (1, 1):
             yield self.finding(
                 f"variants.{shadows[0]}.shadow",
                 f"there are {len(shadows)} shadow and {len(production)} production variants (shadow = true "
                 f"in {', '.join(shadows)})",
                 given=None,
-                allowed="one of each",
-                remedy="take the others out",
-                reads=("variants",),
             )
 
 
@@ -164,13 +158,14 @@ class ShadowExcluded(ShadowRule):
     example = """\
 asynchronous = {}
 variants.copy = { model = "ranker", instance_type = "ml.c5.xlarge", shadow = true }"""
+    allowed = "a shadow variant of a real-time endpoint with one model"
 
-    def look(self, environment: Environment, shadows: Sequence[str]) -> Findings:
+    def look(self, shadows: Sequence[str]) -> Findings:
         excluded = {}
-        if environment.asynchronous is not None:
+        if self.environment.asynchronous is not None:
             excluded["asynchronous"] = "[asynchronous]"
-        for name, variant in environment.variants.items():
-            model = environment.models.get(variant.model)
+        for name, variant in self.environment.variants.items():
+            model = self.environment.models.get(variant.model)
             if model is not None and model.multi_model is not None:
                 excluded[f"variants.{name}.model"] = f"multi_model of variant {name}"
         for key, what in excluded.items():
@@ -178,7 +173,6 @@ variants.copy = { model = "ranker", instance_type = "ml.c5.xlarge", shadow = tru
                 key,
                 f"{what} cannot be combined with the shadow variant {shadows[0]}",
                 given=None,
-                allowed="a shadow variant of a real-time endpoint with one model",
                 remedy=f"take it out, or variants.{shadows[0]}",
                 reads=(f"variants.{shadows[0]}.shadow",),
             )
@@ -193,16 +187,16 @@ class ShadowWeight(ShadowRule):
 
     example = """\
 variants.copy = { model = "ranker", instance_type = "ml.c5.xlarge", shadow = true, weight = 2.0 }"""
+    remedy = "lower it; with equal weights every request is copied"
 
-    def look(self, environment: Environment, shadows: Sequence[str]) -> Findings:
-        production = environment.production_variants.values()
+    def look(self, shadows: Sequence[str]) -> Findings:
+        production = self.environment.production_variants.values()
         most = max((variant.weight for variant in production), default=None)
         for name in shadows:
-            given = environment.variants[name].weight
+            given = self.environment.variants[name].weight
             if most is not None and not 0 < given <= most:
                 yield self.finding(
                     f"variants.{name}.weight",
                     f"the shadow's weight {given:g} is above that of its production variant, {most:g}",
                     allowed=f"above 0, at most {most:g}",
-                    remedy="lower it; with equal weights every request is copied",
                 )

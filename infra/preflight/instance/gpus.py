@@ -1,7 +1,5 @@
 """Rules about GPUs: all are used, the models fit into their memory, and the driver supports the CUDA."""
 
-from abc import abstractmethod
-
 from infra.catalog import images
 from infra.catalog.inference_amis import (
     carries,
@@ -22,7 +20,7 @@ from infra.policy.gpu_memory import (
 )
 from infra.policy.hosting import driver_for
 from infra.preflight.rendering import counted
-from infra.preflight.rule import Findings, VariantRule, artifact_example
+from infra.preflight.rule import Findings, PartRule, Parts, VariantRule, artifact_example
 
 # Using less than half of the GPU memory is assumed to be unintended.
 LEAST_USED_SHARE = 0.5
@@ -31,13 +29,8 @@ LEAST_USED_SHARE = 0.5
 class GpuRule(VariantRule):
     """A rule about variants whose processes share an instance's GPUs."""
 
-    def look(self, environment: Environment, placement: Placement) -> Findings:
-        if placement.gpus:
-            yield from self.look_at_gpus(placement)
-
-    @abstractmethod
-    def look_at_gpus(self, placement: Placement) -> Findings:
-        """Yields a finding if the use of the GPUs violates the rule."""
+    def parts(self, environment: Environment) -> Parts:
+        return ((placement,) for placement in self.candidate.placements if placement.gpus)
 
 
 class GpuIdle(GpuRule):
@@ -52,7 +45,7 @@ class GpuIdle(GpuRule):
 variants.primary.instance_type = "ml.g4dn.12xlarge"
 variants.primary.container.tfs_processes = 1"""
 
-    def look_at_gpus(self, placement: Placement) -> Findings:
+    def look(self, placement: Placement) -> Findings:
         gpus, processes = placement.gpus, placement.processes
         if processes < gpus:
             yield self.finding(
@@ -77,8 +70,9 @@ class GpuUneven(GpuRule):
     example = """\
 variants.primary.instance_type = "ml.g4dn.12xlarge"
 variants.primary.container.tfs_processes = 6"""
+    remedy = "set one of those"
 
-    def look_at_gpus(self, placement: Placement) -> Findings:
+    def look(self, placement: Placement) -> Findings:
         gpus, processes = placement.gpus, placement.processes
         if processes > gpus and processes % gpus:
             below = processes - processes % gpus
@@ -88,7 +82,6 @@ variants.primary.container.tfs_processes = 6"""
                 f"{placement.instance.name}",
                 given=processes,
                 allowed=f"{below} or {below + gpus}",
-                remedy="set one of those",
                 reads=(placement.key("instance_type"),),
             )
 
@@ -105,8 +98,9 @@ class GpuShare(GpuRule):
     example = """\
 variants.primary.instance_type = "ml.g4dn.12xlarge"
 variants.primary.container.gpu_memory_margin = 0.2"""
+    remedy = "take it out: it is then chosen"
 
-    def look_at_gpus(self, placement: Placement) -> Findings:
+    def look(self, placement: Placement) -> Findings:
         margin = placement.variant.container.gpu_memory_margin
         share = None if margin is None else share_of_gpu(placement.processes, margin)
         if margin is None or share is None:
@@ -117,7 +111,6 @@ variants.primary.container.gpu_memory_margin = 0.2"""
                 placement.key("container.gpu_memory_margin"),
                 f"with gpu_memory_margin {margin:g} the processes of one GPU use {used:.0%} of it",
                 allowed=f"{margin_for(placement.instance, placement.processes):g} uses 80 %",
-                remedy="take it out: it is then chosen",
                 reads=(placement.key("container.tfs_processes"), placement.key("instance_type")),
             )
 
@@ -131,8 +124,9 @@ class GpuMemory(GpuRule):
 
     acknowledgeable = True
     example = artifact_example('variants.primary.instance_type = "ml.g4dn.12xlarge"', size_gib=20)
+    remedy = "split the models, or choose a type with larger GPUs, such as ml.g6e"
 
-    def look_at_gpus(self, placement: Placement) -> Findings:
+    def look(self, placement: Placement) -> Findings:
         instance, model_gib = placement.instance, placement.served.model_gib
         if model_gib is None:
             yield from self.size_unknown(placement)
@@ -147,22 +141,17 @@ class GpuMemory(GpuRule):
                 f"GPU, which has room for {room:.1f} of {instance.gpu_memory_gib:.1f} GiB ({instance.gpu}, "
                 f"{processes} on {counted(instance.gpus, 'GPU')})",
                 allowed=f"models of at most {room:.1f} GiB",
-                remedy="split the models, or choose a type with larger GPUs, such as ml.g6e",
                 reads=(f"models.{placement.variant.model}", placement.key("container")),
             )
 
 
-class AmiRule(VariantRule):
+class AmiRule(PartRule):
     """A rule about variants for which the file names an inference AMI."""
 
-    def look(self, environment: Environment, placement: Placement) -> Findings:
-        ami = placement.variant.inference_ami
-        if ami is not None:
-            yield from self.look_at_ami(placement, ami)
-
-    @abstractmethod
-    def look_at_ami(self, placement: Placement, ami: str) -> Findings:
-        """Yields a finding if the AMI violates the rule."""
+    def parts(self, environment: Environment) -> Parts:
+        for placement in self.candidate.placements:
+            if (ami := placement.variant.inference_ami) is not None:
+                yield placement, ami
 
 
 class AmiUnknown(AmiRule):
@@ -175,7 +164,7 @@ class AmiUnknown(AmiRule):
 variants.primary.instance_type = "ml.g5.xlarge"
 variants.primary.inference_ami = "al2-ami-sagemaker-inference-gpu-9\""""
 
-    def look_at_ami(self, placement: Placement, ami: str) -> Findings:
+    def look(self, placement: Placement, ami: str) -> Findings:
         if ami not in names():
             yield self.finding(
                 placement.key("inference_ami"),
@@ -193,14 +182,14 @@ class AmiWithoutGpu(AmiRule):
     """
 
     example = 'variants.primary.inference_ami = "al2-ami-sagemaker-inference-gpu-2"'
+    allowed = "no inference_ami"
+    remedy = "take it out"
 
-    def look_at_ami(self, placement: Placement, ami: str) -> Findings:
+    def look(self, placement: Placement, ami: str) -> Findings:
         if ami in names() and not placement.instance.gpus:
             yield self.finding(
                 placement.key("inference_ami"),
                 f"{ami}: {placement.instance.name} has no GPU",
-                allowed="no inference_ami",
-                remedy="take it out",
                 reads=(placement.key("instance_type"),),
             )
 
@@ -215,8 +204,9 @@ class AmiCuda(AmiRule):
     example = """\
 variants.primary.instance_type = "ml.g5.xlarge"
 variants.primary.inference_ami = "al2-ami-sagemaker-inference-gpu-3-1\""""
+    remedy = "take it out: it is then chosen for the image"
 
-    def look_at_ami(self, placement: Placement, ami: str) -> Findings:
+    def look(self, placement: Placement, ami: str) -> Findings:
         cuda = images.cuda(placement.tensorflow)
         if ami not in names() or cuda is None or not placement.instance.gpus:
             return
@@ -226,7 +216,6 @@ variants.primary.inference_ami = "al2-ami-sagemaker-inference-gpu-3-1\""""
                 f"the driver of {ami} supports CUDA {cuda_of(ami)}, but the image of TensorFlow "
                 f"{placement.tensorflow} needs {cuda}",
                 allowed=str(driver_for(placement.tensorflow, placement.instance)),
-                remedy="take it out: it is then chosen for the image",
                 reads=(f"models.{placement.variant.model}.tensorflow",),
             )
 
@@ -240,8 +229,9 @@ class AmiFamily(AmiRule):
     example = """\
 variants.primary.instance_type = "ml.p5e.48xlarge"
 variants.primary.inference_ami = "al2-ami-sagemaker-inference-gpu-2\""""
+    remedy = "take it out: an AMI is then chosen if one fits"
 
-    def look_at_ami(self, placement: Placement, ami: str) -> Findings:
+    def look(self, placement: Placement, ami: str) -> Findings:
         instance = placement.instance
         if ami not in names() or not instance.gpus or runs_on(ami, instance.family):
             return
@@ -249,6 +239,5 @@ variants.primary.inference_ami = "al2-ami-sagemaker-inference-gpu-2\""""
             placement.key("inference_ami"),
             f"{ami} is not for the {instance.gpu} of {instance.name}",
             allowed=f"ml.{', ml.'.join(families_of(ami))}",
-            remedy="take it out: an AMI is then chosen if one fits",
             reads=(placement.key("instance_type"),),
         )

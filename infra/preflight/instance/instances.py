@@ -66,6 +66,8 @@ class InstanceNotInRegion(Rule):
     example = """\
 region = "eu-west-3"
 variants.primary.instance_type = "ml.g5.xlarge\""""
+    remedy = "choose one of those, or another region"
+    reads = ("region",)
 
     def check(self, environment: Environment) -> Findings:
         region = environment.region
@@ -89,8 +91,6 @@ variants.primary.instance_type = "ml.g5.xlarge\""""
                     key,
                     f"{region} does not have {instance.name}",
                     allowed=", ".join(usable) or f"{elsewhere} has it",
-                    remedy="choose one of those, or another region",
-                    reads=("region",),
                 )
 
 
@@ -101,6 +101,8 @@ class InstanceArchitecture(Rule):
     """
 
     example = 'variants.primary.instance_type = "ml.c6g.xlarge"'
+    allowed = "x86_64 types, such as ml.c5, ml.c6i, ml.c7i, ml.m5, ml.g4dn, ml.g5, ml.g6"
+    remedy = "choose one of those"
 
     def check(self, environment: Environment) -> Findings:
         for key, (name, instance) in self.candidate.instances.items():
@@ -110,6 +112,4 @@ class InstanceArchitecture(Rule):
                 yield self.finding(
                     key,
                     f"{instance.name} is {instance.architecture}; the image is built for x86_64",
-                    allowed="x86_64 types, such as ml.c5, ml.c6i, ml.c7i, ml.m5, ml.g4dn, ml.g5, ml.g6",
-                    remedy="choose one of those",
                 )

@@ -1,6 +1,5 @@
 """Rules about size: the models must fit into memory, the archive and its files onto the disk."""
 
-from infra.parameters.environment import Environment
 from infra.parameters.finding import Severity
 from infra.parameters.placement import Placement
 from infra.policy.sizing import disk_gib, memory, volume_gib
@@ -20,7 +19,7 @@ class Memory(VariantRule):
 models.ranker.server_memory_gib = 3
 variants.primary.container.tfs_processes = 4"""
 
-    def look(self, environment: Environment, placement: Placement) -> Findings:
+    def look(self, placement: Placement) -> Findings:
         instance, model = placement.instance, f"models.{placement.variant.model}"
         need = memory(
             instance, placement.served, processes=placement.processes, workers=placement.workers
@@ -52,16 +51,16 @@ class StorageVolumeOnNvme(VariantRule):
     example = """\
 variants.primary.instance_type = "ml.g4dn.xlarge"
 variants.primary.volume_gb = 100"""
+    allowed = "no volume_gb"
+    remedy = "take it out, or choose a type without local NVMe"
 
-    def look(self, environment: Environment, placement: Placement) -> Findings:
+    def look(self, placement: Placement) -> Findings:
         given, instance = placement.variant.volume_gb, placement.instance
         if given is not None and instance.local_nvme_gb:
             yield self.finding(
                 placement.key("volume_gb"),
                 f"volume_gb {given}: {instance.name} has {instance.local_nvme_gb} GB of local NVMe and "
                 "takes no volume",
-                allowed="no volume_gb",
-                remedy="take it out, or choose a type without local NVMe",
                 reads=(placement.key("instance_type"),),
             )
 
@@ -77,16 +76,16 @@ class StorageKeyOnNvme(VariantRule):
     example = """\
 variants.primary.instance_type = "ml.g4dn.xlarge"
 endpoint.volume_kms_key = "alias/serving\""""
+    allowed = "no volume_kms_key with such a type"
+    remedy = "take it out: the hardware encrypts it"
 
-    def look(self, environment: Environment, placement: Placement) -> Findings:
-        key = environment.endpoint.volume_kms_key
+    def look(self, placement: Placement) -> Findings:
+        key = self.environment.endpoint.volume_kms_key
         if key is not None and placement.instance.local_nvme_gb:
             yield self.finding(
                 "endpoint.volume_kms_key",
                 f"{key}: {placement.instance.name} of variant {placement.name} has local NVMe, which "
                 "the key does not encrypt",
-                allowed="no volume_kms_key with such a type",
-                remedy="take it out: the hardware encrypts it",
                 reads=(placement.key("instance_type"),),
             )
 
@@ -100,7 +99,7 @@ class StorageTooSmall(VariantRule):
     acknowledgeable = True
     example = artifact_example('variants.primary.instance_type = "ml.m5.4xlarge"', size_gib=20)
 
-    def look(self, environment: Environment, placement: Placement) -> Findings:
+    def look(self, placement: Placement) -> Findings:
         needed = disk_gib(placement.served)
         if needed is None:
             yield from self.size_unknown(placement)

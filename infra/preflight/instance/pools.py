@@ -1,30 +1,21 @@
 """Rules about instance pools: types in order of preference, of which an instance takes the first free one."""
 
-from abc import abstractmethod
+from collections.abc import Sequence
 
 from infra.catalog.instances import instances
-from infra.parameters.environment import Environment
 from infra.parameters.finding import Severity
 from infra.parameters.placement import placements_of
-from infra.parameters.variant import Variant
+from infra.parameters.variant import InstancePool, Variant
 from infra.policy.hosting import driver_for_all
-from infra.preflight.rule import Findings, Rule
+from infra.preflight.rule import Findings, VariantTableRule
 
 _PAIR = 'variants.primary.instance_pools = [{{ instance_type = "{}" }}, {{ instance_type = "{}" }}]'
 
 
-class PoolsRule(Rule):
+class PoolsRule(VariantTableRule):
     """A rule about variants with instance_pools."""
 
-    def check(self, environment: Environment) -> Findings:
-        for name, variant in environment.variants.items():
-            if variant.instance_pools is not None:
-                key = f"variants.{name}.instance_pools"
-                yield from self.look(environment, key, name, variant)
-
-    @abstractmethod
-    def look(self, environment: Environment, key: str, name: str, variant: Variant) -> Findings:
-        """Yields a finding for everything about the pools that violates the rule."""
+    table = "instance_pools"
 
 
 class InstancePoolsRepeated(PoolsRule):
@@ -34,17 +25,17 @@ class InstancePoolsRepeated(PoolsRule):
     """
 
     example = _PAIR.format("ml.c5.xlarge", "ml.c5.xlarge")
+    allowed = "each instance type once"
+    remedy = "take the repetition out, or name another type"
 
-    def look(self, environment: Environment, key: str, name: str, variant: Variant) -> Findings:
+    def look(self, name: str, variant: Variant, pools: Sequence[InstancePool]) -> Findings:
         types = variant.instance_types
         twice = [kind for kind in dict.fromkeys(types) if types.count(kind) > 1]
         if twice:
             yield self.finding(
-                key,
+                f"variants.{name}.instance_pools",
                 f"{', '.join(twice)} stands more than once",
                 given=None,
-                allowed="each instance type once",
-                remedy="take the repetition out, or name another type",
             )
 
 
@@ -56,20 +47,20 @@ class InstancePoolsDriver(PoolsRule):
     """
 
     example = _PAIR.format("ml.g5.xlarge", "ml.c5.xlarge")
+    allowed = "only CPU types, or GPU types that one AMI is for, such as ml.g5 and ml.g6"
+    remedy = "put the others into a variant of their own"
 
-    def look(self, environment: Environment, key: str, name: str, variant: Variant) -> Findings:
+    def look(self, name: str, variant: Variant, pools: Sequence[InstancePool]) -> Findings:
         if variant.inference_ami is not None:
             return  # ami-family, ami-cuda and ami-without-gpu look at each type
-        placed = placements_of(environment, name, self.loaded.root)
+        placed = placements_of(self.environment, name, self.loaded.root)
         try:
             driver_for_all([(each.tensorflow, each.instance) for each in placed])
         except KeyError:
             yield self.finding(
-                key,
+                f"variants.{name}.instance_pools",
                 f"no inference AMI is for all of {', '.join(variant.instance_types)}",
                 given=None,
-                allowed="only CPU types, or GPU types that one AMI is for, such as ml.g5 and ml.g6",
-                remedy="put the others into a variant of their own",
                 reads=(f"models.{variant.model}",),
             )
 
@@ -90,7 +81,7 @@ class InstancePoolsUneven(PoolsRule):
         )
     )
 
-    def look(self, environment: Environment, key: str, name: str, variant: Variant) -> Findings:
+    def look(self, name: str, variant: Variant, pools: Sequence[InstancePool]) -> Findings:
         sizes, shown = set(), []
         for instance in (
             instances()[kind] for kind in variant.instance_types if kind in instances()
@@ -100,7 +91,7 @@ class InstancePoolsUneven(PoolsRule):
             shown.append(f"{instance.name} ({instance.vcpus} vCPUs{gpus})")
         if len(sizes) > 1 and variant.scales:
             yield self.finding(
-                key,
+                f"variants.{name}.instance_pools",
                 f"scaling takes instances of different sizes for equal: {', '.join(shown)}",
                 given=None,
                 allowed="types of one size",

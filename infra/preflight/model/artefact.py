@@ -86,6 +86,7 @@ class SignatureDefaultMissing(PackedModelRule):
 
     severity = Severity.WARNING
     example = "# a SavedModel with the signature score alone"
+    allowed = f"a signature {DEFAULT_SIGNATURE}, or callers that name one"
 
     def check(self, environment: Environment) -> Findings:
         for name in environment.models:
@@ -95,7 +96,6 @@ class SignatureDefaultMissing(PackedModelRule):
                         f"models.{name}.saved_model",
                         f"version {folder.name} has no signature {DEFAULT_SIGNATURE}, which requests "
                         f"without a signature name use; it has {', '.join(info.signatures)}",
-                        allowed=f"a signature {DEFAULT_SIGNATURE}, or callers that name one",
                         remedy=f'export with signatures={{"{DEFAULT_SIGNATURE}": …}}, or accept it',
                     )
 

@@ -127,18 +127,19 @@ class CodeInstalledAtStart(Rule):
 
     severity = Severity.WARNING
     example = '# code/requirements.txt and models.ranker.install = "at start"'
+    key = "models.{name}.install"
+    problem = (
+        "every container installs requirements.txt with pip before it answers: scaling is "
+        "slower, and fails without the internet or when a package is gone"
+    )
+    allowed = "vendored"
+    remedy = 'set install = "vendored" and run: servable package {self.loaded.name}'
 
     def check(self, environment: Environment) -> Findings:
         for name, folder in self.candidate.code_folders.items():
             model = environment.models[name]
             if model.install == "at start" and (folder / WANTED).is_file():
-                yield self.finding(
-                    f"models.{name}.install",
-                    "every container installs requirements.txt with pip before it answers: scaling is "
-                    "slower, and fails without the internet or when a package is gone",
-                    allowed="vendored",
-                    remedy=f'set install = "vendored" and run: servable package {self.loaded.name}',
-                )
+                yield self.finding(name=name)
 
 
 class IsolationInstalls(Rule):
@@ -151,17 +152,16 @@ class IsolationInstalls(Rule):
 models.ranker.code = "code"
 models.ranker.install = "at start"
 models.ranker.network_isolation = true"""
+    key = "models.{name}.install"
+    problem = 'install = "at start" needs the internet, which network_isolation takes away'
+    allowed = "vendored"
+    remedy = 'set install = "vendored", or take network_isolation out'
+    reads = ("models.{name}.network_isolation",)
 
     def check(self, environment: Environment) -> Findings:
         for name, model in environment.models.items():
             if model.network_isolation and model.code and model.install == "at start":
-                yield self.finding(
-                    f"models.{name}.install",
-                    'install = "at start" needs the internet, which network_isolation takes away',
-                    allowed="vendored",
-                    remedy='set install = "vendored", or take network_isolation out',
-                    reads=(f"models.{name}.network_isolation",),
-                )
+                yield self.finding(name=name)
 
 
 class CodeHoldsSecrets(Rule):
@@ -176,6 +176,15 @@ class CodeHoldsSecrets(Rule):
 
     acknowledgeable = True
     example = "# code/.env"
+    key = "models.{name}.code"
+    problem = (
+        "{file}: looks like {secret.looks_like}, and would be packed: everybody who may read "
+        "the archive, and the code in the container, could read it"
+    )
+    remedy = (
+        "move it out of the folder, and read the secret at run time from AWS Secrets "
+        'Manager; or accept this file in [acknowledge]: "{self.id}:{file}" = "the reason"'
+    )
 
     def check(self, environment: Environment) -> Findings:
         for name, model in environment.models.items():
@@ -188,11 +197,5 @@ class CodeHoldsSecrets(Rule):
                 continue  # the rule Artefact reports it
             for secret in secrets:
                 file = f"{model.code.rstrip('/')}/{secret.path.relative_to(root).as_posix()}"
-                finding = self.finding(
-                    f"models.{name}.code",
-                    f"{file}: looks like {secret.looks_like}, and would be packed: everybody who may read "
-                    "the archive, and the code in the container, could read it",
-                    remedy="move it out of the folder, and read the secret at run time from AWS Secrets "
-                    f'Manager; or accept this file in [acknowledge]: "{self.id}:{file}" = "the reason"',
-                )
+                finding = self.finding(file=file, name=name, secret=secret)
                 yield replace(finding, subject=file)

@@ -98,6 +98,8 @@ class GoldenAnswer(KnownRequestRule):
 
     acknowledgeable = True
     example = "# golden.answer with another number of rows than golden.request"
+    remedy = "write the model's answer to the file with `servable invoke --output`"
+    reads = ("models.{name}",)
 
     def check(self, environment: Environment) -> Findings:
         for name, model in environment.models.items():
@@ -121,13 +123,7 @@ class GoldenAnswer(KnownRequestRule):
                 if request is not None:
                     check_answer(file.read_bytes(), request)
             except RequestValueError as bad:
-                yield self.finding(
-                    key,
-                    f"{answer}: the answer {bad}",
-                    given=answer,
-                    remedy="write the model's answer to the file with `servable invoke --output`",
-                    reads=(f"models.{name}",),
-                )
+                yield self.finding(key, f"{answer}: the answer {bad}", given=answer, name=name)
 
 
 def _targets(candidate: Candidate, model: str) -> list[Target]:

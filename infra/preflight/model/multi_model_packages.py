@@ -19,6 +19,7 @@ class MultiModelPackages(Rule):
 
     acknowledgeable = True
     example = "# multi_model of two models whose requirements.lock files name two versions"
+    allowed = "one version of a package in all models of the endpoint"
 
     def check(self, environment: Environment) -> Iterator[Finding]:
         for name, model in environment.models.items():
@@ -32,7 +33,6 @@ class MultiModelPackages(Rule):
                             f"{package} is {version} in the code of {member!r}, and "
                             f"{others_version} in that of {other!r}; they share one process",
                             given=member,
-                            allowed="one version of a package in all models of the endpoint",
                             remedy=f"name one version in the requirements.txt of both, and run: "
                             f"servable package {self.loaded.name}",
                         )

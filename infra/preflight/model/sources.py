@@ -35,7 +35,7 @@ class ModelSource(Rule):
                     remedy="take one out" if sources else "add saved_model with the model's folder",
                 )
             elif sources != ["saved_model"]:
-                for packing in (one for one in PACKING if one in written):
+                for packing in (part for part in PACKING if part in written):
                     yield self._not_packed_here(f"{key}.{packing}", sources[0], written)
 
     def _not_packed_here(self, key: str, source: str, written: dict[str, object]) -> Finding:
@@ -60,6 +60,7 @@ class ModelsTogether(Rule):
     """Models that share an archive or a prefix must be packed here and share one code folder."""
 
     example = 'models.ranker.also_serves = ["scorer"]'
+    allowed = "models of this file with saved_model, each named once"
 
     def check(self, environment: Environment) -> Findings:
         for name, model in environment.models.items():
@@ -71,11 +72,7 @@ class ModelsTogether(Rule):
                     if wrong is not None:
                         problem, remedy = wrong
                         yield self.finding(
-                            f"models.{name}.{key}",
-                            problem,
-                            given=other,
-                            allowed="models of this file with saved_model, each named once",
-                            remedy=remedy,
+                            f"models.{name}.{key}", problem, given=other, remedy=remedy
                         )
 
     def _wrong(
@@ -108,6 +105,8 @@ class ArtifactMovingKey(Rule):
 
     severity = Severity.WARNING
     example = artifact_example(folder="latest")
+    allowed = "a key that is written once, such as run-17/model.tar.gz"
+    remedy = "copy the archive to a key of its own and write that"
 
     def check(self, environment: Environment) -> Findings:
         for name, model in environment.models.items():
@@ -117,6 +116,4 @@ class ArtifactMovingKey(Rule):
                 yield self.finding(
                     f"models.{name}.artifact.uri",
                     f"the key contains {moving[0]!r}: the object is likely to be overwritten",
-                    allowed="a key that is written once, such as run-17/model.tar.gz",
-                    remedy="copy the archive to a key of its own and write that",
                 )

@@ -15,6 +15,11 @@ class AlarmAboveCaller(Rule):
     example = """\
 alarms.p99_latency_ms = 2000
 traffic.caller_timeout_ms = 1000"""
+    key = "alarms.p99_latency_ms"
+    problem = "p99_latency_ms {alarm:g} is not below the callers' timeout of {caller:g} ms"
+    allowed = "less than {caller:g}"
+    remedy = "lower it to your latency objective"
+    reads = ("traffic.caller_timeout_ms",)
 
     def check(self, environment: Environment) -> Findings:
         alarm, caller = environment.alarms.p99_latency_ms, environment.traffic.caller_timeout_ms
@@ -23,28 +28,20 @@ traffic.caller_timeout_ms = 1000"""
         if caller is None:
             yield self.not_checked("alarms.p99_latency_ms", "traffic.caller_timeout_ms")
         elif alarm >= caller:
-            yield self.finding(
-                "alarms.p99_latency_ms",
-                f"p99_latency_ms {alarm:g} is not below the callers' timeout of {caller:g} ms",
-                allowed=f"less than {caller:g}",
-                remedy="lower it to your latency objective",
-                reads=("traffic.caller_timeout_ms",),
-            )
+            yield self.finding(alarm=alarm, caller=caller)
 
 
 class AlarmsAddressTwice(Rule):
     """A topic has one subscription for each address; a second one would make the synthesis fail."""
 
     example = 'alarms.notify = ["a@example.com", "a@example.com"]'
+    allowed = "each address once"
+    remedy = "take the others out"
 
     def check(self, environment: Environment) -> Findings:
         lists = {"notify": environment.alarms.notify, "page": environment.alarms.page}
         for key, addresses in lists.items():
             for address in sorted(each for each in set(addresses) if addresses.count(each) > 1):
                 yield self.finding(
-                    f"alarms.{key}",
-                    f"{address} is listed more than once",
-                    given=address,
-                    allowed="each address once",
-                    remedy="take the others out",
+                    f"alarms.{key}", f"{address} is listed more than once", given=address
                 )

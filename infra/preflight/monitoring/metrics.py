@@ -21,6 +21,9 @@ class MetricsTooRare(Rule):
 
     severity = Severity.WARNING
     example = "metrics.publish_seconds = 120"
+    allowed = f"10, 30 or {PERIOD_SECONDS}"
+    remedy = "lower it"
+    reads = ("metrics.enhanced_metrics",)
 
     def check(self, environment: Environment) -> Findings:
         seconds = environment.metrics.publish_seconds
@@ -34,7 +37,4 @@ class MetricsTooRare(Rule):
                 f"with a value every {seconds} s, "
                 + ("target tracking sees minutes without one, and " if tracked else "")
                 + "an alarm fires minutes later",
-                allowed=f"10, 30 or {PERIOD_SECONDS}",
-                remedy="lower it",
-                reads=("metrics.enhanced_metrics",),
             )

@@ -15,12 +15,10 @@ ALLOWED = "what one update can do"
 
 
 class ChangeRule(Rule):
-    """A rule about changes from the file at another revision; not checked if none is given."""
+    """A rule about changes from the file at another revision; not checked if none is given.
 
-    @property
-    @abstractmethod
-    def key(self) -> str:
-        """The key of the finding, also of the one that says not checked."""
+    `key` is also that of the finding that says not checked.
+    """
 
     @abstractmethod
     def compared(self, environment: Environment) -> Findings:
@@ -93,6 +91,8 @@ class ChangeServerlessToInstances(ChangeRule):
     severity = Severity.WARNING
     key = "variants"
     example = "# --against a revision with serverless instead of instance_type"
+    allowed = "serverless, as before"
+    remedy = "keep serverless, or first try instances in another environment"
 
     def compared(self, environment: Environment) -> Findings:
         for name, variant in environment.variants.items():
@@ -102,8 +102,6 @@ class ChangeServerlessToInstances(ChangeRule):
                     f"variants.{name}.{_machine_key(variant)}",
                     f"it is serverless in {self.loaded.against}: SageMaker makes the change to instances, "
                     "but refuses the change back, even to restore the old file",
-                    allowed="serverless, as before",
-                    remedy="keep serverless, or first try instances in another environment",
                 )
 
 
@@ -156,6 +154,8 @@ class ChangeVariantRemovedWhileScaled(ChangeRule):
 
     key = "variants"
     example = "# --against a revision with another, scaled variant"
+    allowed = "every variant that is scaled now"
+    remedy = "first deploy it with hold = true in [variants.{name}.scaling], then take it out"
 
     def compared(self, environment: Environment) -> Findings:
         for name, old in self.loaded.deployed.items():
@@ -164,7 +164,5 @@ class ChangeVariantRemovedWhileScaled(ChangeRule):
                     "variants",
                     f"variant {name} of {self.loaded.against} is scaled: it cannot be removed in one update",
                     given=name,
-                    allowed="every variant that is scaled now",
-                    remedy=f"first deploy it with hold = true in [variants.{name}.scaling], "
-                    "then take it out",
+                    name=name,
                 )

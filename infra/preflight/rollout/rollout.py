@@ -1,7 +1,6 @@
 """Rules about an update's shares of traffic, its duration and the alarms that watch it."""
 
 import math
-from abc import abstractmethod
 
 from infra.catalog.limits import most
 from infra.catalog.metrics import least_samples
@@ -12,23 +11,18 @@ from infra.parameters.rollout import MOST_ALARMS, Rollout
 from infra.policy.sizing import start_seconds
 from infra.policy.update import LONGEST
 from infra.preflight.rendering import counted
-from infra.preflight.rule import Findings, Rule, VariantRule
+from infra.preflight.rule import Findings, PartRule, Parts, VariantRule
 
 SECONDS_PER_MINUTE = 60
 # Strategy to the key with the first share of an update; all_at_once has no such key.
 SHARE = {"canary": "canary_percent", "linear": "step_percent", "rolling": "batch_percent"}
 
 
-class RolloutRule(Rule):
+class RolloutRule(PartRule):
     """A rule about updates that [rollout] guards."""
 
-    def check(self, environment: Environment) -> Findings:
-        if environment.rollout is not None:
-            yield from self.look(environment, environment.rollout)
-
-    @abstractmethod
-    def look(self, environment: Environment, rollout: Rollout) -> Findings:
-        """Yields a finding for everything about the updates that violates the rule."""
+    def parts(self, environment: Environment) -> Parts:
+        return [] if environment.rollout is None else [(environment.rollout,)]
 
 
 class RolloutBakeTooShort(RolloutRule):
@@ -40,18 +34,19 @@ class RolloutBakeTooShort(RolloutRule):
     example = """\
 alarms.window_minutes = 10
 rollout = { strategy = "canary", bake_minutes = 10 }"""
+    key = "rollout.bake_minutes"
+    problem = (
+        "bake_minutes {rollout.bake_minutes} ends before an alarm over window_minutes "
+        "{window} can fire"
+    )
+    allowed = "more than {window}, at most 60"
+    remedy = "raise bake_minutes, or lower alarms.window_minutes"
+    reads = ("alarms.window_minutes",)
 
-    def look(self, environment: Environment, rollout: Rollout) -> Findings:
-        window = environment.window_minutes
+    def look(self, rollout: Rollout) -> Findings:
+        window = self.environment.window_minutes
         if rollout.bake_minutes <= window:
-            yield self.finding(
-                "rollout.bake_minutes",
-                f"bake_minutes {rollout.bake_minutes} ends before an alarm over window_minutes "
-                f"{window} can fire",
-                allowed=f"more than {window}, at most 60",
-                remedy="raise bake_minutes, or lower alarms.window_minutes",
-                reads=("alarms.window_minutes",),
-            )
+            yield self.finding(rollout=rollout, window=window)
 
 
 class RolloutTooManyAlarms(RolloutRule):
@@ -61,17 +56,17 @@ class RolloutTooManyAlarms(RolloutRule):
     """
 
     example = "# [rollout] and six variants with alarms.p99_latency_ms"
+    allowed = f"at most {MOST_ALARMS}"
+    remedy = "take variants out, or [rollout]"
 
-    def look(self, environment: Environment, rollout: Rollout) -> Findings:
-        each = 1 if environment.alarms.p99_latency_ms is None else 2
-        count = each * len(environment.production_variants)
+    def look(self, rollout: Rollout) -> Findings:
+        each = 1 if self.environment.alarms.p99_latency_ms is None else 2
+        count = each * len(self.environment.production_variants)
         if count > MOST_ALARMS:
             yield self.finding(
                 "rollout.strategy",
-                f"{rollout.strategy}: {len(environment.production_variants)} variants with "
+                f"{rollout.strategy}: {len(self.environment.production_variants)} variants with "
                 f"{each} rollback alarm{'s' if each > 1 else ''} each make {count}",
-                allowed=f"at most {MOST_ALARMS}",
-                remedy="take variants out, or [rollout]",
             )
 
 
@@ -84,11 +79,18 @@ class RolloutAlarmLeftOut(RolloutRule):
 
     severity = Severity.WARNING
     example = "# [rollout] and six variants with alarms.error_4xx_percent"
+    allowed = f"at most {MOST_ALARMS}"
+    remedy = "set rollout.rollback_on_4xx = false, take variants out, or acknowledge this finding"
+    reads = (
+        "rollout.rollback_on_4xx",
+        "alarms.error_4xx_percent",
+        "alarms.model_error_percent",
+    )
 
-    def look(self, environment: Environment, rollout: Rollout) -> Findings:
-        variants = list(environment.production_variants)
+    def look(self, rollout: Rollout) -> Findings:
+        variants = list(self.environment.production_variants)
         watched = rollout.rollback_alarms(
-            environment.alarms, variants=variants, kind=environment.kind
+            self.environment.alarms, variants=variants, kind=self.environment.kind
         )
         left_out = [name for name in watched[MOST_ALARMS:] if name[1] not in ("5xx", "latency")]
         if left_out:
@@ -97,13 +99,6 @@ class RolloutAlarmLeftOut(RolloutRule):
                 f"{rollout.strategy}: {len(watched)} rollback alarms are configured; not among "
                 f"the first {MOST_ALARMS}: "
                 + ", ".join("-".join(filter(None, name)) for name in left_out),
-                allowed=f"at most {MOST_ALARMS}",
-                remedy="set rollout.rollback_on_4xx = false, take variants out, or acknowledge this finding",
-                reads=(
-                    "rollout.rollback_on_4xx",
-                    "alarms.error_4xx_percent",
-                    "alarms.model_error_percent",
-                ),
             )
 
 
@@ -117,9 +112,10 @@ class RolloutTooLong(VariantRule):
     example = """\
 variants.primary.min_instances = 10
 rollout = { strategy = "linear", step_percent = 10, bake_minutes = 60 }"""
+    remedy = "bake shorter, or in fewer steps"
 
-    def look(self, environment: Environment, placement: Placement) -> Findings:
-        rollout, variant = environment.rollout, placement.variant
+    def look(self, placement: Placement) -> Findings:
+        rollout, variant = self.environment.rollout, placement.variant
         if rollout is None:
             return
         start = start_seconds(placement.served, processes=placement.processes) or 0
@@ -127,7 +123,7 @@ rollout = { strategy = "linear", step_percent = 10, bake_minutes = 60 }"""
         possible = rollout.updates(
             least=variant.min_instances,
             most=variant.most_instances,
-            window_minutes=environment.window_minutes,
+            window_minutes=self.environment.window_minutes,
         )
         lengths = [(update.expected_seconds(start) or 0, update.instances) for update in possible]
         seconds, count = max(lengths, default=(0, 0))
@@ -137,7 +133,6 @@ rollout = { strategy = "linear", step_percent = 10, bake_minutes = 60 }"""
                 f"with bakes of {rollout.bake_minutes} minutes and {count} instances of "
                 f"{placement.name} an update takes {seconds / 3600:.1f} hours",
                 allowed=f"at most {most(LONGEST) // 3600} hours",
-                remedy="bake shorter, or in fewer steps",
                 reads=(placement.key("min_instances"), placement.key("max_instances")),
             )
 
@@ -153,10 +148,11 @@ class RolloutShareBelowInstance(RolloutRule):
 alarms.p99_latency_ms = 100
 variants.primary.min_instances = 2
 rollout = { strategy = "canary", canary_percent = 10 }"""
+    remedy = "raise it, or min_instances"
 
-    def look(self, environment: Environment, rollout: Rollout) -> Findings:
+    def look(self, rollout: Rollout) -> Findings:
         percent = rollout.percent
-        for name, variant in environment.variants.items():
+        for name, variant in self.environment.variants.items():
             count = max(1, variant.min_instances)
             if percent * count < 100:
                 least = math.ceil(100 / count)
@@ -166,7 +162,6 @@ rollout = { strategy = "canary", canary_percent = 10 }"""
                     f"{percent} % of {name}'s {counted(count, 'instance')} is less than "
                     f"one: the first share is 1 of {count}, {100 / count:.0f} %",
                     allowed=f"{allowed}, or {math.ceil(100 / percent)} instances",
-                    remedy="raise it, or min_instances",
                     reads=(f"variants.{name}.min_instances",),
                 )
 
@@ -183,15 +178,17 @@ class RolloutBakeUnseen(RolloutRule):
 alarms.p99_latency_ms = 100
 traffic.quiet_rps = 0.1
 rollout = { strategy = "all_at_once", bake_minutes = 10 }"""
+    remedy = "raise it or the share, deploy when there is traffic, or add [rollout.golden_requests]"
+    reads = ("traffic.quiet_rps", "alarms.error_5xx_percent")
 
-    def look(self, environment: Environment, rollout: Rollout) -> Findings:
-        quiet = environment.traffic.quiet_rps
+    def look(self, rollout: Rollout) -> Findings:
+        quiet = self.environment.traffic.quiet_rps
         if quiet is None and rollout.golden_requests is not None:
             quiet = 0.0  # golden requests alone must be enough, because there may be no callers
         if quiet is None:
             yield self.not_checked("rollout.bake_minutes", "traffic.quiet_rps")
             return
-        percent, needed = rollout.percent, 100 / environment.alarms.error_5xx_percent
+        percent, needed = rollout.percent, 100 / self.environment.alarms.error_5xx_percent
         golden = rollout.golden_requests.per_minute if rollout.golden_requests else 0
         each_minute = (quiet * SECONDS_PER_MINUTE + golden) * percent / 100
         seen = each_minute * rollout.bake_minutes
@@ -202,9 +199,6 @@ rollout = { strategy = "all_at_once", bake_minutes = 10 }"""
                 f"in {rollout.bake_minutes} minutes a share of {percent} % gets {seen:.0f} requests at "
                 f"{quiet:g}/s; error_5xx_percent needs {needed:.0f}",
                 allowed=f"{minutes} to 60" if minutes <= 60 else "a larger share or more traffic",
-                remedy="raise it or the share, deploy when there is traffic, or add "
-                "[rollout.golden_requests]",
-                reads=("traffic.quiet_rps", "alarms.error_5xx_percent"),
             )
 
 
@@ -223,18 +217,22 @@ alarms.p99_latency_ms = 100
 traffic.quiet_rps = 5
 rollout = { strategy = "canary", canary_percent = 10 }"""
 
-    def look(self, environment: Environment, placement: Placement) -> Findings:
-        rollout, alarms, variant = environment.rollout, environment.alarms, placement.variant
+    def look(self, placement: Placement) -> Findings:
+        rollout, alarms, variant = (
+            self.environment.rollout,
+            self.environment.alarms,
+            placement.variant,
+        )
         if rollout is None or alarms.p99_latency_ms is None or variant.shadow:
             return
-        quiet = environment.traffic.quiet_rps
+        quiet = self.environment.traffic.quiet_rps
         if quiet is None:
             yield self.not_checked("alarms.p99_latency_ms", "traffic.quiet_rps")
             return
         golden = rollout.golden_requests.per_minute if rollout.golden_requests else 0
         # The fewest instances run in the quietest hour; the first share is a whole number of them.
         count = max(1, variant.min_instances)
-        window, share = environment.window_minutes, environment.share(placement.name)
+        window, share = self.environment.window_minutes, self.environment.share(placement.name)
         (smallest,) = rollout.updates(least=count, most=count, window_minutes=window)
         share = smallest.first_share_percent / 100 * (1 if share is None else share)
         each_minute = (quiet * SECONDS_PER_MINUTE + golden) * share
@@ -262,16 +260,15 @@ class RolloutRollingVariants(RolloutRule):
 alarms.p99_latency_ms = 100
 rollout.strategy = "rolling"
 variants.second = { model = "ranker", instance_type = "ml.c5.xlarge" }"""
+    key = "rollout.strategy"
+    problem = "a rolling update is not possible with {count} variants"
+    allowed = "all_at_once, canary, linear; rolling with one variant"
+    remedy = "choose one of those"
 
-    def look(self, environment: Environment, rollout: Rollout) -> Findings:
-        count = len(environment.variants)
+    def look(self, rollout: Rollout) -> Findings:
+        count = len(self.environment.variants)
         if rollout.strategy == "rolling" and count > 1:
-            yield self.finding(
-                "rollout.strategy",
-                f"a rolling update is not possible with {count} variants",
-                allowed="all_at_once, canary, linear; rolling with one variant",
-                remedy="choose one of those",
-            )
+            yield self.finding(count=count)
 
 
 class RolloutLatencyUnwatched(RolloutRule):
@@ -282,13 +279,12 @@ class RolloutLatencyUnwatched(RolloutRule):
 
     severity = Severity.WARNING
     example = 'rollout.strategy = "all_at_once"'
+    key = "alarms.p99_latency_ms"
+    problem = "an update is rolled back for 5xx answers, but never for slow ones"
+    allowed = "milliseconds, up to 60000"
+    remedy = "set alarms.p99_latency_ms to your objective"
+    reads = ("rollout",)
 
-    def look(self, environment: Environment, rollout: Rollout) -> Findings:
-        if environment.alarms.p99_latency_ms is None:
-            yield self.finding(
-                "alarms.p99_latency_ms",
-                "an update is rolled back for 5xx answers, but never for slow ones",
-                allowed="milliseconds, up to 60000",
-                remedy="set alarms.p99_latency_ms to your objective",
-                reads=("rollout",),
-            )
+    def look(self, rollout: Rollout) -> Findings:
+        if self.environment.alarms.p99_latency_ms is None:
+            yield self.finding()

@@ -15,34 +15,31 @@ class CapacityMinAboveMax(Rule):
     example = """\
 variants.primary.min_instances = 3
 variants.primary.max_instances = 2"""
+    key = "variants.{name}.min_instances"
+    problem = "min_instances {variant.min_instances} is above max_instances {variant.max_instances}"
+    allowed = "1 to {variant.max_instances}"
+    remedy = "lower min_instances or raise max_instances"
 
     def check(self, environment: Environment) -> Findings:
         for name, variant in environment.variants.items():
             if variant.min_instances > variant.most_instances:
-                yield self.finding(
-                    f"variants.{name}.min_instances",
-                    f"min_instances {variant.min_instances} is above max_instances "
-                    f"{variant.max_instances}",
-                    allowed=f"1 to {variant.max_instances}",
-                    remedy="lower min_instances or raise max_instances",
-                )
+                yield self.finding(name=name, variant=variant)
 
 
 class CapacityNothingScales(Rule):
     """Without a [scaling] table the number of instances would always stay at the minimum."""
 
     example = "variants.primary.max_instances = 4"
+    key = "variants.{name}.max_instances"
+    problem = "max_instances {variant.max_instances} is never reached: nothing scales"
+    allowed = "{variant.min_instances}, or a table [variants.{name}.scaling]"
+    remedy = "add the table with max_rps_per_instance, or take max_instances out"
+    reads = ("variants.{name}.scaling",)
 
     def check(self, environment: Environment) -> Findings:
         for name, variant in environment.variants.items():
             if variant.scaling is None and variant.most_instances > variant.min_instances:
-                yield self.finding(
-                    f"variants.{name}.max_instances",
-                    f"max_instances {variant.max_instances} is never reached: nothing scales",
-                    allowed=f"{variant.min_instances}, or a table [variants.{name}.scaling]",
-                    remedy="add the table with max_rps_per_instance, or take max_instances out",
-                    reads=(f"variants.{name}.scaling",),
-                )
+                yield self.finding(name=name, variant=variant)
 
 
 class CapacityInitialInstances(Rule):
@@ -91,6 +88,7 @@ class CapacityMixedScaling(Rule):
     example = """\
 variants.primary.scaling.max_rps_per_instance = 100
 variants.second = { model = "ranker", instance_type = "ml.c5.xlarge" }"""
+    allowed = "a [scaling] table for every variant, or for none"
 
     def check(self, environment: Environment) -> Findings:
         variants = environment.variants
@@ -104,7 +102,6 @@ variants.second = { model = "ranker", instance_type = "ml.c5.xlarge" }"""
                     f"{name} with min_instances {variant.min_instances} does not scale but {scaled[0]} "
                     f"does: an update keeps the live number of instances of both, so a change of "
                     "min_instances here has no effect",
-                    allowed="a [scaling] table for every variant, or for none",
                     remedy=f"add [variants.{name}.scaling] with max_instances = min_instances",
                     reads=(f"variants.{name}.scaling",),
                 )
@@ -119,18 +116,17 @@ class CapacityZero(Rule):
     """
 
     example = "variants.primary.min_instances = 0"
+    key = "variants.{name}.min_instances"
+    problem = "with min_instances 0 nothing would answer"
+    allowed = "1 or more; 0 with [asynchronous] and [variants.{name}.scaling]"
+    remedy = "raise it"
+    reads = ("asynchronous", "variants.{name}.scaling")
 
     def check(self, environment: Environment) -> Findings:
         for name, variant in environment.variants.items():
             wakes = environment.kind.queued and variant.scales
             if variant.min_instances == 0 and not wakes:
-                yield self.finding(
-                    f"variants.{name}.min_instances",
-                    "with min_instances 0 nothing would answer",
-                    allowed=f"1 or more; 0 with [asynchronous] and [variants.{name}.scaling]",
-                    remedy="raise it",
-                    reads=("asynchronous", f"variants.{name}.scaling"),
-                )
+                yield self.finding(name=name)
 
 
 class CapacityTraffic(Rule):
@@ -145,6 +141,7 @@ class CapacityTraffic(Rule):
 traffic.peak_rps = 1000
 variants.primary.max_instances = 4
 variants.primary.scaling.max_rps_per_instance = 100"""
+    remedy = "raise it, or lower traffic.peak_rps"
 
     def check(self, environment: Environment) -> Findings:
         peak = environment.traffic.peak_rps
@@ -166,7 +163,6 @@ variants.primary.scaling.max_rps_per_instance = 100"""
                     f"{rate:g} x {safety:g} each",
                     given=variant.most_instances,
                     allowed=f"{needed} or more",
-                    remedy="raise it, or lower traffic.peak_rps",
                     reads=("traffic.peak_rps", f"variants.{name}.scaling"),
                 )
 
@@ -180,15 +176,14 @@ class CapacityBurstableScaled(Rule):
     example = """\
 variants.primary.instance_type = "ml.t2.medium"
 variants.primary.scaling.max_rps_per_instance = 10"""
+    allowed = "types that are not burstable, such as ml.c5.large"
+    remedy = "choose one of those, or take [variants.{name}.scaling] out"
 
     def check(self, environment: Environment) -> Findings:
         for key, (name, instance) in self.candidate.instances.items():
             if instance.burstable and environment.variants[name].scales:
                 yield self.finding(
-                    key,
-                    f"{instance.name} is burstable and cannot be scaled",
-                    allowed="types that are not burstable, such as ml.c5.large",
-                    remedy=f"choose one of those, or take [variants.{name}.scaling] out",
+                    key, f"{instance.name} is burstable and cannot be scaled", name=name
                 )
 
 
@@ -203,16 +198,15 @@ class CapacitySingle(Rule):
     example = """\
 production = true
 variants.primary.min_instances = 1"""
+    key = "variants.{name}.min_instances"
+    problem = "with min_instances 1 in production no request is answered while it is replaced"
+    allowed = "2 or more, which run in two availability zones"
+    remedy = "set 2, or production = false if nobody depends on it"
+    reads = ("production",)
 
     def check(self, environment: Environment) -> Findings:
         if not self.candidate.in_production:
             return
         for name, variant in environment.production_variants.items():
             if variant.min_instances == 1 and variant.weight:
-                yield self.finding(
-                    f"variants.{name}.min_instances",
-                    "with min_instances 1 in production no request is answered while it is replaced",
-                    allowed="2 or more, which run in two availability zones",
-                    remedy="set 2, or production = false if nobody depends on it",
-                    reads=("production",),
-                )
+                yield self.finding(name=name)

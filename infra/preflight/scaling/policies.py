@@ -1,33 +1,22 @@
 """Rules about scaling policies: their metrics, steps and cooldowns."""
 
-from abc import abstractmethod
 from collections import Counter
 
-from infra.parameters.environment import Environment
 from infra.parameters.finding import Severity
 from infra.parameters.placement import Placement
 from infra.parameters.scaling import Scaling
 from infra.parameters.variant import Variant
 from infra.policy.kinds import KINDS
 from infra.policy.scaling import cooldowns
-from infra.preflight.rule import Findings, Rule, VariantRule
+from infra.preflight.rule import Findings, VariantRule, VariantTableRule
 
 ANY_KIND = ("schedule",)
 
 
-class ScalingRule(Rule):
+class ScalingRule(VariantTableRule):
     """A rule about the scaling table of a variant."""
 
-    def check(self, environment: Environment) -> Findings:
-        for name, variant in environment.variants.items():
-            if variant.scaling is not None:
-                yield from self.look(environment, name, variant, variant.scaling)
-
-    @abstractmethod
-    def look(
-        self, environment: Environment, name: str, variant: Variant, scaling: Scaling
-    ) -> Findings:
-        """Yields a finding for everything about the table that violates the rule."""
+    table = "scaling"
 
 
 class ScalingOnNothing(ScalingRule):
@@ -38,10 +27,8 @@ class ScalingOnNothing(ScalingRule):
 
     example = "variants.primary.scaling.safety_factor = 0.7"
 
-    def look(
-        self, environment: Environment, name: str, variant: Variant, scaling: Scaling
-    ) -> Findings:
-        allowed = (*environment.kind.scales_on, *ANY_KIND)
+    def look(self, name: str, variant: Variant, scaling: Scaling) -> Findings:
+        allowed = (*self.environment.kind.scales_on, *ANY_KIND)
         if not scaling.hold and not any(getattr(scaling, key) for key in allowed):
             yield self.finding(
                 f"variants.{name}.scaling",
@@ -62,11 +49,10 @@ class ScalingMetricUnpublished(ScalingRule):
     example = """\
 asynchronous = {}
 variants.primary.scaling.max_rps_per_instance = 100"""
+    remedy = "use one of those"
 
-    def look(
-        self, environment: Environment, name: str, variant: Variant, scaling: Scaling
-    ) -> Findings:
-        kind, allowed = environment.kind, environment.kind.scales_on
+    def look(self, name: str, variant: Variant, scaling: Scaling) -> Findings:
+        kind, allowed = self.environment.kind, self.environment.kind.scales_on
         others = {key for other in KINDS for key in other.scales_on} - set(allowed)
         for key in sorted(others):
             given = getattr(scaling, key)
@@ -78,7 +64,6 @@ variants.primary.scaling.max_rps_per_instance = 100"""
                     else f"{key}: {kind} endpoints do not publish the requests of one instance",
                     given=given if not isinstance(given, list) else None,
                     allowed=", ".join((*allowed, *ANY_KIND)),
-                    remedy="use one of those",
                     reads=("asynchronous", f"variants.{name}.serverless"),
                 )
 
@@ -91,9 +76,7 @@ class ScalingStep(ScalingRule):
 
     example = "variants.primary.scaling.steps = [{ above_rps = 100, change = -1 }]"
 
-    def look(
-        self, environment: Environment, name: str, variant: Variant, scaling: Scaling
-    ) -> Findings:
+    def look(self, name: str, variant: Variant, scaling: Scaling) -> Findings:
         for step in scaling.steps:
             both = (step.above_rps is None) == (step.below_rps is None)
             if both or (step.change > 0) == (step.above_rps is None) or not step.change:
@@ -131,19 +114,16 @@ class ScalingWithoutProvisioned(ScalingRule):
     example = """\
 variants.primary.serverless = { memory_mib = 2048, max_concurrency = 5 }
 variants.primary.scaling.provisioned_use_percent = 70"""
+    key = "variants.{name}.serverless.provisioned_concurrency"
+    problem = "[scaling] changes provisioned concurrency, but none is provisioned"
+    allowed = "1 to {serverless.max_concurrency}"
+    remedy = "set it to the concurrency that is always provisioned, or take [scaling] out"
+    reads = ("variants.{name}.scaling",)
 
-    def look(
-        self, environment: Environment, name: str, variant: Variant, scaling: Scaling
-    ) -> Findings:
+    def look(self, name: str, variant: Variant, scaling: Scaling) -> Findings:
         serverless = variant.serverless
         if serverless is not None and serverless.provisioned_concurrency is None:
-            yield self.finding(
-                f"variants.{name}.serverless.provisioned_concurrency",
-                "[scaling] changes provisioned concurrency, but none is provisioned",
-                allowed=f"1 to {serverless.max_concurrency}",
-                remedy="set it to the concurrency that is always provisioned, or take [scaling] out",
-                reads=(f"variants.{name}.scaling",),
-            )
+            yield self.finding(name=name, serverless=serverless)
 
 
 class ScalingCooldownShort(VariantRule):
@@ -157,8 +137,9 @@ class ScalingCooldownShort(VariantRule):
     example = """\
 variants.primary.scaling.max_rps_per_instance = 100
 variants.primary.scaling.scale_out_cooldown_seconds = 60"""
+    remedy = "raise it"
 
-    def look(self, environment: Environment, placement: Placement) -> Findings:
+    def look(self, placement: Placement) -> Findings:
         scaling = placement.variant.scaling
         given = scaling.scale_out_cooldown_seconds if scaling else None
         # The default is derived from the start time; serverless containers start differently.
@@ -174,7 +155,6 @@ variants.primary.scaling.scale_out_cooldown_seconds = 60"""
                 f"scale_out_cooldown_seconds {given} is too short: a new instance answers after about "
                 f"{start:.0f} s",
                 allowed=f"{int(start) + 1} or more",
-                remedy="raise it",
                 reads=(f"models.{placement.variant.model}", placement.key("container")),
             )
 
@@ -190,8 +170,9 @@ class ScalingInFaster(VariantRule):
     example = """\
 variants.primary.scaling.max_rps_per_instance = 100
 variants.primary.scaling.scale_in_cooldown_seconds = 60"""
+    remedy = "raise it"
 
-    def look(self, environment: Environment, placement: Placement) -> Findings:
+    def look(self, placement: Placement) -> Findings:
         scaling = placement.variant.scaling
         back = scaling.scale_in_cooldown_seconds if scaling else None
         if scaling is None or back is None:
@@ -206,6 +187,5 @@ variants.primary.scaling.scale_in_cooldown_seconds = 60"""
                 placement.key("scaling.scale_in_cooldown_seconds"),
                 f"scale_in_cooldown_seconds {back} is shorter than scale_out_cooldown_seconds {out}",
                 allowed=f"{out} or more",
-                remedy="raise it",
                 reads=(placement.key("scaling.scale_out_cooldown_seconds"),),
             )

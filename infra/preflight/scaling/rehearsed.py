@@ -26,11 +26,11 @@ traffic.quiet_rps = 20
 variants.primary.max_instances = 8
 variants.primary.scaling.max_rps_per_instance = 100"""
 
-    def look(self, environment: Environment, placement: Placement) -> Findings:
-        traffic, scaling = environment.traffic, placement.variant.scaling
+    def look(self, placement: Placement) -> Findings:
+        traffic, scaling = self.environment.traffic, placement.variant.scaling
         if (traffic.profile is None and traffic.day is None) or placement.pool:
             return
-        if scaling is None or scaling.hold or not environment.kind.has_instances:
+        if scaling is None or scaling.hold or not self.environment.kind.has_instances:
             return
         rate = scaling.max_rps_per_instance
         if traffic.day is None and traffic.peak_rps is None:
@@ -39,7 +39,7 @@ variants.primary.scaling.max_rps_per_instance = 100"""
             key = f"variants.{placement.name}.scaling"
             yield self.not_checked(key, f"{key}.max_rps_per_instance")
         else:
-            yield from self._rehearsed(environment, placement, rate)
+            yield from self._rehearsed(self.environment, placement, rate)
 
     def _rehearsed(self, environment: Environment, placement: Placement, rate: float) -> Findings:
         # Only here: what they import takes time at each start of a command.

@@ -2,30 +2,22 @@
 
 import functools
 import zoneinfo
-from abc import abstractmethod
 
 from infra.parameters.environment import Environment
 from infra.parameters.finding import Severity, meant
 from infra.parameters.scaling import Scheduled
 from infra.parameters.variant import Variant
-from infra.preflight.rule import Findings, Rule
+from infra.preflight.rule import Findings, PartRule, Parts
 from servable_scaling.schedule import ScheduleError, last_run
 
 
-class ScheduledRule(Rule):
+class ScheduledRule(PartRule):
     """A rule about scheduled actions."""
 
-    def check(self, environment: Environment) -> Findings:
+    def parts(self, environment: Environment) -> Parts:
         for name, variant in environment.variants.items():
             for action in variant.scaling.schedule if variant.scaling else ():
-                key = f"variants.{name}.scaling.schedule"
-                yield from self.look(environment, key, variant, action)
-
-    @abstractmethod
-    def look(
-        self, environment: Environment, key: str, variant: Variant, action: Scheduled
-    ) -> Findings:
-        """Yields a finding if this action of the variant violates the rule."""
+                yield f"variants.{name}.scaling.schedule", variant, action
 
 
 class ScalingSchedule(ScheduledRule):
@@ -37,9 +29,7 @@ class ScalingSchedule(ScheduledRule):
 
     example = 'variants.primary.scaling.schedule = [{ at = "cron(0 7 * * ? *)" }]'
 
-    def look(
-        self, environment: Environment, key: str, variant: Variant, action: Scheduled
-    ) -> Findings:
+    def look(self, key: str, variant: Variant, action: Scheduled) -> Findings:
         least, most = action.at_least, action.at_most
         lowest, highest = _reached(variant)
         low = lowest if least is None else least
@@ -62,7 +52,7 @@ class ScalingSchedule(ScheduledRule):
                 allowed=f"at_least 0 to {high}",
                 remedy="lower at_least, or raise at_most",
             )
-        elif least == 0 and not environment.kind.may_be_empty:
+        elif least == 0 and not self.environment.kind.may_be_empty:
             yield self.finding(
                 key,
                 f"with at_least 0 ({action.at}) nothing would answer, and requests do not wait",
@@ -92,20 +82,13 @@ class ScalingScheduleExpression(ScheduledRule):
     """
 
     example = 'variants.primary.scaling.schedule = [{ at = "cron(0 7 * * MON-FRI)", at_least = 2 }]'
+    remedy = "correct the expression"
 
-    def look(
-        self, environment: Environment, key: str, variant: Variant, action: Scheduled
-    ) -> Findings:
+    def look(self, key: str, variant: Variant, action: Scheduled) -> Findings:
         try:
             last_run(action.at)
         except ScheduleError as wrong:
-            yield self.finding(
-                key,
-                f"{action.at}: {wrong}",
-                given=action.at,
-                allowed=wrong.allowed,
-                remedy="correct the expression",
-            )
+            yield self.finding(key, f"{action.at}: {wrong}", given=action.at, allowed=wrong.allowed)
 
 
 class ScalingSchedulePast(ScheduledRule):
@@ -118,10 +101,10 @@ class ScalingSchedulePast(ScheduledRule):
 
     severity = Severity.WARNING
     example = "# at(2025-12-24T18:00:00), in 2026"
+    allowed = "a time in the future"
+    remedy = "take the action out, or give it a new time"
 
-    def look(
-        self, environment: Environment, key: str, variant: Variant, action: Scheduled
-    ) -> Findings:
+    def look(self, key: str, variant: Variant, action: Scheduled) -> Findings:
         try:
             last = last_run(action.at)
             zone = zoneinfo.ZoneInfo(action.timezone)
@@ -132,13 +115,7 @@ class ScalingSchedulePast(ScheduledRule):
         if self.loaded.asked_at is None:
             yield self.not_checked(key, "the time of day: run `servable check`")
         elif last.replace(tzinfo=zone) < self.loaded.asked_at:
-            yield self.finding(
-                key,
-                f"{action.at} ({action.timezone}) is over",
-                given=action.at,
-                allowed="a time in the future",
-                remedy="take the action out, or give it a new time",
-            )
+            yield self.finding(key, f"{action.at} ({action.timezone}) is over", given=action.at)
 
 
 @functools.cache
@@ -156,18 +133,13 @@ class ScalingTimezone(ScheduledRule):
 
     example = """\
 variants.primary.scaling.schedule = [{ at = "cron(0 7 * * ? *)", timezone = "Berlin", at_least = 2 }]"""
+    allowed = "names such as Europe/Berlin, America/New_York, UTC"
 
-    def look(
-        self, environment: Environment, key: str, variant: Variant, action: Scheduled
-    ) -> Findings:
+    def look(self, key: str, variant: Variant, action: Scheduled) -> Findings:
         zone, zones = action.timezone, _zones()
         if not zones:
             yield self.not_checked(key, "this computer a time zone database (tzdata)")
         elif zone not in zones:
             yield self.finding(
-                key,
-                f"{zone!r} is not a time zone",
-                given=zone,
-                allowed="names such as Europe/Berlin, America/New_York, UTC",
-                remedy=meant(zone, sorted(zones)),
+                key, f"{zone!r} is not a time zone", given=zone, remedy=meant(zone, sorted(zones))
             )

@@ -16,7 +16,7 @@ import json
 import re
 from typing import Any
 
-from servable.replay.captured import CapturedRequest, RecordedAnswer
+from servable.captured import CapturedRequest, RecordedAnswer
 from servable_local.capture_record import captured_part, media_type, utc
 from servable_local.terminal import escaped_name
 

@@ -19,7 +19,7 @@ from benchmarks import workload
 from benchmarks.frame import Log, Result, machine, main
 from benchmarks.load.null_server import null_server
 from servable.capture_lines import write_line
-from servable.replay.captured import CapturedRequest, RecordedAnswer
+from servable.captured import CapturedRequest, RecordedAnswer
 
 REQUESTS, PACED, ROUNDS = 100_000, 15_000, 3
 RATE_RPS = 500.0

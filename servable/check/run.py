@@ -21,9 +21,9 @@ from infra.parameters.finding import Finding, Severity
 from infra.parameters.loading import Loaded
 from infra.parameters.model import Golden
 from model_packaging.refusal import PackagingError
+from servable.golden_answers import differing, known_answer
 from servable.serve.container import serve_locally
 from servable.serve.serve import PreparedVariant, prepared
-from servable.verify.golden import differing, known_answer
 from servable_local.container.launch import LaunchError
 
 # Enough for several requests in one batch, and in several workers.

@@ -10,7 +10,7 @@ import tomlkit
 from infra.parameters.model import Golden
 from infra.parameters.rollout import CONTENT_TYPES
 from model_packaging.beside import beside
-from servable.replay.captured import CapturedRequest
+from servable.captured import CapturedRequest
 from servable_local.capture_record import media_type
 from servable_tensors.codecs import CODECS, JSON
 

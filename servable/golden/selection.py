@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from servable.replay.captured import CapturedRequest
+from servable.captured import CapturedRequest
 from servable.replay.compare.decoding import outputs_of
 from servable_local.capture_record import media_type
 from servable_tensors import wire

@@ -21,7 +21,7 @@ from typing import Any, Self
 
 from model_packaging.private_folder import private_folder, private_opener
 from servable.capture_lines import CaptureLineError, request_of, write_line
-from servable.replay.captured import CapturedRequest, RecordedAnswer
+from servable.captured import CapturedRequest, RecordedAnswer
 from servable.replay.redaction import Redaction
 
 # The file of a run's folder that keeps requests and answers.

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from servable.capture_lines import CaptureLineError, read_line
-from servable.replay.captured import CapturedRequest
+from servable.captured import CapturedRequest
 from servable.replay.places import (
     CaptureFile,
     CapturePlace,

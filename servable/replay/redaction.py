@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from servable.capture_lines import line_id
-from servable.replay.captured import CapturedRequest, RecordedAnswer
+from servable.captured import CapturedRequest, RecordedAnswer
 
 FUNCTION = "redact"
 

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from model_packaging.beside import beside
+from servable.captured import CapturedRequest
 from servable.load.load_target import LoadTarget
 from servable.replay.answers import AnswerLog, AnswerPair, read_pairs
-from servable.replay.captured import CapturedRequest
 from servable.replay.index import CaptureIndex
 from servable.replay.redaction import Redaction
 from servable.replay.sending import ReplayPace, ReplaySender

@@ -9,11 +9,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
+from servable.captured import CapturedRequest, RecordedAnswer
 from servable.load.frames import frame, read_frame
 from servable.load.load_generator import LoadError
 from servable.load.load_target import LoadTarget
 from servable.replay.answers import ReplayAnswers
-from servable.replay.captured import CapturedRequest, RecordedAnswer
 
 _END_SECONDS = 5.0
 _MODULE = "servable.load.generator.replay_worker"

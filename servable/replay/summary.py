@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from servable.captured import CapturedRequest
 from servable.latencies import Latencies
 from servable.replay.answers import ReplayAnswers
-from servable.replay.captured import CapturedRequest
 from servable.replay.index import CaptureIndex
 from servable.replay.skipped import SkipCount
 

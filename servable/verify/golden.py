@@ -3,9 +3,6 @@
 An asynchronous endpoint is called through its bucket, and waited for at most two minutes.
 """
 
-import io
-import json
-import math
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
@@ -17,8 +14,8 @@ from botocore.exceptions import ClientError
 from infra.parameters.environment import Environment
 from infra.parameters.model import Golden
 from servable.aws_account import Account, unless_absent
+from servable.golden_answers import differing, known_answer
 from servable.verify.difference import Difference
-from servable_tensors import TensorError
 
 KIND = "golden answer"
 NO_ANSWER = "an answer"  # is wanted, and none came
@@ -109,12 +106,6 @@ def _ask(
         return  # one place says it
 
 
-def known_answer(root: Path, golden: Golden) -> bytes | None:
-    """Return the known answer of a golden request; None if it has not been recorded."""
-    file = None if golden.answer is None else root / golden.answer
-    return file.read_bytes() if file is not None and file.is_file() else None
-
-
 def _ask_async(account: Account, endpoint: str, body: bytes, content_type: str) -> bytes:
     """Return the answer's body. The bucket's lifecycle deletes request and answer.
 
@@ -149,60 +140,3 @@ def _object(s3: Any, location: str | None) -> bytes | None:
     bucket, _, key = location.removeprefix("s3://").partition("/")
     content = unless_absent(s3.get_object, Bucket=bucket, Key=key)
     return None if content is None else bytes(content["Body"].read())
-
-
-def differing(
-    wanted: bytes, actual: bytes, tolerance: float
-) -> Iterator[tuple[str, object, object]]:
-    """Yield (path, wanted, actual) of every difference between two answers' bodies."""
-    yield from _differing(_values(wanted), _values(actual), tolerance)
-
-
-def _values(body: bytes) -> Any:
-    """Parse JSON, .npy or a PredictResponse; return any other body unchanged."""
-    if body.startswith(b"\x93NUMPY"):
-        import numpy as np  # deploying does without it, and so does any other answer
-
-        return np.load(io.BytesIO(body), allow_pickle=False).tolist()
-    try:
-        return json.loads(body)
-    except ValueError:
-        pass
-    from servable_tensors.codecs import CODECS, PROTOBUF  # NumPy, as above
-
-    try:
-        return {
-            name: array.tolist() for name, array in CODECS[PROTOBUF].read_answer(body).items()
-        } or body
-    except (TensorError, ValueError):
-        return body
-
-
-def _differing(
-    wanted: Any, actual: Any, tolerance: float, key: str = ""
-) -> Iterator[tuple[Any, ...]]:
-    """Yield (path, wanted, actual) of every difference. Booleans do not count as numbers."""
-    if isinstance(wanted, dict) and isinstance(actual, dict):
-        for name in {**wanted, **actual}:
-            where = f"{key}.{name}" if key else name
-            yield from _differing(wanted.get(name), actual.get(name), tolerance, where)
-    elif isinstance(wanted, list) and isinstance(actual, list):
-        if len(wanted) != len(actual):
-            yield key, f"{len(wanted)} values", f"{len(actual)} values"
-            return
-        for index, (expected, present) in enumerate(zip(wanted, actual, strict=True)):
-            yield from _differing(expected, present, tolerance, f"{key}[{index}]")
-    elif not _close(wanted, actual, tolerance):
-        yield key, wanted, actual
-
-
-def _close(wanted: Any, actual: Any, tolerance: float) -> bool:
-    if _number(wanted) and _number(actual):
-        if math.isnan(wanted) or math.isnan(actual):
-            return math.isnan(wanted) and math.isnan(actual)
-        return math.isclose(wanted, actual, rel_tol=tolerance, abs_tol=tolerance)
-    return bool(type(wanted) is type(actual) and wanted == actual)
-
-
-def _number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)

@@ -26,7 +26,7 @@ import servable.tune.tune
 from infra.parameters.loading import load
 from infra.parameters.overrides import from_options
 from servable.capture_lines import write_line
-from servable.replay.captured import CapturedRequest, RecordedAnswer
+from servable.captured import CapturedRequest, RecordedAnswer
 from servable_local.aws import down, status
 from servable_local.aws.local_aws import ACCOUNT, REGION
 from tests.checkouts import PATH, ROOT, bootstrapped, checkout, run_in

@@ -9,8 +9,8 @@ import pytest
 from click.testing import CliRunner
 
 from servable.capture_lines import write_line
+from servable.captured import RecordedAnswer
 from servable.golden.command import golden
-from servable.replay.captured import RecordedAnswer
 from servable.replay.command import replay
 from tests.checkouts import ROOT
 from tests.conftest import VALID, make_project

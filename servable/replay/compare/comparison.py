@@ -20,8 +20,8 @@ from typing import TypeVar
 import numpy as np
 
 from infra.parameters.replay import Replay
+from servable.captured import RecordedAnswer
 from servable.replay.answers import AnswerPair
-from servable.replay.captured import RecordedAnswer
 from servable.replay.compare.decoding import UNKNOWN, AnswerOutputs, outputs_of
 from servable.replay.compare.difference import (
     MISSING,

@@ -12,8 +12,8 @@ from infra.parameters.replay import Replay
 from model_packaging.refusal import PackagingError
 from model_packaging.saved_model import read
 from model_packaging.saved_model.reading import DEFAULT_SIGNATURE
+from servable.captured import CapturedRequest
 from servable.replay.answers import AnswerPair
-from servable.replay.captured import CapturedRequest
 from servable.replay.compare.comparison import Comparison
 from servable.replay.compare.decoding import WHOLE_BODY
 from servable.replay.compare.gate import exceeded

@@ -9,8 +9,8 @@ from typing import Any
 from infra.parameters.replay import Replay
 from model_packaging.beside import beside
 from servable.capture_lines import write_line
+from servable.captured import CapturedRequest
 from servable.precision import Interval, readable
-from servable.replay.captured import CapturedRequest
 from servable.replay.compare.comparison import Comparison, OutputStatistics, WorstRequest
 from servable.replay.compare.gate import difference_of, latency_ratios, percent
 

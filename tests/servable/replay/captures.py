@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from servable.capture_lines import write_line
-from servable.replay.captured import CapturedRequest, RecordedAnswer
+from servable.captured import CapturedRequest, RecordedAnswer
 
 # 2026-11-21 09:00:00 UTC.
 NINE = 1795251600.0

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from servable.captured import CapturedRequest, RecordedAnswer
 from servable.replay.answers import ANSWERS, AnswerLog, ReplayAnswers, read_pairs
-from servable.replay.captured import CapturedRequest, RecordedAnswer
 from servable.replay.index import CaptureIndex, CaptureSelection
 from servable.replay.places import LocalPlace
 from servable.replay.redaction import Redaction, RedactionError

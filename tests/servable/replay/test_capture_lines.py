@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 
 from servable.capture_lines import CaptureLineError, read_line, write_line
-from servable.replay.captured import CapturedRequest, RecordedAnswer
+from servable.captured import CapturedRequest, RecordedAnswer
 from tests.servable.replay.captures import NINE, REQUEST
 
 FILE = "s3://captured/prefix/ranker-prod/primary/2026/11/21/09/00-01-1.jsonl"

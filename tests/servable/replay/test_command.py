@@ -11,10 +11,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 from infra.parameters.loading import Loaded
+from servable.captured import CapturedRequest, RecordedAnswer
 from servable.load.load_target import LoadTarget
 from servable.replay import run as replay_run
 from servable.replay.answers import AnswerLog, ReplayAnswers, read_pairs
-from servable.replay.captured import CapturedRequest, RecordedAnswer
 from servable.replay.command import ReplayOptions, _pace, _place
 from servable.replay.command import replay as command
 from servable.replay.compare import page

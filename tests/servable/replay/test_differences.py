@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from infra.parameters.replay import OutputTolerance, Replay, TypeTolerances
+from servable.captured import RecordedAnswer
 from servable.replay.answers import AnswerPair
-from servable.replay.captured import RecordedAnswer
 from servable.replay.compare import comparison as comparison_module
 from servable.replay.compare.comparison import WORST, Comparison, _reason, _scales
 from servable.replay.compare.decoding import WHOLE_BODY, outputs_of

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from servable.capture_lines import CaptureLineError, read_line, write_line
+from servable.captured import CapturedRequest, RecordedAnswer
 from servable.rehearse.recorded import captured
 from servable.replay.answers import AnswerLog, ReplayAnswers, read_pairs
-from servable.replay.captured import CapturedRequest, RecordedAnswer
 from servable.replay.index import CaptureIndex, CaptureSelection
 from servable.replay.places import LocalPlace
 from servable.replay.redaction import Redaction

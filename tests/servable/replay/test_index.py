@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from servable.capture_lines import write_line
+from servable.captured import CapturedRequest
 from servable.replay import places
-from servable.replay.captured import CapturedRequest
 from servable.replay.index import CaptureIndex, CaptureSelection, spread
 from servable.replay.places import LocalPlace, PlaceError, S3Place, lines_of
 from tests.servable.replay.captures import NINE, request, written

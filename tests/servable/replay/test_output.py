@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from servable.captured import RecordedAnswer
 from servable.load.output import SILENT_SECONDS
 from servable.replay import output
 from servable.replay.answers import ReplayAnswers
-from servable.replay.captured import RecordedAnswer
 from servable.replay.index import CaptureIndex, CaptureSelection
 from servable.replay.output import announced, duration, line, progress_of
 from servable.replay.places import LocalPlace

@@ -9,11 +9,11 @@ from typing import Any
 import psutil
 import pytest
 
+from servable.captured import CapturedRequest
 from servable.load.load_generator import LoadError
 from servable.load.load_target import LoadTarget, container
 from servable.replay import sending
 from servable.replay.answers import ReplayAnswers
-from servable.replay.captured import CapturedRequest
 from servable.replay.sending import ReplayPace, ReplaySender
 from tests.servable.replay.captures import NINE, request
 from tests.servable.replay.echo_worker import SEND_LAG_MS

@@ -2,8 +2,8 @@
 
 import pytest
 
+from servable.captured import RecordedAnswer
 from servable.replay.answers import ReplayAnswers
-from servable.replay.captured import RecordedAnswer
 from servable.replay.summary import ReplaySummary
 from tests.servable.replay.captures import ANSWER, request
 

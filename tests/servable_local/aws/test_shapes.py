@@ -133,7 +133,6 @@ def test_a_property_that_is_not_emulated_is_refused_by_name() -> None:
 def test_a_name_is_the_templates_or_made(given: dict[str, str], name: str) -> None:
     logical = Logical(
         aws=None,  # type: ignore[arg-type]
-        stack_name="stack",
         logical_id="A",
         generate_name=lambda longest: f"made-{longest}",
         exists=lambda physical: None,

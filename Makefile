@@ -55,7 +55,7 @@ bench-client: .venv/.everything  # what the client costs beside plain boto3; wri
 bench-synth: .venv/.everything  # how long synth takes, beside an empty app; writes docs/performance.md (2 minutes)
 	@$(BIN)/python -m benchmarks.synth
 
-bench-load: .venv/.everything  # the load generator beside Locust's and wrk, and how near its knee is; writes docs/performance.md (7 minutes)
+bench-load: .venv/.everything  # the load generator beside Locust's, and how near its knee is; writes docs/performance.md (7 minutes)
 	@$(BIN)/python -m benchmarks.load
 
 bench-search: .venv/.everything  # how good tune's search is, beside others; DATE=YYYY-MM-DD repeats; writes docs/performance.md (12 minutes)

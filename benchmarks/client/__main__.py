@@ -7,12 +7,23 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from statistics import median
+from typing import Any
 
 from benchmarks.client.ways import Way, pack, ways
 from benchmarks.frame import ROOT, Log, Result, in_turn, machine, main
+from benchmarks.tables import Bound, quotients, target, ways_table
 from servable_local.container.launch import launch
 
 BLOCKS, CALLS, IMPORTS = 20, 200, 5
+# What is compared with what, and the most it may be. Source: the requirements of this project.
+MOST_RATIOS = [
+    ("one row, the form chosen by the client", "client, small", "boto3, JSON, small", 1.15),
+    ("one row, JSON", "client, JSON, small", "boto3, JSON, small", 1.15),
+    ("2,230 rows, the form chosen by the client", "client, large", "boto3, JSON, large", 0.2),
+    ("2,230 rows, npy", "client, npy, large", "boto3, npy ready, large", 1.3),
+    ("2,230 rows, protobuf", "client, protobuf, large", "boto3, protobuf ready, large", 1.8),
+]
 # A large JSON body costs a quarter of a second: as many blocks, each a tenth as long.
 SHORTER = {"boto3, JSON, large": 20}
 IMPORT = (
@@ -46,6 +57,32 @@ def _cpu_ms(way: Way, calls: int) -> float:
     for _ in range(calls):
         way()
     return 1000 * (time.process_time() - start) / calls
+
+
+def fields(result: Result) -> dict[str, Any]:
+    costs = result["cpu_ms_per_call"]
+    lines = ["| client / boto3 | median | interval | wanted | |", "|---|---:|---:|---:|---|"]
+    for label, ours, theirs, most in MOST_RATIOS:
+        ratios = sorted(quotients(costs[ours], costs[theirs]))
+        middle, (low, high) = median(ratios), interval(ratios)
+        limits = f"{low:.3f}x to {high:.3f}x", f"at most {most:g}x"
+        lines.append(target(label, f"{middle:.3f}x", *limits, middle <= most))
+    label, seconds = "`import servable_client`", result["import_seconds"]
+    lines.append(Bound(label=label, values=seconds, most=0.4, unit=" s").row())
+    shorter = [f"{calls} calls for {name}" for name, calls in result["shorter"].items()]
+    return {
+        "blocks": len(next(iter(costs.values()))),
+        "shorter": ", ".join(shorter),
+        "ways": ways_table(("CPU-ms per call", "lowest to highest"), costs),
+        "bounds": lines,
+    }
+
+
+def interval(ordered: list[float]) -> tuple[float, float]:
+    """Confidence interval of the median, about 95 %, by order statistics, without a distribution."""
+    # Half of the values, less about two deviations of a binomial: 6th and 15th of 20.
+    low = max(0, round(len(ordered) / 2 - len(ordered) ** 0.5 + 0.4) - 1)
+    return ordered[low], ordered[len(ordered) - 1 - low]
 
 
 if __name__ == "__main__":

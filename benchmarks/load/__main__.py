@@ -2,25 +2,35 @@
 
 import os
 import sys
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from functools import partial
 from importlib import metadata
+from itertools import product
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from benchmarks import workload
-from benchmarks.frame import Log, Result, in_turn, machine, main
-from benchmarks.load.generators import locust, ours, wrk, wrk_version
+from benchmarks.frame import ROOT, Log, Result, in_turn, machine, main
+from benchmarks.load.generators import locust, ours
 from benchmarks.load.null_server import NullServer, null_server
-from benchmarks.load.report import LOCUST, OURS, WRK
 from benchmarks.queueing import curve, mmc_highest_rate
+from benchmarks.tables import BOUNDS, quotients, row, short, spread, table, target
+from infra.parameters.loading import load
 from servable.load.knee import knee, saturation
 from servable.load.load_generator import LoadGenerator
 from servable.load.load_target import Body, container
 from servable.load.measurement import Loop
 from servable.load.pace import Pace
 from servable.load.schedule import Schedule
+from servable.serve.serve import prepared
 from servable.tune.objective import Objective
+from servable_local.container.launch import launch
 
+OURS, LOCUST = "ours", "Locust"
+# What is wanted. Source: the requirements of this project.
+LEAST_RPS, MOST_LAG_P99_MS, MOST_ERROR = 3000.0, 2.0, 0.05
 # One JSON row of 256 numbers: 2 KB.
 BODY = Body(content=workload.body(workload.JSON, 1), content_type=workload.JSON)
 ROUNDS, USERS = 5, 16
@@ -31,15 +41,15 @@ MEDIAN_MS, SIGMA = 10.0, 0.6
 # free again when its next request is due.
 RATES = {"null": 1500.0, "known": 400.0}
 LOCUST_USERS = 64
-# (generator, server, loop); wrk has no open loop.
+# (generator, server, loop)
 Run = tuple[str, str, Loop]
-LOOPS: dict[Loop, tuple[str, ...]] = {"closed": (OURS, LOCUST, WRK), "open": (OURS, LOCUST)}
-RUNS: list[Run] = [
-    (generator, server, loop)
-    for server in RATES
-    for loop, generators in LOOPS.items()
-    for generator in generators
-]
+LOOPS: tuple[Loop, ...] = ("closed", "open")
+RUNS: list[Run] = [*product((OURS, LOCUST), RATES, LOOPS)]
+# examples/ranker as environments/local.toml deploys it: its answers take the cores that the generator needs.
+RANKER = Body(
+    content=(ROOT / "examples/ranker/golden/request-columnar.json").read_bytes(),
+    content_type=workload.JSON,
+)
 # The simulated queues.
 CALL_MS = 10.0
 # (cores, p99 in ms): from a knee far below saturation to one close to it.
@@ -52,12 +62,7 @@ REQUESTS, LEAST_SECONDS = 10_000, 20.0
 def measure(folder: Path, log: Log) -> Result:
     before, available = machine(), os.sched_getaffinity(0)
     first, second = sorted(available)[:2] if len(available) > 1 else (None, None)
-    version = wrk_version()
-    if version is None:
-        log(
-            "wrk is not installed (Debian: apt-get install wrk); the others are measured without it"
-        )
-    ways = [way for way in RUNS if version or way[0] != WRK]
+    beside = _beside_a_container(log)
     runs = []
     with ExitStack() as stack:
         servers = {
@@ -70,8 +75,8 @@ def measure(folder: Path, log: Log) -> Result:
             stack.callback(os.sched_setaffinity, 0, available)
         target = container(servers["null"].url)
         generator = stack.enter_context(LoadGenerator(target, [BODY], loop="closed"))
-        for number, way in in_turn(ways, ROUNDS):
-            run = _run(way, servers[way[1]], generator, folder)
+        for number, way in in_turn(RUNS, ROUNDS):
+            run = _run(way, servers[way[1]], generator)
             runs.append(run | {"round": number})
             log(f"round {number + 1} of {ROUNDS}: {', '.join(way)}: {run['rps']:,.0f} requests/s")
     log("the knee of simulated queues")
@@ -84,26 +89,44 @@ def measure(folder: Path, log: Log) -> Result:
         "rates": RATES,
         "median_ms": MEDIAN_MS,
         "sigma": SIGMA,
-        "versions": {LOCUST: metadata.version("locust"), WRK: version},
+        "version": metadata.version("locust"),
         "runs": runs,
+        "container": {"measured": f"rounds of {PACE.most_seconds:g} s", "rps": beside},
         "queues": [_queue(cores, most_ms, seed) for cores, most_ms in QUEUES for seed in SEEDS],
     }
 
 
-def _run(way: Run, server: NullServer, generator: LoadGenerator, folder: Path) -> dict[str, Any]:
+def _beside_a_container(log: Log) -> dict[str, list[float]]:
+    """Requests per second by generator; each has the container's cores, and no core of its own."""
+    local = next(file for file in load(ROOT, ROOT / "environments") if file.name == "local")
+    served, rates = prepared(local), dict[str, list[float]]()
+    with (
+        launch(served.archive, served.variables, tensorflow=served.tensorflow) as process,
+        LoadGenerator(container(process.url), [RANKER], loop="closed") as generator,
+    ):
+        for number, name in in_turn((OURS, LOCUST), ROUNDS):
+            if name == OURS:
+                run = ours(generator, process.url, RANKER, "closed", USERS, PACE)
+            else:
+                run = locust(process.url, RANKER, USERS, None, PACE.most_seconds)
+            if run["failed"]:
+                raise RuntimeError(f"{name}: {run['failed']} requests failed: {run['errors']}")
+            rates.setdefault(name, []).append(run["rps"])
+            log(f"round {number + 1} of {ROUNDS}: {name}, container: {run['rps']:,.0f} requests/s")
+    return rates
+
+
+def _run(way: Run, server: NullServer, generator: LoadGenerator) -> dict[str, Any]:
     name, server_name, loop = way
     rate = RATES[server_name] if loop == "open" else None
-    run: dict[str, Any]
     if name == OURS:
         run = ours(generator, server.url, BODY, loop, rate or USERS, PACE)
-    elif name == LOCUST:
-        run = locust(server.url, BODY, LOCUST_USERS if rate else USERS, rate, PACE.most_seconds)
     else:
-        run = wrk(server.url, BODY, USERS, PACE.most_seconds, folder)
+        run = locust(server.url, BODY, LOCUST_USERS if rate else USERS, rate, PACE.most_seconds)
     run["cpu_ms_per_request"] = 1000 * run["cpu_share"] / run["rps"]
     if server_name == "known":
         run["known"] = server.delays()
-    return {"generator": name, "server": server_name, "loop": loop} | run
+    return {"generator": name, "server": server_name, "loop": loop, **run}
 
 
 def _queue(cores: int, most_ms: float, seed: int) -> dict[str, Any]:
@@ -128,6 +151,108 @@ def _queue(cores: int, most_ms: float, seed: int) -> dict[str, Any]:
         "full_rps": full.rps.value,
         "known_full_rps": cores * service_rate,
     }
+
+
+def fields(result: Result) -> dict[str, Any]:
+    queues, rates = result["queues"], result["container"]["rps"]
+    names = {OURS: OURS, LOCUST: f"{LOCUST} {result['version']}"}
+    closed = (f"closed loop of {result['users']}", "requests/s", "ours / it", "CPU-ms per request")
+    opened = f"open loop, {result['rates']['null']:,.0f} requests/s"
+    lags = (opened, "answered/s", "sent late, p50, ms", "sent late, p99, ms")
+    percentiles = ("", "p50, closed", "p99, closed", "p50, open", "p99, open")
+
+    def by_generator(head: Sequence[str], cells: Callable[[str], list[str]]) -> list[str]:
+        return table(head, [(text, *cells(name)) for name, text in names.items()])
+
+    return {
+        "rounds": len(_runs(result, OURS, "null", "closed")),
+        "bounds": _loops(result),
+        "failed": _failed(result["runs"]),
+        "measured": result["container"]["measured"],
+        "beside": by_generator(closed[:3], lambda name: _rates(rates[OURS], rates[name])),
+        "closed": by_generator(closed, partial(_closed, result)),
+        "opened": by_generator(lags, partial(_lags, result)),
+        "errors": by_generator(percentiles, partial(_errors, result)),
+        "tests": len(queues),
+        "queues": _queues(queues),
+        "held": sum(test["low_rps"] <= test["known_rps"] <= test["high_rps"] for test in queues),
+    }
+
+
+def _runs(result: Result, generator: str, server: str, loop: str) -> list[dict[str, Any]]:
+    """Runs of one kind, in the order of the rounds."""
+    kind = {"generator": generator, "server": server, "loop": loop}
+    return [run for run in result["runs"] if kind.items() <= run.items()]
+
+
+def _loops(result: Result) -> list[str]:
+    lines = [*BOUNDS]
+    for label, loop, key, least, most in (
+        ("requests/s of one core, closed loop", "closed", "rps", LEAST_RPS, None),
+        ("CPU-ms per request, closed loop", "closed", "cpu_ms_per_request", None, None),
+        ("sent late, p99, ms, open loop", "open", "send_lag_p99_ms", None, MOST_LAG_P99_MS),
+        ("sent late, p50, ms, open loop", "open", "send_lag_p50_ms", None, None),
+        ("share of the core, open loop", "open", "cpu_share", None, None),
+    ):
+        values = [run[key] for run in _runs(result, OURS, "null", loop)]
+        middle, limits = median(values), f"{short(min(values))} to {short(max(values))}"
+        if least is not None:
+            bound = f"at least {least:,g}", middle >= least
+        elif most is not None:
+            bound = f"at most {most:,g}", middle <= most
+        else:
+            lines.append(row(label, short(middle), limits, "", ""))
+            continue
+        lines.append(target(label, short(middle), limits, *bound))
+    return lines
+
+
+def _failed(runs: list[dict[str, Any]]) -> list[str]:
+    """Name every failure: a generator that fails has measured something else."""
+    sent, failed = (sum(run[key] for run in runs) for key in ("sent", "failed"))
+    kinds = sorted({f"{run['generator']}: {kind}" for run in runs for kind in run["errors"]})
+    errors = f" ({', '.join(kinds)})" if kinds else ""
+    met = "**not met**" if failed else "met"
+    return [f"{failed:,} of {sent:,} requests failed{errors}; wanted: none, {met}."]
+
+
+def _closed(result: Result, generator: str) -> list[str]:
+    mine, runs = (_runs(result, name, "null", "closed") for name in (OURS, generator))
+    rates = ([run["rps"] for run in of_one] for of_one in (mine, runs))
+    return [*_rates(*rates), spread([run["cpu_ms_per_request"] for run in runs])]
+
+
+def _rates(ours: list[float], rates: list[float]) -> list[str]:
+    return [spread(rates), "" if rates == ours else spread(quotients(ours, rates))]
+
+
+def _lags(result: Result, generator: str) -> list[str]:
+    runs = _runs(result, generator, "null", "open")
+    return [
+        spread([run[key] for run in runs]) for key in ("rps", "send_lag_p50_ms", "send_lag_p99_ms")
+    ]
+
+
+def _errors(result: Result, generator: str) -> list[str]:
+    cells = []
+    for loop in ("closed", "open"):
+        runs = _runs(result, generator, "known", loop)
+        for key in ("p50_ms", "p99_ms"):
+            errors = [100 * (run[key] / run["known"][key] - 1) for run in runs]
+            cells.append(spread(errors, "+.1f", " %"))
+    return cells
+
+
+def _queues(queues: list[dict[str, Any]]) -> list[str]:
+    lines = ["| | median | worst | wanted of the median | |", "|---|---:|---:|---:|---|"]
+    for label, key, known in (
+        ("highest rate within the objective", "knee_rps", "known_rps"),
+        ("saturation", "full_rps", "known_full_rps"),
+    ):
+        errors = [abs(queue[key] / queue[known] - 1) for queue in queues]
+        cells = (f"{median(errors):.1%}", f"{max(errors):.1%}", f"at most {MOST_ERROR:.0%}")
+        lines.append(target(label, *cells, median(errors) <= MOST_ERROR))
+    return lines
 
 
 if __name__ == "__main__":

@@ -7,11 +7,14 @@ local container at three loads. `--small` tries the last two in half a minute, a
 import math
 import sys
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from benchmarks.frame import Log, Result, machine, main
 from benchmarks.rehearse import container
+from benchmarks.tables import Bound, row
 from servable.rehearse.alternatives import Alternative
 from servable.rehearse.comparison import PolicyTrial, computed
 from servable_scaling.rehearsal.day import rehearse
@@ -24,6 +27,8 @@ POLICIES, DAYS, CORES, REPEATS = 50, 20, 2, 5
 SHOWN_SECONDS, LOAD_SECONDS = 10.0, 40.0
 MINUTES, MOST_INSTANCES = 24 * 60, 200
 RATE_RPS = 164.0
+# Of the computed mean, as a share of the measured one. Source: the requirements of this project.
+MOST_ERROR = 0.15
 RESOURCE = "endpoint/ranker/variant/primary"
 ALARM = {
     "Namespace": "AWS/SageMaker",
@@ -126,6 +131,40 @@ def small(folder: Path, log: Log) -> Result:
         "many_seconds": compared(4, 2, log),
         "container": container.measured(folder, log, seconds=4.0),
     }
+
+
+def fields(result: Result) -> dict[str, Any]:
+    measured = result["container"]
+    lines = [
+        "| of the highest rate | mean | computed | p50 | computed | p99 | computed |",
+        "|---:|---:|---:|---:|---:|---:|---:|",
+    ]
+    for run in measured["loads"]:
+        cells = [
+            f"{run[side][name]:.1f} ms"
+            for name in ("mean_ms", "p50_ms", "p99_ms")
+            for side in ("measured", "computed")
+        ]
+        lines.append(row(f"{run['share']:.0%}", *cells))
+    verdict = "met" if met(result) else "**not met**"
+    return {"container": measured, "verdict": verdict, "loads": lines}
+
+
+def met(result: Result) -> bool:
+    """Whether the computed mean is near the measured one at each load."""
+    pairs = [
+        (load["computed"]["mean_ms"], load["measured"]["mean_ms"])
+        for load in result["container"]["loads"]
+    ]
+    return all(abs(computed / measured - 1) <= MOST_ERROR for computed, measured in pairs)
+
+
+def bounds(result: Result) -> Iterator[Bound]:
+    """The benchmark's bounds. Source: the requirements of this project."""
+    day, policies = f"a day, up to {result['most_instances']} instances", result["many_seconds"]
+    label = "50 policies over 20 random days, two cores"
+    yield Bound(label=day, values=result["day_seconds"], most=2.0, unit=" s")
+    yield Bound(label=label, values=[policies], most=120.0, form=".0f", unit=" s")
 
 
 if __name__ == "__main__":

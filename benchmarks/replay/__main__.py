@@ -9,8 +9,10 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import psutil
@@ -18,6 +20,7 @@ import psutil
 from benchmarks import workload
 from benchmarks.frame import Log, Result, machine, main
 from benchmarks.load.null_server import null_server
+from benchmarks.tables import Bound
 from servable.replay.capture_lines import write_line
 from servable.replay.captured import CapturedRequest, RecordedAnswer
 
@@ -109,6 +112,27 @@ def measure(folder: Path, log: Log, *, requests: int, paced: int, rounds: int) -
                 log(f"{name}: {json.dumps(runs[name][-1])}")
     about = {"body_bytes": len(workload.body(workload.JSON, 1)), "requests": requests}
     return {"machine": before, **about, "rate_rps": RATE_RPS, **runs}
+
+
+def fields(result: Result) -> dict[str, Any]:
+    rates = [run["answered"] / run["seconds"] for run in result["fast"]]
+    return {"rate": median(rates), "lowest": min(rates), "highest": max(rates)}
+
+
+def bounds(result: Result) -> Iterator[Bound]:
+    """The benchmark's bounds. Source: the requirements of this project."""
+    memory = [run["memory_mb"] for run in result["fast"]]
+    label = f"memory of all processes, {result['requests']:,} requests"
+    yield Bound(label=label, values=memory, most=300.0, form=".0f", unit=" MB")
+    for name, most in (("p50", 2.0), ("p99", 20.0)):
+        label = f"sent late at {result['rate_rps']:g} requests/s, {name}"
+        late = [run["send_lag_ms"][name] for run in result["paced"]]
+        yield Bound(label=label, values=late, most=most, unit=" ms")
+
+
+def met(result: Result) -> bool:
+    """No request failed."""
+    return not any(run["failed"] for run in (*result["fast"], *result["paced"]))
 
 
 if __name__ == "__main__":

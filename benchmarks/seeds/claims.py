@@ -22,7 +22,6 @@ ARTICLE: dict[Settings, float] = {
     (36, 1, 1, 1, 1): 67.5118,
     (36, 8, 1, 1, 1): 319.078,
 }
-FIRST, POOLS, ONES, WORKERS, SERVERS = ARTICLE
 Row = dict[str, Any]
 
 
@@ -112,40 +111,35 @@ def baseline(found: dict[str, Any]) -> Iterator[Claim]:
 
 
 def transport(found: list[Row]) -> Iterator[Claim]:
-    for source, article, here, above, below, rows in (
-        ("S4", "at about 200 KB REST beats gRPC", "JSON of 200 KB, gRPC against REST inside",
-         ("grpc", "json"), ("rest", "json"), 111),
-        ("S4", "at about 4 MB gRPC beats REST", "JSON of 4 MB, REST against gRPC inside",
-         ("rest", "json"), ("grpc", "json"), 2_230),
-        ("S4", "PredictRequest much faster than JSON",
-         "2,230 rows, JSON over REST against protobuf over gRPC",
-         ("rest", "json"), ("grpc", "protobuf"), 2_230),
-        ("S0", "gRPC much faster than REST for large inputs",
-         "protobuf body of 2,230 rows, REST against gRPC inside",
-         ("rest", "protobuf"), ("grpc", "protobuf"), 2_230),
-    ):  # fmt: skip
-        sides = [
-            values(found, "latency_ms", transport=way, form=form, rows=rows)
-            for way, form in (above, below)
-        ]
-        yield Claim(source, article, here, ratio(*sides))
+    def rest(form: str, rows: int = 2_230) -> list[float]:
+        return values(found, "latency_ms", transport="rest", form=form, rows=rows)
+
+    def grpc(form: str, rows: int = 2_230) -> list[float]:
+        return values(found, "latency_ms", transport="grpc", form=form, rows=rows)
+
+    here, times = (
+        "JSON of 200 KB, gRPC against REST inside",
+        ratio(grpc("json", 111), rest("json", 111)),
+    )
+    yield Claim("S4", "at about 200 KB REST beats gRPC", here, times)
+    here, times = "JSON of 4 MB, REST against gRPC inside", ratio(rest("json"), grpc("json"))
+    yield Claim("S4", "at about 4 MB gRPC beats REST", here, times)
+    here = "2,230 rows, JSON over REST against protobuf over gRPC"
+    times = ratio(rest("json"), grpc("protobuf"))
+    yield Claim("S4", "PredictRequest much faster than JSON", here, times)
+    here = "protobuf body of 2,230 rows, REST against gRPC inside"
+    times = ratio(rest("protobuf"), grpc("protobuf"))
+    yield Claim("S0", "gRPC much faster than REST for large inputs", here, times)
 
 
 def settings(found: dict[str, Any]) -> Iterator[Claim]:
-    pairs = [("here", one, FIRST, "36 scaled to these cores") for one in [*ARTICLE][1:]]
-    rows = {"here": found["here"]}
-    if "simulated" in found:
-        rows["simulated"] = found["simulated"]["rows"]
-        pairs += [
-            ("simulated", ONES, FIRST, "simulated"),
-            ("simulated", SERVERS, WORKERS, "simulated"),
-        ]
-    for measured, one, other, where in pairs:
-        names = [",".join(map(str, article)) for article in (one, other)]
-        rates = partial(values, rows[measured], "requests_per_second")
-        times = ratio(rates(article=list(one)), rates(article=list(other)))
-        here = f"requests/s, {' against '.join(names)}, {where}"
-        yield Claim("S2", f"{ARTICLE[one] / ARTICLE[other]:.1f}x", here, times)
+    rate = partial(values, found["here"], "requests_per_second")
+    first, *others = ARTICLE
+    for article in others:
+        names = [",".join(map(str, settings)) for settings in (article, first)]
+        times = ratio(rate(article=list(article)), rate(article=list(first)))
+        here = f"requests/s, {' against '.join(names)}, 36 scaled to these cores"
+        yield Claim("S2", f"{ARTICLE[article] / ARTICLE[first]:.1f}x", here, times)
 
 
 def swapping(found: dict[str, Any]) -> Iterator[Claim]:

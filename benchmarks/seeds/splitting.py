@@ -1,16 +1,13 @@
 """S4: 500 rows whole, in ten parts side by side, and as the client chooses by itself."""
 
-import subprocess
-import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from itertools import permutations
 from statistics import median
 from typing import Any
 
 from benchmarks import workload
 from benchmarks.seeds.bench import Bench
+from benchmarks.seeds.flask_server import flask_server
 from servable_client import Endpoint, Split
 from servable_client.batches import Progress
 
@@ -21,7 +18,7 @@ CALLS_HERE, CALLS_SIMULATED = 60, 12  # as often in each of the six orders
 # Three of each number of parts: 1, 2, 4, 8, 10 and 20 with the client's 10 connections.
 LEARNING_CALLS = 20
 ROW_MS = 0.3  # 150 ms for 500 rows on one core: the article's request, whole
-SIMULATED_CORES = (1, 4, 16)
+SIMULATED_CORES, SIMULATED_THREADS = (1, 4, 16), 64
 # Every output has a row for each row: without the request more that tells so (decision 0036).
 IN_TENS = Split(rows=PART_ROWS, constant=frozenset())
 WAYS: dict[str, Any] = {"whole": None, "10 x 50": IN_TENS, "chosen": "measured"}
@@ -35,8 +32,9 @@ def measured(bench: Bench) -> list[dict[str, Any]]:
     bench.log("local endpoint")
     for cores in SIMULATED_CORES:
         label = f"simulated, {cores} core{'s' if cores > 1 else ''}"
-        with _simulated(cores) as url:
-            rows += _split(url, label, CALLS_SIMULATED)
+        variables = {"HOW": "wait", "CORES": str(cores), "ROW_MS": str(ROW_MS)}
+        with flask_server(variables, threads=SIMULATED_THREADS) as flask:
+            rows += _split(flask.url, label, CALLS_SIMULATED)
         bench.log(label)
     return rows
 
@@ -67,14 +65,3 @@ def _parts(endpoint: Endpoint, array: Any) -> int:
     steps: list[Progress] = []
     endpoint.predict(array, split="measured", progress=steps.append)
     return steps[-1].parts
-
-
-@contextmanager
-def _simulated(cores: int) -> Iterator[str]:
-    command = [sys.executable, "-m", "benchmarks.seeds.simulated_cores", str(cores), str(ROW_MS)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        try:
-            yield process.stdout.readline().strip()
-        finally:
-            process.terminate()

@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -36,17 +36,11 @@ class MultiModelEndpoint:
 
     def load(self, name: str, model: str) -> None:
         document = {"model_name": name, "url": str(self._folder / model)}
-        self._send("POST", "/models", json.dumps(document).encode())
+        body = json.dumps(document).encode()
+        EndpointCaller(self.url).ask(body, workload.JSON, path="/models")
 
     def unload(self, name: str) -> None:
-        self._send("DELETE", f"/models/{name}", b"")
-
-    def _send(self, method: str, path: str, body: bytes) -> None:
-        caller = EndpointCaller(self.url)
-        status, text = caller.ask(body, workload.JSON, path=path, method=method)
-        caller.close()
-        if status != 200:
-            raise RuntimeError(f"{method} {path}: {status} {text[:300]!r}")
+        EndpointCaller(self.url).ask(b"", workload.JSON, path=f"/models/{name}", method="DELETE")
 
 
 def measured(bench: Bench) -> dict[str, Any]:
@@ -74,14 +68,10 @@ def measured(bench: Bench) -> dict[str, Any]:
 
 def _loaded(models: MultiModelEndpoint) -> list[Row]:
     """The old model's latency before, while and after a large one is loaded."""
-    return _during(
-        models,
-        {
-            "before": partial(time.sleep, STEADY_SECONDS),
-            "while another is loaded": partial(models.load, "new", "largest"),
-            "with both loaded": partial(time.sleep, STEADY_SECONDS),
-        },
-    )
+    steady = partial(time.sleep, STEADY_SECONDS)
+    load = partial(models.load, "new", "largest")
+    phases = {"before": steady, "while another is loaded": load, "with both loaded": steady}
+    return _during(models, phases)
 
 
 def _unloaded(models: MultiModelEndpoint) -> Row:
@@ -93,7 +83,7 @@ def _unloaded(models: MultiModelEndpoint) -> Row:
     return _during(models, {"": steady, "in the second after it is unloaded": unloaded})[1]
 
 
-def _during(models: MultiModelEndpoint, phases: dict[str, Callable[[], None]]) -> list[Row]:
+def _during(models: MultiModelEndpoint, phases: Mapping[str, Callable[[], None]]) -> list[Row]:
     """The old model's latencies in each phase; what waited longest is answered last."""
     marks = []
     with background_callers(models.url, OLD, count=CALLERS) as callers:

@@ -1,11 +1,22 @@
 """Cost of the handler: `make bench-serving`. Writes result.json and docs/performance.md."""
 
+import math
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from statistics import median
+from typing import Any
 
 from benchmarks import workload
 from benchmarks.frame import Log, Result, machine, main
 from benchmarks.serving import transports, under_load
+from benchmarks.tables import Bound, ratio, row, table, target
+
+SIZES = {1: "1 row", 111: "111 rows", 2_230: "2,230 rows"}
+REST, GRPC, EMPTY = "handlers over REST", "gRPC from JSON", "empty handler"
+OURS = ("ours, JSON", "ours, npy", "ours, protobuf")
+Row = dict[str, Any]
+Part = Callable[[Row], float]
 
 
 def measure(folder: Path, log: Log) -> Result:
@@ -26,6 +37,118 @@ def measure(folder: Path, log: Log) -> Result:
         "choosing": under_load.choosing(ours, log),
         "workers": under_load.workers(ours, log),
     }
+
+
+def fields(result: Result) -> dict[str, Any]:
+    rows = result["transports"]
+    sizes = [
+        f"{form} {', '.join(f'{size:,}' for size in of_form)}"
+        for form, of_form in result["body_bytes"].items()
+    ]
+    head = ["| | measured | 95 % | wanted | |", "|---|---:|---:|---:|---|"]
+    return {
+        "sizes": "; ".join(sizes),
+        "repeats": len({cost["repeat"] for cost in rows}),
+        "requests": ", ".join(map(str, result["requests"])),
+        "times": _times(rows),
+        "bounds": [*head, *_ratios(rows), *(bound.row() for bound in bounds(result))],
+        "choosing": _choosing(result["choosing"]),
+    }
+
+
+def gateway(cost: Row) -> float:
+    return float(cost["gateway_ms"])
+
+
+def whole(cost: Row) -> float:
+    return float(cost["gateway_ms"] + cost["model_server_ms"])
+
+
+def _times(rows: list[Row]) -> list[str]:
+    lines = []
+    ways = dict.fromkeys(cost["way"] for cost in rows)
+    for way in sorted(ways, key=lambda way: way.startswith("ours")):
+        cells = []
+        for size in SIZES:
+            costs = _costs(rows, way, size)
+            servers = median(cost["model_server_ms"] for cost in costs)
+            cells.append(f"{median(map(gateway, costs)):.2f} + {servers:.2f}")
+        lines.append((way, *cells))
+    return table(("CPU-ms, web server + model server", *SIZES.values()), lines)
+
+
+def _ratios(rows: list[Row]) -> Iterator[str]:
+    """Yield rows of ratios. Source of what is wanted: the requirements of this project."""
+    stack, no = "whole stack of the local container", math.inf
+
+    def compared(
+        above: str, below: str, size: int, part: Part, *, label: str,
+        least: float = 0.0, most: float = no, upper: float = no,
+    ) -> str:  # fmt: skip
+        times = ratio(*([part(cost) for cost in _costs(rows, way, size)] for way in (above, below)))
+        wanted = f"at least {least:g}x" if least else f"at most {most:g}x"
+        if upper < no:
+            wanted = f"upper end at most {upper:g}x"
+        met = least <= times.median <= most and times.high <= upper
+        interval = f"{times.low:.2f} to {times.high:.2f}"
+        return target(label, f"{times.median:.2f}x", interval, wanted, met)
+
+    for way, least in (("ours, protobuf", 8.0), ("ours, npy", 4.0)):
+        label = f"{way}: less than {GRPC}, 2,230 rows, web server"
+        yield compared(GRPC, way, 2_230, gateway, label=label, least=least)
+    for way, least in (("ours, protobuf", 5.0), ("ours, npy", 3.0)):
+        label = f"{way}: less than {REST}, 2,230 rows, {stack}"
+        yield compared(REST, way, 2_230, whole, label=label, least=least)
+    for way in OURS:
+        label = f"{way}: of the {EMPTY}, 1 row, web server"
+        yield compared(way, EMPTY, 1, gateway, label=label, most=1.5)
+    # Below this the built-in gRPC client goes: docs/decisions/0035.
+    for form in ("npy", "protobuf"):
+        through, built_in = f"ours through grpcio, {form}", f"ours, {form}"
+        label = f"{through}: of {built_in}, 1 row, {stack}"
+        yield compared(through, built_in, 1, whole, label=label, least=1.1)
+    for size in (111, 2_230):
+        for way in OURS:
+            label = f"{way}: of {REST}, {SIZES[size]}, web server"
+            yield compared(way, REST, size, gateway, label=label, upper=1.05)
+
+
+def _costs(rows: list[Row], way: str, size: int) -> list[Row]:
+    return [cost for cost in rows if cost["way"] == way and cost["rows"] == size]
+
+
+def bounds(result: Result) -> Iterator[Bound]:
+    """The bounds under load. Source: the requirements of this project."""
+    workers = result["workers"]
+    few = {run["way"]: run for run in result["choosing"] if run["callers"] == 4}
+    rates = [run["ceiling_per_second"] for run in result["waiting"]]
+    shares = [run["through_per_second"] / run["ceiling_per_second"] for run in result["waiting"]]
+    label = "50 ms of model time, 1 worker, 16 callers: share of the model server's own rate"
+    yield Bound(label=label, values=shares, least=0.85, form=".0%")
+    yield Bound(label="that rate, requests/s", values=rates, least=300, form=".0f")
+    slow = "4 model servers, one slower by 50 ms, 4 callers, 1 worker"
+    times = few["measured"]["p99_ms"] / few["random"]["p99_ms"]
+    yield Bound(label=f"{slow}: p99 of random choice's", values=[times], most=0.5, unit="x")
+    label, share = f"{slow}: requests on the slow one", few["measured"]["slow_share"]
+    yield Bound(label=label, values=[share], most=0.01, form=".2%")
+    label, memory = "4 workers and Gunicorn: PSS", workers["pss_mb"]
+    yield Bound(label=label, values=[memory], most=140, form=".0f", unit=" MB")
+    label, seconds = "4 workers: ready after", workers["ready_seconds"]
+    yield Bound(label=label, values=[seconds], most=6, form=".1f", unit=" s")
+
+
+def _choosing(rows: list[Row]) -> list[str]:
+    lines = [
+        "| workers, callers | way to choose | p50 | p99 | requests/s | on the slow one |",
+        "|---|---|---:|---:|---:|---:|",
+    ]
+    for run in rows:
+        share = f"{run['slow_share']:.2%}" if "slow_share" in run else ""
+        latencies = (f"{run['p50_ms']:.1f}", f"{run['p99_ms']:.1f}")
+        rate = f"{run['requests_per_second']:.0f}"
+        where = f"{run['workers']}, {run['callers']}"
+        lines.append(row(where, run["way"], *latencies, rate, share))
+    return lines
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
 """Many callers: a model of 50 ms, one slow model server among four, four workers."""
 
 import json
-import threading
 import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -33,11 +33,8 @@ def waiting(archive: Path, log: Log) -> list[dict[str, float]]:
         for repeat in range(3):
             ceiling = _directly(port, 16)
             through = load(process.url, BODY, callers=16, seconds=SECONDS, content_type=FORM)
-            rate = {
-                "ceiling_per_second": ceiling,
-                "through_per_second": through.requests_per_second,
-            }
-            rows.append({**rate, "failed": through.failed})
+            row = {"ceiling_per_second": ceiling, "failed": through.failed}
+            rows.append({**row, "through_per_second": through.requests_per_second})
             log(f"50 ms, 16 callers, {repeat + 1} of 3: {rows[-1]}")
     return rows
 
@@ -86,7 +83,8 @@ def _ready_seconds(process: EndpointProcess, old: int) -> float:
     while time.monotonic() < until:
         try:
             gateway = process.parts.gunicorn
-            if gateway not in (None, old) and EndpointCaller(process.url).ask(BODY, FORM)[0] == 200:
+            if gateway not in (None, old):
+                EndpointCaller(process.url).ask(BODY, FORM)
                 load(process.url, BODY, callers=8, seconds=0.2, content_type=FORM)
                 return float(time.time() - 0.2 - psutil.Process(gateway).create_time())
         except OSError:
@@ -97,7 +95,7 @@ def _ready_seconds(process: EndpointProcess, old: int) -> float:
 
 def _counts(process: EndpointProcess) -> Counter[str]:
     """Requests that each model server got from the worker that answers."""
-    return Counter(json.loads(EndpointCaller(process.url).ask(b"", FORM, "counts")[1]))
+    return Counter(json.loads(EndpointCaller(process.url).ask(b"", FORM, "counts")))
 
 
 def _directly(port: int, callers: int) -> float:
@@ -105,20 +103,16 @@ def _directly(port: int, callers: int) -> float:
     request = wire.PredictRequest.FromString(BODY)
     request.model_spec.name = "rows"
     body = request.SerializeToString()
-    counts: list[int] = []
     # The lightest client there is: one that works hard for a call would be what is measured.
     calls = SmallCalls()
 
-    def call() -> None:
-        count, end = 0, time.monotonic() + SECONDS
+    def call(end: float) -> int:
+        count = 0
         while time.monotonic() < end:
             calls.call(port, "Predict", body, model="rows", deadline=time.monotonic() + 30)
             count += 1
-        counts.append(count)
+        return count
 
-    threads = [threading.Thread(target=call) for _ in range(callers)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(callers) as pool:
+        counts = pool.map(call, [time.monotonic() + SECONDS] * callers)
     return sum(counts) / SECONDS

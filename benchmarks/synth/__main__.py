@@ -9,12 +9,19 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from benchmarks.frame import ROOT, Log, Result, in_turn, machine, main
-from benchmarks.synth.report import ALL, EMPTY, MORE, NAG, VALIDATED
+from benchmarks.tables import Bound, ways_table
 
+EMPTY = "an app with nothing in it"
+ALL = "every environment"
+MORE = "ten more environments"
+NAG = "every environment, cdk-nag"
+VALIDATED = "every environment, validation"
 RUNS, MORE_ENVIRONMENTS = 5, 10
 ENVIRONMENTS = ROOT / "environments"
 EMPTY_APP = (
@@ -63,6 +70,19 @@ def _seconds(arguments: list[str], context: dict[str, Any], out: Path) -> float:
     begun = time.perf_counter()
     subprocess.run(command, cwd=ROOT, env=environment, check=True, capture_output=True)
     return time.perf_counter() - begun
+
+
+def fields(result: Result) -> dict[str, Any]:
+    seconds = result["seconds"]
+    return {"runs": len(seconds[EMPTY]), "ways": ways_table(("s", "fastest to slowest"), seconds)}
+
+
+def bounds(result: Result) -> Iterator[Bound]:
+    """The benchmark's bounds. Source: the requirements of this project."""
+    middle = {way: median(runs) for way, runs in result["seconds"].items()}
+    each = (middle[MORE] - middle[ALL]) / result["more"]
+    yield Bound(label=f"{ALL} / {EMPTY}", values=[middle[ALL] / middle[EMPTY]], most=4.0, unit="x")
+    yield Bound(label=f"each of {MORE}", values=[each], most=0.35, unit=" s")
 
 
 if __name__ == "__main__":

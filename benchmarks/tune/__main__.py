@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.frame import ROOT, Log, Result, machine, main
+from benchmarks.tables import target
 
 BETTER, WORK_SECONDS = 1.3, 0.01
 # setting -> (the variable that inference.py sees, its text with the values that are not today's)
@@ -58,6 +59,7 @@ def handler(data, context):
         pass
     return b'{{"predictions": [1.0]}}', "application/json"
 """
+LEAST_SHARE = 0.9
 TOO_FEW = re.compile(r"give --minutes (\d+) or more")
 
 
@@ -113,6 +115,33 @@ def tuned(project: Path, minutes: int) -> "subprocess.CompletedProcess[str]":
     body = ["--body", "body.json", "--minutes", str(minutes), "--json"]
     command = [sys.executable, "-m", "servable", "tune", "local", *settings, *body]
     return subprocess.run(command, cwd=project, capture_output=True, text=True, check=False)
+
+
+def fields(result: Result) -> dict[str, Any]:
+    runs, given = result["runs"], sorted({run["minutes"] for run in result["runs"]})
+    minutes = [f"`--minutes {result['minutes_wanted']}` was enough."]
+    if refusals := [line for run in runs for line in run["said"]]:
+        minutes = [
+            f"With `--minutes {result['minutes_wanted']}` it says before it measures, or after the first "
+            "trial, that they",
+            "are too few; the runs were given what it asked for, "
+            f"{' to '.join(map(str, dict.fromkeys((given[0], given[-1]))))} minutes.",
+            f"The first time: “{refusals[0].removeprefix('servable tune: ')}”.",
+        ]
+    targets = ["| | runs | gains, least to most | wanted | |", "|---|---:|---:|---:|---|"]
+    targets.append(_target("a setting is planted: found", runs, planted=True))
+    targets.append(_target("none is planted: none claimed", runs, planted=False))
+    return {"minutes": minutes, "targets": targets}
+
+
+def _target(label: str, runs: list[dict[str, Any]], *, planted: bool) -> str:
+    chosen = [run for run in runs if (run["planted"] is not None) == planted]
+    finished = [run for run in chosen if "failed" not in run]
+    good = sum(bool(run["found"]) if planted else not run["better"] for run in finished)
+    gains = [100 * run["gain"]["value"] for run in finished] or [0.0]
+    least = LEAST_SHARE * len(chosen)
+    cells = (f"{good} of {len(chosen)}", f"{min(gains):+.0f} % to {max(gains):+.0f} %")
+    return target(label, *cells, f"at least {least:.0f}", good >= least)
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "page.md").write_text("{result[ran]} times", encoding="utf-8")
     report = SimpleNamespace(fields=lambda _: {}, met=lambda result: result["ran"] < 2)
     monkeypatch.setattr(frame, "result_file", lambda name: tmp_path / "result.json")
-    monkeypatch.setattr(frame, "_report", lambda name: report)
+    monkeypatch.setattr(frame, "_benchmark", lambda name: report)
     monkeypatch.setattr(frame, "SECTIONS", {"own": "Own"})
     monkeypatch.setattr(frame, "PAGE", tmp_path / "performance.md")
     monkeypatch.setattr(sys, "argv", ["own"])

@@ -13,7 +13,7 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -103,6 +103,15 @@ def in_turn(ways: Iterable[Way], repeats: int) -> Iterator[tuple[int, Way]]:
         turn = repeat % len(order)
         for way in order[turn:] + order[:turn]:
             yield repeat, way
+
+
+def rounds(ways: Mapping[str, Callable[[], Way]], repeats: int, log: Log) -> dict[str, list[Way]]:
+    """Measure each way in turn; return what each repeat measured, by way."""
+    measured: dict[str, list[Way]] = {way: [] for way in ways}
+    for repeat, way in in_turn(ways, repeats):
+        measured[way].append(ways[way]())
+        log(f"{repeat + 1} of {repeats}: {way}: {measured[way][-1]}")
+    return measured
 
 
 def result_file(name: str) -> Path:

@@ -1,6 +1,8 @@
 """Accuracy and cost of the load generator: `make bench-load`. Writes result.json and docs/performance.md."""
 
+import json
 import os
+import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -12,8 +14,7 @@ from statistics import median
 from typing import Any
 
 from benchmarks import workload
-from benchmarks.frame import ROOT, Log, Result, in_turn, machine, main
-from benchmarks.load.generators import locust, ours
+from benchmarks.frame import ROOT, Log, Result, in_turn, machine, main, rounds
 from benchmarks.load.null_server import NullServer, null_server
 from benchmarks.queueing import curve, mmc_highest_rate
 from benchmarks.tables import BOUNDS, quotients, row, short, spread, table, target
@@ -59,6 +60,31 @@ SEEDS = range(5)
 REQUESTS, LEAST_SECONDS = 10_000, 20.0
 
 
+def ours(
+    generator: LoadGenerator, url: str, body: Body, loop: Loop, load: float, pace: Pace
+) -> Any:
+    generator.aim(container(url), [body], loop=loop)
+    step = generator.step(load, pace)
+    return {
+        "sent": step.sent,
+        "failed": step.failed,
+        "errors": step.errors | ({"timeout": step.timeouts} if step.timeouts else {}),
+        "rps": step.throughput_rps.value,
+        "p50_ms": step.latencies.p50_ms,
+        "p99_ms": step.latencies.p99_ms,
+        "send_lag_p50_ms": step.send_lags.p50_ms,
+        "send_lag_p99_ms": step.send_lag_p99_ms,
+        "cpu_share": step.generator_cpu_share,
+    }
+
+
+def locust(url: str, body: Body, users: int, rate_rps: float | None, seconds: float) -> Any:
+    """`rate_rps` None: a closed loop."""
+    command = [sys.executable, "-m", "benchmarks.load.fast_http_user", url]
+    command += map(str, (seconds, users, rate_rps or ""))
+    return json.loads(subprocess.check_output(command, input=body.content))
+
+
 def measure(folder: Path, log: Log) -> Result:
     before, available = machine(), os.sched_getaffinity(0)
     first, second = sorted(available)[:2] if len(available) > 1 else (None, None)
@@ -99,21 +125,23 @@ def measure(folder: Path, log: Log) -> Result:
 def _beside_a_container(log: Log) -> dict[str, list[float]]:
     """Requests per second by generator; each has the container's cores, and no core of its own."""
     local = next(file for file in load(ROOT, ROOT / "environments") if file.name == "local")
-    served, rates = prepared(local), dict[str, list[float]]()
+    served = prepared(local)
+
+    def rate(run: dict[str, Any]) -> float:
+        if run["failed"]:
+            raise RuntimeError(f"{run['failed']} requests failed: {run['errors']}")
+        return float(run["rps"])
+
     with (
         launch(served.archive, served.variables, tensorflow=served.tensorflow) as process,
         LoadGenerator(container(process.url), [RANKER], loop="closed") as generator,
     ):
-        for number, name in in_turn((OURS, LOCUST), ROUNDS):
-            if name == OURS:
-                run = ours(generator, process.url, RANKER, "closed", USERS, PACE)
-            else:
-                run = locust(process.url, RANKER, USERS, None, PACE.most_seconds)
-            if run["failed"]:
-                raise RuntimeError(f"{name}: {run['failed']} requests failed: {run['errors']}")
-            rates.setdefault(name, []).append(run["rps"])
-            log(f"round {number + 1} of {ROUNDS}: {name}, container: {run['rps']:,.0f} requests/s")
-    return rates
+        url, seconds = process.url, PACE.most_seconds
+        ways = {
+            OURS: lambda: rate(ours(generator, url, RANKER, "closed", USERS, PACE)),
+            LOCUST: lambda: rate(locust(url, RANKER, USERS, None, seconds)),
+        }
+        return rounds(ways, ROUNDS, log)
 
 
 def _run(way: Run, server: NullServer, generator: LoadGenerator) -> dict[str, Any]:

@@ -4,6 +4,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 from benchmarks import workload
 from benchmarks.callers import load
 from benchmarks.cost import kib_of, milliseconds
-from benchmarks.frame import Log, Result, in_turn, machine, main
+from benchmarks.frame import Log, Result, machine, main, rounds
 from benchmarks.tables import Bound, table
 from infra.policy.container import BATCHING_SWITCH
 from servable_local.aws.lifecycle import status
@@ -29,24 +30,18 @@ def measure(folder: Path, log: Log) -> Result:
     models = {"small": workload.model(folder / "model")}
     plain = workload.pack(folder / "plain.tar.gz", models, {})
     coded = workload.pack(folder / "coded.tar.gz", models, {"inference.py": EMPTY_HANDLER})
-    ways: dict[str, tuple[Path, dict[str, str]]] = {
-        "without code": (plain, {}),
-        "without code, batching": (plain, {BATCHING_SWITCH: "true"}),
-        "empty handler": (coded, {}),
+    ways = {
+        "without code": partial(_round, plain, {}),
+        "without code, batching": partial(_round, plain, {BATCHING_SWITCH: "true"}),
+        "empty handler": partial(_round, coded, {}),
     }
     before = machine()
-    rounds: dict[str, list[dict[str, Any]]] = {way: [] for way in ways}
-    for number, way in in_turn(ways, ROUNDS):
-        run = _round(*ways[way])
-        rounds[way].append(run)
-        cpu_ms = sum(run["cpu_ms_per_request"].values())
-        log(f"round {number + 1} of {ROUNDS}: {way:23} {cpu_ms:5.2f} CPU-ms a request")
     return {
         "machine": before,
         "body_bytes": len(workload.body(workload.JSON, 1)),
         "connections": CONNECTIONS,
         "seconds": SECONDS,
-        "rounds": rounds,
+        "rounds": rounds(ways, ROUNDS, log),
         "starts": [_started(folder / f"start-{number}") for number in range(ROUNDS)],
     }
 
@@ -105,10 +100,10 @@ def fields(result: Result) -> dict[str, Any]:
 
 def bounds(result: Result) -> Iterator[Bound]:
     """The benchmark's bounds. Source: the requirements of this project."""
-    rounds = result["rounds"]
+    ways = result["rounds"]
     for way, most in MOST_CPU_MS.items():
-        yield Bound(label=f"CPU-ms per request, {way}", values=_together(rounds[way]), most=most)
-    ready = [run["ready_after_import_seconds"] for runs in rounds.values() for run in runs]
+        yield Bound(label=f"CPU-ms per request, {way}", values=_together(ways[way]), most=most)
+    ready = [run["ready_after_import_seconds"] for runs in ways.values() for run in runs]
     yield Bound(label="seconds until ready, after TensorFlow is imported", values=ready, most=6.0)
     if starts := result.get("starts"):
         seconds, memory = ([run[key] for run in starts] for key in ("seconds", "memory_mb"))

@@ -8,13 +8,14 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 import numpy as np
 
-from benchmarks.frame import ROOT, Log, Result, in_turn, machine, main
+from benchmarks.frame import ROOT, Log, Result, machine, main, rounds
 from benchmarks.tables import Bound, quotients, table
 from model_packaging.manifest import GRANULARITY_SECONDS
 
@@ -49,11 +50,7 @@ def _measured(folder: Path, log: Log) -> Result:
     small, target = _model(folder / "small"), folder / "archive"
     shard = small / "1" / "variables" / "variables.data"
     _weights(shard)
-    runs: dict[str, list[dict[str, Any]]] = {way: [] for way in WAYS}
-    for number, way in in_turn(WAYS, ROUNDS):
-        run = _pack(way, small, target)
-        runs[way].append(run)
-        log(f"round {number + 1} of {ROUNDS}: {way:15} {run['seconds']:7.2f} s")
+    runs = rounds({way: partial(_pack, way, small, target) for way in WAYS}, ROUNDS, log)
     log("packing 2 GB")
     large = _model(folder / "large")
     for number in range(LARGE_COPIES):  # links: they cost no disk
@@ -66,10 +63,8 @@ def _measured(folder: Path, log: Log) -> Result:
             file.truncate(SPARSE_FILE_BYTES)
     # A file as young as the clock's step is not trusted, and is read again.
     time.sleep(GRANULARITY_SECONDS + 0.1)
-    first, *again = (
-        _python("recognise", sparse, folder / "cache")["seconds"] for _ in range(ROUNDS + 1)
-    )
-    log(f"recognised: {max(again):.2f} s at most")
+    recognised = [_python("recognise", sparse, folder / "cache") for _ in range(ROUNDS + 1)]
+    first, *again = (run["seconds"] for run in recognised)
     return {
         "machine": {**machine(), "isal": importlib.metadata.version("isal")},
         "input_bytes": WEIGHTS_BYTES,

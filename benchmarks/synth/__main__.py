@@ -10,11 +10,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-from benchmarks.frame import ROOT, Log, Result, in_turn, machine, main
+from benchmarks.frame import ROOT, Log, Result, machine, main, rounds
 from benchmarks.tables import Bound, ways_table
 
 EMPTY = "an app with nothing in it"
@@ -45,23 +46,21 @@ def measure(folder: Path, log: Log) -> Result:
     for number in range(MORE_ENVIRONMENTS):
         text = f'extends = "prod"\n\n[endpoint]\nname = "ranker-more-{number}"\n'
         (more / f"more-{number}.toml").write_text(text, encoding="utf-8")
-    ways: dict[str, tuple[list[str], dict[str, Any]]] = {
-        EMPTY: (["-c", EMPTY_APP], flags),
-        ALL: (["app.py"], flags),
-        MORE: (["app.py"], {**flags, "environments": str(more)}),
-        NAG: (["app.py"], {**flags, "nag": "true"}),
-        VALIDATED: (["-c", VALIDATED_APP], flags),
+    synth = partial(_seconds, folder / "out")
+    ways = {
+        EMPTY: partial(synth, flags, "-c", EMPTY_APP),
+        ALL: partial(synth, flags, "app.py"),
+        MORE: partial(synth, {**flags, "environments": str(more)}, "app.py"),
+        NAG: partial(synth, {**flags, "nag": "true"}, "app.py"),
+        VALIDATED: partial(synth, flags, "-c", VALIDATED_APP),
     }
     for way in (EMPTY, MORE):
-        _seconds(*ways[way], folder / "out")  # caches filled, models hashed
-    seconds: dict[str, list[float]] = {way: [] for way in ways}
-    for number, way in in_turn(ways, RUNS):
-        seconds[way].append(_seconds(*ways[way], folder / "out"))
-        log(f"round {number + 1} of {RUNS}: {way:32} {seconds[way][-1]:5.2f} s")
+        ways[way]()  # caches filled, models hashed
+    seconds = rounds(ways, RUNS, log)
     return {"machine": before, "more": MORE_ENVIRONMENTS, "seconds": seconds}
 
 
-def _seconds(arguments: list[str], context: dict[str, Any], out: Path) -> float:
+def _seconds(out: Path, context: dict[str, Any], *arguments: str) -> float:
     """Time one run as the CLI starts it, in a process of its own. Raises CalledProcessError."""
     shutil.rmtree(out, ignore_errors=True)
     variables = {"PYTHONPATH": str(ROOT), "CDK_OUTDIR": str(out)}

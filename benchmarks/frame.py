@@ -22,7 +22,6 @@ from model_packaging.beside import beside
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "performance.md"
-SMALL = "--small"
 # Package -> title of its section, in the page's order.
 SECTIONS = {
     "packaging": "Packing",
@@ -51,17 +50,11 @@ Measure = Callable[[Path, Log], Any]
 Way = TypeVar("Way")
 
 
-def main(name: str, measure: Measure, *, small: Measure | None = None) -> int:
-    """Measure, write result.json and the page, and return the exit code: 1 where a bound is not met.
-
-    `small`: a short trial for `--small`, whose result is printed and written nowhere.
-    """
+def main(name: str, measure: Measure) -> int:
+    """Measure, write result.json and the page, and return the exit code: 1 where a bound is not met."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:
         with tempfile.TemporaryDirectory(prefix="servable-benchmark-") as folder:
-            if small and SMALL in sys.argv:
-                print(json.dumps(small(Path(folder), clock()), indent=2))
-                return 0
             write(name, measure(Path(folder), clock()))
     except KeyboardInterrupt:
         print("interrupted; result.json has what was finished before", file=sys.stderr)

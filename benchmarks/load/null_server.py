@@ -62,7 +62,7 @@ class Delays:
 
     def __init__(self, median_ms: float, sigma: float) -> None:
         drawn = np.random.default_rng(SEED).lognormal(0.0, sigma, DRAWN)
-        self._drawn = (median_ms / 1000 * drawn).tolist()
+        self._drawn: list[float] = (median_ms / 1000 * drawn).tolist()
         self.start()
 
     def start(self) -> None:

@@ -9,9 +9,11 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+import psutil
+
 from benchmarks import workload
 from benchmarks.callers import load
-from benchmarks.cost import kib_of, milliseconds
+from benchmarks.cost import milliseconds
 from benchmarks.frame import Log, Result, machine, main, rounds
 from benchmarks.tables import Bound, table
 from infra.policy.container import BATCHING_SWITCH
@@ -78,7 +80,7 @@ def _started(folder: Path) -> dict[str, float]:
     seconds = time.perf_counter() - begun
     aws = status(folder=folder / ".servable")
     assert aws is not None
-    memory_mb = kib_of(Path(f"/proc/{aws.pid}/status"), "VmRSS") * 1024 / 1e6
+    memory_mb = psutil.Process(aws.pid).memory_info().rss / 1e6
     subprocess.run([*command, "down"], cwd=folder, check=True, capture_output=True)
     return {"seconds": seconds, "memory_mb": memory_mb}
 

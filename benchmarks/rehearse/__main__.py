@@ -1,25 +1,23 @@
-"""Duration and accuracy of rehearsed days: `make bench-rehearse`. Writes docs/performance.md.
-
-`--small` tries a few policies and short loads in half a minute, and writes nothing.
-"""
+"""Duration and accuracy of rehearsed days: `make bench-rehearse`. Writes docs/performance.md."""
 
 import math
 import sys
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from benchmarks import workload
 from benchmarks.frame import ROOT, Log, Result, machine, main
+from benchmarks.load.__main__ import ours
 from benchmarks.tables import Bound, row
 from infra.parameters.loading import load_one
 from infra.parameters.rehearsal_scenario import MeasuredInstance, scenario
 from infra.policy.container import variable_of
 from servable.load.load_generator import LoadGenerator
 from servable.load.load_target import Body, container
-from servable.load.measurement import Loop
 from servable.load.pace import Pace
 from servable.rehearse.alternatives import Alternative
 from servable.rehearse.comparison import PolicyTrial, computed
@@ -56,21 +54,30 @@ VARIABLES = {
 }
 
 
-def beside_a_container(folder: Path, log: Log, *, seconds: float) -> dict[str, Any]:
+def beside_a_container(folder: Path, log: Log) -> dict[str, Any]:
     """{"rate_rps", "p50_ms", "p99_ms" of one caller; "loads": what was measured and what is computed}."""
     models = {"small": workload.model(folder / "model")}
     archive = workload.pack(folder / "coded.tar.gz", models, {"inference.py": HANDLER})
-    with launch(archive, VARIABLES) as process:
-        alone = _step(process.url, "closed", 1, seconds)
-        rate = _step(process.url, "closed", 4 * WORKERS, seconds / 2)["rps"]
-        log(f"one caller: p50 {alone['p50_ms']:.1f} ms; at most {rate:.0f} requests/s")
+    body = Body(content=workload.body(workload.JSON, 1), content_type=workload.JSON)
+    pace = Pace(least_seconds=LOAD_SECONDS, most_seconds=LOAD_SECONDS)
+    with (
+        launch(archive, VARIABLES) as process,
+        LoadGenerator(container(process.url), [body], loop="closed") as generator,
+    ):
+        step = partial(ours, generator, process.url, body)
+        alone, full = step("closed", 1, pace), step("closed", 4 * WORKERS, pace)
+        log(f"one caller: p50 {alone['p50_ms']:.1f} ms; at most {full['rps']:.0f} requests/s")
         loads = []
         for share in LOADS:
-            step = _step(process.url, "open", share * rate, seconds)
-            rehearsed = predicted(rate, alone["p50_ms"], alone["p99_ms"], step["rps"] / rate)
-            loads.append({"share": share, "measured": step, "computed": rehearsed})
-            log(f"at {share:.0%}: {step['mean_ms']:.1f} ms, computed {rehearsed['mean_ms']:.1f}")
-    return {"rate_rps": rate, "p50_ms": alone["p50_ms"], "p99_ms": alone["p99_ms"], "loads": loads}
+            run = step("open", share * full["rps"], pace)
+            if run["failed"]:
+                raise RuntimeError(f"{run['failed']} requests failed at {share:.0%}")
+            use = run["rps"] / full["rps"]
+            rehearsed = predicted(full["rps"], alone["p50_ms"], alone["p99_ms"], use)
+            loads.append({"share": share, "measured": run, "computed": rehearsed})
+            log(f"at {share:.0%}: {run['mean_ms']:.1f} ms, computed {rehearsed['mean_ms']:.1f}")
+    about = {"rate_rps": full["rps"], "p50_ms": alone["p50_ms"], "p99_ms": alone["p99_ms"]}
+    return {**about, "loads": loads}
 
 
 def predicted(rate: float, p50_ms: float, p99_ms: float, use: float) -> dict[str, float]:
@@ -81,23 +88,6 @@ def predicted(rate: float, p50_ms: float, p99_ms: float, use: float) -> dict[str
         "mean_ms": 1000 * (model.service.mean_seconds + part[2] * part[3]),
         "p50_ms": 1000 * model.at([part], 0.5),
         "p99_ms": 1000 * model.at([part], 0.99),
-    }
-
-
-def _step(url: str, loop: Loop, load: float, seconds: float) -> dict[str, float]:
-    body = Body(content=workload.body(workload.JSON, 1), content_type=workload.JSON)
-    pace = Pace(least_seconds=seconds, most_seconds=seconds)
-    with LoadGenerator(container(url), [body], loop=loop) as generator:
-        step = generator.step(load, pace)
-    latencies = step.latencies
-    if step.failed or not latencies.count:
-        raise RuntimeError(f"{step.failed} requests failed at {loop} {load:g}")
-    return {
-        "rps": step.throughput_rps.value,
-        "mean_ms": latencies.sum_ms / latencies.count,
-        "p50_ms": latencies.p50_ms,
-        "p99_ms": latencies.p99_ms,
-        "late_ms": step.send_lag_p99_ms,
     }
 
 
@@ -116,15 +106,16 @@ def planned(safety_factor: float) -> Scenario:
     return scenario(loaded.environment, variant_of(loaded, "primary"), requests, INSTANCE)
 
 
-def compared(policies: int, days: int) -> float:
+def compared() -> float:
     """Seconds of all policies over all days, as `servable rehearse --compare` computes them."""
-    begun, trials = time.perf_counter(), []
-    for number in range(policies):
-        share = 0.3 + 0.6 * number / policies
+    trials = []
+    for number in range(POLICIES):
+        share = 0.3 + 0.6 * number / POLICIES
         alternative = Alternative(label=f"{share:.0%}", sets={})
         day = planned(share)
         trials.append(PolicyTrial(alternative=alternative, scenario=day, per_hour=1.0))
-    computed(trials, range(days), lambda *_: None, cores=CORES)
+    begun = time.perf_counter()
+    computed(trials, range(DAYS), lambda *_: None, cores=CORES)
     return time.perf_counter() - begun
 
 
@@ -140,15 +131,8 @@ def measure(folder: Path, log: Log) -> Result:
         "machine": before,
         "most_instances": most,
         "day_seconds": day_seconds,
-        "many_seconds": compared(POLICIES, DAYS),
-        "container": beside_a_container(folder, log, seconds=LOAD_SECONDS),
-    }
-
-
-def small(folder: Path, log: Log) -> Result:
-    return {
-        "many_seconds": compared(4, 2),
-        "container": beside_a_container(folder, log, seconds=4.0),
+        "many_seconds": compared(),
+        "container": beside_a_container(folder, log),
     }
 
 
@@ -187,4 +171,4 @@ def bounds(result: Result) -> Iterator[Bound]:
 
 
 if __name__ == "__main__":
-    sys.exit(main("rehearse", measure, small=small))
+    sys.exit(main("rehearse", measure))

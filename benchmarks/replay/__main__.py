@@ -1,7 +1,7 @@
 """Captured requests replayed: `make bench-replay`. Writes result.json and docs/performance.md.
 
 100,000 requests of 2 KB as fast as a server that does nothing answers, with the memory of all processes of
-the command; then 500 requests per second at the captured pace. `--small` tries both, and writes nothing.
+the command; then 500 requests per second at the captured pace.
 """
 
 import json
@@ -91,18 +91,18 @@ def _memory_mb(head: psutil.Process) -> float:
     return memory
 
 
-def measure(folder: Path, log: Log, *, requests: int, paced: int, repeats: int) -> Result:
+def measure(folder: Path, log: Log) -> Result:
     before = machine()
-    many = captured(folder / "many", requests, 5000.0)
-    pace = captured(folder / "pace", paced, RATE_RPS)
-    log(f"{requests:,} and {paced:,} captured requests are written")
+    many = captured(folder / "many", REQUESTS, 5000.0)
+    pace = captured(folder / "pace", PACED, RATE_RPS)
+    log(f"{REQUESTS:,} and {PACED:,} captured requests are written")
     with null_server() as server:
         fast, paced_run = (
             partial(run, server.url, many, "--as-fast"),
             partial(run, server.url, pace),
         )
-        runs = rounds({"fast": fast, "paced": paced_run}, repeats, log)
-    about = {"body_bytes": len(workload.body(workload.JSON, 1)), "requests": requests}
+        runs = rounds({"fast": fast, "paced": paced_run}, ROUNDS, log)
+    about = {"body_bytes": len(workload.body(workload.JSON, 1)), "requests": REQUESTS}
     return {"machine": before, **about, "rate_rps": RATE_RPS, **runs}
 
 
@@ -128,6 +128,4 @@ def met(result: Result) -> bool:
 
 
 if __name__ == "__main__":
-    whole = partial(measure, requests=REQUESTS, paced=PACED, repeats=ROUNDS)
-    small = partial(measure, requests=REQUESTS // 100, paced=1000, repeats=1)
-    sys.exit(main("replay", whole, small=small))
+    sys.exit(main("replay", measure))

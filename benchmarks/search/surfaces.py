@@ -5,8 +5,8 @@ benchmark draws others, from a date.
 """
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -41,13 +41,6 @@ class Surface:
         """Requests per second of every point of the space."""
         points = map(self.space.point, range(len(self.space)))
         return np.array([self.rps(point) for point in points])
-
-
-def _surface(
-    grid: Mapping[str, tuple[Value, ...]], rps: Callable[[Point], float], vcpus: int
-) -> Surface:
-    space = _space(tuple(grid.items()))
-    return Surface(space=space, rps=rps, wanted=rules_of_thumb(space, vcpus=vcpus))
 
 
 @functools.cache
@@ -131,7 +124,8 @@ def queueing(seed: int, *, cores: int) -> Surface:
         BATCH_SIZE: (None, 8, 32, 128),
         "batching.timeout_micros": (0, 1000, 5000),
     }
-    return _surface(grid, QueueingFormula(seed, cores).rps, cores)
+    space, rps = _space(tuple(grid.items())), QueueingFormula(seed, cores).rps
+    return Surface(space=space, rps=rps, wanted=rules_of_thumb(space, vcpus=cores))
 
 
 @functools.cache
@@ -156,21 +150,10 @@ def own_grid(seed: int) -> Surface:
     return Surface(space=tuned.space, rps=rps, wanted=tuned.wanted)
 
 
-GRID: dict[str, tuple[Value, ...]] = {
-    "tfs_processes": (1, 2, 4, 8, 16),
-    "gunicorn_workers": (1, 4, 8, 16, 32),
-    "inter_op_threads": (1, 2, 4, 16),
-    "intra_op_threads": (1, 2, 4, 16),
-    "onednn": (False, True),
-    "batching.max_batch_size": (None, 16, 128),
-}
-GRID_VCPUS = 16
-
-
 def flat(seed: int) -> Surface:
     """A server that is limited by something no setting touches: every point has the same throughput."""
     height = float(np.random.default_rng([105, seed]).uniform(10, 500))
-    return _surface(GRID, lambda _: height, GRID_VCPUS)
+    return replace(queueing(seed, cores=16), rps=lambda _: height)
 
 
 FAMILIES: dict[str, Callable[[int], Surface]] = {

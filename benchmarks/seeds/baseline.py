@@ -18,7 +18,7 @@ from benchmarks import workload
 from benchmarks.callers import EndpointCaller
 from benchmarks.cost import Cpu, cpu, memory_mb
 from benchmarks.frame import in_turn
-from benchmarks.seeds.bench import Bench, rate
+from benchmarks.seeds.bench import Bench, latency_ms, rate
 from infra.policy.container import ContainerSettings
 
 MODELS = ("small", "large", "largest")
@@ -73,14 +73,13 @@ def _requests(running: Running, bench: Bench) -> list[dict[str, Any]]:
 
 def _cost(url: str, spent: Callable[[], Cpu], form: str, rows: int) -> dict[str, float]:
     """Cost and median latency of one request; requests follow each other on one connection."""
-    caller, body = EndpointCaller(url), workload.body(form, rows)
+    ask = partial(EndpointCaller(url).ask, workload.body(form, rows), form)
     for _ in range(3):
-        caller.ask(body, form)
+        ask()
     latencies_ms, before = [], spent()
     until = time.perf_counter() + REQUEST_SECONDS
-    while (began := time.perf_counter()) < until:
-        caller.ask(body, form)
-        latencies_ms.append((time.perf_counter() - began) * 1000)
+    while time.perf_counter() < until:
+        latencies_ms.append(latency_ms(ask))
     gateway, model_server = ((spent() - before) / len(latencies_ms)).tolist()
     cpu_ms = {"cpu_ms": gateway + model_server, "model_server_ms": model_server}
     return {**cpu_ms, "latency_ms": median(latencies_ms)}

@@ -8,7 +8,8 @@ without TensorFlow.
 
 import subprocess
 import sys
-from collections.abc import Collection, Mapping
+import time
+from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -68,6 +69,12 @@ def rate(url: str, seconds: float, form: str = workload.JSON, rows: int = 1) -> 
     if run.failed:
         raise RuntimeError(f"{url}: {run.failed} requests failed")
     return run.requests_per_second
+
+
+def latency_ms(call: Callable[[], object]) -> float:
+    began = time.perf_counter()
+    call()
+    return (time.perf_counter() - began) * 1000
 
 
 def make_models(folder: Path, names: Collection[str]) -> None:

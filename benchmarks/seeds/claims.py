@@ -46,17 +46,18 @@ class Counts:
 
 @dataclass(frozen=True)
 class Claim:
+    """A claim of an article, `source`, with its numbers; and the comparison made here.
+
+    `found` above 1: the article's side is better here too. With `at_most` the claim is that nothing gets
+    worse: the ratio stays below it, and `at_least` does not matter.
+    """
+
     source: str
-    """The article's short name, as S2."""
     article: str
-    """The article's claim, with its numbers."""
     here: str
-    """The comparison made here."""
     found: Ratio | Counts
-    """Above 1: the article's side is better here too."""
     at_least: float = 1.0
     at_most: float | None = None
-    """The claim is that nothing gets worse: the ratio stays below this; `at_least` does not matter."""
 
     @property
     def verdict(self) -> str:

@@ -1,12 +1,12 @@
 """S4: 500 rows whole, in ten parts side by side, and as the client chooses by itself."""
 
-import time
+from functools import partial
 from itertools import permutations
 from statistics import median
 from typing import Any
 
 from benchmarks import workload
-from benchmarks.seeds.bench import Bench
+from benchmarks.seeds.bench import Bench, latency_ms
 from benchmarks.seeds.flask_server import flask_server
 from servable_client import Endpoint, Split
 from servable_client.batches import Progress
@@ -48,11 +48,10 @@ def _split(url: str, where: str, calls: int) -> list[dict[str, Any]]:
             # In turn call by call, so that what slows the computer slows all ways; in every order,
             # since what comes after ten parts at once finds busier caches: each does as often.
             latencies: dict[str, list[float]] = {way: [] for way in WAYS}
-            for call in range(calls):
-                for way in ORDERS[call % len(ORDERS)]:
-                    began = time.perf_counter()
-                    endpoint.predict(array, split=WAYS[way])
-                    latencies[way].append((time.perf_counter() - began) * 1000)
+            for number in range(calls):
+                for way in ORDERS[number % len(ORDERS)]:
+                    call = partial(endpoint.predict, array, split=WAYS[way])
+                    latencies[way].append(latency_ms(call))
             parts = {"whole": 1, "10 x 50": ROWS // PART_ROWS, "chosen": _parts(endpoint, array)}
             for way, of in latencies.items():
                 row = {"repeat": repeat, "where": where, "way": way, "parts": parts[way]}

@@ -55,42 +55,16 @@ def choosing(archive: Path, log: Log) -> list[dict[str, Any]]:
                 before = _counts(process)
                 run = load(process.url, BODY, callers=callers, seconds=SECONDS, content_type=FORM)
                 counts = _counts(process) - before
+                parts = process.parts
+                memory_mb = pss_mb([parts.gunicorn, *parts.workers])
             row: dict[str, Any] = {"way": way, "workers": workers, "callers": callers, **vars(run)}
+            row["pss_mb"] = memory_mb
             if workers == 1:
                 # Each worker has counts of its own.
                 row["slow_share"] = counts["3"] / counts.total()
             rows.append(row)
             log(f"{way}, {workers} workers, {callers} callers: p99 {run.p99_ms:.1f} ms")
     return rows
-
-
-def workers(archive: Path, log: Log) -> dict[str, float]:
-    """Memory of four workers after they have answered, and how soon they do."""
-    with launch(archive, {variable_of("gunicorn_workers"): "4"}) as process:
-        load(process.url, BODY, callers=8, seconds=3, content_type=FORM)
-        parts = process.parts
-        assert parts.gunicorn is not None
-        memory = pss_mb([parts.gunicorn, *parts.workers])
-        process.faults.kill("gunicorn")
-        ready = _ready_seconds(process, parts.gunicorn)
-    log(f"4 workers: {memory:.0f} MB, ready after {ready:.1f} s")
-    return {"pss_mb": memory, "ready_seconds": ready}
-
-
-def _ready_seconds(process: EndpointProcess, old: int) -> float:
-    """From the start of Gunicorn's new master until all of its workers have answered."""
-    until = time.monotonic() + 60
-    while time.monotonic() < until:
-        try:
-            gateway = process.parts.gunicorn
-            if gateway not in (None, old):
-                EndpointCaller(process.url).ask(BODY, FORM)
-                load(process.url, BODY, callers=8, seconds=0.2, content_type=FORM)
-                return float(time.time() - 0.2 - psutil.Process(gateway).create_time())
-        except OSError:
-            pass
-        time.sleep(0.05)
-    raise RuntimeError("Gunicorn did not come back")
 
 
 def _counts(process: EndpointProcess) -> Counter[str]:

@@ -21,19 +21,11 @@ from benchmarks.tables import Bound, ways_table
 EMPTY = "an app with nothing in it"
 ALL = "every environment"
 MORE = "ten more environments"
-NAG = "every environment, cdk-nag"
-VALIDATED = "every environment, validation"
 RUNS, MORE_ENVIRONMENTS = 5, 10
 ENVIRONMENTS = ROOT / "environments"
 EMPTY_APP = (
     "import aws_cdk as cdk; "
     "cdk.App(analytics_reporting=False, builtin_cloud_formation_validation=False).synth()"
-)
-# What CDK's CLI would turn on, and an app alone does not.
-VALIDATED_APP = (
-    "import sys, aws_cdk as cdk; own = cdk.App; "
-    "cdk.App = lambda **more: own(**{**more, 'builtin_cloud_formation_validation': True}); "
-    "sys.argv = ['app.py']; import runpy; runpy.run_path('app.py', run_name='__main__')"
 )
 
 
@@ -51,8 +43,6 @@ def measure(folder: Path, log: Log) -> Result:
         EMPTY: partial(synth, flags, "-c", EMPTY_APP),
         ALL: partial(synth, flags, "app.py"),
         MORE: partial(synth, {**flags, "environments": str(more)}, "app.py"),
-        NAG: partial(synth, {**flags, "nag": "true"}, "app.py"),
-        VALIDATED: partial(synth, flags, "-c", VALIDATED_APP),
     }
     for way in (EMPTY, MORE):
         ways[way]()  # caches filled, models hashed

@@ -63,7 +63,6 @@ STAY: Mapping[str, str] = {
     r"(?:virtual|state|factori[sz]ation) machines?": "the field's",
     r"[\w-]+-machines?\b|[\w-]+-wake-up\b": "ids of rules and names of alarms, which stay",
     r"(?:gets|get|got|getting) (?:no|any) way back": "a direction",
-    r"measuring and this machine": "a label that docs/architecture.svg shows",
     r"spurious wake-ups?": "the field's, of events without a cause",
 }
 # {file: why it is not read}

@@ -15,7 +15,7 @@ from infra.parameters import reference  # noqa: E402  (the path comes first)
 from infra.policy import permissions_table  # noqa: E402
 from infra.preflight import reference as rules  # noqa: E402
 from scripts.descriptors import descriptor_set  # noqa: E402
-from scripts.documentation import command_reference, import_graph, local_aws, picture  # noqa: E402
+from scripts.documentation import command_reference, import_graph, local_aws  # noqa: E402
 from scripts.project_template import TEMPLATE  # noqa: E402
 from servable_scaling import choices  # noqa: E402
 
@@ -38,7 +38,7 @@ GENERATED: dict[str, Callable[[], str]] = {
     "docs/local-aws.md": lambda: with_table("docs/local-aws.md", local_aws.rows()),
     "docs/scaling-rules.md": lambda: with_table("docs/scaling-rules.md", choices.rows()),
     "servable_tensors/descriptors.base64": descriptor_set,
-    "docs/architecture.svg": lambda: picture.svg(import_graph.arrows()),
+    "docs/architecture.md": import_graph.page,
     **TEMPLATE,
 }
 
@@ -57,7 +57,7 @@ def main(arguments: Sequence[str], root: Path = ROOT) -> str | None:
     try:
         wanted = {name: text() for name, text in GENERATED.items()}
     except import_graph.NotDrawnError as wrong:
-        return f"docs/architecture.svg: {wrong}"
+        return f"docs/architecture.md: {wrong}"
     found = stale(root, wanted)
     if "--check" in arguments:
         return f"stale: {', '.join(found)}; run: python scripts/generate.py" if found else None

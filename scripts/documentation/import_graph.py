@@ -11,6 +11,7 @@ import grimp
 
 ROOT = Path(__file__).resolve().parents[2]
 APP = "app.py"
+OUTSIDE = {"benchmarks", "scripts"}  # no part of what is deployed or installed
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ class NotDrawnError(Exception):
 def arrows() -> Arrows:
     """Every import between two parts, as the sources have it now. Raises `NotDrawnError`."""
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    packages = settings["tool"]["importlinter"]["root_packages"]
+    packages = {*settings["tool"]["importlinter"]["root_packages"]} - OUTSIDE
     graph = grimp.build_graph(*packages, cache_dir=None)
     found = {
         (part_of(module), part_of(other))

@@ -3,7 +3,6 @@
 import ast
 import re
 import tomllib
-from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -14,32 +13,26 @@ APP = "app.py"
 OUTSIDE = {"benchmarks", "scripts"}  # no part of what is deployed or installed
 
 
-@dataclass(frozen=True)
-class Box:
-    """A box of the picture."""
-
-    name: str
-    what: str
-    also: tuple[str, ...] = ()  # modules beside the package that belong to it
-
-
-PARTS = (
-    Box("servable", "the command and its work"),
-    Box(APP, "every environment is a stage"),
-    Box("stacks", "what is deployed together"),
-    Box("infra.constructs", "one AWS thing each", ("infra.recording", "infra.functions")),
-    Box("infra.preflight", "what would fail or hurt"),
-    Box("infra.packing", "what goes into an archive"),
-    Box("infra.parameters", "an environment file's shape"),
-    Box("infra.policy", "sizing, settings, permissions"),
-    Box("infra.catalog", "facts about AWS, with sources"),
-    Box("model_packaging", "a model becomes model.tar.gz"),
-    Box("servable_local", "local container, local AWS"),
-    Box("servable_client", "what an application installs"),
-    Box("servable_scaling", "alarms and scaling as rules"),
-    Box("servable_handler", "what runs in the container"),
-    Box("servable_tensors", "arrays, messages, codecs"),
-)
+# {part: what it is}
+PARTS = {
+    "servable": "the command and its work",
+    APP: "every environment is a stage",
+    "stacks": "what is deployed together",
+    "infra.constructs": "one AWS thing each",
+    "infra.preflight": "what would fail or hurt",
+    "infra.packing": "what goes into an archive",
+    "infra.parameters": "an environment file's shape",
+    "infra.policy": "sizing, settings, permissions",
+    "infra.catalog": "facts about AWS, with sources",
+    "model_packaging": "a model becomes model.tar.gz",
+    "servable_local": "local container, local AWS",
+    "servable_client": "what an application installs",
+    "servable_scaling": "alarms and scaling as rules",
+    "servable_handler": "what runs in the container",
+    "servable_tensors": "arrays, messages, codecs",
+}
+# {module beside a part: the part that it belongs to}
+BESIDE = {"infra.recording": "infra.constructs", "infra.functions": "infra.constructs"}
 
 Arrows = frozenset[tuple[str, str]]
 """(who imports, what is imported), by the names of parts."""
@@ -67,10 +60,10 @@ def arrows() -> Arrows:
 
 def part_of(module: str) -> str:
     """The part that holds it; a package that only holds parts is none of its own: "infra"."""
-    for part in PARTS:
-        if any(module == name or module.startswith(f"{name}.") for name in (part.name, *part.also)):
-            return part.name
-    if any(part.name.startswith(f"{module}.") for part in PARTS):
+    for name in (*PARTS, *BESIDE):
+        if module == name or module.startswith(f"{name}."):
+            return BESIDE.get(name, name)
+    if any(part.startswith(f"{module}.") for part in PARTS):
         return module
     raise NotDrawnError(
         f"{module} stands in no part of the picture: add it to PARTS in "
@@ -83,7 +76,7 @@ def without_detours(found: Arrows) -> Arrows:
 
     Raises `NotDrawnError` where parts import each other in a circle.
     """
-    imports = {part.name: {b for a, b in found if a == part.name} for part in PARTS}
+    imports = {part: {b for a, b in found if a == part} for part in PARTS}
     below: dict[str, set[str]] = {}
     try:
         for part in TopologicalSorter(imports).static_order():
@@ -96,7 +89,7 @@ def without_detours(found: Arrows) -> Arrows:
 
 def diagram(found: Arrows) -> str:
     """The same arrows give the same bytes. Source of the language: https://mermaid.js.org/syntax/flowchart.html"""
-    boxes = [f'{_id(part.name)}["{part.name}<br>{part.what}"]' for part in PARTS]
+    boxes = [f'{_id(part)}["{part}<br>{what}"]' for part, what in PARTS.items()]
     drawn = [f"{_id(a)} --> {_id(b)}" for a, b in sorted(without_detours(found))]
     return "\n    ".join(["flowchart TD", *boxes, *drawn]) + "\n"
 

@@ -116,10 +116,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--npm-registry", help="Address of npm's registry (default: its setting).")
     options = parser.parse_args(arguments)
     releases = pinned(sorted(options.root.glob("requirements*.txt")))
+    python = python_vulnerabilities(releases, service=options.osv_url)
     audits = {
-        f"{len(releases)} Python packages": python_vulnerabilities(
-            releases, service=options.osv_url
-        ),
+        f"{len(releases)} Python packages": python,
         "the CDK CLI": node_vulnerabilities(options.root, registry=options.npm_registry),
     }
     vulnerable = unanswered = 0
@@ -154,16 +153,9 @@ def _write_project(folder: Path, releases: Sequence[tuple[str, str]]) -> None:
 
 
 def _run(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+    options: dict[str, Any] = {"capture_output": True, "text": True, "timeout": _MOST_SECONDS}
     try:
-        return subprocess.run(
-            command,
-            cwd=folder,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=_MOST_SECONDS,
-            env={**os.environ, "NO_COLOR": "1"},
-        )
+        return subprocess.run(command, cwd=folder, env={**os.environ, "NO_COLOR": "1"}, **options)
     except (OSError, subprocess.TimeoutExpired) as problem:
         raise NotAskedError(str(problem)) from None
 

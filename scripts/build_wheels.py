@@ -47,17 +47,12 @@ def build(out: Path) -> list[Path]:
             shutil.copytree(ROOT / name, copy / name, ignore=ignored)
         for name in ("pyproject.toml", "README.md", "LICENSE"):
             shutil.copy2(ROOT / name, copy)
-        for wheel in WHEELS:
-            if not (copy / WHEELS[wheel] / "LICENSE").exists():
-                shutil.copy2(ROOT / "LICENSE", copy / WHEELS[wheel])
-            ran = subprocess.run(
-                [sys.executable, "-c", BUILD, str(out)],
-                cwd=copy / WHEELS[wheel],
-                env={**os.environ, "SOURCE_DATE_EPOCH": EPOCH},
-                capture_output=True,
-                text=True,
-                check=False,
-            )
+        command = [sys.executable, "-c", BUILD, str(out)]
+        env = {**os.environ, "SOURCE_DATE_EPOCH": EPOCH}
+        for wheel, place in WHEELS.items():
+            if not (copy / place / "LICENSE").exists():
+                shutil.copy2(ROOT / "LICENSE", copy / place)
+            ran = subprocess.run(command, cwd=copy / place, env=env, capture_output=True, text=True)
             if ran.returncode:
                 raise RuntimeError(f"{wheel}: setuptools failed:\n{ran.stdout}{ran.stderr}")
     return sorted(out.glob("servable*.whl"))

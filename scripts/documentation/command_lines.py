@@ -41,9 +41,9 @@ def _cdk_parser() -> argparse.ArgumentParser:
     parser.add_argument("-c", action="append", default=[])
     for option in ("--bootstrap-customer-key", "--force"):
         parser.add_argument(option, action="store_true")
-    for option in ("require-approval", "bootstrap-kms-key-id", "profile"):
-        parser.add_argument(f"--{option}")
-    parser.add_argument("--cloudformation-execution-policies")
+    policies = "--cloudformation-execution-policies"
+    for option in ("--require-approval", "--bootstrap-kms-key-id", "--profile", policies):
+        parser.add_argument(option)
     return parser
 
 

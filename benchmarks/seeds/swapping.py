@@ -110,22 +110,18 @@ def measured(bench: Bench) -> dict[str, Any]:
     archive = bench.packed("versions", "versions/", MODELS)
     loading: list[Row] = []
     back: list[Row] = []
-    with bench.start(archive, MULTI_MODEL) as endpoint:
-        models = MultiModelEndpoint(endpoint)
-        models.load("old", "small")
-        for repeat in range(REPEATS):
-            rows = _loaded(models)
-            back.append({"repeat": repeat, **_back(models)})
-            loading += [{"repeat": repeat, **row} for row in [*rows, _unloaded(models)]]
-            bench.log(f"repeat {repeat + 1} of {REPEATS}")
-    with bench.start(archive, ONE_THREAD) as endpoint:
-        models = MultiModelEndpoint(endpoint)
-        models.load("old", "small")
-        for repeat in range(REPEATS):
-            for row in _loaded(models)[:2]:
-                loading.append({"repeat": repeat, **row, "phase": f"one thread: {row['phase']}"})
-            models.unload("new")
-        bench.log("one thread")
+    for label, variables in (("", MULTI_MODEL), ("one thread: ", ONE_THREAD)):
+        with bench.start(archive, variables) as endpoint:
+            models = MultiModelEndpoint(endpoint)
+            models.load("old", "small")
+            for repeat in range(REPEATS):
+                rows = _loaded(models)
+                if not label:
+                    back.append({"repeat": repeat, **_back(models)})
+                rows.append(_unloaded(models))
+                for row in rows[:2] if label else rows:
+                    loading.append({**row, "repeat": repeat, "phase": label + row["phase"]})
+                bench.log(f"{label}repeat {repeat + 1} of {REPEATS}")
     return {"loading": loading, "back": back, "together": _together(bench, archive)}
 
 

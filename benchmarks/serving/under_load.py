@@ -1,22 +1,16 @@
 """Many callers: a model of 50 ms, one slow model server among four, four workers."""
 
 import json
-import time
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
-
-import psutil
 
 from benchmarks import workload
 from benchmarks.callers import EndpointCaller, load
 from benchmarks.cost import pss_mb
 from benchmarks.frame import Log
 from infra.policy.container import variable_of
-from servable_handler.transport.http2.small_calls import SmallCalls
 from servable_local.container.launch import EndpointProcess, launch
-from servable_tensors import wire
 
 SECONDS = 6.0
 MODEL_MS = 50.0
@@ -24,17 +18,13 @@ BODY, FORM = workload.body(workload.PROTOBUF, 1), workload.PROTOBUF
 
 
 def waiting(archive: Path, log: Log) -> list[dict[str, float]]:
-    """Requests per second through one worker, and of the model server directly."""
+    """Requests per second through one worker whose model takes 50 ms."""
     rows = []
     with launch(archive, {}) as process:
         process.faults.slow(MODEL_MS)
-        environment = psutil.Process(process.parts.workers[0]).environ()
-        port = int(environment["TFS_GRPC_PORTS"].split(",")[0])
         for repeat in range(3):
-            ceiling = _directly(port, 16)
-            through = load(process.url, BODY, callers=16, seconds=SECONDS, content_type=FORM)
-            row = {"ceiling_per_second": ceiling, "failed": through.failed}
-            rows.append({**row, "through_per_second": through.requests_per_second})
+            run = load(process.url, BODY, callers=16, seconds=SECONDS, content_type=FORM)
+            rows.append({"through_per_second": run.requests_per_second, "failed": run.failed})
             log(f"50 ms, 16 callers, {repeat + 1} of 3: {rows[-1]}")
     return rows
 
@@ -70,23 +60,3 @@ def choosing(archive: Path, log: Log) -> list[dict[str, Any]]:
 def _counts(process: EndpointProcess) -> Counter[str]:
     """Requests that each model server got from the worker that answers."""
     return Counter(json.loads(EndpointCaller(process.url).ask(b"", FORM, "counts")))
-
-
-def _directly(port: int, callers: int) -> float:
-    """Requests per second of so many callers of the model server itself."""
-    request = wire.PredictRequest.FromString(BODY)
-    request.model_spec.name = "rows"
-    body = request.SerializeToString()
-    # The lightest client there is: one that works hard for a call would be what is measured.
-    calls = SmallCalls()
-
-    def call(end: float) -> int:
-        count = 0
-        while time.monotonic() < end:
-            calls.call(port, "Predict", body, model="rows", deadline=time.monotonic() + 30)
-            count += 1
-        return count
-
-    with ThreadPoolExecutor(callers) as pool:
-        counts = pool.map(call, [time.monotonic() + SECONDS] * callers)
-    return sum(counts) / SECONDS

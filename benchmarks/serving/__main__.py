@@ -1,7 +1,9 @@
 """Cost of the handler: `make bench-serving`. Writes result.json and docs/performance.md."""
 
+import json
 import math
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -11,11 +13,11 @@ from typing import Any
 import numpy as np
 
 from benchmarks import workload
-from benchmarks.callers import EndpointCaller
-from benchmarks.cost import Cpu, cpu
+from benchmarks.callers import EndpointCaller, load
+from benchmarks.cost import Cpu, cpu, pss_mb
 from benchmarks.frame import Log, Result, in_turn, machine, main
-from benchmarks.serving import under_load
 from benchmarks.tables import Bound, ratio, row, table, target
+from infra.policy.container import variable_of
 from servable_local.container.launch import EndpointProcess, launch
 
 SIZES = {1: "1 row", 111: "111 rows", 2_230: "2,230 rows"}
@@ -109,9 +111,59 @@ def measure(folder: Path, log: Log) -> Result:
         "requests": list(REQUESTS.values()),
         "slices": SLICES,
         "transports": transports(packed, log),
-        "waiting": under_load.waiting(ours, log),
-        "choosing": under_load.choosing(ours, log),
+        "waiting": waiting(ours, log),
+        "choosing": choosing(ours, log),
     }
+
+
+SECONDS = 6.0
+MODEL_MS = 50.0
+BODY, FORM = workload.body(workload.PROTOBUF, 1), workload.PROTOBUF
+
+
+def waiting(archive: Path, log: Log) -> list[dict[str, float]]:
+    """Requests per second through one worker whose model takes 50 ms."""
+    rows = []
+    with launch(archive, {}) as process:
+        process.faults.slow(MODEL_MS)
+        for repeat in range(3):
+            run = load(process.url, BODY, callers=16, seconds=SECONDS, content_type=FORM)
+            rows.append({"through_per_second": run.requests_per_second, "failed": run.failed})
+            log(f"50 ms, 16 callers, {repeat + 1} of 3: {rows[-1]}")
+    return rows
+
+
+def choosing(archive: Path, log: Log) -> list[dict[str, Any]]:
+    """Latencies by the way to choose among four model servers, of which one is slower by 50 ms."""
+    rows = []
+    for workers, callers in ((1, 4), (1, 16), (4, 16)):
+        for way in ("measured", "random", "two choices", "least busy"):
+            variables = {
+                variable_of("tfs_processes"): "4",
+                variable_of("gunicorn_workers"): str(workers),
+                "WAY_TO_CHOOSE": way,
+            }
+            with launch(archive, variables) as process:
+                process.faults.slow(MODEL_MS, server=3)
+                load(process.url, BODY, callers=callers, seconds=1, content_type=FORM)
+                before = _counts(process)
+                run = load(process.url, BODY, callers=callers, seconds=SECONDS, content_type=FORM)
+                counts = _counts(process) - before
+                parts = process.parts
+                memory_mb = pss_mb([parts.gunicorn, *parts.workers])
+            row: dict[str, Any] = {"way": way, "workers": workers, "callers": callers, **vars(run)}
+            row["pss_mb"] = memory_mb
+            if workers == 1:
+                # Each worker has counts of its own.
+                row["slow_share"] = counts["3"] / counts.total()
+            rows.append(row)
+            log(f"{way}, {workers} workers, {callers} callers: p99 {run.p99_ms:.1f} ms")
+    return rows
+
+
+def _counts(process: EndpointProcess) -> Counter[str]:
+    """Requests that each model server got from the worker that answers."""
+    return Counter(json.loads(EndpointCaller(process.url).ask(b"", FORM, "counts")))
 
 
 def fields(result: Result) -> dict[str, Any]:

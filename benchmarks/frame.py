@@ -36,14 +36,6 @@ SECTIONS = {
     "rehearse": "Rehearsed days",
     "replay": "Captured requests replayed",
 }
-HEAD = """\
-# How fast it is
-
-For whoever asks what packing, the handler, the client and the local tools cost. Each section says what was
-measured, on which computer and when, and which target of make measures it again. Numbers of the local
-container (a program that answers as SageMaker's container does) compare settings; they do not say how fast an
-instance in AWS is.
-"""
 Result = dict[str, Any]
 Log = Callable[[str], None]
 Measure = Callable[[Path, Log], Any]
@@ -129,7 +121,8 @@ def write_page() -> None:
 
 def markdown() -> str:
     """The page: one section for each benchmark, from what it measured last."""
-    return "\n".join([HEAD, *map(section, SECTIONS)])
+    head = Path(__file__).with_name("head.md").read_text(encoding="utf-8")
+    return "\n".join([head, *map(section, SECTIONS)])
 
 
 def section(name: str) -> str:

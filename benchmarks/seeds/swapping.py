@@ -102,8 +102,9 @@ class MultiModelEndpoint:
         body = json.dumps(document).encode()
         EndpointCaller(self.url).ask(body, workload.JSON, path="/models")
 
-    def unload(self, name: str) -> None:
+    def unload(self, name: str, then_wait_seconds: float = 0.0) -> None:
         EndpointCaller(self.url).ask(b"", workload.JSON, path=f"/models/{name}", method="DELETE")
+        time.sleep(then_wait_seconds)
 
 
 def measured(bench: Bench) -> dict[str, Any]:
@@ -134,10 +135,7 @@ def _loaded(models: MultiModelEndpoint) -> list[Row]:
 
 
 def _unloaded(models: MultiModelEndpoint) -> Row:
-    def unloaded() -> None:
-        models.unload("new")
-        time.sleep(SHORT_SECONDS)
-
+    unloaded = partial(models.unload, "new", then_wait_seconds=SHORT_SECONDS)
     steady = partial(time.sleep, SHORT_SECONDS / 4)
     return _during(models, {"": steady, "in the second after it is unloaded": unloaded})[1]
 

@@ -25,25 +25,6 @@ PLANTED: dict[str, tuple[str, dict[int | bool, str]]] = {
     "onednn": ("TF_ENABLE_ONEDNN_OPTS", {False: "0"}),
 }
 MINUTES = 5
-ENVIRONMENT = """\
-account = "111111111111"
-region = "eu-west-1"
-[endpoint]
-name = "planted"
-[models.ranker]
-saved_model = "model"
-code = "code"
-tensorflow = "2.20"
-[variants.primary]
-model = "ranker"
-instance_type = "ml.c5.xlarge"
-[variants.primary.container]
-tfs_processes = 1
-gunicorn_workers = 2
-inter_op_threads = 1
-intra_op_threads = 4
-onednn = true
-"""
 HANDLER = """\
 import os
 import time
@@ -96,7 +77,7 @@ def make(project: Path, variable: str, text: str) -> None:
         (project / name).mkdir()
     handler = HANDLER.format(seconds=WORK_SECONDS, better=BETTER, variable=variable, text=text)
     (project / "code" / "inference.py").write_text(handler, encoding="utf-8")
-    (project / "environments" / "local.toml").write_text(ENVIRONMENT, encoding="utf-8")
+    shutil.copy(Path(__file__).with_name("local.toml"), project / "environments")
 
 
 def tuned(project: Path, minutes: int) -> "subprocess.CompletedProcess[str]":

@@ -13,8 +13,9 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
-from urllib.parse import urlparse
+from urllib.parse import urlsplit
 
 import numpy as np
 
@@ -40,19 +41,17 @@ class EndpointCaller:
     """One kept connection."""
 
     def __init__(self, url: str) -> None:
-        parsed = urlparse(url)
-        assert parsed.hostname is not None
-        assert parsed.port is not None
-        self._host = parsed.netloc
-        address = (parsed.hostname, parsed.port)
-        self._connection = socket.create_connection(address, timeout=TIMEOUT_SECONDS)
+        self._host = urlsplit(url).netloc
+        host, _, port = self._host.partition(":")
+        self._connection = socket.create_connection((host, port), timeout=TIMEOUT_SECONDS)
         self._connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
-    def ask(
-        self, body: bytes, content_type: str, *attributes: str, **line: str
-    ) -> tuple[int, bytes]:
-        """Send what `request` writes; return status and body of the answer. Raises OSError."""
-        return self.send(self.request(body, content_type, *attributes, **line))
+    def ask(self, body: bytes, content_type: str, *attributes: str, **line: str) -> bytes:
+        """Send what `request` writes; return the answer's body. Raises OSError, also for a refusal."""
+        status, answer = self.send(self.request(body, content_type, *attributes, **line))
+        if status != 200:
+            raise OSError(f"{content_type}, {line}: {status} {answer[:300]!r}")
+        return answer
 
     def request(
         self,
@@ -86,9 +85,6 @@ class EndpointCaller:
             answer += self._more()
         return int(head[9:12]), answer
 
-    def close(self) -> None:
-        self._connection.close()
-
     def _more(self) -> bytes:
         data = self._connection.recv(65536)
         if not data:
@@ -99,32 +95,27 @@ class EndpointCaller:
 def _main() -> None:
     # Ctrl-C is for all of the terminal's processes; whoever started this one says so.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    url, callers, seconds, content_type = sys.argv[1:]
+    url, count, seconds, content_type = sys.argv[1:]
     body = sys.stdin.buffer.read()
-    latencies_ms: list[float] = []
-    statuses: list[int] = []
-    start = threading.Barrier(int(callers))
+    start = threading.Barrier(int(count))
 
-    def call() -> None:
-        caller = EndpointCaller(url)
+    def call(number: int) -> list[tuple[int, float]]:
+        """Return status and milliseconds of each answer."""
+        caller, answers = EndpointCaller(url), []
         request = caller.request(body, content_type)
         caller.send(request)
         start.wait()
         end = time.perf_counter() + float(seconds)
         while (began := time.perf_counter()) < end:
             status, _ = caller.send(request)
-            latencies_ms.append((time.perf_counter() - began) * 1000)
-            statuses.append(status)
+            answers.append((status, (time.perf_counter() - began) * 1000))
+        return answers
 
-    threads = [threading.Thread(target=call) for _ in range(int(callers))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    count = len(latencies_ms)
-    p50, p99 = np.percentile(latencies_ms, [50, 99]).tolist()
-    failed = count - statuses.count(200)
-    print(json.dumps(asdict(Load(count, count / float(seconds), p50, p99, failed))))
+    with ThreadPoolExecutor(int(count)) as pool:
+        answers = [answer for of_one in pool.map(call, range(int(count))) for answer in of_one]
+    p50, p99 = np.percentile([ms for _, ms in answers], [50, 99]).tolist()
+    failed = sum(status != 200 for status, _ in answers)
+    print(json.dumps(asdict(Load(len(answers), len(answers) / float(seconds), p50, p99, failed))))
 
 
 if __name__ == "__main__":

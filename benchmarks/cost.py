@@ -2,9 +2,9 @@
 
 import time
 from collections.abc import Iterable
-from pathlib import Path
 
 import numpy as np
+import psutil
 from numpy.typing import NDArray
 
 from servable_local.container.launch import EndpointProcess
@@ -37,11 +37,5 @@ def memory_mb(process: EndpointProcess) -> float:
 
 def pss_mb(pids: Iterable[int | None]) -> float:
     """Proportional set sizes of processes in MB."""
-    files = [Path(f"/proc/{pid}/smaps_rollup") for pid in pids if pid is not None]
-    return sum(kib_of(file, "Pss") for file in files) * 1024 / 1e6
-
-
-def kib_of(file: Path, key: str) -> int:
-    """A number of a file in /proc whose lines are `Key: number kB`."""
-    lines = file.read_text(encoding="ascii").splitlines()
-    return int(next(line for line in lines if line.startswith(f"{key}:")).split()[1])
+    memory = [psutil.Process(pid).memory_full_info() for pid in pids if pid is not None]
+    return float(sum(of_process.pss for of_process in memory)) / 1e6

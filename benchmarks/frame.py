@@ -1,8 +1,8 @@
 """The frame of every benchmark: the computer, a clock, turns and a folder around what it measures.
 
-A benchmark is a package: `__main__` measures, page.md is its section of docs/performance.md, and
-`report.fields` computes the section's fields from result.json. `report.met`, where there is one, decides the
-exit code. `python -m benchmarks.frame` writes the page again, without measuring.
+A benchmark is a package with a page.md, its section of docs/performance.md. Its `__main__` measures, computes
+the section's `fields` from result.json, and says what is wanted: `bounds`, drawn as a table, and `met` for
+what no table has. `python -m benchmarks.frame` writes the page again, without measuring.
 """
 
 import importlib
@@ -13,15 +13,15 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
+from benchmarks.tables import Bound, bounds_table
 from model_packaging.beside import beside
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "performance.md"
-SMALL = "--small"
 # Package -> title of its section, in the page's order.
 SECTIONS = {
     "packaging": "Packing",
@@ -36,47 +36,26 @@ SECTIONS = {
     "rehearse": "Rehearsed days",
     "replay": "Captured requests replayed",
 }
-HEAD = """\
-# How fast it is
-
-For whoever asks what packing, the handler, the client and the local tools cost. Each section says what was
-measured, on which computer and when, and which target of make measures it again. Numbers of the local
-container (a program that answers as SageMaker's container does) compare settings; they do not say how fast an
-instance in AWS is.
-"""
 Result = dict[str, Any]
 Log = Callable[[str], None]
 Measure = Callable[[Path, Log], Any]
 Way = TypeVar("Way")
 
 
-def main(name: str, measure: Measure, *, small: Measure | None = None) -> int:
-    """Measure, write result.json and the page, and return the exit code.
-
-    `small`: a short trial for `--small`, whose result is printed and written nowhere.
-    """
-    if small and SMALL in sys.argv:
-        with tempfile.TemporaryDirectory(prefix="servable-benchmark-") as folder:
-            print(json.dumps(small(Path(folder), clock()), indent=2))
-        return 0
-    interrupted = "interrupted; nothing was written"
-    code = framed(lambda folder: write(name, measure(folder, clock())), interrupted=interrupted)
-    met = getattr(_report(name), "met", None)
-    return code or int(met is not None and not met(read(name)))
-
-
-def framed(run: Callable[[Path], None], *, interrupted: str) -> int:
-    """Run it with a folder of its own, write the page, and return the exit code."""
+def main(name: str, measure: Measure) -> int:
+    """Measure, write result.json and the page, and return the exit code: 1 where a bound is not met."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:
         with tempfile.TemporaryDirectory(prefix="servable-benchmark-") as folder:
-            run(Path(folder))
+            write(name, measure(Path(folder), clock()))
     except KeyboardInterrupt:
-        print(interrupted, file=sys.stderr)
+        print("interrupted; result.json has what was finished before", file=sys.stderr)
         return 130
     write_page()
     print(markdown())
-    return 0
+    benchmark, result = _benchmark(name), read(name)
+    met = getattr(benchmark, "met", lambda _: True)(result)
+    return int(not met or not all(bound.met for bound in _bounds(benchmark, result)))
 
 
 def clock() -> Log:
@@ -111,6 +90,15 @@ def in_turn(ways: Iterable[Way], repeats: int) -> Iterator[tuple[int, Way]]:
             yield repeat, way
 
 
+def rounds(ways: Mapping[str, Callable[[], Way]], repeats: int, log: Log) -> dict[str, list[Way]]:
+    """Measure each way in turn; return what each repeat measured, by way."""
+    measured: dict[str, list[Way]] = {way: [] for way in ways}
+    for repeat, way in in_turn(ways, repeats):
+        measured[way].append(ways[way]())
+        log(f"{repeat + 1} of {repeats}: {way}: {measured[way][-1]}")
+    return measured
+
+
 def result_file(name: str) -> Path:
     return ROOT / "benchmarks" / name / "result.json"
 
@@ -133,36 +121,38 @@ def write_page() -> None:
 
 def markdown() -> str:
     """The page: one section for each benchmark, from what it measured last."""
-    return "\n".join([HEAD, *map(section, SECTIONS)])
+    head = Path(__file__).with_name("head.md").read_text(encoding="utf-8")
+    return "\n".join([head, *map(section, SECTIONS)])
 
 
 def section(name: str) -> str:
     """A benchmark's section: its page.md with the fields of its result."""
-    result = read(name)
+    result, benchmark = read(name), _benchmark(name)
     if not result:
         return f"`make bench-{name}` has not been run here yet.\n"
-    source = f"Generated from `benchmarks/{name}/result.json`; measured by `make bench-{name}`."
-    fields = _report(name).fields(result)
+    fields = {"bounds": bounds_table(_bounds(benchmark, result)), "computer": ""}
+    if machine := result.get("machine"):
+        fields["computer"] = (
+            f"Computer: {machine['cores']} cores, {machine['processor']}, Python {machine['python']}; "
+            f"load average {machine['load_before']} before the run; {machine['date']}."
+        )
+    fields |= benchmark.fields(result)
     texts = {
         name: "\n".join(field) if isinstance(field, list) else field
         for name, field in fields.items()
     }
     template = result_file(name).with_name("page.md").read_text(encoding="utf-8")
-    computer = _computer(result["machine"]) if "machine" in result else ""
-    text = template.format(result=result, computer=computer, **texts)
-    return f"## {SECTIONS[name]}\n\n{source}\n\n{text}"
+    source = f"Generated from `benchmarks/{name}/result.json`; measured by `make bench-{name}`."
+    return f"## {SECTIONS[name]}\n\n{source}\n\n{template.format(result=result, **texts)}"
 
 
-def _computer(machine: dict[str, Any]) -> str:
-    return (
-        f"Computer: {machine['cores']} cores, {machine['processor']}, Python {machine['python']}; "
-        f"load average {machine['load_before']} before the run; {machine['date']}."
-    )
+def _benchmark(name: str) -> Any:
+    # By its name: a benchmark imports this module.
+    return importlib.import_module(f"benchmarks.{name}.__main__")
 
 
-def _report(name: str) -> Any:
-    # By its name: a report imports this module.
-    return importlib.import_module(f"benchmarks.{name}.report")
+def _bounds(benchmark: Any, result: Result) -> list[Bound]:
+    return [*getattr(benchmark, "bounds", lambda _: ())(result)]
 
 
 if __name__ == "__main__":

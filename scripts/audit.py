@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import tomlkit
 from packaging.requirements import Requirement
 from packaging.version import Version
 
@@ -27,7 +28,7 @@ NOT_ASKED = 3
 ACCEPTED: dict[str, str] = {}
 _MOST_SECONDS = 300
 # uv wants a source for each release; a folder is one that it asks nothing of.
-_SOURCE = '{ registry = "wheels" }'
+_SOURCE = {"registry": "wheels"}
 
 
 class NotAskedError(Exception):
@@ -115,10 +116,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--npm-registry", help="Address of npm's registry (default: its setting).")
     options = parser.parse_args(arguments)
     releases = pinned(sorted(options.root.glob("requirements*.txt")))
+    python = python_vulnerabilities(releases, service=options.osv_url)
     audits = {
-        f"{len(releases)} Python packages": python_vulnerabilities(
-            releases, service=options.osv_url
-        ),
+        f"{len(releases)} Python packages": python,
         "the CDK CLI": node_vulnerabilities(options.root, registry=options.npm_registry),
     }
     vulnerable = unanswered = 0
@@ -141,31 +141,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _write_project(folder: Path, releases: Sequence[tuple[str, str]]) -> None:
     """The locks in the form that `uv audit` reads."""
-    head = '[project]\nname = "locked"\nversion = "0"\nrequires-python = ">=3.11"\n'
-    (folder / "pyproject.toml").write_text(head, encoding="utf-8")
-    pins = [
-        (f'name = "{name}"', f'version = "{version}"', f"source = {_SOURCE}")
-        for name, version in releases
-    ]
-    dependencies = ", ".join(f"{{ {', '.join(pin)} }}" for pin in pins)
-    own = ('name = "locked"', 'version = "0"', 'source = { virtual = "." }',
-           f"dependencies = [{dependencies}]")  # fmt: skip
-    blocks = ["\n".join(("[[package]]", *lines, "")) for lines in (own, *pins)]
-    lock = ["version = 1", 'requires-python = ">=3.11"', "", *blocks]
-    (folder / "uv.lock").write_text("\n".join(lock), encoding="utf-8")
+    own = {"name": "locked", "version": "0"}
+    pins = [{"name": name, "version": version, "source": _SOURCE} for name, version in releases]
+    packages = [{**own, "source": {"virtual": "."}, "dependencies": pins}, *pins]
+    files: dict[str, dict[str, Any]] = {
+        "pyproject.toml": {"project": {**own, "requires-python": ">=3.11"}},
+        "uv.lock": {"version": 1, "requires-python": ">=3.11", "package": packages},
+    }
+    for name, content in files.items():
+        (folder / name).write_text(tomlkit.dumps(content), encoding="utf-8")
 
 
 def _run(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+    options: dict[str, Any] = {"capture_output": True, "text": True, "timeout": _MOST_SECONDS}
     try:
-        return subprocess.run(
-            command,
-            cwd=folder,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=_MOST_SECONDS,
-            env={**os.environ, "NO_COLOR": "1"},
-        )
+        return subprocess.run(command, cwd=folder, env={**os.environ, "NO_COLOR": "1"}, **options)
     except (OSError, subprocess.TimeoutExpired) as problem:
         raise NotAskedError(str(problem)) from None
 

@@ -86,20 +86,16 @@ def build(out: Path, repository: str | None = None) -> list[Path]:
             shutil.copy2(ROOT / name, copy)
         if repository:
             _for_an_index(copy, repository)
-        for wheel in WHEELS:
-            if not (copy / WHEELS[wheel] / "LICENSE").exists():
-                shutil.copy2(ROOT / "LICENSE", copy / WHEELS[wheel])
+        for place in WHEELS.values():
+            if not (copy / place / "LICENSE").exists():
+                shutil.copy2(ROOT / "LICENSE", copy / place)
         for file in copy.rglob("*"):  # a wheel keeps permissions, which a checkout's umask decides
             file.chmod(0o755 if file.is_dir() else 0o644)
-        for wheel in WHEELS:
+        command = [sys.executable, "-c", BUILD, str(out)]
+        env = {**os.environ, "SOURCE_DATE_EPOCH": EPOCH}
+        for wheel, place in WHEELS.items():
             ran = subprocess.run(
-                [sys.executable, "-c", BUILD, str(out)],
-                cwd=copy / WHEELS[wheel],
-                env={**os.environ, "SOURCE_DATE_EPOCH": EPOCH},
-                umask=0o022,
-                capture_output=True,
-                text=True,
-                check=False,
+                command, cwd=copy / place, env=env, umask=0o022, capture_output=True, text=True
             )
             if ran.returncode:
                 raise RuntimeError(f"{wheel}: setuptools failed:\n{ran.stdout}{ran.stderr}")

@@ -8,12 +8,12 @@ environment files; of tests the docstrings alone. docs/decisions is history, and
 
 import ast
 import io
+import linecache
 import re
 import sys
 import tokenize
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 
 from markdown_it import MarkdownIt
@@ -63,7 +63,6 @@ STAY: Mapping[str, str] = {
     r"(?:virtual|state|factori[sz]ation) machines?": "the field's",
     r"[\w-]+-machines?\b|[\w-]+-wake-up\b": "ids of rules and names of alarms, which stay",
     r"(?:gets|get|got|getting) (?:no|any) way back": "a direction",
-    r"measuring and this machine": "a label that docs/architecture.svg shows",
     r"spurious wake-ups?": "the field's, of events without a cause",
 }
 # {file: why it is not read}
@@ -144,14 +143,15 @@ def texts(root: Path) -> Iterator[Text]:
                 yield Text(file.relative_to(root).as_posix(), range(line, line + 1), comment[1])
 
 
-def problems(text: Text, source: Sequence[str]) -> Iterator[str]:
-    """A line for people for each. `source`: the file's lines, to say where a word stands."""
+def problems(text: Text, root: Path) -> Iterator[str]:
+    """A line for people for each."""
 
     def where(word: str) -> str:
         """The first line of the text that has the word; the text's first, where it stands on two."""
         whole = re.compile(rf"\b{re.escape(word)}\b")
-        line = next((at for at in text.lines if whole.search(source[at - 1])), text.lines.start)
-        return f"{text.file}:{line}"
+        file = str(root / text.file)
+        lines = (at for at in text.lines if whole.search(linecache.getline(file, at)))
+        return f"{text.file}:{next(lines, text.lines.start)}"
 
     if text.begins and (begins := BEGINNING.search(text.text)):
         sentence = " ".join(text.text[begins.start(1) :].split())[:50]
@@ -166,12 +166,7 @@ def found_in(root: Path) -> Iterator[str]:
     """Problems of the project at `root`."""
     for text in texts(root):
         if text.file not in NOT_READ:
-            yield from problems(text, _lines(root / text.file))
-
-
-@cache
-def _lines(file: Path) -> list[str]:
-    return file.read_text("utf-8").splitlines()
+            yield from problems(text, root)
 
 
 def main() -> int:

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from dateutil.relativedelta import relativedelta
+
 ROOT = Path(__file__).resolve().parents[1]
 FOLDERS = ("infra/catalog", "infra/policy")
 OLD_MONTHS = 18
@@ -44,10 +46,8 @@ class StatedFact:
     def old(self, today: datetime.date) -> bool:
         """Whether it is older than OLD_MONTHS; what has no date counts as old."""
         match = _DATE.search(self.date)
-        if match is None:
-            return True
-        age = (today.year - int(match[1])) * 12 + today.month - int(match[2])
-        return age > OLD_MONTHS or (age == OLD_MONTHS and today.day > int(match[3] or 1))
+        day = match and datetime.date(int(match[1]), int(match[2]), int(match[3] or 1))
+        return day is None or day + relativedelta(months=OLD_MONTHS) < today
 
     def __str__(self) -> str:
         return f"{self.date or 'undated':15} {self.file}: {self.what}: {self.source or 'no source'}"

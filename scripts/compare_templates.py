@@ -64,16 +64,11 @@ def write_templates(tree: Path, out: Path, masks: Mapping[str, re.Pattern[str]])
         context = json.loads((tree / "cdk.json").read_text(encoding="utf-8"))["context"]
         context |= {"environments": str(folder), "pipeline": REPOSITORY}
         with tempfile.TemporaryDirectory() as assembly:
-            ours = {
-                # Before the installed packages, which are those of this tree.
-                "PYTHONPATH": str(tree),
-                "CDK_OUTDIR": assembly,
-                "CDK_CONTEXT_JSON": json.dumps(context),
-            }
+            # Before the installed packages, which are those of this tree.
+            ours = {"PYTHONPATH": str(tree), "CDK_OUTDIR": assembly}
+            env = {**os.environ, **ours, "CDK_CONTEXT_JSON": json.dumps(context)}
             command = [sys.executable, "app.py"]
-            ran = subprocess.run(
-                command, cwd=tree, env={**os.environ, **ours}, capture_output=True, text=True, check=False
-            )  # fmt: skip
+            ran = subprocess.run(command, cwd=tree, env=env, capture_output=True, text=True)
             files = sorted(Path(assembly).rglob("*.template.json"))
             # CDK exits with 1 where an environment is refused, after it wrote the others.
             if not files:

@@ -78,9 +78,8 @@ class Demo:
             console.print(f"  {form}: click probabilities {', '.join(f'{one:.6f}' for one in got)}")
             if difference > TOLERANCE:
                 raise DemoError(f"the {form} answer differs from TensorFlow's by {difference}")
-            console.print(
-                f"  {form}: equal to TensorFlow's own answer (largest difference {difference:.1g})"
-            )
+            equal = f"equal to TensorFlow's own answer (largest difference {difference:.1g})"
+            console.print(f"  {form}: {equal}")
 
     def deploy_again(self) -> None:
         said = self.cdk("deploy", STACKS, "--require-approval", "never")

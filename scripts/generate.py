@@ -3,31 +3,100 @@
 python scripts/generate.py [--check]
 """
 
+import base64
+import json
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from importlib.resources import files
 from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from grpc_tools import protoc
+
+from infra.parameters import reference
+from infra.policy import permissions_table
+from infra.preflight import reference as rules
+from scripts.documentation import command_reference, import_graph, local_aws
+from servable_scaling import choices
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
-
-from infra.parameters import reference  # noqa: E402  (the path comes first)
-from infra.policy import permissions_table  # noqa: E402
-from infra.preflight import reference as rules  # noqa: E402
-from scripts.descriptors import descriptor_set  # noqa: E402
-from scripts.documentation import command_reference, import_graph, local_aws, picture  # noqa: E402
-from scripts.project_template import TEMPLATE  # noqa: E402
-from servable_scaling import choices  # noqa: E402
+PROTOS = ROOT / "servable_tensors"
+FOLDER = "servable/new/template"
+CONFORMANCE = ".github/workflows/conformance.yml"
+SERVICE = "@service@"  # exchanged for the service's name when a project is written
+# The virtual environment of the project before any other, as in this repository. A console script:
+# a folder `stacks` or `infra` of the project does not shadow ours.
+APP = 'PATH=".venv/bin:$PATH" servable-app'
 
 
 def with_table(page: str, rows: Iterable[Sequence[str]]) -> str:
     """The text of a page, with these rows in its only table."""
-    text = (ROOT / page).read_text(encoding="utf-8")
+    text = _text(page)
     head, rule, rest = re.split(r"^(\|[-:|]+\|\n)", text, flags=re.MULTILINE)
     _, end, tail = rest.partition("\n\n")
     table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
     return head + rule + table + (end + tail or "\n")
 
+
+def descriptor_set() -> str:
+    """A FileDescriptorSet of all that the files need, in base64. Raises `RuntimeError`."""
+    with TemporaryDirectory() as folder:
+        result = Path(folder, "set")
+        command = [
+            "protoc",
+            f"--proto_path={PROTOS}",
+            f"--proto_path={files('grpc_tools') / '_proto'}",
+            "--include_imports",
+            f"--descriptor_set_out={result}",
+            *(file.name for file in sorted(PROTOS.glob("*.proto"))),
+        ]
+        if protoc.main(command):
+            raise RuntimeError(f"protoc does not compile the files in {PROTOS}; it says why above")
+        return base64.encodebytes(result.read_bytes()).decode()
+
+
+# The files of `servable new` that are this repository's own but for a name.
+
+
+def _changed(file: str, /, **values: str) -> str:
+    """A JSON file of this repository with other values."""
+    return json.dumps({**json.loads(_text(file)), **values}, indent=2) + "\n"
+
+
+def _lock() -> str:
+    """With the version and the hash of the CDK CLI, and no registry's address."""
+    lock = {**json.loads(_text("package-lock.json")), "name": SERVICE}
+    lock["packages"][""]["name"] = SERVICE
+    return json.dumps(lock, indent=2) + "\n"
+
+
+def _conformance() -> str:
+    """Elsewhere what makes the models is installed from the project's own wheels."""
+    text = _text(CONFORMANCE)
+    ours = "run: make .venv/.local\n"
+    install = ".venv/bin/python -m pip install --quiet --find-links wheels"
+    lines = ("run: |", "python -m venv .venv", f'{install} "servable[aws,local]==@version@"')
+    theirs = "\n          ".join(lines) + "\n"
+    if text.count(ours) != 1:
+        raise RuntimeError(f"{CONFORMANCE}: `{ours.strip()}` is not there once; mend it here, too")
+    return text.replace(ours, theirs).replace("; docs/pipelines.md.", ".")
+
+
+def _text(name: str) -> str:
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+TEMPLATE: Mapping[str, Callable[[], str]] = {
+    f"{FOLDER}/cdk.json": lambda: _changed("cdk.json", app=APP),
+    f"{FOLDER}/package.json": lambda: _changed("package.json", name=SERVICE),
+    f"{FOLDER}/package-lock.json": _lock,
+    # Every alarm's description names a section of it.
+    f"{FOLDER}/docs/runbook.md": lambda: _text("docs/runbook.md"),
+    # docs/security.md says `extends = "secure-base"`; a file extends only what lies beside it.
+    f"{FOLDER}/environments/secure-base.toml": lambda: _text("environments/secure-base.toml"),
+    f"{FOLDER}/dot-github/workflows/conformance.yml": _conformance,
+}
 
 GENERATED: dict[str, Callable[[], str]] = {
     "environments/schema.json": reference.json_schema,
@@ -38,7 +107,7 @@ GENERATED: dict[str, Callable[[], str]] = {
     "docs/local-aws.md": lambda: with_table("docs/local-aws.md", local_aws.rows()),
     "docs/scaling-rules.md": lambda: with_table("docs/scaling-rules.md", choices.rows()),
     "servable_tensors/descriptors.base64": descriptor_set,
-    "docs/architecture.svg": lambda: picture.svg(import_graph.arrows()),
+    "docs/architecture.md": import_graph.page,
     **TEMPLATE,
 }
 
@@ -57,7 +126,7 @@ def main(arguments: Sequence[str], root: Path = ROOT) -> str | None:
     try:
         wanted = {name: text() for name, text in GENERATED.items()}
     except import_graph.NotDrawnError as wrong:
-        return f"docs/architecture.svg: {wrong}"
+        return f"docs/architecture.md: {wrong}"
     found = stale(root, wanted)
     if "--check" in arguments:
         return f"stale: {', '.join(found)}; run: python scripts/generate.py" if found else None

@@ -1,9 +1,9 @@
 """Locust's FastHttpUser as its guide shows it, in a process of its own: gevent patches it.
 
-    python -m benchmarks.load.fast_http_user URL SECONDS USERS [RATE] < BODY
+    python -m benchmarks.load.fast_http_user URL SECONDS USERS RATE < BODY
 
 Prints what it measured as JSON. RATE: requests per second of all users together, each with Locust's
-constant_throughput; left out, a closed loop.
+constant_throughput; empty: a closed loop.
 Source: https://docs.locust.io/en/stable/increase-performance.html (2026-11-22)
 """
 
@@ -49,7 +49,7 @@ def user_class(url: str, body: str, users: int, period: float, late: list[float]
     return Caller
 
 
-def main(url: str, seconds: str, users: str, rate_rps: str | None = None) -> None:
+def main(url: str, seconds: str, users: str, rate_rps: str) -> None:
     late: list[float] = []
     period = int(users) / float(rate_rps) if rate_rps else 0.0
     caller = user_class(url, sys.stdin.read(), int(users), period, late)

@@ -16,6 +16,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import cycle
 from typing import cast
 
 import httptools
@@ -26,7 +27,7 @@ import uvloop
 # kernel drops the others' handshakes: they come a second later, or break.
 BACKLOG = 4096
 ANSWER = b'HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 17\r\n\r\n{"outputs":[0.5]}'
-SEED = 0
+SEED, DRAWN = 0, 100_000
 
 
 class NullServer:
@@ -60,19 +61,16 @@ class Delays:
     """`next()`: seconds. `took`: what they became, for a timer is late by up to a millisecond."""
 
     def __init__(self, median_ms: float, sigma: float) -> None:
-        self._median_seconds, self._sigma = median_ms / 1000, sigma
+        drawn = np.random.default_rng(SEED).lognormal(0.0, sigma, DRAWN)
+        self._drawn: list[float] = (median_ms / 1000 * drawn).tolist()
         self.start()
 
     def start(self) -> None:
-        self._random = np.random.default_rng(SEED)
-        self._drawn: list[float] = []
+        self._next = cycle(self._drawn)
         self.took: list[float] = []
 
     def next(self) -> float:
-        if not self._drawn:
-            drawn = self._random.lognormal(0.0, self._sigma, 1024)
-            self._drawn = (self._median_seconds * drawn).tolist()
-        return self._drawn.pop()
+        return next(self._next)
 
     def summary(self) -> dict[str, float]:
         p50, p99 = np.percentile(self.took, (50, 99)) if self.took else (0.0, 0.0)

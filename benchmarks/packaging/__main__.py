@@ -1,72 +1,69 @@
-"""Speed of packing: `make bench-packaging`. Writes result.json and docs/performance.md.
-
-Its files lie in .servable/benchmark-packaging and are removed, after Ctrl-C too; after
-a kill -9, by the next run.
-"""
+"""Speed of packing: `make bench-packaging`. Writes result.json and docs/performance.md."""
 
 import importlib.metadata
 import json
 import os
-import shutil
 import subprocess
 import sys
+import tempfile
 import time
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import numpy as np
 
-from benchmarks.frame import ROOT, Log, Result, in_turn, machine, main
+from benchmarks.frame import ROOT, Log, Result, machine, main, rounds
+from benchmarks.tables import Bound, quotients, table
 from model_packaging.manifest import GRANULARITY_SECONDS
 
-SCRATCH = ROOT / ".servable" / "benchmark-packaging"
 ROUNDS = 5
 TAR = {"tar_gzip": "czf", "tar": "cf"}
-WAYS = ("servable", "tar_gzip", "python_tarfile", "tar")
+# Way -> its label on the page.
+WAYS = {
+    "servable": "servable",
+    "tar_gzip": "`tar czf`",
+    "python_tarfile": 'Python\'s `tarfile.open("w:gz")`',
+    "tar": "`tar cf`, no compression",
+}
 SEED = 20_261_120
 WEIGHTS_BYTES = 400_000_000
 # As far from zero as trained weights lie; what counts is that their low bits are noise.
 WEIGHTS_DEVIATION = 0.05
 LARGE_COPIES = 5
 SPARSE_FILES, SPARSE_FILE_BYTES = 2_000, 5_000_000
-_PIECE = 1_000_000
 
 
 def measure(_: Path, log: Log) -> Result:
-    shutil.rmtree(SCRATCH, ignore_errors=True)
-    SCRATCH.mkdir(parents=True)
-    try:
-        return _measured(log)
-    finally:
-        shutil.rmtree(SCRATCH, ignore_errors=True)
+    # A temporary folder may be memory, and what is measured is the disk.
+    disk = ROOT / ".servable"
+    disk.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=disk, prefix="benchmark-packaging-") as folder:
+        return _measured(Path(folder), log)
 
 
-def _measured(log: Log) -> Result:
+def _measured(folder: Path, log: Log) -> Result:
     log("making 400 MB of weights")
-    small, target = _model("small"), SCRATCH / "archive"
+    small, target = _model(folder / "small"), folder / "archive"
     shard = small / "1" / "variables" / "variables.data"
     _weights(shard)
-    runs: dict[str, list[dict[str, Any]]] = {way: [] for way in WAYS}
-    for number, way in in_turn(WAYS, ROUNDS):
-        run = _pack(way, small, target)
-        runs[way].append(run)
-        log(f"round {number + 1} of {ROUNDS}: {way:15} {run['seconds']:7.2f} s")
+    runs = rounds({way: partial(_pack, way, small, target) for way in WAYS}, ROUNDS, log)
     log("packing 2 GB")
-    large = _model("large")
+    large = _model(folder / "large")
     for number in range(LARGE_COPIES):  # links: they cost no disk
         os.link(shard, large / "1" / "variables" / f"variables.data-{number}")
     of_large = _pack("servable", large, target)
     log("reading 10 GB of sparse files, once")
-    sparse = _model("sparse")
+    sparse = _model(folder / "sparse")
     for number in range(SPARSE_FILES):
         with (sparse / "1" / "variables" / f"shard-{number:04}").open("wb") as file:
             file.truncate(SPARSE_FILE_BYTES)
     # A file as young as the clock's step is not trusted, and is read again.
     time.sleep(GRANULARITY_SECONDS + 0.1)
-    first, *again = (
-        _python("recognise", sparse, SCRATCH / "cache")["seconds"] for _ in range(ROUNDS + 1)
-    )
-    log(f"recognised: {max(again):.2f} s at most")
+    recognised = [_python("recognise", sparse, folder / "cache") for _ in range(ROUNDS + 1)]
+    first, *again = (run["seconds"] for run in recognised)
     return {
         "machine": {**machine(), "isal": importlib.metadata.version("isal")},
         "input_bytes": WEIGHTS_BYTES,
@@ -81,9 +78,8 @@ def _measured(log: Log) -> Result:
     }
 
 
-def _model(name: str) -> Path:
-    """The folder of a model with one version."""
-    folder = SCRATCH / name / "model"
+def _model(folder: Path) -> Path:
+    """Make a model with one version."""
     (folder / "1" / "variables").mkdir(parents=True)
     (folder / "1" / "saved_model.pb").write_bytes(b"a graph")
     return folder
@@ -91,11 +87,9 @@ def _model(name: str) -> Path:
 
 def _weights(shard: Path) -> None:
     """400 MB of float32, the same on every computer."""
-    random = np.random.default_rng(SEED)
-    with shard.open("wb") as file:
-        for _ in range(WEIGHTS_BYTES // (4 * _PIECE)):
-            piece = random.standard_normal(_PIECE, dtype=np.float32)
-            file.write((piece * np.float32(WEIGHTS_DEVIATION)).tobytes())
+    weights = np.random.default_rng(SEED).standard_normal(WEIGHTS_BYTES // 4, dtype=np.float32)
+    weights *= np.float32(WEIGHTS_DEVIATION)
+    weights.tofile(shard)
 
 
 def _pack(way: str, folder: Path, target: Path) -> dict[str, Any]:
@@ -114,16 +108,51 @@ def _pack(way: str, folder: Path, target: Path) -> dict[str, Any]:
 
 
 def _python(way: str, folder: Path, target: Path) -> dict[str, Any]:
-    command = [
-        sys.executable,
-        "-m",
-        "benchmarks.packaging.contender",
-        way,
-        str(folder),
-        str(target),
-    ]
-    parsed: dict[str, Any] = json.loads(subprocess.check_output(command))
+    command = [sys.executable, "-m", "benchmarks.packaging.contender", way]
+    parsed: dict[str, Any] = json.loads(subprocess.check_output([*command, folder, target]))
     return parsed
+
+
+def fields(result: Result) -> dict[str, Any]:
+    rows = []
+    for way, runs in result["runs"].items():
+        seconds = [run["seconds"] for run in runs]
+        size = f"{runs[0]['archive_bytes'] / 1e6:.1f}"
+        span = f"{min(seconds):.2f} to {max(seconds):.2f}"
+        rows.append((WAYS[way], f"{median(seconds):.2f}", span, size))
+    return {
+        "megabytes": result["input_bytes"] / 1e6,
+        "rounds": len(result["runs"]["servable"]),
+        "times": table(("", "seconds", "lowest to highest", "archive, MB"), rows),
+        "unchanged_gb": result["unchanged"]["input_bytes"] / 1e9,
+        "large_gb": result["large"]["input_bytes"] / 1e9,
+    }
+
+
+def bounds(result: Result) -> Iterator[Bound]:
+    """The benchmark's bounds. Source: the requirements of this project."""
+    runs, large, unchanged = result["runs"], result["large"], result["unchanged"]
+    seconds = {way: [run["seconds"] for run in of_way] for way, of_way in runs.items()}
+
+    def times(label: str, above: str, below: str, **limit: float) -> Bound:
+        ratios = quotients(seconds[above], seconds[below])
+        return Bound(label=label, values=ratios, form=".1f", unit="x", **limit)
+
+    def memory(label: str, most_bytes: int) -> Bound:
+        return Bound(label=label, values=[most_bytes / 1e6], most=200, form=".0f", unit=" MB")
+
+    yield times("faster than `tar czf`", "tar_gzip", "servable", least=20)
+    yield times("faster than Python's tarfile", "python_tarfile", "servable", least=12)
+    yield times("time of plain `tar cf`", "servable", "tar", most=2.5)
+    size = runs["servable"][0]["archive_bytes"] / runs["tar_gzip"][0]["archive_bytes"]
+    label = "size of `tar czf`'s archive"
+    yield Bound(label=label, values=[size], most=1.01, form=".4f", unit="x")
+    yield memory("peak memory", max(run["peak_memory_bytes"] for run in runs["servable"]))
+    gigabytes = f"{large['input_bytes'] / 1e9:.0f} GB"
+    yield memory(f"peak memory, {gigabytes}", large["peak_memory_bytes"])
+    files, size, again = unchanged["files"], unchanged["input_bytes"], unchanged["again_seconds"]
+    label = f"{files:,} unchanged files, {size / 1e9:.0f} GB, the slowest of {len(again)}"
+    yield Bound(label=label, values=[max(again)], most=0.5, unit=" s")
 
 
 if __name__ == "__main__":

@@ -5,9 +5,8 @@ benchmark draws others, from a date.
 """
 
 import functools
-import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -44,13 +43,6 @@ class Surface:
         return np.array([self.rps(point) for point in points])
 
 
-def _surface(
-    grid: Mapping[str, tuple[Value, ...]], rps: Callable[[Point], float], vcpus: int
-) -> Surface:
-    space = _space(tuple(grid.items()))
-    return Surface(space=space, rps=rps, wanted=rules_of_thumb(space, vcpus=vcpus))
-
-
 @functools.cache
 def _space(grid: tuple[tuple[str, tuple[Value, ...]], ...]) -> Space:
     """Space of a family: a seed changes the throughput of the points, and not which there are."""
@@ -68,85 +60,6 @@ def slowest(*limits: float, sharpness: float = 4.0) -> float:
 def number(point: Point, setting: str) -> int:
     """A setting that counts something; nothing is 1."""
     return int(point[setting] or 1)
-
-
-# The retrieval model on ml.c5.9xlarge that AWS measured, as
-# (gunicorn_workers, tfs_processes, omp_threads, inter_op_threads, intra_op_threads) -> requests/s.
-# Source: https://aws.amazon.com/blogs/machine-learning/maximize-tensorflow-performance-on-amazon-sagemaker-endpoints-for-real-time-inference/
-# The formula and every parameter are ours, chosen so that the rows come out within 10 %.
-RETRIEVAL_ROWS = {
-    (1, 1, 36, 36, 36): 15.87,
-    (36, 1, 1, 36, 36): 164.0,
-    (1, 1, 1, 1, 1): 33.0834,
-    (36, 1, 1, 1, 1): 67.5118,
-    (36, 8, 1, 1, 1): 319.078,
-}
-RETRIEVAL_VCPUS = 36
-RETRIEVAL_GRID: dict[str, tuple[Value, ...]] = {
-    "tfs_processes": (1, 2, 4, 8, 12, 18, 36),
-    "gunicorn_workers": (1, 4, 9, 18, 36, 72),
-    "inter_op_threads": (1, 2, 4, 9, 36),
-    "intra_op_threads": (1, 2, 4, 36),
-    "omp_threads": (1, 36),
-    "onednn": (False, True),
-}
-
-
-@dataclass(frozen=True)
-class RetrievalFormula:
-    """Parameters of the formula for the retrieval model."""
-
-    handler_s: float = 0.0154
-    server_s: float = 0.0148
-    omp_cost: float = 0.43
-    """Slower by this for each doubling of OpenMP threads."""
-    intra_cost: float = 0.01
-    inter_shared: float = 0.332
-    """Share of one process that its threads cannot do at once."""
-    machine_shared: float = 0.083
-    """Share of the computer that what runs at once cannot use at once: memory, mostly."""
-    machine_crowded: float = 0.002
-    """The cost of pairs that run at once: from some number on, more are slower."""
-    onednn_gain: float = 1.0
-
-    def rps(self, point: Point) -> float:
-        """Closed loop: the slowest of workers waiting, workers computing, and the model servers."""
-        workers, processes = number(point, "gunicorn_workers"), number(point, "tfs_processes")
-        inter, intra = number(point, "inter_op_threads"), number(point, "intra_op_threads")
-        slower = 1 + self.omp_cost * math.log2(number(point, "omp_threads"))
-        slower *= 1 + self.intra_cost * math.log2(intra)
-        server_s = self.server_s * slower / (self.onednn_gain if point["onednn"] else 1.0)
-        at_once = processes * inter / (1 + self.inter_shared * (inter - 1))
-        pairs = at_once * (at_once - 1)
-        together = at_once / (
-            1 + self.machine_shared * (at_once - 1) + self.machine_crowded * pairs
-        )
-        # Threads beyond four for each vCPU mostly wait for each other.
-        crowd = max(1.0, processes * inter / (4 * RETRIEVAL_VCPUS))
-        spare_workers = max(0.0, workers / RETRIEVAL_VCPUS - 1)
-        return slowest(
-            workers / (self.handler_s + server_s),
-            min(workers, RETRIEVAL_VCPUS) / self.handler_s / (1 + 0.05 * spare_workers),
-            together / server_s / crowd**0.5,
-            RETRIEVAL_VCPUS / (self.handler_s + server_s),
-        )
-
-
-def retrieval(seed: int) -> Surface:
-    """Another model on the same computer: handler against server, threads against processes."""
-    of = np.random.default_rng([101, seed])
-    usual = RetrievalFormula()
-    drawn = RetrievalFormula(
-        handler_s=usual.handler_s * float(np.exp(of.normal(0, 0.5))),
-        server_s=usual.server_s * float(np.exp(of.normal(0, 0.5))),
-        omp_cost=usual.omp_cost * float(of.uniform(0, 1.2)),
-        intra_cost=float(of.uniform(-0.06, 0.08)),
-        inter_shared=float(of.uniform(0.15, 0.6)),
-        machine_shared=float(of.uniform(0.03, 0.15)),
-        machine_crowded=float(of.uniform(0.0005, 0.008)),
-        onednn_gain=float(of.uniform(0.85, 1.2)),
-    )
-    return _surface(RETRIEVAL_GRID, drawn.rps, RETRIEVAL_VCPUS)
 
 
 class QueueingFormula:
@@ -211,7 +124,8 @@ def queueing(seed: int, *, cores: int) -> Surface:
         BATCH_SIZE: (None, 8, 32, 128),
         "batching.timeout_micros": (0, 1000, 5000),
     }
-    return _surface(grid, QueueingFormula(seed, cores).rps, cores)
+    space, rps = _space(tuple(grid.items())), QueueingFormula(seed, cores).rps
+    return Surface(space=space, rps=rps, wanted=rules_of_thumb(space, vcpus=cores))
 
 
 @functools.cache
@@ -236,25 +150,13 @@ def own_grid(seed: int) -> Surface:
     return Surface(space=tuned.space, rps=rps, wanted=tuned.wanted)
 
 
-GRID: dict[str, tuple[Value, ...]] = {
-    "tfs_processes": (1, 2, 4, 8, 16),
-    "gunicorn_workers": (1, 4, 8, 16, 32),
-    "inter_op_threads": (1, 2, 4, 16),
-    "intra_op_threads": (1, 2, 4, 16),
-    "onednn": (False, True),
-    "batching.max_batch_size": (None, 16, 128),
-}
-GRID_VCPUS = 16
-
-
 def flat(seed: int) -> Surface:
     """A server that is limited by something no setting touches: every point has the same throughput."""
     height = float(np.random.default_rng([105, seed]).uniform(10, 500))
-    return _surface(GRID, lambda _: height, GRID_VCPUS)
+    return replace(queueing(seed, cores=16), rps=lambda _: height)
 
 
 FAMILIES: dict[str, Callable[[int], Surface]] = {
-    "retrieval on 36 vCPUs": retrieval,
     "queueing, 4 cores": functools.partial(queueing, cores=4),
     "queueing, 16 cores": functools.partial(queueing, cores=16),
     "queueing, 36 cores": functools.partial(queueing, cores=36),

@@ -22,7 +22,6 @@ ARTICLE: dict[Settings, float] = {
     (36, 1, 1, 1, 1): 67.5118,
     (36, 8, 1, 1, 1): 319.078,
 }
-FIRST, POOLS, ONES, WORKERS, SERVERS = ARTICLE
 Row = dict[str, Any]
 
 
@@ -47,17 +46,18 @@ class Counts:
 
 @dataclass(frozen=True)
 class Claim:
+    """A claim of an article, `source`, with its numbers; and the comparison made here.
+
+    `found` above 1: the article's side is better here too. With `at_most` the claim is that nothing gets
+    worse: the ratio stays below it, and `at_least` does not matter.
+    """
+
     source: str
-    """The article's short name, as S2."""
     article: str
-    """The article's claim, with its numbers."""
     here: str
-    """The comparison made here."""
     found: Ratio | Counts
-    """Above 1: the article's side is better here too."""
     at_least: float = 1.0
     at_most: float | None = None
-    """The claim is that nothing gets worse: the ratio stays below this; `at_least` does not matter."""
 
     @property
     def verdict(self) -> str:
@@ -112,40 +112,35 @@ def baseline(found: dict[str, Any]) -> Iterator[Claim]:
 
 
 def transport(found: list[Row]) -> Iterator[Claim]:
-    for source, article, here, above, below, rows in (
-        ("S4", "at about 200 KB REST beats gRPC", "JSON of 200 KB, gRPC against REST inside",
-         ("grpc", "json"), ("rest", "json"), 111),
-        ("S4", "at about 4 MB gRPC beats REST", "JSON of 4 MB, REST against gRPC inside",
-         ("rest", "json"), ("grpc", "json"), 2_230),
-        ("S4", "PredictRequest much faster than JSON",
-         "2,230 rows, JSON over REST against protobuf over gRPC",
-         ("rest", "json"), ("grpc", "protobuf"), 2_230),
-        ("S0", "gRPC much faster than REST for large inputs",
-         "protobuf body of 2,230 rows, REST against gRPC inside",
-         ("rest", "protobuf"), ("grpc", "protobuf"), 2_230),
-    ):  # fmt: skip
-        sides = [
-            values(found, "latency_ms", transport=way, form=form, rows=rows)
-            for way, form in (above, below)
-        ]
-        yield Claim(source, article, here, ratio(*sides))
+    def rest(form: str, rows: int = 2_230) -> list[float]:
+        return values(found, "latency_ms", transport="rest", form=form, rows=rows)
+
+    def grpc(form: str, rows: int = 2_230) -> list[float]:
+        return values(found, "latency_ms", transport="grpc", form=form, rows=rows)
+
+    here, times = (
+        "JSON of 200 KB, gRPC against REST inside",
+        ratio(grpc("json", 111), rest("json", 111)),
+    )
+    yield Claim("S4", "at about 200 KB REST beats gRPC", here, times)
+    here, times = "JSON of 4 MB, REST against gRPC inside", ratio(rest("json"), grpc("json"))
+    yield Claim("S4", "at about 4 MB gRPC beats REST", here, times)
+    here = "2,230 rows, JSON over REST against protobuf over gRPC"
+    times = ratio(rest("json"), grpc("protobuf"))
+    yield Claim("S4", "PredictRequest much faster than JSON", here, times)
+    here = "protobuf body of 2,230 rows, REST against gRPC inside"
+    times = ratio(rest("protobuf"), grpc("protobuf"))
+    yield Claim("S0", "gRPC much faster than REST for large inputs", here, times)
 
 
 def settings(found: dict[str, Any]) -> Iterator[Claim]:
-    pairs = [("here", one, FIRST, "36 scaled to these cores") for one in [*ARTICLE][1:]]
-    rows = {"here": found["here"]}
-    if "simulated" in found:
-        rows["simulated"] = found["simulated"]["rows"]
-        pairs += [
-            ("simulated", ONES, FIRST, "simulated"),
-            ("simulated", SERVERS, WORKERS, "simulated"),
-        ]
-    for measured, one, other, where in pairs:
-        names = [",".join(map(str, article)) for article in (one, other)]
-        rates = partial(values, rows[measured], "requests_per_second")
-        times = ratio(rates(article=list(one)), rates(article=list(other)))
-        here = f"requests/s, {' against '.join(names)}, {where}"
-        yield Claim("S2", f"{ARTICLE[one] / ARTICLE[other]:.1f}x", here, times)
+    rate = partial(values, found["here"], "requests_per_second")
+    first, *others = ARTICLE
+    for article in others:
+        names = [",".join(map(str, settings)) for settings in (article, first)]
+        times = ratio(rate(article=list(article)), rate(article=list(first)))
+        here = f"requests/s, {' against '.join(names)}, 36 scaled to these cores"
+        yield Claim("S2", f"{ARTICLE[article] / ARTICLE[first]:.1f}x", here, times)
 
 
 def swapping(found: dict[str, Any]) -> Iterator[Claim]:

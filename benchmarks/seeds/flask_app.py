@@ -1,41 +1,47 @@
-"""The baseline of S0 and S1: Flask, with the Keras model inside the web worker.
+"""The baseline of S0 and S1: Flask, with the Keras model inside the web worker. Gunicorn runs it.
 
-Gunicorn runs it. MODEL is the .keras file; HOW is "predict" (Model.predict, as in most
-tutorials) or "call" (the model called directly, without predict's own machinery).
+HOW is "predict" (Model.predict, as in most tutorials) or "call" (the model called directly, without predict's
+own machinery), and MODEL the .keras file. For S4 HOW is "wait": ROW_MS for each row on so many CORES.
 """
 
 import io
 import os
+import threading
+import time
 from typing import Any
 
-import keras
 import numpy as np
 from flask import Flask, Response, request
 
 app = Flask(__name__)
-model = keras.models.load_model(os.environ["MODEL"], compile=False)
 HOW = os.environ["HOW"]
 NPY = "application/x-npy"
+if HOW == "wait":
+    cores, row_seconds = (
+        threading.Semaphore(int(os.environ["CORES"])),
+        float(os.environ["ROW_MS"]) / 1000,
+    )
+else:
+    import keras
 
-
-@app.get("/ping")
-def ping() -> Response:
-    return Response(status=200)
+    model = keras.models.load_model(os.environ["MODEL"], compile=False)
 
 
 @app.post("/invocations")
 def invocations() -> Any:
-    if request.mimetype == NPY:
-        return Response(_npy(_found(np.load(io.BytesIO(request.get_data())))), mimetype=NPY)
-    found = _found(np.asarray(request.get_json()["instances"], np.float32))
-    return {"predictions": found.tolist()}
-
-
-def _found(rows: Any) -> Any:
-    return model.predict(rows, verbose=0) if HOW == "predict" else model(rows).numpy()
-
-
-def _npy(found: Any) -> bytes:
+    if request.mimetype != NPY:
+        rows = np.asarray(request.get_json()["instances"], np.float32)
+        return {"predictions": predictions(rows).tolist()}
     file = io.BytesIO()
-    np.save(file, found)
-    return file.getvalue()
+    np.save(file, predictions(np.load(io.BytesIO(request.get_data()))))
+    return Response(file.getvalue(), mimetype=NPY)
+
+
+def predictions(rows: Any) -> Any:
+    if HOW == "predict":
+        return model.predict(rows, verbose=0)
+    if HOW == "call":
+        return model(rows).numpy()
+    with cores:
+        time.sleep(len(rows) * row_seconds)
+    return rows.sum(axis=1)

@@ -1,15 +1,14 @@
 """Flask behind Gunicorn on a free port, and what its processes cost. Gunicorn's settings, too."""
 
 import os
-import secrets
 import signal
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import psutil
@@ -43,37 +42,39 @@ class FlaskServer:
 
 @contextmanager
 def flask_server(
-    model: Path, *, how: Literal["predict", "call"], workers: int
+    variables: Mapping[str, str], *, workers: int = 1, threads: int = 1
 ) -> Iterator[FlaskServer]:
-    """Start Flask, wait until all workers have loaded the model, and end them when it is left.
+    """Start flask_app with these variables, wait until all workers can answer, and end it when it is left.
 
     gthread with one thread: like sync, one request at a time, but it keeps connections.
     """
-    log = model.with_name(f"flask-{secrets.token_hex(4)}.log")
-    log.touch()
-    command = [
-        *(sys.executable, "-m", "gunicorn", "benchmarks.seeds.flask_app:app"),
-        *("--bind", "127.0.0.1:0", "--workers", str(workers), "--timeout", "300"),
-        *("--worker-class", "gthread", "--threads", "1", "--log-file", str(log)),
-        *("--config", "python:benchmarks.seeds.flask_server"),
-    ]
-    environment = {**os.environ, "MODEL": str(model), "HOW": how, "TF_CPP_MIN_LOG_LEVEL": "3"}
-    process = subprocess.Popen(
-        command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
-    try:
-        until = time.monotonic() + READY_SECONDS
-        while (text := log.read_text(encoding="utf-8")).count(READY) < workers:
-            if time.monotonic() > until or process.poll() is not None:
-                raise RuntimeError(f"Flask's workers did not start: {text[-500:]}")
-            time.sleep(0.05)
-        yield FlaskServer(text.split("Listening at: ")[1].split()[0], process.pid)
-    finally:
-        process.send_signal(signal.SIGTERM)
+    options = {
+        "bind": "127.0.0.1:0",
+        "config": "python:benchmarks.seeds.flask_server",
+        "keep-alive": 60,
+        "threads": threads,
+        "timeout": 300,
+        "worker-class": "gthread",
+        "workers": workers,
+    }
+    environment = {**os.environ, **variables, "TF_CPP_MIN_LOG_LEVEL": "3"}
+    with tempfile.NamedTemporaryFile("r") as log:
+        command = [sys.executable, "-m", "gunicorn", "benchmarks.seeds.flask_app:app"]
+        command += [f"--{name}={value}" for name, value in options.items()]
+        command.append(f"--log-file={log.name}")
+        # In a session of its own, which is ended whole.
+        process = subprocess.Popen(
+            command, env=environment, start_new_session=True,
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
         try:
-            process.wait(10)
-        except subprocess.TimeoutExpired:
-            for child in psutil.Process(process.pid).children(recursive=True):
-                child.kill()
-            process.kill()
+            text, until = "", time.monotonic() + READY_SECONDS
+            while text.count(READY) < workers:
+                if time.monotonic() > until or process.poll() is not None:
+                    raise RuntimeError(f"Flask's workers did not start: {text[-500:]}")
+                time.sleep(0.05)
+                text += log.read()
+            yield FlaskServer(text.split("Listening at: ")[1].split()[0], process.pid)
+        finally:
+            os.killpg(process.pid, signal.SIGKILL)
             process.wait()

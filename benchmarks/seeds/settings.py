@@ -5,46 +5,32 @@ from contextlib import ExitStack
 from typing import Any
 
 from benchmarks import workload
-from benchmarks.callers import load
 from benchmarks.frame import in_turn
-from benchmarks.seeds.bench import Bench
-from benchmarks.seeds.claims import ARTICLE, Settings
+from benchmarks.seeds.bench import CALLERS, Bench, rate
+from benchmarks.seeds.claims import ARTICLE
 from infra.policy.container import ContainerSettings
 
 MODELS = ("small",)
-REPEATS, RUN_SECONDS, CALLERS, ROWS = 8, 1.5, 8, 111
-# Not JSON: what that costs in the local container's model server would hide the settings.
-FORM = workload.NPY
+REPEATS, RUN_SECONDS, ROWS = 8, 1.5, 111
+NAMES = ("gunicorn_workers", "tfs_processes", "omp_threads", "inter_op_threads", "intra_op_threads")
 
 
 def measured(bench: Bench) -> dict[str, Any]:
     rows: list[dict[str, Any]] = []
-    body, cores = workload.body(FORM, ROWS), os.cpu_count() or 1
+    urls, cores = {}, os.cpu_count() or 1
+    # 36 becomes all cores, and 8 at most all.
+    here = {
+        article: [cores if count == 36 else min(count, cores) for count in article]
+        for article in ARTICLE
+    }
     with ExitStack() as stack:
-        urls = {}
-        for article in ARTICLE:
-            workers, servers, omp, inter, intra = scaled(article, cores)
-            settings = ContainerSettings(
-                gunicorn_workers=workers,
-                tfs_processes=servers,
-                omp_threads=omp,
-                inter_op_threads=inter,
-                intra_op_threads=intra,
-            )
+        for article, scaled in here.items():
+            settings = ContainerSettings.model_validate(dict(zip(NAMES, scaled, strict=True)))
             urls[article] = stack.enter_context(bench.serve("small", settings)).url
         for repeat, article in in_turn(urls, REPEATS):
-            run = load(urls[article], body, callers=CALLERS, seconds=RUN_SECONDS, content_type=FORM)
-            if run.failed:
-                raise RuntimeError(f"{article}: {run.failed} requests failed")
-            row = {"repeat": repeat, "article": article, "here": scaled(article, cores)}
-            rows.append({**row, "requests_per_second": run.requests_per_second})
+            # Not JSON: what that costs in the local container's model server would hide the settings.
+            per_second = rate(urls[article], RUN_SECONDS, workload.NPY, ROWS)
+            row = {"repeat": repeat, "article": article, "here": here[article]}
+            rows.append({**row, "requests_per_second": per_second})
             bench.log(f"repeat {repeat + 1} of {REPEATS}: {article}")
     return {"callers": CALLERS, "rows": ROWS, "here": rows}
-
-
-def scaled(article: Settings, cores: int) -> Settings:
-    """The article's tuple for another number of cores: 36 becomes all of them, 8 at most all."""
-    workers, servers, omp, inter, intra = (
-        cores if count == 36 else min(count, cores) for count in article
-    )
-    return workers, servers, omp, inter, intra

@@ -1,16 +1,13 @@
 """S4: 500 rows whole, in ten parts side by side, and as the client chooses by itself."""
 
-import subprocess
-import sys
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from functools import partial
 from itertools import permutations
 from statistics import median
 from typing import Any
 
 from benchmarks import workload
-from benchmarks.seeds.bench import Bench
+from benchmarks.seeds.bench import Bench, latency_ms
+from benchmarks.seeds.flask_server import flask_server
 from servable_client import Endpoint, Split
 from servable_client.batches import Progress
 
@@ -21,7 +18,7 @@ CALLS_HERE, CALLS_SIMULATED = 60, 12  # as often in each of the six orders
 # Three of each number of parts: 1, 2, 4, 8, 10 and 20 with the client's 10 connections.
 LEARNING_CALLS = 20
 ROW_MS = 0.3  # 150 ms for 500 rows on one core: the article's request, whole
-SIMULATED_CORES = (1, 4, 16)
+SIMULATED_CORES, SIMULATED_THREADS = (1, 4, 16), 64
 # Every output has a row for each row: without the request more that tells so (decision 0036).
 IN_TENS = Split(rows=PART_ROWS, constant=frozenset())
 WAYS: dict[str, Any] = {"whole": None, "10 x 50": IN_TENS, "chosen": "measured"}
@@ -35,8 +32,9 @@ def measured(bench: Bench) -> list[dict[str, Any]]:
     bench.log("local endpoint")
     for cores in SIMULATED_CORES:
         label = f"simulated, {cores} core{'s' if cores > 1 else ''}"
-        with _simulated(cores) as url:
-            rows += _split(url, label, CALLS_SIMULATED)
+        variables = {"HOW": "wait", "CORES": str(cores), "ROW_MS": str(ROW_MS)}
+        with flask_server(variables, threads=SIMULATED_THREADS) as flask:
+            rows += _split(flask.url, label, CALLS_SIMULATED)
         bench.log(label)
     return rows
 
@@ -50,11 +48,10 @@ def _split(url: str, where: str, calls: int) -> list[dict[str, Any]]:
             # In turn call by call, so that what slows the computer slows all ways; in every order,
             # since what comes after ten parts at once finds busier caches: each does as often.
             latencies: dict[str, list[float]] = {way: [] for way in WAYS}
-            for call in range(calls):
-                for way in ORDERS[call % len(ORDERS)]:
-                    began = time.perf_counter()
-                    endpoint.predict(array, split=WAYS[way])
-                    latencies[way].append((time.perf_counter() - began) * 1000)
+            for number in range(calls):
+                for way in ORDERS[number % len(ORDERS)]:
+                    call = partial(endpoint.predict, array, split=WAYS[way])
+                    latencies[way].append(latency_ms(call))
             parts = {"whole": 1, "10 x 50": ROWS // PART_ROWS, "chosen": _parts(endpoint, array)}
             for way, of in latencies.items():
                 row = {"repeat": repeat, "where": where, "way": way, "parts": parts[way]}
@@ -67,14 +64,3 @@ def _parts(endpoint: Endpoint, array: Any) -> int:
     steps: list[Progress] = []
     endpoint.predict(array, split="measured", progress=steps.append)
     return steps[-1].parts
-
-
-@contextmanager
-def _simulated(cores: int) -> Iterator[str]:
-    command = [sys.executable, "-m", "benchmarks.seeds.simulated_cores", str(cores), str(ROW_MS)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        try:
-            yield process.stdout.readline().strip()
-        finally:
-            process.terminate()

@@ -1,15 +1,19 @@
 """S3: latency of one model while another one is loaded, unloaded, called, and gone back to."""
 
 import json
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from benchmarks import workload
 from benchmarks.callers import EndpointCaller
-from benchmarks.seeds.background import ModelPath, background_callers
 from benchmarks.seeds.bench import Bench
 from infra.policy.container import DEFAULT_MODEL_NAME, MULTI_MODEL_SWITCH, variable_of
 from servable_local.container.image_code import VERSION
@@ -23,8 +27,67 @@ STEADY_SECONDS, SHORT_SECONDS = 2.0, 1.0
 THREADS = 4
 ONE_THREAD = {MULTI_MODEL_SWITCH: "true", VERSION: "2.19"}
 MULTI_MODEL = {**ONE_THREAD, variable_of("gunicorn_threads"): str(THREADS)}
-OLD, NEW = ModelPath("/models/old/invoke"), ModelPath("/models/new/invoke")
 Row = dict[str, Any]
+BODY = workload.body(workload.JSON, 1)
+
+
+class ModelPath(NamedTuple):
+    """`attributes`: SageMaker's custom ones, for an endpoint with several models in one process."""
+
+    path: str
+    attributes: str = ""
+
+
+OLD, NEW = ModelPath("/models/old/invoke"), ModelPath("/models/new/invoke")
+
+
+class BackgroundCallers:
+    """`target` may be changed while they call: the next requests go there."""
+
+    def __init__(self, url: str, target: ModelPath) -> None:
+        self.target, self.stop = target, threading.Event()
+        self._url = url
+        self._answers: list[tuple[ModelPath, float, float]] = []
+
+    def between(self, start: float, end: float) -> dict[str, float]:
+        """Latencies of what was under way in this time, by time.perf_counter().
+
+        Also of what was sent before it: that is what waits when everything stands still.
+        """
+        times = [
+            (ended - began) * 1000
+            for _, began, ended in [*self._answers]
+            if began < end and ended > start
+        ]
+        if not times:
+            raise RuntimeError("nobody was answered: the time was too short")
+        p50, p99 = np.percentile(times, [50, 99]).tolist()
+        return {"requests": len(times), "p50_ms": p50, "p99_ms": p99}
+
+    def last(self, target: ModelPath) -> float:
+        """Time of its last answer."""
+        return max(ended for path, _, ended in self._answers if path == target)
+
+    def call(self) -> None:
+        caller = EndpointCaller(self._url)
+        while not self.stop.is_set():
+            target, began = self.target, time.perf_counter()
+            caller.ask(BODY, workload.JSON, target.attributes, path=target.path)
+            self._answers.append((target, began, time.perf_counter()))
+
+
+@contextmanager
+def background_callers(url: str, target: ModelPath, *, count: int) -> Iterator[BackgroundCallers]:
+    """Raises OSError at the end where one of them was refused."""
+    callers = BackgroundCallers(url, target)
+    with ThreadPoolExecutor() as pool:
+        running = [pool.submit(callers.call) for _ in range(count)]
+        try:
+            yield callers
+        finally:
+            callers.stop.set()
+    for one_caller in running:
+        one_caller.result()
 
 
 class MultiModelEndpoint:
@@ -36,64 +99,48 @@ class MultiModelEndpoint:
 
     def load(self, name: str, model: str) -> None:
         document = {"model_name": name, "url": str(self._folder / model)}
-        self._send("POST", "/models", json.dumps(document).encode())
+        body = json.dumps(document).encode()
+        EndpointCaller(self.url).ask(body, workload.JSON, path="/models")
 
-    def unload(self, name: str) -> None:
-        self._send("DELETE", f"/models/{name}", b"")
-
-    def _send(self, method: str, path: str, body: bytes) -> None:
-        caller = EndpointCaller(self.url)
-        status, text = caller.ask(body, workload.JSON, path=path, method=method)
-        caller.close()
-        if status != 200:
-            raise RuntimeError(f"{method} {path}: {status} {text[:300]!r}")
+    def unload(self, name: str, then_wait_seconds: float = 0.0) -> None:
+        EndpointCaller(self.url).ask(b"", workload.JSON, path=f"/models/{name}", method="DELETE")
+        time.sleep(then_wait_seconds)
 
 
 def measured(bench: Bench) -> dict[str, Any]:
     archive = bench.packed("versions", "versions/", MODELS)
     loading: list[Row] = []
     back: list[Row] = []
-    with bench.start(archive, MULTI_MODEL) as endpoint:
-        models = MultiModelEndpoint(endpoint)
-        models.load("old", "small")
-        for repeat in range(REPEATS):
-            rows = _loaded(models)
-            back.append({"repeat": repeat, **_back(models)})
-            loading += [{"repeat": repeat, **row} for row in [*rows, _unloaded(models)]]
-            bench.log(f"repeat {repeat + 1} of {REPEATS}")
-    with bench.start(archive, ONE_THREAD) as endpoint:
-        models = MultiModelEndpoint(endpoint)
-        models.load("old", "small")
-        for repeat in range(REPEATS):
-            for row in _loaded(models)[:2]:
-                loading.append({"repeat": repeat, **row, "phase": f"one thread: {row['phase']}"})
-            models.unload("new")
-        bench.log("one thread")
+    for label, variables in (("", MULTI_MODEL), ("one thread: ", ONE_THREAD)):
+        with bench.start(archive, variables) as endpoint:
+            models = MultiModelEndpoint(endpoint)
+            models.load("old", "small")
+            for repeat in range(REPEATS):
+                rows = _loaded(models)
+                if not label:
+                    back.append({"repeat": repeat, **_back(models)})
+                rows.append(_unloaded(models))
+                for row in rows[:2] if label else rows:
+                    loading.append({**row, "repeat": repeat, "phase": label + row["phase"]})
+                bench.log(f"{label}repeat {repeat + 1} of {REPEATS}")
     return {"loading": loading, "back": back, "together": _together(bench, archive)}
 
 
 def _loaded(models: MultiModelEndpoint) -> list[Row]:
     """The old model's latency before, while and after a large one is loaded."""
-    return _during(
-        models,
-        {
-            "before": partial(time.sleep, STEADY_SECONDS),
-            "while another is loaded": partial(models.load, "new", "largest"),
-            "with both loaded": partial(time.sleep, STEADY_SECONDS),
-        },
-    )
+    steady = partial(time.sleep, STEADY_SECONDS)
+    load = partial(models.load, "new", "largest")
+    phases = {"before": steady, "while another is loaded": load, "with both loaded": steady}
+    return _during(models, phases)
 
 
 def _unloaded(models: MultiModelEndpoint) -> Row:
-    def unloaded() -> None:
-        models.unload("new")
-        time.sleep(SHORT_SECONDS)
-
+    unloaded = partial(models.unload, "new", then_wait_seconds=SHORT_SECONDS)
     steady = partial(time.sleep, SHORT_SECONDS / 4)
     return _during(models, {"": steady, "in the second after it is unloaded": unloaded})[1]
 
 
-def _during(models: MultiModelEndpoint, phases: dict[str, Callable[[], None]]) -> list[Row]:
+def _during(models: MultiModelEndpoint, phases: Mapping[str, Callable[[], None]]) -> list[Row]:
     """The old model's latencies in each phase; what waited longest is answered last."""
     marks = []
     with background_callers(models.url, OLD, count=CALLERS) as callers:

@@ -3,14 +3,14 @@
 From the client's call with an array until it has the decoded answer.
 """
 
-import time
 from contextlib import ExitStack
+from functools import partial
 from statistics import median
 from typing import Any, Literal
 
 from benchmarks import workload
 from benchmarks.frame import in_turn
-from benchmarks.seeds.bench import Bench
+from benchmarks.seeds.bench import Bench, latency_ms
 from infra.policy.container import ContainerSettings
 from servable_client import Endpoint
 
@@ -32,18 +32,10 @@ def measured(bench: Bench) -> list[dict[str, Any]]:
             ways += [(transport, endpoint, form) for form in FORMS]
         for repeat, (transport, endpoint, form) in in_turn(ways, REPEATS):
             for rows, calls in CALLS.items():
-                latency = _latency_ms(endpoint, form, rows, calls)
-                row = {"repeat": repeat, "transport": transport, "form": form}
-                latencies.append({**row, "rows": rows, "latency_ms": latency})
+                call = partial(endpoint.predict, x=workload.rows(rows), format=form)
+                call()
+                row = {"repeat": repeat, "transport": transport, "form": form, "rows": rows}
+                latency = median(latency_ms(call) for _ in range(calls))
+                latencies.append({**row, "latency_ms": latency})
             bench.log(f"repeat {repeat + 1} of {REPEATS}: {form} body, {transport} inside")
     return latencies
-
-
-def _latency_ms(endpoint: Endpoint, form: str, rows: int, calls: int) -> float:
-    array, latencies = workload.rows(rows), []
-    endpoint.predict(x=array, format=form)
-    for _ in range(calls):
-        began = time.perf_counter()
-        endpoint.predict(x=array, format=form)
-        latencies.append((time.perf_counter() - began) * 1000)
-    return median(latencies)

@@ -8,7 +8,6 @@ times less. Nothing else that may change matters to it. Writes result.json and d
 import argparse
 import json
 import random
-import re
 import shutil
 import subprocess
 import sys
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.frame import ROOT, Log, Result, machine, main
+from benchmarks.tables import target
 
 BETTER, WORK_SECONDS = 1.3, 0.01
 # setting -> (the variable that inference.py sees, its text with the values that are not today's)
@@ -24,26 +24,7 @@ PLANTED: dict[str, tuple[str, dict[int | bool, str]]] = {
     "intra_op_threads": ("SAGEMAKER_TFS_INTRA_OP_PARALLELISM", {1: "1", 2: "2"}),
     "onednn": ("TF_ENABLE_ONEDNN_OPTS", {False: "0"}),
 }
-MINUTES = 3
-ENVIRONMENT = """\
-account = "111111111111"
-region = "eu-west-1"
-[endpoint]
-name = "planted"
-[models.ranker]
-saved_model = "model"
-code = "code"
-tensorflow = "2.20"
-[variants.primary]
-model = "ranker"
-instance_type = "ml.c5.xlarge"
-[variants.primary.container]
-tfs_processes = 1
-gunicorn_workers = 2
-inter_op_threads = 1
-intra_op_threads = 4
-onednn = true
-"""
+MINUTES = 5
 HANDLER = """\
 import os
 import time
@@ -58,7 +39,7 @@ def handler(data, context):
         pass
     return b'{{"predictions": [1.0]}}', "application/json"
 """
-TOO_FEW = re.compile(r"give --minutes (\d+) or more")
+LEAST_SHARE = 0.9
 
 
 def measure(folder: Path, log: Log, *, runs: int, minutes: int) -> Result:
@@ -67,7 +48,7 @@ def measure(folder: Path, log: Log, *, runs: int, minutes: int) -> Result:
         for seed in (number, None):
             results.append(run(folder / f"{number}-{seed}", seed, minutes))
             log(f"run {len(results)} of {2 * runs}: {json.dumps(results[-1])}")
-    return {"machine": before, "minutes_wanted": minutes, "better": BETTER, "runs": results}
+    return {"machine": before, "minutes": minutes, "better": BETTER, "runs": results}
 
 
 def run(project: Path, seed: int | None, minutes: int) -> dict[str, Any]:
@@ -77,18 +58,9 @@ def run(project: Path, seed: int | None, minutes: int) -> dict[str, Any]:
     variable, texts = PLANTED[setting]
     value = drawn.choice([*texts])
     make(project, "NOTHING_SETS_THIS" if seed is None else variable, texts[value])
-    refusals: list[str] = []
-    while True:
-        ended = tuned(project, minutes)
-        more = TOO_FEW.search(ended.stderr)
-        if ended.returncode == 0 or more is None or len(refusals) == 2:
-            break
-        # It says that so few minutes hold no comparison: what it asks for is given.
-        refusals.append(next(line for line in ended.stderr.splitlines() if more[0] in line))
-        minutes = int(more[1])
+    ended = tuned(project, minutes)
     shutil.rmtree(project)
-    planted = None if seed is None else {setting: value}
-    about = {"planted": planted, "minutes": minutes, "said": refusals}
+    about = {"planted": None if seed is None else {setting: value}}
     if ended.returncode:
         return {**about, "failed": ended.stderr.splitlines()[-3:]}
     answer = json.loads(ended.stdout)
@@ -105,7 +77,7 @@ def make(project: Path, variable: str, text: str) -> None:
         (project / name).mkdir()
     handler = HANDLER.format(seconds=WORK_SECONDS, better=BETTER, variable=variable, text=text)
     (project / "code" / "inference.py").write_text(handler, encoding="utf-8")
-    (project / "environments" / "local.toml").write_text(ENVIRONMENT, encoding="utf-8")
+    shutil.copy(Path(__file__).with_name("local.toml"), project / "environments")
 
 
 def tuned(project: Path, minutes: int) -> "subprocess.CompletedProcess[str]":
@@ -115,9 +87,27 @@ def tuned(project: Path, minutes: int) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(command, cwd=project, capture_output=True, text=True, check=False)
 
 
+def fields(result: Result) -> dict[str, Any]:
+    runs = result["runs"]
+    targets = ["| | runs | gains, least to most | wanted | |", "|---|---:|---:|---:|---|"]
+    targets.append(_target("a setting is planted: found", runs, planted=True))
+    targets.append(_target("none is planted: none claimed", runs, planted=False))
+    return {"targets": targets}
+
+
+def _target(label: str, runs: list[dict[str, Any]], *, planted: bool) -> str:
+    chosen = [run for run in runs if (run["planted"] is not None) == planted]
+    finished = [run for run in chosen if "failed" not in run]
+    good = sum(bool(run["found"]) if planted else not run["better"] for run in finished)
+    gains = [100 * run["gain"]["value"] for run in finished] or [0.0]
+    least = LEAST_SHARE * len(chosen)
+    cells = (f"{good} of {len(chosen)}", f"{min(gains):+.0f} % to {max(gains):+.0f} %")
+    return target(label, *cells, f"at least {least:.0f}", good >= least)
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=10, help="with a planted setting, and without")
-    parser.add_argument("--minutes", type=int, default=MINUTES, help="more where tune asks for it")
+    parser.add_argument("--minutes", type=int, default=MINUTES, help="of each run")
     given = parser.parse_args()
     sys.exit(main("tune", partial(measure, runs=given.runs, minutes=given.minutes)))

@@ -27,13 +27,87 @@ ENVIRONMENTS = ("environment", "names", "source")
 Problems = Iterable[str]
 Parse = Callable[[Sequence[str]], argparse.Namespace]
 
+# `cdk …` as pages show it, held to what app.py and the environments take.
 
-class ServableLines:
-    """Holds them to the environments of the project at `root`."""
+CDK_COMMANDS = ("bootstrap", "deploy", "destroy", "diff", "list", "synth")
+CONTEXT = ("environments", "nag", "oidc-provider", "pipeline")  # the keys that app.py asks for
+
+
+def _cdk_parser() -> argparse.ArgumentParser:
+    """Options of the CDK CLI that our pages use. https://docs.aws.amazon.com/cdk/v2/guide/cli.html"""
+    parser = argparse.ArgumentParser(prog="cdk", allow_abbrev=False)
+    parser.add_argument("command", choices=CDK_COMMANDS)
+    parser.add_argument("stacks", nargs="*")
+    parser.add_argument("-c", action="append", default=[])
+    for option in ("--bootstrap-customer-key", "--force"):
+        parser.add_argument(option, action="store_true")
+    policies = "--cloudformation-execution-policies"
+    for option in ("--require-approval", "--bootstrap-kms-key-id", "--profile", policies):
+        parser.add_argument(option)
+    return parser
+
+
+def parsed(parse: Parse, words: Sequence[str]) -> argparse.Namespace | str:
+    """The words as a parser of argparse reads them, or what it says is wrong with them."""
+    errors = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(errors):
+            return parse(words)
+    except SystemExit:
+        return errors.getvalue().strip().splitlines()[-1]
+
+
+# Programs that are not ours, and why a page may name them: nothing of ours can make them stale.
+OTHERS = {
+    "aws": "the AWS CLI, as any client of what is deployed",
+    "cd": "of the shell",
+    "echo": "of the shell",
+    "eval": "of the shell; what stands in $(…) is looked at by itself",
+    "git": "gets the repository",
+    "mkdir": "of the shell",
+    "npm": "installs package-lock.json",
+    "npx": "starts the CDK CLI that npm installed",
+    "sed": "edits a file, where a page changes one in a line",
+    "source": "of the shell",
+}
+
+
+def _given(value: object) -> bool:
+    """Click says None, an empty tuple or its own mark for what is left out."""
+    return isinstance(value, str | bool) and value is not False and value != ""
+
+
+class Lines:
+    """Holds the commands of pages to the project at `root`, and to its environments."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
         self._names: dict[str, set[str]] = {}
+        self._targets = set(
+            re.findall(r"^([a-z][a-z-]*):", (root / "Makefile").read_text(), re.MULTILINE)
+        )
+        self._checks: dict[str, Callable[[Command, set[str]], Problems]] = {
+            "servable": self._servable,
+            "servable-local": self._local,
+            "make": self._make,
+            "cdk": self._cdk,
+            "python": self._python,
+            "python3": self._python,
+            "pip": self._files,
+            "pytest": self._files,
+        }
+
+    def problems(self, found: Sequence[Page]) -> Iterator[str]:
+        for page in found:
+            try:
+                commands, made = page.commands(), page.made
+            except UnclearPageError as unclear:
+                yield str(unclear)
+                continue
+            for command in commands:
+                check = self._checks.get(command.program, _unknown)
+                for problem in () if command.program in OTHERS else check(command, made):
+                    yield f"{command.page}:{command.line}: `{' '.join(command.words)}`: {problem}"
 
     def names(self, folder: str) -> set[str]:
         """Names of the environments in a folder; empty if there is no such folder."""
@@ -43,7 +117,7 @@ class ServableLines:
             self._names[folder] = {one.name for one in loaded}
         return self._names[folder]
 
-    def problems(self, command: Command, made: set[str]) -> Iterable[str]:
+    def _servable(self, command: Command, made: set[str]) -> Iterable[str]:
         """`made`: environments that the page itself tells its reader to make."""
         if not command.inline:
             yield from self._strict(list(command.words[1:]), made, whole=True)
@@ -124,61 +198,18 @@ class ServableLines:
             return
         if name not in self.names(folder):  # `servable verify ENV --set KEY=VALUE`
             key = f"{environment}.{key}"
-        yield from _override_problems(self._root, folder, {key: value}, "--set")
+        yield from self._override_problems(folder, {key: value}, "--set")
         if not equals:
             yield "not of the form KEY=VALUE"
 
+    def _override_problems(self, folder: str, values: dict[str, str], option: str) -> list[str]:
+        overrides = from_options(values)
+        loaded = load(self._root, self._root / folder, overrides, option)
+        unused = strangers(overrides, [environment.name for environment in loaded], option)
+        findings = (finding for environment in loaded for finding in environment.findings)
+        return [str(problem) for problem in (*unused, *findings)]
 
-def _override_problems(root: Path, folder: str, values: dict[str, str], option: str) -> list[str]:
-    overrides = from_options(values)
-    loaded = load(root, root / folder, overrides, option)
-    unused = strangers(overrides, [environment.name for environment in loaded], option)
-    findings = (finding for environment in loaded for finding in environment.findings)
-    return [str(problem) for problem in (*unused, *findings)]
-
-
-def _given(value: object) -> bool:
-    """Click says None, an empty tuple or its own mark for what is left out."""
-    return isinstance(value, str | bool) and value is not False and value != ""
-
-
-# `cdk …` as pages show it, held to what app.py and the environments take.
-
-CDK_COMMANDS = ("bootstrap", "deploy", "destroy", "diff", "list", "synth")
-CONTEXT = ("environments", "nag", "oidc-provider", "pipeline")  # the keys that app.py asks for
-
-
-def _cdk_parser() -> argparse.ArgumentParser:
-    """Options of the CDK CLI that our pages use. https://docs.aws.amazon.com/cdk/v2/guide/cli.html"""
-    parser = argparse.ArgumentParser(prog="cdk", allow_abbrev=False)
-    parser.add_argument("command", choices=CDK_COMMANDS)
-    parser.add_argument("stacks", nargs="*")
-    parser.add_argument("-c", action="append", default=[])
-    for option in ("--bootstrap-customer-key", "--force"):
-        parser.add_argument(option, action="store_true")
-    for option in ("require-approval", "bootstrap-kms-key-id", "profile"):
-        parser.add_argument(f"--{option}")
-    parser.add_argument("--cloudformation-execution-policies")
-    return parser
-
-
-def parsed(parse: Parse, words: Sequence[str]) -> argparse.Namespace | str:
-    """The words as a parser of argparse reads them, or what it says is wrong with them."""
-    errors = io.StringIO()
-    try:
-        with contextlib.redirect_stderr(errors):
-            return parse(words)
-    except SystemExit:
-        return errors.getvalue().strip().splitlines()[-1]
-
-
-class CdkLines:
-    """`names`: the environments of a folder."""
-
-    def __init__(self, root: Path, names: Callable[[str], set[str]]) -> None:
-        self._root, self._names = root, names
-
-    def problems(self, command: Command, made: set[str]) -> Iterable[str]:
+    def _cdk(self, command: Command, made: set[str]) -> Iterable[str]:
         options = parsed(_cdk_parser().parse_intermixed_args, command.words[1:])
         if isinstance(options, str):
             # A sentence may name an option without its value.
@@ -191,7 +222,7 @@ class CdkLines:
             yield f"-c environments={folder}: there is no such folder"
         for key, given in context.items():
             yield from self._context(key, given, folder)
-        names = self._names(folder) | made
+        names = self.names(folder) | made
         for stack in options.stacks:
             name = stack.strip("'").removeprefix("pipeline-").partition("/")[0]
             if not re.fullmatch(r"\*\*|aws:|[A-Z]+", name) and name not in names:
@@ -202,61 +233,12 @@ class CdkLines:
             return []
         if "." not in key:
             return [f"-c {key}: app.py does not ask for it"]
-        return _override_problems(self._root, folder, {key: given}, "-c")
+        return self._override_problems(folder, {key: given}, "-c")
 
-
-# Programs that are not ours, and why a page may name them: nothing of ours can make them stale.
-OTHERS = {
-    "aws": "the AWS CLI, as any client of what is deployed",
-    "cd": "of the shell",
-    "echo": "of the shell",
-    "eval": "of the shell; what stands in $(…) is looked at by itself",
-    "git": "gets the repository",
-    "mkdir": "of the shell",
-    "npm": "installs package-lock.json",
-    "npx": "starts the CDK CLI that npm installed",
-    "sed": "edits a file, where a page changes one in a line",
-    "source": "of the shell",
-}
-
-
-class Lines:
-    """Holds the commands of pages to the project at `root`."""
-
-    def __init__(self, root: Path) -> None:
-        self._root = root
-        self._targets = set(
-            re.findall(r"^([a-z][a-z-]*):", (root / "Makefile").read_text(), re.MULTILINE)
-        )
-        self._servable = ServableLines(root)
-        self._cdk = CdkLines(root, self._servable.names)
-        self._checks: dict[str, Callable[[Command, set[str]], Problems]] = {
-            "servable": self._servable.problems,
-            "servable-local": self._local,
-            "make": self._make,
-            "cdk": self._cdk.problems,
-            "python": self._python,
-            "python3": self._python,
-            "pip": self._files,
-            "pytest": self._files,
-        }
-
-    def problems(self, found: Sequence[Page]) -> Iterator[str]:
-        for page in found:
-            try:
-                commands, made = page.commands(), page.made
-            except UnclearPageError as unclear:
-                yield str(unclear)
-                continue
-            for command in commands:
-                check = self._checks.get(command.program, _unknown)
-                for problem in () if command.program in OTHERS else check(command, made):
-                    yield f"{command.page}:{command.line}: `{' '.join(command.words)}`: {problem}"
-
-    def _local(self, command: Command, made: set[str]) -> Problems:
+    def _local(self, command: Command, made: set[str]) -> Iterable[str]:
         """`servable-local` has the commands and options of `servable local`."""
         words = ("servable", "local", *command.words[1:])
-        return self._servable.problems(replace(command, words=words), made)
+        return self._servable(replace(command, words=words), made)
 
     def _make(self, command: Command, made: set[str]) -> Problems:
         named = [word for word in command.words[1:] if "=" not in word]

@@ -1,46 +1,38 @@
-"""Which part of the house imports which: the graph that docs/architecture.svg draws."""
+"""Which part of the house imports which: the graph in docs/architecture.md, in Mermaid's language."""
 
 import ast
-import graphlib
+import re
 import tomllib
-from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import grimp
 
 ROOT = Path(__file__).resolve().parents[2]
 APP = "app.py"
+OUTSIDE = {"benchmarks", "scripts"}  # no part of what is deployed or installed
 
 
-@dataclass(frozen=True)
-class Box:
-    """A box of the picture. `column`: where it stands, from the left; the row is computed."""
-
-    name: str
-    what: str
-    column: int
-    also: tuple[str, ...] = ()  # modules beside the package that belong to it
-
-
-PARTS = (
-    Box("servable", "the command and its work", 1),
-    Box(APP, "every environment is a stage", 0),
-    Box("stacks", "what is deployed together", 0),
-    Box(
-        "infra.constructs", "one AWS thing each", 0, also=("infra.recording", "infra.functions")
-    ),
-    Box("infra.preflight", "what would fail or hurt", 1),
-    Box("infra.packing", "what goes into an archive", 0),
-    Box("infra.parameters", "an environment file's shape", 0),
-    Box("infra.policy", "sizing, settings, permissions", 0),
-    Box("infra.catalog", "facts about AWS, with sources", 0),
-    Box("model_packaging", "a model becomes model.tar.gz", 1),
-    Box("servable_local", "local container, local AWS", 2),
-    Box("servable_client", "what an application installs", 3),
-    Box("servable_scaling", "alarms and scaling as rules", 3),
-    Box("servable_handler", "what runs in the container", 2),
-    Box("servable_tensors", "arrays, messages, codecs", 2),
-)  # fmt: skip
+# {part: what it is}
+PARTS = {
+    "servable": "the command and its work",
+    APP: "every environment is a stage",
+    "stacks": "what is deployed together",
+    "infra.constructs": "one AWS thing each",
+    "infra.preflight": "what would fail or hurt",
+    "infra.packing": "what goes into an archive",
+    "infra.parameters": "an environment file's shape",
+    "infra.policy": "sizing, settings, permissions",
+    "infra.catalog": "facts about AWS, with sources",
+    "model_packaging": "a model becomes model.tar.gz",
+    "servable_local": "local container, local AWS",
+    "servable_client": "what an application installs",
+    "servable_scaling": "alarms and scaling as rules",
+    "servable_handler": "what runs in the container",
+    "servable_tensors": "arrays, messages, codecs",
+}
+# {module beside a part: the part that it belongs to}
+BESIDE = {"infra.recording": "infra.constructs", "infra.functions": "infra.constructs"}
 
 Arrows = frozenset[tuple[str, str]]
 """(who imports, what is imported), by the names of parts."""
@@ -53,7 +45,7 @@ class NotDrawnError(Exception):
 def arrows() -> Arrows:
     """Every import between two parts, as the sources have it now. Raises `NotDrawnError`."""
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    packages = settings["tool"]["importlinter"]["root_packages"]
+    packages = {*settings["tool"]["importlinter"]["root_packages"]} - OUTSIDE
     graph = grimp.build_graph(*packages, cache_dir=None)
     found = {
         (part_of(module), part_of(other))
@@ -68,10 +60,10 @@ def arrows() -> Arrows:
 
 def part_of(module: str) -> str:
     """The part that holds it; a package that only holds parts is none of its own: "infra"."""
-    for part in PARTS:
-        if any(module == name or module.startswith(f"{name}.") for name in (part.name, *part.also)):
-            return part.name
-    if any(part.name.startswith(f"{module}.") for part in PARTS):
+    for name in (*PARTS, *BESIDE):
+        if module == name or module.startswith(f"{name}."):
+            return BESIDE.get(name, name)
+    if any(part.startswith(f"{module}.") for part in PARTS):
         return module
     raise NotDrawnError(
         f"{module} stands in no part of the picture: add it to PARTS in "
@@ -79,34 +71,34 @@ def part_of(module: str) -> str:
     )
 
 
-def rows(found: Arrows) -> dict[str, int]:
-    """How far each part is from the ground: one above the highest that it imports.
+def without_detours(found: Arrows) -> Arrows:
+    """Those that follow from no others: a -> c goes where a -> b -> c is there.
 
     Raises `NotDrawnError` where parts import each other in a circle.
     """
-    imports = {part.name: {b for a, b in found if a == part.name} for part in PARTS}
-    sorter = graphlib.TopologicalSorter(imports)
+    imports = {part: {b for a, b in found if a == part} for part in PARTS}
+    below: dict[str, set[str]] = {}
     try:
-        sorter.prepare()
-    except graphlib.CycleError as circle:
+        for part in TopologicalSorter(imports).static_order():
+            below[part] = imports[part].union(*(below[name] for name in imports[part]))
+    except CycleError as circle:
         names = ", ".join(circle.args[1])
         raise NotDrawnError(f"these import each other: {names}; see lint-imports") from None
-    height: dict[str, int] = {}
-    row = 0
-    while sorter:
-        ready = sorter.get_ready()
-        height |= dict.fromkeys(ready, row)
-        sorter.done(*ready)
-        row += 1
-    return height
+    return frozenset((a, c) for a, c in found if not any(c in below[b] for b in imports[a]))
 
 
-def without_detours(found: Arrows) -> Arrows:
-    """Those that follow from no others: a -> c goes where a -> b -> c is there."""
-    below: dict[str, set[str]] = {}
-    for part in sorted(height := rows(found), key=lambda name: height[name]):
-        imported = {b for a, b in found if a == part}
-        below[part] = imported.union(*(below[name] for name in imported))
-    return frozenset(
-        (a, c) for a, c in found if not any((a, b) in found and c in below[b] for b in below)
-    )
+def diagram(found: Arrows) -> str:
+    """The same arrows give the same bytes. Source of the language: https://mermaid.js.org/syntax/flowchart.html"""
+    boxes = [f'{_id(part)}["{part}<br>{what}"]' for part, what in PARTS.items()]
+    drawn = [f"{_id(a)} --> {_id(b)}" for a, b in sorted(without_detours(found))]
+    return "\n    ".join(["flowchart TD", *boxes, *drawn]) + "\n"
+
+
+def _id(name: str) -> str:
+    return name.replace(".", "_")
+
+
+def page() -> str:
+    """docs/architecture.md with the arrows that the sources have now."""
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    return re.sub(r"(?s)(```mermaid\n).*?(```\n)", rf"\g<1>{diagram(arrows())}\2", text)

@@ -49,7 +49,7 @@ def serving() -> Iterator[Serving]:
 
 def test_an_answer_that_comes_in_pieces_is_read_whole(serving: Serving) -> None:
     url, _ = serving(HEAD[:20], HEAD[20:] + b"ab", b"cd")
-    assert EndpointCaller(url).ask(b"", "text/csv") == (200, b"abcd")
+    assert EndpointCaller(url).ask(b"", "text/csv") == b"abcd"
 
 
 def test_a_request_names_method_path_and_attributes(serving: Serving) -> None:
@@ -63,6 +63,12 @@ def test_a_request_names_method_path_and_attributes(serving: Serving) -> None:
 def test_a_connection_that_ends_early_is_an_error(serving: Serving) -> None:
     url, _ = serving()
     with pytest.raises(ConnectionError):
+        EndpointCaller(url).ask(b"", "text/csv")
+
+
+def test_a_refusal_is_an_error_with_its_status(serving: Serving) -> None:
+    url, _ = serving(HEAD.replace(b"200 OK", b"503 No") + b"abcd")
+    with pytest.raises(OSError, match="503 b'abcd'"):
         EndpointCaller(url).ask(b"", "text/csv")
 
 

@@ -1,6 +1,5 @@
 """The frame of every benchmark: what it writes, shows and returns."""
 
-import sys
 from pathlib import Path
 from statistics import median
 from types import SimpleNamespace
@@ -22,10 +21,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "page.md").write_text("{result[ran]} times", encoding="utf-8")
     report = SimpleNamespace(fields=lambda _: {}, met=lambda result: result["ran"] < 2)
     monkeypatch.setattr(frame, "result_file", lambda name: tmp_path / "result.json")
-    monkeypatch.setattr(frame, "_report", lambda name: report)
+    monkeypatch.setattr(frame, "_benchmark", lambda name: report)
     monkeypatch.setattr(frame, "SECTIONS", {"own": "Own"})
     monkeypatch.setattr(frame, "PAGE", tmp_path / "performance.md")
-    monkeypatch.setattr(sys, "argv", ["own"])
     return tmp_path
 
 
@@ -67,9 +65,3 @@ def test_a_bound_that_is_not_met_is_the_exit_code(folder: Path, ran: int, code: 
 
 def test_an_interrupted_run_writes_no_result(folder: Path) -> None:
     assert (frame.main("own", interrupted), [*folder.glob("*.json")]) == (130, [])
-
-
-def test_a_small_trial_writes_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "argv", ["own", "--small"])
-    frame.main("own", lambda *_: {"ran": 1}, small=lambda *_: {"ran": 1})
-    assert [file.name for file in folder.iterdir()] == ["page.md"]

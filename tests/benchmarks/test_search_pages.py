@@ -62,10 +62,10 @@ def test_a_target_is_met_or_said_to_be_missed(
 
 
 def planted(found: int) -> dict[str, Any]:
-    about = {"minutes": 5, "said": [], "gain": {"value": 0.3}}
+    about = {"gain": {"value": 0.3}}
     return {
         "machine": {"cores": 2, "processor": "x", "python": "3", "load_before": 0, "date": "d"},
-        "minutes_wanted": 3,
+        "minutes": 5,
         "better": 1.3,
         "runs": [
             *({**about, "planted": {}, "found": at < found, "better": True} for at in range(10)),

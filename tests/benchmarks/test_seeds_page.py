@@ -6,8 +6,8 @@ import pytest
 
 from benchmarks import frame
 from benchmarks.frame import PAGE
+from benchmarks.seeds.__main__ import fields
 from benchmarks.seeds.claims import CLAIMS
-from benchmarks.seeds.report import fields
 
 RESULT = frame.read("seeds")
 MEASURED = [name for name in CLAIMS if name in RESULT]

@@ -1,11 +1,14 @@
-"""Servable's handler; WAY_TO_CHOOSE replaces how it chooses a model server, to compare.
+"""Servable's handler; two variables replace parts of it, to compare.
 
-A request with the attribute `counts` is answered with how many requests each server got.
+WAY_TO_CHOOSE: how it chooses a model server. THROUGH_GRPCIO: every call goes through grpcio. A request
+with the attribute `counts` is answered with how many requests each server got.
 """
 
 import json
 import os
 import random
+from collections import Counter
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from servable_handler.handler import Handler
@@ -14,51 +17,39 @@ from servable_handler.settings import read_settings
 from servable_handler.transport import model_servers
 from servable_handler.transport.server_choice import ServerChoice
 
-counts: dict[int, int] = {}
-whole = Handler(read_settings(os.environ), Hooks(), os.environ)
+counts: Counter[int] = Counter()
+# Requests outstanding at each server -> the number of one. At random is how the container draws its ports.
+WAYS: dict[str, Callable[[Sequence[int]], int]] = {
+    "random": lambda busy: random.randrange(len(busy)),
+    "two choices": lambda busy: min(random.sample(range(len(busy)), 2), key=busy.__getitem__),
+    "least busy": lambda busy: random.choice(
+        [number for number, requests in enumerate(busy) if requests == min(busy)]
+    ),
+}
+way = WAYS.get(os.environ.get("WAY_TO_CHOOSE", ""))
 
 
 class CountedChoice(ServerChoice):
-    """The server choice, with a counter."""
+    """The server choice, with a counter, and another way to choose where one is given."""
 
     def take(self, avoid: int | None = None) -> int:
         number = super().take(avoid)
-        counts[number] = counts.get(number, 0) + 1
+        counts[number] += 1
         return number
 
-
-class RandomChoice(CountedChoice):
-    """By chance, as the container draws its ports."""
-
     def _number(self, now: float, avoid: int | None) -> int:
-        return random.randrange(len(self._servers))
+        if way is None:
+            return super()._number(now, avoid)
+        return way([server.outstanding for server in self._servers])
 
 
-class TwoChoices(CountedChoice):
-    """The less busy of two that are drawn."""
-
-    def _number(self, now: float, avoid: int | None) -> int:
-        two = random.sample(range(len(self._servers)), 2)
-        return min(two, key=lambda number: self._servers[number].outstanding)
-
-
-class LeastBusy(CountedChoice):
-    """The one with the fewest requests outstanding; of equals, by chance."""
-
-    def _number(self, now: float, avoid: int | None) -> int:
-        every = range(len(self._servers))
-        return min(every, key=lambda n: (self._servers[n].outstanding, random.random()))
-
-
-WAYS = {
-    "measured": CountedChoice,
-    "random": RandomChoice,
-    "two choices": TwoChoices,
-    "least busy": LeastBusy,
-}
+# By their names in the module that uses them: no settings of the handler, which has one way.
 if "WAY_TO_CHOOSE" in os.environ:
-    # By its name in the module that makes one: no setting of the handler, which has one way.
-    vars(model_servers)["ServerChoice"] = WAYS[os.environ["WAY_TO_CHOOSE"]]
+    vars(model_servers)["ServerChoice"] = CountedChoice
+if "THROUGH_GRPCIO" in os.environ:
+    # A message of any size is too large for the built-in client.
+    vars(model_servers)["MOST_BYTES"] = -1
+whole = Handler(read_settings(os.environ), Hooks(), os.environ)
 
 
 def handler(data: Any, context: Any) -> Any:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks.search.contenders import run
+from benchmarks.search.__main__ import run
 from benchmarks.search.surfaces import FAMILIES, FLAT
 from servable.tune.search.next_point import Proposal, propose
 from servable.tune.search.recommended import choose

@@ -59,7 +59,7 @@ def reached_by(
 ) -> Iterator[ReadyTarget]:
     """Prepare the target while the block lasts. `loaded` None: `what` is an address.
 
-    `copy`: the budget and machine of a temporary copy. `whole`: without --variant all variants of a live
+    `copy`: the budget and instance type of a temporary copy. `whole`: without --variant all variants of a live
     endpoint share the requests.
 
     Raises the target's errors, and click.UsageError.

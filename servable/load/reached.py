@@ -59,8 +59,8 @@ def reached_by(
 ) -> Iterator[ReadyTarget]:
     """Prepare the target while the block lasts. `loaded` None: `what` is an address.
 
-    `copy`: the budget and instance type of a temporary copy. `whole`: without --variant all variants of a live
-    endpoint share the requests.
+    `copy`: the budget and instance type of a temporary copy. `whole`: without --variant all variants
+    of a live endpoint share the requests.
 
     Raises the target's errors, and click.UsageError.
     """

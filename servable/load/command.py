@@ -14,7 +14,7 @@ from model_packaging.private_folder import private_folder
 from model_packaging.refusal import PackagingError
 from servable.console import EscapingConsole
 from servable.load.bodies import BodyError, bodies_of
-from servable.load.gate import expected, passed, verdict
+from servable.load.gate import expected, verdict
 from servable.load.load_generator import (
     LOCALHOST,
     GeneratorProcesses,
@@ -157,16 +157,15 @@ def _ended(
     curve: LoadCurve, objective: Objective | None, output: Path, options: LoadOptions
 ) -> int:
     """Print the result, write the report page, and return the exit code."""
-    gate = None
-    if options.gate and objective:
-        gate = {"held": passed(curve, objective), "lines": verdict(curve, objective)}
-    say(curve, objective, output, as_json=options.as_json, gate=gate)
+    gate = verdict(curve, objective) if options.gate and objective else None
+    shown = gate and {"held": not gate.exit_code, "verdict": gate.held, "lines": gate.lines}
+    say(curve, objective, output, as_json=options.as_json, gate=shown)
     if (report := write_load_report(output, curve, objective)) is not None:
         click.echo(f"{report}: report with pictures", err=True)
     if curve.ended == "interrupted":
         return 130
     if gate is not None:
-        return int(not gate["held"])
+        return gate.exit_code
     return int(len(curve.valid) < len(curve.steps) or curve.ended == "failing")
 
 

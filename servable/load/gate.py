@@ -2,6 +2,8 @@
 
 import dataclasses
 import math
+from dataclasses import dataclass
+from typing import Literal
 
 import click
 
@@ -9,6 +11,14 @@ from infra.parameters.environment import Environment
 from servable.load.measurement import LoadCurve, LoadStep
 from servable.load.objective import Objective, overloaded
 from servable.load.options import LoadOptions
+
+Held = Literal["met", "cannot be told", "NOT met"]
+_BY_WEIGHT: tuple[Held, ...] = ("met", "cannot be told", "NOT met")
+_EXIT_CODES: dict[Held, int] = {"met": 0, "NOT met": 1, "cannot be told": 3}
+# Of a false "met", and of a false "NOT met". Source: MLPerf's loadgen decides at 99 % too.
+CONFIDENCE = 0.99
+# 459 tell p99 where none is slow (0.99 ** 459 < 0.01); of 1,000, two may be.
+_LEAST_REQUESTS = 1000
 
 
 def expected(environment: Environment, options: LoadOptions) -> LoadOptions:
@@ -28,45 +38,113 @@ def expected(environment: Environment, options: LoadOptions) -> LoadOptions:
         raise click.UsageError(
             f"--gate: the expected traffic is unknown; set {'; and '.join(missing)}"
         )
-    # Each step takes its whole time: a p99 depends on few requests, and it decides the gate.
+    # Each step takes its whole time, and at least the requests by which a gate can be told.
+    needed_seconds = max(_LEAST_REQUESTS / rate for rate in rates or (math.inf,))
+    seconds = max(options.step_seconds, math.ceil(needed_seconds))
     return dataclasses.replace(
-        options, rates=rates, p99_ms=p99_ms, least_seconds=options.step_seconds
+        options, rates=rates, p99_ms=p99_ms, least_seconds=seconds, step_seconds=seconds
     )
 
 
-def passed(curve: LoadCurve, objective: Objective) -> bool:
-    """Every step was sent in time, kept up with and answered within the objective."""
-    return bool(curve.steps) and all(_why_not(step, objective) is None for step in curve.steps)
+@dataclass(frozen=True, kw_only=True)
+class GateVerdict:
+    """Verdict over all rates, and a line for each."""
+
+    held: Held
+    lines: tuple[str, ...]
+
+    @property
+    def exit_code(self) -> int:
+        return _EXIT_CODES[self.held]
 
 
-def verdict(curve: LoadCurve, objective: Objective) -> list[str]:
-    """Return a line for each rate."""
-    return [_line(step, objective) for step in curve.steps] or ["gate: nothing was measured"]
+def verdict(curve: LoadCurve, objective: Objective) -> GateVerdict:
+    """Met where every step is met; not met where one is not; else it cannot be told."""
+    if not curve.steps:
+        return GateVerdict(held="cannot be told", lines=("gate: nothing was measured",))
+    judged = [_judged(step, objective) for step in curve.steps]
+    lines = [_line(step, objective, *each) for step, each in zip(curve.steps, judged, strict=True)]
+    worst = max((held for held, _ in judged), key=_BY_WEIGHT.index)
+    return GateVerdict(held=worst, lines=tuple(lines))
 
 
-def _line(step: LoadStep, objective: Objective) -> str:
+def _line(step: LoadStep, objective: Objective, held: Held, why: str) -> str:
     p99_ms = step.latencies.p99_ms if step.latencies.count else math.nan
     shown = (
         f"{step.load:g} requests/s: p99 {p99_ms:.1f} ms, at most {objective.most_ms:g}; "
         f"{100 * step.failed_share:.2g} % failed, at most {100 * objective.most_failed_share:g}"
     )
-    why = _why_not(step, objective)
-    return f"gate: met, {shown}" if why is None else f"gate: NOT met, {shown}; {why}"
+    return "; ".join(filter(None, (f"gate: {held}, {shown}", why)))
 
 
-def _why_not(step: LoadStep, objective: Objective) -> str | None:
-    """Latency counts from when a request was meant to be sent: lateness makes it worse, never better.
-
-    So a step that was sent somewhat late and yet kept its objective is passed all the same.
-    """
+def _judged(step: LoadStep, objective: Objective) -> tuple[Held, str]:
+    """(verdict, reason). A request that was sent late counts its lateness: worse, never better."""
     meant = step.load * step.seconds
     # Random arrivals differ from their mean by chance, four standard deviations hardly ever.
     if step.sent < meant - 4 * math.sqrt(meant):
-        return f"only {step.sent} of {meant:.0f} requests were sent: raise --processes"
-    if step.failed_share > objective.most_failed_share:
-        return "too many requests failed"
+        return (
+            "cannot be told",
+            f"only {step.sent} of {meant:.0f} requests were sent: raise --processes",
+        )
+    slow = step.latencies.count_above(objective.most_ms)
+    allowed = 1 - objective.percent / 100
+    failing = share_held(step.failed, step.sent, objective.most_failed_share)
+    slowness = share_held(slow, step.latencies.count, allowed)
+    if failing == "NOT met":
+        return failing, "too many requests failed"
     if overloaded(step):
-        return "answers fall behind what is sent"
-    if objective.met_by(step):
-        return None
-    return "too slow" if step.refused is None else f"too slow; {step.refused}"
+        return "NOT met", "answers fall behind what is sent"
+    if slowness == "NOT met" and step.refused is None:
+        return slowness, "too slow"
+    if slowness == "NOT met":  # by the generator's lateness, or by its own
+        return "cannot be told", f"too slow; {step.refused}"
+    if failing == slowness == "met":
+        return "met", ""
+    if slowness == "met":
+        return "cannot be told", _missing(
+            step.failed, step.sent, objective.most_failed_share, "failed", step
+        )
+    return "cannot be told", _missing(slow, step.latencies.count, allowed, "were slower", step)
+
+
+def share_held(count: int, number: int, allowed: float) -> Held:
+    """Whether `count` of `number` requests show a share of at most `allowed`, with 99 % confidence.
+
+    A share of exactly `allowed` is called met in at most one run of a hundred, and not met in as many. That
+    holds for requests that are slow each by itself; those slow together show less than they count.
+    Source: the early stopping of MLPerf's loadgen,
+    https://github.com/mlcommons/inference_policies/blob/master/inference_rules.adoc (2026-11-23).
+    """
+    if number and _at_most(count, number, allowed) <= 1 - CONFIDENCE:
+        return "met"
+    if count and 1 - _at_most(count - 1, number, allowed) <= 1 - CONFIDENCE:
+        return "NOT met"
+    return "cannot be told"
+
+
+def _at_most(count: int, number: int, share: float) -> float:
+    """Probability of at most `count` events among `number`, each of probability `share`."""
+    log, log_not, whole = math.log(share), math.log1p(-share), math.lgamma(number + 1)
+    return math.fsum(
+        math.exp(
+            whole
+            - math.lgamma(k + 1)
+            - math.lgamma(number - k + 1)
+            + k * log
+            + (number - k) * log_not
+        )
+        for k in range(min(count, number) + 1)
+    )
+
+
+def _missing(count: int, number: int, allowed: float, what: str, step: LoadStep) -> str:
+    """How many requests would tell, if as many of a hundred are so as now."""
+    seen = f"{count:,} of {number:,} requests {what}"
+    for times in range(1, 101):
+        more = math.ceil(_LEAST_REQUESTS / 4) * times
+        if (
+            more > number
+            and share_held(math.ceil(count * more / max(number, 1)), more, allowed) == "met"
+        ):
+            return f"{seen}; at that share {more:,} would tell: --step-seconds {math.ceil(more / step.load)}"
+    return f"{seen}, about as many as are allowed"

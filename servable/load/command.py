@@ -158,8 +158,7 @@ def _ended(
 ) -> int:
     """Print the result, write the report page, and return the exit code."""
     gate = verdict(curve, objective) if options.gate and objective else None
-    shown = gate and {"held": not gate.exit_code, "verdict": gate.held, "lines": gate.lines}
-    say(curve, objective, output, as_json=options.as_json, gate=shown)
+    say(curve, objective, output, as_json=options.as_json, gate=gate.as_object() if gate else None)
     if (report := write_load_report(output, curve, objective)) is not None:
         click.echo(f"{report}: report with pictures", err=True)
     if curve.ended == "interrupted":

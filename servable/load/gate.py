@@ -3,7 +3,7 @@
 import dataclasses
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import click
 
@@ -57,6 +57,10 @@ class GateVerdict:
     def exit_code(self) -> int:
         return _EXIT_CODES[self.held]
 
+    def as_object(self) -> dict[str, Any]:
+        """Return the verdict as an object for JSON."""
+        return {"held": self.held == "met", "verdict": self.held, "lines": self.lines}
+
 
 def verdict(curve: LoadCurve, objective: Objective) -> GateVerdict:
     """Met where every step is met; not met where one is not; else it cannot be told."""
@@ -92,12 +96,15 @@ def _judged(step: LoadStep, objective: Objective) -> tuple[Held, str]:
     slowness = share_held(slow, step.latencies.count, allowed)
     if failing == "NOT met":
         return failing, "too many requests failed"
-    if overloaded(step):
-        return "NOT met", "answers fall behind what is sent"
-    if slowness == "NOT met" and step.refused is None:
-        return slowness, "too slow"
-    if slowness == "NOT met":  # by the generator's lateness, or by its own
-        return "cannot be told", f"too slow; {step.refused}"
+    behind = overloaded(step)
+    if behind or slowness == "NOT met":
+        why = "answers fall behind what is sent" if behind else "too slow"
+        # By its own slowness, or by the lateness of the generator.
+        return (
+            ("NOT met", why)
+            if step.refused is None
+            else ("cannot be told", f"{why}; {step.refused}")
+        )
     if failing == slowness == "met":
         return "met", ""
     if slowness == "met":

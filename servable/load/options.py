@@ -104,8 +104,8 @@ OPTIONS = (
     click.option(
         "--gate",
         is_flag=True,
-        help="Check ENV against its [traffic] peak_rps (or --rates) and its p99 alarm: exit 0 met, 1 not met, "
-        "3 cannot be told.",
+        help="Check ENV against its [traffic] peak_rps (or --rates) and its p99 alarm: exit 0 met, 1 not "
+        "met, 3 cannot be told.",
     ),
     click.option(
         "--p99-ms",

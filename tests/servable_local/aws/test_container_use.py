@@ -355,10 +355,13 @@ def test_a_process_that_ends_while_it_is_measured_is_left_out(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     class Ended:
+        def children(self, *, recursive: bool) -> list[Any]:
+            return []
+
         def cpu_times(self) -> Any:
             raise psutil.NoSuchProcess(1)
 
-    monkeypatch.setattr(published_metrics, "_processes", lambda pid: [Ended()])
+    monkeypatch.setattr(psutil, "Process", lambda pid: Ended())
     container: Any = SimpleNamespace(pid=1, folder=None)
     found = Utilisation(_looked=time.monotonic() - 60).look(container)
     assert found == {"MemoryUtilization": 0}

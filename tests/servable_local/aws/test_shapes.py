@@ -116,12 +116,10 @@ def test_problems_are_counted(count: int, words: str) -> None:
 # --- resource types
 
 
-@pytest.mark.parametrize("name", ["put", "delete"])
-def test_a_resource_type_has_to_say_what_is_made_and_deleted(name: str) -> None:
+def test_a_resource_type_has_to_say_what_is_made() -> None:
     logical: Any = None
-    states: Any = ({}, {}) if name == "put" else ({},)
     with pytest.raises(NotImplementedError):
-        getattr(ResourceType(), name)("physical", *states, logical)
+        ResourceType().put("physical", {}, {}, logical)
 
 
 def test_a_property_that_is_not_emulated_is_refused_by_name() -> None:

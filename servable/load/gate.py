@@ -15,7 +15,8 @@ from servable.load.options import LoadOptions
 Held = Literal["met", "cannot be told", "NOT met"]
 _BY_WEIGHT: tuple[Held, ...] = ("met", "cannot be told", "NOT met")
 _EXIT_CODES: dict[Held, int] = {"met": 0, "NOT met": 1, "cannot be told": 3}
-# A false "met" comes in at most one run of a hundred, and so does a false "NOT met". MLPerf's loadgen has 99 % too.
+# A false "met" comes in at most one run of a hundred, and so does a false "NOT met". MLPerf's loadgen
+# decides at 99 % too.
 CONFIDENCE = 0.99
 # 459 tell p99 where none is slow (0.99 ** 459 < 0.01); of 1,000, two may be.
 _LEAST_REQUESTS = 1000

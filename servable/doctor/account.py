@@ -1,5 +1,6 @@
 """The AWS account of an environment: credentials, region, bootstrap, quotas, network."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 
 from botocore.exceptions import ClientError, NoCredentialsError
@@ -8,7 +9,7 @@ from infra.catalog.availability import regions
 from infra.parameters.environment import Environment, stack_name
 from infra.policy.sizing import instances_during_update
 from servable.aws_account import Account, AwsError, absent, remedy_for, unless_absent
-from servable.doctor.check_result import CheckResult, State, judged
+from servable.doctor.check_result import CheckResult, judged
 from servable.plan.live import unlocking_command
 
 # The synthesised stacks require it: requiresBootstrapStackVersion.
@@ -123,12 +124,11 @@ def needed(environment: Environment) -> dict[str, int]:
     """
     rollout = environment.rollout
     batches = rollout.batches if rollout else None
-    counts: dict[str, int] = {}
+    counts: Counter[str] = Counter()
     for variant in environment.variants.values():
         _, most = variant.planned_capacity
         for kind in variant.instance_types:  # serverless has none, and a quota of its own
-            count = instances_during_update(most, batches=batches)
-            counts[kind] = counts.get(kind, 0) + count
+            counts[kind] += instances_during_update(most, batches=batches)
     return counts
 
 
@@ -155,7 +155,8 @@ def quotas(environment: Environment, aws: Account) -> Iterator[CheckResult]:
         mend = f"ask for {count} of {name!r} in Service Quotas, or lower max_instances"
         said = f"{value:g}, for all endpoints together; needed {demand}"
         yield judged(f"quota of {kind}", value >= count, said, mend)
-    if concurrent := _concurrent(environment):
+    every = [variant.serverless for variant in environment.variants.values()]
+    if concurrent := sum(serverless.max_concurrency for serverless in every if serverless):
         said = f"not checked, since its name is not known; needed {concurrent} requests at once"
         mend = "look at SageMaker's serverless concurrency in the Service Quotas console"
         yield CheckResult(name="quota of serverless", state="open", said=said, mend=mend)
@@ -164,11 +165,6 @@ def quotas(environment: Environment, aws: Account) -> Iterator[CheckResult]:
 def _values(aws: Account, operation: str) -> dict[str, float]:
     listed = aws.pages("service-quotas", operation, "Quotas", ServiceCode="sagemaker")
     return {quota["QuotaName"]: float(quota["Value"]) for quota in listed}
-
-
-def _concurrent(environment: Environment) -> int:
-    every = [variant.serverless for variant in environment.variants.values()]
-    return sum(serverless.max_concurrency for serverless in every if serverless is not None)
 
 
 def network(environment: Environment, aws: Account) -> Iterator[CheckResult]:
@@ -196,26 +192,18 @@ def network(environment: Environment, aws: Account) -> Iterator[CheckResult]:
     )
     yield judged("subnets", free >= count, f"{len(described)} with {free} free addresses", mend)
     networks = sorted({subnet["VpcId"] for subnet in described})
-    there = {
-        vpc_endpoint["ServiceName"]
-        for vpc_endpoint in aws.pages(
-            "ec2",
-            "describe_vpc_endpoints",
-            "VpcEndpoints",
-            Filters=[{"Name": "vpc-id", "Values": networks}],
-        )
-    }
+    filters = [{"Name": "vpc-id", "Values": networks}]
+    listed = aws.pages("ec2", "describe_vpc_endpoints", "VpcEndpoints", Filters=filters)
+    there = {vpc_endpoint["ServiceName"] for vpc_endpoint in listed}
     for service in ("s3", "logs"):
         name = f"com.amazonaws.{environment.region}.{service}"
         # A route to the internet also works; it is not checked.
-        state: State = "ok" if name in there else "open"
-        mend = (
-            ""
-            if name in there
-            else f"unless the subnets have a NAT: create a VPC endpoint for {name}"
-        )
-        said = "exists" if name in there else "does not exist"
-        yield CheckResult(name=f"VPC endpoint {service}", state=state, said=said, mend=mend)
+        check = f"VPC endpoint {service}"
+        if name in there:
+            yield CheckResult(name=check, state="ok", said="exists")
+        else:
+            mend = f"unless the subnets have a NAT: create a VPC endpoint for {name}"
+            yield CheckResult(name=check, state="open", said="does not exist", mend=mend)
 
 
 _ASKED: dict[str, Callable[[Environment, Account], Iterator[CheckResult]]] = {

@@ -1,7 +1,7 @@
 """The result of one check of `servable doctor`."""
 
-from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Literal
 
 State = Literal["ok", "problem", "open"]
 
@@ -14,9 +14,6 @@ class CheckResult:
     state: State
     said: str
     mend: str = ""
-
-    def as_json(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def judged(name: str, fine: bool, said: str, mend: str) -> CheckResult:

@@ -25,6 +25,7 @@ from model_packaging.requests.json_requests import (
     only_input,
     predict_request,
     shape_fits,
+    signature_of,
     written,
 )
 from model_packaging.saved_model.reading import (
@@ -132,12 +133,7 @@ def _json(text: bytes) -> Any:
 
 
 def _signature(info: SavedModelInfo, request: Any) -> SignatureInfo:
-    name = request.model_spec.signature_name or DEFAULT_SIGNATURE
-    if name not in info.signatures:
-        raise RequestValueError(
-            f"asks for the signature {name!r}; there are {listed(info.signatures)}"
-        )
-    return info.signatures[name]
+    return signature_of(request.model_spec.signature_name or DEFAULT_SIGNATURE, info)
 
 
 def _npy(body: bytes, info: SavedModelInfo) -> KnownRequest:

@@ -6,7 +6,7 @@ from typing import Literal
 State = Literal["ok", "problem", "open"]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class CheckResult:
     """The result of one check. `state` "open": it could not be checked, or is no problem by itself."""
 
@@ -18,6 +18,4 @@ class CheckResult:
 
 def judged(name: str, fine: bool, said: str, mend: str) -> CheckResult:
     """Return "ok", or a problem with its remedy."""
-    return CheckResult(
-        name=name, state="ok" if fine else "problem", said=said, mend="" if fine else mend
-    )
+    return CheckResult(name, "ok", said) if fine else CheckResult(name, "problem", said, mend)

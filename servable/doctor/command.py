@@ -30,7 +30,7 @@ def doctor(
         assert loaded.environment is not None  # one_environment has looked
         name = loaded.name  # of a wrong pattern the CDK CLI only says "no stacks match"
         said = f"`cdk deploy '{name}/*'` deploys {name}; `cdk deploy {name}` matches no stack"
-        looks.append(CheckResult(name="stacks", state="ok", said=said))
+        looks.append(CheckResult("stacks", "ok", said))
         # Imported here: checking this computer alone does not need boto3.
         from servable.aws_account import account_of
         from servable.doctor.account import account
@@ -38,9 +38,7 @@ def doctor(
         try:
             deployed_to = account_of(loaded.environment, local=local)
         except PackagingError as wrong:
-            looks.append(
-                CheckResult(name="account", state="problem", said=wrong.problem, mend=wrong.remedy)
-            )
+            looks.append(CheckResult("account", "problem", wrong.problem, wrong.remedy))
         else:
             looks += account(name, loaded.environment, deployed_to)
     if as_json:

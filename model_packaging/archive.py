@@ -54,7 +54,7 @@ def pack_tree(tree: Tree, target: Path, *, progress: Progress | None = None) -> 
                 packed.write(_header(entry))
                 if not entry.is_folder:
                     _copy(entry, packed, counter)
-            packed.write(_end(packed.size))
+            packed.write(bytes(_END_BYTES + -(packed.size + _END_BYTES) % tarfile.RECORDSIZE))
     except OSError as error:
         raise _unwritable(target, error) from None
     return Packed(
@@ -74,10 +74,10 @@ def _copy(entry: Entry, packed: GzipBlocks, counter: ProgressCounter) -> None:
             packed.filled(count)
             remaining -= count
             counter(count)
-    packed.write(_padding(size))
+    packed.write(bytes(-size % tarfile.BLOCKSIZE))  # zeros up to the next block
 
 
-# Two blocks of zeros end an archive, and tar fills up its last record.
+# Two blocks of zeros end an archive, and tar fills up its last record with more.
 _END_BYTES = 2 * tarfile.BLOCKSIZE
 
 
@@ -95,16 +95,6 @@ def _header(entry: Entry) -> bytes:
         header.size = entry.status.st_size
         header.mode = 0o644
     return header.tobuf(format=tarfile.GNU_FORMAT, encoding="utf-8", errors="strict")
-
-
-def _padding(size: int) -> bytes:
-    """Zeros that follow `size` bytes of content."""
-    return bytes(-size % tarfile.BLOCKSIZE)
-
-
-def _end(size: int) -> bytes:
-    """Zeros that end an archive of `size` bytes."""
-    return bytes(_END_BYTES + -(size + _END_BYTES) % tarfile.RECORDSIZE)
 
 
 def _let_the_clock_pass(tree: Tree) -> None:

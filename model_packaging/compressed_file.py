@@ -175,13 +175,10 @@ def _write(descriptor: int, data: memoryview) -> None:
         try:
             data = data[os.write(descriptor, data) :]
         except OSError as error:
-            if error.errno != errno.EINVAL or not _is_direct(descriptor):
+            is_direct = fcntl.fcntl(descriptor, fcntl.F_GETFL) & _O_DIRECT
+            if error.errno != errno.EINVAL or not is_direct:
                 raise
             _set_direct(descriptor, on=False)  # taken as a flag, refused as a write
-
-
-def _is_direct(descriptor: int) -> bool:
-    return bool(fcntl.fcntl(descriptor, fcntl.F_GETFL) & _O_DIRECT)
 
 
 def _set_direct(descriptor: int, *, on: bool) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from model_packaging.refusal import PackagingError
 from model_packaging.request_path import HOOKS, request_path, wants_ours
 from model_packaging.servable import Servable
-from model_packaging.tree import Tree, joined, tree
+from model_packaging.tree import Tree, joined, tree, unreadable
 
 # Said by code/lib/ once it is there; the container ignores requirements.txt beside lib/.
 RESOLVED = frozenset({"code/requirements.txt", "code/requirements.lock"})
@@ -53,8 +53,7 @@ class ArchiveInputs:
             ours = self.handler or wants_ours(folder)
             has_handler = ours or (folder / "inference.py").is_file()
         except OSError as error:
-            problem = f"cannot be read: {error.strerror}"
-            raise PackagingError(folder, problem, "let this user read it") from None
+            raise unreadable(folder, error) from None
         if not has_handler:
             wrong = "holds no inference.py" if folder.is_dir() else "the code folder does not exist"
             remedy = f"add inference.py, or {HOOKS} with hooks, or leave `code` out"

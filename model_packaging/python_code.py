@@ -174,10 +174,9 @@ class CodeFolder:
 def _missing(
     file: Path, imported: Import, code: CodeFolder, there: Collection[str], python: str
 ) -> Iterator[CodeFinding]:
+    statement = f"imports {'.' * imported.level}{imported.module}"
     if imported.level:
-        problem = (
-            f"imports {'.' * imported.level}{imported.module}, which is not in the code folder"
-        )
+        problem = f"{statement}, which is not in the code folder"
         yield CodeFinding(file, imported.line, problem, _ADD_IT)
         return
     top = imported.module.split(".")[0]
@@ -185,20 +184,16 @@ def _missing(
         return
     why = _WITHOUT_TENSORFLOW.get(top)
     if why and not code.requires(top):
-        yield CodeFinding(file, imported.line, f"imports {imported.module}; {why}", _CALL_SERVER)
+        yield CodeFinding(file, imported.line, f"{statement}; {why}", _CALL_SERVER)
     elif code.has_requirements:
         if not code.requires(top):
-            problem = f"imports {imported.module}, which no line of requirements.txt is named after"
+            problem = f"{statement}, which no line of requirements.txt is named after"
             remedy = "check that one of its packages brings it"
             yield CodeFinding(file, imported.line, problem, remedy, "warning")
     else:
-        problem = (
-            f"imports {imported.module}, which neither the image, code/lib nor the code provides"
-        )
+        problem = f"{statement}, which neither the image, code/lib nor the code provides"
         if top in standard_library("3.7"):
-            problem = (
-                f"imports {imported.module}, which left Python's standard library before {python}"
-            )
+            problem = f"{statement}, which left Python's standard library before {python}"
         remedy = (
             "name its package in code/requirements.txt, or import it inside try/except ImportError"
         )

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from model_packaging.refusal import PackagingError
 from model_packaging.saved_model.reading import WARM_UP, versions
-from model_packaging.tree import Entry, Tree, joined, tree
+from model_packaging.tree import Entry, Tree, joined, tree, unreadable
 
 # An int64. https://github.com/tensorflow/serving/blob/master/tensorflow_serving/apis/model.proto
 _HIGHEST = 2**63 - 1
@@ -30,8 +30,7 @@ class Servable:
         try:
             return self._numbered() if self.version is None else {self.version: self._bare()}
         except OSError as error:
-            problem = f"cannot be read: {error.strerror}"
-            raise PackagingError(self.folder, problem, "let this user read it") from None
+            raise unreadable(self.folder, error) from None
 
     def _numbered(self) -> dict[int, Path]:
         folders: dict[int, Path] = {}

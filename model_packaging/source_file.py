@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from model_packaging.refusal import PackagingError
-from model_packaging.tree import Entry
+from model_packaging.tree import Entry, unreadable
 
 Progress = Callable[[int, int], object]
 """Told bytes done so far and bytes in all, once per block or file, from one thread at a time."""
@@ -40,7 +40,7 @@ def unchanged(entry: Entry) -> Iterator[int]:
         # Not blocking: the name may have become a pipe since it was listed.
         descriptor = os.open(entry.path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
-        raise _unreadable(entry, error) from None
+        raise unreadable(entry.path, error) from None
     try:
         _compare(entry, os.fstat(descriptor))
         yield descriptor
@@ -54,7 +54,7 @@ def read_into(descriptor: int, space: memoryview, entry: Entry) -> int:
     try:
         count = os.readv(descriptor, [space])
     except OSError as error:
-        raise _unreadable(entry, error) from None
+        raise unreadable(entry.path, error) from None
     if count == 0:
         raise changed(entry)
     return count
@@ -74,7 +74,3 @@ def signature(status: os.stat_result) -> tuple[int, int, int, int]:
 def _compare(entry: Entry, now: os.stat_result) -> None:
     if signature(now) != signature(entry.status):
         raise changed(entry)
-
-
-def _unreadable(entry: Entry, error: OSError) -> PackagingError:
-    return PackagingError(entry.path, f"cannot be read: {error.strerror}", "let this user read it")

@@ -74,7 +74,7 @@ def tree(folder: Path, *, name: str) -> Tree:
         try:
             paths = list(parent.path.iterdir())
         except OSError as error:
-            raise _unreadable(parent.path, error) from None
+            raise unreadable(parent.path, error) from None
         for path in paths:
             if path.name in LEFT_OUT or path.match(PARTS):
                 left_out.append(path)
@@ -100,7 +100,7 @@ def _followed(path: Path, root: str) -> os.stat_result:
     try:
         is_link = path.is_symlink()
     except OSError as error:
-        raise _unreadable(path, error) from None
+        raise unreadable(path, error) from None
     if is_link and not Path(os.path.realpath(path)).is_relative_to(root):
         raise PackagingError(path, "is a link that leaves its folder", "put a copy in its place")
     status = _status(path)
@@ -119,10 +119,11 @@ def _status(path: Path) -> os.stat_result:
     except OSError as error:
         if path.is_symlink():
             raise PackagingError(path, "is a link to nothing", "put a copy in its place") from None
-        raise _unreadable(path, error) from None
+        raise unreadable(path, error) from None
 
 
-def _unreadable(path: Path, error: OSError) -> PackagingError:
+def unreadable(path: Path, error: OSError) -> PackagingError:
+    """Return the refusal of a path that cannot be read, with its remedy."""
     long = error.errno == errno.ENAMETOOLONG
     remedy = "shorten its names" if long else "let this user read it"
     return PackagingError(path, f"cannot be read: {error.strerror}", remedy)

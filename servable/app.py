@@ -29,9 +29,7 @@ def main() -> None:
         print(wrong, file=sys.stderr)
         sys.exit(2)
     prefer_installed_node()
-    from stacks.app import (
-        synthesise,
-    )  # imported here: refuse_hidden has checked which `stacks` it is
+    from stacks.app import synthesise  # refuse_hidden has checked which `stacks` it is
 
     synthesise(Path.cwd())
 

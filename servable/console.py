@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from rich.console import Console, ConsoleOptions, RenderableType
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.segment import Segment
 
 from servable_local.terminal import escaped, plain
@@ -19,3 +20,10 @@ class EscapingConsole(Console):
     ) -> Iterable[Segment]:
         for text, style, control in super().render(renderable, options):
             yield Segment(text if control else escaped(text), style, control)
+
+
+def bytes_progress(*, transient: bool = False) -> Progress:
+    """Return a progress bar on stderr of bytes that are read, packed or received."""
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn())
+    console = EscapingConsole(stderr=True)
+    return Progress(*columns, TimeRemainingColumn(), console=console, transient=transient)

@@ -94,9 +94,6 @@ def main(arguments: list[str] | None = None) -> Any:
         refuse_hidden()
         code = _run(arguments) or 0
         sys.exit(interrupted_code() if code == INTERRUPTED else code)
-    except click.UsageError as wrong:
-        wrong.show()
-        sys.exit(2)
     except click.ClickException as wrong:
         wrong.show()
         sys.exit(wrong.exit_code)

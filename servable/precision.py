@@ -67,7 +67,7 @@ def throughput(answered: Sequence[int] | NDArray[np.int64], window_seconds: floa
     return Interval(value=rps, low=max(0.0, rps - half), high=rps + half)
 
 
-def percentile(blocks: Sequence[Latencies], percent: float, *, seed: int = 0) -> Interval | None:
+def percentile(blocks: Sequence[Latencies], percent: float) -> Interval | None:
     """Latencies of successive pieces of the time -> the percentile of all, in ms.
 
     Pieces are drawn again as a whole (block bootstrap). None: nothing was answered.
@@ -80,7 +80,7 @@ def percentile(blocks: Sequence[Latencies], percent: float, *, seed: int = 0) ->
     # At most BLOCKS, neighbours together.
     starts = [part[0] for part in np.array_split(np.arange(len(counts)), min(BLOCKS, len(counts)))]
     merged = np.add.reduceat(counts, starts, axis=0)
-    times = np.random.default_rng(seed).multinomial(
+    times = np.random.default_rng(0).multinomial(
         len(merged), np.full(len(merged), 1 / len(merged)), size=_DRAWS
     )
     reached = (times @ merged).cumsum(axis=1)

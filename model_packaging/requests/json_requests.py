@@ -7,10 +7,15 @@ Source: https://www.tensorflow.org/tfx/serving/api_rest#predict_api
 
 import base64
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from model_packaging.saved_model.reading import DEFAULT_SIGNATURE, SavedModelInfo, TensorInfo
+from model_packaging.saved_model.reading import (
+    DEFAULT_SIGNATURE,
+    SavedModelInfo,
+    SignatureInfo,
+    TensorInfo,
+)
 from servable_tensors import wire
 
 # How tensor_content holds one element; little-endian like every processor TensorFlow serves on.
@@ -45,11 +50,7 @@ def predict_request(request: Any, info: SavedModelInfo, *, model: str, rest: boo
             'must be an object with either "inputs" (columns) or "instances" (rows)'
         )
     name = request.get("signature_name") or DEFAULT_SIGNATURE
-    if not isinstance(name, str) or name not in info.signatures:
-        raise RequestValueError(
-            f"asks for the signature {name!r}; there are {listed(info.signatures)}"
-        )
-    specs = info.signatures[name].inputs
+    specs = signature_of(name, info).inputs
     columns = _by_column(request, specs)
     if rest and "inputs" in request:
         columns = {key: value for key, value in columns.items() if key in specs}
@@ -64,6 +65,15 @@ def predict_request(request: Any, info: SavedModelInfo, *, model: str, rest: boo
         except RequestValueError as bad:
             raise RequestValueError(f"{key} {bad}") from None
     return message
+
+
+def signature_of(name: Any, info: SavedModelInfo) -> SignatureInfo:
+    """The signature that a request names. Raises `RequestValueError` where there is none of that name."""
+    if not isinstance(name, str) or name not in info.signatures:
+        raise RequestValueError(
+            f"asks for the signature {name!r}; there are {listed(info.signatures)}"
+        )
+    return info.signatures[name]
 
 
 def _by_column(request: dict[str, Any], specs: Mapping[str, TensorInfo]) -> dict[str, Any]:
@@ -167,26 +177,19 @@ def _number(dtype: str) -> int:
 
 
 def _content(flat: list[Any], dtype: str) -> bytes:
-    allowed = _kinds(dtype)
+    allowed = (bool,) if dtype == "bool" else (int, float) if dtype in _FLOATS else (int,)
     for item in flat:
         # A bool is an int to Python, and is none to TensorFlow Serving.
         if not isinstance(item, allowed) or (isinstance(item, bool) and dtype != "bool"):
             raise RequestValueError(f"holds {item!r:.40}; the signature takes {dtype}")
-    pack: Callable[..., bytes] = struct.pack
     try:
         if dtype == "bfloat16":
             return b"".join(_bfloat16(item) for item in flat)
-        return pack(f"<{len(flat)}{ELEMENT_CODES[dtype]}", *flat)
+        return struct.pack(f"<{len(flat)}{ELEMENT_CODES[dtype]}", *flat)
     except (struct.error, OverflowError) as error:
         raise RequestValueError(
             f"holds a number that is out of range for {dtype} ({error})"
         ) from None
-
-
-def _kinds(dtype: str) -> tuple[type, ...]:
-    if dtype == "bool":
-        return (bool,)
-    return (int, float) if dtype in _FLOATS else (int,)
 
 
 def _bfloat16(number: float) -> bytes:

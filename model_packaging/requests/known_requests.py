@@ -25,6 +25,7 @@ from model_packaging.requests.json_requests import (
     only_input,
     predict_request,
     shape_fits,
+    signature_of,
     written,
 )
 from model_packaging.saved_model.reading import (
@@ -115,14 +116,17 @@ def read_request(
 def _parsed(body: bytes, kind: str) -> Any:
     """The JSON that the model server gets. Raises `RequestValueError`."""
     try:
-        return _json(text_bodies.from_csv(body) if kind == CSV else text_bodies.from_json(body))
+        return parsed_json(
+            text_bodies.from_csv(body) if kind == CSV else text_bodies.from_json(body)
+        )
     except RequestValueError:
         if kind == JSON:
-            _json(body)  # whose places are those of the file
+            parsed_json(body)  # whose places are those of the file
         raise
 
 
-def _json(text: bytes) -> Any:
+def parsed_json(text: bytes) -> Any:
+    """The value that a JSON text says. Raises `RequestValueError`."""
     try:
         return json.loads(text)
     except ValueError as error:
@@ -132,12 +136,7 @@ def _json(text: bytes) -> Any:
 
 
 def _signature(info: SavedModelInfo, request: Any) -> SignatureInfo:
-    name = request.model_spec.signature_name or DEFAULT_SIGNATURE
-    if name not in info.signatures:
-        raise RequestValueError(
-            f"asks for the signature {name!r}; there are {listed(info.signatures)}"
-        )
-    return info.signatures[name]
+    return signature_of(request.model_spec.signature_name or DEFAULT_SIGNATURE, info)
 
 
 def _npy(body: bytes, info: SavedModelInfo) -> KnownRequest:
@@ -242,7 +241,7 @@ def check_answer(body: bytes, request: KnownRequest) -> None:
     key, specs = request.answered_in, request.signature.outputs
     if key is None:
         return
-    answer = _json(body)
+    answer = parsed_json(body)
     if not isinstance(answer, dict) or key not in answer:
         form = "instances" if key == "predictions" else "inputs"
         raise RequestValueError(f'has no "{key}", which holds the answer to "{form}"')

@@ -6,7 +6,6 @@ Source: https://www.tensorflow.org/tfx/serving/saved_model_warmup
 """
 
 import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +21,7 @@ from model_packaging.requests.known_requests import (
     check_batch,
     check_examples,
     check_inputs,
+    parsed_json,
     shapes_of,
 )
 from model_packaging.saved_model.reading import WARM_UP, SavedModelInfo, read
@@ -85,17 +85,13 @@ def prepared(servable: Servable, requests: Sequence[Path], *, folder: Path) -> S
 def golden(file: Path) -> Any:
     """The request body in a file. Raises `PackagingError`."""
     try:
-        return json.loads(file.read_bytes())
+        return parsed_json(file.read_bytes())
     except OSError as error:
         raise PackagingError(
             file, f"cannot be read: {error.strerror}", "name a golden request"
         ) from None
-    except ValueError as error:
-        raise PackagingError(file, f"is not JSON: {error}", "write one request body") from None
-    except RecursionError:
-        raise PackagingError(
-            file, "is nested too deeply to be read", "write one request body"
-        ) from None
+    except RequestValueError as bad:
+        raise PackagingError(file, str(bad), "write one request body") from None
 
 
 def check_warm_up(file: Path, info: SavedModelInfo, *, max_batch_size: int | None = None) -> int:

@@ -10,6 +10,7 @@ import hashlib
 import json
 import mmap
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -163,7 +164,8 @@ class _Reading:
         self._functions = {_function_name(body): body for body in bodies}
         self._found: dict[str, Operation] = {}
         # By whether XLA compiles it, and operation: the attributes with which it was seen.
-        self._seen: tuple[dict[bytes, set[tuple[bytes, ...]]], ...] = ({}, {})
+        self._seen: list[defaultdict[bytes, set[tuple[bytes, ...]]]]
+        self._seen = [defaultdict(set), defaultdict(set)]
 
     def read(self, assets: frozenset[str] | None) -> tuple[Operation, ...]:
         """`assets`: nodes of the graph that are fed with the paths of assets; None: any may be."""
@@ -177,7 +179,8 @@ class _Reading:
                 if name in read or name not in self._functions:
                     continue
                 function = wire.FunctionDef.FromString(self._functions[name])
-                if not compiled and _must_compile(function.attr):
+                compiles = [entry for entry in function.attr if entry.startswith(_COMPILE)]
+                if not compiled and any(_attribute(entry)[1] == ("b", True) for entry in compiles):
                     calls.append((name, True))
                     continue
                 read.add(name)
@@ -194,9 +197,7 @@ class _Reading:
         seen = self._seen[compiled]
         for node in nodes:
             op, written = node.op, tuple(node.attr)
-            seen_of_op = seen.get(op)
-            if seen_of_op is None:
-                seen_of_op = seen[op] = set()
+            seen_of_op = seen[op]
             # Nearly all end here or a little below: the rest is for what a graph has once.
             if written in seen_of_op:
                 continue
@@ -313,12 +314,6 @@ def _canonical(entry: bytes) -> bytes:
             names = sorted(set(_VERSIONED.findall(text)))
             message.value.s = b"\0".join((text[:_HEAD_BYTES], *names))
     return bytes(message.SerializeToString())
-
-
-def _must_compile(entries: Iterable[bytes]) -> bool:
-    return any(
-        entry.startswith(_COMPILE) and _attribute(entry)[1] == ("b", True) for entry in entries
-    )
 
 
 @functools.lru_cache(maxsize=1 << 14)

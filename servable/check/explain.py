@@ -119,13 +119,11 @@ def _sizes(placed: Placement, environment: Environment, rps: float | None) -> It
         placed.instance, placed.served, processes=placed.processes, workers=placed.workers
     )
     if used is not None:
-        yield (
-            "memory",
-            f"{used.needed_gib:.1f} GiB",
-            "sizing",
+        why = (
             f"servers {used.servers_gib:.1f}, workers {used.workers_gib:.1f}, system "
-            f"{used.system_gib:.1f} of {placed.instance.memory_gib:g} GiB",
+            f"{used.system_gib:.1f} of {placed.instance.memory_gib:g} GiB"
         )
+        yield ("memory", f"{used.needed_gib:.1f} GiB", "sizing", why)
     if placed.variant.serverless is not None:
         why = "billed by use: memory, duration and provisioned concurrency"
         yield ("cost", "by use", "sizing", why)
@@ -145,14 +143,15 @@ def _sizes(placed: Placement, environment: Environment, rps: float | None) -> It
         why = f"{rps:g} requests/s / ({scaling.max_rps_per_instance:g} x {scaling.safety_factor:g})"
         yield ("instances at the peak", str(needed), "sizing", why)
     row = environment.prices.instance(placed.instance.name, environment.region)
-    cost = "unknown" if row is None else f"{usd_per_month(most, row.usd_per_hour):,.0f} $ a month"
-    reason = (
-        f"no source states a price for {placed.instance.name}"
-        if row is None
-        else f"at most, {most} x {row.usd_per_hour:g} $/h x {HOURS_PER_MONTH} h; price of {row.as_of}, "
+    if row is None:
+        why = f"no source states a price for {placed.instance.name}"
+        yield ("cost", "unknown", "sizing", why)
+        return
+    why = (
+        f"at most, {most} x {row.usd_per_hour:g} $/h x {HOURS_PER_MONTH} h; price of {row.as_of}, "
         f"{row.region}"
     )
-    yield ("cost", cost, "sizing", reason)
+    yield ("cost", f"{usd_per_month(most, row.usd_per_hour):,.0f} $ a month", "sizing", why)
 
 
 def _shown(value: object) -> str:
@@ -162,7 +161,8 @@ def _shown(value: object) -> str:
 def _scaling(environment: Environment, placed: Placement) -> Iterator[Said]:
     variant = placed.variant
     if variant.serverless is None:
-        yield _routing(placed)
+        routing = placed.routing
+        yield (routing.name, str(routing.value or "-"), routing.origin, routing.reason)
     scaling = variant.scaling
     if scaling is None:
         return
@@ -175,21 +175,12 @@ def _scaling(environment: Environment, placed: Placement) -> Iterator[Said]:
         in_seconds=scaling.scale_in_cooldown_seconds,
         start_seconds=placed.start_seconds,
     )
-    for name, seconds, stated, why in (
-        (
-            "scale_out_cooldown_seconds",
-            waits.out_seconds,
-            scaling.scale_out_cooldown_seconds,
-            waits.out_reason,
-        ),
-        (
-            "scale_in_cooldown_seconds",
-            waits.in_seconds,
-            scaling.scale_in_cooldown_seconds,
-            waits.in_reason,
-        ),
+    for name, seconds, why in (
+        ("scale_out_cooldown_seconds", waits.out_seconds, waits.out_reason),
+        ("scale_in_cooldown_seconds", waits.in_seconds, waits.in_reason),
     ):
-        yield (name, str(seconds), "derived" if stated is None else "file", why)
+        origin = "derived" if getattr(scaling, name) is None else "file"
+        yield (name, str(seconds), origin, why)
     safety = scaling.safety_factor
     if (rate := scaling.max_rps_per_instance) is not None:
         target = invocations_per_instance_per_minute(
@@ -203,11 +194,6 @@ def _scaling(environment: Environment, placed: Placement) -> Iterator[Said]:
     ):
         if measured is not None:
             yield (name, f"{measured * safety:g}", "sizing", f"{measured:g} x {safety:g}")
-
-
-def _routing(placed: Placement) -> Said:
-    chosen = placed.routing
-    return (chosen.name, str(chosen.value or "-"), chosen.origin, chosen.reason)
 
 
 def update_lines(
@@ -227,15 +213,12 @@ def update_lines(
         at_once = f"up to {2 * most}"
         yield ("instances during an update", at_once, "sizing", QUOTA)
         return
-    updates = rollout.updates(
-        least=least,
-        most=most,
-        window_minutes=environment.window_minutes,
-    )
+    updates = rollout.updates(least=least, most=most, window_minutes=environment.window_minutes)
     if not updates:
         return  # min_instances above max_instances: another rule reports it
     start = start_seconds(placed.served, processes=placed.processes)
-    yield ("first share", _shares(updates), "sizing", _asked(rollout))
+    why = f"{rollout.strategy} of {rollout.percent} %, in whole instances"
+    yield ("first share", _shares(updates), "sizing", why)
     at_once = f"up to {max(update.instances_at_once for update in updates)}"
     yield ("instances during an update", at_once, "sizing", f"{QUOTA}, its rollback included")
     earliest = updates[0].earliest_alarm_minutes
@@ -270,10 +253,6 @@ def _shares(updates: list[Update]) -> str:
         f"{update.steps[0]} of {update.instances} ({update.first_share_percent:.0f} %)"
         for update in ends
     )
-
-
-def _asked(rollout: Rollout) -> str:
-    return f"{rollout.strategy} of {rollout.percent} %, in whole instances"
 
 
 def _takes(updates: list[Update], start: float | None) -> str:

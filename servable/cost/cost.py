@@ -8,11 +8,10 @@ from infra.catalog.prices import DataPrice, Price, ServerlessPrice
 from infra.parameters.environment import Environment
 from infra.parameters.prices import STATED, Prices
 from infra.parameters.variant import Serverless, Variant
-from infra.policy.sizing import HOURS_PER_MONTH, instances_during_update
+from infra.policy.sizing import HOURS_PER_MONTH, MIB_PER_GIB, instances_during_update
 
 SECONDS_PER_HOUR = 3600
 MILLION = 1_000_000
-MIB_PER_GIB = 1024
 BYTES_PER_GB = 10**9
 # How long a prediction takes is not in the file: what it costs is said for this long.
 EXAMPLE_SECONDS = 0.1
@@ -75,14 +74,12 @@ class VariantCost:
         """Serverless: what is kept warm while nobody asks, and at max every container all the time."""
         if self.unknown:
             return None
+        least = which == "min_instances"
         if self.serverless is None:
-            assert self.usd_per_instance_hour is not None  # it would be unknown
             count: int = getattr(self, which)
-            cheapest = which == "min_instances" and self.least_usd_per_instance_hour is not None
-            each = self.least_usd_per_instance_hour if cheapest else self.usd_per_instance_hour
+            each = self.least_usd_per_instance_hour if least else self.usd_per_instance_hour
             assert each is not None  # it would be unknown
             return count * each
-        least = which == "min_instances"
         warm = self.serverless.provisioned_concurrency or 0
         kept = warm if least else self.serverless.most_provisioned
         # An update's second fleet answers no request twice.
@@ -102,11 +99,8 @@ class VariantCost:
     @property
     def usd_per_million_of_example(self) -> float | None:
         """Serverless: predictions that take `EXAMPLE_SECONDS` each, without their bytes."""
-        return (
-            None
-            if self.usd_per_second is None
-            else self.usd_per_second * (EXAMPLE_SECONDS * MILLION)
-        )
+        usd = self.usd_per_second
+        return None if usd is None else usd * (EXAMPLE_SECONDS * MILLION)
 
     def rps(self, which: Which) -> float | None:
         """Predictions per second of all its instances, as busy as was measured."""
@@ -231,13 +225,7 @@ def cost(name: str, environment: Environment) -> Cost:
             answer_bytes=traffic.answer_bytes,
         ),
         variants=tuple(
-            variant_cost(
-                variant_name,
-                variant,
-                region,
-                batches=batches,
-                prices=environment.prices,
-            )
+            variant_cost(variant_name, variant, region, batches=batches, prices=environment.prices)
             for variant_name, variant in environment.variants.items()
         ),
         p99_latency_ms=environment.alarms.p99_latency_ms,

@@ -56,7 +56,6 @@ def write(file: Path, usd_per_hour: dict[str, float], usd_per_gb: float | None, 
     if usd_per_gb is not None:
         document["prices"]["usd_per_gb_processed"] = usd_per_gb
     table = document["prices"].setdefault("instance_usd_per_hour", tomlkit.inline_table())
-    for name, usd in usd_per_hour.items():
-        table[name] = usd
+    table.update(usd_per_hour)
     with beside(file) as to:
         to.write(tomlkit.dumps(document).encode())

@@ -1,5 +1,6 @@
 """The AWS account of an environment: credentials, region, bootstrap, quotas, network."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 
 from botocore.exceptions import ClientError, NoCredentialsError
@@ -8,7 +9,7 @@ from infra.catalog.availability import regions
 from infra.parameters.environment import Environment, stack_name
 from infra.policy.sizing import instances_during_update
 from servable.aws_account import Account, AwsError, absent, remedy_for, unless_absent
-from servable.doctor.check_result import CheckResult, State, judged
+from servable.doctor.check_result import CheckResult, judged
 from servable.plan.live import unlocking_command
 
 # The synthesised stacks require it: requiresBootstrapStackVersion.
@@ -26,13 +27,11 @@ def account(name: str, environment: Environment, aws: Account) -> Iterator[Check
         identity = aws.identity()
     except NoCredentialsError:
         mend = "`aws configure`, AWS_PROFILE, or the variables of `servable local up`"
-        yield CheckResult(name="credentials", state="problem", said="none in this shell", mend=mend)
+        yield CheckResult("credentials", "problem", "none in this shell", mend)
         return
     except AwsError as wrong:
         mend = remedy_for(wrong, "check the network, the clock and the credentials")
-        yield CheckResult(
-            name="credentials", state="open", said=f"could not be checked: {wrong}", mend=mend
-        )
+        yield CheckResult("credentials", "open", f"could not be checked: {wrong}", mend)
         return
     fine = str(identity["Account"]) == environment.account
     mend = f"use credentials of {environment.account}, which the file names"
@@ -45,9 +44,7 @@ def account(name: str, environment: Environment, aws: Account) -> Iterator[Check
             yield from look(environment, aws)
         except AwsError as wrong:
             mend = "check the credentials' permissions and the network"
-            yield CheckResult(
-                name=subject, state="open", said=f"could not be checked: {wrong}", mend=mend
-            )
+            yield CheckResult(subject, "open", f"could not be checked: {wrong}", mend)
 
 
 def endpoint_stack(name: str, environment: Environment, aws: Account) -> Iterator[CheckResult]:
@@ -72,7 +69,7 @@ def _bootstrap(environment: Environment, aws: Account) -> Iterator[CheckResult]:
     mend = f"`cdk bootstrap aws://{environment.account}/{environment.region}`"
     parameter = unless_absent(aws.client("ssm").get_parameter, Name=BOOTSTRAP)
     if parameter is None:
-        yield CheckResult(name="bootstrap", state="problem", said="not bootstrapped", mend=mend)
+        yield CheckResult("bootstrap", "problem", "not bootstrapped", mend)
         return
     version = parameter["Parameter"]["Value"]
     fine = int(version) >= LEAST_BOOTSTRAP
@@ -95,11 +92,11 @@ def assets(environment: Environment, aws: Account) -> Iterator[CheckResult]:
         mend = "`cdk bootstrap --bootstrap-kms-key-id ID`, then deploy; or take the key out"
         yield judged("key of archives", not named, f"{bucket}: S3's own key", mend)
     elif any(arn.endswith(key) for arn in named):
-        yield CheckResult(name="key of archives", state="ok", said=f"{bucket}: {key}")
+        yield CheckResult("key of archives", "ok", f"{bucket}: {key}")
     else:
         mend = f"add it to endpoint.archive_kms_keys, unless its policy lets everybody here read: {key}"
         said = f"{bucket}: encrypted with a key that the file does not name"
-        yield CheckResult(name="key of archives", state="open", said=said, mend=mend)
+        yield CheckResult("key of archives", "open", said, mend)
 
 
 def _scaling_role(environment: Environment, aws: Account) -> Iterator[CheckResult]:
@@ -111,9 +108,9 @@ def _scaling_role(environment: Environment, aws: Account) -> Iterator[CheckResul
     )
     if unless_absent(aws.client("iam").get_role, RoleName=SERVICE_ROLE) is None:
         # AWS creates it when the first target is registered.
-        yield CheckResult(name="scaling role", state="open", said="does not exist yet", mend=mend)
+        yield CheckResult("scaling role", "open", "does not exist yet", mend)
     else:
-        yield CheckResult(name="scaling role", state="ok", said=SERVICE_ROLE)
+        yield CheckResult("scaling role", "ok", SERVICE_ROLE)
 
 
 def needed(environment: Environment) -> dict[str, int]:
@@ -123,19 +120,18 @@ def needed(environment: Environment) -> dict[str, int]:
     """
     rollout = environment.rollout
     batches = rollout.batches if rollout else None
-    counts: dict[str, int] = {}
+    counts: Counter[str] = Counter()
     for variant in environment.variants.values():
         _, most = variant.planned_capacity
         for kind in variant.instance_types:  # serverless has none, and a quota of its own
-            count = instances_during_update(most, batches=batches)
-            counts[kind] = counts.get(kind, 0) + count
+            counts[kind] += instances_during_update(most, batches=batches)
     return counts
 
 
 def quotas(environment: Environment, aws: Account) -> Iterator[CheckResult]:
     """Compare the account's quotas, which all its endpoints share, with what an update needs."""
     if aws.embedded:
-        yield CheckResult(name="quotas", state="open", said="the local AWS has none")
+        yield CheckResult("quotas", "open", "the local AWS has none")
         return
     there = {
         # A quota that was never raised is not listed as applied: then AWS's default holds.
@@ -148,27 +144,21 @@ def quotas(environment: Environment, aws: Account) -> Iterator[CheckResult]:
         demand = f"{count} at once, both fleets of an update at max_instances"
         if value is None:
             said = f"service-quotas does not list {name!r}; needed {demand}"
-            yield CheckResult(
-                name=f"quota of {kind}", state="open", said=said, mend="look in the console"
-            )
+            yield CheckResult(f"quota of {kind}", "open", said, "look in the console")
             continue
         mend = f"ask for {count} of {name!r} in Service Quotas, or lower max_instances"
         said = f"{value:g}, for all endpoints together; needed {demand}"
         yield judged(f"quota of {kind}", value >= count, said, mend)
-    if concurrent := _concurrent(environment):
+    every = [variant.serverless for variant in environment.variants.values()]
+    if concurrent := sum(serverless.max_concurrency for serverless in every if serverless):
         said = f"not checked, since its name is not known; needed {concurrent} requests at once"
         mend = "look at SageMaker's serverless concurrency in the Service Quotas console"
-        yield CheckResult(name="quota of serverless", state="open", said=said, mend=mend)
+        yield CheckResult("quota of serverless", "open", said, mend)
 
 
 def _values(aws: Account, operation: str) -> dict[str, float]:
     listed = aws.pages("service-quotas", operation, "Quotas", ServiceCode="sagemaker")
     return {quota["QuotaName"]: float(quota["Value"]) for quota in listed}
-
-
-def _concurrent(environment: Environment) -> int:
-    every = [variant.serverless for variant in environment.variants.values()]
-    return sum(serverless.max_concurrency for serverless in every if serverless is not None)
 
 
 def network(environment: Environment, aws: Account) -> Iterator[CheckResult]:
@@ -182,7 +172,7 @@ def network(environment: Environment, aws: Account) -> Iterator[CheckResult]:
         if not absent(error):
             raise
         mend = "set network.subnets to subnets of this account and region"
-        yield CheckResult(name="subnets", state="problem", said=str(error), mend=mend)
+        yield CheckResult("subnets", "problem", str(error), mend)
         return
     free = sum(int(subnet["AvailableIpAddressCount"]) for subnet in described)
     batches = environment.rollout.batches if environment.rollout else None
@@ -196,26 +186,18 @@ def network(environment: Environment, aws: Account) -> Iterator[CheckResult]:
     )
     yield judged("subnets", free >= count, f"{len(described)} with {free} free addresses", mend)
     networks = sorted({subnet["VpcId"] for subnet in described})
-    there = {
-        vpc_endpoint["ServiceName"]
-        for vpc_endpoint in aws.pages(
-            "ec2",
-            "describe_vpc_endpoints",
-            "VpcEndpoints",
-            Filters=[{"Name": "vpc-id", "Values": networks}],
-        )
-    }
+    filters = [{"Name": "vpc-id", "Values": networks}]
+    listed = aws.pages("ec2", "describe_vpc_endpoints", "VpcEndpoints", Filters=filters)
+    there = {vpc_endpoint["ServiceName"] for vpc_endpoint in listed}
     for service in ("s3", "logs"):
         name = f"com.amazonaws.{environment.region}.{service}"
         # A route to the internet also works; it is not checked.
-        state: State = "ok" if name in there else "open"
-        mend = (
-            ""
-            if name in there
-            else f"unless the subnets have a NAT: create a VPC endpoint for {name}"
-        )
-        said = "exists" if name in there else "does not exist"
-        yield CheckResult(name=f"VPC endpoint {service}", state=state, said=said, mend=mend)
+        check = f"VPC endpoint {service}"
+        if name in there:
+            yield CheckResult(check, "ok", "exists")
+        else:
+            mend = f"unless the subnets have a NAT: create a VPC endpoint for {name}"
+            yield CheckResult(check, "open", "does not exist", mend)
 
 
 _ASKED: dict[str, Callable[[Environment, Account], Iterator[CheckResult]]] = {

@@ -1,6 +1,7 @@
 """`servable doctor [ENV]`: check whether this computer and the AWS account are ready."""
 
 import json
+from dataclasses import asdict
 
 import click
 
@@ -27,7 +28,9 @@ def doctor(
     if environment is not None:
         loaded, _ = one_environment(environment, folder, sets)
         assert loaded.environment is not None  # one_environment has looked
-        looks.append(_stacks(loaded.name))
+        name = loaded.name  # of a wrong pattern the CDK CLI only says "no stacks match"
+        said = f"`cdk deploy '{name}/*'` deploys {name}; `cdk deploy {name}` matches no stack"
+        looks.append(CheckResult("stacks", "ok", said))
         # Imported here: checking this computer alone does not need boto3.
         from servable.aws_account import account_of
         from servable.doctor.account import account
@@ -35,13 +38,11 @@ def doctor(
         try:
             deployed_to = account_of(loaded.environment, local=local)
         except PackagingError as wrong:
-            looks.append(
-                CheckResult(name="account", state="problem", said=wrong.problem, mend=wrong.remedy)
-            )
+            looks.append(CheckResult("account", "problem", wrong.problem, wrong.remedy))
         else:
-            looks += account(loaded.name, loaded.environment, deployed_to)
+            looks += account(name, loaded.environment, deployed_to)
     if as_json:
-        click.echo(json.dumps([look.as_json() for look in looks], indent=2))
+        click.echo(json.dumps([asdict(look) for look in looks], indent=2))
     else:
         width = max(len(look.name) for look in looks)
         for look in looks:
@@ -52,9 +53,3 @@ def doctor(
         if environment is None:
             click.echo("the account was not checked: `servable doctor ENV` checks it")
     return int(any(look.state == "problem" for look in looks))
-
-
-def _stacks(name: str) -> CheckResult:
-    """State the pattern that selects the environment's stacks; the CDK CLI only says "no stacks match"."""
-    said = f"`cdk deploy '{name}/*'` deploys {name}; `cdk deploy {name}` matches no stack"
-    return CheckResult(name="stacks", state="ok", said=said)

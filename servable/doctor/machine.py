@@ -42,12 +42,10 @@ def project_files(root: Path) -> CheckResult:
     """Check whether this version wrote the project's files; else say what to change."""
     writer, here = written_by(root), version("servable")
     if writer == here:
-        return CheckResult(name="project files", state="ok", said=f"written by servable {here}")
+        return CheckResult("project files", "ok", f"written by servable {here}")
     if not (root / "cdk.json").is_file():
         mend = "`servable init` writes what is missing"
-        return CheckResult(
-            name="project files", state="open", said=f"no cdk.json in {root}", mend=mend
-        )
+        return CheckResult("project files", "open", f"no cdk.json in {root}", mend)
     if writer is None:
         said = f"cdk.json does not say which version of servable wrote them; this is {here}"
     else:
@@ -58,7 +56,7 @@ def project_files(root: Path) -> CheckResult:
         f'then in cdk.json, context: "{STAMP}": "{here}"',
     ]
     # Not a problem: a deployment need not wait until the files are compared.
-    return CheckResult(name="project files", state="open", said=said, mend="; ".join(steps))
+    return CheckResult("project files", "open", said, "; ".join(steps))
 
 
 def _image_python() -> CheckResult:
@@ -66,7 +64,7 @@ def _image_python() -> CheckResult:
     wanted = images.python(images.versions()[-1])
     here = ".".join(map(str, sys.version_info[:2]))
     if here == wanted:
-        return CheckResult(name="image's Python", state="ok", said=f"{wanted}, and it runs here")
+        return CheckResult("image's Python", "ok", f"{wanted}, and it runs here")
     said = (
         f"{wanted}; this is {here}, for which the local container fetches the compiled packages of "
         "code/lib once, in the same versions"
@@ -77,7 +75,7 @@ def _image_python() -> CheckResult:
         if program
         else f"no Python {wanted} was found on this computer; none is needed"
     )
-    return CheckResult(name="image's Python", state="ok", said=said, mend=mend)
+    return CheckResult("image's Python", "ok", said, mend)
 
 
 def _python(name: str) -> str | None:

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 import click
 
-from infra.parameters.finding import Severity
 from infra.parameters.loading import Loaded
+from infra.preflight.check import errors
 from model_packaging.refusal import PackagingError
 from servable.aws_account import account_of
 from servable.findings import print_lines
@@ -52,44 +52,40 @@ def history(
     except PackagingError as wrong:
         click.echo(f"servable history: {wrong}", err=True)
         return 1
-    errors = [finding for finding in back.findings if finding.severity is Severity.ERROR]
-    if writes and not errors:
+    refused = bool(errors(back.findings))
+    if writes and not refused:
         file, kept = write(loaded, files, back)
         click.echo(f"{file}: written; what it was before is kept in {kept}", err=True)
-    _show_restored(loaded, back, as_json, shown=not writes or bool(errors))
-    return int(bool(errors))
+    _show_restored(loaded, back, as_json, shown=not writes or refused)
+    return int(refused)
 
 
 def _chosen(listed: list[Deployment], wanted: str) -> Deployment:
     for deployment in listed:
-        if str(deployment.number) == wanted or (
-            len(wanted) >= 6 and deployment.fingerprint.startswith(wanted)
-        ):
+        beginning = len(wanted) >= 6 and deployment.fingerprint.startswith(wanted)
+        if beginning or str(deployment.number) == wanted:
             return deployment
-    allowed = (
-        ", ".join(str(deployment.number or deployment.fingerprint[:12]) for deployment in listed)
-        or "none"
-    )
+    names = [str(deployment.number or deployment.fingerprint[:12]) for deployment in listed]
+    allowed = ", ".join(names) or "none"
     raise click.UsageError(f"--restore {wanted}: no such deployment; allowed: {allowed}")
 
 
 def _show(listed: list[Deployment], as_json: bool) -> None:
     if as_json:
-        click.echo(
-            json.dumps([deployment.as_json() for deployment in listed], indent=2, default=str)
-        )
+        rows = [deployment.as_json() for deployment in listed]
+        click.echo(json.dumps(rows, indent=2, default=str))
         return
-    rows = [_HEADS, *map(_cells, listed)]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(_HEADS))]
-    lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
-    if listed:
-        click.echo(lines[0])
+    if not listed:
+        click.echo("no deployment is recorded")
+        return
+    table = [_HEADS, *map(_cells, listed)]
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in table]
+    click.echo(lines[0])
     for line, deployment in zip(lines[1:], listed, strict=True):
         click.echo(line)
         for detail in _details(deployment):
             click.echo(f"    {detail}")
-    if not listed:
-        click.echo("no deployment is recorded")
 
 
 _HEADS = ("N", "TIME (UTC)", "STATE", "FINGERPRINT", "REVISION", "CALLER")
@@ -131,9 +127,7 @@ def _show_restored(loaded: Loaded, back: RestoredFile, as_json: bool, *, shown: 
     for note in back.notes:
         click.echo(f"note: {note}", err=True)
     print_lines(back.findings)
-    name = loaded.name
     if not shown:
-        click.echo(
-            f"next: `servable check {name}`, `cdk diff '{name}/*'`, `cdk deploy '{name}/*'`",
-            err=True,
-        )
+        name = loaded.name
+        steps = f"`servable check {name}`, `cdk diff '{name}/*'`, `cdk deploy '{name}/*'`"
+        click.echo(f"next: {steps}", err=True)

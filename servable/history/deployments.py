@@ -123,19 +123,12 @@ def _versions(account: Account, stack: str) -> list[dict[str, Any]]:
     """Return the versions of the pointer parameter, oldest first; SSM keeps the last 100."""
     listed = ("cloudformation", "list_stack_resources", "StackResourceSummaries")
     resources = account.all_unless_absent(*listed, StackName=stack)
-    name = next(
-        (
-            resource["PhysicalResourceId"]
-            for resource in resources
-            if resource["ResourceType"] == POINTER
-        ),
-        None,
-    )
-    if name is None:
-        return []
-    listed = ("ssm", "get_parameter_history", "Parameters")
-    versions = account.all_unless_absent(*listed, Name=name)
-    return sorted(versions, key=lambda version: int(version["Version"]))
+    for resource in resources:
+        if resource["ResourceType"] == POINTER:
+            listed = ("ssm", "get_parameter_history", "Parameters")
+            versions = account.all_unless_absent(*listed, Name=resource["PhysicalResourceId"])
+            return sorted(versions, key=lambda version: int(version["Version"]))
+    return []
 
 
 def _records(account: Account, bucket: str, prefix: str) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -155,10 +148,14 @@ def _changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[st
     old, new = _flat(before["settings"]), _flat(after["settings"])
     for key in sorted({*old, *new}):
         if old.get(key) != new.get(key):
-            yield f"{key}: {_said(old.get(key))} -> {_said(new.get(key))}"
+            was, now = (
+                "left out" if side.get(key) is None else json.dumps(side[key])
+                for side in (old, new)
+            )
+            yield f"{key}: {was} -> {now}"
     archives = [{v["variant"]: v["archive"] for v in side["variants"]} for side in (before, after)]
-    for variant in sorted({*archives[0], *archives[1]}):
-        was, now = (side.get(variant) for side in archives)
+    for variant in sorted(archives[0].keys() & archives[1].keys()):
+        was, now = (side[variant] for side in archives)
         if was and now and was != now:
             yield f"archive of {variant}: {_short(was)} -> {_short(now)}"
 
@@ -169,10 +166,6 @@ def _flat(table: Mapping[str, Any], above: str = "") -> dict[str, Any]:
         name = f"{above}.{key}" if above else key
         flat |= _flat(value, name) if isinstance(value, Mapping) else {name: value}
     return flat
-
-
-def _said(value: Any) -> str:
-    return "left out" if value is None else json.dumps(value)
 
 
 def _short(url: str) -> str:

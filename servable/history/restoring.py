@@ -6,7 +6,6 @@ Before that, its archive and image are verified to exist unchanged.
 import hashlib
 import re
 import tempfile
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -143,31 +142,23 @@ def _checked(loaded: Loaded, settings: Any, deployment: Deployment) -> tuple[str
             file.write_text(text, encoding="utf-8")
             (again,) = load(loaded.root, Path(folder))
             findings = check(again)
-            if not list(_forget(settings, findings)):
+            rules = [finding.key for finding in findings if finding.rule == _NOTHING]
+            if not rules:
                 break
+            for key in rules:
+                settings["acknowledge"].pop(key.removeprefix("acknowledge."), None)
     return text, [finding for finding in findings if finding.severity is not Severity.NOT_CHECKED]
-
-
-def _forget(settings: Any, findings: list[Finding]) -> Iterator[str]:
-    for finding in findings:
-        if finding.rule == _NOTHING:
-            rule = finding.key.removeprefix("acknowledge.")
-            settings["acknowledge"].pop(rule, None)
-            yield rule
 
 
 def _text(settings: Any, deployment: Deployment) -> str:
     document = tomlkit.document()
     document.add(tomlkit.comment(":schema ./schema.json").indent(0))
-    heading = (
-        f"Deployment {deployment.number or deployment.fingerprint[:12]}, of {deployment.time}."
-    )
-    document.add(
-        tomlkit.comment(f"{heading} Written by `servable history --restore`; whole, without")
-    )
-    document.add(
-        tomlkit.comment("`extends`. Return to the file in git when the problem is solved.")
-    )
+    number = deployment.number or deployment.fingerprint[:12]
+    for line in (
+        f"Deployment {number}, of {deployment.time}. Written by `servable history --restore`; whole, without",
+        "`extends`. Return to the file in git when the problem is solved.",
+    ):
+        document.add(tomlkit.comment(line))
     for name, value in settings.items():
         document.add(name, tomlkit.item(value))
     return tomlkit.dumps(document).replace("# :schema", "#:schema", 1)

@@ -4,7 +4,7 @@
 """
 
 import json
-from datetime import date
+from datetime import date, timedelta
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from infra.preflight.check import errors
 from model_packaging.refusal import PackagingError
 from servable.findings import print_lines
 from servable.init.first_environment import Start, foreseen, shown_size, start
-from servable.init.preview import last_day, preview
+from servable.init.preview import preview
 from servable.new.project_files import (
     PINS,
     conflicts,
@@ -90,14 +90,8 @@ def _first(
     where = region or _region() or REGION
     answered = account or _account(where)
     try:
-        first = start(
-            root,
-            files,
-            saved_model,
-            name=name,
-            account=answered or ACCOUNT,
-            region=where,
-        )
+        number = answered or ACCOUNT
+        first = start(root, files, saved_model, name=name, account=number, region=where)
         findings = foreseen(root, files, first.name, first.files)
     except PackagingError as wrong:
         click.echo(f"servable init: {wrong}", err=True)
@@ -149,7 +143,8 @@ def _preview(source: str, name: str | None, days: int, folder: str, as_json: boo
         raise click.UsageError("--from: give the preview a name, for example --name pr42")
     loaded, files = one_environment(source, folder)
     try:
-        previewed = preview(loaded, files, name=name, expires=last_day(days, date.today()))
+        expires = date.today() + timedelta(days=days)
+        previewed = preview(loaded, files, name=name, expires=expires)
     except PackagingError as wrong:
         click.echo(f"servable init: {wrong}", err=True)
         return 1

@@ -18,7 +18,7 @@ from infra.parameters.sources import is_base
 from infra.policy.container import ContainerSettings
 from infra.policy.derived_settings import derive
 from infra.policy.hosting import newest_version
-from infra.policy.sizing import Served, memory
+from infra.policy.sizing import BYTES_PER_GIB, MIB_PER_GIB, Served, memory
 from infra.preflight.check import check
 from model_packaging.refusal import PackagingError
 from model_packaging.saved_model import SavedModelInfo, read, versions
@@ -27,8 +27,6 @@ from servable.init.golden_request import golden_request, is_certain
 from servable.new.project_files import extendable, missing_files, service_name
 from servable.project_folder import FOLDER
 
-BYTES_PER_GIB = 2**30
-MIB_PER_GIB = 1024
 # Room for requests in flight and for the next, somewhat larger, version of the model.
 MEMORY_SHARE = 0.7
 
@@ -85,16 +83,18 @@ def start(
     chosen = name or model
     file = new_environment(folder, chosen)
     project = missing_files(root, service_name(root))
-    size_gib = _size_gib(saved_model)
+    files = [path for path in saved_model.rglob("*") if path.is_file()]
+    size_gib = sum(path.stat().st_size for path in files) / BYTES_PER_GIB
     machine, why = _cheapest(size_gib, region)
-    signature = _signature(info)
+    names = info.signatures
+    signature = DEFAULT_SIGNATURE if DEFAULT_SIGNATURE in names else min(names)
     notes: list[str] = []
-    body = golden_request(signature, info.signatures[signature], notes)
+    body = golden_request(signature, names[signature], notes)
     if signature != DEFAULT_SIGNATURE:
-        names = (
-            f"requests must name a signature, as the golden one does: {', '.join(info.signatures)}"
+        notes.append(
+            f"the model has no {DEFAULT_SIGNATURE}; requests must name a signature, as the golden one does: "
+            + ", ".join(names)
         )
-        notes.append(f"the model has no {DEFAULT_SIGNATURE}; {names}")
     shown = _relative(root, saved_model)
     if Path(shown).is_absolute():
         notes.append(f"{shown} is outside the project: other people and pipelines do not have it")
@@ -194,25 +194,10 @@ def _model_name(saved_model: Path) -> str:
     return cleaned if cleaned[:1].isalpha() else f"model-{cleaned}".rstrip("-")
 
 
-def _size_gib(saved_model: Path) -> float:
-    return (
-        sum(file.stat().st_size for file in saved_model.rglob("*") if file.is_file())
-        / BYTES_PER_GIB
-    )
-
-
-def _signature(info: SavedModelInfo) -> str:
-    """Return the default signature if the model has it, else the first."""
-    return DEFAULT_SIGNATURE if DEFAULT_SIGNATURE in info.signatures else min(info.signatures)
-
-
 def _relative(root: Path, path: Path) -> str:
-    resolved = path.resolve()
-    return (
-        resolved.relative_to(root.resolve()).as_posix()
-        if resolved.is_relative_to(root.resolve())
-        else resolved.as_posix()
-    )
+    resolved, base = path.resolve(), root.resolve()
+    shown = resolved.relative_to(base) if resolved.is_relative_to(base) else resolved
+    return shown.as_posix()
 
 
 def _cheapest(size_gib: float, region: str) -> tuple[Instance, str]:

@@ -111,9 +111,7 @@ def _numbers(dtype: str, count: int) -> Iterator[Any]:
 
 
 def _nested(flat: list[Any], sizes: list[int]) -> Any:
-    if not sizes:
-        return flat[0]
+    if len(sizes) < 2:
+        return flat if sizes else flat[0]
     step = len(flat) // sizes[0] if sizes[0] else 0
-    if len(sizes) == 1:
-        return flat
     return [_nested(flat[at * step : (at + 1) * step], sizes[1:]) for at in range(sizes[0])]

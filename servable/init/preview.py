@@ -1,7 +1,7 @@
 """A preview: a temporary copy of an environment with its own stack, endpoint, tags and last day."""
 
 from dataclasses import dataclass
-from datetime import date, timedelta
+from datetime import date
 from pathlib import Path
 
 from infra.catalog.limits import most
@@ -32,7 +32,9 @@ def preview(loaded: Loaded, folder: Path, *, name: str, expires: date) -> Previe
         problem = "does not load"
         raise PackagingError(Path(loaded.file), problem, f"see `servable check {loaded.name}`")
     file = new_environment(folder, name)
-    own = _endpoint_name(environment.endpoint.name, loaded.name, name)
+    # ranker-dev of environment dev becomes ranker-pr42.
+    stem = environment.endpoint.name.removesuffix(f"-{loaded.name}")
+    own = f"{stem[: most('EndpointName') - len(name) - 1].rstrip('-')}-{name}"
     text = _text(loaded, name, own, expires)
     shown = file.relative_to(loaded.root) if file.is_relative_to(loaded.root) else file
     return Preview(
@@ -43,18 +45,6 @@ def preview(loaded: Loaded, folder: Path, *, name: str, expires: date) -> Previe
         expires=expires,
         findings=foreseen(loaded.root, folder, name, {shown.as_posix(): text}),
     )
-
-
-def last_day(days: int, today: date) -> date:
-    """Return the date `days` after today."""
-    return today + timedelta(days=days)
-
-
-def _endpoint_name(old: str, of: str, name: str) -> str:
-    """Return the preview's endpoint name: ranker-dev of environment dev becomes ranker-pr42."""
-    stem = old.removesuffix(f"-{of}")
-    longest = most("EndpointName")
-    return f"{stem[: longest - len(name) - 1].rstrip('-')}-{name}"
 
 
 def _text(loaded: Loaded, name: str, endpoint_name: str, expires: date) -> str:

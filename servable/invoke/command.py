@@ -12,18 +12,10 @@ import click
 from rich.progress import Progress as Bar
 
 from infra.parameters.environment import Environment
+from infra.parameters.rollout import CONTENT_TYPES
 from model_packaging.refusal import PackagingError
 from servable.console import EscapingConsole
-from servable.invoke.invoke import (
-    ARRAY_FILES,
-    CONTENT_TYPES,
-    InvokeTarget,
-    arrays_in,
-    as_json,
-    connected,
-    embedded,
-    written,
-)
+from servable.invoke.invoke import ARRAY_FILES, arrays_in, as_json, connected, written
 from servable.project import ENVIRONMENTS, SET, loaded_with, project, unknown
 from servable_client import (
     Answer,
@@ -127,10 +119,10 @@ def invoke(environment: str, folder: str, sets: tuple[str, ...], **values: Any) 
             f'set models.{plain}.handler = "servable"'
         )
     try:
-        target = embedded() if options.local else InvokeTarget(url=options.url)
         with connected(
             loaded,
-            target,
+            url=options.url,
+            local=options.local,
             variant=options.variant,
             model=options.model,
             version=options.version,
@@ -183,8 +175,9 @@ def _sent(endpoint: Endpoint, file: Path, options: InvokeOptions) -> Answer:
         ".json" if file == STDIN else file.suffix
     )
     if content_type is None:
-        known = ", ".join((*CONTENT_TYPES, *ARRAY_FILES))
-        raise click.UsageError(f"{file}: give --content-type, or a file that ends in {known}")
+        bodies = [extension for extension in CONTENT_TYPES if extension not in ARRAY_FILES]
+        endings = ", ".join((*bodies, *ARRAY_FILES))
+        raise click.UsageError(f"{file}: give --content-type, or a file that ends in {endings}")
     body = file.read_bytes() if file != STDIN else sys.stdin.buffer.read()
     return endpoint.invoke(body, content_type=content_type, accept=options.accept)
 

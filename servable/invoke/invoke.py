@@ -1,7 +1,6 @@
 """One prediction of an environment's endpoint, in AWS, in the local AWS or in a container."""
 
 import json
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -9,58 +8,39 @@ import boto3
 import numpy as np
 
 from infra.parameters.environment import Environment
+from model_packaging.beside import beside
 from model_packaging.refusal import PackagingError
-from servable.project_folder import state_folder
+from servable.aws_account import account_of
 from servable_client import Answer, Endpoint, Outputs
 from servable_client.formats import encode
 from servable_client.options import Selection
-from servable_local.aws import LocalAws, status
 
-CONTENT_TYPES = {
-    ".json": "application/json",
-    ".jsonl": "application/jsonlines",
-    ".csv": "text/csv",
-    ".pb": "application/x-protobuf",
-}
 ARRAY_FILES = (".npy", ".npz")
 
 
-@dataclass(frozen=True)
-class InvokeTarget:
-    """Where the request is sent. `url`: a container; `aws`: the local AWS; neither: AWS."""
+def connected(
+    environment: Environment, *, url: str | None, local: bool, **options: Any
+) -> Endpoint:
+    """Return a client of the endpoint; nothing is sent yet. `url`: a container instead of AWS.
 
-    url: str | None = None
-    aws: LocalAws | None = None
-
-
-def embedded() -> InvokeTarget:
-    """Return the running local AWS. Raises `PackagingError` if it is not running."""
-    aws = status(folder=state_folder())
-    if aws is None:
-        problem = "the local AWS is not running"
-        raise PackagingError(Path("--local"), problem, "`servable local up`, then deploy to it")
-    return InvokeTarget(aws=aws)
-
-
-def connected(environment: Environment, target: InvokeTarget, **options: Any) -> Endpoint:
-    """Return a client of the endpoint; nothing is sent yet.
-
-    Raises `servable_client.BadInputError` for invalid options.
+    Raises `PackagingError` if the local AWS is not running, `servable_client.BadInputError` for
+    invalid options.
     """
     if (largest := environment.acknowledged_request_bytes) is not None:
         options.setdefault("largest_body_bytes", largest)
-    if target.url:
-        return Endpoint.local(target.url, **options)
+    if url:
+        return Endpoint.local(url, **options)
     name, region = environment.endpoint.name, environment.region
-    if target.aws is None:
+    credentials = account_of(environment, local=True).variables() if local else None
+    if credentials is None:
         return Endpoint(name, region=region, **options)
-    credentials = target.aws.environment(account=environment.account, region=region)
     session = boto3.session.Session(
         aws_access_key_id=credentials["AWS_ACCESS_KEY_ID"],
         aws_secret_access_key=credentials["AWS_SECRET_ACCESS_KEY"],
         region_name=region,
     )
-    return Endpoint(name, session=session, endpoint_url=target.aws.url, **options)
+    address = credentials["AWS_ENDPOINT_URL"]
+    return Endpoint(name, session=session, endpoint_url=address, **options)
 
 
 def arrays_in(file: Path) -> Any:
@@ -96,7 +76,5 @@ def written(answer: Answer | Outputs, file: Path) -> int:
     Raises `servable_client.BadInputError` for strings that a .npz would truncate.
     """
     content = answer.body if isinstance(answer, Answer) else encode("npz", answer, Selection())
-    beside = file.with_name(f"{file.name}.part")
-    beside.write_bytes(content)
-    beside.replace(file)
-    return len(content)
+    with beside(file) as to:
+        return to.write(content)

@@ -106,9 +106,15 @@ def pinned_cli(root: Path) -> str | None:
     return str(pin) if pin else None
 
 
+def cdk_context(root: Path) -> dict[str, Any]:
+    """Return the context of cdk.json, which the CDK CLI passes to the app; empty if there is none."""
+    context: dict[str, Any] = _json(root / "cdk.json").get("context", {})
+    return context
+
+
 def written_by(root: Path) -> str | None:
     """Return the version of servable that wrote the project's files, as cdk.json states it."""
-    stamp = _json(root / "cdk.json").get("context", {}).get(STAMP)
+    stamp = cdk_context(root).get(STAMP)
     return None if stamp is None else str(stamp)
 
 
@@ -116,7 +122,7 @@ def notes_on(root: Path) -> list[str]:
     """Return notes on existing files with which `cdk deploy` does not work."""
     notes = []
     runs = str(_json(root / "cdk.json").get("app", ""))
-    if "servable-app" not in runs and not _mentions(root / "app.py", "stacks"):
+    if "servable-app" not in runs and "stacks" not in _text(root / "app.py"):
         notes.append(
             f"cdk.json runs {runs!r}; for these environments: `cdk deploy --app servable-app`"
         )
@@ -130,13 +136,13 @@ def notes_on(root: Path) -> list[str]:
 
 def to_change(root: Path) -> list[str]:
     """Return the steps that bring the project's files to those that this version writes."""
-    now, steps = _json(TEMPLATE / "cdk.json"), []
-    if not _same_text(root / SCHEMA, reference.json_schema()):
+    steps = []
+    if _text(root / SCHEMA) != reference.json_schema():
         steps.append(f"delete {SCHEMA} and run `servable init`, which writes it anew")
     if (wanted := pinned_cli(TEMPLATE)) != pinned_cli(root):
         steps.append(f"`npm install --save-dev --save-exact aws-cdk@{wanted}`")
-    context = _json(root / "cdk.json").get("context", {})
-    flags = [flag for flag in now["context"] if flag != STAMP and flag not in context]
+    stated = {STAMP, *cdk_context(root)}
+    flags = [flag for flag in cdk_context(TEMPLATE) if flag not in stated]
     if flags:
         steps.append(f"decide whether to add these flags to cdk.json: {', '.join(flags)}")
     return steps
@@ -151,23 +157,17 @@ def extendable(root: Path, missing: Mapping[str, str]) -> bool:
         return False
 
 
-def _mentions(file: Path, word: str) -> bool:
+def _text(file: Path) -> str:
+    """Return a file's text; "" if there is none."""
     try:
-        return word in file.read_text(encoding="utf-8")
+        return file.read_text(encoding="utf-8")
     except (OSError, ValueError):
-        return False
-
-
-def _same_text(file: Path, text: str) -> bool:
-    try:
-        return file.read_text(encoding="utf-8") == text
-    except (OSError, ValueError):
-        return False
+        return ""
 
 
 def _json(file: Path) -> dict[str, Any]:
     try:
-        content = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        content = json.loads(_text(file))
+    except ValueError:
         return {}
     return content if isinstance(content, dict) else {}

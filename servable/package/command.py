@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import click
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import Progress
 
 from infra.parameters.finding import Severity
 from infra.parameters.loading import Loaded
@@ -12,7 +12,7 @@ from infra.preflight.check import check, errors
 from model_packaging.existing_archive import listing
 from model_packaging.refusal import PackagingError
 from model_packaging.source_file import Progress as Callback
-from servable.console import EscapingConsole
+from servable.console import bytes_progress
 from servable.findings import print_lines
 from servable.package import output
 from servable.package.package import Package, image_for, tensorflow_for, with_graph_faults
@@ -95,16 +95,9 @@ def _refused(problems: list[str], as_json: bool) -> int:
 
 
 def _with_progress(loaded: Loaded, find_links: Path | None) -> list[Package]:
-    console = EscapingConsole(stderr=True)
-    with Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        DownloadColumn(),
-        TimeRemainingColumn(),
-        console=console,
-        transient=True,
-        disable=not console.is_terminal,
-    ) as bar:
+    bar = bytes_progress(transient=True)
+    bar.disable = not bar.console.is_terminal
+    with bar:
         return list(
             packages_of(
                 loaded,

@@ -108,7 +108,9 @@ def _wheels(loaded: Loaded, name: str, code: Path, find_links: Path | None) -> l
     """Return the wheels of the lock, resolved anew if the lock does not match."""
     if not (code / WANTED).is_file():
         return []
-    python = _python(loaded, name)
+    assert loaded.environment is not None  # the caller has looked
+    variant = variants_running(loaded.environment, name)[0]
+    python = images.python(_tensorflow(loaded.environment, variant))
     if python is None:
         problem = "the Python of the model's image is not documented"
         raise PackagingError(code, problem, 'name another tensorflow, or set install = "at start"')
@@ -153,7 +155,7 @@ def with_graph_faults(verified: Verified, loaded: Loaded | None) -> Verified:
     cpu = False
     if loaded is not None and loaded.environment is not None:
         every = loaded.environment.variants.values()
-        machines = [machine_of(one) for variant in every for one in variant.on_each_type]
+        machines = [machine_of(placed) for variant in every for placed in variant.on_each_type]
         cpu = any(each is not None and not each.gpus for each in machines)
     severities = {rule.id: rule.severity for rule in RULES}
     sentences: dict[Severity, list[str]] = {Severity.ERROR: [], Severity.WARNING: []}
@@ -166,13 +168,6 @@ def with_graph_faults(verified: Verified, loaded: Loaded | None) -> Verified:
         problems=(*verified.problems, *sentences[Severity.ERROR]),
         warnings=(*verified.warnings, *sentences[Severity.WARNING]),
     )
-
-
-def _python(loaded: Loaded, name: str) -> str | None:
-    """Return the Python version of the image that runs the model's code."""
-    assert loaded.environment is not None
-    variant = variants_running(loaded.environment, name)[0]
-    return images.python(_tensorflow(loaded.environment, variant))
 
 
 def _tensorflow(environment: Environment, variant: Variant) -> str:

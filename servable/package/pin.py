@@ -138,16 +138,8 @@ def read(s3: Any, uri: str) -> PinnedArchive:
         raise PinError(
             f"{uri}: cannot be read: {wrong}; check the uri and your credentials"
         ) from None
-    return PinnedArchive(uri, digest.hexdigest(), size_bytes, _gib(unpacked.bytes))
-
-
-def _of_image(image: str) -> dict[str, str]:
-    stock = re.search(r"/tensorflow-inference:([0-9]+\.[0-9]+)", image)
-    return {"tensorflow": stock[1]} if stock else {"image": image}
-
-
-def _gib(count: int | None) -> float | None:
-    return math.ceil(count / 2**30 * 1000) / 1000 if count else None
+    size_gib = math.ceil(unpacked.bytes / 2**30 * 1000) / 1000 if unpacked.bytes else None
+    return PinnedArchive(uri, digest.hexdigest(), size_bytes, size_gib)
 
 
 def write(file: Path, model: str, pinned: PinnedArchive, *, image: str | None = None) -> bool:
@@ -164,14 +156,13 @@ def write(file: Path, model: str, pinned: PinnedArchive, *, image: str | None = 
             f"{file}: models.{model}.artifact is not in this file; pin the file that holds it"
         )
     stated = dict(table["artifact"])
-    wanted = {key: value for key, value in vars(pinned).items() if value is not None}
-    about = {} if image is None else _of_image(image)
-    if {**stated, **wanted} == stated and {**table, **about} == table:
+    values = {key: value for key, value in vars(pinned).items() if value is not None}
+    stock = re.search(r"/tensorflow-inference:([0-9]+\.[0-9]+)", image or "")
+    about = {"tensorflow": stock[1]} if stock else {"image": image} if image else {}
+    if {**stated, **values} == stated and {**table, **about} == table:
         return False
-    for key, value in about.items():
-        table[key] = value
-    for key, value in wanted.items():
-        table["artifact"][key] = value
+    table.update(about)
+    table["artifact"].update(values)
     with beside(file) as to:
         to.write(tomlkit.dumps(document).encode())
     return True

@@ -83,13 +83,11 @@ def _against(loaded: Loaded, folder: str, revision: str) -> DeployPlan:
     root, files = project(folder)
     with checked_out(root, files, revision) as then:
         before = then.get(loaded.name)
-        if before is not None and errors(check(before)):
-            (first, *_) = errors(check(before))
-            raise PackagingError(
-                Path(revision), f"could not be deployed: {first}", "give another revision"
-            )
         now = LiveState()
         if before is not None:
+            if refusals := errors(check(before)):
+                problem = f"could not be deployed: {refusals[0]}"
+                raise PackagingError(Path(revision), problem, "give another revision")
             now = LiveState.of_file(before, endpoint_template(before))
     against = replace(loaded, against=revision)
     return planned(against, now, endpoint_template(loaded), against=revision, folder=folder)
@@ -113,11 +111,8 @@ def _as_object(deploy_plan: DeployPlan, lines: dict[str, list[Said]]) -> dict[st
         variant: {name: {"value": value, "reason": reason} for name, value, _, reason in settings}
         for variant, settings in lines.items()
     }
-    return {
-        **asdict(deploy_plan),
-        "needs_attention": deploy_plan.needs_attention,
-        "update": updates,
-    }
+    attention = deploy_plan.needs_attention
+    return asdict(deploy_plan) | {"needs_attention": attention, "update": updates}
 
 
 def _show(deploy_plan: DeployPlan, lines: dict[str, list[Said]]) -> None:
@@ -148,8 +143,4 @@ def _change(resource: str, what: str, before: str | None, after: str | None) -> 
         return f"{kind}: {what}"
     if before is None:
         return f"{kind}: {what}: {after} (new)"
-    return (
-        f"{kind}: {what}: {before} (gone)"
-        if after is None
-        else f"{kind}: {what}: {before} -> {after}"
-    )
+    return f"{kind}: {what}: {before} {'(gone)' if after is None else f'-> {after}'}"

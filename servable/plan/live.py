@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -78,24 +78,25 @@ def live(loaded: Loaded, client: Clients) -> LiveState:
         ) from None
 
 
-def _live(wanted: str, stack: str, client: Clients) -> LiveState:
-    described_stack, template = _stack(stack, client("cloudformation"))
-    status, unlocking = described_stack.get("StackStatus"), unlocking_command(described_stack)
+def _live(name: str, stack: str, client: Clients) -> LiveState:
+    """Return the live state. `name`: the endpoint's name in the file."""
+    stack_details, template = _stack(stack, client("cloudformation"))
     own = endpoint_name(template) if template else None
     sagemaker = client("sagemaker")
-    described = unless_absent(sagemaker.describe_endpoint, EndpointName=own or wanted)
+    described = unless_absent(sagemaker.describe_endpoint, EndpointName=own or name)
+    state = LiveState(
+        stack_status=stack_details.get("StackStatus"),
+        unlocking=unlocking_command(stack_details),
+        template=template,
+        endpoint_name=own,
+    )
     if described is None:
-        return LiveState(
-            stack_status=status, unlocking=unlocking, template=template, endpoint_name=own
-        )
+        return state
     name = described["EndpointName"]
     config = sagemaker.describe_endpoint_config(EndpointConfigName=described["EndpointConfigName"])
     scaled = _scaled(name, client("application-autoscaling"))
-    now = {running["VariantName"]: running for running in described.get("ProductionVariants", [])}
-    return LiveState(
-        stack_status=status,
-        unlocking=unlocking,
-        template=template,
+    return replace(
+        state,
         endpoint_name=name,
         endpoint_status=described["EndpointStatus"],
         variants={
@@ -111,8 +112,8 @@ def _live(wanted: str, stack: str, client: Clients) -> LiveState:
         queued="AsyncInferenceConfig" in config,
         components=hosts_components(config),
         instances={
-            name: int(running["CurrentInstanceCount"])
-            for name, running in now.items()
+            running["VariantName"]: int(running["CurrentInstanceCount"])
+            for running in described.get("ProductionVariants", [])
             if "CurrentInstanceCount" in running
         },
     )
@@ -165,10 +166,6 @@ def _scaled(endpoint: str, scaling: Any) -> set[str]:
     pages = scaling.get_paginator("describe_scalable_targets").paginate(
         ServiceNamespace="sagemaker"
     )
-    parts = [
-        target["ResourceId"].split("/")
-        for page in pages
-        for target in page["ScalableTargets"]
-        if target["ResourceId"].lower().startswith(f"endpoint/{endpoint.lower()}/variant/")
-    ]
-    return {part[3] for part in parts}
+    prefix = f"endpoint/{endpoint.lower()}/variant/"
+    names = [target["ResourceId"] for page in pages for target in page["ScalableTargets"]]
+    return {name.split("/")[3] for name in names if name.lower().startswith(prefix)}

@@ -60,9 +60,18 @@ def planned(
     assert environment is not None  # the caller has looked at its findings
     changed = changes(now.template, after)
     verdict, reasons = _verdict(loaded, environment.endpoint.name, now, after, bool(changed))
-    before, wanted = EndpointState(variants=now.variants, queued=now.queued), state_of(environment)
-    stuck = _stuck(before, wanted)
-    if verdict == "update" and (never := _never(before, wanted)):
+    before = EndpointState(variants=now.variants, queued=now.queued)
+    # Changes that SageMaker refuses in any number of deploys, each with a remedy; and the scaled
+    # variants that change their type or are removed -> its refusal of one deploy.
+    never: list[str] = []
+    stuck: dict[str, str] = {}
+    for row in REFUSED_UPDATES:
+        problems = row.problems(before, state_of(environment))
+        if row.two_deploys:
+            stuck |= problems
+        else:
+            never += [f"{problem}; {row.way}" for problem in problems.values()]
+    if verdict == "update" and never:
         verdict, reasons = "refused", never
     command = _command(loaded, folder)
     deploys = (
@@ -134,26 +143,6 @@ def _verdict(
             f"another environment beside it: `servable init --from {loaded.name} --name NEW`"
         ]
     return ("update" if anything else "nothing"), []
-
-
-def _never(before: EndpointState, after: EndpointState) -> list[str]:
-    """Return the changes that SageMaker refuses in any number of deploys, each with a remedy."""
-    return [
-        f"{problem}; {row.way}"
-        for row in REFUSED_UPDATES
-        if not row.two_deploys
-        for problem in row.problems(before, after).values()
-    ]
-
-
-def _stuck(before: EndpointState, after: EndpointState) -> dict[str, str]:
-    """Return the scaled variants that change their type or are removed -> SageMaker's refusal."""
-    return {
-        name: problem
-        for row in REFUSED_UPDATES
-        if row.two_deploys
-        for name, problem in row.problems(before, after).items()
-    }
 
 
 def _first(

@@ -14,6 +14,7 @@ from infra.parameters.environment import stack_name as named
 from infra.parameters.loading import Loaded
 from model_packaging.refusal import PackagingError
 from servable.app import prefer_installed_node
+from servable.new.project_files import cdk_context
 
 TIMEOUT_SECONDS = 300
 STOP_SECONDS = 10
@@ -39,7 +40,7 @@ def synthesised(
     the project. Raises `PackagingError`.
     """
     context = {
-        **_own_context(loaded.root),
+        **cdk_context(loaded.root),  # feature flags change the template
         "environments": str(folder),
         **{f"{loaded.name}.{key}": value for key, value in overrides.items()},
     }
@@ -84,7 +85,7 @@ def endpoint_template(loaded: Loaded) -> dict[str, Any]:
         app = cdk.App(
             analytics_reporting=False,
             builtin_cloud_formation_validation=False,
-            context=_own_context(loaded.root),
+            context=cdk_context(loaded.root),
             outdir=out,
         )
         # The findings are left out: the command has printed them already.
@@ -107,16 +108,6 @@ def endpoint_template(loaded: Loaded) -> dict[str, Any]:
         return template
 
 
-def _own_context(root: Path) -> dict[str, Any]:
-    """Return the context of cdk.json, as the CLI passes it: feature flags change the template."""
-    try:
-        content = json.loads((root / "cdk.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    context: dict[str, Any] = content.get("context", {})
-    return context
-
-
 def _stacks(assembly: Path, loaded: Loaded) -> list[SynthesisedStack]:
     manifest = json.loads((assembly / "manifest.json").read_text(encoding="utf-8"))
     stacks = []
@@ -127,8 +118,8 @@ def _stacks(assembly: Path, loaded: Loaded) -> list[SynthesisedStack]:
         kind = artifact["displayName"].rsplit("/", 1)[-1].partition(" ")[0]
         template = json.loads((assembly / properties["templateFile"]).read_text(encoding="utf-8"))
         if not template.get("Resources"):
-            problem = "is refused"
-            raise PackagingError(Path(loaded.file), problem, f"see `servable check {loaded.name}`")
+            remedy = f"see `servable check {loaded.name}`"
+            raise PackagingError(Path(loaded.file), "is refused", remedy)
         name = properties.get("stackName", artifact["displayName"])
         stacks.append(SynthesisedStack(kind=kind, name=name, template=template))
     return stacks

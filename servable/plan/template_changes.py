@@ -58,15 +58,11 @@ def changes(before: Template | None, after: Template) -> list[TemplateChange]:
 
 def replaces_fleet(before: Template | None, after: Template) -> bool:
     """Whether the change creates a new endpoint configuration, and with it a new fleet."""
-
-    def of(template: Template) -> dict[str, Any]:
-        return {
-            name: resource
-            for name, resource in _resources(template).items()
-            if resource["Type"] in NEW_FLEET
-        }
-
-    return before is None or of(before) != of(after)
+    old, new = (
+        [item for item in _resources(template).items() if item[1]["Type"] in NEW_FLEET]
+        for template in (before or {}, after)
+    )
+    return before is None or dict(old) != dict(new)
 
 
 def endpoint_name(template: Template) -> str | None:

@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from botocore.exceptions import BotoCoreError, ClientError
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
 from infra.parameters.model import Artifact
 from model_packaging.refusal import PackagingError
 from servable.aws_account import Account
-from servable.console import EscapingConsole
+from servable.console import bytes_progress
 
 CHUNK_BYTES = 8 * 1024 * 1024
 Report = Callable[[int, int], None]
@@ -34,15 +33,8 @@ def downloaded(artifact: Artifact, account: Account) -> Path:
     target = cached(artifact)
     if target.exists():
         return target
-    bar = Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        DownloadColumn(),
-        TimeRemainingColumn(),
-        console=EscapingConsole(stderr=True),
-    )
     try:
-        with bar:
+        with bytes_progress() as bar:
             task = bar.add_task(f"download {artifact.uri}", total=None)
             s3 = account.client("s3")
             return fetch(

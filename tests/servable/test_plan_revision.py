@@ -12,7 +12,8 @@ import pytest
 from infra.parameters.loading import Loaded, deployed_by, load
 from model_packaging.places import WHEELS
 from model_packaging.refusal import PackagingError
-from servable.plan.synthesis import _own_context, stack_name, synthesised
+from servable.new.project_files import cdk_context
+from servable.plan.synthesis import stack_name, synthesised
 from servable.revision import RevisionError, against, checked_out, files_at
 from tests.conftest import VALID, Environment
 from tests.servable.test_check_against import git
@@ -224,4 +225,4 @@ def test_a_stacks_name_is_the_environments_with_its_kind(loaded: Loaded) -> None
 def test_without_a_context_in_cdk_json_there_is_none(project: Path, text: str | None) -> None:
     if text is not None:
         (project / "cdk.json").write_text(text)
-    assert _own_context(project) == {}
+    assert cdk_context(project) == {}

@@ -1,18 +1,16 @@
 """docs/architecture.svg: the parts in rows, what imports above what is imported."""
 
 import ast
-import tomllib
 from collections.abc import Mapping
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import grimp
 
+from scripts.build_wheels import PACKAGES
+
 ROOT = Path(__file__).resolve().parents[2]
 APP = "app.py"
-OUTSIDE = {"benchmarks", "scripts"}  # no part of what is deployed or installed
-
-
 # {part: (column of the picture, what it is)}; its row follows from the imports.
 PARTS = {
     "servable": (1, "the command and its work"),
@@ -44,9 +42,7 @@ class NotDrawnError(Exception):
 
 def arrows() -> Arrows:
     """Every import between two parts, as the sources have it now. Raises `NotDrawnError`."""
-    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    packages = {*settings["tool"]["importlinter"]["root_packages"]} - OUTSIDE
-    graph = grimp.build_graph(*packages, cache_dir=None)
+    graph = grimp.build_graph(*PACKAGES, cache_dir=None)
     imports = {
         (part_of(module), part_of(other))
         for module in graph.modules

@@ -89,15 +89,11 @@ ARROWS = frozenset(
 
 
 def test_another_import_changes_the_picture() -> None:
-    assert import_graph.svg(ARROWS) != import_graph.svg(
-        ARROWS | {("stacks", "servable_tensors")}
-    )
+    assert import_graph.svg(ARROWS) != import_graph.svg(ARROWS | {("stacks", "servable_tensors")})
 
 
 def test_an_import_that_follows_from_others_does_not_change_the_picture() -> None:
-    assert import_graph.svg(ARROWS) == import_graph.svg(
-        ARROWS | {("servable", "servable_tensors")}
-    )
+    assert import_graph.svg(ARROWS) == import_graph.svg(ARROWS | {("servable", "servable_tensors")})
 
 
 def test_an_import_in_a_circle_is_refused() -> None:

@@ -24,17 +24,8 @@ WHEELS = {
     "servable-local": "wheels/servable-local",
     "servable": ".",
 }
-PACKAGES = (
-    "infra",
-    "model_packaging",
-    "servable",
-    "servable_client",
-    "servable_handler",
-    "servable_local",
-    "servable_scaling",
-    "servable_tensors",
-    "stacks",
-)
+_LINTER = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["importlinter"]
+PACKAGES = sorted({*_LINTER["root_packages"]} - {"benchmarks", "scripts"})
 # A zip's times begin here.
 EPOCH = "315532800"
 BUILD = "import sys; from setuptools.build_meta import build_wheel; build_wheel(sys.argv[1])"

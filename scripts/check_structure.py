@@ -18,21 +18,10 @@ from pathlib import Path
 
 import grimp
 
+from scripts.build_wheels import PACKAGES as DISTRIBUTED
+
 ROOT = Path(__file__).resolve().parents[1]
-PACKAGES = (
-    "infra",
-    "stacks",
-    "model_packaging",
-    "servable",
-    "servable_client",
-    "servable_handler",
-    "servable_local",
-    "servable_scaling",
-    "servable_tensors",
-    "benchmarks",
-    "scripts",
-    "examples",
-)
+PACKAGES = (*DISTRIBUTED, "benchmarks", "scripts", "examples")
 MODULES_OF_A_FOLDER = 25  # more than that hide another folder
 LINES_OF_A_FUNCTION = 60  # what a screen shows
 LINES_OF_A_SPLINTER = 60  # a module this short that one other imports may belong into it

@@ -107,7 +107,7 @@ GENERATED: dict[str, Callable[[], str]] = {
     "docs/local-aws.md": lambda: with_table("docs/local-aws.md", local_aws.rows()),
     "docs/scaling-rules.md": lambda: with_table("docs/scaling-rules.md", choices.rows()),
     "servable_tensors/descriptors.base64": descriptor_set,
-    "docs/architecture.md": import_graph.page,
+    "docs/architecture.svg": lambda: import_graph.svg(import_graph.arrows()),
     **TEMPLATE,
 }
 
@@ -126,7 +126,7 @@ def main(arguments: Sequence[str], root: Path = ROOT) -> str | None:
     try:
         wanted = {name: text() for name, text in GENERATED.items()}
     except import_graph.NotDrawnError as wrong:
-        return f"docs/architecture.md: {wrong}"
+        return f"docs/architecture.svg: {wrong}"
     found = stale(root, wanted)
     if "--check" in arguments:
         return f"stale: {', '.join(found)}; run: python scripts/generate.py" if found else None

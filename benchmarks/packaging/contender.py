@@ -39,16 +39,12 @@ def _inputs(folder: Path) -> ArchiveInputs:
     return ArchiveInputs(servables=(Servable(name="weights", folder=folder),))
 
 
-def _peak_memory_bytes() -> int:
-    # Not getrusage: its peak includes that of the process that started this one.
-    status = Path("/proc/self/status").read_text(encoding="utf-8")
-    line = next(line for line in status.splitlines() if line.startswith("VmHWM:"))
-    return int(line.split()[1]) * 1024
-
-
 if __name__ == "__main__":
     name, folder, target = sys.argv[1:]
     start = time.perf_counter()
     WAYS[name](Path(folder), Path(target))
     seconds = time.perf_counter() - start
-    print(json.dumps({"seconds": seconds, "peak_memory_bytes": _peak_memory_bytes()}))
+    # Not getrusage: its peak includes that of the process that started this one.
+    status = Path("/proc/self/status").read_text(encoding="utf-8")
+    peak_kib = int(status.partition("VmHWM:")[2].split()[0])
+    print(json.dumps({"seconds": seconds, "peak_memory_bytes": peak_kib * 1024}))

@@ -97,11 +97,9 @@ def measure(folder: Path, log: Log) -> Result:
     pace = captured(folder / "pace", PACED, RATE_RPS)
     log(f"{REQUESTS:,} and {PACED:,} captured requests are written")
     with null_server() as server:
-        fast, paced_run = (
-            partial(run, server.url, many, "--as-fast"),
-            partial(run, server.url, pace),
-        )
-        runs = rounds({"fast": fast, "paced": paced_run}, ROUNDS, log)
+        replay = partial(run, server.url)
+        ways = {"fast": partial(replay, many, "--as-fast"), "paced": partial(replay, pace)}
+        runs = rounds(ways, ROUNDS, log)
     about = {"body_bytes": len(workload.body(workload.JSON, 1)), "requests": REQUESTS}
     return {"machine": before, **about, "rate_rps": RATE_RPS, **runs}
 

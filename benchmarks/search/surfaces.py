@@ -49,12 +49,12 @@ def _space(grid: tuple[tuple[str, tuple[Value, ...]], ...]) -> Space:
     return Space(dict(grid))
 
 
-def slowest(*limits: float, sharpness: float = 4.0) -> float:
+def slowest(*limits: float) -> float:
     """The smallest of several limits, rounded where two of them meet; 0 where one is 0."""
     least = min(limits)
     if least <= 0:
         return 0.0
-    return float(least * sum((least / limit) ** sharpness for limit in limits) ** (-1 / sharpness))
+    return float(least * sum((least / limit) ** 4.0 for limit in limits) ** (-1 / 4.0))
 
 
 def number(point: Point, setting: str) -> int:

@@ -112,24 +112,19 @@ def baseline(found: dict[str, Any]) -> Iterator[Claim]:
 
 
 def transport(found: list[Row]) -> Iterator[Claim]:
-    def rest(form: str, rows: int = 2_230) -> list[float]:
-        return values(found, "latency_ms", transport="rest", form=form, rows=rows)
-
-    def grpc(form: str, rows: int = 2_230) -> list[float]:
-        return values(found, "latency_ms", transport="grpc", form=form, rows=rows)
-
-    here, times = (
-        "JSON of 200 KB, gRPC against REST inside",
-        ratio(grpc("json", 111), rest("json", 111)),
-    )
+    latency = partial(values, found, "latency_ms", rows=2_230)
+    rest, grpc = partial(latency, transport="rest"), partial(latency, transport="grpc")
+    here = "JSON of 200 KB, gRPC against REST inside"
+    times = ratio(grpc(form="json", rows=111), rest(form="json", rows=111))
     yield Claim("S4", "at about 200 KB REST beats gRPC", here, times)
-    here, times = "JSON of 4 MB, REST against gRPC inside", ratio(rest("json"), grpc("json"))
+    here = "JSON of 4 MB, REST against gRPC inside"
+    times = ratio(rest(form="json"), grpc(form="json"))
     yield Claim("S4", "at about 4 MB gRPC beats REST", here, times)
     here = "2,230 rows, JSON over REST against protobuf over gRPC"
-    times = ratio(rest("json"), grpc("protobuf"))
+    times = ratio(rest(form="json"), grpc(form="protobuf"))
     yield Claim("S4", "PredictRequest much faster than JSON", here, times)
     here = "protobuf body of 2,230 rows, REST against gRPC inside"
-    times = ratio(rest("protobuf"), grpc("protobuf"))
+    times = ratio(rest(form="protobuf"), grpc(form="protobuf"))
     yield Claim("S0", "gRPC much faster than REST for large inputs", here, times)
 
 

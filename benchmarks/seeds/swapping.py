@@ -119,7 +119,10 @@ def measured(bench: Bench) -> dict[str, Any]:
                 rows = _loaded(models)
                 if not label:
                     back.append({"repeat": repeat, **_back(models)})
-                rows.append(_unloaded(models))
+                unload = partial(models.unload, "new", then_wait_seconds=SHORT_SECONDS)
+                steady = partial(time.sleep, SHORT_SECONDS / 4)
+                phases = {"": steady, "in the second after it is unloaded": unload}
+                rows.append(_during(models, phases)[1])
                 for row in rows[:2] if label else rows:
                     loading.append({**row, "repeat": repeat, "phase": label + row["phase"]})
                 bench.log(f"{label}repeat {repeat + 1} of {REPEATS}")
@@ -132,12 +135,6 @@ def _loaded(models: MultiModelEndpoint) -> list[Row]:
     load = partial(models.load, "new", "largest")
     phases = {"before": steady, "while another is loaded": load, "with both loaded": steady}
     return _during(models, phases)
-
-
-def _unloaded(models: MultiModelEndpoint) -> Row:
-    unloaded = partial(models.unload, "new", then_wait_seconds=SHORT_SECONDS)
-    steady = partial(time.sleep, SHORT_SECONDS / 4)
-    return _during(models, {"": steady, "in the second after it is unloaded": unloaded})[1]
 
 
 def _during(models: MultiModelEndpoint, phases: Mapping[str, Callable[[], None]]) -> list[Row]:

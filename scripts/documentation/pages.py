@@ -52,7 +52,7 @@ def _split(written: str) -> Iterator[tuple[str, ...]]:
 
 SHELLS = ("sh", "console")
 # What no command of ours stands in.
-OTHERS = ("python", "toml", "json", "yaml", "mermaid", "text")
+OTHERS = ("python", "toml", "json", "yaml", "text")
 KINDS = SHELLS + OTHERS
 
 

@@ -89,20 +89,16 @@ ARROWS = frozenset(
 
 
 def test_another_import_changes_the_picture() -> None:
-    assert import_graph.diagram(ARROWS) != import_graph.diagram(
-        ARROWS | {("stacks", "servable_tensors")}
-    )
+    assert import_graph.svg(ARROWS) != import_graph.svg(ARROWS | {("stacks", "servable_tensors")})
 
 
 def test_an_import_that_follows_from_others_does_not_change_the_picture() -> None:
-    assert import_graph.diagram(ARROWS) == import_graph.diagram(
-        ARROWS | {("servable", "servable_tensors")}
-    )
+    assert import_graph.svg(ARROWS) == import_graph.svg(ARROWS | {("servable", "servable_tensors")})
 
 
 def test_an_import_in_a_circle_is_refused() -> None:
     with pytest.raises(import_graph.NotDrawnError, match="import each other"):
-        import_graph.diagram(ARROWS | {("servable_tensors", "servable")})
+        import_graph.svg(ARROWS | {("servable_tensors", "servable")})
 
 
 def test_a_package_without_a_part_in_the_picture_is_refused() -> None:
@@ -115,7 +111,7 @@ def test_what_cannot_be_drawn_is_said_without_a_trace(monkeypatch: pytest.Monkey
     monkeypatch.setattr(
         generate,
         "GENERATED",
-        {"docs/architecture.md": lambda: import_graph.part_of("servable.main")},
+        {"docs/architecture.svg": lambda: import_graph.part_of("servable.main")},
     )
     said = generate.main(["--check"])
     assert said is not None

@@ -155,8 +155,7 @@ class RegionalHosting:
                         self.cloudwatch.metrics,
                         at,
                         percents,
-                        endpoint=endpoint.name,
-                        variant=variant.name,
+                        dimensions={"EndpointName": endpoint.name, "VariantName": variant.name},
                         kind=endpoint.kind,
                         pools=pools,
                     )

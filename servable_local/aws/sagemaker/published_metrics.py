@@ -54,8 +54,7 @@ def publish_invocation(
     clock: Clock,
     invocation: Invocation,
     *,
-    endpoint: str,
-    variant: str,
+    dimensions: dict[str, str],
     config: str | None,
     kind: str,
     pool: tuple[str, int] | None = None,
@@ -63,7 +62,7 @@ def publish_invocation(
     """`config` adds a second set, of one fleet alone, while an update is watched; `pool`, an instance
     type and how many there are, adds that type's.
 
-    `kind` of the endpoint: real_time, serverless or asynchronous.
+    `dimensions`: EndpointName and VariantName. `kind` of the endpoint: real_time, serverless or asynchronous.
     """
     status, overhead_seconds = invocation.status, max(0.0, invocation.overhead_seconds)
     published = {
@@ -78,7 +77,6 @@ def publish_invocation(
         "OverheadLatency": (round(overhead_seconds * _MICROSECONDS_PER_SECOND), _TIME),
     }
     at = clock.now()
-    dimensions = {"EndpointName": endpoint, "VariantName": variant}
     if pool is not None:
         of_type = dimensions | {"InstanceType": pool[0]}
         each = published | {"InvocationsPerInstance": (1.0 / max(1, pool[1]), _COUNT)}
@@ -105,8 +103,7 @@ def publish_scaled(
     store: MetricStore,
     at: datetime,
     *,
-    endpoint: str,
-    variant: str,
+    dimensions: dict[str, str],
     concurrency: float,
     minute_ends: bool,
 ) -> None:
@@ -115,7 +112,6 @@ def publish_scaled(
     Sources (2026-11-22): https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-auto-scaling-policy.html
     (zeros without traffic), monitoring-cloudwatch.html (ConcurrentRequestsPerModel every 10 s).
     """
-    dimensions = {"EndpointName": endpoint, "VariantName": variant}
     concurrent = Metric.of(NAMESPACE, "ConcurrentRequestsPerModel", dimensions)
     store.add(concurrent, concurrency, unit=_COUNT, at=at)
     invocations = Metric.of(NAMESPACE, "InvocationsPerInstance", dimensions)
@@ -125,13 +121,12 @@ def publish_scaled(
 
 
 def publish_async_failure(
-    store: MetricStore, clock: Clock, name: str, *, endpoint: str, variant: str
+    store: MetricStore, clock: Clock, name: str, *, dimensions: dict[str, str]
 ) -> None:
     """One failure of an asynchronous endpoint, as InvocationFailures.
 
     Source (2026-11-22): https://docs.aws.amazon.com/sagemaker/latest/dg/async-inference-monitor.html
     """
-    dimensions = {"EndpointName": endpoint, "VariantName": variant}
     store.add(Metric.of(NAMESPACE, name, dimensions), 1.0, unit="Count", at=clock.now())
 
 
@@ -140,14 +135,12 @@ def publish_utilisation(
     at: datetime,
     percents: Mapping[str, float],
     *,
-    endpoint: str,
-    variant: str,
+    dimensions: dict[str, str],
     kind: str,
     pools: Sequence[str] = (),
 ) -> None:
     """Publishes the metrics of the minute that ends at `at`; `pools` has the types of the instances that
     the container stands for, each of which has a value of its own."""
-    dimensions = {"EndpointName": endpoint, "VariantName": variant}
     of_types = [dimensions | {"InstanceType": name} for name in pools]
     within = at - timedelta(seconds=1)
     for name, percent in percents.items():

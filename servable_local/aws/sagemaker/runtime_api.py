@@ -172,8 +172,7 @@ class RuntimeApi(BaseResponse):
             publish_async_failure,
             here.cloudwatch.metrics,
             here.clock,
-            endpoint=endpoint.name,
-            variant=route.variant.name,
+            dimensions={"EndpointName": endpoint.name, "VariantName": route.variant.name},
         )
         _in_background(lambda: queued.run(here.aws, here.clock, ask, count), "queued")
         shown = {"status": 202, "X-Amzn-SageMaker-OutputLocation": queued.output_location}
@@ -234,8 +233,7 @@ def _ask(
         here.cloudwatch.metrics,
         here.clock,
         Invocation(status, instances.serving, model_seconds, elsewhere),
-        endpoint=endpoint.name,
-        variant=route.variant.name,
+        dimensions={"EndpointName": endpoint.name, "VariantName": route.variant.name},
         config=route.config_name,
         kind=endpoint.kind,
         pool=route.variant.answering(),

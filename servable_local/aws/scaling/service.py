@@ -152,8 +152,7 @@ class RegionalScaling:
                 publish_scaled(
                     self._cloudwatch.metrics,
                     at - timedelta(seconds=1),
-                    endpoint=hosted[0].name,
-                    variant=hosted[1].name,
+                    dimensions={"EndpointName": hosted[0].name, "VariantName": hosted[1].name},
                     concurrency=busy / max(1, instances.serving),
                     minute_ends=at.second == 0,
                 )

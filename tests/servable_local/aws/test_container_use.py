@@ -31,7 +31,7 @@ from servable_local.aws.sagemaker.published_metrics import (
 from servable_scaling.alarms.query import Metric
 
 AT = datetime(2026, 1, 1)
-NAMES = {"endpoint": "ranker", "variant": "primary"}
+NAMES = {"EndpointName": "ranker", "VariantName": "primary"}
 
 
 class Store(MetricStore):
@@ -39,7 +39,7 @@ class Store(MetricStore):
 
     def samples_of(self, **dimensions: str) -> dict[str, tuple[float, str]]:
         """{metric: (the sum of its samples, its unit)}"""
-        wanted = {"EndpointName": "ranker", "VariantName": "primary", **dimensions}
+        wanted = {**NAMES, **dimensions}
         return {
             metric.name: (self.between(metric, AT, AT + timedelta(days=1)).total, self.unit(metric))
             for metric in self.metrics()
@@ -50,7 +50,7 @@ class Store(MetricStore):
 def invoked(status: int = 200, kind: str = "real_time", **more: Any) -> Store:
     store = Store()
     one = Invocation(status=status, instance_count=4, model_seconds=0.0015, overhead_seconds=-0.001)
-    given: dict[str, Any] = {**NAMES, "config": None, "kind": kind, **more}
+    given: dict[str, Any] = {"dimensions": NAMES, "config": None, "kind": kind, **more}
     publish_invocation(store, ManualClock(AT), one, **given)
     return store
 
@@ -138,7 +138,11 @@ def test_a_minute_without_a_request_has_a_zero(
         store.add(metric, 1.0, unit="None", at=at)
     # The last second of the minute, in which it is published.
     publish_scaled(
-        store, minute + timedelta(seconds=59), **NAMES, concurrency=2.5, minute_ends=minute_ends
+        store,
+        minute + timedelta(seconds=59),
+        dimensions=NAMES,
+        concurrency=2.5,
+        minute_ends=minute_ends,
     )
     assert store.between(metric, AT, AT + timedelta(days=1)).count == samples
     assert store.samples_of()["ConcurrentRequestsPerModel"] == (2.5, "None")
@@ -146,7 +150,7 @@ def test_a_minute_without_a_request_has_a_zero(
 
 def test_a_failure_of_the_queue_is_one_count() -> None:
     store = Store()
-    publish_async_failure(store, ManualClock(AT), "InvocationFailures", **NAMES)
+    publish_async_failure(store, ManualClock(AT), "InvocationFailures", dimensions=NAMES)
     assert store.samples_of() == {"InvocationFailures": (1, "Count")}
 
 
@@ -157,7 +161,12 @@ def test_what_a_container_takes_is_of_the_minute_that_ends_and_of_each_instance(
     store = Store()
     percents = {"CPUUtilization": 50.0, "MemoryUtilization": 10.0}
     publish_utilisation(
-        store, AT + timedelta(minutes=1), percents, **NAMES, kind="real_time", pools=["a", "a", "b"]
+        store,
+        AT + timedelta(minutes=1),
+        percents,
+        dimensions=NAMES,
+        kind="real_time",
+        pools=["a", "a", "b"],
     )
     of_variant, of_type = store.samples_of(), store.samples_of(InstanceType="a")
     assert (of_variant["CPUUtilization"], of_type["CPUUtilization"]) == (
@@ -172,7 +181,7 @@ def test_what_a_container_takes_is_of_the_minute_that_ends_and_of_each_instance(
 def test_a_serverless_endpoint_shows_memory_alone() -> None:
     store = Store()
     percents = {"CPUUtilization": 50.0, "MemoryUtilization": 10.0, "DiskUtilization": 1.0}
-    publish_utilisation(store, AT, percents, **NAMES, kind="serverless")
+    publish_utilisation(store, AT, percents, dimensions=NAMES, kind="serverless")
     assert [metric.name for metric in store.metrics()] == ["MemoryUtilization"]
 
 

@@ -8,7 +8,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from typing import Any, ClassVar, Final
 
-from infra.parameters.environment import Environment
 from infra.parameters.finding import Finding, Severity
 from infra.parameters.placement import Placement
 from infra.preflight.candidate import Candidate
@@ -66,9 +65,18 @@ class Rule(ABC):
         self.candidate = candidate
         self.loaded, self.environment = candidate.loaded, candidate.environment
 
-    @abstractmethod
-    def check(self, environment: Environment) -> Findings:
+    def check(self) -> Findings:
         """Yields a finding for every key that violates the rule."""
+        for part in self.parts():
+            yield from self.look(*part)
+
+    def parts(self) -> Parts:
+        """The arguments of `look`, for each part of the file that the rule is about."""
+        return [()]
+
+    @abstractmethod
+    def look(self, *part: Any, **_: Any) -> Findings:
+        """Yields a finding for everything about this part that violates the rule."""
 
     def finding(
         self,
@@ -125,38 +133,43 @@ class Rule(ABC):
         return " ".join(match[1].split()) if match else ""
 
 
-class PartRule(Rule):
-    """A rule about each of some parts of a file."""
+class ModelRule(Rule):
+    """A rule about each model: `look` takes its name and the model."""
 
-    def check(self, environment: Environment) -> Findings:
-        for part in self.parts(environment):
-            yield from self.look(*part)
-
-    @abstractmethod
-    def parts(self, environment: Environment) -> Parts:
-        """The arguments of `look`, for each part."""
-
-    @abstractmethod
-    def look(self, *part: Any, **_: Any) -> Findings:
-        """Yields a finding for everything about this part that violates the rule."""
+    def parts(self) -> Parts:
+        return self.environment.models.items()
 
 
-class VariantTableRule(PartRule):
+class EachVariantRule(Rule):
+    """A rule about each variant: `look` takes its name and the variant."""
+
+    def parts(self) -> Parts:
+        return self.environment.variants.items()
+
+
+class InstanceRule(Rule):
+    """A rule about each known instance type: `look` takes its key, its variant's name and the type."""
+
+    def parts(self) -> Parts:
+        return ((key, *named) for key, named in self.candidate.instances.items())
+
+
+class VariantTableRule(Rule):
     """A rule about the variants that have a table: `look` takes their names, them and the table."""
 
     table: ClassVar[str]
     """Key of the table in [variants.NAME]."""
 
-    def parts(self, environment: Environment) -> Parts:
-        for name, variant in environment.variants.items():
+    def parts(self) -> Parts:
+        for name, variant in self.environment.variants.items():
             if (table := getattr(variant, self.table)) is not None:
                 yield name, variant, table
 
 
-class VariantRule(PartRule):
+class VariantRule(Rule):
     """A rule about one variant on its instance type."""
 
-    def parts(self, environment: Environment) -> Parts:
+    def parts(self) -> Parts:
         return ((placement,) for placement in self.candidate.placements)
 
     def size_unknown(self, placement: Placement) -> Findings:

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 
 from infra.catalog import images
-from infra.parameters.environment import Environment
 from infra.parameters.finding import Severity
 from infra.parameters.placement import Placement
 from infra.parameters.rollout import CONTENT_TYPES
@@ -38,7 +37,7 @@ traffic = { request_bytes = 200_000, content_types = ["text/csv"] }"""
         if not images.has("rewritten_code", placement.tensorflow):
             return
         model = f"models.{placement.variant.model}"
-        for key, content_type, size in self._sent(self.environment, placement):
+        for key, content_type, size in self._sent(placement):
             if size is None:
                 yield self.not_checked(key, "traffic.request_bytes")
             elif size > SMALL_BYTES:
@@ -51,14 +50,12 @@ traffic = { request_bytes = 200_000, content_types = ["text/csv"] }"""
                     reads=(model, "traffic.request_bytes"),
                 )
 
-    def _sent(
-        self, environment: Environment, placement: Placement
-    ) -> Iterator[tuple[str, str, int | None]]:
+    def _sent(self, placement: Placement) -> Iterator[tuple[str, str, int | None]]:
         """(key, content type, bytes of the largest known body) for each content type that is converted."""
-        traffic = environment.traffic
+        traffic = self.environment.traffic
         for content_type in traffic.content_types:
             yield from _converted("traffic.content_types", content_type, traffic.request_bytes)
-        rollout = environment.rollout
+        rollout = self.environment.rollout
         for below, golden in placement.model.golden_requests.items():
             size = self._size(golden.request)
             key = f"models.{placement.variant.model}.{below}.request"

@@ -1,15 +1,14 @@
 """Rules about what an asynchronous endpoint cannot have."""
 
-from infra.parameters.environment import Environment
 from infra.parameters.finding import Severity
-from infra.preflight.rule import Findings, PartRule, Parts
+from infra.preflight.rule import Findings, Parts, Rule
 
 
-class AsynchronousRule(PartRule):
+class AsynchronousRule(Rule):
     """A rule about asynchronous endpoints."""
 
-    def parts(self, environment: Environment) -> Parts:
-        return [] if environment.asynchronous is None else [()]
+    def parts(self) -> Parts:
+        return [] if self.environment.asynchronous is None else [()]
 
 
 class AsynchronousMultiModel(AsynchronousRule):

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-from infra.parameters.environment import Environment
 from infra.preflight.rule import Findings, Rule
 
 
@@ -49,8 +48,8 @@ class RequestTooLarge(BodyRule):
     acknowledgeable = True
     example = "traffic.request_bytes = 6291457"
 
-    def check(self, environment: Environment) -> Findings:
-        given, kind = environment.traffic.request_bytes, environment.kind
+    def look(self) -> Findings:
+        given, kind = self.environment.traffic.request_bytes, self.environment.kind
         yield from self.size("request_bytes", given, kind.request_bytes, kind.guide_bytes)
 
 
@@ -65,8 +64,8 @@ class AnswerTooLarge(BodyRule):
     acknowledgeable = True
     example = "traffic.answer_bytes = 6291457"
 
-    def check(self, environment: Environment) -> Findings:
-        given, kind = environment.traffic.answer_bytes, environment.kind
+    def look(self) -> Findings:
+        given, kind = self.environment.traffic.answer_bytes, self.environment.kind
         yield from self.size("answer_bytes", given, kind.answer_bytes, kind.guide_bytes)
 
 
@@ -83,7 +82,7 @@ class CaptureOfNothing(Rule):
     remedy = "set requests or answers to true, or take [capture] out"
     reads = ("capture.answers",)
 
-    def check(self, environment: Environment) -> Findings:
-        capture = environment.capture
+    def look(self) -> Findings:
+        capture = self.environment.capture
         if capture is not None and not capture.requests and not capture.answers:
             yield self.finding(given=[capture.requests, capture.answers])

@@ -8,7 +8,6 @@ from infra.catalog.inference_amis import (
     names,
     runs_on,
 )
-from infra.parameters.environment import Environment
 from infra.parameters.finding import Severity, meant
 from infra.parameters.placement import Placement
 from infra.policy.gpu_memory import (
@@ -20,7 +19,7 @@ from infra.policy.gpu_memory import (
 )
 from infra.policy.hosting import driver_for
 from infra.preflight.rendering import counted
-from infra.preflight.rule import Findings, PartRule, Parts, VariantRule, artifact_example
+from infra.preflight.rule import Findings, Parts, Rule, VariantRule, artifact_example
 
 # Using less than half of the GPU memory is assumed to be unintended.
 LEAST_USED_SHARE = 0.5
@@ -29,7 +28,7 @@ LEAST_USED_SHARE = 0.5
 class GpuRule(VariantRule):
     """A rule about variants whose processes share an instance's GPUs."""
 
-    def parts(self, environment: Environment) -> Parts:
+    def parts(self) -> Parts:
         return ((placement,) for placement in self.candidate.placements if placement.gpus)
 
 
@@ -145,10 +144,10 @@ class GpuMemory(GpuRule):
             )
 
 
-class AmiRule(PartRule):
+class AmiRule(Rule):
     """A rule about variants for which the file names an inference AMI."""
 
-    def parts(self, environment: Environment) -> Parts:
+    def parts(self) -> Parts:
         for placement in self.candidate.placements:
             if (ami := placement.variant.inference_ami) is not None:
                 yield placement, ami

@@ -1,11 +1,10 @@
 """Rules about instance types: they must exist in the region and run the image."""
 
 from infra.catalog import availability
-from infra.catalog.instances import instances
+from infra.catalog.instances import Instance, instances
 from infra.catalog.table import table
-from infra.parameters.environment import Environment
 from infra.parameters.finding import nearest
-from infra.preflight.rule import Findings, Rule
+from infra.preflight.rule import Findings, InstanceRule, Rule
 
 
 class InstanceUnknown(Rule):
@@ -16,7 +15,7 @@ class InstanceUnknown(Rule):
 
     example = 'variants.primary.instance_type = "ml.c5.4xlrge"'
 
-    def check(self, environment: Environment) -> Findings:
+    def look(self) -> Findings:
         for key, (_, given) in self.candidate.instance_keys.items():
             if given in instances():
                 continue
@@ -34,7 +33,7 @@ class InstanceUnknown(Rule):
             )
 
 
-class InstanceRetired(Rule):
+class InstanceRetired(InstanceRule):
     """Retired types are still in the API's list but in no region's price list: they may not start.
 
     Source: infra/catalog/retired_instances.json
@@ -45,15 +44,14 @@ class InstanceRetired(Rule):
 models.ranker.tensorflow = "2.20"
 variants.primary.instance_type = "ml.p3.2xlarge\""""
 
-    def check(self, environment: Environment) -> Findings:
-        for key, (_, instance) in self.candidate.instances.items():
-            if instance.successor:
-                yield self.finding(
-                    key,
-                    f"{instance.name} is retired: no region lists a price for it",
-                    allowed=f"{instance.successor}, its successor",
-                    remedy=f'change it, or add {self.id} = "the reason" to [acknowledge]',
-                )
+    def look(self, key: str, name: str, instance: Instance) -> Findings:
+        if instance.successor:
+            yield self.finding(
+                key,
+                f"{instance.name} is retired: no region lists a price for it",
+                allowed=f"{instance.successor}, its successor",
+                remedy=f'change it, or add {self.id} = "the reason" to [acknowledge]',
+            )
 
 
 class InstanceNotInRegion(Rule):
@@ -69,8 +67,8 @@ variants.primary.instance_type = "ml.g5.xlarge\""""
     remedy = "choose one of those, or another region"
     reads = ("region",)
 
-    def check(self, environment: Environment) -> Findings:
-        region = environment.region
+    def look(self) -> Findings:
+        region = self.environment.region
         for key, (_, instance) in self.candidate.instances.items():
             if instance.successor:
                 continue  # InstanceRetired reports it
@@ -94,7 +92,7 @@ variants.primary.instance_type = "ml.g5.xlarge\""""
                 )
 
 
-class InstanceArchitecture(Rule):
+class InstanceArchitecture(InstanceRule):
     """The TensorFlow Serving images are built for x86-64.
 
     Source: infra/catalog/images.json; the last arm64 image, 2.19, is out of patch
@@ -104,12 +102,11 @@ class InstanceArchitecture(Rule):
     allowed = "x86_64 types, such as ml.c5, ml.c6i, ml.c7i, ml.m5, ml.g4dn, ml.g5, ml.g6"
     remedy = "choose one of those"
 
-    def check(self, environment: Environment) -> Findings:
-        for key, (name, instance) in self.candidate.instances.items():
-            model = environment.models.get(environment.variants[name].model)
-            own = model is not None and model.image is not None
-            if instance.architecture != "x86_64" and not own:
-                yield self.finding(
-                    key,
-                    f"{instance.name} is {instance.architecture}; the image is built for x86_64",
-                )
+    def look(self, key: str, name: str, instance: Instance) -> Findings:
+        model = self.environment.models.get(self.environment.variants[name].model)
+        own = model is not None and model.image is not None
+        if instance.architecture != "x86_64" and not own:
+            yield self.finding(
+                key,
+                f"{instance.name} is {instance.architecture}; the image is built for x86_64",
+            )

@@ -5,7 +5,6 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from infra.catalog import images
-from infra.parameters.environment import Environment
 from infra.parameters.finding import Finding
 from infra.parameters.model import Golden
 from infra.parameters.placement import Placement
@@ -80,8 +79,8 @@ class GoldenRequest(KnownRequestRule):
     acknowledgeable = True
     example = 'models.ranker.golden.request = "golden/nowhere.json"'
 
-    def check(self, environment: Environment) -> Findings:
-        for name, model in environment.models.items():
+    def look(self) -> Findings:
+        for name, model in self.environment.models.items():
             for below, golden in model.golden_requests.items():
                 key, targets = f"models.{name}.{below}.request", _targets(self.candidate, name)
                 if self.there(golden.request) is None:
@@ -101,8 +100,8 @@ class GoldenAnswer(KnownRequestRule):
     remedy = "write the model's answer to the file with `servable invoke --output`"
     reads = ("models.{name}",)
 
-    def check(self, environment: Environment) -> Findings:
-        for name, model in environment.models.items():
+    def look(self) -> Findings:
+        for name, model in self.environment.models.items():
             for below, golden in model.golden_requests.items():
                 if golden.answer is not None:
                     key = f"models.{name}.{below}.answer"

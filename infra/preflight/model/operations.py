@@ -5,7 +5,6 @@ from pathlib import Path
 
 from infra.catalog.ops import op_table
 from infra.packing import variants_running
-from infra.parameters.environment import Environment
 from infra.parameters.finding import Severity
 from infra.parameters.placement import Placement
 from infra.parameters.sources import shown_path
@@ -21,10 +20,12 @@ class GraphRule(Rule):
 
     acknowledgeable = True
 
-    def check(self, environment: Environment) -> Findings:
-        for name in environment.models:
+    def look(self) -> Findings:
+        for name in self.environment.models:
             folders = self.candidate.version_folders(name)
-            served = {variant.model for variant in variants_running(environment, name) if folders}
+            served = {
+                variant.model for variant in variants_running(self.environment, name) if folders
+            }
             for placement in self.candidate.placements:
                 if placement.variant.model in served:
                     yield from self._of(name, folders, placement)

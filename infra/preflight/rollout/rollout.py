@@ -4,25 +4,24 @@ import math
 
 from infra.catalog.limits import most
 from infra.catalog.metrics import least_samples
-from infra.parameters.environment import Environment
 from infra.parameters.finding import Severity
 from infra.parameters.placement import Placement
 from infra.parameters.rollout import MOST_ALARMS, Rollout
 from infra.policy.sizing import start_seconds
 from infra.policy.update import LONGEST
 from infra.preflight.rendering import counted
-from infra.preflight.rule import Findings, PartRule, Parts, VariantRule
+from infra.preflight.rule import Findings, Parts, Rule, VariantRule
 
 SECONDS_PER_MINUTE = 60
 # Strategy to the key with the first share of an update; all_at_once has no such key.
 SHARE = {"canary": "canary_percent", "linear": "step_percent", "rolling": "batch_percent"}
 
 
-class RolloutRule(PartRule):
+class RolloutRule(Rule):
     """A rule about updates that [rollout] guards."""
 
-    def parts(self, environment: Environment) -> Parts:
-        return [] if environment.rollout is None else [(environment.rollout,)]
+    def parts(self) -> Parts:
+        return [] if self.environment.rollout is None else [(self.environment.rollout,)]
 
 
 class RolloutBakeTooShort(RolloutRule):

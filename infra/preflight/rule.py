@@ -6,6 +6,7 @@ import pkgutil
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Any, ClassVar, Final
 
 from infra.parameters.finding import Finding, Severity
@@ -112,14 +113,9 @@ class Rule(ABC):
 
     def not_checked(self, key: str, needs: str) -> Finding:
         """The finding that says that the rule lacks an input."""
-        return Finding(
-            rule=self.id,
-            severity=Severity.NOT_CHECKED,
-            file=self.loaded.origin(key),
-            key=key,
-            problem=f"{self.id} is not checked",
-            remedy=f"give {needs}",
-        )
+        problem, remedy = f"{self.id} is not checked", f"give {needs}"
+        finding = self.finding(key, problem, given=None, allowed="", remedy=remedy, reads=())
+        return replace(finding, severity=Severity.NOT_CHECKED, acknowledgeable=False)
 
     @classmethod
     def why(cls) -> str:

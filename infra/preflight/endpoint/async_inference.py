@@ -28,9 +28,7 @@ variants.primary.model = "many\""""
     remedy = "choose another model, or remove [asynchronous]"
     reads = ("asynchronous",)
 
-    def look(
-        self,
-    ) -> Findings:
+    def look(self) -> Findings:
         for name, variant in self.environment.variants.items():
             model = self.environment.models.get(variant.model)
             if model is not None and model.multi_model is not None:
@@ -54,9 +52,7 @@ variants.second = { model = "ranker", instance_type = "ml.c5.xlarge" }"""
     remedy = "write an environment of its own for each variant"
     reads = ("variants",)
 
-    def look(
-        self,
-    ) -> Findings:
+    def look(self) -> Findings:
         count = len(self.environment.production_variants)
         if count > 1:
             yield self.finding(given=count, count=count)
@@ -82,8 +78,6 @@ capture = { sample_percent = 10 }"""
     remedy = "take [capture] out"
     reads = ("asynchronous",)
 
-    def look(
-        self,
-    ) -> Findings:
+    def look(self) -> Findings:
         if self.environment.capture is not None:
             yield self.finding(environment=self.environment)

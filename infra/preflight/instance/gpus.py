@@ -1,13 +1,7 @@
 """Rules about GPUs: all are used, the models fit into their memory, and the driver supports the CUDA."""
 
 from infra.catalog import images
-from infra.catalog.inference_amis import (
-    carries,
-    cuda_of,
-    families_of,
-    names,
-    runs_on,
-)
+from infra.catalog.inference_amis import carries, cuda_of, families_of, names, runs_on
 from infra.parameters.finding import Severity, meant
 from infra.parameters.placement import Placement
 from infra.policy.gpu_memory import (

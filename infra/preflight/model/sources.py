@@ -40,20 +40,14 @@ class ModelSource(Rule):
 
     def _not_packed_here(self, key: str, source: str, written: dict[str, object]) -> Finding:
         packing = key.rpartition(".")[2]
+        reason = "multi_model: each of its models has keys of its own"
+        remedy = "write it into the table of the model it is for, or take it out"
         if source == "artifact":
-            remedy = "pack it into the artifact as code/, or take it out"
-            return self.finding(
-                key,
-                f"{packing} has no effect with an artifact, which is packed already",
-                given=written[packing],
-                remedy=remedy if packing == "code" else "take it out",
-            )
-        return self.finding(
-            key,
-            f"{packing} has no effect with multi_model: each of its models has keys of its own",
-            given=written[packing],
-            remedy="write it into the table of the model it is for, or take it out",
-        )
+            reason, remedy = "an artifact, which is packed already", "take it out"
+            if packing == "code":
+                remedy = "pack it into the artifact as code/, or take it out"
+        problem = f"{packing} has no effect with {reason}"
+        return self.finding(key, problem, given=written[packing], remedy=remedy)
 
 
 class ModelsTogether(ModelRule):

@@ -80,11 +80,7 @@ class RolloutAlarmLeftOut(RolloutRule):
     example = "# [rollout] and six variants with alarms.error_4xx_percent"
     allowed = f"at most {MOST_ALARMS}"
     remedy = "set rollout.rollback_on_4xx = false, take variants out, or acknowledge this finding"
-    reads = (
-        "rollout.rollback_on_4xx",
-        "alarms.error_4xx_percent",
-        "alarms.model_error_percent",
-    )
+    reads = ("rollout.rollback_on_4xx", "alarms.error_4xx_percent", "alarms.model_error_percent")
 
     def look(self, rollout: Rollout) -> Findings:
         variants = list(self.environment.production_variants)

@@ -1,25 +1,17 @@
 """Rules about AWS's container image: it must exist in the region and run on the instance type."""
 
 import re
-from collections.abc import Iterator
 from dataclasses import replace
+from itertools import chain
 
 from infra.catalog import gpus, images
 from infra.catalog.images import own_image
-from infra.parameters.environment import Environment
 from infra.parameters.finding import Severity
 from infra.parameters.model import Model
 from infra.parameters.placement import Placement
 from infra.parameters.variant import Variant, machine_of
 from infra.policy.hosting import newest_version, runs
-from infra.preflight.rule import Findings, ModelRule, Rule, VariantRule
-
-
-def _on_each_type(environment: Environment) -> Iterator[tuple[str, Variant]]:
-    """(name, variant as it runs on one of its instance types)."""
-    for name, variant in environment.variants.items():
-        for on_type in variant.on_each_type:
-            yield name, on_type
+from infra.preflight.rule import EachVariantRule, Findings, ModelRule, VariantRule
 
 
 class ImageUnknown(ModelRule):
@@ -54,10 +46,9 @@ class ImageUnknown(ModelRule):
 
     def _region(self, name: str) -> Findings:
         """Checks that the region has the version that is chosen if the file names none."""
-        for _, variant in _on_each_type(self.environment):
-            instance = machine_of(variant)
-            if variant.model != name or instance is None:
-                continue
+        variants = [each for each in self.environment.variants.values() if each.model == name]
+        on_types = chain.from_iterable(variant.on_each_type for variant in variants)
+        for instance in filter(None, map(machine_of, on_types)):
             version = newest_version(instance)
             if self.environment.region not in images.regions(version):
                 yield self.finding(
@@ -111,7 +102,7 @@ class ImageEnded(VariantRule):
             )
 
 
-class ImageGpuTooOld(Rule):
+class ImageGpuTooOld(EachVariantRule):
     """CUDA 12 dropped the K80 of ml.p2: the model would load and its first operation fail.
 
     Source: infra/catalog/gpus.json, infra/catalog/image_facts.json
@@ -121,13 +112,12 @@ class ImageGpuTooOld(Rule):
 models.ranker.tensorflow = "2.20"
 variants.primary.instance_type = "ml.p2.xlarge\""""
 
-    def look(self) -> Findings:
-        for name, variant in _on_each_type(self.environment):
-            instance = machine_of(variant)
-            model = self.environment.models.get(variant.model)
-            if not (instance and model and model.tensorflow in images.versions()):
-                continue
-            if model.image is None and not runs(model.tensorflow, instance):
+    def look(self, name: str, variant: Variant) -> Findings:
+        model = self.environment.models.get(variant.model)
+        if model is None or model.image or model.tensorflow not in images.versions():
+            return
+        for instance in filter(None, map(machine_of, variant.on_each_type)):
+            if not runs(model.tensorflow, instance):
                 newest = newest_version(instance)
                 yield self.finding(
                     f"models.{variant.model}.tensorflow",

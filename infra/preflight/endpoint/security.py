@@ -155,12 +155,9 @@ class NetworkHalf(Rule):
     reads = ("network.{other}",)
 
     def look(self) -> Findings:
-        given = {
-            "subnets": self.environment.network.subnets,
-            "security_groups": self.environment.network.security_groups,
-        }
+        network = self.environment.network
         for missing, other in (("subnets", "security_groups"), ("security_groups", "subnets")):
-            if given[other] and not given[missing]:
+            if getattr(network, other) and not getattr(network, missing):
                 yield self.finding(missing=missing, other=other)
 
 

@@ -23,11 +23,10 @@ class InstanceUnknown(Rule):
             excluded: dict[str, str] = table("instances")["excluded"]
             family = given.removeprefix("ml.")
             reasons = [why for prefix, why in excluded.items() if family.startswith(prefix)]
+            reason = f"not usable here: {reasons[0]}" if reasons else "unknown"
             yield self.finding(
                 key,
-                f"{given!r} is not usable here: {reasons[0]}"
-                if reasons
-                else f"{given!r} is unknown",
+                f"{given!r} is {reason}",
                 allowed=f"the {len(instances())} types that Servable knows, such as ml.c5.xlarge",
                 remedy=f"did you mean {close}?" if close and not reasons else "choose another",
             )

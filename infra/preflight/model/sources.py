@@ -2,7 +2,7 @@
 
 from infra.parameters.finding import Finding, Severity, meant
 from infra.parameters.model import Model
-from infra.preflight.rule import Findings, ModelRule, Rule, artifact_example
+from infra.preflight.rule import Findings, ModelRule, artifact_example
 
 # Parts of S3 keys under which objects are usually overwritten.
 MOVING = frozenset({"latest", "current", "newest", "last", "live", "prod", "production", "stable"})
@@ -13,30 +13,28 @@ SOURCES = ("saved_model", "artifact", "multi_model")
 PACKING = ("code", "handler", "version", "also_serves", "warm_up", "compression", "install")
 
 
-class ModelSource(Rule):
+class ModelSource(ModelRule):
     """A model has one source: packed here, an archive in S3, or several models. Only packing takes code."""
 
     example = artifact_example('models.ranker.saved_model = "model"')
 
-    def look(self) -> Findings:
-        for name in self.environment.models:
-            key = f"models.{name}"
-            written = self.loaded.source.values.get("models", {}).get(name, {})
-            # Read from the file and not from the draft, where a source with a problem is missing.
-            sources = [source for source in SOURCES if source in written]
-            if len(sources) != 1:
-                yield self.finding(
-                    f"{key}.{sources[1] if sources else SOURCES[0]}",
-                    " and ".join(sources) + " exclude each other"
-                    if sources
-                    else "neither saved_model nor artifact is given",
-                    given=sources,
-                    allowed="one of saved_model, artifact and multi_model",
-                    remedy="take one out" if sources else "add saved_model with the model's folder",
-                )
-            elif sources != ["saved_model"]:
-                for packing in (part for part in PACKING if part in written):
-                    yield self._not_packed_here(f"{key}.{packing}", sources[0], written)
+    def look(self, name: str, _: Model) -> Findings:
+        key = f"models.{name}"
+        # Read from the file and not from the draft, where a source with a problem is missing.
+        written = self.loaded.source.values.get("models", {}).get(name, {})
+        sources = [source for source in SOURCES if source in written]
+        if len(sources) != 1:
+            excluded = " and ".join(sources) + " exclude each other"
+            yield self.finding(
+                f"{key}.{sources[1] if sources else SOURCES[0]}",
+                excluded if sources else "neither saved_model nor artifact is given",
+                given=sources,
+                allowed="one of saved_model, artifact and multi_model",
+                remedy="take one out" if sources else "add saved_model with the model's folder",
+            )
+        elif sources != ["saved_model"]:
+            for packing in (part for part in PACKING if part in written):
+                yield self._not_packed_here(f"{key}.{packing}", sources[0], written)
 
     def _not_packed_here(self, key: str, source: str, written: dict[str, object]) -> Finding:
         packing = key.rpartition(".")[2]

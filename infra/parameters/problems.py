@@ -51,7 +51,6 @@ _NAMES = {
     "tags": "1 to 128 characters",
     "variables": "letters, digits and _, not beginning with a digit",
 }
-_PLURAL_TABLES = {"models": "models.NAME", "variants": "variants.NAME"}
 
 
 def finding(error: ErrorDetails, source: Source, file: str) -> Finding:
@@ -142,8 +141,8 @@ def _shown(given: Any) -> str:
 
 
 def _line(key: tuple[str, ...]) -> str:
-    if key[0] in _PLURAL_TABLES and len(key) == 1:
-        return f"a table [{_PLURAL_TABLES[key[0]]}]"
+    if key in (("models",), ("variants",)):
+        return f"a table [{key[0]}.NAME]"
     if key == ("endpoint",):
         return 'a table [endpoint] with name = "…"'
     table = ".".join(key[:-1])

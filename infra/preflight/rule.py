@@ -185,26 +185,23 @@ def discovered(package: str = "infra.preflight") -> tuple[type[Rule], ...]:
     They are sorted so that the output does not depend on the file in which a rule is.
     """
     rules: dict[str, type[Rule]] = {}
-    for folder in _modules_of(package, packages=True):
-        for file in _modules_of(folder, packages=False):
-            named = vars(importlib.import_module(file)).values()
-            classes = [each for each in named if isinstance(each, type) and issubclass(each, Rule)]
-            for rule in classes:
-                # Base classes of rules are not rules themselves, abstract or not.
-                if inspect.isabstract(rule) or rule.__subclasses__():
-                    continue
-                other = rules.setdefault(rule.id, rule)
-                if other is not rule:
-                    raise RuleNameError(
-                        f"{rule.id} is the id of two rules, in {other.__module__} and "
-                        f"{rule.__module__}; rename one of them"
-                    )
+    folder = importlib.import_module(package).__path__
+    for module in pkgutil.walk_packages(folder, f"{package}."):
+        if module.ispkg or module.name.count(".") == package.count(".") + 1:
+            continue  # the package's own modules, which are about rules
+        for rule in vars(importlib.import_module(module.name)).values():
+            if not (isinstance(rule, type) and issubclass(rule, Rule)):
+                continue
+            # Base classes of rules are not rules themselves, abstract or not.
+            if inspect.isabstract(rule) or rule.__subclasses__():
+                continue
+            other = rules.setdefault(rule.id, rule)
+            if other is not rule:
+                raise RuleNameError(
+                    f"{rule.id} is the id of two rules, in {other.__module__} and "
+                    f"{rule.__module__}; rename one of them"
+                )
     return tuple(rules[name] for name in sorted(rules))
-
-
-def _modules_of(package: str, *, packages: bool) -> list[str]:
-    modules = pkgutil.iter_modules(importlib.import_module(package).__path__, f"{package}.")
-    return [module.name for module in modules if module.ispkg == packages]
 
 
 def artifact_example(*lines: str, size_gib: int | None = None, folder: str = "run-17") -> str:

@@ -53,7 +53,7 @@ variants.primary.instance_type = "ml.p3.2xlarge\""""
             )
 
 
-class InstanceNotInRegion(Rule):
+class InstanceNotInRegion(InstanceRule):
     """If the region does not have the instance type, the endpoint waits for capacity and fails.
 
     Source: infra/catalog/availability.json, from AWS's price list
@@ -66,29 +66,28 @@ variants.primary.instance_type = "ml.g5.xlarge\""""
     remedy = "choose one of those, or another region"
     reads = ("region",)
 
-    def look(self) -> Findings:
+    def look(self, key: str, name: str, instance: Instance) -> Findings:
         region = self.environment.region
-        for key, (_, instance) in self.candidate.instances.items():
-            if instance.successor:
-                continue  # InstanceRetired reports it
-            if region not in availability.regions():
-                yield self.not_checked(key, f"a region of infra/catalog: {region}")
-            elif region not in availability.regions_of(instance.name):
-                size = instance.name.split(".")[-1]
-                offered = filter(None, map(instances().get, availability.offered(region)))
-                usable = [
-                    other.name
-                    for other in offered
-                    if other.name.endswith(f".{size}")
-                    and other.device == instance.device
-                    and other.architecture == instance.architecture
-                ]
-                elsewhere = ", ".join(availability.regions_of(instance.name)) or "no region"
-                yield self.finding(
-                    key,
-                    f"{region} does not have {instance.name}",
-                    allowed=", ".join(usable) or f"{elsewhere} has it",
-                )
+        if instance.successor:
+            return  # InstanceRetired reports it
+        if region not in availability.regions():
+            yield self.not_checked(key, f"a region of infra/catalog: {region}")
+        elif region not in availability.regions_of(instance.name):
+            size = instance.name.split(".")[-1]
+            offered = filter(None, map(instances().get, availability.offered(region)))
+            usable = [
+                other.name
+                for other in offered
+                if other.name.endswith(f".{size}")
+                and other.device == instance.device
+                and other.architecture == instance.architecture
+            ]
+            elsewhere = ", ".join(availability.regions_of(instance.name)) or "no region"
+            yield self.finding(
+                key,
+                f"{region} does not have {instance.name}",
+                allowed=", ".join(usable) or f"{elsewhere} has it",
+            )
 
 
 class InstanceArchitecture(InstanceRule):

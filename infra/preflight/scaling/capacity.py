@@ -126,7 +126,7 @@ class CapacityZero(EachVariantRule):
             yield self.finding(name=name)
 
 
-class CapacityTraffic(Rule):
+class CapacityTraffic(EachVariantRule):
     """In the busiest minute scaling stops at max_instances, whatever its target is.
 
     Source: instances = traffic / (requests per second of one x safety factor),
@@ -140,28 +140,26 @@ variants.primary.max_instances = 4
 variants.primary.scaling.max_rps_per_instance = 100"""
     remedy = "raise it, or lower traffic.peak_rps"
 
-    def look(self) -> Findings:
-        peak = self.environment.traffic.peak_rps
-        for name, variant in self.environment.variants.items():
-            scaling, share = variant.scaling, self.environment.share(name)
-            rate = scaling.max_rps_per_instance if scaling else None
-            if scaling is None or rate is None or scaling.hold or share is None:
-                continue
-            key = f"variants.{name}.max_instances"
-            if peak is None:
-                yield self.not_checked(key, "traffic.peak_rps")
-                continue
-            rps, safety = peak * share, scaling.safety_factor
-            needed = instances_for(rps, max_rps_per_instance=rate, safety_factor=safety)
-            if needed > variant.most_instances:
-                yield self.finding(
-                    key,
-                    f"max_instances {variant.most_instances} cannot serve {rps:g} requests/s at "
-                    f"{rate:g} x {safety:g} each",
-                    given=variant.most_instances,
-                    allowed=f"{needed} or more",
-                    reads=("traffic.peak_rps", f"variants.{name}.scaling"),
-                )
+    def look(self, name: str, variant: Variant) -> Findings:
+        peak, scaling = self.environment.traffic.peak_rps, variant.scaling
+        share, key = self.environment.share(name), f"variants.{name}.max_instances"
+        rate = scaling.max_rps_per_instance if scaling else None
+        if scaling is None or rate is None or scaling.hold or share is None:
+            return
+        if peak is None:
+            yield self.not_checked(key, "traffic.peak_rps")
+            return
+        rps, safety = peak * share, scaling.safety_factor
+        needed = instances_for(rps, max_rps_per_instance=rate, safety_factor=safety)
+        if needed > variant.most_instances:
+            yield self.finding(
+                key,
+                f"max_instances {variant.most_instances} cannot serve {rps:g} requests/s at "
+                f"{rate:g} x {safety:g} each",
+                given=variant.most_instances,
+                allowed=f"{needed} or more",
+                reads=("traffic.peak_rps", f"variants.{name}.scaling"),
+            )
 
 
 class CapacityBurstableScaled(InstanceRule):

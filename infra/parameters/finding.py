@@ -85,8 +85,7 @@ def _plain(value: Any) -> Any:
 
 def nearest(name: str, names: Iterable[str]) -> str | None:
     """The one of `names` closest to `name`, or None if nothing is close."""
-    matches = difflib.get_close_matches(name, sorted(names), n=1, cutoff=0.6)
-    return matches[0] if matches else None
+    return next(iter(difflib.get_close_matches(name, sorted(names), n=1, cutoff=0.6)), None)
 
 
 def meant(name: str, names: Iterable[str]) -> str:

@@ -188,19 +188,14 @@ def _draft(values: dict[str, Any], wrong: ValidationError) -> Environment | None
     return None
 
 
-def _take_out(rest: dict[str, Any], key: KeyPath, *, missing: bool) -> None:
-    if missing and key in _STAND_INS:
-        table = rest
-        for name in key[:-1]:
-            table = table[name]
-        table[key[-1]] = copy.deepcopy(_STAND_INS[key])
-        return
-    # A table without one of its required keys is removed as a whole.
-    path = key[:-1] if missing else key
-    table = rest
-    for name in path[:-1]:
-        inner = table.get(name)
-        if not isinstance(inner, dict):
+def _take_out(rest: Any, key: KeyPath, *, missing: bool) -> None:
+    replaced = missing and key in _STAND_INS
+    # A table without one of its other required keys is removed as a whole.
+    *tables, name = key[:-1] if missing and not replaced else key
+    for table in tables:
+        rest = rest.get(table)
+        if not isinstance(rest, dict):
             return
-        table = inner
-    table.pop(path[-1], None)
+    rest.pop(name, None)
+    if replaced:
+        rest[name] = copy.deepcopy(_STAND_INS[key])

@@ -30,6 +30,12 @@ _BOUNDS = {
     "string_too_short": "at least {min_length} characters",
     "string_too_long": "at most {max_length} characters",
 }
+_ENDS = {
+    "gt": "greater_than",
+    "ge": "greater_than_equal",
+    "lt": "less_than",
+    "le": "less_than_equal",
+}
 # Examples of valid values, by a part of the pattern that a value does not match.
 _FORMS = {
     ":kms:": "arn:aws:kms:eu-west-1:111111111111:key/0a1b2c3d-0000-0000-0000-000000000001",
@@ -44,10 +50,6 @@ _FORMS = {
 _NAMES = {
     "tags": "1 to 128 characters",
     "variables": "letters, digits and _, not beginning with a digit",
-}
-_PLURAL_TABLES = {
-    "models": "models.NAME",
-    "variants": "variants.NAME",
 }
 
 
@@ -102,23 +104,19 @@ def _words(error: ErrorDetails, key: tuple[str, ...]) -> tuple[str, str, str]:
 def _bounds(key: tuple[str, ...]) -> str:
     """Both bounds of a number's range, whichever was crossed."""
     field = field_at(key)
-    annotations = list(field.metadata) if field else []
-    if field is not None:
-        for part in typing.get_args(field.annotation) or ():
-            annotations += getattr(part, "__metadata__", ())
-    limits: dict[str, Any] = {}
-    for annotation in annotations:
-        for inner in getattr(annotation, "metadata", [annotation]):
-            for end in ("gt", "ge", "lt", "le"):
-                if getattr(inner, end, None) is not None:
-                    limits[end] = getattr(inner, end)
-    names = {
-        "gt": "greater_than",
-        "ge": "greater_than_equal",
-        "lt": "less_than",
-        "le": "less_than_equal",
+    if field is None:
+        return ""
+    annotations = [*field.metadata]
+    for part in typing.get_args(field.annotation):
+        annotations += getattr(part, "__metadata__", ())
+    limits = {
+        end: getattr(inner, end)
+        for annotation in annotations
+        for inner in getattr(annotation, "metadata", [annotation])
+        for end in _ENDS
+        if getattr(inner, end, None) is not None
     }
-    return " and ".join(_BOUNDS[names[end]].format(**limits) for end in limits)
+    return " and ".join(_BOUNDS[_ENDS[end]].format(**limits) for end in limits)
 
 
 def _meaning(key: tuple[str, ...]) -> str:
@@ -143,8 +141,8 @@ def _shown(given: Any) -> str:
 
 
 def _line(key: tuple[str, ...]) -> str:
-    if key[0] in _PLURAL_TABLES and len(key) == 1:
-        return f"a table [{_PLURAL_TABLES[key[0]]}]"
+    if key in (("models",), ("variants",)):
+        return f"a table [{key[0]}.NAME]"
     if key == ("endpoint",):
         return 'a table [endpoint] with name = "…"'
     table = ".".join(key[:-1])

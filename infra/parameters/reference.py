@@ -58,7 +58,7 @@ a string if the key takes a string. The template's metadata and an output list t
 
 def json_schema() -> str:
     """JSON Schema for editors. No key is required, because a base may hold it."""
-    schema = _without_required(Environment.model_json_schema(schema_generator=_WithMeanings))
+    schema = Environment.model_json_schema(schema_generator=_WithMeanings)
     schema["$schema"] = "http://json-schema.org/draft-07/schema#"
     schema["title"] = "A Servable environment file"
     schema["properties"] = {
@@ -69,23 +69,14 @@ def json_schema() -> str:
 
 
 class _WithMeanings(GenerateJsonSchema):
-    """Adds each key's docstring to the schema as its description."""
+    """Adds each key's docstring to the schema as its description, and requires no key."""
 
     def model_schema(self, schema: ModelSchema) -> dict[str, Any]:
         described = super().model_schema(schema)
+        described.pop("required", None)
         for name, field in described["properties"].items():
             field["description"] = meaning(schema["cls"], name)
         return described
-
-
-def _without_required(part: Any) -> Any:
-    if isinstance(part, dict):
-        return {
-            name: _without_required(value)
-            for name, value in part.items()
-            if name != "required" or not isinstance(value, list)
-        }
-    return [_without_required(item) for item in part] if isinstance(part, list) else part
 
 
 def markdown() -> str:

@@ -2,14 +2,14 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from infra.parameters.endpoint import Traffic
 from infra.parameters.environment import Environment
 from infra.parameters.placement import Placement
 from infra.parameters.scaling_properties import scaling_properties
-from infra.policy.queue_limit import QueueLimit, queue_limit
+from infra.policy.queue_limit import queue_limit
 from infra.policy.sizing import BOOT_SECONDS, instances_for
 from servable_scaling.rehearsal.fleet import InstanceModel, Routing
 from servable_scaling.rehearsal.queueing import Service
@@ -29,10 +29,6 @@ class MeasuredInstance:
     p50_ms: float
     p99_ms: float
     source: str
-
-    def at_rate(self, rate_rps: float) -> "MeasuredInstance":
-        """Return an instance of another type: its rate is known, its latencies are taken to be these."""
-        return replace(self, rate_rps=rate_rps)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,14 +66,18 @@ def scenario(
     traffic = [(1.0 if share is None else share) * minute for minute in requests]
     start = placed.start_seconds
     service = Service(instance.p50_ms / 1000, instance.p99_ms / 1000)
-    waiting = min(
-        waiting_limit(environment, placed).requests, LONGEST_WAIT_SECONDS * instance.rate_rps
+    # The requests that may wait in one instance, by the settings of its container.
+    limit = queue_limit(
+        placed.settings,
+        vcpus=placed.instance.vcpus,
+        workers=placed.workers,
+        processes=placed.processes,
+        rows=environment.traffic.rows_per_request or 1,
     )
-    routing: Routing = (
-        "least_outstanding_requests"
-        if placed.routing.value == "least_outstanding_requests"
-        else "random"
-    )
+    waiting = min(limit.requests, LONGEST_WAIT_SECONDS * instance.rate_rps)
+    routing: Routing = "random"
+    if placed.routing.value == "least_outstanding_requests":
+        routing = "least_outstanding_requests"
     return Scenario(
         requests=traffic,
         model=InstanceModel(instance.rate_rps, service, waiting),
@@ -93,17 +93,6 @@ def scenario(
         deployment=_deployment(environment, incidents.deploy),
         instance_dies=incidents.instance_dies,
         zone_fails=incidents.zone_fails,
-    )
-
-
-def waiting_limit(environment: Environment, placed: Placement) -> QueueLimit:
-    """The requests that may wait in one instance, by the settings of its container."""
-    return queue_limit(
-        placed.settings,
-        vcpus=placed.instance.vcpus,
-        workers=placed.workers,
-        processes=placed.processes,
-        rows=environment.traffic.rows_per_request or 1,
     )
 
 
@@ -127,10 +116,7 @@ def _deployment(environment: Environment, minute: int | None) -> PlacedDeploymen
         return PlacedDeployment(
             minute=minute, bake_minutes=plan.bake_minutes, batch_percent=plan.batch_percent
         )
-    shares: tuple[float, ...] = (100.0,)
-    if plan.strategy == "canary":
-        shares = (float(plan.percent), 100.0)
-    elif plan.strategy == "linear":
-        count = math.ceil(100 / plan.percent)
-        shares = tuple(min(100.0, float(plan.percent * (step + 1))) for step in range(count))
+    # The steps of a fleet of 100 instances are percentages.
+    (update,) = plan.updates(least=100, most=100, window_minutes=environment.window_minutes)
+    shares = tuple(float(step) for step in update.steps)
     return PlacedDeployment(minute=minute, shares=shares, bake_minutes=plan.bake_minutes)

@@ -21,6 +21,8 @@ CONTENT_TYPES = {
 
 # https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_AutoRollbackConfig.html (2026-11-23)
 MOST_ALARMS = 10
+# Strategy to the key with the first share of an update; all_at_once has no such key.
+SHARE = {"canary": "canary_percent", "linear": "step_percent", "rolling": "batch_percent"}
 
 
 class GoldenRequests(Table):
@@ -76,12 +78,7 @@ class Rollout(Table):
     @property
     def percent(self) -> int:
         """Percentage of the first share, of each step or of each batch; 100 for all_at_once."""
-        shares = {
-            "canary": self.canary_percent,
-            "linear": self.step_percent,
-            "rolling": self.batch_percent,
-        }
-        return shares.get(self.strategy, 100)
+        return getattr(self, SHARE[self.strategy]) if self.strategy in SHARE else 100
 
     @property
     def batches(self) -> tuple[int, int] | None:

@@ -1,9 +1,10 @@
 """The environment that rules check, with values that several rules derive from it."""
 
 import contextlib
-from collections.abc import Iterator, Mapping
+import functools
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +30,6 @@ class Candidate:
     loaded: Loaded
     environment: Environment
     """The environment, or the draft: the valid rest of a file with invalid keys."""
-    _saved_models: dict[Path, SavedModelInfo] = field(default_factory=dict)
-    _graphs: dict[Path, GraphOperations] = field(default_factory=dict)
     _graph_faults: dict[tuple[Path, str, bool], tuple[GraphFault, ...]] = field(
         default_factory=dict
     )
@@ -117,11 +116,10 @@ class Candidate:
             return [member for member in members if member in self.environment.models]
         return packed_together(self.environment, placement.variant.model)
 
-    def saved_model(self, folder: Path) -> SavedModelInfo:
+    @cached_property
+    def saved_model(self) -> Callable[[Path], SavedModelInfo]:
         """Reads the SavedModel of a version folder. Raises `PackagingError`, OSError."""
-        if folder not in self._saved_models:
-            self._saved_models[folder] = read(folder)
-        return self._saved_models[folder]
+        return functools.cache(read)
 
     def saved_models(self, model: str) -> Iterator[tuple[Path, SavedModelInfo]]:
         """(version folder, SavedModel) of every version that is packed here and can be read."""
@@ -132,11 +130,10 @@ class Candidate:
                 continue  # the rule SavedModel reports it
             yield folder, info
 
-    def graph(self, folder: Path) -> GraphOperations:
+    @cached_property
+    def graph(self) -> Callable[[Path], GraphOperations]:
         """Reads the operations of a version folder's graph. Raises `PackagingError`, OSError."""
-        if folder not in self._graphs:
-            self._graphs[folder] = operations(folder, cache=self.loaded.root / ".servable")
-        return self._graphs[folder]
+        return functools.cache(partial(operations, cache=self.loaded.root / ".servable"))
 
     def graph_faults(self, folder: Path, table: OpTable, *, cpu: bool) -> tuple[GraphFault, ...]:
         """Faults of that graph under the TensorFlow of `table`, computed once for all rules."""

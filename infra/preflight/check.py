@@ -29,7 +29,7 @@ def check_all(loaded: Loaded) -> list[Finding]:
     invalid_keys = [finding.key for finding in loaded.findings]
     findings = {}
     for rule in RULES:
-        for finding in rule(candidate).check(loaded.draft):
+        for finding in rule(candidate).check():
             # Invalid keys are missing in the draft: findings that follow from their absence are dropped.
             keys = (finding.key, *finding.reads)
             if not any(_touch(key, invalid) for key in keys for invalid in invalid_keys):

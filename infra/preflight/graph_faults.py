@@ -338,12 +338,9 @@ def _outside(subject: _Subject, _: OpTable) -> str | None:
         return "takes a file whose name the graph computes, and the archive has no assets"
     if operation.path.startswith(_ARCHIVE):
         return None
-    what = (
-        "the network"
-        if _NETWORK.match(operation.path)
-        else "a file that is not an asset of the model"
-    )
-    return f"needs {operation.path!r}: {what}, which the container may not have"
+    network = _NETWORK.match(operation.path)
+    origin = "the network" if network else "a file that is not an asset of the model"
+    return f"needs {operation.path!r}: {origin}, which the container may not have"
 
 
 def _other_export(op: str) -> str:

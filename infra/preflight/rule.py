@@ -6,9 +6,9 @@ import pkgutil
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Any, ClassVar, Final
 
-from infra.parameters.environment import Environment
 from infra.parameters.finding import Finding, Severity
 from infra.parameters.placement import Placement
 from infra.preflight.candidate import Candidate
@@ -66,9 +66,18 @@ class Rule(ABC):
         self.candidate = candidate
         self.loaded, self.environment = candidate.loaded, candidate.environment
 
-    @abstractmethod
-    def check(self, environment: Environment) -> Findings:
+    def check(self) -> Findings:
         """Yields a finding for every key that violates the rule."""
+        for part in self.parts():
+            yield from self.look(*part)
+
+    def parts(self) -> Parts:
+        """The arguments of `look`, for each part of the file that the rule is about."""
+        return [()]
+
+    @abstractmethod
+    def look(self, *part: Any, **_: Any) -> Findings:
+        """Yields a finding for everything about this part that violates the rule."""
 
     def finding(
         self,
@@ -104,14 +113,9 @@ class Rule(ABC):
 
     def not_checked(self, key: str, needs: str) -> Finding:
         """The finding that says that the rule lacks an input."""
-        return Finding(
-            rule=self.id,
-            severity=Severity.NOT_CHECKED,
-            file=self.loaded.origin(key),
-            key=key,
-            problem=f"{self.id} is not checked",
-            remedy=f"give {needs}",
-        )
+        problem, remedy = f"{self.id} is not checked", f"give {needs}"
+        finding = self.finding(key, problem, given=None, allowed="", remedy=remedy, reads=())
+        return replace(finding, severity=Severity.NOT_CHECKED, acknowledgeable=False)
 
     @classmethod
     def why(cls) -> str:
@@ -125,38 +129,43 @@ class Rule(ABC):
         return " ".join(match[1].split()) if match else ""
 
 
-class PartRule(Rule):
-    """A rule about each of some parts of a file."""
+class ModelRule(Rule):
+    """A rule about each model: `look` takes its name and the model."""
 
-    def check(self, environment: Environment) -> Findings:
-        for part in self.parts(environment):
-            yield from self.look(*part)
-
-    @abstractmethod
-    def parts(self, environment: Environment) -> Parts:
-        """The arguments of `look`, for each part."""
-
-    @abstractmethod
-    def look(self, *part: Any, **_: Any) -> Findings:
-        """Yields a finding for everything about this part that violates the rule."""
+    def parts(self) -> Parts:
+        return self.environment.models.items()
 
 
-class VariantTableRule(PartRule):
+class EachVariantRule(Rule):
+    """A rule about each variant: `look` takes its name and the variant."""
+
+    def parts(self) -> Parts:
+        return self.environment.variants.items()
+
+
+class InstanceRule(Rule):
+    """A rule about each known instance type: `look` takes its key, its variant's name and the type."""
+
+    def parts(self) -> Parts:
+        return ((key, *named) for key, named in self.candidate.instances.items())
+
+
+class VariantTableRule(Rule):
     """A rule about the variants that have a table: `look` takes their names, them and the table."""
 
     table: ClassVar[str]
     """Key of the table in [variants.NAME]."""
 
-    def parts(self, environment: Environment) -> Parts:
-        for name, variant in environment.variants.items():
+    def parts(self) -> Parts:
+        for name, variant in self.environment.variants.items():
             if (table := getattr(variant, self.table)) is not None:
                 yield name, variant, table
 
 
-class VariantRule(PartRule):
+class VariantRule(Rule):
     """A rule about one variant on its instance type."""
 
-    def parts(self, environment: Environment) -> Parts:
+    def parts(self) -> Parts:
         return ((placement,) for placement in self.candidate.placements)
 
     def size_unknown(self, placement: Placement) -> Findings:
@@ -176,26 +185,23 @@ def discovered(package: str = "infra.preflight") -> tuple[type[Rule], ...]:
     They are sorted so that the output does not depend on the file in which a rule is.
     """
     rules: dict[str, type[Rule]] = {}
-    for folder in _modules_of(package, packages=True):
-        for file in _modules_of(folder, packages=False):
-            named = vars(importlib.import_module(file)).values()
-            classes = [each for each in named if isinstance(each, type) and issubclass(each, Rule)]
-            for rule in classes:
-                # Base classes of rules are not rules themselves, abstract or not.
-                if inspect.isabstract(rule) or rule.__subclasses__():
-                    continue
-                other = rules.setdefault(rule.id, rule)
-                if other is not rule:
-                    raise RuleNameError(
-                        f"{rule.id} is the id of two rules, in {other.__module__} and "
-                        f"{rule.__module__}; rename one of them"
-                    )
+    folder = importlib.import_module(package).__path__
+    for module in pkgutil.walk_packages(folder, f"{package}."):
+        if module.ispkg or module.name.count(".") == package.count(".") + 1:
+            continue  # the package's own modules, which are about rules
+        for rule in vars(importlib.import_module(module.name)).values():
+            if not (isinstance(rule, type) and issubclass(rule, Rule)):
+                continue
+            # Base classes of rules are not rules themselves, abstract or not.
+            if inspect.isabstract(rule) or rule.__subclasses__():
+                continue
+            other = rules.setdefault(rule.id, rule)
+            if other is not rule:
+                raise RuleNameError(
+                    f"{rule.id} is the id of two rules, in {other.__module__} and "
+                    f"{rule.__module__}; rename one of them"
+                )
     return tuple(rules[name] for name in sorted(rules))
-
-
-def _modules_of(package: str, *, packages: bool) -> list[str]:
-    modules = pkgutil.iter_modules(importlib.import_module(package).__path__, f"{package}.")
-    return [module.name for module in modules if module.ispkg == packages]
 
 
 def artifact_example(*lines: str, size_gib: int | None = None, folder: str = "run-17") -> str:

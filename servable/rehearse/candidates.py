@@ -3,7 +3,7 @@
 import os
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import click
@@ -68,7 +68,7 @@ def candidates(
     for alternative, again, where in running:
         assert again.environment is not None  # it is among those that load
         rate = alternative.rate_rps
-        instance = measured if rate is None else measured.at_rate(rate)
+        instance = measured if rate is None else replace(measured, rate_rps=rate)
         planned = scenario(again.environment, where, requests, instance, incidents)
         price = prices[where.instance.name]
         per_hour = 1.0 if price is None else price

@@ -13,8 +13,8 @@ from infra.preflight.rule import Rule, RuleNameError, discovered
 RULE = """
 from infra.preflight.rule import Rule
 class {name}(Rule):
-    def check(self, environment):
-        yield self.finding("region", environment.region, "wrong", remedy="mend it")
+    def look(self):
+        yield self.finding("region", self.environment.region, "wrong", remedy="mend it")
 """
 
 

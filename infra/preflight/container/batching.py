@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-from infra.parameters.environment import Environment
 from infra.parameters.finding import Severity
 from infra.parameters.placement import Placement
 from infra.policy.container import Batching
@@ -17,7 +16,7 @@ MICROS_PER_MS = 1000
 class BatchRule(VariantRule):
     """A rule about variants with server-side batching."""
 
-    def parts(self, environment: Environment) -> Parts:
+    def parts(self) -> Parts:
         for placement in self.candidate.placements:
             if (batching := placement.variant.container.batching) is not None:
                 yield placement, batching

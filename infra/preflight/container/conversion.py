@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 
 from infra.catalog import images
-from infra.parameters.environment import Environment
 from infra.parameters.finding import Severity
 from infra.parameters.placement import Placement
 from infra.parameters.rollout import CONTENT_TYPES
@@ -38,7 +37,11 @@ traffic = { request_bytes = 200_000, content_types = ["text/csv"] }"""
         if not images.has("rewritten_code", placement.tensorflow):
             return
         model = f"models.{placement.variant.model}"
-        for key, content_type, size in self._sent(self.environment, placement):
+        for key, sent_as, size in self._sent(placement):
+            # Parameters and case are ignored.
+            content_type = (sent_as or "").partition(";")[0].strip().lower()
+            if content_type not in CONVERTED:
+                continue
             if size is None:
                 yield self.not_checked(key, "traffic.request_bytes")
             elif size > SMALL_BYTES:
@@ -51,22 +54,18 @@ traffic = { request_bytes = 200_000, content_types = ["text/csv"] }"""
                     reads=(model, "traffic.request_bytes"),
                 )
 
-    def _sent(
-        self, environment: Environment, placement: Placement
-    ) -> Iterator[tuple[str, str, int | None]]:
-        """(key, content type, bytes of the largest known body) for each content type that is converted."""
-        traffic = environment.traffic
+    def _sent(self, placement: Placement) -> Iterator[tuple[str, str | None, int | None]]:
+        """(key, content type, bytes of the largest known body) for each content type that is sent."""
+        traffic = self.environment.traffic
         for content_type in traffic.content_types:
-            yield from _converted("traffic.content_types", content_type, traffic.request_bytes)
-        rollout = environment.rollout
+            yield "traffic.content_types", content_type, traffic.request_bytes
+        rollout = self.environment.rollout
         for below, golden in placement.model.golden_requests.items():
-            size = self._size(golden.request)
             key = f"models.{placement.variant.model}.{below}.request"
-            yield from _converted(key, golden.sent_as, size)
+            yield key, golden.sent_as, self._size(golden.request)
         if rollout is not None and rollout.golden_requests is not None:
             sent = rollout.golden_requests
-            size = self._size(sent.body)
-            yield from _converted("rollout.golden_requests.body", sent.sent_as, size)
+            yield "rollout.golden_requests.body", sent.sent_as, self._size(sent.body)
 
     def _size(self, file: str) -> int:
         """Size of a golden request in bytes; 0 if it cannot be read, which other rules report."""
@@ -74,12 +73,3 @@ traffic = { request_bytes = 200_000, content_types = ["text/csv"] }"""
             return (self.loaded.root / file).stat().st_size
         except OSError:
             return 0
-
-
-def _converted(
-    key: str, content_type: str | None, size: int | None
-) -> Iterator[tuple[str, str, int | None]]:
-    """Empty for a content type that NGINX does not convert; parameters and case are ignored."""
-    plain = (content_type or "").partition(";")[0].strip().lower()
-    if plain in CONVERTED:
-        yield key, plain, size

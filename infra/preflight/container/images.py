@@ -1,27 +1,20 @@
 """Rules about AWS's container image: it must exist in the region and run on the instance type."""
 
 import re
-from collections.abc import Iterator
 from dataclasses import replace
+from itertools import chain
 
 from infra.catalog import gpus, images
 from infra.catalog.images import own_image
-from infra.parameters.environment import Environment
 from infra.parameters.finding import Severity
+from infra.parameters.model import Model
 from infra.parameters.placement import Placement
 from infra.parameters.variant import Variant, machine_of
 from infra.policy.hosting import newest_version, runs
-from infra.preflight.rule import Findings, Rule, VariantRule
+from infra.preflight.rule import EachVariantRule, Findings, ModelRule, VariantRule
 
 
-def _on_each_type(environment: Environment) -> Iterator[tuple[str, Variant]]:
-    """(name, variant as it runs on one of its instance types)."""
-    for name, variant in environment.variants.items():
-        for on_type in variant.on_each_type:
-            yield name, on_type
-
-
-class ImageUnknown(Rule):
+class ImageUnknown(ModelRule):
     """The endpoint fails when its image cannot be pulled, minutes after the deployment began.
 
     Source: infra/catalog/images.json
@@ -29,40 +22,38 @@ class ImageUnknown(Rule):
 
     example = 'models.ranker.tensorflow = "2.21"'
 
-    def check(self, environment: Environment) -> Findings:
-        for name, model in environment.models.items():
-            version, key = model.tensorflow, f"models.{name}.tensorflow"
-            if version is not None and version not in images.versions():
-                short = [other for other in images.versions() if other.count(".") == 1]
-                yield self.finding(
-                    key,
-                    f"there is no image for TensorFlow {version}",
-                    allowed=", ".join(short),
-                    remedy=f"did you mean {_closest(version, short)}?",
-                )
-            elif model.image is not None:
-                continue  # your own, which AWS's registries need not have
-            elif version is None:
-                yield from self._region(environment, name)
-            elif environment.region not in images.regions(version):
-                yield self.finding(
-                    key,
-                    f"no image for TensorFlow {version} in {environment.region}",
-                    allowed=", ".join(images.regions(version)),
-                    remedy="change region or tensorflow",
-                )
+    def look(self, name: str, model: Model) -> Findings:
+        version, key = model.tensorflow, f"models.{name}.tensorflow"
+        if version is not None and version not in images.versions():
+            short = [other for other in images.versions() if other.count(".") == 1]
+            yield self.finding(
+                key,
+                f"there is no image for TensorFlow {version}",
+                allowed=", ".join(short),
+                remedy=f"did you mean {_closest(version, short)}?",
+            )
+        elif model.image is not None:
+            return  # your own, which AWS's registries need not have
+        elif version is None:
+            yield from self._region(name)
+        elif self.environment.region not in images.regions(version):
+            yield self.finding(
+                key,
+                f"no image for TensorFlow {version} in {self.environment.region}",
+                allowed=", ".join(images.regions(version)),
+                remedy="change region or tensorflow",
+            )
 
-    def _region(self, environment: Environment, name: str) -> Findings:
+    def _region(self, name: str) -> Findings:
         """Checks that the region has the version that is chosen if the file names none."""
-        for _, variant in _on_each_type(environment):
-            instance = machine_of(variant)
-            if variant.model != name or instance is None:
-                continue
+        variants = [each for each in self.environment.variants.values() if each.model == name]
+        on_types = chain.from_iterable(variant.on_each_type for variant in variants)
+        for instance in filter(None, map(machine_of, on_types)):
             version = newest_version(instance)
-            if environment.region not in images.regions(version):
+            if self.environment.region not in images.regions(version):
                 yield self.finding(
                     "region",
-                    f"no image for TensorFlow {version} in {environment.region}",
+                    f"no image for TensorFlow {version} in {self.environment.region}",
                     allowed=", ".join(images.regions(version)),
                     remedy="change the region, or set tensorflow to a version that it has",
                 )
@@ -111,7 +102,7 @@ class ImageEnded(VariantRule):
             )
 
 
-class ImageGpuTooOld(Rule):
+class ImageGpuTooOld(EachVariantRule):
     """CUDA 12 dropped the K80 of ml.p2: the model would load and its first operation fail.
 
     Source: infra/catalog/gpus.json, infra/catalog/image_facts.json
@@ -121,13 +112,12 @@ class ImageGpuTooOld(Rule):
 models.ranker.tensorflow = "2.20"
 variants.primary.instance_type = "ml.p2.xlarge\""""
 
-    def check(self, environment: Environment) -> Findings:
-        for name, variant in _on_each_type(environment):
-            instance = machine_of(variant)
-            model = environment.models.get(variant.model)
-            if not (instance and model and model.tensorflow in images.versions()):
-                continue
-            if model.image is None and not runs(model.tensorflow, instance):
+    def look(self, name: str, variant: Variant) -> Findings:
+        model = self.environment.models.get(variant.model)
+        if model is None or model.image or model.tensorflow not in images.versions():
+            return
+        for instance in filter(None, map(machine_of, variant.on_each_type)):
+            if not runs(model.tensorflow, instance):
                 newest = newest_version(instance)
                 yield self.finding(
                     f"models.{variant.model}.tensorflow",

@@ -4,20 +4,19 @@ import re
 
 from infra.catalog import images
 from infra.catalog.images import Image, own_image
-from infra.parameters.environment import Environment
 from infra.parameters.finding import Severity
 from infra.parameters.placement import Placement
-from infra.preflight.rule import Findings, PartRule, Parts, VariantRule
+from infra.preflight.rule import Findings, Parts, Rule, VariantRule
 
 OF_SERVING = "tensorflow-inference"
 MOVING = ("latest", "current", "stable", "prod", "main", "master")
 
 
-class OwnImageRule(PartRule):
+class OwnImageRule(Rule):
     """A rule about the address of your own image."""
 
-    def parts(self, environment: Environment) -> Parts:
-        for name, model in environment.models.items():
+    def parts(self) -> Parts:
+        for name, model in self.environment.models.items():
             if model.image is not None:
                 yield f"models.{name}.image", model.image, own_image(model.image)
 

@@ -48,10 +48,7 @@ class WaitTooShort(VariantRule):
             given=given,
             allowed=f"{enough} or more" if fits else f"a load of at most {most_real:.0f} s",
             remedy="raise it, or take it out" if fits else "make the model smaller",
-            reads=(
-                f"models.{placement.variant.model}",
-                placement.key("container"),
-            ),
+            reads=(f"models.{placement.variant.model}", placement.key("container")),
         )
 
 

@@ -1,7 +1,6 @@
 """Rules about your own environment variables in the container."""
 
 from infra.catalog.limits import most
-from infra.parameters.environment import Environment
 from infra.parameters.finding import Severity
 from infra.parameters.placement import Placement
 from infra.policy.container import (
@@ -11,7 +10,7 @@ from infra.policy.container import (
     variable_of,
     variables_of,
 )
-from infra.preflight.rule import Findings, PartRule, Parts, VariantRule
+from infra.preflight.rule import Findings, Parts, Rule, VariantRule
 
 # https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ContainerDefinition.html (2026-11-22)
 MOST_BYTES = 32 * 1024
@@ -27,10 +26,10 @@ def _deployed(placement: Placement) -> dict[str, str]:
     return {**placement.variant.variables, **ours}
 
 
-class VariableRule(PartRule):
+class VariableRule(Rule):
     """A rule about each variable of the file's own."""
 
-    def parts(self, environment: Environment) -> Parts:
+    def parts(self) -> Parts:
         for placement in self.candidate.placements:
             for name, value in placement.variant.variables.items():
                 yield placement, name, value

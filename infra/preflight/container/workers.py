@@ -1,7 +1,6 @@
 """Rules about Gunicorn workers and computing threads, and about settings without effect."""
 
 from infra.catalog.limits import documented
-from infra.parameters.environment import Environment
 from infra.parameters.finding import Finding, Severity
 from infra.parameters.placement import Placement
 from infra.policy.container import is_upstream, worker_class_of
@@ -188,7 +187,7 @@ class SettingInert(VariantRule):
         if container.omp_threads is not None and is_upstream(placement.tensorflow):
             why = f"TensorFlow {placement.tensorflow} has no OpenMP"
             yield self._inert(placement, "omp_threads", why)
-        if not self._has_our_handler(self.environment, placement):
+        if not self._has_our_handler(placement):
             why = f'models.{placement.variant.model} has no handler = "servable" to read it'
             for name in OF_OUR_HANDLER:
                 if getattr(container, name) is not None:
@@ -204,10 +203,10 @@ class SettingInert(VariantRule):
                 why = "it is read only with several processes"
                 yield self._inert(placement, "gpu_memory_margin", why)
 
-    def _has_our_handler(self, environment: Environment, placement: Placement) -> bool:
+    def _has_our_handler(self, placement: Placement) -> bool:
         """Whether the model has Servable's handler, or may have it: archives in S3 are not read."""
         for name in placement.model.multi_model or [placement.variant.model]:
-            model, code = environment.models.get(name), self.candidate.code_folders.get(name)
+            model, code = self.environment.models.get(name), self.candidate.code_folders.get(name)
             if model is None or model.artifact or model.handler or (code and wants_ours(code)):
                 return True
         return False

@@ -1,15 +1,14 @@
 """Rules about what an asynchronous endpoint cannot have."""
 
-from infra.parameters.environment import Environment
 from infra.parameters.finding import Severity
-from infra.preflight.rule import Findings, PartRule, Parts
+from infra.preflight.rule import Findings, Parts, Rule
 
 
-class AsynchronousRule(PartRule):
+class AsynchronousRule(Rule):
     """A rule about asynchronous endpoints."""
 
-    def parts(self, environment: Environment) -> Parts:
-        return [] if environment.asynchronous is None else [()]
+    def parts(self) -> Parts:
+        return [] if self.environment.asynchronous is None else [()]
 
 
 class AsynchronousMultiModel(AsynchronousRule):
@@ -29,9 +28,7 @@ variants.primary.model = "many\""""
     remedy = "choose another model, or remove [asynchronous]"
     reads = ("asynchronous",)
 
-    def look(
-        self,
-    ) -> Findings:
+    def look(self) -> Findings:
         for name, variant in self.environment.variants.items():
             model = self.environment.models.get(variant.model)
             if model is not None and model.multi_model is not None:
@@ -55,9 +52,7 @@ variants.second = { model = "ranker", instance_type = "ml.c5.xlarge" }"""
     remedy = "write an environment of its own for each variant"
     reads = ("variants",)
 
-    def look(
-        self,
-    ) -> Findings:
+    def look(self) -> Findings:
         count = len(self.environment.production_variants)
         if count > 1:
             yield self.finding(given=count, count=count)
@@ -83,8 +78,6 @@ capture = { sample_percent = 10 }"""
     remedy = "take [capture] out"
     reads = ("asynchronous",)
 
-    def look(
-        self,
-    ) -> Findings:
+    def look(self) -> Findings:
         if self.environment.capture is not None:
             yield self.finding(environment=self.environment)

@@ -2,20 +2,20 @@
 
 from dataclasses import replace
 
-from infra.parameters.environment import Environment
 from infra.preflight.rule import Findings, Rule
 
 
 class BodyRule(Rule):
-    """A rule about the size of requests or answers."""
+    """A rule about the size of requests or answers, whose key is in [traffic].
 
-    def size(self, name: str, given: int | None, allowed: int, guide: int) -> Findings:
-        """Yields a finding if `given` is more than `allowed`, both in bytes.
+    Between the API's limit and the developer guide's, the finding may be acknowledged; above both, it
+    may not.
+    """
 
-        `guide` is the developer guide's limit if it is above `allowed`. Up to it the finding may be
-        acknowledged; above it, it may not.
-        """
-        key = f"traffic.{name}"
+    def look(self) -> Findings:
+        key, kind = self.key, self.environment.kind
+        name = key.removeprefix("traffic.")
+        given, allowed, guide = self.candidate.value_of(key), getattr(kind, name), kind.guide_bytes
         if given is None:
             yield self.not_checked(key, key)
         elif allowed < given <= guide:
@@ -48,10 +48,7 @@ class RequestTooLarge(BodyRule):
 
     acknowledgeable = True
     example = "traffic.request_bytes = 6291457"
-
-    def check(self, environment: Environment) -> Findings:
-        given, kind = environment.traffic.request_bytes, environment.kind
-        yield from self.size("request_bytes", given, kind.request_bytes, kind.guide_bytes)
+    key = "traffic.request_bytes"
 
 
 class AnswerTooLarge(BodyRule):
@@ -64,10 +61,7 @@ class AnswerTooLarge(BodyRule):
 
     acknowledgeable = True
     example = "traffic.answer_bytes = 6291457"
-
-    def check(self, environment: Environment) -> Findings:
-        given, kind = environment.traffic.answer_bytes, environment.kind
-        yield from self.size("answer_bytes", given, kind.answer_bytes, kind.guide_bytes)
+    key = "traffic.answer_bytes"
 
 
 class CaptureOfNothing(Rule):
@@ -83,7 +77,7 @@ class CaptureOfNothing(Rule):
     remedy = "set requests or answers to true, or take [capture] out"
     reads = ("capture.answers",)
 
-    def check(self, environment: Environment) -> Findings:
-        capture = environment.capture
+    def look(self) -> Findings:
+        capture = self.environment.capture
         if capture is not None and not capture.requests and not capture.answers:
             yield self.finding(given=[capture.requests, capture.answers])

@@ -1,9 +1,8 @@
 """Rules about required ids, KMS keys, callers, roles and the VPC."""
 
-from infra.parameters.environment import Environment
 from infra.parameters.finding import Severity
 from infra.policy.volume_key import takes_volume_key
-from infra.preflight.rule import Findings, PartRule, Parts, Rule
+from infra.preflight.rule import Findings, Parts, Rule
 
 
 class SecurityIdsMissing(Rule):
@@ -15,16 +14,18 @@ class SecurityIdsMissing(Rule):
     example = 'security.require = ["network", "keys"]'
     allowed = "all of them, or a shorter security.require"
 
-    def check(self, environment: Environment) -> Findings:
-        require, network = environment.security.require, environment.network
+    def look(self) -> Findings:
+        require, network = self.environment.security.require, self.environment.network
         given: dict[str, list[str]] = {}
         if "network" in require:
             given["network.subnets"] = network.subnets
             given["network.security_groups"] = network.security_groups
         if "keys" in require:
-            given |= environment.kms_keys
+            given |= self.environment.kms_keys
             types = [
-                kind for variant in environment.variants.values() for kind in variant.instance_types
+                kind
+                for variant in self.environment.variants.values()
+                for kind in variant.instance_types
             ]
             if not takes_volume_key(types):
                 del given["endpoint.volume_kms_key"]
@@ -40,11 +41,11 @@ class SecurityIdsMissing(Rule):
             )
 
 
-class KeyArnRule(PartRule):
+class KeyArnRule(Rule):
     """A rule about KMS keys that are given by ARN."""
 
-    def parts(self, environment: Environment) -> Parts:
-        for key, arns in environment.kms_keys.items():
+    def parts(self) -> Parts:
+        for key, arns in self.environment.kms_keys.items():
             yield from ((key, arn) for arn in arns if arn.startswith("arn:"))
 
 
@@ -106,10 +107,10 @@ class CallersOfAnotherAccount(Rule):
     remedy = "create a role here that the other account's role may assume, and name it"
     reads = ("account",)
 
-    def check(self, environment: Environment) -> Findings:
-        for caller in environment.endpoint.callers:
-            if caller.split(":")[4] != environment.account:
-                yield self.finding(given=caller, caller=caller, environment=environment)
+    def look(self) -> Findings:
+        for caller in self.environment.endpoint.callers:
+            if caller.split(":")[4] != self.environment.account:
+                yield self.finding(given=caller, caller=caller, environment=self.environment)
 
 
 class RoleOfAnotherAccount(Rule):
@@ -123,20 +124,20 @@ class RoleOfAnotherAccount(Rule):
     remedy = "use one of that account, or take the key out"
     reads = ("account",)
 
-    def check(self, environment: Environment) -> Findings:
+    def look(self) -> Findings:
         given = {
-            "endpoint.execution_role": environment.endpoint.execution_role,
-            "security.permissions_boundary": environment.security.permissions_boundary,
+            "endpoint.execution_role": self.environment.endpoint.execution_role,
+            "security.permissions_boundary": self.environment.security.permissions_boundary,
         }
-        for name, model in environment.models.items():
+        for name, model in self.environment.models.items():
             given[f"models.{name}.execution_role"] = model.execution_role
         for key, arn in given.items():
-            if arn is not None and arn.split(":")[4] not in (environment.account, "aws"):
+            if arn is not None and arn.split(":")[4] not in (self.environment.account, "aws"):
                 yield self.finding(
                     key,
-                    f"{arn} is not in account {environment.account}",
+                    f"{arn} is not in account {self.environment.account}",
                     given=arn,
-                    allowed=f"ARNs of {environment.account}",
+                    allowed=f"ARNs of {self.environment.account}",
                 )
 
 
@@ -153,13 +154,10 @@ class NetworkHalf(Rule):
     remedy = "add {missing}, or take {other} out"
     reads = ("network.{other}",)
 
-    def check(self, environment: Environment) -> Findings:
-        given = {
-            "subnets": environment.network.subnets,
-            "security_groups": environment.network.security_groups,
-        }
+    def look(self) -> Findings:
+        network = self.environment.network
         for missing, other in (("subnets", "security_groups"), ("security_groups", "subnets")):
-            if given[other] and not given[missing]:
+            if getattr(network, other) and not getattr(network, missing):
                 yield self.finding(missing=missing, other=other)
 
 
@@ -178,8 +176,8 @@ network = { subnets = ["subnet-0a1b2c3d"], security_groups = ["sg-0a1b2c3d"] }""
     remedy = "add a subnet of another zone, or set production = false if nobody depends on it"
     reads = ("production",)
 
-    def check(self, environment: Environment) -> Findings:
-        subnets = set(environment.network.subnets)
+    def look(self) -> Findings:
+        subnets = set(self.environment.network.subnets)
         if len(subnets) == 1 and self.candidate.in_production:
             yield self.finding(
                 "network.subnets",

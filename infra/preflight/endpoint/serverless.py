@@ -68,10 +68,8 @@ capture = { sample_percent = 10 }"""
 
     def look(self, name: str, variant: Variant, serverless: Serverless) -> Findings:
         model, model_key = self.environment.models.get(variant.model), f"models.{variant.model}"
-        count, isolation = (
-            len(self.environment.variants),
-            self.environment.security.network_isolation,
-        )
+        isolation = self.environment.security.network_isolation
+        count = len(self.environment.variants)
         isolated = model is not None and model.network_isolation
         many = model is not None and model.multi_model is not None
         unpacked = model is not None and model.compression == "none"

@@ -2,7 +2,6 @@
 
 import unicodedata
 
-from infra.parameters.environment import Environment
 from infra.parameters.finding import Finding
 from infra.preflight.rule import Findings, Rule
 
@@ -19,8 +18,8 @@ class TagRefused(Rule):
 
     example = 'tags = { "aws:owner" = "ranking" }'
 
-    def check(self, environment: Environment) -> Findings:
-        count = len(environment.tags)
+    def look(self) -> Findings:
+        count = len(self.environment.tags)
         if count > MOST_TAGS:
             yield self.finding(
                 "tags",
@@ -30,7 +29,7 @@ class TagRefused(Rule):
                 remedy="take some out",
             )
         seen: set[str] = set()
-        for key, value in environment.tags.items():
+        for key, value in self.environment.tags.items():
             characters = {
                 repr(character)
                 for character in key + value

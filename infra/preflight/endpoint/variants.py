@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from infra.parameters.environment import Environment
 from infra.parameters.finding import meant
-from infra.preflight.rule import Findings, PartRule, Parts, Rule
+from infra.parameters.variant import Variant
+from infra.preflight.rule import EachVariantRule, Findings, Parts, Rule
 
 # https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CreateEndpointConfig.html
 MOST_VARIANTS = 10
@@ -16,11 +16,11 @@ class VariantModelUnknown(Rule):
 
     example = 'variants.primary.model = "rankr"'
 
-    def check(self, environment: Environment) -> Findings:
+    def look(self) -> Findings:
         # Read from the file and not from the draft, where a model with a problem is missing.
         written = self.loaded.source.values.get("models", {})
         models = sorted(written) if isinstance(written, dict) else []
-        for name, variant in environment.variants.items():
+        for name, variant in self.environment.variants.items():
             if variant.model not in models:
                 yield self.finding(
                     f"variants.{name}.model",
@@ -30,7 +30,7 @@ class VariantModelUnknown(Rule):
                 )
 
 
-class VariantMachine(Rule):
+class VariantMachine(EachVariantRule):
     """A variant runs on instances of one type, on those of several, or serverless.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ProductionVariant.html
@@ -38,26 +38,25 @@ class VariantMachine(Rule):
 
     example = "variants.primary.serverless = { memory_mib = 2048, max_concurrency = 5 }"
 
-    def check(self, environment: Environment) -> Findings:
-        for name, variant in environment.variants.items():
-            key = f"variants.{name}.instance_type"
-            given = [machine for machine in MACHINES if getattr(variant, machine) is not None]
-            if not given:
-                yield self.finding(
-                    key,
-                    "neither instance_type nor instance_pools nor serverless is given: nothing would run",
-                    allowed="one of the three",
-                    remedy=f'add instance_type = "ml.c5.xlarge" to [variants.{name}]',
-                    reads=tuple(f"variants.{name}.{machine}" for machine in MACHINES),
-                )
-            elif len(given) > 1:
-                yield self.finding(
-                    f"variants.{name}.{given[0]}",
-                    f"{' and '.join(given)} are given",
-                    given=None,
-                    allowed="one of the three",
-                    remedy=f"take {' or '.join(given)} out",
-                )
+    def look(self, name: str, variant: Variant) -> Findings:
+        key = f"variants.{name}.instance_type"
+        given = [machine for machine in MACHINES if getattr(variant, machine) is not None]
+        if not given:
+            yield self.finding(
+                key,
+                "neither instance_type nor instance_pools nor serverless is given: nothing would run",
+                allowed="one of the three",
+                remedy=f'add instance_type = "ml.c5.xlarge" to [variants.{name}]',
+                reads=tuple(f"variants.{name}.{machine}" for machine in MACHINES),
+            )
+        elif len(given) > 1:
+            yield self.finding(
+                f"variants.{name}.{given[0]}",
+                f"{' and '.join(given)} are given",
+                given=None,
+                allowed="one of the three",
+                remedy=f"take {' or '.join(given)} out",
+            )
 
 
 class NoVariant(Rule):
@@ -68,9 +67,9 @@ class NoVariant(Rule):
 
     example = "variants.primary.weight = 0"
 
-    def check(self, environment: Environment) -> Findings:
-        production = environment.production_variants
-        if not environment.variants and not self.loaded.source.values.get("variants"):
+    def look(self) -> Findings:
+        production = self.environment.production_variants
+        if not self.environment.variants and not self.loaded.source.values.get("variants"):
             yield self.finding(
                 "variants",
                 "there is no variant: nothing would answer",
@@ -78,11 +77,11 @@ class NoVariant(Rule):
                 allowed="1 to 10 tables [variants.NAME]",
                 remedy="add one with model and instance_type",
             )
-        elif len(environment.variants) > MOST_VARIANTS:
+        elif len(self.environment.variants) > MOST_VARIANTS:
             yield self.finding(
                 "variants",
-                f"{len(environment.variants)} variants are too many",
-                given=len(environment.variants),
+                f"{len(self.environment.variants)} variants are too many",
+                given=len(self.environment.variants),
                 allowed=f"1 to {MOST_VARIANTS} tables [variants.NAME]",
                 remedy="take some out, or move them to another environment",
             )
@@ -108,9 +107,9 @@ class EndpointNameShared(Rule):
     remedy = "rename one of them"
     reads = ("account", "region")
 
-    def check(self, environment: Environment) -> Findings:
+    def look(self) -> Findings:
         if self.loaded.sharing:
-            name = environment.endpoint.name
+            name = self.environment.endpoint.name
             yield self.finding(
                 "endpoint.name",
                 f"{name} is also the endpoint of {', '.join(self.loaded.sharing)}, in the same account and "
@@ -118,11 +117,11 @@ class EndpointNameShared(Rule):
             )
 
 
-class ShadowRule(PartRule):
+class ShadowRule(Rule):
     """A rule about shadow variants."""
 
-    def parts(self, environment: Environment) -> Parts:
-        shadows = [name for name, variant in environment.variants.items() if variant.shadow]
+    def parts(self) -> Parts:
+        shadows = [name for name, variant in self.environment.variants.items() if variant.shadow]
         return [(shadows,)] if shadows else []
 
 

@@ -1,14 +1,7 @@
 """Rules about GPUs: all are used, the models fit into their memory, and the driver supports the CUDA."""
 
 from infra.catalog import images
-from infra.catalog.inference_amis import (
-    carries,
-    cuda_of,
-    families_of,
-    names,
-    runs_on,
-)
-from infra.parameters.environment import Environment
+from infra.catalog.inference_amis import carries, cuda_of, families_of, names, runs_on
 from infra.parameters.finding import Severity, meant
 from infra.parameters.placement import Placement
 from infra.policy.gpu_memory import (
@@ -20,7 +13,7 @@ from infra.policy.gpu_memory import (
 )
 from infra.policy.hosting import driver_for
 from infra.preflight.rendering import counted
-from infra.preflight.rule import Findings, PartRule, Parts, VariantRule, artifact_example
+from infra.preflight.rule import Findings, Parts, Rule, VariantRule, artifact_example
 
 # Using less than half of the GPU memory is assumed to be unintended.
 LEAST_USED_SHARE = 0.5
@@ -29,7 +22,7 @@ LEAST_USED_SHARE = 0.5
 class GpuRule(VariantRule):
     """A rule about variants whose processes share an instance's GPUs."""
 
-    def parts(self, environment: Environment) -> Parts:
+    def parts(self) -> Parts:
         return ((placement,) for placement in self.candidate.placements if placement.gpus)
 
 
@@ -145,10 +138,10 @@ class GpuMemory(GpuRule):
             )
 
 
-class AmiRule(PartRule):
+class AmiRule(Rule):
     """A rule about variants for which the file names an inference AMI."""
 
-    def parts(self, environment: Environment) -> Parts:
+    def parts(self) -> Parts:
         for placement in self.candidate.placements:
             if (ami := placement.variant.inference_ami) is not None:
                 yield placement, ami

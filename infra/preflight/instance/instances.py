@@ -1,11 +1,10 @@
 """Rules about instance types: they must exist in the region and run the image."""
 
 from infra.catalog import availability
-from infra.catalog.instances import instances
+from infra.catalog.instances import Instance, instances
 from infra.catalog.table import table
-from infra.parameters.environment import Environment
 from infra.parameters.finding import nearest
-from infra.preflight.rule import Findings, Rule
+from infra.preflight.rule import Findings, InstanceRule, Rule
 
 
 class InstanceUnknown(Rule):
@@ -16,7 +15,7 @@ class InstanceUnknown(Rule):
 
     example = 'variants.primary.instance_type = "ml.c5.4xlrge"'
 
-    def check(self, environment: Environment) -> Findings:
+    def look(self) -> Findings:
         for key, (_, given) in self.candidate.instance_keys.items():
             if given in instances():
                 continue
@@ -24,17 +23,16 @@ class InstanceUnknown(Rule):
             excluded: dict[str, str] = table("instances")["excluded"]
             family = given.removeprefix("ml.")
             reasons = [why for prefix, why in excluded.items() if family.startswith(prefix)]
+            reason = f"not usable here: {reasons[0]}" if reasons else "unknown"
             yield self.finding(
                 key,
-                f"{given!r} is not usable here: {reasons[0]}"
-                if reasons
-                else f"{given!r} is unknown",
+                f"{given!r} is {reason}",
                 allowed=f"the {len(instances())} types that Servable knows, such as ml.c5.xlarge",
                 remedy=f"did you mean {close}?" if close and not reasons else "choose another",
             )
 
 
-class InstanceRetired(Rule):
+class InstanceRetired(InstanceRule):
     """Retired types are still in the API's list but in no region's price list: they may not start.
 
     Source: infra/catalog/retired_instances.json
@@ -45,18 +43,17 @@ class InstanceRetired(Rule):
 models.ranker.tensorflow = "2.20"
 variants.primary.instance_type = "ml.p3.2xlarge\""""
 
-    def check(self, environment: Environment) -> Findings:
-        for key, (_, instance) in self.candidate.instances.items():
-            if instance.successor:
-                yield self.finding(
-                    key,
-                    f"{instance.name} is retired: no region lists a price for it",
-                    allowed=f"{instance.successor}, its successor",
-                    remedy=f'change it, or add {self.id} = "the reason" to [acknowledge]',
-                )
+    def look(self, key: str, name: str, instance: Instance) -> Findings:
+        if instance.successor:
+            yield self.finding(
+                key,
+                f"{instance.name} is retired: no region lists a price for it",
+                allowed=f"{instance.successor}, its successor",
+                remedy=f'change it, or add {self.id} = "the reason" to [acknowledge]',
+            )
 
 
-class InstanceNotInRegion(Rule):
+class InstanceNotInRegion(InstanceRule):
     """If the region does not have the instance type, the endpoint waits for capacity and fails.
 
     Source: infra/catalog/availability.json, from AWS's price list
@@ -69,32 +66,31 @@ variants.primary.instance_type = "ml.g5.xlarge\""""
     remedy = "choose one of those, or another region"
     reads = ("region",)
 
-    def check(self, environment: Environment) -> Findings:
-        region = environment.region
-        for key, (_, instance) in self.candidate.instances.items():
-            if instance.successor:
-                continue  # InstanceRetired reports it
-            if region not in availability.regions():
-                yield self.not_checked(key, f"a region of infra/catalog: {region}")
-            elif region not in availability.regions_of(instance.name):
-                size = instance.name.split(".")[-1]
-                offered = filter(None, map(instances().get, availability.offered(region)))
-                usable = [
-                    other.name
-                    for other in offered
-                    if other.name.endswith(f".{size}")
-                    and other.device == instance.device
-                    and other.architecture == instance.architecture
-                ]
-                elsewhere = ", ".join(availability.regions_of(instance.name)) or "no region"
-                yield self.finding(
-                    key,
-                    f"{region} does not have {instance.name}",
-                    allowed=", ".join(usable) or f"{elsewhere} has it",
-                )
+    def look(self, key: str, name: str, instance: Instance) -> Findings:
+        region = self.environment.region
+        if instance.successor:
+            return  # InstanceRetired reports it
+        if region not in availability.regions():
+            yield self.not_checked(key, f"a region of infra/catalog: {region}")
+        elif region not in availability.regions_of(instance.name):
+            size = instance.name.split(".")[-1]
+            offered = filter(None, map(instances().get, availability.offered(region)))
+            usable = [
+                other.name
+                for other in offered
+                if other.name.endswith(f".{size}")
+                and other.device == instance.device
+                and other.architecture == instance.architecture
+            ]
+            elsewhere = ", ".join(availability.regions_of(instance.name)) or "no region"
+            yield self.finding(
+                key,
+                f"{region} does not have {instance.name}",
+                allowed=", ".join(usable) or f"{elsewhere} has it",
+            )
 
 
-class InstanceArchitecture(Rule):
+class InstanceArchitecture(InstanceRule):
     """The TensorFlow Serving images are built for x86-64.
 
     Source: infra/catalog/images.json; the last arm64 image, 2.19, is out of patch
@@ -104,12 +100,11 @@ class InstanceArchitecture(Rule):
     allowed = "x86_64 types, such as ml.c5, ml.c6i, ml.c7i, ml.m5, ml.g4dn, ml.g5, ml.g6"
     remedy = "choose one of those"
 
-    def check(self, environment: Environment) -> Findings:
-        for key, (name, instance) in self.candidate.instances.items():
-            model = environment.models.get(environment.variants[name].model)
-            own = model is not None and model.image is not None
-            if instance.architecture != "x86_64" and not own:
-                yield self.finding(
-                    key,
-                    f"{instance.name} is {instance.architecture}; the image is built for x86_64",
-                )
+    def look(self, key: str, name: str, instance: Instance) -> Findings:
+        model = self.environment.models.get(self.environment.variants[name].model)
+        own = model is not None and model.image is not None
+        if instance.architecture != "x86_64" and not own:
+            yield self.finding(
+                key,
+                f"{instance.name} is {instance.architecture}; the image is built for x86_64",
+            )

@@ -74,18 +74,13 @@ class InstancePoolsUneven(PoolsRule):
 
     severity = Severity.WARNING
     acknowledgeable = True
-    example = "\n".join(
-        (
-            _PAIR.format("ml.c5.xlarge", "ml.c5.4xlarge"),
-            "variants.primary.scaling.max_rps_per_instance = 100",
-        )
-    )
+    example = f"""\
+{_PAIR.format("ml.c5.xlarge", "ml.c5.4xlarge")}
+variants.primary.scaling.max_rps_per_instance = 100"""
 
     def look(self, name: str, variant: Variant, pools: Sequence[InstancePool]) -> Findings:
         sizes, shown = set(), []
-        for instance in (
-            instances()[kind] for kind in variant.instance_types if kind in instances()
-        ):
+        for instance in filter(None, map(instances().get, variant.instance_types)):
             gpus = f", {instance.gpus} GPUs" if instance.gpus else ""
             sizes.add((instance.vcpus, instance.gpus))
             shown.append(f"{instance.name} ({instance.vcpus} vCPUs{gpus})")

@@ -3,17 +3,17 @@
 from pathlib import Path
 
 from infra.packing import servable
-from infra.parameters.environment import Environment
 from infra.parameters.finding import Finding, Severity
+from infra.parameters.model import Model
 from infra.parameters.sources import shown_path
-from infra.preflight.rule import Findings, Rule
+from infra.preflight.rule import Findings, ModelRule
 from model_packaging.inputs import ArchiveInputs
 from model_packaging.refusal import PackagingError
 from model_packaging.requests.warm_up import check_warm_up, golden, write_warm_up
 from model_packaging.saved_model.reading import DEFAULT_SIGNATURE, WARM_UP
 
 
-class PackedModelRule(Rule):
+class PackedModelRule(ModelRule):
     """A rule about a model that is packed here: it reports what packing would refuse."""
 
     def refused(self, wrong: Exception, folder: Path, key: str, given: object) -> Finding:
@@ -34,23 +34,22 @@ class Artefact(PackedModelRule):
 
     example = 'models.ranker.saved_model = "nowhere"'
 
-    def check(self, environment: Environment) -> Findings:
+    def look(self, name: str, model: Model) -> Findings:
         root = self.loaded.root
-        for name, model in environment.models.items():
-            if model.saved_model is None:
-                continue
-            inputs = ArchiveInputs(
-                servables=(servable(name, model, root),),
-                code=root / model.code if model.code else None,
-                handler=model.handler == "servable",
-            )
-            parts = {"saved_model": inputs.model_tree, "code": inputs.code_tree}
-            for part, tree in parts.items():
-                try:
-                    tree()
-                except (PackagingError, OSError, RuntimeError) as wrong:
-                    given = getattr(model, part) or ""
-                    yield self.refused(wrong, root / given, f"models.{name}.{part}", given)
+        if model.saved_model is None:
+            return
+        inputs = ArchiveInputs(
+            servables=(servable(name, model, root),),
+            code=root / model.code if model.code else None,
+            handler=model.handler == "servable",
+        )
+        trees = {"saved_model": inputs.model_tree, "code": inputs.code_tree}
+        for part, tree in trees.items():
+            try:
+                tree()
+            except (PackagingError, OSError, RuntimeError) as wrong:
+                given = getattr(model, part) or ""
+                yield self.refused(wrong, root / given, f"models.{name}.{part}", given)
 
 
 class SavedModel(PackedModelRule):
@@ -65,17 +64,16 @@ class SavedModel(PackedModelRule):
 
     example = "# a truncated saved_model.pb"
 
-    def check(self, environment: Environment) -> Findings:
-        for name, model in environment.models.items():
-            for folder in self.candidate.version_folders(name):
-                try:
-                    info = self.candidate.saved_model(folder)
-                    if info.has_warm_up:
-                        rows = self.candidate.max_batch_size(name)
-                        check_warm_up(folder / WARM_UP, info, max_batch_size=rows)
-                except (PackagingError, OSError) as wrong:
-                    key = f"models.{name}.saved_model"
-                    yield self.refused(wrong, folder, key, model.saved_model)
+    def look(self, name: str, model: Model) -> Findings:
+        for folder in self.candidate.version_folders(name):
+            try:
+                info = self.candidate.saved_model(folder)
+                if info.has_warm_up:
+                    rows = self.candidate.max_batch_size(name)
+                    check_warm_up(folder / WARM_UP, info, max_batch_size=rows)
+            except (PackagingError, OSError) as wrong:
+                key = f"models.{name}.saved_model"
+                yield self.refused(wrong, folder, key, model.saved_model)
 
 
 class SignatureDefaultMissing(PackedModelRule):
@@ -88,16 +86,15 @@ class SignatureDefaultMissing(PackedModelRule):
     example = "# a SavedModel with the signature score alone"
     allowed = f"a signature {DEFAULT_SIGNATURE}, or callers that name one"
 
-    def check(self, environment: Environment) -> Findings:
-        for name in environment.models:
-            for folder, info in self.candidate.saved_models(name):
-                if DEFAULT_SIGNATURE not in info.signatures:
-                    yield self.finding(
-                        f"models.{name}.saved_model",
-                        f"version {folder.name} has no signature {DEFAULT_SIGNATURE}, which requests "
-                        f"without a signature name use; it has {', '.join(info.signatures)}",
-                        remedy=f'export with signatures={{"{DEFAULT_SIGNATURE}": …}}, or accept it',
-                    )
+    def look(self, name: str, _: Model) -> Findings:
+        for folder, info in self.candidate.saved_models(name):
+            if DEFAULT_SIGNATURE not in info.signatures:
+                yield self.finding(
+                    f"models.{name}.saved_model",
+                    f"version {folder.name} has no signature {DEFAULT_SIGNATURE}, which requests "
+                    f"without a signature name use; it has {', '.join(info.signatures)}",
+                    remedy=f'export with signatures={{"{DEFAULT_SIGNATURE}": …}}, or accept it',
+                )
 
 
 class WarmUp(PackedModelRule):
@@ -109,18 +106,17 @@ class WarmUp(PackedModelRule):
 
     example = "# a request in models.ranker.warm_up that the signature does not take"
 
-    def check(self, environment: Environment) -> Findings:
-        for name, model in environment.models.items():
-            key = f"models.{name}.warm_up"
-            requests = [self.loaded.root / file for file in model.warm_up]
-            for folder, info in self.candidate.saved_models(name) if requests else ():
-                if info.has_warm_up:
-                    remedy = "remove it, or remove warm_up from the environment file"
-                    existing = PackagingError(folder / WARM_UP, "exists already", remedy)
-                    yield self.refused(existing, folder, key, model.warm_up)
-                for given, file in zip(model.warm_up, requests, strict=True):
-                    try:
-                        rows = self.candidate.max_batch_size(name)
-                        write_warm_up(name, {file: golden(file)}, info, max_batch_size=rows)
-                    except PackagingError as wrong:
-                        yield self.refused(wrong, folder, key, given)
+    def look(self, name: str, model: Model) -> Findings:
+        key = f"models.{name}.warm_up"
+        requests = [self.loaded.root / file for file in model.warm_up]
+        for folder, info in self.candidate.saved_models(name) if requests else ():
+            if info.has_warm_up:
+                remedy = "remove it, or remove warm_up from the environment file"
+                existing = PackagingError(folder / WARM_UP, "exists already", remedy)
+                yield self.refused(existing, folder, key, model.warm_up)
+            for given, file in zip(model.warm_up, requests, strict=True):
+                try:
+                    rows = self.candidate.max_batch_size(name)
+                    write_warm_up(name, {file: golden(file)}, info, max_batch_size=rows)
+                except PackagingError as wrong:
+                    yield self.refused(wrong, folder, key, given)

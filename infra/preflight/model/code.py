@@ -1,15 +1,17 @@
 """Rules about the code folder: imports, installed packages, and secrets that must not be packed."""
 
 from dataclasses import replace
+from pathlib import Path
 
 from infra.catalog import images
 from infra.catalog.images import image_modules
 from infra.packing import variants_running
 from infra.parameters.environment import Environment
 from infra.parameters.finding import Severity
+from infra.parameters.model import Model
 from infra.parameters.variant import machine_of
 from infra.policy.hosting import newest_version
-from infra.preflight.rule import Findings, Rule
+from infra.preflight.rule import Findings, ModelRule, Parts, Rule
 from model_packaging import dependencies
 from model_packaging.dependencies import WANTED
 from model_packaging.places import WHEELS
@@ -31,7 +33,14 @@ def _versions(environment: Environment, model_name: str) -> list[str]:
     return sorted(versions)
 
 
-class Code(Rule):
+class CodeFolderRule(Rule):
+    """A rule about each code folder: `look` takes its model's name and the folder."""
+
+    def parts(self) -> Parts:
+        return self.candidate.code_folders.items()
+
+
+class Code(CodeFolderRule):
     """Code that cannot be imported kills the container minutes after the deployment began.
 
     The rule reads the code and never runs it: handlers, the image's Python syntax, and every import.
@@ -41,22 +50,21 @@ class Code(Rule):
     acknowledgeable = True
     example = "# inference.py with import tensorflow"
 
-    def check(self, environment: Environment) -> Findings:
-        for name, folder in self.candidate.code_folders.items():
-            for version in _versions(environment, name):
-                image = image_modules(version)
-                if image is None:
-                    continue
-                for fault in check_code(folder, python=image.python, provided=image.modules):
-                    finding = self.finding(
-                        f"models.{name}.code",
-                        f"{fault.file.relative_to(self.loaded.root)}:{fault.line}: {fault.problem}",
-                        remedy=fault.remedy,
-                    )
-                    yield replace(finding, severity=Severity(fault.severity))
+    def look(self, name: str, folder: Path) -> Findings:
+        for version in _versions(self.environment, name):
+            image = image_modules(version)
+            if image is None:
+                continue
+            for fault in check_code(folder, python=image.python, provided=image.modules):
+                finding = self.finding(
+                    f"models.{name}.code",
+                    f"{fault.file.relative_to(self.loaded.root)}:{fault.line}: {fault.problem}",
+                    remedy=fault.remedy,
+                )
+                yield replace(finding, severity=Severity(fault.severity))
 
 
-class HandlerModules(Rule):
+class HandlerModules(ModelRule):
     """Servable's handler needs NumPy and gRPC, which not every image has.
 
     Source: infra/catalog/image_facts.json (modules)
@@ -66,59 +74,55 @@ class HandlerModules(Rule):
 models.ranker.handler = "servable"
 models.ranker.tensorflow = "2.19\""""
 
-    def check(self, environment: Environment) -> Findings:
-        for name, model in environment.models.items():
-            folder = self.candidate.code_folders.get(name)
-            if model.handler is None and not (folder and wants_ours(folder)):
-                continue
-            if model.code and model.handler:
-                folder = self.loaded.root / model.code  # also with nothing but requirements.txt
-            for version in _versions(environment, name):
-                image = image_modules(version)
-                missing = needed_modules() - image.modules if image else frozenset()
-                if folder is not None and folder.is_dir():
-                    code = CodeFolder(folder)
-                    missing -= {
-                        module
-                        for module in missing
-                        if code.vendors(module) or code.requires(module)
-                    }
-                if missing:
-                    yield self.finding(
-                        f"models.{name}.tensorflow",
-                        f"Servable's handler needs {', '.join(sorted(missing))}, which the image of "
-                        f"TensorFlow {version} does not have",
-                        allowed=f"{images.versions()[-1]}, whose image has all of them",
-                        remedy="set that version, or write the packages into requirements.txt of the "
-                        f"folder models.{name}.code, and run: servable package {self.loaded.name}",
-                    )
+    def look(self, name: str, model: Model) -> Findings:
+        folder = self.candidate.code_folders.get(name)
+        if model.handler is None and not (folder and wants_ours(folder)):
+            return
+        if model.code and model.handler:
+            folder = self.loaded.root / model.code  # also with nothing but requirements.txt
+        for version in _versions(self.environment, name):
+            image = image_modules(version)
+            missing = needed_modules() - image.modules if image else frozenset()
+            if folder is not None and folder.is_dir():
+                code = CodeFolder(folder)
+                missing -= {
+                    module for module in missing if code.vendors(module) or code.requires(module)
+                }
+            if missing:
+                yield self.finding(
+                    f"models.{name}.tensorflow",
+                    f"Servable's handler needs {', '.join(sorted(missing))}, which the image of "
+                    f"TensorFlow {version} does not have",
+                    allowed=f"{images.versions()[-1]}, whose image has all of them",
+                    remedy="set that version, or write the packages into requirements.txt of the "
+                    f"folder models.{name}.code, and run: servable package {self.loaded.name}",
+                )
 
 
-class CodeNotVendored(Rule):
+class CodeNotVendored(CodeFolderRule):
     """Publishing uses the lock file and the wheels on this computer, and never the network."""
 
     example = "# code/requirements.txt without a requirements.lock"
 
-    def check(self, environment: Environment) -> Findings:
-        for name, folder in self.candidate.code_folders.items():
-            model = environment.models[name]
-            if model.install != "vendored":
-                continue
-            versions = _versions(environment, name)
-            # Two variants on images with two Python versions cannot share one lock: one is refused.
-            pythons = {images.python(version) for version in versions} or {None}
-            try:
-                for python in sorted(pythons, key=str):
-                    dependencies.require(folder, wheels=self.loaded.root / WHEELS, python=python)
-            except PackagingError as refusal:
-                yield self.finding(
-                    f"models.{name}.code",
-                    f"{refusal.path.relative_to(self.loaded.root)}: {refusal.problem}",
-                    remedy=refusal.remedy.replace("ENV", self.loaded.name),
-                )
+    def look(self, name: str, folder: Path) -> Findings:
+        model = self.environment.models[name]
+        if model.install != "vendored":
+            return
+        versions = _versions(self.environment, name)
+        # Two variants on images with two Python versions cannot share one lock: one is refused.
+        pythons = {images.python(version) for version in versions} or {None}
+        try:
+            for python in sorted(pythons, key=str):
+                dependencies.require(folder, wheels=self.loaded.root / WHEELS, python=python)
+        except PackagingError as refusal:
+            yield self.finding(
+                f"models.{name}.code",
+                f"{refusal.path.relative_to(self.loaded.root)}: {refusal.problem}",
+                remedy=refusal.remedy.replace("ENV", self.loaded.name),
+            )
 
 
-class CodeInstalledAtStart(Rule):
+class CodeInstalledAtStart(CodeFolderRule):
     """If pip runs in every container that starts, every scale-out depends on the internet.
 
     Source: requirements.txt in https://github.com/aws/sagemaker-tensorflow-serving-container, as
@@ -135,14 +139,13 @@ class CodeInstalledAtStart(Rule):
     allowed = "vendored"
     remedy = 'set install = "vendored" and run: servable package {self.loaded.name}'
 
-    def check(self, environment: Environment) -> Findings:
-        for name, folder in self.candidate.code_folders.items():
-            model = environment.models[name]
-            if model.install == "at start" and (folder / WANTED).is_file():
-                yield self.finding(name=name)
+    def look(self, name: str, folder: Path) -> Findings:
+        model = self.environment.models[name]
+        if model.install == "at start" and (folder / WANTED).is_file():
+            yield self.finding(name=name)
 
 
-class IsolationInstalls(Rule):
+class IsolationInstalls(ModelRule):
     """In a container without network access pip fails, and the container with it.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/mkt-algo-model-internet-free.html
@@ -158,13 +161,12 @@ models.ranker.network_isolation = true"""
     remedy = 'set install = "vendored", or take network_isolation out'
     reads = ("models.{name}.network_isolation",)
 
-    def check(self, environment: Environment) -> Findings:
-        for name, model in environment.models.items():
-            if model.network_isolation and model.code and model.install == "at start":
-                yield self.finding(name=name)
+    def look(self, name: str, model: Model) -> Findings:
+        if model.network_isolation and model.code and model.install == "at start":
+            yield self.finding(name=name)
 
 
-class CodeHoldsSecrets(Rule):
+class CodeHoldsSecrets(ModelRule):
     """A secret in the code folder is packed: everybody who may read the archive can read it.
 
     Secrets are recognized by name (`.env`, `*.key`, `*.pem` with more than certificates, `id_ed25519`,
@@ -186,16 +188,15 @@ class CodeHoldsSecrets(Rule):
         'Manager; or accept this file in [acknowledge]: "{self.id}:{file}" = "the reason"'
     )
 
-    def check(self, environment: Environment) -> Findings:
-        for name, model in environment.models.items():
-            if model.code is None:
-                continue
-            root = self.loaded.root / model.code
-            try:
-                secrets = list(secret_files(tree(root, name="code")))
-            except (PackagingError, OSError, RuntimeError):
-                continue  # the rule Artefact reports it
-            for secret in secrets:
-                file = f"{model.code.rstrip('/')}/{secret.path.relative_to(root).as_posix()}"
-                finding = self.finding(file=file, name=name, secret=secret)
-                yield replace(finding, subject=file)
+    def look(self, name: str, model: Model) -> Findings:
+        if model.code is None:
+            return
+        root = self.loaded.root / model.code
+        try:
+            secrets = list(secret_files(tree(root, name="code")))
+        except (PackagingError, OSError, RuntimeError):
+            return  # the rule Artefact reports it
+        for secret in secrets:
+            file = f"{model.code.rstrip('/')}/{secret.path.relative_to(root).as_posix()}"
+            finding = self.finding(file=file, name=name, secret=secret)
+            yield replace(finding, subject=file)

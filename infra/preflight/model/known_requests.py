@@ -5,12 +5,11 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from infra.catalog import images
-from infra.parameters.environment import Environment
 from infra.parameters.finding import Finding
 from infra.parameters.model import Golden
 from infra.parameters.placement import Placement
 from infra.preflight.candidate import Candidate
-from infra.preflight.rule import Findings, Rule
+from infra.preflight.rule import Findings, Parts, Rule
 from model_packaging.python_source import top_level_names
 from model_packaging.refusal import PackagingError
 from model_packaging.request_path import HOOKS, wants_ours
@@ -67,7 +66,16 @@ class KnownRequestRule(Rule):
                 )
 
 
-class GoldenRequest(KnownRequestRule):
+class GoldenRule(KnownRequestRule):
+    """A rule about each golden request: `look` takes its model's name, its key and the request."""
+
+    def parts(self) -> Parts:
+        for name, model in self.environment.models.items():
+            for below, golden in model.golden_requests.items():
+                yield name, f"models.{name}.{below}", golden
+
+
+class GoldenRequest(GoldenRule):
     """A golden request that the model refuses would fail `servable verify` only after the deployment.
 
     The rule reads it as the container would: JSON by rows and columns, JSON lines, CSV, .npy and
@@ -80,16 +88,14 @@ class GoldenRequest(KnownRequestRule):
     acknowledgeable = True
     example = 'models.ranker.golden.request = "golden/nowhere.json"'
 
-    def check(self, environment: Environment) -> Findings:
-        for name, model in environment.models.items():
-            for below, golden in model.golden_requests.items():
-                key, targets = f"models.{name}.{below}.request", _targets(self.candidate, name)
-                if self.there(golden.request) is None:
-                    yield self.no_file(key, golden.request)
-                yield from self.judge(key, golden.request, golden.sent_as, targets)
+    def look(self, name: str, table: str, golden: Golden) -> Findings:
+        key, targets = f"{table}.request", _targets(self.candidate, name)
+        if self.there(golden.request) is None:
+            yield self.no_file(key, golden.request)
+        yield from self.judge(key, golden.request, golden.sent_as, targets)
 
 
-class GoldenAnswer(KnownRequestRule):
+class GoldenAnswer(GoldenRule):
     """A golden answer must have the form of the signature's outputs, or no answer ever equals it.
 
     `servable check --run` and `servable verify` compare its numbers.
@@ -101,15 +107,10 @@ class GoldenAnswer(KnownRequestRule):
     remedy = "write the model's answer to the file with `servable invoke --output`"
     reads = ("models.{name}",)
 
-    def check(self, environment: Environment) -> Findings:
-        for name, model in environment.models.items():
-            for below, golden in model.golden_requests.items():
-                if golden.answer is not None:
-                    key = f"models.{name}.{below}.answer"
-                    yield from self.compared(name, key, golden, golden.answer)
-
-    def compared(self, name: str, key: str, golden: Golden, answer: str) -> Findings:
-        """Yields findings for an answer that has not the form of the outputs for its request."""
+    def look(self, name: str, table: str, golden: Golden) -> Findings:
+        key, answer = f"{table}.answer", golden.answer
+        if answer is None:
+            return
         file = self.there(answer)
         if file is None:
             yield self.not_checked(key, f"{answer}, which `servable invoke --output` writes")

@@ -1,15 +1,13 @@
 """Rules about the operations of a model's graph, which the image's TensorFlow must support."""
 
 from dataclasses import replace
-from pathlib import Path
 
 from infra.catalog.ops import op_table
 from infra.packing import variants_running
-from infra.parameters.environment import Environment
 from infra.parameters.finding import Severity
 from infra.parameters.placement import Placement
 from infra.parameters.sources import shown_path
-from infra.preflight.rule import Findings, Rule
+from infra.preflight.rule import Findings, Parts, Rule
 from model_packaging.refusal import PackagingError
 
 
@@ -21,19 +19,18 @@ class GraphRule(Rule):
 
     acknowledgeable = True
 
-    def check(self, environment: Environment) -> Findings:
-        for name in environment.models:
-            folders = self.candidate.version_folders(name)
-            served = {variant.model for variant in variants_running(environment, name) if folders}
+    def parts(self) -> Parts:
+        for name in self.environment.models:
+            running = [variant.model for variant in variants_running(self.environment, name)]
             for placement in self.candidate.placements:
-                if placement.variant.model in served:
-                    yield from self._of(name, folders, placement)
+                if placement.variant.model in running and placement.model.image is None:
+                    yield name, placement
 
-    def _of(self, name: str, folders: tuple[Path, ...], placement: Placement) -> Findings:
+    def look(self, name: str, placement: Placement) -> Findings:
         key, cpu = f"models.{name}.saved_model", not placement.instance.gpus
-        if placement.model.image is not None:
+        folders, table = self.candidate.version_folders(name), op_table(placement.tensorflow)
+        if not folders:
             return
-        table = op_table(placement.tensorflow)
         if table is None:
             older = f"the operations of {placement.tensorflow} are not known"
             yield self.not_checked(key, f"a TensorFlow from 2.12 on: {older}")

@@ -2,7 +2,6 @@
 
 import re
 
-from infra.parameters.environment import Environment
 from infra.parameters.finding import meant
 from infra.preflight.rule import Findings, Rule
 from model_packaging.refusal import PackagingError
@@ -21,11 +20,11 @@ class ReplayOutputUnknown(Rule):
     acknowledgeable = True
     example = "replay.outputs.porb.relative = 0.001"
 
-    def check(self, environment: Environment) -> Findings:
-        if not environment.replay.outputs:
+    def look(self) -> Findings:
+        if not self.environment.replay.outputs:
             return
-        outputs = self._names(environment)
-        for name in environment.replay.outputs:
+        outputs = self._names()
+        for name in self.environment.replay.outputs:
             if _WITHOUT_NAME.fullmatch(name) or (outputs is not None and name in outputs):
                 continue
             key = f"replay.outputs.{name}"
@@ -38,13 +37,13 @@ class ReplayOutputUnknown(Rule):
                     given=name,
                     allowed=", ".join(sorted(outputs)),
                     remedy=meant(name, outputs) or "write the output's name, or take the table out",
-                    reads=tuple(f"models.{model}" for model in environment.models),
+                    reads=tuple(f"models.{model}" for model in self.environment.models),
                 )
 
-    def _names(self, environment: Environment) -> set[str] | None:
+    def _names(self) -> set[str] | None:
         """Outputs of every version of every model; None if one is not known."""
         names: set[str] = set()
-        for name, model in environment.models.items():
+        for name, model in self.environment.models.items():
             folders = self.candidate.version_folders(name)
             if model.code is not None or (not folders and model.multi_model is None):
                 return None

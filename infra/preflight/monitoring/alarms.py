@@ -1,6 +1,5 @@
 """Rules about the alarms' thresholds and subscribers."""
 
-from infra.parameters.environment import Environment
 from infra.parameters.finding import Severity
 from infra.preflight.rule import Findings, Rule
 
@@ -21,8 +20,11 @@ traffic.caller_timeout_ms = 1000"""
     remedy = "lower it to your latency objective"
     reads = ("traffic.caller_timeout_ms",)
 
-    def check(self, environment: Environment) -> Findings:
-        alarm, caller = environment.alarms.p99_latency_ms, environment.traffic.caller_timeout_ms
+    def look(self) -> Findings:
+        alarm, caller = (
+            self.environment.alarms.p99_latency_ms,
+            self.environment.traffic.caller_timeout_ms,
+        )
         if alarm is None:
             return
         if caller is None:
@@ -38,8 +40,8 @@ class AlarmsAddressTwice(Rule):
     allowed = "each address once"
     remedy = "take the others out"
 
-    def check(self, environment: Environment) -> Findings:
-        lists = {"notify": environment.alarms.notify, "page": environment.alarms.page}
+    def look(self) -> Findings:
+        lists = {"notify": self.environment.alarms.notify, "page": self.environment.alarms.page}
         for key, addresses in lists.items():
             for address in sorted(each for each in set(addresses) if addresses.count(each) > 1):
                 yield self.finding(

@@ -1,6 +1,5 @@
 """Rules about how often SageMaker publishes the metrics that alarms and scaling use."""
 
-from infra.parameters.environment import Environment
 from infra.parameters.finding import Severity
 from infra.preflight.rule import Findings, Rule
 
@@ -25,11 +24,11 @@ class MetricsTooRare(Rule):
     remedy = "lower it"
     reads = ("metrics.enhanced_metrics",)
 
-    def check(self, environment: Environment) -> Findings:
-        seconds = environment.metrics.publish_seconds
-        requests = environment.metrics.published(environment.kind).requests_seconds
+    def look(self) -> Findings:
+        seconds = self.environment.metrics.publish_seconds
+        requests = self.environment.metrics.published(self.environment.kind).requests_seconds
         tracked = requests > PERIOD_SECONDS and any(
-            scaling.max_rps_per_instance is not None for scaling in environment.scaled.values()
+            scaling.max_rps_per_instance is not None for scaling in self.environment.scaled.values()
         )
         if seconds > PERIOD_SECONDS:
             yield self.finding(

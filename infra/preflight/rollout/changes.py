@@ -3,7 +3,6 @@
 import shlex
 from abc import abstractmethod
 
-from infra.parameters.environment import Environment
 from infra.parameters.finding import Severity
 from infra.parameters.loading import deployed_by, held, state_of
 from infra.parameters.variant import Variant
@@ -21,25 +20,25 @@ class ChangeRule(Rule):
     """
 
     @abstractmethod
-    def compared(self, environment: Environment) -> Findings:
+    def compared(self) -> Findings:
         """Yields findings; `self.loaded.before` and `self.loaded.deployed` are set."""
 
-    def check(self, environment: Environment) -> Findings:
+    def look(self) -> Findings:
         if self.loaded.against is None:
             yield self.not_checked(self.key, AGAINST)
         else:
-            yield from self.compared(environment)
+            yield from self.compared()
 
 
 class RefusedChange(ChangeRule):
     """A change of infra/policy/refused_updates.py that no sequence of deploys can make."""
 
-    def compared(self, environment: Environment) -> Findings:
+    def compared(self) -> Findings:
         before = self.loaded.before
-        if before is None or before.endpoint.name != environment.endpoint.name:
+        if before is None or before.endpoint.name != self.environment.endpoint.name:
             return  # another endpoint is created
         row = refused_update(self.id)
-        for problem in row.problems(state_of(before), state_of(environment)).values():
+        for problem in row.problems(state_of(before), state_of(self.environment)).values():
             yield self.finding(
                 self.key,
                 f"against {self.loaded.against}: {problem}",
@@ -94,8 +93,8 @@ class ChangeServerlessToInstances(ChangeRule):
     allowed = "serverless, as before"
     remedy = "keep serverless, or first try instances in another environment"
 
-    def compared(self, environment: Environment) -> Findings:
-        for name, variant in environment.variants.items():
+    def compared(self) -> Findings:
+        for name, variant in self.environment.variants.items():
             old = self.loaded.deployed.get(name)
             if old and old.instance_type is None and variant.instance_types:
                 yield self.finding(
@@ -119,12 +118,12 @@ class ChangeTypeWhileScaled(ChangeRule):
     key = "variants"
     example = "# --against a revision with another instance_type and [variants.primary.scaling]"
 
-    def compared(self, environment: Environment) -> Findings:
-        for name, variant in environment.variants.items():
+    def compared(self) -> Findings:
+        for name, variant in self.environment.variants.items():
             old = self.loaded.deployed.get(name)
             if not variant.instance_types:
                 continue  # serverless: change-instances-to-serverless
-            new = deployed_by(environment)[name]
+            new = deployed_by(self.environment)[name]
             if old and old.scales and old.runs_on != new.runs_on:
                 yield self.finding(
                     f"variants.{name}.{_machine_key(variant)}",
@@ -157,9 +156,9 @@ class ChangeVariantRemovedWhileScaled(ChangeRule):
     allowed = "every variant that is scaled now"
     remedy = "first deploy it with hold = true in [variants.{name}.scaling], then take it out"
 
-    def compared(self, environment: Environment) -> Findings:
+    def compared(self) -> Findings:
         for name, old in self.loaded.deployed.items():
-            if old.scales and name not in environment.variants:
+            if old.scales and name not in self.environment.variants:
                 yield self.finding(
                     "variants",
                     f"variant {name} of {self.loaded.against} is scaled: it cannot be removed in one update",

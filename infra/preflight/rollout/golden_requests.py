@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-from infra.parameters.environment import Environment
 from infra.parameters.rollout import CONTENT_TYPES
 from infra.preflight.model.known_requests import KnownRequestRule
 from infra.preflight.rule import Findings
@@ -25,11 +24,11 @@ class RolloutGoldenRequest(KnownRequestRule):
 alarms.p99_latency_ms = 100
 rollout = { strategy = "canary", golden_requests = { body = "golden/nowhere.json" } }"""
 
-    def check(self, environment: Environment) -> Findings:
-        golden = environment.rollout.golden_requests if environment.rollout else None
+    def look(self) -> Findings:
+        golden = self.environment.rollout.golden_requests if self.environment.rollout else None
         if golden is None:
             return
-        if environment.kind.queued:
+        if self.environment.kind.queued:
             yield self.finding(
                 "rollout.golden_requests",
                 "an asynchronous endpoint takes requests only from S3, but golden requests wait for "

@@ -4,25 +4,22 @@ import math
 
 from infra.catalog.limits import most
 from infra.catalog.metrics import least_samples
-from infra.parameters.environment import Environment
 from infra.parameters.finding import Severity
 from infra.parameters.placement import Placement
-from infra.parameters.rollout import MOST_ALARMS, Rollout
+from infra.parameters.rollout import MOST_ALARMS, SHARE, Rollout
 from infra.policy.sizing import start_seconds
 from infra.policy.update import LONGEST
 from infra.preflight.rendering import counted
-from infra.preflight.rule import Findings, PartRule, Parts, VariantRule
+from infra.preflight.rule import Findings, Parts, Rule, VariantRule
 
 SECONDS_PER_MINUTE = 60
-# Strategy to the key with the first share of an update; all_at_once has no such key.
-SHARE = {"canary": "canary_percent", "linear": "step_percent", "rolling": "batch_percent"}
 
 
-class RolloutRule(PartRule):
+class RolloutRule(Rule):
     """A rule about updates that [rollout] guards."""
 
-    def parts(self, environment: Environment) -> Parts:
-        return [] if environment.rollout is None else [(environment.rollout,)]
+    def parts(self) -> Parts:
+        return [] if self.environment.rollout is None else [(self.environment.rollout,)]
 
 
 class RolloutBakeTooShort(RolloutRule):
@@ -81,11 +78,7 @@ class RolloutAlarmLeftOut(RolloutRule):
     example = "# [rollout] and six variants with alarms.error_4xx_percent"
     allowed = f"at most {MOST_ALARMS}"
     remedy = "set rollout.rollback_on_4xx = false, take variants out, or acknowledge this finding"
-    reads = (
-        "rollout.rollback_on_4xx",
-        "alarms.error_4xx_percent",
-        "alarms.model_error_percent",
-    )
+    reads = ("rollout.rollback_on_4xx", "alarms.error_4xx_percent", "alarms.model_error_percent")
 
     def look(self, rollout: Rollout) -> Findings:
         variants = list(self.environment.production_variants)
@@ -218,11 +211,8 @@ traffic.quiet_rps = 5
 rollout = { strategy = "canary", canary_percent = 10 }"""
 
     def look(self, placement: Placement) -> Findings:
-        rollout, alarms, variant = (
-            self.environment.rollout,
-            self.environment.alarms,
-            placement.variant,
-        )
+        rollout, variant = self.environment.rollout, placement.variant
+        alarms = self.environment.alarms
         if rollout is None or alarms.p99_latency_ms is None or variant.shadow:
             return
         quiet = self.environment.traffic.quiet_rps

@@ -1,12 +1,13 @@
 """Rules about the number of instances, and about what changes it."""
 
-from infra.parameters.environment import Environment
+from infra.catalog.instances import Instance
 from infra.parameters.finding import Severity
+from infra.parameters.variant import Variant
 from infra.policy.sizing import instances_for
-from infra.preflight.rule import Findings, Rule
+from infra.preflight.rule import EachVariantRule, Findings, InstanceRule, Rule
 
 
-class CapacityMinAboveMax(Rule):
+class CapacityMinAboveMax(EachVariantRule):
     """Application Auto Scaling refuses the target, after the endpoint has been created.
 
     Source: https://docs.aws.amazon.com/autoscaling/application/APIReference/API_RegisterScalableTarget.html
@@ -20,13 +21,12 @@ variants.primary.max_instances = 2"""
     allowed = "1 to {variant.max_instances}"
     remedy = "lower min_instances or raise max_instances"
 
-    def check(self, environment: Environment) -> Findings:
-        for name, variant in environment.variants.items():
-            if variant.min_instances > variant.most_instances:
-                yield self.finding(name=name, variant=variant)
+    def look(self, name: str, variant: Variant) -> Findings:
+        if variant.min_instances > variant.most_instances:
+            yield self.finding(name=name, variant=variant)
 
 
-class CapacityNothingScales(Rule):
+class CapacityNothingScales(EachVariantRule):
     """Without a [scaling] table the number of instances would always stay at the minimum."""
 
     example = "variants.primary.max_instances = 4"
@@ -36,13 +36,12 @@ class CapacityNothingScales(Rule):
     remedy = "add the table with max_rps_per_instance, or take max_instances out"
     reads = ("variants.{name}.scaling",)
 
-    def check(self, environment: Environment) -> Findings:
-        for name, variant in environment.variants.items():
-            if variant.scaling is None and variant.most_instances > variant.min_instances:
-                yield self.finding(name=name, variant=variant)
+    def look(self, name: str, variant: Variant) -> Findings:
+        if variant.scaling is None and variant.most_instances > variant.min_instances:
+            yield self.finding(name=name, variant=variant)
 
 
-class CapacityInitialInstances(Rule):
+class CapacityInitialInstances(EachVariantRule):
     """Without scaling min_instances instances run, and scaling removes those above max_instances.
 
     Source: https://docs.aws.amazon.com/autoscaling/application/APIReference/API_RegisterScalableTarget.html
@@ -51,28 +50,27 @@ class CapacityInitialInstances(Rule):
 
     example = "variants.primary.initial_instances = 2"
 
-    def check(self, environment: Environment) -> Findings:
-        for name, variant in environment.variants.items():
-            initial = variant.initial_instances
-            if initial is None:
-                continue
-            key, most = f"variants.{name}.initial_instances", variant.most_instances
-            if variant.scaling is None or variant.serverless is not None:
-                yield self.finding(
-                    key,
-                    f"initial_instances {initial} has no effect: the variant does not scale",
-                    allowed=f"only with [variants.{name}.scaling] and instance_type",
-                    remedy="take it out: min_instances instances run",
-                    reads=(f"variants.{name}.scaling",),
-                )
-            elif initial > most:
-                yield self.finding(
-                    key,
-                    f"initial_instances {initial} is above max_instances {most}",
-                    allowed=f"1 to {most}",
-                    remedy="lower it or raise max_instances",
-                    reads=(f"variants.{name}.max_instances",),
-                )
+    def look(self, name: str, variant: Variant) -> Findings:
+        initial = variant.initial_instances
+        if initial is None:
+            return
+        key, most = f"variants.{name}.initial_instances", variant.most_instances
+        if variant.scaling is None or variant.serverless is not None:
+            yield self.finding(
+                key,
+                f"initial_instances {initial} has no effect: the variant does not scale",
+                allowed=f"only with [variants.{name}.scaling] and instance_type",
+                remedy="take it out: min_instances instances run",
+                reads=(f"variants.{name}.scaling",),
+            )
+        elif initial > most:
+            yield self.finding(
+                key,
+                f"initial_instances {initial} is above max_instances {most}",
+                allowed=f"1 to {most}",
+                remedy="lower it or raise max_instances",
+                reads=(f"variants.{name}.max_instances",),
+            )
 
 
 class CapacityMixedScaling(Rule):
@@ -90,10 +88,10 @@ variants.primary.scaling.max_rps_per_instance = 100
 variants.second = { model = "ranker", instance_type = "ml.c5.xlarge" }"""
     allowed = "a [scaling] table for every variant, or for none"
 
-    def check(self, environment: Environment) -> Findings:
-        variants = environment.variants
+    def look(self) -> Findings:
+        variants = self.environment.variants
         scaled = [name for name, variant in variants.items() if variant.scaling is not None]
-        if not scaled or not environment.kind.has_instances:
+        if not scaled or not self.environment.kind.has_instances:
             return  # a serverless endpoint has no number of instances
         for name, variant in variants.items():
             if variant.scaling is None:
@@ -107,7 +105,7 @@ variants.second = { model = "ranker", instance_type = "ml.c5.xlarge" }"""
                 )
 
 
-class CapacityZero(Rule):
+class CapacityZero(EachVariantRule):
     """Zero instances are possible only if requests wait in a queue and scaling adds instances.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/async-inference-autoscale.html (0
@@ -122,14 +120,13 @@ class CapacityZero(Rule):
     remedy = "raise it"
     reads = ("asynchronous", "variants.{name}.scaling")
 
-    def check(self, environment: Environment) -> Findings:
-        for name, variant in environment.variants.items():
-            wakes = environment.kind.queued and variant.scales
-            if variant.min_instances == 0 and not wakes:
-                yield self.finding(name=name)
+    def look(self, name: str, variant: Variant) -> Findings:
+        wakes = self.environment.kind.queued and variant.scales
+        if variant.min_instances == 0 and not wakes:
+            yield self.finding(name=name)
 
 
-class CapacityTraffic(Rule):
+class CapacityTraffic(EachVariantRule):
     """In the busiest minute scaling stops at max_instances, whatever its target is.
 
     Source: instances = traffic / (requests per second of one x safety factor),
@@ -143,31 +140,29 @@ variants.primary.max_instances = 4
 variants.primary.scaling.max_rps_per_instance = 100"""
     remedy = "raise it, or lower traffic.peak_rps"
 
-    def check(self, environment: Environment) -> Findings:
-        peak = environment.traffic.peak_rps
-        for name, variant in environment.variants.items():
-            scaling, share = variant.scaling, environment.share(name)
-            rate = scaling.max_rps_per_instance if scaling else None
-            if scaling is None or rate is None or scaling.hold or share is None:
-                continue
-            key = f"variants.{name}.max_instances"
-            if peak is None:
-                yield self.not_checked(key, "traffic.peak_rps")
-                continue
-            rps, safety = peak * share, scaling.safety_factor
-            needed = instances_for(rps, max_rps_per_instance=rate, safety_factor=safety)
-            if needed > variant.most_instances:
-                yield self.finding(
-                    key,
-                    f"max_instances {variant.most_instances} cannot serve {rps:g} requests/s at "
-                    f"{rate:g} x {safety:g} each",
-                    given=variant.most_instances,
-                    allowed=f"{needed} or more",
-                    reads=("traffic.peak_rps", f"variants.{name}.scaling"),
-                )
+    def look(self, name: str, variant: Variant) -> Findings:
+        peak, scaling = self.environment.traffic.peak_rps, variant.scaling
+        share, key = self.environment.share(name), f"variants.{name}.max_instances"
+        rate = scaling.max_rps_per_instance if scaling else None
+        if scaling is None or rate is None or scaling.hold or share is None:
+            return
+        if peak is None:
+            yield self.not_checked(key, "traffic.peak_rps")
+            return
+        rps, safety = peak * share, scaling.safety_factor
+        needed = instances_for(rps, max_rps_per_instance=rate, safety_factor=safety)
+        if needed > variant.most_instances:
+            yield self.finding(
+                key,
+                f"max_instances {variant.most_instances} cannot serve {rps:g} requests/s at "
+                f"{rate:g} x {safety:g} each",
+                given=variant.most_instances,
+                allowed=f"{needed} or more",
+                reads=("traffic.peak_rps", f"variants.{name}.scaling"),
+            )
 
 
-class CapacityBurstableScaled(Rule):
+class CapacityBurstableScaled(InstanceRule):
     """Application Auto Scaling refuses burstable instance types.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-auto-scaling.html
@@ -179,12 +174,9 @@ variants.primary.scaling.max_rps_per_instance = 10"""
     allowed = "types that are not burstable, such as ml.c5.large"
     remedy = "choose one of those, or take [variants.{name}.scaling] out"
 
-    def check(self, environment: Environment) -> Findings:
-        for key, (name, instance) in self.candidate.instances.items():
-            if instance.burstable and environment.variants[name].scales:
-                yield self.finding(
-                    key, f"{instance.name} is burstable and cannot be scaled", name=name
-                )
+    def look(self, key: str, name: str, instance: Instance) -> Findings:
+        if instance.burstable and self.environment.variants[name].scales:
+            yield self.finding(key, f"{instance.name} is burstable and cannot be scaled", name=name)
 
 
 class CapacitySingle(Rule):
@@ -204,9 +196,9 @@ variants.primary.min_instances = 1"""
     remedy = "set 2, or production = false if nobody depends on it"
     reads = ("production",)
 
-    def check(self, environment: Environment) -> Findings:
+    def look(self) -> Findings:
         if not self.candidate.in_production:
             return
-        for name, variant in environment.production_variants.items():
+        for name, variant in self.environment.production_variants.items():
             if variant.min_instances == 1 and variant.weight:
                 yield self.finding(name=name)

@@ -78,14 +78,11 @@ class ScalingStep(ScalingRule):
 
     def look(self, name: str, variant: Variant, scaling: Scaling) -> Findings:
         for step in scaling.steps:
-            both = (step.above_rps is None) == (step.below_rps is None)
-            if both or (step.change > 0) == (step.above_rps is None) or not step.change:
-                if both:
-                    bound = "neither or both of above_rps and below_rps"
-                elif step.above_rps is not None:
-                    bound = f"above_rps {step.above_rps:g}"
-                else:
-                    bound = f"below_rps {step.below_rps:g}"
+            rates = {"above_rps": step.above_rps, "below_rps": step.below_rps}
+            bounds = [f"{word} {rate:g}" for word, rate in rates.items() if rate is not None]
+            bound = bounds[0] if len(bounds) == 1 else "neither or both of above_rps and below_rps"
+            upward = step.change > 0
+            if len(bounds) != 1 or upward == (step.above_rps is None) or not step.change:
                 yield self.finding(
                     f"variants.{name}.scaling.steps",
                     f"a step of {step.change} with {bound}",

@@ -3,7 +3,6 @@
 import math
 from dataclasses import replace
 
-from infra.parameters.environment import Environment
 from infra.parameters.finding import Severity
 from infra.parameters.placement import Placement
 from infra.preflight.rule import Findings, VariantRule
@@ -39,16 +38,16 @@ variants.primary.scaling.max_rps_per_instance = 100"""
             key = f"variants.{placement.name}.scaling"
             yield self.not_checked(key, f"{key}.max_rps_per_instance")
         else:
-            yield from self._rehearsed(self.environment, placement, rate)
+            yield from self._rehearsed(placement, rate)
 
-    def _rehearsed(self, environment: Environment, placement: Placement, rate: float) -> Findings:
+    def _rehearsed(self, placement: Placement, rate: float) -> Findings:
         # Only here: what they import takes time at each start of a command.
         from infra.parameters.rehearsal_scenario import MeasuredInstance, scenario, stated_day
         from servable_scaling.rehearsal.day import rehearse
         from servable_scaling.rehearsal.traffic import TrafficError
 
         try:
-            requests = stated_day(environment.traffic, self.loaded.root)
+            requests = stated_day(self.environment.traffic, self.loaded.root)
         except TrafficError as wrong:
             yield self.finding(
                 "traffic.day", str(wrong), remedy="correct it, or take traffic.day out"
@@ -62,7 +61,7 @@ variants.primary.scaling.max_rps_per_instance = 100"""
         instance = MeasuredInstance(
             rate_rps=rate, p50_ms=milliseconds, p99_ms=milliseconds, source="the file"
         )
-        planned = scenario(environment, placement, requests, instance)
+        planned = scenario(self.environment, placement, requests, instance)
         acting = [alarm for alarm in planned.alarms if alarm.get("AlarmActions")]
         try:
             day = rehearse(replace(planned, alarms=acting, page=None, latencies=False))

@@ -3,19 +3,18 @@
 import functools
 import zoneinfo
 
-from infra.parameters.environment import Environment
 from infra.parameters.finding import Severity, meant
 from infra.parameters.scaling import Scheduled
 from infra.parameters.variant import Variant
-from infra.preflight.rule import Findings, PartRule, Parts
+from infra.preflight.rule import Findings, Parts, Rule
 from servable_scaling.schedule import ScheduleError, last_run
 
 
-class ScheduledRule(PartRule):
+class ScheduledRule(Rule):
     """A rule about scheduled actions."""
 
-    def parts(self, environment: Environment) -> Parts:
-        for name, variant in environment.variants.items():
+    def parts(self) -> Parts:
+        for name, variant in self.environment.variants.items():
             for action in variant.scaling.schedule if variant.scaling else ():
                 yield f"variants.{name}.scaling.schedule", variant, action
 

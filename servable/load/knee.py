@@ -87,36 +87,33 @@ def knee(curve: LoadCurve, objective: Objective, *, seed: int = 0) -> Knee | Non
     if not steps or not objective.met_by(steps[0]):
         return None
     loads = np.array([step.load for step in steps])
-    logs = np.log([min(objective.latency_ms(step), _beyond(objective)) for step in steps])
+    # Latency of a failing step: large enough to break any average with its neighbours.
+    beyond_ms = objective.most_ms * 10
+    logs = np.log([min(objective.latency_ms(step), beyond_ms) for step in steps])
     spread = np.array([objective.spread(step) for step in steps])
     rps, noise = _throughput(steps)
     random = np.random.default_rng(seed)
 
     # A step that fails says that the knee is below it, and not how far.
     fails = np.isinf([objective.latency_ms(step) for step in steps])
-    far = float(np.log(_beyond(objective)) - np.log(objective.most_ms))
+    most = np.log(objective.most_ms)
 
     def again() -> Numbers:
         drawn: Numbers = logs + random.normal(size=len(steps)) * _WIDER * spread
-        unknown = np.log(objective.most_ms) + random.uniform(0, far, len(steps))
+        unknown = most + random.uniform(0, float(np.log(beyond_ms) - most), len(steps))
         drawn[fails] = unknown[fails]
         return drawn
 
     def found(logs: Numbers, rps: Numbers) -> tuple[float, float]:
-        load = _crossing(loads, rising(logs, 1 / spread**2), float(np.log(objective.most_ms)))
+        load = float(np.interp(most, rising(logs, 1 / spread**2), loads))
         if curve.loop == "open":
             return load, load
         return load, float(np.interp(load, loads, one_peak(rps, 1 / noise**2)))
 
     drawn = [found(again(), np.maximum(random.normal(rps, noise), 1e-9)) for _ in range(_DRAWS)]
-    load, at = found(logs, rps)
+    load, at = map(_interval, found(logs, rps), zip(*drawn, strict=True))
     bounded = not all(objective.met_by(step) for step in steps)
-    return Knee(
-        objective=objective,
-        load=_interval(load, [drawn_load for drawn_load, _ in drawn]),
-        rps=_interval(at, [drawn_rps for _, drawn_rps in drawn]),
-        bounded=bounded,
-    )
+    return Knee(objective=objective, load=load, rps=at, bounded=bounded)
 
 
 def saturation(curve: LoadCurve, *, seed: int = 0) -> Saturation | None:
@@ -138,13 +135,11 @@ def saturation(curve: LoadCurve, *, seed: int = 0) -> Saturation | None:
 
     # What is hardly known is drawn below nothing too; nobody answers less than none.
     drawn = [found(np.maximum(random.normal(rps, noise), 1e-9)) for _ in range(_DRAWS)]
-    load, most = found(rps)
-    flat = int((one_peak(rps, 1 / noise**2) >= _PLATEAU_SHARE * most).sum())
-    return Saturation(
-        load=_interval(load, [drawn_load for drawn_load, _ in drawn]),
-        rps=_interval(most, [drawn_rps for _, drawn_rps in drawn]),
-        bounded=flat > 1 or rps[-1] < _PLATEAU_SHARE * most or overloaded(steps[-1]),
-    )
+    load, most = map(_interval, found(rps), zip(*drawn, strict=True))
+    plateau_rps = _PLATEAU_SHARE * most.value
+    flat = int((one_peak(rps, 1 / noise**2) >= plateau_rps).sum())
+    bounded = flat > 1 or rps[-1] < plateau_rps or overloaded(steps[-1])
+    return Saturation(load=load, rps=most, bounded=bool(bounded))
 
 
 def _throughput(steps: tuple[LoadStep, ...]) -> tuple[Numbers, Numbers]:
@@ -154,22 +149,6 @@ def _throughput(steps: tuple[LoadStep, ...]) -> tuple[Numbers, Numbers]:
     return values, np.maximum(wide / 3.92, 1e-3 * np.maximum(values, 1e-9))
 
 
-def _crossing(loads: Numbers, logs: Numbers, most: float) -> float:
-    """The highest load at which the rising curve through the points is at most `most`."""
-    if logs[0] > most:
-        return float(loads[0])
-    last = int(np.flatnonzero(logs <= most)[-1])
-    if last == len(loads) - 1:
-        return float(loads[last])
-    share = (most - logs[last]) / (logs[last + 1] - logs[last])
-    return float(loads[last] + share * (loads[last + 1] - loads[last]))
-
-
-def _beyond(objective: Objective) -> float:
-    """Latency in ms that stands for a failing step: large enough to break any average with its neighbours."""
-    return objective.most_ms * 10
-
-
-def _interval(value: float, drawn: list[float]) -> Interval:
+def _interval(value: float, drawn: tuple[float, ...]) -> Interval:
     low, high = np.percentile(drawn, [2.5, 97.5]).tolist()
     return Interval(value=value, low=min(low, value), high=max(high, value))

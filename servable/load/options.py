@@ -1,5 +1,6 @@
 """The options of a load test, and which of them can be combined."""
 
+import functools
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -206,12 +207,7 @@ class LoadOptions(TargetOptions):
 def with_options(options: Sequence[Callable[..., Any]]) -> Callable[..., Any]:
     """Return a decorator that adds these options in this order."""
 
-    def decorated(command: Callable[..., Any]) -> Callable[..., Any]:
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return decorated
+    return lambda command: functools.reduce(lambda to, option: option(to), options[::-1], command)
 
 
 def is_url(what: str) -> bool:

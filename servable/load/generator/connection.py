@@ -63,18 +63,13 @@ class Connection:
                 parser.feed_data(data)
                 if not self._complete and time.perf_counter() > deadline:
                     raise TimeoutError
-        except TimeoutError:
+        except BaseException as error:
             self.close()
-            return TIMEOUT
-        except httptools.HttpParserError:
-            self.close()
-            return "the answer is no HTTP"
-        except OSError as error:
-            self.close()
-            return _kind(error)
-        except BaseException:  # a caller that is ended in the middle of it
-            self.close()
-            raise
+            if isinstance(error, httptools.HttpParserError):
+                return "the answer is no HTTP"
+            if isinstance(error, OSError):
+                return _kind(error)
+            raise  # a caller that is ended in the middle of it
         if self._keeps:
             self._used_at = time.perf_counter()
         else:
@@ -160,6 +155,8 @@ class Connection:
 
 
 def _kind(error: OSError) -> str:
+    if isinstance(error, TimeoutError):
+        return TIMEOUT
     if isinstance(error, ConnectionRefusedError):
         return "connection refused"
     if isinstance(error, socket.gaierror):

@@ -127,9 +127,7 @@ class Coordinator:
 
     def _wait(self, ready: Callable[[], bool], problem: str) -> None:
         for _ in range(int(_READY_SECONDS / 0.02)):
-            if ready():
-                return
-            if self._stopping:
+            if ready() or self._stopping:
                 return
             gevent.sleep(0.02)
         raise GeneratorError(f"{problem} within {_READY_SECONDS:g} s")

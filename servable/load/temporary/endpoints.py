@@ -9,6 +9,7 @@ Model, image, archive, role and network are those of the live variant; nothing o
 """
 
 import datetime
+import secrets
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -21,7 +22,6 @@ from servable.load.temporary.ledger import Ledger
 from servable.load.temporary.live import LiveVariant, TemporaryError, live_variant
 from servable.load.temporary.removal import (
     PREFIX,
-    new_name,
     remove_config,
     remove_endpoint,
     remove_model,
@@ -112,7 +112,7 @@ class TemporaryEndpoints:
                 f"{config['InstanceType']} needs {price * _LEAST_SECONDS / 3600:.2f} $ at least; "
                 "give more with --dollars"
             )
-        name = new_name()
+        name = f"{PREFIX}{secrets.token_hex(6)}"
         marks = tags(datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=seconds))
         with ExitStack() as held:
             self._make(held, name, model, config, source.metrics, marks, price)

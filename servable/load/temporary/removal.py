@@ -7,7 +7,6 @@ deletes nothing, the next run does: what is abandoned, and not what is in use.
 import datetime
 import os
 import platform
-import secrets
 import time
 import uuid
 from collections.abc import Iterator, Mapping
@@ -20,10 +19,6 @@ PREFIX = "servable-temporary-"
 TAG = "servable:temporary"
 OWNER = "servable:owner"
 UNTIL = "servable:delete-after"
-
-
-def new_name() -> str:
-    return f"{PREFIX}{secrets.token_hex(6)}"
 
 
 def tags(until: datetime.datetime) -> dict[str, str]:

@@ -158,7 +158,13 @@ def _flat(numbers: Ranks, logs: Array, noise: float, begun: int, trials: int) ->
         if apart > (APART if pairs == FLAT_PAIRS else FAR_APART):
             return None
         if pairs == FLAT_PAIRS:
-            return Proposal(number=None, stopped=_flat_sentence(once), flat=True)
+            spread = math.expm1(2 * float(once.std(ddof=1)))
+            sentence = (
+                f"the surface is flat: {len(once)} points as different as the space allows scatter by "
+                f"{spread:.0%} (two standard deviations), no more than measurements of one point do; "
+                "no setting tried here matters"
+            )
+            return Proposal(number=None, stopped=sentence, flat=True)
     return Proposal(number=ends[(len(numbers) - begun) % 2])
 
 
@@ -170,12 +176,3 @@ def _paulson(ratio: float, above: int, below: int) -> float:
     root = math.cbrt(ratio)
     a, b = 2 / (9 * above), 2 / (9 * below)
     return ((1 - b) * root - (1 - a)) / math.sqrt(b * root**2 + a)
-
-
-def _flat_sentence(logs: Array) -> str:
-    spread = math.expm1(2 * float(logs.std(ddof=1)))
-    return (
-        f"the surface is flat: {len(logs)} points as different as the space allows scatter by "
-        f"{spread:.0%} (two standard deviations), no more than measurements of one point do; "
-        "no setting tried here matters"
-    )

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -73,13 +74,16 @@ class LoadGenerator:
         self._variables = None if variables is None else dict(variables)
         self._words = tempfile.TemporaryFile()  # noqa: SIM115  (close() closes it)
         self._workers: list[subprocess.Popen[bytes]] = []
-        self._head = self._started(*_role(processes))
+        host, port = processes.listen
+        count = str(processes.here + processes.elsewhere)
+        role = ("master", host, str(port), count) if processes.distributed else ("alone",)
+        self._head = self._started(*role)
         try:
             if processes.distributed:
                 port = self._heard("port")
-                joined_at(processes.listen[0], port)
+                joined_at(host, port)
                 for _ in range(processes.here):
-                    address = LOCALHOST if processes.listen[0] == "*" else processes.listen[0]
+                    address = LOCALHOST if host == "*" else host
                     self._workers.append(self._started("worker", address, str(port)))
             self.aim(target, bodies, loop=loop)
         except BaseException:  # Ctrl-C while waiting leaves nothing either
@@ -127,10 +131,8 @@ class LoadGenerator:
         for process in (self._head, *self._workers):
             for pipe in (process.stdin, process.stdout):
                 if pipe:
-                    try:
+                    with suppress(OSError):  # it ended first
                         pipe.close()
-                    except OSError:
-                        pass  # it ended first
             try:
                 process.wait(_END_SECONDS)
             except subprocess.TimeoutExpired:
@@ -197,10 +199,3 @@ def join(host: str, port: int) -> None:
         assert worker.stdin is not None  # asked for as a pipe
         worker.stdin.close()
         worker.wait()
-
-
-def _role(processes: GeneratorProcesses) -> tuple[str, ...]:
-    if not processes.distributed:
-        return ("alone",)
-    host, port = processes.listen
-    return ("master", host, str(port), str(processes.here + processes.elsewhere))

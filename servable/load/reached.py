@@ -131,10 +131,11 @@ def deployed(
     reached = at_endpoint(
         account, live, bodies, name=name, variant=chosen, instance_type=instance_type
     )
-    if not whole or variant is not None:
-        return reached
-    target = endpoint(live, region=account.region, runtime_url=_runtime_url(account))
-    return dataclasses.replace(reached, target=target)
+    if whole and variant is None:
+        # Without the header that names one.
+        target = dataclasses.replace(reached.target, headers={})
+        reached = dataclasses.replace(reached, target=target)
+    return reached
 
 
 def at_endpoint(
@@ -148,10 +149,9 @@ def at_endpoint(
     model_at: str | None = None,
 ) -> ReadyTarget:
     """Return an endpoint that is in service as a target."""
+    runtime_url = str(account.client("sagemaker-runtime").meta.endpoint_url)
     return ReadyTarget(
-        target=endpoint(
-            live, region=account.region, runtime_url=_runtime_url(account), variant=variant
-        ),
+        target=endpoint(live, region=account.region, runtime_url=runtime_url, variant=variant),
         asked=asked_of(
             "sagemaker",
             live,
@@ -164,10 +164,6 @@ def at_endpoint(
         ),
         variables=account.variables(),
     )
-
-
-def _runtime_url(account: Account) -> str:
-    return str(account.client("sagemaker-runtime").meta.endpoint_url)
 
 
 def run_folder(root: Path, name: str) -> Path:

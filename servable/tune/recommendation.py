@@ -68,10 +68,8 @@ def recommend(
 
 def headline(choice: ChosenPoint, goal: Goal) -> str:
     """Return the result of the search in one sentence or two: the same on the screen and on the page."""
-    gain, unit = (
-        choice.compared_gain,
-        "requests/s" if goal == "throughput" else "requests per dollar",
-    )
+    gain = choice.compared_gain
+    unit = "requests/s" if goal == "throughput" else "requests per dollar"
     interval = f"{gain.value:+.1%} {unit}, 95 % interval {gain.low:+.1%} to {gain.high:+.1%}"
     if choice.better:
         return f"The chosen settings together are better than today's: {interval}."
@@ -122,8 +120,7 @@ def _settings(
         )
         for name, value in choice.point.items()
         # On another instance type another value would be derived for what the file leaves out.
-        if value is not None
-        and (value != choice.start.get(name) or (moved and name != INSTANCE_TYPE))
+        if value is not None and (moved or value != choice.start.get(name))
     )
 
 

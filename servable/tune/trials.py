@@ -91,12 +91,8 @@ class Trials(ABC):
             seconds_expected(TRIAL_STEPS, self.trial_pace, self.start_seconds),
         )
 
-    def usd_per_hour(self, point: Point) -> float | None:
-        """Return the price of the instance; None where no source states it."""
-        return self.price_of(self.machines.kind_of(point))
-
     def price_of(self, kind: str) -> float | None:
-        """The catalog's, and of today's instance type what the user states."""
+        """The catalog's, and of today's instance type what the user states; None: no source states it."""
         stated = self._run.options.usd_per_hour
         if kind == self.machines.today and stated is not None:
             return stated
@@ -184,7 +180,7 @@ class Trials(ABC):
         raise LoadError(f"again and again {late}; the same command goes on when it is quiet")
 
     def _valued(self, raw: Measurement, point: Point, spent_usd: float) -> Measurement:
-        price = self.usd_per_hour(point)
+        price = self.price_of(self.machines.kind_of(point))
         about: dict[str, Any] = {**raw.about, "usd": spent_usd}
         if price is not None and raw.value > 0:
             about["usd_per_million"] = usd_per_million(raw.value, price)

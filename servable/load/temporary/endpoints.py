@@ -104,7 +104,12 @@ class TemporaryEndpoints:
         if variables is not None:
             container = {**model["PrimaryContainer"], "Environment": dict(variables)}
             model["PrimaryContainer"] = container
-        price = self._price(config["InstanceType"])
+        price = self._usd_per_hour(config["InstanceType"])
+        if price is None:
+            raise TemporaryError(
+                f"{config['InstanceType']}: its price is not known, so no budget can be held; "
+                "give it with --usd-per-hour"
+            )
         seconds = (self._budget_usd - self.spent_usd) / price * 3600
         if seconds < _LEAST_SECONDS:
             raise BudgetSpentError(
@@ -156,15 +161,6 @@ class TemporaryEndpoints:
             client.create_endpoint(EndpointName=name, EndpointConfigName=name, Tags=tags_)
         except ClientError as error:
             raise TemporaryError(f"{name}: cannot be made: {error}") from None
-
-    def _price(self, instance_type: str) -> float:
-        price = self._usd_per_hour(instance_type)
-        if price is None:
-            raise TemporaryError(
-                f"{instance_type}: its price is not known, so no budget can be held; "
-                "give it with --usd-per-hour"
-            )
-        return price
 
     def _wait(self, name: str) -> None:
         while True:

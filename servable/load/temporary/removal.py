@@ -9,7 +9,7 @@ import os
 import platform
 import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import psutil
@@ -137,20 +137,16 @@ def sweep(client: Any) -> list[str]:
     now = datetime.datetime.now(datetime.UTC)
     removed = []
     for operation, key, kind, remove in _KINDS:
-        for name, arn in list(_listed(client, operation, key, kind)):
+        pages = client.get_paginator(operation).paginate(NameContains=PREFIX)
+        for item in [item for page in pages for item in page[key]]:
+            name = item[f"{kind}Name"]
+            if not name.startswith(PREFIX):
+                continue  # NameContains finds it anywhere in the name
             try:
-                listed = client.list_tags(ResourceArn=arn)["Tags"]
+                listed = client.list_tags(ResourceArn=item[f"{kind}Arn"])["Tags"]
             except ClientError:
                 continue  # it went meanwhile, or is not ours to look at
             if is_abandoned(name, {tag["Key"]: tag["Value"] for tag in listed}, now):
                 remove(client, name)
                 removed.append(f"{kind} {name}")
     return removed
-
-
-def _listed(client: Any, operation: str, key: str, kind: str) -> Iterator[tuple[str, str]]:
-    for page in client.get_paginator(operation).paginate(NameContains=PREFIX):
-        for item in page[key]:
-            # NameContains finds it anywhere in the name.
-            if item[f"{kind}Name"].startswith(PREFIX):
-                yield item[f"{kind}Name"], item[f"{kind}Arn"]

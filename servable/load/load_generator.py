@@ -63,14 +63,12 @@ class LoadGenerator:
         loop: Loop,
         processes: GeneratorProcesses = ONE,
         variables: Mapping[str, str] | None = None,
-        seed: int = 0,
         joined_at: Callable[[str, int], None] = lambda host, port: None,
     ) -> None:
         """Start the processes. `variables`: their environment; default: that of this process.
 
         `joined_at` is called with the address where other computers join. Raises LoadError.
         """
-        self._seed = seed
         self._variables = None if variables is None else dict(variables)
         self._words = tempfile.TemporaryFile()  # noqa: SIM115  (close() closes it)
         self._workers: list[subprocess.Popen[bytes]] = []
@@ -97,14 +95,7 @@ class LoadGenerator:
             dataclasses.asdict(body) | {"content": base64.b64encode(body.content).decode()}
             for body in bodies
         ]
-        self._tell(
-            plan={
-                "target": dataclasses.asdict(target),
-                "bodies": sent,
-                "loop": loop,
-                "seed": self._seed,
-            }
-        )
+        self._tell(plan={"target": dataclasses.asdict(target), "bodies": sent, "loop": loop})
         self._heard("ready")
 
     def step(self, load: float, pace: Pace, progress: Progress = lambda found: None) -> LoadStep:

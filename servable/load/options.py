@@ -13,19 +13,16 @@ from servable.load.pace import Arrivals
 from servable.project import ENVIRONMENTS, SET
 
 
-class Loads(click.ParamType[Any]):
-    """A list of numbers above 0, as 1,2,4 or 50.5."""
-
-    name = "numbers"
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[float, ...]:
-        try:
-            numbers = tuple(float(number) for number in str(value).split(","))
-        except ValueError:
-            numbers = ()
-        if not numbers or not all(0 < number < float("inf") for number in numbers):
-            self.fail(f"{value!r}: write numbers above 0 with commas between, as 1,2,4", param, ctx)
-        return numbers
+def numbers(text: str) -> tuple[float, ...]:
+    """Return the numbers above 0 of a list, as 1,2,4 or 50.5. Raises click.BadParameter."""
+    try:
+        loads = tuple(float(number) for number in text.split(","))
+    except ValueError:
+        loads = ()
+    if not loads or not all(0 < load < float("inf") for load in loads):
+        problem = f"{text!r}: write numbers above 0 with commas between, as 1,2,4"
+        raise click.BadParameter(problem)
+    return loads
 
 
 class Address(click.ParamType[Any]):
@@ -89,11 +86,11 @@ OPTIONS = (
     # --- how much
     click.option(
         "--users",
-        type=Loads(),
+        type=numbers,
         help="Closed loop with these numbers of users (default: more users until throughput is flat).",
     ),
     click.option(
-        "--rates", type=Loads(), help="Open loop with these rates, in requests per second."
+        "--rates", type=numbers, help="Open loop with these rates, in requests per second."
     ),
     click.option(
         "--open",

@@ -33,18 +33,13 @@ TARGETS = ("local", "sagemaker")
 LOCAL_MINUTES = 9.5
 
 
-class Names(click.ParamType[Any]):
-    """a,b"""
-
-    name = "names"
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[str, ...]:
-        if isinstance(value, tuple):
-            return value
-        names = tuple(name.strip() for name in str(value).split(","))
-        if not all(names):
-            self.fail(f"{value!r}: write names with commas between", param, ctx)
-        return names
+def _names(value: str | tuple[str, ...]) -> tuple[str, ...]:
+    if isinstance(value, tuple):
+        return value
+    names = tuple(name.strip() for name in value.split(","))
+    if not all(names):
+        raise click.BadParameter(f"{value!r}: write names with commas between")
+    return names
 
 
 OPTIONS = (
@@ -76,7 +71,7 @@ OPTIONS = (
     click.option("--setting", "only", multiple=True, help="May change; none named, all may."),
     click.option(
         "--instance-types",
-        type=Names(),
+        type=_names,
         default=(),
         metavar="A,B",
         help="May be taken too, with --target sagemaker.",

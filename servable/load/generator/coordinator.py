@@ -56,7 +56,7 @@ class Coordinator:
         self._wait(lambda: len(self._here) >= self._workers, "generator processes have not come")
 
     def plan(self, plan: dict[str, Any]) -> None:
-        """Send target, bodies, loop and seed to the workers, before the first step."""
+        """Send target, bodies and loop to the workers, before the first step."""
         self._runner.send_message(PLAN, plan)
 
     def stop(self) -> None:

@@ -42,7 +42,6 @@ class Address(click.ParamType[Any]):
 FOLDER = click.Path(file_okay=False, path_type=Path)
 ABOVE_0 = click.FloatRange(0, min_open=True)
 SECONDS = click.FloatRange(0.5)
-TARGETS = ("local", "deployed", "sagemaker")
 # `servable tune` has them too.
 LOCAL = click.option("--local", is_flag=True, help="Use the local AWS (`servable local up`).")
 ENDPOINT_URL = click.option("--endpoint-url", help="URL of the AWS APIs, instead of AWS's own.")
@@ -64,7 +63,7 @@ OPTIONS = (
     # --- what is asked
     click.option(
         "--target",
-        type=click.Choice(TARGETS),
+        type=click.Choice(("local", "deployed", "sagemaker")),
         default="local",
         show_default=True,
         help="Local container on this computer, ENV's endpoint, or a temporary copy of the endpoint.",

@@ -53,14 +53,11 @@ def reached_by(
     names: list[str],
     output: Path,
     options: TargetOptions,
-    *,
-    copy: LoadOptions | None = None,
-    whole: bool = True,
 ) -> Iterator[ReadyTarget]:
     """Prepare the target while the block lasts. `loaded` None: `what` is an address.
 
-    `copy`: the budget and instance type of a temporary copy. `whole`: without --variant all variants
-    of a live endpoint share the requests.
+    For a replay, and with --gate, all variants of a live endpoint share the requests if there is no
+    --variant.
 
     Raises the target's errors, and click.UsageError.
     """
@@ -83,10 +80,11 @@ def reached_by(
     account = account_of(environment, local=options.local, endpoint_url=options.endpoint_url)
     account.meant()
     if options.target == "deployed":
+        whole = not isinstance(options, LoadOptions) or options.gate
         yield deployed(environment, names, name=name, variant=variant, account=account, whole=whole)
         return
-    assert copy is not None  # only `load` has this target
-    with _copied(environment, names, name=name, account=account, options=copy) as reached:
+    assert isinstance(options, LoadOptions)  # only `load` has this target
+    with _copied(environment, names, name=name, account=account, options=options) as reached:
         yield reached
 
 

@@ -28,7 +28,6 @@ from servable.tune.run import TuneError, TuneOptions
 from servable.tune.tune import tune as search
 from servable_local.container.launch import LaunchError
 
-TARGETS = ("local", "sagemaker")
 # What the whole search may take where it costs nothing but time.
 LOCAL_MINUTES = 9.5
 
@@ -49,7 +48,7 @@ OPTIONS = (
     # --- where
     click.option(
         "--target",
-        type=click.Choice(TARGETS),
+        type=click.Choice(("local", "sagemaker")),
         default="local",
         show_default=True,
         help="ENV's local container, or copies of its live endpoint, one for each trial.",

@@ -27,7 +27,6 @@ AWS_SAFETY_FACTOR = 0.5
 
 @dataclass(frozen=True, kw_only=True)
 class Recommendation:
-    asked: MeasuredTarget
     relative: bool
     """Measured on this computer: it ranks settings and sets nothing that depends on the instance type."""
     choice: ChosenPoint
@@ -54,7 +53,6 @@ def recommend(
     relative = asked.relative and not force_local_numbers
     numbers = _numbers(environment, variant, knee.rps, latencies)
     return Recommendation(
-        asked=asked,
         relative=asked.relative,
         choice=choice,
         rps=knee.rps,

@@ -7,6 +7,7 @@ Every gain is of logarithms, so about relative.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,6 +43,7 @@ MOST_REPEATS, REPEAT_EVERY = 2, 16
 FLAT_PAIRS, APART, FAR_APART = 4, 2.5, 3.5
 # The scatter that noise alone exceeds once in a hundred times, in standard deviations.
 UNLIKELY = 2.326
+_below = np.vectorize(NormalDist().cdf, otypes=[float])
 # Noise of "it ran" (1) and "it did not" (0): a setting that runs today and not tomorrow is rare.
 _RAN_NOISE = 0.1
 
@@ -126,13 +128,8 @@ def chance_to_run(at: Array, tried: Array, ran: NDArray[np.bool_]) -> Array:
     if ran.all() or not ran.any():
         return np.ones(len(at))
     expected = GaussianProcess(tried, ran.astype(float), noise=_RAN_NOISE).expected(at)
-    return _below((expected.mean - 0.5) / np.hypot(expected.deviation, _RAN_NOISE))
-
-
-def _below(z: Array) -> Array:
-    """Return the normal distribution function at `z`."""
-    below: Array = 0.5 * (1 + np.vectorize(math.erf, otypes=[float])(z / math.sqrt(2)))
-    return below
+    chance: Array = _below((expected.mean - 0.5) / np.hypot(expected.deviation, _RAN_NOISE))
+    return chance
 
 
 def _flat(numbers: Ranks, logs: Array, noise: float, begun: int, trials: int) -> Proposal | None:

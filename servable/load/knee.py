@@ -32,17 +32,12 @@ def rising(values: Numbers, weights: Numbers) -> Numbers:
 
 def one_peak(values: Numbers, weights: Numbers) -> Numbers:
     """Rising to one of the points, falling from it; of all such, the nearest."""
-    best: Numbers | None = None
-    least = np.inf
+    fits: list[Numbers] = []
     for peak in range(len(values)):
         up = rising(values[: peak + 1], weights[: peak + 1])
         down = rising(values[peak:][::-1], weights[peak:][::-1])[::-1]
-        fit = np.concatenate([up[:-1], [max(up[-1], down[0])], down[1:]])
-        error = float((weights * (fit - values) ** 2).sum())
-        if error < least:
-            best, least = fit, error
-    assert best is not None  # one point is a peak
-    return best
+        fits.append(np.concatenate([up[:-1], [max(up[-1], down[0])], down[1:]]))
+    return min(fits, key=lambda fit: float((weights * (fit - values) ** 2).sum()))
 
 
 _DRAWS = 400

@@ -6,6 +6,7 @@ do not. As HdrHistogram (http://hdrhistogram.org) does it, with logarithmic bins
 """
 
 import math
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -38,9 +39,7 @@ class Latencies:
         return cls(bins=bins, sum_ms=float(values.sum()), max_ms=float(values.max()))
 
     def __add__(self, other: "Latencies") -> "Latencies":
-        bins = dict(self.bins)
-        for number, count in other.bins.items():
-            bins[number] = bins.get(number, 0) + count
+        bins = Counter(self.bins) + Counter(other.bins)
         return Latencies(
             bins=dict(sorted(bins.items())),
             sum_ms=self.sum_ms + other.sum_ms,

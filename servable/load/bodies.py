@@ -96,6 +96,8 @@ def read(file: Path, *, content_type: str | None = None, weight: float = 1.0) ->
         raise BodyError(f"{file}: cannot be read: {error.strerror}") from None
     if content_type is None and _CAPTURED in content[:65536]:
         captured = list(_captured(file, content))
+        if not captured:
+            raise BodyError(f"{file}: no captured input; capture Input, not only Output")
         return [dataclasses.replace(body, weight=weight / len(captured)) for body in captured]
     kind = content_type or CONTENT_TYPES.get(".json" if file == STDIN else file.suffix)
     if kind is None:
@@ -107,7 +109,6 @@ def read(file: Path, *, content_type: str | None = None, weight: float = 1.0) ->
 
 
 def _captured(file: Path, content: bytes) -> Iterator[Body]:
-    any_input = False
     for number, line in enumerate(content.splitlines(keepends=True), start=1):
         if not line.strip():
             continue
@@ -117,7 +118,6 @@ def _captured(file: Path, content: bytes) -> Iterator[Body]:
             continue  # only answers were captured there
         except CaptureLineError as error:
             raise BodyError(f"{file}, line {number}: {error}") from None
-        any_input = True
         # A request sent again is not a part of the trace in which it was captured.
         attributes = without_trace(request.custom_attributes or "")[0]
         yield Body(
@@ -127,5 +127,3 @@ def _captured(file: Path, content: bytes) -> Iterator[Body]:
             accept=request.accept,
             target_model=request.target_model,
         )
-    if not any_input:
-        raise BodyError(f"{file}: no captured input; capture Input, not only Output")

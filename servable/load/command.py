@@ -74,9 +74,7 @@ def _measured(held: ExitStack, what: str, folder: str, options: LoadOptions) -> 
     bodies, names = bodies_of(options.files, content_type=options.content_type, loaded=loaded)
     output = options.output or run_folder(loaded.root if loaded else standing_in(), what)
     private_folder(output)
-    reached = held.enter_context(
-        reached_by(what, loaded, names, output, options, copy=options, whole=options.gate)
-    )
+    reached = held.enter_context(reached_by(what, loaded, names, output, options))
     schedule = _schedule(loaded, options)
     pace = Pace(
         warm_up_seconds=options.warm_up_seconds,

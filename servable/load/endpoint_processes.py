@@ -2,6 +2,7 @@
 
 import os
 import time
+from contextlib import suppress
 
 import psutil
 
@@ -52,7 +53,7 @@ def yielding(pid: int, *, entirely: bool = False) -> None:
     endpoint stops answering, so this is for a quiet computer.
     """
     for process in _processes(pid):
-        try:
+        with suppress(psutil.Error, OSError):  # it, or one of its threads, has ended
             if not psutil.LINUX:
                 process.nice(NICENESS)
                 continue
@@ -61,8 +62,6 @@ def yielding(pid: int, *, entirely: bool = False) -> None:
                     os.sched_setscheduler(thread.id, os.SCHED_IDLE, os.sched_param(0))
                 else:
                     os.setpriority(os.PRIO_PROCESS, thread.id, NICENESS)
-        except (psutil.Error, OSError):
-            pass  # it, or one of its threads, has ended
 
 
 def _processes(pid: int) -> list[psutil.Process]:

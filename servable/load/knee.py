@@ -32,17 +32,12 @@ def rising(values: Numbers, weights: Numbers) -> Numbers:
 
 def one_peak(values: Numbers, weights: Numbers) -> Numbers:
     """Rising to one of the points, falling from it; of all such, the nearest."""
-    best: Numbers | None = None
-    least = np.inf
+    fits: list[Numbers] = []
     for peak in range(len(values)):
         up = rising(values[: peak + 1], weights[: peak + 1])
         down = rising(values[peak:][::-1], weights[peak:][::-1])[::-1]
-        fit = np.concatenate([up[:-1], [max(up[-1], down[0])], down[1:]])
-        error = float((weights * (fit - values) ** 2).sum())
-        if error < least:
-            best, least = fit, error
-    assert best is not None  # one point is a peak
-    return best
+        fits.append(np.concatenate([up[:-1], [max(up[-1], down[0])], down[1:]]))
+    return min(fits, key=lambda fit: float((weights * (fit - values) ** 2).sum()))
 
 
 _DRAWS = 400
@@ -87,36 +82,33 @@ def knee(curve: LoadCurve, objective: Objective, *, seed: int = 0) -> Knee | Non
     if not steps or not objective.met_by(steps[0]):
         return None
     loads = np.array([step.load for step in steps])
-    logs = np.log([min(objective.latency_ms(step), _beyond(objective)) for step in steps])
+    # Latency of a failing step: large enough to break any average with its neighbours.
+    beyond_ms = objective.most_ms * 10
+    logs = np.log([min(objective.latency_ms(step), beyond_ms) for step in steps])
     spread = np.array([objective.spread(step) for step in steps])
     rps, noise = _throughput(steps)
     random = np.random.default_rng(seed)
 
     # A step that fails says that the knee is below it, and not how far.
     fails = np.isinf([objective.latency_ms(step) for step in steps])
-    far = float(np.log(_beyond(objective)) - np.log(objective.most_ms))
+    most = np.log(objective.most_ms)
 
     def again() -> Numbers:
         drawn: Numbers = logs + random.normal(size=len(steps)) * _WIDER * spread
-        unknown = np.log(objective.most_ms) + random.uniform(0, far, len(steps))
+        unknown = most + random.uniform(0, float(np.log(beyond_ms) - most), len(steps))
         drawn[fails] = unknown[fails]
         return drawn
 
     def found(logs: Numbers, rps: Numbers) -> tuple[float, float]:
-        load = _crossing(loads, rising(logs, 1 / spread**2), float(np.log(objective.most_ms)))
+        load = float(np.interp(most, rising(logs, 1 / spread**2), loads))
         if curve.loop == "open":
             return load, load
         return load, float(np.interp(load, loads, one_peak(rps, 1 / noise**2)))
 
     drawn = [found(again(), np.maximum(random.normal(rps, noise), 1e-9)) for _ in range(_DRAWS)]
-    load, at = found(logs, rps)
+    load, at = map(_interval, found(logs, rps), zip(*drawn, strict=True))
     bounded = not all(objective.met_by(step) for step in steps)
-    return Knee(
-        objective=objective,
-        load=_interval(load, [drawn_load for drawn_load, _ in drawn]),
-        rps=_interval(at, [drawn_rps for _, drawn_rps in drawn]),
-        bounded=bounded,
-    )
+    return Knee(objective=objective, load=load, rps=at, bounded=bounded)
 
 
 def saturation(curve: LoadCurve, *, seed: int = 0) -> Saturation | None:
@@ -138,13 +130,11 @@ def saturation(curve: LoadCurve, *, seed: int = 0) -> Saturation | None:
 
     # What is hardly known is drawn below nothing too; nobody answers less than none.
     drawn = [found(np.maximum(random.normal(rps, noise), 1e-9)) for _ in range(_DRAWS)]
-    load, most = found(rps)
-    flat = int((one_peak(rps, 1 / noise**2) >= _PLATEAU_SHARE * most).sum())
-    return Saturation(
-        load=_interval(load, [drawn_load for drawn_load, _ in drawn]),
-        rps=_interval(most, [drawn_rps for _, drawn_rps in drawn]),
-        bounded=flat > 1 or rps[-1] < _PLATEAU_SHARE * most or overloaded(steps[-1]),
-    )
+    load, most = map(_interval, found(rps), zip(*drawn, strict=True))
+    plateau_rps = _PLATEAU_SHARE * most.value
+    flat = int((one_peak(rps, 1 / noise**2) >= plateau_rps).sum())
+    bounded = flat > 1 or rps[-1] < plateau_rps or overloaded(steps[-1])
+    return Saturation(load=load, rps=most, bounded=bool(bounded))
 
 
 def _throughput(steps: tuple[LoadStep, ...]) -> tuple[Numbers, Numbers]:
@@ -154,22 +144,6 @@ def _throughput(steps: tuple[LoadStep, ...]) -> tuple[Numbers, Numbers]:
     return values, np.maximum(wide / 3.92, 1e-3 * np.maximum(values, 1e-9))
 
 
-def _crossing(loads: Numbers, logs: Numbers, most: float) -> float:
-    """The highest load at which the rising curve through the points is at most `most`."""
-    if logs[0] > most:
-        return float(loads[0])
-    last = int(np.flatnonzero(logs <= most)[-1])
-    if last == len(loads) - 1:
-        return float(loads[last])
-    share = (most - logs[last]) / (logs[last + 1] - logs[last])
-    return float(loads[last] + share * (loads[last + 1] - loads[last]))
-
-
-def _beyond(objective: Objective) -> float:
-    """Latency in ms that stands for a failing step: large enough to break any average with its neighbours."""
-    return objective.most_ms * 10
-
-
-def _interval(value: float, drawn: list[float]) -> Interval:
+def _interval(value: float, drawn: tuple[float, ...]) -> Interval:
     low, high = np.percentile(drawn, [2.5, 97.5]).tolist()
     return Interval(value=value, low=min(low, value), high=max(high, value))

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -62,24 +63,25 @@ class LoadGenerator:
         loop: Loop,
         processes: GeneratorProcesses = ONE,
         variables: Mapping[str, str] | None = None,
-        seed: int = 0,
         joined_at: Callable[[str, int], None] = lambda host, port: None,
     ) -> None:
         """Start the processes. `variables`: their environment; default: that of this process.
 
         `joined_at` is called with the address where other computers join. Raises LoadError.
         """
-        self._seed = seed
         self._variables = None if variables is None else dict(variables)
         self._words = tempfile.TemporaryFile()  # noqa: SIM115  (close() closes it)
         self._workers: list[subprocess.Popen[bytes]] = []
-        self._head = self._started(*_role(processes))
+        host, port = processes.listen
+        count = str(processes.here + processes.elsewhere)
+        role = ("master", host, str(port), count) if processes.distributed else ("alone",)
+        self._head = self._started(*role)
         try:
             if processes.distributed:
                 port = self._heard("port")
-                joined_at(processes.listen[0], port)
+                joined_at(host, port)
                 for _ in range(processes.here):
-                    address = LOCALHOST if processes.listen[0] == "*" else processes.listen[0]
+                    address = LOCALHOST if host == "*" else host
                     self._workers.append(self._started("worker", address, str(port)))
             self.aim(target, bodies, loop=loop)
         except BaseException:  # Ctrl-C while waiting leaves nothing either
@@ -93,14 +95,7 @@ class LoadGenerator:
             dataclasses.asdict(body) | {"content": base64.b64encode(body.content).decode()}
             for body in bodies
         ]
-        self._tell(
-            plan={
-                "target": dataclasses.asdict(target),
-                "bodies": sent,
-                "loop": loop,
-                "seed": self._seed,
-            }
-        )
+        self._tell(plan={"target": dataclasses.asdict(target), "bodies": sent, "loop": loop})
         self._heard("ready")
 
     def step(self, load: float, pace: Pace, progress: Progress = lambda found: None) -> LoadStep:
@@ -127,10 +122,8 @@ class LoadGenerator:
         for process in (self._head, *self._workers):
             for pipe in (process.stdin, process.stdout):
                 if pipe:
-                    try:
+                    with suppress(OSError):  # it ended first
                         pipe.close()
-                    except OSError:
-                        pass  # it ended first
             try:
                 process.wait(_END_SECONDS)
             except subprocess.TimeoutExpired:
@@ -197,10 +190,3 @@ def join(host: str, port: int) -> None:
         assert worker.stdin is not None  # asked for as a pipe
         worker.stdin.close()
         worker.wait()
-
-
-def _role(processes: GeneratorProcesses) -> tuple[str, ...]:
-    if not processes.distributed:
-        return ("alone",)
-    host, port = processes.listen
-    return ("master", host, str(port), str(processes.here + processes.elsewhere))

@@ -1,5 +1,6 @@
 """The options of a load test, and which of them can be combined."""
 
+import functools
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -12,19 +13,16 @@ from servable.load.pace import Arrivals
 from servable.project import ENVIRONMENTS, SET
 
 
-class Loads(click.ParamType[Any]):
-    """A list of numbers above 0, as 1,2,4 or 50.5."""
-
-    name = "numbers"
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[float, ...]:
-        try:
-            numbers = tuple(float(number) for number in str(value).split(","))
-        except ValueError:
-            numbers = ()
-        if not numbers or not all(0 < number < float("inf") for number in numbers):
-            self.fail(f"{value!r}: write numbers above 0 with commas between, as 1,2,4", param, ctx)
-        return numbers
+def numbers(text: str) -> tuple[float, ...]:
+    """Return the numbers above 0 of a list, as 1,2,4 or 50.5. Raises click.BadParameter."""
+    try:
+        loads = tuple(float(number) for number in text.split(","))
+    except ValueError:
+        loads = ()
+    if not loads or not all(0 < load < float("inf") for load in loads):
+        problem = f"{text!r}: write numbers above 0 with commas between, as 1,2,4"
+        raise click.BadParameter(problem)
+    return loads
 
 
 class Address(click.ParamType[Any]):
@@ -44,7 +42,6 @@ class Address(click.ParamType[Any]):
 FOLDER = click.Path(file_okay=False, path_type=Path)
 ABOVE_0 = click.FloatRange(0, min_open=True)
 SECONDS = click.FloatRange(0.5)
-TARGETS = ("local", "deployed", "sagemaker")
 # `servable tune` has them too.
 LOCAL = click.option("--local", is_flag=True, help="Use the local AWS (`servable local up`).")
 ENDPOINT_URL = click.option("--endpoint-url", help="URL of the AWS APIs, instead of AWS's own.")
@@ -66,7 +63,7 @@ OPTIONS = (
     # --- what is asked
     click.option(
         "--target",
-        type=click.Choice(TARGETS),
+        type=click.Choice(("local", "deployed", "sagemaker")),
         default="local",
         show_default=True,
         help="Local container on this computer, ENV's endpoint, or a temporary copy of the endpoint.",
@@ -88,11 +85,11 @@ OPTIONS = (
     # --- how much
     click.option(
         "--users",
-        type=Loads(),
+        type=numbers,
         help="Closed loop with these numbers of users (default: more users until throughput is flat).",
     ),
     click.option(
-        "--rates", type=Loads(), help="Open loop with these rates, in requests per second."
+        "--rates", type=numbers, help="Open loop with these rates, in requests per second."
     ),
     click.option(
         "--open",
@@ -207,12 +204,7 @@ class LoadOptions(TargetOptions):
 def with_options(options: Sequence[Callable[..., Any]]) -> Callable[..., Any]:
     """Return a decorator that adds these options in this order."""
 
-    def decorated(command: Callable[..., Any]) -> Callable[..., Any]:
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return decorated
+    return lambda command: functools.reduce(lambda to, option: option(to), options[::-1], command)
 
 
 def is_url(what: str) -> bool:

@@ -3,6 +3,7 @@
 import json
 import math
 import textwrap
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -15,7 +16,7 @@ from servable.console import EscapingConsole
 from servable.load.knee import Knee, Saturation, knee, saturation
 from servable.load.measurement import CURVE, LoadCurve, LoadStep
 from servable.load.objective import Objective
-from servable.precision import Interval, readable
+from servable.precision import readable
 
 # Progress is shown at least every ten seconds.
 SILENT_SECONDS = 8.0
@@ -28,8 +29,7 @@ COLUMNS = ("requests/s", "within", "p50 ms", "p95 ms", "p99 ms", "failed", "late
 
 def table(curve: LoadCurve, now: tuple[float, dict[str, Any]] | None = None) -> Table:
     shown = Table(box=None, padding=(0, 1), header_style="bold")
-    shown.add_column("users" if curve.loop == "closed" else "sent/s", justify="right")
-    for column in COLUMNS:
+    for column in ("users" if curve.loop == "closed" else "sent/s", *COLUMNS):
         shown.add_column(column, justify="right")
     shown.add_column("")
     for step in curve.steps:
@@ -135,14 +135,11 @@ def _lines(
         lines.append(
             f"p{objective.percent:g} within {objective.most_ms:g} ms: missed by the first step already"
         )
-    failed: dict[str, int] = {}
+    failed: Counter[str] = Counter()
     for step in curve.steps:
-        for kind, count in (
-            step.errors | ({"timeout": step.timeouts} if step.timeouts else {})
-        ).items():
-            failed[kind] = failed.get(kind, 0) + count
+        failed.update({**step.errors, "timeout": step.timeouts})
     answers = {kind: text for step in curve.steps for kind, text in step.first_answers.items()}
-    for kind, count in sorted(failed.items()):
+    for kind, count in sorted((+failed).items()):
         lines.append(f"failed: {count} x {kind}")
         if kind in answers:
             lines.append(f"  such as: {_on_a_line(answers[kind])}")
@@ -163,19 +160,15 @@ def _object(
 ) -> dict[str, Any]:
     result: dict[str, Any] = curve.as_object()
     for step, shown in zip(curve.steps, result["steps"], strict=True):
+        for percent in (50, 95, 99):
+            milliseconds = step.latencies.percentile_ms(percent)
+            shown[f"p{percent}_ms"] = milliseconds if step.latencies.count else None
         shown |= {
-            "p50_ms": step.latencies.p50_ms if step.latencies.count else None,
-            "p95_ms": step.latencies.p95_ms if step.latencies.count else None,
-            "p99_ms": step.latencies.p99_ms if step.latencies.count else None,
             "known": step.known,
             "refused": step.refused,
             "failed": step.failed,
         }
         del shown["latencies"], shown["send_lags"]
-    result["knee"] = None if at is None else _point(at.load, at.rps, at.bounded)
-    result["saturation"] = None if full is None else _point(full.load, full.rps, full.bounded)
+    for name, point in (("knee", at), ("saturation", full)):
+        result[name] = point and {key: asdict(point)[key] for key in ("load", "rps", "bounded")}
     return result | {"relative": curve.asked.relative, "folder": str(output)}
-
-
-def _point(load: Interval, rps: Interval, bounded: bool) -> dict[str, Any]:
-    return {"load": asdict(load), "rps": asdict(rps), "bounded": bounded}

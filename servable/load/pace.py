@@ -21,7 +21,6 @@ class Pace:
     most_seconds: float = 30.0
     """A percentile that is not known within 5 % by then is reported as unknown."""
     arrivals: Arrivals = "poisson"
-    seed: int = 0
 
 
 def times(rate_rps: float, arrivals: Arrivals, seed: int) -> Iterator[float]:

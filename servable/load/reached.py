@@ -53,14 +53,11 @@ def reached_by(
     names: list[str],
     output: Path,
     options: TargetOptions,
-    *,
-    copy: LoadOptions | None = None,
-    whole: bool = True,
 ) -> Iterator[ReadyTarget]:
     """Prepare the target while the block lasts. `loaded` None: `what` is an address.
 
-    `copy`: the budget and instance type of a temporary copy. `whole`: without --variant all variants
-    of a live endpoint share the requests.
+    For a replay, and with --gate, all variants of a live endpoint share the requests if there is no
+    --variant.
 
     Raises the target's errors, and click.UsageError.
     """
@@ -83,10 +80,11 @@ def reached_by(
     account = account_of(environment, local=options.local, endpoint_url=options.endpoint_url)
     account.meant()
     if options.target == "deployed":
+        whole = not isinstance(options, LoadOptions) or options.gate
         yield deployed(environment, names, name=name, variant=variant, account=account, whole=whole)
         return
-    assert copy is not None  # only `load` has this target
-    with _copied(environment, names, name=name, account=account, options=copy) as reached:
+    assert isinstance(options, LoadOptions)  # only `load` has this target
+    with _copied(environment, names, name=name, account=account, options=options) as reached:
         yield reached
 
 
@@ -131,10 +129,11 @@ def deployed(
     reached = at_endpoint(
         account, live, bodies, name=name, variant=chosen, instance_type=instance_type
     )
-    if not whole or variant is not None:
-        return reached
-    target = endpoint(live, region=account.region, runtime_url=_runtime_url(account))
-    return dataclasses.replace(reached, target=target)
+    if whole and variant is None:
+        # Without the header that names one.
+        target = dataclasses.replace(reached.target, headers={})
+        reached = dataclasses.replace(reached, target=target)
+    return reached
 
 
 def at_endpoint(
@@ -148,10 +147,9 @@ def at_endpoint(
     model_at: str | None = None,
 ) -> ReadyTarget:
     """Return an endpoint that is in service as a target."""
+    runtime_url = str(account.client("sagemaker-runtime").meta.endpoint_url)
     return ReadyTarget(
-        target=endpoint(
-            live, region=account.region, runtime_url=_runtime_url(account), variant=variant
-        ),
+        target=endpoint(live, region=account.region, runtime_url=runtime_url, variant=variant),
         asked=asked_of(
             "sagemaker",
             live,
@@ -164,10 +162,6 @@ def at_endpoint(
         ),
         variables=account.variables(),
     )
-
-
-def _runtime_url(account: Account) -> str:
-    return str(account.client("sagemaker-runtime").meta.endpoint_url)
 
 
 def run_folder(root: Path, name: str) -> Path:

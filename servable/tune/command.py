@@ -1,6 +1,5 @@
 """`servable tune ENV`: search a variant's settings, and show what the file should say."""
 
-from dataclasses import dataclass
 from typing import Any
 
 import click
@@ -11,7 +10,6 @@ from model_packaging.refusal import PackagingError
 from servable.aws_account import Account, account_of
 from servable.load.bodies import BodyError, bodies_of
 from servable.load.load_generator import LoadError
-from servable.load.objective import Goal
 from servable.load.options import (
     ABOVE_0,
     AS_JSON,
@@ -30,23 +28,17 @@ from servable.tune.run import TuneError, TuneOptions
 from servable.tune.tune import tune as search
 from servable_local.container.launch import LaunchError
 
-TARGETS = ("local", "sagemaker")
 # What the whole search may take where it costs nothing but time.
 LOCAL_MINUTES = 9.5
 
 
-class Names(click.ParamType[Any]):
-    """a,b"""
-
-    name = "names"
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[str, ...]:
-        if isinstance(value, tuple):
-            return value
-        found = tuple(one.strip() for one in str(value).split(","))
-        if not all(found):
-            self.fail(f"{value!r}: write names with commas between", param, ctx)
-        return found
+def _names(value: str | tuple[str, ...]) -> tuple[str, ...]:
+    if isinstance(value, tuple):
+        return value
+    names = tuple(name.strip() for name in value.split(","))
+    if not all(names):
+        raise click.BadParameter(f"{value!r}: write names with commas between")
+    return names
 
 
 OPTIONS = (
@@ -56,7 +48,7 @@ OPTIONS = (
     # --- where
     click.option(
         "--target",
-        type=click.Choice(TARGETS),
+        type=click.Choice(("local", "sagemaker")),
         default="local",
         show_default=True,
         help="ENV's local container, or copies of its live endpoint, one for each trial.",
@@ -72,11 +64,13 @@ OPTIONS = (
         show_default=True,
         help="Most requests per second, or least dollars per million, within the limit.",
     ),
-    click.option("--p99-ms", type=ABOVE_0, help="The latency limit; left out, ENV's alarm's."),
+    click.option(
+        "--p99-ms", "most_ms", type=ABOVE_0, help="The latency limit; left out, ENV's alarm's."
+    ),
     click.option("--setting", "only", multiple=True, help="May change; none named, all may."),
     click.option(
         "--instance-types",
-        type=Names(),
+        type=_names,
         default=(),
         metavar="A,B",
         help="May be taken too, with --target sagemaker.",
@@ -120,65 +114,49 @@ OPTIONS = (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class TuneCommandOptions:
-    """Values of OPTIONS, each under its parameter's name."""
-
-    sets: tuple[str, ...]
-    variant: str | None
-    target: str
-    local: bool
-    endpoint_url: str | None
-    goal: Goal
-    p99_ms: float | None
-    only: tuple[str, ...]
-    instance_types: tuple[str, ...]
-    files: tuple[str, ...]
-    content_type: str | None
-    trials: int
-    minutes: float | None
-    dollars: float | None
-    usd_per_hour: float | None
-    anew: bool
-    write: bool
-    force_local_numbers: bool
-    as_json: bool
-
-
-def checked(options: TuneCommandOptions) -> None:
-    """Raises click.UsageError for what does not go together."""
-    here = options.target == "local"
-    if here and (options.endpoint_url or options.local):
-        raise click.UsageError("--endpoint-url and --local are for --target sagemaker")
-    if here != (options.dollars is None):
-        raise click.UsageError("--target sagemaker and --dollars come together: it costs money")
-    if here and options.instance_types:
-        raise click.UsageError(
-            "--instance-types needs --target sagemaker: this computer cannot become another instance type"
-        )
-    if options.local and options.endpoint_url:
-        raise click.UsageError("--local and --endpoint-url are two places: give one")
-
-
 @click.command()
 @click.argument("environment", metavar="ENV")
 @with_options(OPTIONS)
-def tune(environment: str, folder: str, **values: Any) -> int:
+def tune(
+    environment: str,
+    folder: str,
+    sets: tuple[str, ...],
+    variant: str | None,
+    minutes: float | None,
+    dollars: float | None,
+    anew: bool,
+    write: bool,
+    as_json: bool,
+    **values: Any,
+) -> int:
     """Measure settings of ENV's container; the best ones, as a diff to its file.
 
     Ctrl-C, or worse, loses the trial under way; the same command goes on with the others.
     """
-    options = TuneCommandOptions(**values)
-    checked(options)
-    loaded, _ = one_environment(environment, folder, options.sets)
+    aws = {name: values.pop(name) for name in ("target", "local", "endpoint_url")}
+    _refuse_combinations(**aws, dollars=dollars, instance_types=values["instance_types"])
+    loaded, _ = one_environment(environment, folder, sets)
     if problems := refused(loaded):
         click.echo("\n".join(problems), err=True)
         return 1
-    placement = _placement(loaded, options.variant)
+    placement = _placement(loaded, variant)
     as_ctrl_c()
     try:
-        settings = _options(loaded, options)
-        tuned = search(loaded, placement, settings, speaker(options.trials), anew=options.anew)
+        bodies, names = bodies_of(
+            values.pop("files"), content_type=values.pop("content_type"), loaded=loaded
+        )
+        account = _account(loaded, **aws)
+        if minutes is None and account is None:
+            minutes = LOCAL_MINUTES
+        options = TuneOptions(
+            bodies=bodies,
+            body_names=tuple(names),
+            account=account,
+            minutes=minutes,
+            dollars=dollars or 0.0,
+            **values,
+        )
+        tuned = search(loaded, placement, options, speaker(options.trials), anew=anew)
     except (TuneError, LaunchError, LoadError, PackagingError, BodyError, TemporaryError) as error:
         click.echo(f"servable tune: {error}", err=True)
         return 1
@@ -187,10 +165,31 @@ def tune(environment: str, folder: str, **values: Any) -> int:
     except KeyboardInterrupt:
         click.echo("interrupted; the same command goes on with the trials that are done", err=True)
         return 130
-    if options.write and tuned.diff:
+    if write and tuned.diff:
         environment_edit.write(tuned.file, tuned.after)
-    say(tuned, write=options.write, as_json=options.as_json)
+    say(tuned, write=write, as_json=as_json)
     return 0
+
+
+def _refuse_combinations(
+    *,
+    target: str,
+    local: bool,
+    endpoint_url: str | None,
+    dollars: float | None,
+    instance_types: tuple[str, ...],
+) -> None:
+    here = target == "local"
+    if here and (endpoint_url or local):
+        raise click.UsageError("--endpoint-url and --local are for --target sagemaker")
+    if here != (dollars is None):
+        raise click.UsageError("--target sagemaker and --dollars come together: it costs money")
+    if here and instance_types:
+        raise click.UsageError(
+            "--instance-types needs --target sagemaker: this computer cannot become another instance type"
+        )
+    if local and endpoint_url:
+        raise click.UsageError("--local and --endpoint-url are two places: give one")
 
 
 def _placement(loaded: Loaded, variant: str | None) -> Placement:
@@ -202,33 +201,13 @@ def _placement(loaded: Loaded, variant: str | None) -> Placement:
     return placed[name]
 
 
-def _options(loaded: Loaded, options: TuneCommandOptions) -> TuneOptions:
-    bodies, names = bodies_of(options.files, content_type=options.content_type, loaded=loaded)
-    account = _account(loaded, options)
-    minutes = options.minutes
-    if minutes is None and account is None:
-        minutes = LOCAL_MINUTES
-    return TuneOptions(
-        bodies=bodies,
-        body_names=tuple(names),
-        most_ms=options.p99_ms,
-        account=account,
-        minutes=minutes,
-        dollars=options.dollars or 0.0,
-        goal=options.goal,
-        only=options.only,
-        instance_types=options.instance_types,
-        trials=options.trials,
-        usd_per_hour=options.usd_per_hour,
-        force_local_numbers=options.force_local_numbers,
-    )
-
-
-def _account(loaded: Loaded, options: TuneCommandOptions) -> Account | None:
+def _account(
+    loaded: Loaded, *, target: str, local: bool, endpoint_url: str | None
+) -> Account | None:
     """The AWS account to measure in; None: the local container on this computer."""
-    if options.target == "local":
+    if target == "local":
         return None
     assert loaded.environment is not None  # the caller has looked at its findings
-    found = account_of(loaded.environment, local=options.local, endpoint_url=options.endpoint_url)
-    found.meant()
-    return found
+    account = account_of(loaded.environment, local=local, endpoint_url=endpoint_url)
+    account.meant()
+    return account

@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -98,15 +98,14 @@ def _batching(loaded: Loaded, placement: Placement) -> Mapping[str, tuple[Value,
 
 def _requests_at_once(loaded: Loaded, placement: Placement) -> float:
     """At one instance at the peak, at most: by Little's law none may stay longer than the alarm says."""
-    environment = loaded.environment
-    if environment is None or environment.traffic.peak_rps is None:
+    environment, variant = loaded.environment, placement.variant
+    if environment is None:
         return math.inf
-    most_ms = environment.alarms.p99_latency_ms
-    if most_ms is None:
+    peak_rps, most_ms = environment.traffic.peak_rps, environment.alarms.p99_latency_ms
+    if peak_rps is None or most_ms is None:
         return math.inf
-    weights = sum(one.weight for one in environment.variants.values()) or 1.0
-    share = placement.variant.weight / weights
-    return environment.traffic.peak_rps * share * most_ms / 1000 / placement.variant.most_instances
+    weights = sum(other.weight for other in environment.variants.values()) or 1.0
+    return peak_rps * variant.weight / weights * most_ms / 1000 / variant.most_instances
 
 
 def _transport(
@@ -183,7 +182,7 @@ def settings_at(point: Point, placement: Placement) -> ContainerSettings:
 def current(placement: Placement) -> Point:
     """Return today's deployment as a point: the file's settings, and derived ones for the rest."""
     settings = placement.settings
-    found: dict[str, Value] = {
+    point: dict[str, Value] = {
         "tfs_processes": settings.tfs_processes or 1,
         "gunicorn_workers": settings.gunicorn_workers or 1,
         "inter_op_threads": settings.inter_op_threads or placement.instance.vcpus,
@@ -191,11 +190,12 @@ def current(placement: Placement) -> Point:
         "onednn": settings.onednn is not False,
         "omp_threads": settings.omp_threads or 1,
         BATCH_SIZE: settings.batching.max_batch_size if settings.batching else None,
+        TRANSPORT: settings.transport or "auto",
+        FROM_BYTES: settings.grpc_from_bytes,
     }
-    found |= {TRANSPORT: settings.transport or "auto", FROM_BYTES: settings.grpc_from_bytes}
     if settings.batching:
-        found["batching.timeout_micros"] = settings.batching.timeout_micros
-    return found
+        point["batching.timeout_micros"] = settings.batching.timeout_micros
+    return point
 
 
 def _with(settings: ContainerSettings, point: Point) -> ContainerSettings:
@@ -234,10 +234,12 @@ def _refused(loaded: Loaded, placement: Placement) -> Callable[[Point], bool]:
 
     @functools.cache
     def refused(part: tuple[tuple[str, Value], ...]) -> bool:
-        return bool(_refused_for(loaded, placement, dict(part)) - now)
+        return bool(part) and bool(_refused_for(loaded, placement, dict(part)) - now)
 
     now = _refused_for(loaded, placement, {})
-    return lambda point: any(refused(part) for part in _parts(point))
+    return lambda point: any(
+        refused(tuple((name, point[name]) for name in names if name in point)) for names in TOGETHER
+    )
 
 
 def _refused_for(loaded: Loaded, placement: Placement, point: Point) -> set[str]:
@@ -252,10 +254,3 @@ def _refused_for(loaded: Loaded, placement: Placement, point: Point) -> set[str]
     return {
         one.rule for one in found if one.severity is Severity.ERROR or one.rule in NEVER_PROPOSED
     }
-
-
-def _parts(point: Point) -> Iterator[tuple[tuple[str, Value], ...]]:
-    for names in TOGETHER:
-        part = tuple((name, point[name]) for name in names if name in point)
-        if part:
-            yield part

@@ -38,7 +38,7 @@ class Machines:
     """setting -> why it is not tried on today's."""
 
     def of(self, point: Point) -> Machine:
-        return self.kinds[str(point.get(INSTANCE_TYPE, self.today))]
+        return self.kinds[self.kind_of(point)]
 
     def kind_of(self, point: Point) -> str:
         return str(point.get(INSTANCE_TYPE, self.today))

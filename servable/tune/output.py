@@ -2,6 +2,7 @@
 
 import json
 import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from servable.precision import readable
 from servable.tune.machine_space import Machines
 from servable.tune.recommendation import headline
 from servable.tune.run import TuneProgress
-from servable.tune.search.space import Point, shown
+from servable.tune.search.space import BATCH_SIZE, Point, shown
 from servable.tune.search.trial import Trial
 from servable.tune.tune import TuneResult
 
@@ -39,8 +40,7 @@ def speaker(most_trials: int) -> TuneProgress:
         left = (
             "" if seconds_left is None else f"; at most {seconds_left / 60:.1f} min of trials left"
         )
-        line = f"{one.number + 1:3d}/{most_trials}  {found:<18} {settings(one.point)}{why}{left}"
-        say_line(line)
+        say_line(f"{one.number + 1:3d}/{most_trials}  {found:<18} {settings(one.point)}{why}{left}")
 
     def say_line(text: str) -> None:
         nonlocal said_at
@@ -58,15 +58,12 @@ def speaker(most_trials: int) -> TuneProgress:
 
 def settings(point: Point) -> str:
     """One line of it; without batching nothing is said of it."""
+    unbatched = point.get(BATCH_SIZE, 0) is None
     return " ".join(
         f"{name}={shown(value)}"
         for name, value in point.items()
-        if value is not None and not (name.startswith("batching.") and _off(point))
+        if value is not None and not (name.startswith("batching.") and unbatched)
     )
-
-
-def _off(point: Point) -> bool:
-    return point.get("batching.max_batch_size", 0) is None
 
 
 def say(tuned: TuneResult, *, write: bool, as_json: bool) -> None:
@@ -94,24 +91,18 @@ def say(tuned: TuneResult, *, write: bool, as_json: bool) -> None:
 def _object(tuned: TuneResult, *, write: bool) -> dict[str, Any]:
     advice = tuned.content.recommendation
     assert advice is not None  # tune() has made it
-    gain = advice.choice.gain
-    rival = advice.choice.rival and advice.choice.rival.gain
+    choice = advice.choice
     return {
-        "settings": advice.choice.point,
-        "today": advice.choice.start,
+        "settings": choice.point,
+        "today": choice.start,
         "goal": tuned.content.goal,
-        "gain": {"value": gain.value, "low": gain.low, "high": gain.high},
-        "best_other": rival and {"value": rival.value, "low": rival.low, "high": rival.high},
-        "better": advice.choice.better,
-        "confirmed": advice.choice.confirmed,
-        "repeats": advice.choice.repeats
-        and {
-            "lowest": advice.choice.repeats.lowest,
-            "highest": advice.choice.repeats.highest,
-            "noisy": advice.choice.repeats.noisy,
-        },
-        "kept": advice.choice.kept,
-        "rps": {"value": advice.rps.value, "low": advice.rps.low, "high": advice.rps.high},
+        "gain": asdict(choice.gain),
+        "best_other": choice.rival and asdict(choice.rival.gain),
+        "better": choice.better,
+        "confirmed": choice.confirmed,
+        "repeats": choice.repeats and {**asdict(choice.repeats), "noisy": choice.repeats.noisy},
+        "kept": choice.kept,
+        "rps": asdict(advice.rps),
         "usd_per_million": _usd_per_million(tuned),
         "relative": advice.relative,
         "trials": len(tuned.content.trials),

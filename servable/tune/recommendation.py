@@ -27,7 +27,6 @@ AWS_SAFETY_FACTOR = 0.5
 
 @dataclass(frozen=True, kw_only=True)
 class Recommendation:
-    asked: MeasuredTarget
     relative: bool
     """Measured on this computer: it ranks settings and sets nothing that depends on the instance type."""
     choice: ChosenPoint
@@ -54,7 +53,6 @@ def recommend(
     relative = asked.relative and not force_local_numbers
     numbers = _numbers(environment, variant, knee.rps, latencies)
     return Recommendation(
-        asked=asked,
         relative=asked.relative,
         choice=choice,
         rps=knee.rps,
@@ -68,10 +66,8 @@ def recommend(
 
 def headline(choice: ChosenPoint, goal: Goal) -> str:
     """Return the result of the search in one sentence or two: the same on the screen and on the page."""
-    gain, unit = (
-        choice.compared_gain,
-        "requests/s" if goal == "throughput" else "requests per dollar",
-    )
+    gain = choice.compared_gain
+    unit = "requests/s" if goal == "throughput" else "requests per dollar"
     interval = f"{gain.value:+.1%} {unit}, 95 % interval {gain.low:+.1%} to {gain.high:+.1%}"
     if choice.better:
         return f"The chosen settings together are better than today's: {interval}."
@@ -122,8 +118,7 @@ def _settings(
         )
         for name, value in choice.point.items()
         # On another instance type another value would be derived for what the file leaves out.
-        if value is not None
-        and (value != choice.start.get(name) or (moved and name != INSTANCE_TYPE))
+        if value is not None and (moved or value != choice.start.get(name))
     )
 
 

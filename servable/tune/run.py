@@ -38,7 +38,6 @@ class TuneOptions:
 
     bodies: Sequence[Body]
     body_names: tuple[str, ...]
-    percent: float = 99.0
     most_ms: float | None = None
     """None: the file's alarm, where this computer can meet it."""
     goal: Goal = "throughput"
@@ -122,7 +121,7 @@ class Run:
         asked = [
             *(self.model, tried.keys, tried.names, current(self.placement)),
             *(hashlib.sha256(one.content).hexdigest() for one in options.bodies),
-            *(options.percent, options.most_ms, stated_ms, options.goal, options.usd_per_hour),
+            *(Objective.percent, options.most_ms, stated_ms, options.goal, options.usd_per_hour),
             account and (account.number, account.client("sagemaker").meta.endpoint_url),
         ]
         key = hashlib.sha256(json.dumps([repr(one) for one in asked]).encode()).hexdigest()[:10]

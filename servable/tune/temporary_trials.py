@@ -63,7 +63,7 @@ class TemporaryTrials(Trials):
     def _objective(self, stated_ms: float | None) -> Objective:
         """The file's limit holds where it is deployed; only without one an endpoint is asked."""
         if stated_ms is not None:
-            return Objective(percent=self._run.options.percent, most_ms=stated_ms)
+            return Objective(most_ms=stated_ms)
         return super()._objective(stated_ms)
 
     def _variables(self, loaded: Loaded) -> dict[str, str]:

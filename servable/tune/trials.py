@@ -91,12 +91,8 @@ class Trials(ABC):
             seconds_expected(TRIAL_STEPS, self.trial_pace, self.start_seconds),
         )
 
-    def usd_per_hour(self, point: Point) -> float | None:
-        """Return the price of the instance; None where no source states it."""
-        return self.price_of(self.machines.kind_of(point))
-
     def price_of(self, kind: str) -> float | None:
-        """The catalog's, and of today's instance type what the user states."""
+        """The catalog's, and of today's instance type what the user states; None: no source states it."""
         stated = self._run.options.usd_per_hour
         if kind == self.machines.today and stated is not None:
             return stated
@@ -117,24 +113,23 @@ class Trials(ABC):
 
     def objective(self) -> Objective:
         """Return the objective of every trial. Decided once: a resumed run keeps it."""
-        kept, options = self._run.folder / OBJECTIVE, self._run.options
+        kept, most_ms = self._run.folder / OBJECTIVE, self._run.options.most_ms
         if kept.exists():
             return kept_objective(self._run.folder)
-        if options.most_ms is not None:
-            objective = Objective(percent=options.percent, most_ms=options.most_ms)
+        if most_ms is not None:
+            objective = Objective(most_ms=most_ms)
         else:
             self._run.progress.stage("one caller alone, at today's settings")
-            alarm_ms = self._run.environment.alarms.p99_latency_ms
-            objective = self._objective(alarm_ms if options.percent == 99.0 else None)
+            objective = self._objective(self._run.environment.alarms.p99_latency_ms)
         with beside(kept) as file:
             file.write(_OBJECTIVE.dump_json(objective))
         return objective
 
     def _objective(self, stated_ms: float | None) -> Objective:
         """The file's limit; where this computer is too slow for it, one that it can rank by."""
-        schedule, percent = Schedule(loop="closed", fixed=(1.0,)), self._run.options.percent
+        schedule = Schedule(loop="closed", fixed=(1.0,))
         curve = self._curve(self.machines.wanted[0], schedule, self.trial_pace, kept=None)
-        return limit_beside(curve.steps[0], percent, stated_ms)
+        return limit_beside(curve.steps[0], stated_ms)
 
     def around(self, objective: Objective) -> ReferenceLoad:
         """Return the load around which trials are measured. Decided once, like the objective."""
@@ -184,7 +179,7 @@ class Trials(ABC):
         raise LoadError(f"again and again {late}; the same command goes on when it is quiet")
 
     def _valued(self, raw: Measurement, point: Point, spent_usd: float) -> Measurement:
-        price = self.usd_per_hour(point)
+        price = self.price_of(self.machines.kind_of(point))
         about: dict[str, Any] = {**raw.about, "usd": spent_usd}
         if price is not None and raw.value > 0:
             about["usd_per_million"] = usd_per_million(raw.value, price)
@@ -220,7 +215,7 @@ class Trials(ABC):
         return curve
 
 
-def limit_beside(alone: LoadStep, percent: float, stated_ms: float | None) -> Objective:
+def limit_beside(alone: LoadStep, stated_ms: float | None) -> Objective:
     """The stated limit, or one that this computer can rank by. `alone`: one caller at today's settings.
 
     Raises LoadError where nothing was answered.
@@ -232,10 +227,10 @@ def limit_beside(alone: LoadStep, percent: float, stated_ms: float | None) -> Ob
             f"today's settings answered none of {alone.sent} requests ({errors or 'nothing was sent'}), so "
             "no limit can be set; try the request with servable serve and servable invoke first"
         )
-    alone_ms = alone.latencies.percentile_ms(percent)
+    alone_ms = alone.latencies.percentile_ms(Objective.percent)
     if stated_ms is not None and alone_ms <= NEAR * stated_ms:
-        return Objective(percent=percent, most_ms=stated_ms)
-    return Objective(percent=percent, most_ms=float(f"{SLOWER_THAN_ALONE * alone_ms:.2g}"))
+        return Objective(most_ms=stated_ms)
+    return Objective(most_ms=float(f"{SLOWER_THAN_ALONE * alone_ms:.2g}"))
 
 
 def measured_of(

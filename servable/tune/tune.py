@@ -67,7 +67,7 @@ def tune(
                 raise TuneError(f"today's settings do not start: {error}") from None
             except (TuneError, LoadError) as error:
                 raise type(error)(f"{error}{_left_report(run, str(error))}") from None
-            price = trials.usd_per_hour(choice.kept)
+            price = trials.price_of(run.machines.kind_of(choice.kept))
         return _answer(run, found, choice, curve, objective, price)
 
 
@@ -102,17 +102,23 @@ def _left_report(run: Run, why: str) -> str:
         objective = kept_objective(run.folder)
     except (OSError, ValueError):
         return ""
-    label = f"{run.loaded.name}, {run.placement.name}"
-    content = Content(
-        label=label,
-        curve=curve,
-        knee=knee(curve, objective),
-        trials=tuple(kept_trials(run.folder / TRIALS_FILE)),
-        stopped=why,
-        goal=run.options.goal,
-    )
+    trials = tuple(kept_trials(run.folder / TRIALS_FILE))
+    content = _content(run, curve, objective, trials, why)
     content.write(run.folder / RUN)
     return f"\nreport of what was measured: {page.write(run.folder, [content])}"
+
+
+def _content(
+    run: Run, curve: LoadCurve, objective: Objective, trials: tuple[Trial, ...], stopped: str
+) -> Content:
+    return Content(
+        label=f"{run.loaded.name}, {run.placement.name}",
+        curve=curve,
+        knee=knee(curve, objective),
+        trials=trials,
+        stopped=stopped,
+        goal=run.options.goal,
+    )
 
 
 def _curve_of(
@@ -221,9 +227,9 @@ def _answer(
     usd_per_hour: float | None,
 ) -> TuneResult:
     """The recommendation, the diff, the page. `curve`: of the settings that are kept."""
-    label, file = f"{run.loaded.name}, {run.placement.name}", run.loaded.root / run.loaded.file
-    at = knee(curve, objective)
-    step = Content(label=label, curve=curve, knee=at).at_knee
+    file = run.loaded.root / run.loaded.file
+    content = _content(run, curve, objective, found.trials, found.stopped)
+    at, step = content.knee, content.at_knee
     if at is None or step is None:
         raise TuneError("today's settings no longer meet the objective; run it on a quiet computer")
     asked, known = curve.asked, effects(run.machines.space, found.trials, choice)
@@ -237,15 +243,10 @@ def _answer(
         latencies=step.latencies,
         force_local_numbers=run.options.force_local_numbers,
     )
-    content = Content(
-        label=label,
-        curve=curve,
-        knee=at,
-        trials=found.trials,
+    content = dataclasses.replace(
+        content,
         effects=known,
         recommendation=advice,
-        stopped=found.stopped,
-        goal=run.options.goal,
         usd_per_hour=None if asked.relative else usd_per_hour,
     )
     content.write(run.folder / RUN)

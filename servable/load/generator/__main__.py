@@ -29,7 +29,7 @@ from servable.load.generator.load_worker import HERE, Caller, LoadWorker
 from servable.load.generator.prepared import MissingCredentialsError
 from servable.load.measurement import LoadStep
 
-_STEP = TypeAdapter(LoadStep)
+_STEP: TypeAdapter[LoadStep | None] = TypeAdapter(LoadStep | None)
 # For the message to those on other computers, who would otherwise wait for a minute.
 _QUIT_SECONDS = 2.0
 
@@ -81,7 +81,7 @@ def _do(message: dict[str, Any], coordinator: Coordinator) -> None:
             _say(ready=True)
         else:
             coordinator.step(message["step"], lambda found: _say(progress=found))
-            _say(done=_shown(coordinator.last))
+            _say(done=_STEP.dump_python(coordinator.last, mode="json"))
     except (GeneratorError, MissingCredentialsError) as error:
         _say(error=str(error))
 
@@ -91,11 +91,7 @@ def _stop(message: dict[str, Any], coordinator: Coordinator) -> None:
     coordinator.stop()
     while coordinator.busy:
         gevent.sleep(0.02)
-    _say(stopped=_shown(coordinator.last))
-
-
-def _shown(step: LoadStep | None) -> Any:
-    return None if step is None else _STEP.dump_python(step, mode="json")
+    _say(stopped=_STEP.dump_python(coordinator.last, mode="json"))
 
 
 def _end_with(lines: FileObject) -> None:

@@ -32,19 +32,14 @@ class Connection:
         """`keep_answers`: whole answers are wanted, and not only whether they are errors."""
         self.target = target
         self._keep_answers = keep_answers
-        self._answer: list[bytes] = []
-        self.content_type = ""
-        """Content type of the last answer, with `keep_answers`."""
         self._encryption = encryption
         self._socket: socket.socket | None = None
         self._parser: httptools.HttpResponseParser | None = None
         self._complete = False
         self._status = 0
         self._keeps = False
-        self._failed = False
-        self._error_type = ""
-        self._error_body = b""
         self._used_at = 0.0
+        self.on_message_begin()
 
     def ask(self, request: bytes) -> str:
         """OK, TIMEOUT, or the kind of error: "500 Internal Server Error", "connection refused"."""
@@ -63,18 +58,13 @@ class Connection:
                 parser.feed_data(data)
                 if not self._complete and time.perf_counter() > deadline:
                     raise TimeoutError
-        except TimeoutError:
+        except BaseException as error:
             self.close()
-            return TIMEOUT
-        except httptools.HttpParserError:
-            self.close()
-            return "the answer is no HTTP"
-        except OSError as error:
-            self.close()
-            return _kind(error)
-        except BaseException:  # a caller that is ended in the middle of it
-            self.close()
-            raise
+            if isinstance(error, httptools.HttpParserError):
+                return "the answer is no HTTP"
+            if isinstance(error, OSError):
+                return _kind(error)
+            raise  # a caller that is ended in the middle of it
         if self._keeps:
             self._used_at = time.perf_counter()
         else:
@@ -122,7 +112,9 @@ class Connection:
     def on_message_begin(self) -> None:
         self._failed = False
         self._error_type, self._error_body = "", b""
-        self._answer, self.content_type = [], ""
+        self._answer: list[bytes] = []
+        self.content_type = ""
+        """Content type of the last answer, with `keep_answers`."""
 
     def on_header(self, name: bytes, value: bytes) -> None:
         name = name.lower()
@@ -160,6 +152,8 @@ class Connection:
 
 
 def _kind(error: OSError) -> str:
+    if isinstance(error, TimeoutError):
+        return TIMEOUT
     if isinstance(error, ConnectionRefusedError):
         return "connection refused"
     if isinstance(error, socket.gaierror):

@@ -56,7 +56,7 @@ class Coordinator:
         self._wait(lambda: len(self._here) >= self._workers, "generator processes have not come")
 
     def plan(self, plan: dict[str, Any]) -> None:
-        """Send target, bodies, loop and seed to the workers, before the first step."""
+        """Send target, bodies and loop to the workers, before the first step."""
         self._runner.send_message(PLAN, plan)
 
     def stop(self) -> None:
@@ -127,9 +127,7 @@ class Coordinator:
 
     def _wait(self, ready: Callable[[], bool], problem: str) -> None:
         for _ in range(int(_READY_SECONDS / 0.02)):
-            if ready():
-                return
-            if self._stopping:
+            if ready() or self._stopping:
                 return
             gevent.sleep(0.02)
         raise GeneratorError(f"{problem} within {_READY_SECONDS:g} s")

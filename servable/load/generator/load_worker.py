@@ -70,7 +70,7 @@ class LoadWorker:
         self._idle = []
         self._encryption = ssl.create_default_context() if self._target.encrypted else None
         seed = 1000 * max(0, self._runner.worker_index)
-        self._prepared = PreparedRequests(self._target, bodies, seed=msg.data["seed"] + seed)
+        self._prepared = PreparedRequests(self._target, bodies, seed=seed)
         # What lives until the end is not looked at by the garbage collector again.
         gc.collect()
         gc.freeze()
@@ -156,7 +156,7 @@ class LoadWorker:
     def _send_arrivals(self, recorder: Recorder) -> None:
         step, idle = self._step, self._idle
         start = time.perf_counter()
-        seed = step["seed"] + max(0, self._runner.worker_index)
+        seed = max(0, self._runner.worker_index)
         for moment in times(step["rate_rps"], step["arrivals"], seed):
             due = start + moment
             # Also when it is late: those who were sent must come to read their answers.

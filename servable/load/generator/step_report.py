@@ -14,7 +14,7 @@ import numpy as np
 from servable.latencies import Latencies
 from servable.load.generator.connection import OK, TIMEOUT
 from servable.load.measurement import KNOWN_SHARE, LoadStep
-from servable.precision import WINDOW_SECONDS, percentile, throughput
+from servable.precision import WINDOW_SECONDS, Interval, percentile, throughput
 
 BLOCK_SECONDS = 0.5
 
@@ -143,16 +143,15 @@ class Tally:
 
     @property
     def known(self) -> bool:
-        windows = self._counts()
-        return bool(sum(windows)) and (
-            throughput(windows, WINDOW_SECONDS).half_width_share <= KNOWN_SHARE
-        )
+        answered = self._answered()
+        return answered.value > 0 and answered.half_width_share <= KNOWN_SHARE
 
-    def _counts(self) -> list[int]:
-        return [self._windows[window] for window in range(round(self.seconds / WINDOW_SECONDS))]
+    def _answered(self) -> Interval:
+        windows = range(round(self.seconds / WINDOW_SECONDS))
+        return throughput([self._windows[window] for window in windows], WINDOW_SECONDS)
 
     def progress(self) -> dict[str, Any]:
-        answered = throughput(self._counts(), WINDOW_SECONDS)
+        answered = self._answered()
         latencies = sum(self._blocks.values(), start=Latencies())
         return {
             "seconds": self.seconds,
@@ -171,7 +170,7 @@ class Tally:
             rate_rps=options.get("rate_rps"),
             warm_up_seconds=options["warm_up_seconds"],
             seconds=seconds,
-            throughput_rps=throughput(self._counts(), WINDOW_SECONDS),
+            throughput_rps=self._answered(),
             latencies=sum(blocks, start=Latencies()),
             p95_interval_ms=percentile(blocks, 95),
             p99_interval_ms=percentile(blocks, 99),

@@ -9,6 +9,7 @@ Model, image, archive, role and network are those of the live variant; nothing o
 """
 
 import datetime
+import secrets
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -21,7 +22,6 @@ from servable.load.temporary.ledger import Ledger
 from servable.load.temporary.live import LiveVariant, TemporaryError, live_variant
 from servable.load.temporary.removal import (
     PREFIX,
-    new_name,
     remove_config,
     remove_endpoint,
     remove_model,
@@ -104,7 +104,12 @@ class TemporaryEndpoints:
         if variables is not None:
             container = {**model["PrimaryContainer"], "Environment": dict(variables)}
             model["PrimaryContainer"] = container
-        price = self._price(config["InstanceType"])
+        price = self._usd_per_hour(config["InstanceType"])
+        if price is None:
+            raise TemporaryError(
+                f"{config['InstanceType']}: its price is not known, so no budget can be held; "
+                "give it with --usd-per-hour"
+            )
         seconds = (self._budget_usd - self.spent_usd) / price * 3600
         if seconds < _LEAST_SECONDS:
             raise BudgetSpentError(
@@ -112,7 +117,7 @@ class TemporaryEndpoints:
                 f"{config['InstanceType']} needs {price * _LEAST_SECONDS / 3600:.2f} $ at least; "
                 "give more with --dollars"
             )
-        name = new_name()
+        name = f"{PREFIX}{secrets.token_hex(6)}"
         marks = tags(datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=seconds))
         with ExitStack() as held:
             self._make(held, name, model, config, source.metrics, marks, price)
@@ -156,15 +161,6 @@ class TemporaryEndpoints:
             client.create_endpoint(EndpointName=name, EndpointConfigName=name, Tags=tags_)
         except ClientError as error:
             raise TemporaryError(f"{name}: cannot be made: {error}") from None
-
-    def _price(self, instance_type: str) -> float:
-        price = self._usd_per_hour(instance_type)
-        if price is None:
-            raise TemporaryError(
-                f"{instance_type}: its price is not known, so no budget can be held; "
-                "give it with --usd-per-hour"
-            )
-        return price
 
     def _wait(self, name: str) -> None:
         while True:

@@ -32,8 +32,7 @@ class Ledger:
 
     def __init__(self, file: Path | None = None) -> None:
         self._file = file
-        known = file is not None and file.exists()
-        self._entries = _FORM.validate_json(file.read_bytes()) if file and known else []
+        self._entries = _FORM.validate_json(file.read_bytes()) if file and file.exists() else []
 
     @property
     def usd(self) -> float:
@@ -57,7 +56,6 @@ class Ledger:
         self._write()
 
     def _write(self) -> None:
-        if self._file is None:
-            return
-        with beside(self._file) as file:
-            file.write(_FORM.dump_json(self._entries, indent=1))
+        if self._file is not None:
+            with beside(self._file) as file:
+                file.write(_FORM.dump_json(self._entries, indent=1))

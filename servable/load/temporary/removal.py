@@ -7,10 +7,9 @@ deletes nothing, the next run does: what is abandoned, and not what is in use.
 import datetime
 import os
 import platform
-import secrets
 import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import psutil
@@ -20,10 +19,6 @@ PREFIX = "servable-temporary-"
 TAG = "servable:temporary"
 OWNER = "servable:owner"
 UNTIL = "servable:delete-after"
-
-
-def new_name() -> str:
-    return f"{PREFIX}{secrets.token_hex(6)}"
 
 
 def tags(until: datetime.datetime) -> dict[str, str]:
@@ -142,20 +137,16 @@ def sweep(client: Any) -> list[str]:
     now = datetime.datetime.now(datetime.UTC)
     removed = []
     for operation, key, kind, remove in _KINDS:
-        for name, arn in list(_listed(client, operation, key, kind)):
+        pages = client.get_paginator(operation).paginate(NameContains=PREFIX)
+        for item in [item for page in pages for item in page[key]]:
+            name = item[f"{kind}Name"]
+            if not name.startswith(PREFIX):
+                continue  # NameContains finds it anywhere in the name
             try:
-                listed = client.list_tags(ResourceArn=arn)["Tags"]
+                listed = client.list_tags(ResourceArn=item[f"{kind}Arn"])["Tags"]
             except ClientError:
                 continue  # it went meanwhile, or is not ours to look at
             if is_abandoned(name, {tag["Key"]: tag["Value"] for tag in listed}, now):
                 remove(client, name)
                 removed.append(f"{kind} {name}")
     return removed
-
-
-def _listed(client: Any, operation: str, key: str, kind: str) -> Iterator[tuple[str, str]]:
-    for page in client.get_paginator(operation).paginate(NameContains=PREFIX):
-        for item in page[key]:
-            # NameContains finds it anywhere in the name.
-            if item[f"{kind}Name"].startswith(PREFIX):
-                yield item[f"{kind}Name"], item[f"{kind}Arn"]

@@ -103,10 +103,6 @@ class GaussianProcess:
             self._doubt[surprising] = DOUBTED**2
             self._fit()
 
-    def _fit(self) -> None:
-        self._likely = self._likeliest()
-        self._inverse = np.linalg.inv(self._covariance(self._likely))
-
     @property
     def noise(self) -> float:
         """Relative standard deviation of one measurement."""
@@ -128,8 +124,8 @@ class GaussianProcess:
         mean = float((to[0] - to[1]) @ self._inverse @ self._y)
         return mean, float(np.sqrt(max(rest[0, 0] + rest[1, 1] - 2 * rest[0, 1], 0.0)))
 
-    def _likeliest(self) -> Array:
-        """Step by step along each parameter, wider steps first."""
+    def _fit(self) -> None:
+        """Find the likeliest parameters: step by step along each, wider steps first."""
         best: Array = self._prior
         cost = self._cost(best)
         for step in STEPS:
@@ -140,7 +136,8 @@ class GaussianProcess:
                     while (lower := self._cost(moved)) < cost - 1e-9:
                         best, cost = moved.copy(), lower
                         moved[parameter] += way
-        return best
+        self._likely = best
+        self._inverse = np.linalg.inv(self._covariance(best))
 
     def _cost(self, parameters: Array) -> float:
         """Negative log posterior, up to a constant; infinity where the covariance has no Cholesky factor."""

@@ -7,6 +7,7 @@ Every gain is of logarithms, so about relative.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,6 +43,7 @@ MOST_REPEATS, REPEAT_EVERY = 2, 16
 FLAT_PAIRS, APART, FAR_APART = 4, 2.5, 3.5
 # The scatter that noise alone exceeds once in a hundred times, in standard deviations.
 UNLIKELY = 2.326
+_below = np.vectorize(NormalDist().cdf, otypes=[float])
 # Noise of "it ran" (1) and "it did not" (0): a setting that runs today and not tomorrow is rare.
 _RAN_NOISE = 0.1
 
@@ -126,13 +128,8 @@ def chance_to_run(at: Array, tried: Array, ran: NDArray[np.bool_]) -> Array:
     if ran.all() or not ran.any():
         return np.ones(len(at))
     expected = GaussianProcess(tried, ran.astype(float), noise=_RAN_NOISE).expected(at)
-    return _below((expected.mean - 0.5) / np.hypot(expected.deviation, _RAN_NOISE))
-
-
-def _below(z: Array) -> Array:
-    """Return the normal distribution function at `z`."""
-    below: Array = 0.5 * (1 + np.vectorize(math.erf, otypes=[float])(z / math.sqrt(2)))
-    return below
+    chance: Array = _below((expected.mean - 0.5) / np.hypot(expected.deviation, _RAN_NOISE))
+    return chance
 
 
 def _flat(numbers: Ranks, logs: Array, noise: float, begun: int, trials: int) -> Proposal | None:
@@ -158,7 +155,13 @@ def _flat(numbers: Ranks, logs: Array, noise: float, begun: int, trials: int) ->
         if apart > (APART if pairs == FLAT_PAIRS else FAR_APART):
             return None
         if pairs == FLAT_PAIRS:
-            return Proposal(number=None, stopped=_flat_sentence(once), flat=True)
+            spread = math.expm1(2 * float(once.std(ddof=1)))
+            sentence = (
+                f"the surface is flat: {len(once)} points as different as the space allows scatter by "
+                f"{spread:.0%} (two standard deviations), no more than measurements of one point do; "
+                "no setting tried here matters"
+            )
+            return Proposal(number=None, stopped=sentence, flat=True)
     return Proposal(number=ends[(len(numbers) - begun) % 2])
 
 
@@ -170,12 +173,3 @@ def _paulson(ratio: float, above: int, below: int) -> float:
     root = math.cbrt(ratio)
     a, b = 2 / (9 * above), 2 / (9 * below)
     return ((1 - b) * root - (1 - a)) / math.sqrt(b * root**2 + a)
-
-
-def _flat_sentence(logs: Array) -> str:
-    spread = math.expm1(2 * float(logs.std(ddof=1)))
-    return (
-        f"the surface is flat: {len(logs)} points as different as the space allows scatter by "
-        f"{spread:.0%} (two standard deviations), no more than measurements of one point do; "
-        "no setting tried here matters"
-    )

@@ -1,7 +1,7 @@
 """Result of the measurements: the best point, its gain, and the effect of each setting."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -87,7 +87,7 @@ def choose(space: Space, start: int, trials: Sequence[Trial]) -> ChosenPoint | N
     The highest low end wins: of forty points the one expected most of is often one that was
     measured once, and luckily.
     """
-    measured = _measured(space, trials)
+    measured = values_of(space, trials)
     if not any(value for _, value in measured):
         return None
     numbers, values = (np.array(column) for column in zip(*measured, strict=True))
@@ -107,9 +107,7 @@ def choose(space: Space, start: int, trials: Sequence[Trial]) -> ChosenPoint | N
     others = [(sure, int(one)) for sure, one in zip(low, ran, strict=True) if one != start]
 
     def over_start(point: int) -> Interval:
-        gain, deviation = model.difference(at[point], at[start])
-        low, high = gain - WITHIN_95 * deviation, gain + WITHIN_95 * deviation
-        return Interval(value=math.expm1(gain), low=math.expm1(low), high=math.expm1(high))
+        return _interval(math.expm1, *model.difference(at[point], at[start]))
 
     rival = None
     if best == start and others:
@@ -127,7 +125,12 @@ def choose(space: Space, start: int, trials: Sequence[Trial]) -> ChosenPoint | N
     )
 
 
-def _measured(space: Space, trials: Sequence[Trial]) -> list[tuple[int, float]]:
+def _interval(scale: Callable[[float], float], mean: float, deviation: float) -> Interval:
+    half = WITHIN_95 * deviation
+    return Interval(value=scale(mean), low=scale(mean - half), high=scale(mean + half))
+
+
+def values_of(space: Space, trials: Sequence[Trial]) -> list[tuple[int, float]]:
     """(number of the point, value); what the space no longer has is left out."""
     known = [(space.number(trial.point), trial.measured.value) for trial in trials]
     return [(number, value) for number, value in known if number is not None]
@@ -171,7 +174,7 @@ def effects(
     space: Space, trials: Sequence[Trial], choice: ChosenPoint
 ) -> dict[str, tuple[Effect, ...]]:
     """setting -> each value that the space has beside the choice's others."""
-    measured, at = _measured(space, trials), space.coordinates
+    measured, at = values_of(space, trials), space.coordinates
     model = GaussianProcess(
         at[[number for number, _ in measured]],
         logarithms([value for _, value in measured]),
@@ -180,22 +183,15 @@ def effects(
     chosen = space.number(choice.point)
     if chosen is None:
         return {}
-    found: dict[str, tuple[Effect, ...]] = {}
+    rows: dict[str, tuple[Effect, ...]] = {}
     for name, values in space.grid.items():
         row = []
         for value in values:
             number = space.number({**choice.point, name: value})
             if number is None:
                 continue
-            mean, deviation = (
-                (0.0, 0.0) if number == chosen else model.difference(at[number], at[chosen])
-            )
-            relative = Interval(
-                value=float(np.exp(mean)),
-                low=float(np.exp(mean - WITHIN_95 * deviation)),
-                high=float(np.exp(mean + WITHIN_95 * deviation)),
-            )
-            row.append(Effect(value=value, relative=relative))
+            apart = (0.0, 0.0) if number == chosen else model.difference(at[number], at[chosen])
+            row.append(Effect(value=value, relative=_interval(math.exp, *apart)))
         if len(row) > 1:
-            found[name] = tuple(row)
-    return found
+            rows[name] = tuple(row)
+    return rows

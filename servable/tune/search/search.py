@@ -10,12 +10,13 @@ from pathlib import Path
 
 from model_packaging.private_folder import private_folder, private_opener
 from servable.tune.search.next_point import STARTS, Proposal, propose
-from servable.tune.search.recommended import ChosenPoint, choose
+from servable.tune.search.recommended import ChosenPoint, choose, values_of
 from servable.tune.search.space import Point, Space
 from servable.tune.search.start import starts
 from servable.tune.search.trial import Budget, Measurement, Trial
 
 Measure = Callable[[Point], Measurement]
+Told = Callable[[Trial], None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +53,7 @@ class Search:
         return tuple(self._trials)
 
     def run(
-        self, measure: Measure, budget: Budget, told: Callable[[Trial], None] | None = None
+        self, measure: Measure, budget: Budget, told: Told = lambda trial: None
     ) -> SearchResult:
         """Until it ends. `told` hears of each trial once it is kept."""
         stopped, flat = None, False
@@ -80,24 +81,15 @@ class Search:
 
     def _proposal(self, trials: int) -> Proposal:
         """Propose a point from the recorded trials alone, so that a resumed search asks for the same one."""
-        known = [
-            (number, trial.measured.value)
-            for trial in self._trials
-            if (number := self._space.number(trial.point)) is not None
-        ]
-        tried, values = [number for number, _ in known], [value for _, value in known]
+        measured = values_of(self._space, self._trials)
+        tried, values = [number for number, _ in measured], [value for _, value in measured]
         return propose(self._space, self._starts, tried, values, trials)
 
     def _confirmed(self) -> int:
         return sum(trial.confirms for trial in self._trials)
 
     def _measure(
-        self,
-        point: Point,
-        measure: Measure,
-        told: Callable[[Trial], None] | None,
-        *,
-        confirms: bool = False,
+        self, point: Point, measure: Measure, told: Told, *, confirms: bool = False
     ) -> None:
         """Kept when it is done: what was under way when the process was killed is measured anew."""
         began = time.monotonic()
@@ -111,14 +103,12 @@ class Search:
         )
         if self._file is not None:
             private_folder(self._file.parent)
-            line = json.dumps(dataclasses.asdict(trial)) + "\n"
             with open(self._file, "a", encoding="utf-8", opener=private_opener) as file:
-                file.write(line)
+                file.write(json.dumps(dataclasses.asdict(trial)) + "\n")
                 file.flush()
                 os.fsync(file.fileno())
         self._trials.append(trial)
-        if told is not None:
-            told(trial)
+        told(trial)
 
     def choice(self) -> ChosenPoint | None:
         return choose(self._space, self._starts[0], self.trials())

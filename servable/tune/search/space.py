@@ -32,9 +32,11 @@ class Space:
     ) -> None:
         self.grid = {name: tuple(values) for name, values in grid.items()}
         self.names = tuple(self.grid)
-        chosen = _product(self.grid) if points is None else points
-        self.keys: tuple[Key, ...] = tuple(dict.fromkeys(self.key(point) for point in chosen))
-        self._at = {_typed(key): number for number, key in enumerate(self.keys)}
+        if points is None:
+            products = itertools.product(*self.grid.values())
+            points = (dict(zip(self.names, values, strict=True)) for values in products)
+        self.keys: tuple[Key, ...] = tuple(dict.fromkeys(self.key(point) for point in points))
+        self._at = {tuple(map(_typed, key)): number for number, key in enumerate(self.keys)}
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -51,7 +53,7 @@ class Space:
 
     def number(self, point: Point) -> int | None:
         """Return the number of a point; None if this space does not have it."""
-        return self._at.get(_typed(self.key(point)))
+        return self._at.get(tuple(map(_typed, self.key(point))))
 
     @cached_property
     def coordinates(self) -> NDArray[np.float64]:
@@ -70,14 +72,11 @@ class Space:
 
     def _columns(self, scale: Scale) -> NDArray[np.float64]:
         at = [
-            {
-                _typed((value,)): scaled
-                for value, scaled in zip(values, _to_one(scale(values)), strict=True)
-            }
+            dict(zip(map(_typed, values), _to_one(scale(values)), strict=True))
             for values in self.grid.values()
         ]
         rows = [
-            [column[_typed((value,))] for column, value in zip(at, key, strict=True)]
+            [column[_typed(value)] for column, value in zip(at, key, strict=True)]
             for key in self.keys
         ]
         return np.array(rows, float).reshape(len(self.keys), len(self.names))
@@ -96,17 +95,16 @@ class Space:
 
     def _rank(self, name: str, value: Value) -> float:
         values = self.grid[name]
-        if _typed((value,)) in [_typed((other,)) for other in values]:
-            at = [_typed((other,)) for other in values].index(_typed((value,)))
-        elif isinstance(value, (int, float)) and not isinstance(value, bool):
+        typed, at = [_typed(other) for other in values], 0
+        if _typed(value) in typed:
+            at = typed.index(_typed(value))
+        elif isinstance(value, int | float) and not isinstance(value, bool):
             apart = [
                 (abs(other - value), rank)
                 for rank, other in enumerate(values)
-                if isinstance(other, (int, float)) and not isinstance(other, bool)
+                if isinstance(other, int | float) and not isinstance(other, bool)
             ]
             at = min(apart)[1] if apart else 0
-        else:
-            at = 0
         return at / max(1, len(values) - 1)
 
 
@@ -124,14 +122,9 @@ def _to_one(values: Sequence[float]) -> list[float]:
     return [(value - low) / ((high - low) or 1.0) for value in values]
 
 
-def _typed(key: Key) -> tuple[tuple[str, Value], ...]:
+def _typed(value: Value) -> tuple[str, Value]:
     """1 and True are different settings, and equal in Python."""
-    return tuple((type(value).__name__, value) for value in key)
-
-
-def _product(grid: Mapping[str, tuple[Value, ...]]) -> Iterable[Point]:
-    for values in itertools.product(*grid.values()):
-        yield dict(zip(grid, values, strict=True))
+    return type(value).__name__, value
 
 
 def shown(value: Value) -> str:

@@ -35,20 +35,11 @@ def rules_of_thumb(space: Space, *, vcpus: int) -> list[Point]:
         (max(1, vcpus // 2), 2 * vcpus, 2, 1),
         (1, max(1, vcpus // 2), vcpus, 1),
     )
-    found: list[Point] = []
-    for servers, workers, inter, intra in every:
-        found.append(
-            {
-                **usual,
-                "tfs_processes": servers,
-                "gunicorn_workers": workers,
-                "inter_op_threads": inter,
-                "intra_op_threads": intra,
-            }
-        )
-    found[2] = {**found[2], "onednn": False}
-    found[3] = {**found[3], BATCH_SIZE: largest[-1] if largest else smallest}
-    return found
+    names = ("tfs_processes", "gunicorn_workers", "inter_op_threads", "intra_op_threads")
+    points = [{**usual, **dict(zip(names, counts, strict=True))} for counts in every]
+    points[2]["onednn"] = False
+    points[3][BATCH_SIZE] = largest[-1] if largest else smallest
+    return [*points]
 
 
 def starts(space: Space, wanted: Sequence[Point], *, count: int, seed: int) -> list[int]:

@@ -39,4 +39,4 @@ def test_where_one_caller_got_no_answer_no_limit_is_made_up() -> None:
     broken = step(1, 0.0, latencies=Latencies.of([]), errors={"500 Internal Server Error": 3})
     wanted = r"none of 3 requests \(3 500 Internal Server Error\).*servable invoke"
     with pytest.raises(LoadError, match=wanted):
-        limit_beside(broken, 99.0, None)
+        limit_beside(broken, None)

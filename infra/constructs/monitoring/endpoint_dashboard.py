@@ -8,10 +8,10 @@ from constructs import Construct
 from infra.catalog.log_filters import log_filters
 from infra.constructs.monitoring.endpoint_alarms import EndpointAlarms
 from infra.constructs.monitoring.measured import Computed, searched
-from infra.constructs.monitoring.signals import MILLISECONDS, PERCENT, Unit
 from infra.constructs.monitoring.variant_graphs import VariantGraphs
 from infra.constructs.monitoring.watched_endpoint import NAMESPACE, WatchedEndpoint
 from infra.constructs.monitoring.widget import Side, Widget, alarm_status, body, graph
+from infra.parameters.alarms import MILLISECONDS, PERCENT, Unit
 
 COLUMNS = 24  # CloudWatch's
 MOST_SIDE_BY_SIDE = 4  # a narrower graph has no room for its legend

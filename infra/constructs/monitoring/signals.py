@@ -13,23 +13,7 @@ from infra.constructs.monitoring.watched_endpoint import (
     EndpointMetrics,
     WatchedVariant,
 )
-from infra.parameters.alarms import Alarms
-
-
-@dataclass(frozen=True)
-class Unit:
-    """A unit of the environment file, and its factor to the metric's unit."""
-
-    symbol: str
-    in_the_metric: float
-    """One of the file's units, in the metric's unit."""
-
-
-# SageMaker publishes latency in microseconds; here, and only here, it becomes milliseconds.
-MILLISECONDS = Unit("ms", 1000)
-# The mean of a metric that is 0 or 1 per request is a share, 0 to 1.
-PERCENT = Unit("%", 0.01)
-OVERHEAD = "overhead-latency"
+from infra.parameters.alarms import OBJECTIVE, OVERHEAD, UNITS, WATCHED, Alarms, Unit
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,45 +105,12 @@ class Signal:
         )
 
 
-# graph -> alarm -> (what it looks at, metric, statistic, its threshold's key in [alarms])
-WATCHED = {
-    "latency": {
-        "p50-latency": ("p50 latency", "ModelLatency", "p50", "p50_latency_ms"),
-        "p90-latency": ("p90 latency", "ModelLatency", "p90", "p90_latency_ms"),
-        "p99-latency": ("p99 latency", "ModelLatency", "p99", "p99_latency_ms"),
-        OVERHEAD: (
-            "mean latency that SageMaker adds",
-            "OverheadLatency",
-            "Average",
-            "overhead_latency_ms",
-        ),
-    },
-    "errors": {
-        "4xx": ("requests answered 4xx", "Invocation4XXErrors", "Average", "error_4xx_percent"),
-        "5xx": ("requests answered 5xx", "Invocation5XXErrors", "Average", "error_5xx_percent"),
-        "model-errors": (
-            "requests that the container failed",
-            "InvocationModelErrors",
-            "Average",
-            "model_error_percent",
-        ),
-    },
-    # The mean is what scaling can mend; memory and disk are lost on the fullest instance first.
-    "saturation": {
-        "cpu": ("CPU", "CPUUtilization", "Average", "cpu_percent"),
-        "memory": ("memory", "MemoryUtilization", "Maximum", "memory_percent"),
-        "disk": ("disk", "DiskUtilization", "Maximum", "disk_percent"),
-        "gpu": ("GPU", "GPUUtilization", "Average", "gpu_percent"),
-        "gpu-memory": ("GPU memory", "GPUMemoryUtilization", "Maximum", "gpu_memory_percent"),
-    },
-}
 # alarm -> (what it looks at, metric). The first counts failed downloads and uploads too.
 _ASYNC_FAILURES = {
     "failed-requests": ("requests a minute that failed", "InvocationFailures"),
     "expired-requests": ("requests a minute that expired in the queue", "ExpiredRequests"),
     "failed-notifications": ("notifications a minute that failed", "NotificationFailures"),
 }
-_OBJECTIVE = ("p50-latency", "p90-latency", "p99-latency", "5xx")
 
 
 def variant_signals(
@@ -177,9 +128,8 @@ def variant_signals(
             if metric.startswith("GPU") and not variant.gpus:
                 continue
             for instance_type in _instance_types(graph, metric, variant):
-                unit = MILLISECONDS if graph == "latency" else PERCENT
-                if graph == "saturation":
-                    unit = Unit("%", variant.full_percent(metric, instance_type) / 100)
+                unit = UNITS.get(graph)
+                unit = unit or Unit("%", variant.full_percent(metric, instance_type) / 100)
                 yield Signal(
                     kind=kind,
                     variant=variant.name,
@@ -193,7 +143,7 @@ def variant_signals(
                     minutes=alarms.window_minutes,
                     # One line for all types: their thresholds of latency are the same.
                     graph=None if graph == "latency" and instance_type else graph,
-                    breaks_objective=kind in _OBJECTIVE
+                    breaks_objective=kind in OBJECTIVE
                     and not variant.shadow
                     and instance_type is None,
                 )

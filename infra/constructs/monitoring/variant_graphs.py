@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from infra.catalog.prices import price
 from infra.constructs.monitoring.endpoint_alarms import EndpointAlarms
 from infra.constructs.monitoring.measured import PERIOD_SECONDS, Computed, Measured, searched
-from infra.constructs.monitoring.signals import MILLISECONDS, PERCENT, Unit
 from infra.constructs.monitoring.watched_endpoint import (
     MACHINES,
     NAMESPACE,
@@ -15,6 +14,7 @@ from infra.constructs.monitoring.watched_endpoint import (
     WatchedVariant,
 )
 from infra.constructs.monitoring.widget import Line, Side, Widget, graph, text
+from infra.parameters.alarms import MILLISECONDS, PERCENT, Unit
 
 # label -> metric of an asynchronous endpoint
 ASYNC_FAILURES = {

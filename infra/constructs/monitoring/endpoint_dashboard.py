@@ -9,7 +9,7 @@ from infra.catalog.log_filters import log_filters
 from infra.constructs.monitoring.endpoint_alarms import EndpointAlarms
 from infra.constructs.monitoring.measured import Computed, searched
 from infra.constructs.monitoring.variant_graphs import VariantGraphs
-from infra.constructs.monitoring.watched_endpoint import NAMESPACE, WatchedEndpoint
+from infra.constructs.monitoring.watched_endpoint import WatchedEndpoint
 from infra.constructs.monitoring.widget import Side, Widget, body, graph
 from infra.parameters.alarms import MILLISECONDS, PERCENT, Unit
 
@@ -95,7 +95,7 @@ BY_FLEET = (
 
 def _fleet_graph(endpoint_name: str, metric: str, statistic: str, title: str, unit: Unit) -> Widget:
     """The metric by configuration; empty when no update runs."""
-    search = searched(NAMESPACE, metric, DIMENSIONS, statistic, EndpointName=endpoint_name)
+    search = searched(metric, DIMENSIONS, statistic, EndpointName=endpoint_name)
     shown = Computed(expression=f"{search} / {unit.in_the_metric:g}")
     return graph(
         f"during an update, by configuration: {title} ({unit.symbol})",

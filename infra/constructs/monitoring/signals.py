@@ -7,12 +7,7 @@ from typing import Literal
 
 from infra.catalog.metrics import least_samples
 from infra.constructs.monitoring.measured import SIMPLE, Measured, Metric
-from infra.constructs.monitoring.watched_endpoint import (
-    MACHINES,
-    NAMESPACE,
-    EndpointMetrics,
-    WatchedVariant,
-)
+from infra.constructs.monitoring.watched_endpoint import EndpointMetrics, WatchedVariant
 from infra.parameters.alarms import OBJECTIVE, OVERHEAD, UNITS, WATCHED, Alarms, Unit
 
 
@@ -118,10 +113,9 @@ def variant_signals(
 ) -> Iterator[Signal]:
     """Every alarm of a variant that the file configures and whose metric its endpoint publishes."""
     for graph, watched in WATCHED.items():
-        namespace = MACHINES if graph == "saturation" else NAMESPACE
         for kind, (what, metric, statistic, key) in watched.items():
             threshold = getattr(alarms, key)
-            if threshold is None or not metrics.publishes(metric, namespace):
+            if threshold is None or not metrics.kind.publishes(metric):
                 continue
             if kind == OVERHEAD and (variant.shadow or not metrics.kind.has_instances):
                 continue  # cold starts count as overhead, and are usual if no instance runs
@@ -135,9 +129,7 @@ def variant_signals(
                     variant=variant.name,
                     instance_type=instance_type,
                     what=what,
-                    metric=metrics.of_variant(
-                        metric, variant.name, statistic, namespace, instance_type
-                    ),
+                    metric=metrics.of_variant(metric, variant.name, statistic, instance_type),
                     threshold=threshold,
                     unit=unit,
                     minutes=alarms.window_minutes,
@@ -149,7 +141,7 @@ def variant_signals(
                 )
     yield from _traffic(metrics, variant, alarms)
     for kind, (what, metric) in _ASYNC_FAILURES.items():
-        if metrics.publishes(metric):
+        if metrics.kind.publishes(metric):
             yield Signal(
                 kind=kind,
                 variant=variant.name,
@@ -177,7 +169,7 @@ def _instance_types(graph: str, metric: str, variant: WatchedVariant) -> Sequenc
 
 
 def _traffic(metrics: EndpointMetrics, variant: WatchedVariant, alarms: Alarms) -> Iterator[Signal]:
-    counted = metrics.publishes("Invocations") and not variant.shadow
+    counted = metrics.kind.publishes("Invocations") and not variant.shadow
     if alarms.no_traffic_minutes is not None and counted:
         yield Signal(
             kind="no-traffic",
@@ -210,12 +202,12 @@ def _traffic(metrics: EndpointMetrics, variant: WatchedVariant, alarms: Alarms) 
 
 def queue_signals(metrics: EndpointMetrics, alarms: Alarms) -> Iterator[Signal]:
     """The alarms of an asynchronous endpoint's queue, which is the same for every variant."""
-    if metrics.publishes("ApproximateAgeOfOldestRequest") and alarms.oldest_request_minutes:
+    if metrics.kind.publishes("ApproximateAgeOfOldestRequest") and alarms.oldest_request_minutes:
         yield Signal(
             kind="queue-age",
             variant=None,
             what="age of the oldest request",
-            metric=metrics.queued("ApproximateAgeOfOldestRequest", "Maximum"),
+            metric=metrics.of_variant("ApproximateAgeOfOldestRequest", None, "Maximum"),
             threshold=alarms.oldest_request_minutes,
             unit=Unit("min", 60),
             minutes=alarms.window_minutes,

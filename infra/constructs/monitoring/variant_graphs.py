@@ -7,8 +7,6 @@ from infra.catalog.prices import price
 from infra.constructs.monitoring.endpoint_alarms import EndpointAlarms
 from infra.constructs.monitoring.measured import PERIOD_SECONDS, Computed, Measured, searched
 from infra.constructs.monitoring.watched_endpoint import (
-    MACHINES,
-    NAMESPACE,
     EndpointMetrics,
     WatchedEndpoint,
     WatchedVariant,
@@ -62,7 +60,7 @@ class VariantGraphs:
     def traffic(self) -> Widget:
         name = self.variant.name
         shown = [replace(self._metrics.invocations(name), label="all")]
-        if self._metrics.publishes("InvocationsPerInstance"):
+        if self._metrics.kind.publishes("InvocationsPerInstance"):
             per_instance = self._metrics.invocations_per_instance(name)
             shown.append(replace(per_instance, label="per instance"))
         seconds = shown[0].period_seconds
@@ -74,15 +72,15 @@ class VariantGraphs:
 
     def queue(self) -> Widget:
         """The queue of the endpoint, which is the same for every variant."""
-        queued, age = self._metrics.queued, self.alarms.of(None, "queue-age")
-        waiting = [
-            replace(queued("ApproximateBacklogSize", "Maximum"), label="all"),
-            replace(queued("ApproximateBacklogSizePerInstance", "Average"), label="per instance"),
-        ]
-        oldest = _in(queued("ApproximateAgeOfOldestRequest", "Maximum"), 60, "age of the oldest", 0)
+        of_endpoint, age = self._metrics.of_variant, self.alarms.of(None, "queue-age")
+        waiting = of_endpoint("ApproximateBacklogSize", None, "Maximum")
+        each = of_endpoint("ApproximateBacklogSizePerInstance", None, "Average")
+        waits = of_endpoint("ApproximateAgeOfOldestRequest", None, "Maximum")
+        shown = [replace(waiting, label="all"), replace(each, label="per instance")]
+        oldest = _in(waits, 60, "age of the oldest", 0)
         return graph(
             f"{self.variant.name}: requests that wait, and for how long",
-            left=Side(label="requests", metrics=waiting),
+            left=Side(label="requests", metrics=shown),
             right=Side(label="minutes", metrics=[oldest], lines=[age.line] if age else []),
         )
 
@@ -100,12 +98,14 @@ class VariantGraphs:
     def concurrency(self) -> Widget:
         """Utilization of a serverless variant's concurrency; it publishes no CPU and no disk."""
         name, metrics = self.variant.name, self._metrics
-        used = metrics.serverless_use("ConcurrentExecutions", name)
-        provisioned = metrics.serverless_use("ProvisionedConcurrency", name)
+        used = metrics.of_variant("ServerlessConcurrentExecutionsUtilization", name, "Maximum")
+        provisioned = metrics.of_variant(
+            "ServerlessProvisionedConcurrencyUtilization", name, "Maximum"
+        )
         shown = [
             _in(used, 0.01, "concurrency", 0),
             _in(provisioned, 0.01, "provisioned concurrency", 1),
-            _in(metrics.used("Memory", name, "Maximum"), 1, "memory", 2),
+            _in(metrics.of_variant("MemoryUtilization", name, "Maximum"), 1, "memory", 2),
         ]
         return self._graph("saturation", shown, "%")
 
@@ -113,7 +113,7 @@ class VariantGraphs:
         name, metrics = self.variant.name, self._metrics
         percentiles = ("p50", "p90", "p99")
         shown = {percentile: metrics.model_latency(name, percentile) for percentile in percentiles}
-        if metrics.publishes("OverheadLatency"):
+        if metrics.kind.publishes("OverheadLatency"):
             shown["added by SageMaker, mean"] = metrics.of_variant(
                 "OverheadLatency", name, "Average"
             )
@@ -125,7 +125,7 @@ class VariantGraphs:
         shown = {
             label: metrics.of_variant(metric, name, "Average")
             for label, metric in ERRORS.items()
-            if metrics.publishes(metric)
+            if metrics.kind.publishes(metric)
         }
         return self._graph("errors", _all_in(PERCENT, shown), "%")
 
@@ -137,8 +137,9 @@ class VariantGraphs:
         shown: list[Computed] = []
         for pool in self.variant.pools or (None,):
             for what, statistic in kinds:
-                metric = self._metrics.used(what, self.variant.name, statistic, pool)
-                full = self.variant.full_percent(f"{what}Utilization", pool)
+                name = f"{what}Utilization"
+                metric = self._metrics.of_variant(name, self.variant.name, statistic, pool)
+                full = self.variant.full_percent(name, pool)
                 mean = "mean" if statistic == "Average" else "fullest instance"
                 label = f"{pool}: {what}, {mean}" if pool else f"{what}, {mean}"
                 shown.append(_in(metric, full / 100, label, len(shown)))
@@ -147,22 +148,21 @@ class VariantGraphs:
     def latency_by_instance(self) -> Widget:
         """Mean latency of each instance: the slow one among several."""
         title = "latency by instance, mean"
-        return self._each(NAMESPACE, "ModelLatency", BY_INSTANCE, title, MILLISECONDS)
+        return self._each("ModelLatency", BY_INSTANCE, title, MILLISECONDS)
 
     def cpu_by_instance(self) -> Widget:
         """CPU of each instance, in percent of all its vCPUs."""
         title, full = "CPU by instance, mean", self.variant.full_percent("CPUUtilization")
         unit = Unit("%", full / 100)
-        return self._each(MACHINES, "CPUUtilization", BY_INSTANCE, title, unit)
+        return self._each("CPUUtilization", BY_INSTANCE, title, unit)
 
     def gpu_by_accelerator(self) -> Widget:
         """Utilization of each GPU of each instance."""
         title, unit = "GPU by accelerator, mean", Unit("%", 1)
-        return self._each(MACHINES, "GPUUtilization", BY_ACCELERATOR, title, unit)
+        return self._each("GPUUtilization", BY_ACCELERATOR, title, unit)
 
     def _each(
         self,
-        namespace: str,
         metric: str,
         dimensions: Sequence[str],
         title: str,
@@ -170,7 +170,7 @@ class VariantGraphs:
     ) -> Widget:
         # A search, because instances come and go.
         values = {"EndpointName": self.endpoint.name, "VariantName": self.variant.name}
-        search = searched(namespace, metric, dimensions, "Average", **values)
+        search = searched(metric, dimensions, "Average", **values)
         shown = Computed(expression=f"{search} / {unit.in_the_metric:g}")
         return graph(
             f"{self.variant.name}: {title} ({unit.symbol})",

@@ -7,7 +7,11 @@ from typing import Literal
 
 from infra.catalog.metrics import least_samples
 from infra.constructs.monitoring.measured import SIMPLE, Measured, Metric
-from infra.constructs.monitoring.watched_endpoint import EndpointMetrics, WatchedVariant
+from infra.constructs.monitoring.watched_endpoint import (
+    EndpointMetrics,
+    WatchedEndpoint,
+    WatchedVariant,
+)
 from infra.parameters.alarms import OBJECTIVE, OVERHEAD, UNITS, WATCHED, Alarms, Unit
 
 
@@ -200,8 +204,11 @@ def _traffic(metrics: EndpointMetrics, variant: WatchedVariant, alarms: Alarms) 
         )
 
 
-def queue_signals(metrics: EndpointMetrics, alarms: Alarms) -> Iterator[Signal]:
-    """The alarms of an asynchronous endpoint's queue, which is the same for every variant."""
+def endpoint_signals(endpoint: WatchedEndpoint, alarms: Alarms) -> Iterator[Signal]:
+    """Every alarm of an endpoint: those of its variants, and of its queue and log, which they share."""
+    metrics = endpoint.metrics
+    for variant in endpoint.variants:
+        yield from variant_signals(metrics, variant, alarms)
     if metrics.kind.publishes("ApproximateAgeOfOldestRequest") and alarms.oldest_request_minutes:
         yield Signal(
             kind="queue-age",
@@ -213,16 +220,13 @@ def queue_signals(metrics: EndpointMetrics, alarms: Alarms) -> Iterator[Signal]:
             minutes=alarms.window_minutes,
             breaks_objective=True,
         )
-
-
-def refused_requests(metrics: EndpointMetrics, alarms: Alarms) -> Signal:
-    """The alarm on requests that a full queue refuses, which are counted in the log."""
-    return Signal(
-        kind="queue-refused",
-        variant=None,
-        what="requests a minute turned away by a full queue",
-        metric=metrics.counted_in_log("RefusedRequests"),
-        threshold=alarms.refused_per_minute,
-        unit=Unit("", 1),
-        minutes=alarms.window_minutes,
-    )
+    if endpoint.log_is_counted:
+        yield Signal(
+            kind="queue-refused",
+            variant=None,
+            what="requests a minute turned away by a full queue",
+            metric=metrics.counted_in_log("RefusedRequests"),
+            threshold=alarms.refused_per_minute,
+            unit=Unit("", 1),
+            minutes=alarms.window_minutes,
+        )

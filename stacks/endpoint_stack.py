@@ -21,7 +21,6 @@ from infra.constructs.rollout.endpoint_rollout import EndpointRollout
 from infra.constructs.scaling.endpoint_scaling import EndpointScaling
 from infra.constructs.storage.locations import AsyncInferenceLocations, Destination
 from infra.parameters.environment import Environment
-from model_packaging.places import MADE
 
 
 class EndpointStack(cdk.Stack):
@@ -53,11 +52,12 @@ class EndpointStack(cdk.Stack):
             tags=environment.tags,
             termination_protection=environment.endpoint.protect,
         )
-        endpoint = self._endpoint(environment, root, captured, queued)
+        self._environment, self._root, self._queued = environment, root, queued
+        endpoint = self._endpoint(captured)
         notified = Notifications(
             self, endpoint_name=endpoint.name, alarms=environment.alarms, key=self._key
         )
-        self._operate(endpoint, environment, root, queued, notified)
+        self._operate(endpoint, notified)
         alarms = EndpointAlarms(
             self,
             "Alarms",
@@ -81,18 +81,12 @@ class EndpointStack(cdk.Stack):
             variants=[variant.recorded for variant in self._variants],
             after=endpoint.resource,
             root=root,
-            made=root / MADE,
         )
         record(self, endpoint=endpoint, topic=notified.inform, overrides=overrides)
 
-    def _endpoint(
-        self,
-        environment: Environment,
-        root: Path,
-        captured: Destination | None,
-        queued: AsyncInferenceLocations | None,
-    ) -> ModelEndpoint:
+    def _endpoint(self, captured: Destination | None) -> ModelEndpoint:
         """Creates the endpoint after its dependencies: logs, queue and models."""
+        environment, queued = self._environment, self._queued
         table = environment.endpoint
         logs = EndpointLogs(
             self,
@@ -125,7 +119,7 @@ class EndpointStack(cdk.Stack):
                 f"Variant-{name}",
                 name=name,
                 environment=environment,
-                root=root,
+                root=self._root,
                 dependencies=dependencies,
             )
             for name in environment.variants
@@ -144,15 +138,9 @@ class EndpointStack(cdk.Stack):
             acknowledged_request_bytes=environment.acknowledged_request_bytes,
         )
 
-    def _operate(
-        self,
-        endpoint: ModelEndpoint,
-        environment: Environment,
-        root: Path,
-        queued: AsyncInferenceLocations | None,
-        notified: Notifications,
-    ) -> None:
+    def _operate(self, endpoint: ModelEndpoint, notified: Notifications) -> None:
         """Adds the rollout, scaling and callers."""
+        environment = self._environment
         EndpointRollout(
             self,
             "Rollout",
@@ -170,7 +158,7 @@ class EndpointStack(cdk.Stack):
                 "GoldenRequests",
                 endpoint_name=endpoint.name,
                 golden=golden,
-                body=(root / golden.body).read_bytes(),
+                body=(self._root / golden.body).read_bytes(),
                 log_kms_key_arn=environment.endpoint.log_kms_key,
                 keep_log=environment.endpoint.log_removal == "retain",
                 inform=notified.inform,
@@ -188,6 +176,6 @@ class EndpointStack(cdk.Stack):
             "Callers",
             endpoint=endpoint,
             roles=environment.endpoint.callers,
-            locations=queued,
+            locations=self._queued,
             path=environment.security.iam_path,
         )

@@ -13,6 +13,7 @@ from infra.constructs.access.pipeline_role import (
     PipelineRole,
 )
 from infra.constructs.access.role_rules import RoleRules
+from infra.constructs.endpoint.model_endpoint import endpoint_arn
 from infra.constructs.model.archive import model_package_arn
 from infra.constructs.scaling.endpoint_scaling import SERVICE, SERVICE_ROLE
 from infra.parameters.environment import Environment, stack_name
@@ -115,20 +116,17 @@ def _reads_of_plan(stack: cdk.Stack, name: str, environment: Environment) -> dic
         )
         for kind in ("data", "endpoint")
     ]
-    endpoint, config = (
-        stack.format_arn(service="sagemaker", resource=kind, resource_name=which)
-        for kind, which in (
-            ("endpoint", environment.endpoint.name.lower()),
-            # CloudFormation names these resources, not after the endpoint.
-            ("endpoint-config", "*"),
-        )
-    )
     return {
         "cloudformation:DescribeStacks": stacks,
         "cloudformation:GetTemplate": stacks,
-        "sagemaker:DescribeEndpoint": [endpoint],
-        "sagemaker:DescribeEndpointConfig": [config],
+        "sagemaker:DescribeEndpoint": [endpoint_arn(stack, environment.endpoint.name)],
+        "sagemaker:DescribeEndpointConfig": [_all_of(stack, "endpoint-config")],
     }
+
+
+def _all_of(stack: cdk.Stack, resource: str) -> str:
+    """ARN of all resources of a kind, which CloudFormation names after the stack."""
+    return stack.format_arn(service="sagemaker", resource=resource, resource_name="*")
 
 
 def _reads(stack: cdk.Stack, name: str, environment: Environment) -> dict[str, list[str]]:
@@ -136,15 +134,7 @@ def _reads(stack: cdk.Stack, name: str, environment: Environment) -> dict[str, l
     account = environment.account
     stem = f"{environment.service}-{name}" if environment.service else name
     stacks = [f"{stack.format_arn(service='cloudformation', resource='stack')}/{stem}-*/*"]
-    endpoint, config, model = (
-        stack.format_arn(service="sagemaker", resource=kind, resource_name=which)
-        for kind, which in (
-            ("endpoint", environment.endpoint.name.lower()),
-            # CloudFormation names these resources after the stack.
-            ("endpoint-config", "*"),
-            ("model", "*"),
-        )
-    )
+    endpoint = endpoint_arn(stack, environment.endpoint.name)
     # The buckets of [capture] and [asynchronous], which CloudFormation names.
     samples = f"arn:{stack.partition}:s3:::{stem.lower()}-data-*"
     role = f"arn:{stack.partition}:iam::{account}:role"
@@ -157,6 +147,10 @@ def _reads(stack: cdk.Stack, name: str, environment: Environment) -> dict[str, l
         stack.format_arn(service="ssm", resource="parameter", resource_name=which)
         for which in ("CFN-DeploymentLive*", "cdk-bootstrap/hnb659fds/version")
     ]
+    queue = {}
+    if environment.asynchronous is not None:  # the golden request goes through it
+        queue["s3:PutObject"] = [f"{samples}/requests/*"]
+        queue[environment.kind.invoke_action] = [endpoint]
     return {
         "cloudformation:DescribeStacks": stacks,
         "cloudformation:DescribeStackEvents": stacks,
@@ -172,13 +166,13 @@ def _reads(stack: cdk.Stack, name: str, environment: Environment) -> dict[str, l
         "s3:GetEncryptionConfiguration": [samples, _assets(stack, environment)],
         **_archive_reads(stack, environment, samples),
         "sagemaker:DescribeEndpoint": [endpoint],
-        "sagemaker:DescribeEndpointConfig": [config],
-        "sagemaker:DescribeModel": [model],
+        "sagemaker:DescribeEndpointConfig": [_all_of(stack, "endpoint-config")],
+        "sagemaker:DescribeModel": [_all_of(stack, "model")],
         **_model_package_reads(stack, environment),
         "sagemaker:InvokeEndpoint": [endpoint],
         "ssm:GetParameter": parameters,
         "ssm:GetParameterHistory": parameters,
-        **_queue_requests(environment, endpoint, samples),
+        **queue,
         **_key_uses(stack, environment),
     }
 
@@ -248,13 +242,3 @@ def _key_uses(stack: cdk.Stack, environment: Environment) -> dict[str, list[str]
     captured = given.get("capture.kms_key") or [any_key] if _captured(stack, environment) else []
     uses = {"kms:Decrypt": sorted({*archives, *queue, *captured}), "kms:GenerateDataKey": queue}
     return {action: keys for action, keys in uses.items() if keys}
-
-
-def _queue_requests(environment: Environment, endpoint: str, bucket: str) -> dict[str, list[str]]:
-    """Permissions to send the golden request through the queue, if there is one, with its key."""
-    if environment.asynchronous is None:
-        return {}
-    return {
-        "s3:PutObject": [f"{bucket}/requests/*"],
-        environment.kind.invoke_action: [endpoint],
-    }

@@ -2,11 +2,8 @@
 
 from typing import Any
 
+from infra.catalog.images import number
 from infra.catalog.table import table
-
-
-def _number(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in version.split("."))
 
 
 def ami_for(*, cuda: str, family: str) -> str | None:
@@ -16,17 +13,17 @@ def ami_for(*, cuda: str, family: str) -> str | None:
     AMI for the family (p2, p3). Without an AMI, ml.g4dn and ml.g5 start with driver 470 (CUDA 11.4),
     on which a CUDA 12 image fails at start.
     """
-    least = _number(cuda)
+    least = number(cuda)
     if least < (12,):
         return None
-    fitting = [row for row in _rows(family) if _number(row["cuda"]) >= least]
-    return min(fitting, key=lambda row: _number(row["cuda"]))["name"] if fitting else None
+    fitting = [row for row in _rows(family) if number(row["cuda"]) >= least]
+    return min(fitting, key=lambda row: number(row["cuda"]))["name"] if fitting else None
 
 
 def newest_ami(family: str) -> str | None:
     """The AMI with the newest driver for the family; None if AWS lists none."""
     rows = _rows(family)
-    return max(rows, key=lambda row: _number(row["cuda"]))["name"] if rows else None
+    return max(rows, key=lambda row: number(row["cuda"]))["name"] if rows else None
 
 
 def _rows(family: str) -> list[dict[str, Any]]:
@@ -60,7 +57,7 @@ def carries(name: str, cuda: str) -> bool:
     An AMI that mounts the image's CUDA compatibility libraries also runs newer minor
     versions of the driver's own CUDA generation.
     """
-    driver, needed = _number(cuda_of(name)), _number(cuda)
+    driver, needed = number(cuda_of(name)), number(cuda)
     if _row(name)["mounts_cuda_compat"]:
         return driver[0] >= needed[0]
     return driver >= needed

@@ -1,5 +1,6 @@
 """The metrics that an endpoint publishes to CloudWatch: names, units, statistics, dimensions."""
 
+import functools
 import math
 import re
 from collections.abc import Collection
@@ -30,7 +31,7 @@ def check(
     `kind` is the endpoint's: real_time, asynchronous or serverless.
     """
     kinds = table("metrics")["namespaces"]
-    of_namespace = kinds.get(_listed(namespace))
+    of_namespace = kinds.get(f"{OWN}ENDPOINT" if namespace.startswith(OWN) else namespace)
     if of_namespace is None:
         raise UnpublishedMetricError(f"namespace {namespace} is unknown; known: {', '.join(kinds)}")
     metric = of_namespace["metrics"].get(name)
@@ -58,37 +59,37 @@ def least_samples(percentile: str) -> int:
     return math.ceil(round(10 * 100 / above_percent, 6))
 
 
-def unit(namespace: str, name: str) -> str:
+def unit(name: str) -> str:
     """CloudWatch's unit of a metric. Raises KeyError."""
-    return str(_metric(namespace, name)["unit"])
+    return str(_rows()[name][1]["unit"])
 
 
-def full_percent(namespace: str, name: str, instance: Instance | None) -> int:
+def namespace_of(name: str) -> str:
+    """The namespace in which SageMaker publishes the metric. Raises KeyError."""
+    return _rows()[name][0]
+
+
+def full_percent(name: str, instance: Instance | None) -> int:
     """The metric's value for a fully used instance: 100 for each vCPU or GPU, or 100 in all.
 
     `instance` is None for a serverless container.
     """
-    each = _metric(namespace, name).get("hundred_percent_each")
+    each = _rows()[name][1].get("hundred_percent_each")
     if instance is None:
         return 100
     return 100 * {"vcpu": instance.vcpus, "gpu": instance.gpus, None: 1}[each]
 
 
-def publishes(kind: str, name: str, namespace: str) -> bool:
+def publishes(kind: str, name: str) -> bool:
     """Whether an endpoint of this kind publishes the metric. Raises KeyError for an unknown one."""
-    return kind in _metric(namespace, name).get("kinds", [REAL_TIME])
+    return kind in _rows()[name][1].get("kinds", [REAL_TIME])
 
 
-def scaling_metrics(kind: str | None = None) -> tuple[str, ...]:
-    """Metrics that Application Auto Scaling can track, for one kind of endpoint or for any."""
-    rows = table("metrics")
-    return tuple(rows["scaling"] if kind is None else rows["scaling_kinds"][kind])
-
-
-def _metric(namespace: str, name: str) -> dict[str, Any]:
-    metric: dict[str, Any] = table("metrics")["namespaces"][_listed(namespace)]["metrics"][name]
-    return metric
-
-
-def _listed(namespace: str) -> str:
-    return f"{OWN}ENDPOINT" if namespace.startswith(OWN) else namespace
+@functools.cache
+def _rows() -> dict[str, tuple[str, dict[str, Any]]]:
+    """Metric to namespace and row: no two namespaces have a metric of the same name."""
+    return {
+        name: (namespace, row)
+        for namespace, published in table("metrics")["namespaces"].items()
+        for name, row in published["metrics"].items()
+    }

@@ -1,5 +1,6 @@
 """[alarms]: thresholds of the alarms (milliseconds, percent, minutes) and who is notified."""
 
+from dataclasses import dataclass
 from typing import Annotated
 
 from pydantic import Field
@@ -92,3 +93,55 @@ class Alarms(Table):
     topic_kms_key: KmsKeyArn | None = None
     """KMS key of the notifications. If omitted, the stack creates one. The key's policy must allow what
     docs/permissions.md lists."""
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A unit of the environment file, and its factor to the metric's unit."""
+
+    symbol: str
+    in_the_metric: float
+    """One of the file's units, in the metric's unit."""
+
+
+# SageMaker publishes latency in microseconds; here, and only here, it becomes milliseconds.
+MILLISECONDS = Unit("ms", 1000)
+# The mean of a metric that is 0 or 1 per request is a share, 0 to 1.
+PERCENT = Unit("%", 0.01)
+# graph -> unit of its thresholds; those of saturation depend on the instance type
+UNITS = {"latency": MILLISECONDS, "errors": PERCENT}
+OVERHEAD = "overhead-latency"
+# graph -> alarm -> (what it looks at, metric, statistic, its threshold's key in [alarms])
+WATCHED = {
+    "latency": {
+        "p50-latency": ("p50 latency", "ModelLatency", "p50", "p50_latency_ms"),
+        "p90-latency": ("p90 latency", "ModelLatency", "p90", "p90_latency_ms"),
+        "p99-latency": ("p99 latency", "ModelLatency", "p99", "p99_latency_ms"),
+        OVERHEAD: (
+            "mean latency that SageMaker adds",
+            "OverheadLatency",
+            "Average",
+            "overhead_latency_ms",
+        ),
+    },
+    "errors": {
+        "4xx": ("requests answered 4xx", "Invocation4XXErrors", "Average", "error_4xx_percent"),
+        "5xx": ("requests answered 5xx", "Invocation5XXErrors", "Average", "error_5xx_percent"),
+        "model-errors": (
+            "requests that the container failed",
+            "InvocationModelErrors",
+            "Average",
+            "model_error_percent",
+        ),
+    },
+    # The mean is what scaling can mend; memory and disk are lost on the fullest instance first.
+    "saturation": {
+        "cpu": ("CPU", "CPUUtilization", "Average", "cpu_percent"),
+        "memory": ("memory", "MemoryUtilization", "Maximum", "memory_percent"),
+        "disk": ("disk", "DiskUtilization", "Maximum", "disk_percent"),
+        "gpu": ("GPU", "GPUUtilization", "Average", "gpu_percent"),
+        "gpu-memory": ("GPU memory", "GPUMemoryUtilization", "Maximum", "gpu_memory_percent"),
+    },
+}
+# The alarms of the service objective.
+OBJECTIVE = ("p50-latency", "p90-latency", "p99-latency", "5xx")

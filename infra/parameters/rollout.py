@@ -102,7 +102,7 @@ class Rollout(Table):
             watched.append((None, "golden-requests"))
         if not self.rollback_on_4xx:
             return watched
-        published = kind.publishes("InvocationModelErrors", "AWS/SageMaker")
+        published = kind.publishes("InvocationModelErrors")
         if alarms.model_error_percent is not None and published:
             watched += [(name, "model-errors") for name in variants]
         if alarms.error_4xx_percent is not None:

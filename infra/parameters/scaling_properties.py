@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from infra.parameters.alarms import OBJECTIVE, UNITS, WATCHED
 from infra.parameters.environment import Environment
 from infra.parameters.placement import Placement
 from infra.parameters.scaling import Scaling
@@ -23,13 +24,6 @@ from infra.policy.scaling import (
 TARGET = "Target"
 _LOWER, _UPPER = "MetricIntervalLowerBound", "MetricIntervalUpperBound"
 Properties = dict[str, Any]
-# {name: (metric, statistic, key in [alarms], its unit in the metric's)}
-_OBJECTIVE = {
-    "p50-latency": ("ModelLatency", "p50", "p50_latency_ms", 1000.0),
-    "p90-latency": ("ModelLatency", "p90", "p90_latency_ms", 1000.0),
-    "p99-latency": ("ModelLatency", "p99", "p99_latency_ms", 1000.0),
-    "5xx": ("Invocation5XXErrors", "Average", "error_5xx_percent", 0.01),
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -264,13 +258,16 @@ def _objective(
     environment: Environment, variant: str, dimensions: Sequence[Properties]
 ) -> Iterator[Properties]:
     alarms = environment.alarms
-    for kind, (metric, statistic, key, factor) in _OBJECTIVE.items():
+    for kind in OBJECTIVE:
+        graph = "errors" if kind == "5xx" else "latency"
+        _, metric, statistic, key = WATCHED[graph][kind]
         threshold = getattr(alarms, key)
         if threshold is None:
             continue
+        threshold *= UNITS[graph].in_the_metric
         condition = {
             "AlarmName": f"{environment.endpoint.name}-{variant}-{kind}",
-            **step_alarm("GreaterThanThreshold", threshold * factor, alarms.window_minutes, 60),
+            **step_alarm("GreaterThanThreshold", threshold, alarms.window_minutes, 60),
             **_metric(metric, statistic, dimensions),
             "Period": 60,
         }

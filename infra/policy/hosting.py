@@ -123,7 +123,7 @@ def driver_for_all(hosts: Sequence[tuple[str, Instance]]) -> str | None:
     ]
     if not fitting:
         raise KeyError(", ".join(instance.name for _, instance in hosts))
-    return min(fitting, key=lambda ami: [int(part) for part in cuda_of(ami).split(".")])
+    return min(fitting, key=lambda ami: images.number(cuda_of(ami)))
 
 
 # Stands for a CUDA version that is not documented: no AMI is known to carry it.

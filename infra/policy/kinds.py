@@ -38,9 +38,9 @@ class EndpointKind:
         """Whether zero instances are possible without losing requests."""
         return self.queued or not self.has_instances
 
-    def publishes(self, metric: str, namespace: str) -> bool:
+    def publishes(self, metric: str) -> bool:
         """Whether the kind publishes the metric. Raises KeyError for a metric that no endpoint has."""
-        return metrics.publishes(self.name, metric, namespace)
+        return metrics.publishes(self.name, metric)
 
     def __str__(self) -> str:
         """The name in a sentence: real-time."""

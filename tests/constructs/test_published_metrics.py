@@ -10,7 +10,8 @@ from aws_cdk.assertions import Template
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from infra.catalog.metrics import OWN, UnpublishedMetricError, check, scaling_metrics, unit
+from infra.catalog.metrics import OWN, UnpublishedMetricError, check, unit
+from infra.catalog.table import table
 from infra.parameters.environment import Environment
 from stacks.data_stack import DataStack
 from stacks.endpoint_stack import EndpointStack
@@ -161,10 +162,10 @@ def looks_at_what_is_published(values: dict[str, Any]) -> None:
     }
     for one in used(found):
         check(one.namespace, one.name, one.statistic, one.dimensions, kind)
-        assert one.unit in (None, unit(one.namespace, one.name)), one
+        assert one.unit in (None, unit(one.name)), one
         assert not one.namespace.startswith(OWN) or (one.namespace, one.name) in counted, one
     policies = found.all("AWS::ApplicationAutoScaling::ScalingPolicy")
-    assert tracked(policies) <= set(scaling_metrics(kind))
+    assert tracked(policies) <= set(table("metrics")["scaling_kinds"][kind])
     for one in customized(policies):
         check(one.namespace, one.name, one.statistic, one.dimensions, kind)
 

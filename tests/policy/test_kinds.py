@@ -4,8 +4,6 @@ import pytest
 
 from infra.policy.kinds import ASYNCHRONOUS, KINDS, REAL_TIME, SERVERLESS, EndpointKind, kind_of
 
-NAMESPACE = "AWS/SageMaker"
-
 
 @pytest.mark.parametrize(
     ("queued", "has_instances", "kind"),
@@ -49,7 +47,7 @@ def test_only_a_queue_or_no_instances_survive_zero_instances() -> None:
 def test_a_metric_is_published_by_some_kinds(
     kind: EndpointKind, metric: str, published: bool
 ) -> None:
-    assert kind.publishes(metric, NAMESPACE) is published
+    assert kind.publishes(metric) is published
 
 
 def test_a_kind_is_written_with_a_hyphen_in_a_sentence() -> None:

@@ -12,6 +12,7 @@ from constructs import Construct, IDependable
 
 from infra.constructs.endpoint.model_endpoint import ModelEndpoint
 from infra.recording import FOLDER, OUTPUT, command
+from model_packaging.places import MADE
 
 
 class DeploymentHistory(Construct):
@@ -31,10 +32,9 @@ class DeploymentHistory(Construct):
         variants: Sequence[Mapping[str, Any]],
         after: IDependable,
         root: Path,
-        made: Path,
     ) -> None:
-        """`settings` are all of the environment file, `variants` maps each variant to what it runs, and
-        `made` is the project's folder for generated files."""
+        """`settings` are all of the environment file, `variants` what each variant runs, and `root`
+        is the project."""
         super().__init__(scope, construct_id)
         stack = cdk.Stack.of(self)
         stack_name = stack.stack_name
@@ -51,7 +51,7 @@ class DeploymentHistory(Construct):
             source_hash=f"{prefix}.{fingerprint}.json",
             executable=command(
                 {**content, "fingerprint": fingerprint},
-                file=made / FOLDER / f"{stack_name}.{fingerprint}.json",
+                file=root / MADE / FOLDER / f"{stack_name}.{fingerprint}.json",
                 root=root,
             ),
             display_name="record of the deployment",

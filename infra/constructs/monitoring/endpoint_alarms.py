@@ -7,12 +7,7 @@ from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_sns as sns
 from constructs import Construct
 
-from infra.constructs.monitoring.signals import (
-    Signal,
-    queue_signals,
-    refused_requests,
-    variant_signals,
-)
+from infra.constructs.monitoring.signals import Signal, endpoint_signals
 from infra.constructs.monitoring.watched_endpoint import WatchedEndpoint
 from infra.constructs.monitoring.widget import Line
 from infra.parameters.alarms import Alarms
@@ -80,14 +75,8 @@ class EndpointAlarms(Construct):
     ) -> None:
         """`page` None means that the page goes to the topic of all notifications."""
         super().__init__(scope, construct_id)
-        signals: list[Signal] = []
-        for variant in endpoint.variants:
-            signals += variant_signals(endpoint.metrics, variant, alarms)
-        signals += queue_signals(endpoint.metrics, alarms)
-        if endpoint.log_is_counted:
-            signals.append(refused_requests(endpoint.metrics, alarms))
         self.by_name: dict[str, EndpointAlarm] = {}
-        for signal in signals:
+        for signal in endpoint_signals(endpoint, alarms):
             of = "" if signal.variant is None else f", variant {signal.variant}"
             alarm = EndpointAlarm(
                 self,

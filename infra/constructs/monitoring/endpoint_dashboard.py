@@ -8,12 +8,13 @@ from constructs import Construct
 from infra.catalog.log_filters import log_filters
 from infra.constructs.monitoring.endpoint_alarms import EndpointAlarms
 from infra.constructs.monitoring.measured import Computed, searched
-from infra.constructs.monitoring.signals import MILLISECONDS, PERCENT, Unit
 from infra.constructs.monitoring.variant_graphs import VariantGraphs
-from infra.constructs.monitoring.watched_endpoint import NAMESPACE, WatchedEndpoint
-from infra.constructs.monitoring.widget import Side, Widget, alarm_status, body, graph
+from infra.constructs.monitoring.watched_endpoint import WatchedEndpoint
+from infra.constructs.monitoring.widget import Side, Widget, body, graph
+from infra.parameters.alarms import MILLISECONDS, PERCENT, Unit
 
 COLUMNS = 24  # CloudWatch's
+Row = tuple[int, Sequence[Widget]]  # each widget's width in columns, and the widgets
 MOST_SIDE_BY_SIDE = 4  # a narrower graph has no room for its legend
 
 
@@ -34,15 +35,14 @@ class EndpointDashboard(Construct):
     ) -> None:
         """`guarded` updates are watched by alarms, so that old and new fleet are shown separately."""
         super().__init__(scope, construct_id)
-        status = alarm_status(
-            f"{endpoint.name}: alarms",
-            [alarms.objective.attr_arn, *(alarm.arn for alarm in alarms.by_name.values())],
-            width=COLUMNS,
-            height=3,
-        )
-        rows: list[Sequence[Widget]] = [[status], *_variant_rows(endpoint, alarms)]
+        arns = [alarms.objective.attr_arn, *(alarm.arn for alarm in alarms.by_name.values())]
+        # The states of the alarms; one in ALARM is red.
+        states = {"title": f"{endpoint.name}: alarms", "alarms": arns}
+        status = Widget(kind="alarm", height=3, properties=states)
+        rows: list[Row] = [(COLUMNS, [status]), *_variant_rows(endpoint, alarms)]
         if guarded:
-            rows.append(fleet_graphs(endpoint.name, width=COLUMNS // 2))
+            fleets = [_fleet_graph(endpoint.name, *shown) for shown in BY_FLEET]
+            rows.append((COLUMNS // 2, fleets))
         if endpoint.log_is_counted:
             # The counters of the container's log, for all variants together.
             metrics = endpoint.metrics
@@ -53,7 +53,7 @@ class EndpointDashboard(Construct):
                 lines=[refused.line] if refused else [],
             )
             title = f"{endpoint.name}: counted in the log, per minute"
-            rows.append([graph(title, left=counters, width=COLUMNS)])
+            rows.append((COLUMNS, [graph(title, left=counters)]))
         cloudwatch.CfnDashboard(
             Construct(self, "Resource"),
             "Resource",
@@ -63,22 +63,21 @@ class EndpointDashboard(Construct):
         )
 
 
-def _variant_rows(endpoint: WatchedEndpoint, alarms: EndpointAlarms) -> list[list[Widget]]:
+def _variant_rows(endpoint: WatchedEndpoint, alarms: EndpointAlarms) -> list[Row]:
     variants = [
         VariantGraphs(endpoint=endpoint, variant=variant, alarms=alarms).all
         for variant in endpoint.variants
     ]
     if len(variants) == 1:
-        widgets = [graph(COLUMNS // 2) for graph in variants[0].values()]
-        return [widgets[at : at + 2] for at in range(0, len(widgets), 2)]
-    rows = []
+        widgets = list(variants[0].values())
+        return [(COLUMNS // 2, widgets[at : at + 2]) for at in range(0, len(widgets), 2)]
+    rows: list[Row] = []
     for name in dict.fromkeys(name for graphs in variants for name in graphs):
         for at in range(0, len(variants), MOST_SIDE_BY_SIDE):
             group = variants[at : at + MOST_SIDE_BY_SIDE]
             # A variant with GPUs has a graph that another lacks, and one with instance pools lacks one.
-            row = [graphs[name](COLUMNS // len(group)) for graphs in group if name in graphs]
-            if row:
-                rows.append(row)
+            if row := [graphs[name] for graphs in group if name in graphs]:
+                rows.append((COLUMNS // len(group), row))
     return rows
 
 
@@ -87,21 +86,18 @@ def _variant_rows(endpoint: WatchedEndpoint, alarms: EndpointAlarms) -> list[lis
 DIMENSIONS = ("EndpointConfigName", "EndpointName", "VariantName")
 
 
-def fleet_graphs(endpoint_name: str, *, width: int) -> list[Widget]:
-    """p99 latency and 5xx share, side by side; empty when no update runs."""
-    return [
-        _graph(endpoint_name, "ModelLatency", "p99", "p99 latency", MILLISECONDS, width),
-        _graph(endpoint_name, "Invocation5XXErrors", "Average", "5xx", PERCENT, width),
-    ]
+# p99 latency and 5xx share: metric, statistic, title, unit
+BY_FLEET = (
+    ("ModelLatency", "p99", "p99 latency", MILLISECONDS),
+    ("Invocation5XXErrors", "Average", "5xx", PERCENT),
+)
 
 
-def _graph(
-    endpoint_name: str, metric: str, statistic: str, title: str, unit: Unit, width: int
-) -> Widget:
-    search = searched(NAMESPACE, metric, DIMENSIONS, statistic, EndpointName=endpoint_name)
+def _fleet_graph(endpoint_name: str, metric: str, statistic: str, title: str, unit: Unit) -> Widget:
+    """The metric by configuration; empty when no update runs."""
+    search = searched(metric, DIMENSIONS, statistic, EndpointName=endpoint_name)
     shown = Computed(expression=f"{search} / {unit.in_the_metric:g}")
     return graph(
         f"during an update, by configuration: {title} ({unit.symbol})",
         left=Side(label=unit.symbol, metrics=[shown]),
-        width=width,
     )

@@ -10,7 +10,7 @@ from typing import Any
 import aws_cdk as cdk
 from aws_cdk import aws_cloudwatch as cloudwatch
 
-from infra.catalog.metrics import check
+from infra.catalog.metrics import check, namespace_of
 
 PERIOD_SECONDS = 60  # as often as SageMaker publishes unless [metrics] says otherwise
 # An alarm's plain statistics; all others (such as p99) are extended statistics.
@@ -103,13 +103,12 @@ class Computed:
         return {"metrics": [result, *queries]}
 
 
-def searched(
-    namespace: str, name: str, dimensions: Sequence[str], statistic: str, **values: str
-) -> str:
+def searched(name: str, dimensions: Sequence[str], statistic: str, **values: str) -> str:
     """The expression that finds each metric of this name with these dimensions, some with a value.
 
     https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/search-expression-syntax.html (2026-11-23)
     """
+    namespace = namespace_of(name)
     check(namespace, name, statistic, dimensions)
     terms = " ".join(f'{key}="{value}"' for key, value in {**values, "MetricName": name}.items())
     schema = ",".join((namespace, *dimensions))

@@ -8,28 +8,11 @@ from typing import Literal
 from infra.catalog.metrics import least_samples
 from infra.constructs.monitoring.measured import SIMPLE, Measured, Metric
 from infra.constructs.monitoring.watched_endpoint import (
-    MACHINES,
-    NAMESPACE,
     EndpointMetrics,
+    WatchedEndpoint,
     WatchedVariant,
 )
-from infra.parameters.alarms import Alarms
-
-
-@dataclass(frozen=True)
-class Unit:
-    """A unit of the environment file, and its factor to the metric's unit."""
-
-    symbol: str
-    in_the_metric: float
-    """One of the file's units, in the metric's unit."""
-
-
-# SageMaker publishes latency in microseconds; here, and only here, it becomes milliseconds.
-MILLISECONDS = Unit("ms", 1000)
-# The mean of a metric that is 0 or 1 per request is a share, 0 to 1.
-PERCENT = Unit("%", 0.01)
-OVERHEAD = "overhead-latency"
+from infra.parameters.alarms import OBJECTIVE, OVERHEAD, UNITS, WATCHED, Alarms, Unit
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,45 +104,12 @@ class Signal:
         )
 
 
-# graph -> alarm -> (what it looks at, metric, statistic, its threshold's key in [alarms])
-WATCHED = {
-    "latency": {
-        "p50-latency": ("p50 latency", "ModelLatency", "p50", "p50_latency_ms"),
-        "p90-latency": ("p90 latency", "ModelLatency", "p90", "p90_latency_ms"),
-        "p99-latency": ("p99 latency", "ModelLatency", "p99", "p99_latency_ms"),
-        OVERHEAD: (
-            "mean latency that SageMaker adds",
-            "OverheadLatency",
-            "Average",
-            "overhead_latency_ms",
-        ),
-    },
-    "errors": {
-        "4xx": ("requests answered 4xx", "Invocation4XXErrors", "Average", "error_4xx_percent"),
-        "5xx": ("requests answered 5xx", "Invocation5XXErrors", "Average", "error_5xx_percent"),
-        "model-errors": (
-            "requests that the container failed",
-            "InvocationModelErrors",
-            "Average",
-            "model_error_percent",
-        ),
-    },
-    # The mean is what scaling can mend; memory and disk are lost on the fullest instance first.
-    "saturation": {
-        "cpu": ("CPU", "CPUUtilization", "Average", "cpu_percent"),
-        "memory": ("memory", "MemoryUtilization", "Maximum", "memory_percent"),
-        "disk": ("disk", "DiskUtilization", "Maximum", "disk_percent"),
-        "gpu": ("GPU", "GPUUtilization", "Average", "gpu_percent"),
-        "gpu-memory": ("GPU memory", "GPUMemoryUtilization", "Maximum", "gpu_memory_percent"),
-    },
-}
 # alarm -> (what it looks at, metric). The first counts failed downloads and uploads too.
 _ASYNC_FAILURES = {
     "failed-requests": ("requests a minute that failed", "InvocationFailures"),
     "expired-requests": ("requests a minute that expired in the queue", "ExpiredRequests"),
     "failed-notifications": ("notifications a minute that failed", "NotificationFailures"),
 }
-_OBJECTIVE = ("p50-latency", "p90-latency", "p99-latency", "5xx")
 
 
 def variant_signals(
@@ -167,39 +117,35 @@ def variant_signals(
 ) -> Iterator[Signal]:
     """Every alarm of a variant that the file configures and whose metric its endpoint publishes."""
     for graph, watched in WATCHED.items():
-        namespace = MACHINES if graph == "saturation" else NAMESPACE
         for kind, (what, metric, statistic, key) in watched.items():
             threshold = getattr(alarms, key)
-            if threshold is None or not metrics.publishes(metric, namespace):
+            if threshold is None or not metrics.kind.publishes(metric):
                 continue
             if kind == OVERHEAD and (variant.shadow or not metrics.kind.has_instances):
                 continue  # cold starts count as overhead, and are usual if no instance runs
             if metric.startswith("GPU") and not variant.gpus:
                 continue
             for instance_type in _instance_types(graph, metric, variant):
-                unit = MILLISECONDS if graph == "latency" else PERCENT
-                if graph == "saturation":
-                    unit = Unit("%", variant.full_percent(metric, instance_type) / 100)
+                unit = UNITS.get(graph)
+                unit = unit or Unit("%", variant.full_percent(metric, instance_type) / 100)
                 yield Signal(
                     kind=kind,
                     variant=variant.name,
                     instance_type=instance_type,
                     what=what,
-                    metric=metrics.of_variant(
-                        metric, variant.name, statistic, namespace, instance_type
-                    ),
+                    metric=metrics.of_variant(metric, variant.name, statistic, instance_type),
                     threshold=threshold,
                     unit=unit,
                     minutes=alarms.window_minutes,
                     # One line for all types: their thresholds of latency are the same.
                     graph=None if graph == "latency" and instance_type else graph,
-                    breaks_objective=kind in _OBJECTIVE
+                    breaks_objective=kind in OBJECTIVE
                     and not variant.shadow
                     and instance_type is None,
                 )
     yield from _traffic(metrics, variant, alarms)
     for kind, (what, metric) in _ASYNC_FAILURES.items():
-        if metrics.publishes(metric):
+        if metrics.kind.publishes(metric):
             yield Signal(
                 kind=kind,
                 variant=variant.name,
@@ -227,7 +173,7 @@ def _instance_types(graph: str, metric: str, variant: WatchedVariant) -> Sequenc
 
 
 def _traffic(metrics: EndpointMetrics, variant: WatchedVariant, alarms: Alarms) -> Iterator[Signal]:
-    counted = metrics.publishes("Invocations") and not variant.shadow
+    counted = metrics.kind.publishes("Invocations") and not variant.shadow
     if alarms.no_traffic_minutes is not None and counted:
         yield Signal(
             kind="no-traffic",
@@ -258,29 +204,29 @@ def _traffic(metrics: EndpointMetrics, variant: WatchedVariant, alarms: Alarms) 
         )
 
 
-def queue_signals(metrics: EndpointMetrics, alarms: Alarms) -> Iterator[Signal]:
-    """The alarms of an asynchronous endpoint's queue, which is the same for every variant."""
-    if metrics.publishes("ApproximateAgeOfOldestRequest") and alarms.oldest_request_minutes:
+def endpoint_signals(endpoint: WatchedEndpoint, alarms: Alarms) -> Iterator[Signal]:
+    """Every alarm of an endpoint: those of its variants, and of its queue and log, which they share."""
+    metrics = endpoint.metrics
+    for variant in endpoint.variants:
+        yield from variant_signals(metrics, variant, alarms)
+    if metrics.kind.publishes("ApproximateAgeOfOldestRequest") and alarms.oldest_request_minutes:
         yield Signal(
             kind="queue-age",
             variant=None,
             what="age of the oldest request",
-            metric=metrics.queued("ApproximateAgeOfOldestRequest", "Maximum"),
+            metric=metrics.of_variant("ApproximateAgeOfOldestRequest", None, "Maximum"),
             threshold=alarms.oldest_request_minutes,
             unit=Unit("min", 60),
             minutes=alarms.window_minutes,
             breaks_objective=True,
         )
-
-
-def refused_requests(metrics: EndpointMetrics, alarms: Alarms) -> Signal:
-    """The alarm on requests that a full queue refuses, which are counted in the log."""
-    return Signal(
-        kind="queue-refused",
-        variant=None,
-        what="requests a minute turned away by a full queue",
-        metric=metrics.counted_in_log("RefusedRequests"),
-        threshold=alarms.refused_per_minute,
-        unit=Unit("", 1),
-        minutes=alarms.window_minutes,
-    )
+    if endpoint.log_is_counted:
+        yield Signal(
+            kind="queue-refused",
+            variant=None,
+            what="requests a minute turned away by a full queue",
+            metric=metrics.counted_in_log("RefusedRequests"),
+            threshold=alarms.refused_per_minute,
+            unit=Unit("", 1),
+            minutes=alarms.window_minutes,
+        )

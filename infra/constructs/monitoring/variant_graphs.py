@@ -1,20 +1,18 @@
 """The graphs of one variant, in milliseconds and percent, with its alarms' thresholds as lines."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from infra.catalog.prices import price
 from infra.constructs.monitoring.endpoint_alarms import EndpointAlarms
 from infra.constructs.monitoring.measured import PERIOD_SECONDS, Computed, Measured, searched
-from infra.constructs.monitoring.signals import MILLISECONDS, PERCENT, Unit
 from infra.constructs.monitoring.watched_endpoint import (
-    MACHINES,
-    NAMESPACE,
     EndpointMetrics,
     WatchedEndpoint,
     WatchedVariant,
 )
-from infra.constructs.monitoring.widget import Line, Side, Widget, graph, text
+from infra.constructs.monitoring.widget import Line, Side, Widget, graph
+from infra.parameters.alarms import MILLISECONDS, PERCENT, Unit
 
 # label -> metric of an asynchronous endpoint
 ASYNC_FAILURES = {
@@ -34,19 +32,18 @@ ERRORS = {
 # https://docs.aws.amazon.com/sagemaker/latest/dg/monitoring-cloudwatch-enhanced-metrics.html (2026-11-22)
 BY_INSTANCE = ("EndpointName", "InstanceId", "VariantName")
 BY_ACCELERATOR = ("AcceleratorId", *BY_INSTANCE)
-Graph = Callable[[int], Widget]
 
 
 @dataclass(frozen=True, kw_only=True)
 class VariantGraphs:
-    """The graphs of a variant. Each method takes its width in columns; titles name the variant."""
+    """The graphs of a variant. Titles name the variant."""
 
     endpoint: WatchedEndpoint
     variant: WatchedVariant
     alarms: EndpointAlarms
 
     @property
-    def all(self) -> dict[str, Graph]:
+    def all(self) -> dict[str, Widget]:
         """{name: graph}; the names are those of other variants of the endpoint where both have it."""
         names = [*self.endpoint.kind.graphs]
         if self.endpoint.published.by_instance:
@@ -54,16 +51,16 @@ class VariantGraphs:
             # What is 100 % differs by type, and which type an instance is of cannot be searched for.
             names += [] if self.variant.pools else ["cpu_by_instance"]
             names += ["gpu_by_accelerator"] if self.variant.gpus else []
-        return {name: getattr(self, name) for name in names}
+        return {name: getattr(self, name)() for name in names}
 
     @property
     def _metrics(self) -> EndpointMetrics:
         return self.endpoint.metrics
 
-    def traffic(self, width: int) -> Widget:
+    def traffic(self) -> Widget:
         name = self.variant.name
         shown = [replace(self._metrics.invocations(name), label="all")]
-        if self._metrics.publishes("InvocationsPerInstance"):
+        if self._metrics.kind.publishes("InvocationsPerInstance"):
             per_instance = self._metrics.invocations_per_instance(name)
             shown.append(replace(per_instance, label="per instance"))
         seconds = shown[0].period_seconds
@@ -71,25 +68,23 @@ class VariantGraphs:
         return graph(
             f"{name}: requests per {period}",
             left=Side(label="requests", metrics=shown, lines=self._lines("traffic")),
-            width=width,
         )
 
-    def queue(self, width: int) -> Widget:
+    def queue(self) -> Widget:
         """The queue of the endpoint, which is the same for every variant."""
-        queued, age = self._metrics.queued, self.alarms.of(None, "queue-age")
-        waiting = [
-            replace(queued("ApproximateBacklogSize", "Maximum"), label="all"),
-            replace(queued("ApproximateBacklogSizePerInstance", "Average"), label="per instance"),
-        ]
-        oldest = _in(queued("ApproximateAgeOfOldestRequest", "Maximum"), 60, "age of the oldest", 0)
+        of_endpoint, age = self._metrics.of_variant, self.alarms.of(None, "queue-age")
+        waiting = of_endpoint("ApproximateBacklogSize", None, "Maximum")
+        each = of_endpoint("ApproximateBacklogSizePerInstance", None, "Average")
+        waits = of_endpoint("ApproximateAgeOfOldestRequest", None, "Maximum")
+        shown = [replace(waiting, label="all"), replace(each, label="per instance")]
+        oldest = _in(waits, 60, "age of the oldest", 0)
         return graph(
             f"{self.variant.name}: requests that wait, and for how long",
-            left=Side(label="requests", metrics=waiting),
+            left=Side(label="requests", metrics=shown),
             right=Side(label="minutes", metrics=[oldest], lines=[age.line] if age else []),
-            width=width,
         )
 
-    def failures(self, width: int) -> Widget:
+    def failures(self) -> Widget:
         """Failures of an asynchronous endpoint, which no caller sees."""
         shown = [
             replace(self._metrics.of_variant(metric, self.variant.name, "Sum"), label=label)
@@ -98,42 +93,43 @@ class VariantGraphs:
         return graph(
             f"{self.variant.name}: failures per minute",
             left=Side(label="failures", metrics=shown, lines=self._lines("failures")),
-            width=width,
         )
 
-    def concurrency(self, width: int) -> Widget:
+    def concurrency(self) -> Widget:
         """Utilization of a serverless variant's concurrency; it publishes no CPU and no disk."""
         name, metrics = self.variant.name, self._metrics
-        used = metrics.serverless_use("ConcurrentExecutions", name)
-        provisioned = metrics.serverless_use("ProvisionedConcurrency", name)
+        used = metrics.of_variant("ServerlessConcurrentExecutionsUtilization", name, "Maximum")
+        provisioned = metrics.of_variant(
+            "ServerlessProvisionedConcurrencyUtilization", name, "Maximum"
+        )
         shown = [
             _in(used, 0.01, "concurrency", 0),
             _in(provisioned, 0.01, "provisioned concurrency", 1),
-            _in(metrics.used("Memory", name, "Maximum"), 1, "memory", 2),
+            _in(metrics.of_variant("MemoryUtilization", name, "Maximum"), 1, "memory", 2),
         ]
-        return self._graph("saturation", shown, "%", width)
+        return self._graph("saturation", shown, "%")
 
-    def latency(self, width: int) -> Widget:
+    def latency(self) -> Widget:
         name, metrics = self.variant.name, self._metrics
         percentiles = ("p50", "p90", "p99")
         shown = {percentile: metrics.model_latency(name, percentile) for percentile in percentiles}
-        if metrics.publishes("OverheadLatency"):
+        if metrics.kind.publishes("OverheadLatency"):
             shown["added by SageMaker, mean"] = metrics.of_variant(
                 "OverheadLatency", name, "Average"
             )
-        return self._graph("latency", _all_in(MILLISECONDS, shown), "ms", width)
+        return self._graph("latency", _all_in(MILLISECONDS, shown), "ms")
 
-    def errors(self, width: int) -> Widget:
+    def errors(self) -> Widget:
         name, metrics = self.variant.name, self._metrics
         # Means of metrics that are 0 or 1 per request: shares, 0 to 1.
         shown = {
             label: metrics.of_variant(metric, name, "Average")
             for label, metric in ERRORS.items()
-            if metrics.publishes(metric)
+            if metrics.kind.publishes(metric)
         }
-        return self._graph("errors", _all_in(PERCENT, shown), "%", width)
+        return self._graph("errors", _all_in(PERCENT, shown), "%")
 
-    def machines(self, width: int) -> Widget:
+    def machines(self) -> Widget:
         """Utilization of the instances; 100 % is all cores and GPUs."""
         kinds = [("CPU", "Average"), ("Memory", "Maximum"), ("Disk", "Maximum")]
         if self.variant.gpus:
@@ -141,49 +137,47 @@ class VariantGraphs:
         shown: list[Computed] = []
         for pool in self.variant.pools or (None,):
             for what, statistic in kinds:
-                metric = self._metrics.used(what, self.variant.name, statistic, pool)
-                full = self.variant.full_percent(f"{what}Utilization", pool)
+                name = f"{what}Utilization"
+                metric = self._metrics.of_variant(name, self.variant.name, statistic, pool)
+                full = self.variant.full_percent(name, pool)
                 mean = "mean" if statistic == "Average" else "fullest instance"
                 label = f"{pool}: {what}, {mean}" if pool else f"{what}, {mean}"
                 shown.append(_in(metric, full / 100, label, len(shown)))
-        return self._graph("saturation", shown, "%", width)
+        return self._graph("saturation", shown, "%")
 
-    def latency_by_instance(self, width: int) -> Widget:
+    def latency_by_instance(self) -> Widget:
         """Mean latency of each instance: the slow one among several."""
         title = "latency by instance, mean"
-        return self._each(NAMESPACE, "ModelLatency", BY_INSTANCE, title, MILLISECONDS, width)
+        return self._each("ModelLatency", BY_INSTANCE, title, MILLISECONDS)
 
-    def cpu_by_instance(self, width: int) -> Widget:
+    def cpu_by_instance(self) -> Widget:
         """CPU of each instance, in percent of all its vCPUs."""
         title, full = "CPU by instance, mean", self.variant.full_percent("CPUUtilization")
         unit = Unit("%", full / 100)
-        return self._each(MACHINES, "CPUUtilization", BY_INSTANCE, title, unit, width)
+        return self._each("CPUUtilization", BY_INSTANCE, title, unit)
 
-    def gpu_by_accelerator(self, width: int) -> Widget:
+    def gpu_by_accelerator(self) -> Widget:
         """Utilization of each GPU of each instance."""
         title, unit = "GPU by accelerator, mean", Unit("%", 1)
-        return self._each(MACHINES, "GPUUtilization", BY_ACCELERATOR, title, unit, width)
+        return self._each("GPUUtilization", BY_ACCELERATOR, title, unit)
 
     def _each(
         self,
-        namespace: str,
         metric: str,
         dimensions: Sequence[str],
         title: str,
         unit: Unit,
-        width: int,
     ) -> Widget:
         # A search, because instances come and go.
         values = {"EndpointName": self.endpoint.name, "VariantName": self.variant.name}
-        search = searched(namespace, metric, dimensions, "Average", **values)
+        search = searched(metric, dimensions, "Average", **values)
         shown = Computed(expression=f"{search} / {unit.in_the_metric:g}")
         return graph(
             f"{self.variant.name}: {title} ({unit.symbol})",
             left=Side(label=unit.symbol, metrics=[shown]),
-            width=width,
         )
 
-    def instances(self, width: int) -> Widget:
+    def instances(self) -> Widget:
         """Number of instances, with lines at min and max. A minute without requests has no value."""
         endpoint, variant = self.endpoint, self.variant
         each = endpoint.metrics.values_a_minute
@@ -201,10 +195,9 @@ class VariantGraphs:
                     Line(value=variant.max_instances, label=f"max {variant.max_instances}"),
                 ],
             ),
-            width=width,
         )
 
-    def cost(self, width: int) -> Widget:
+    def cost(self) -> Widget:
         """Cost of the instances that answer; a text if no source states a price."""
         endpoint, variant = self.endpoint, self.variant
         rows, missing = [], []
@@ -215,11 +208,11 @@ class VariantGraphs:
             else:
                 rows.append(row)
         if missing or not rows:
-            return text(
+            markdown = (
                 f"**{variant.name}: cost per hour**\n\nno price of {', '.join(missing)} "
-                "is known; state it as prices.instance_usd_per_hour",
-                width=width,
+                "is known; state it as prices.instance_usd_per_hour"
             )
+            return Widget(kind="text", properties={"markdown": markdown})
         usd_per_hour = [row.usd_per_hour for row in rows]
         count = endpoint.metrics.instances(variant.name)
         expression, using = f"{count.expression} * {usd_per_hour[0]:g}", dict(count.using)
@@ -243,7 +236,6 @@ class VariantGraphs:
                     Line(value=round(most, 3), label=f"max: {most:.2f}"),
                 ],
             ),
-            width=width,
         )
 
     def _lines(self, title: str) -> list[Line]:
@@ -253,11 +245,10 @@ class VariantGraphs:
             if (alarm.signal.variant, alarm.signal.graph) == (self.variant.name, title)
         ]
 
-    def _graph(self, title: str, shown: Sequence[Computed], unit: str, width: int) -> Widget:
+    def _graph(self, title: str, shown: Sequence[Computed], unit: str) -> Widget:
         return graph(
             f"{self.variant.name}: {title} ({unit})",
             left=Side(label=unit, metrics=shown, lines=self._lines(title)),
-            width=width,
         )
 
 

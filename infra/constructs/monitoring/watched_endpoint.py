@@ -12,7 +12,6 @@ from infra.constructs.monitoring.measured import PERIOD_SECONDS, Computed, Measu
 from infra.parameters.metrics import BY_THE_MINUTE, Published
 from infra.policy.kinds import REAL_TIME, EndpointKind
 
-NAMESPACE = "AWS/SageMaker"
 MACHINES = "/aws/sagemaker/Endpoints"
 COUNTS = ("Sum", "SampleCount")
 
@@ -30,9 +29,6 @@ class EndpointMetrics:
     kind: EndpointKind = REAL_TIME
     published: Published = BY_THE_MINUTE
 
-    def publishes(self, name: str, namespace: str = NAMESPACE) -> bool:
-        return self.kind.publishes(name, namespace)
-
     def model_latency(self, variant: str, statistic: str) -> Measured:
         """Time the container took to answer one request. Unit: microseconds."""
         return self.of_variant("ModelLatency", variant, statistic)
@@ -45,15 +41,9 @@ class EndpointMetrics:
         """Requests in one minute and instance: what scaling tracks."""
         return self.of_variant("InvocationsPerInstance", variant, "Sum")
 
-    def used(
-        self, what: str, variant: str, statistic: str, instance_type: str | None = None
-    ) -> Measured:
-        """`what`Utilization: CPU, Memory, Disk, GPU, GPUMemory. Unit: percent, of each core and GPU."""
-        return self.of_variant(f"{what}Utilization", variant, statistic, MACHINES, instance_type)
-
     def instances_of_type(self, variant: str, instance_type: str) -> Measured:
         """Number of instances of one of several types: CPUUtilization has `values_a_minute` for each."""
-        counted = self.of_variant("CPUUtilization", variant, "SampleCount", MACHINES, instance_type)
+        counted = self.of_variant("CPUUtilization", variant, "SampleCount", instance_type)
         return replace(counted, label=instance_type)
 
     def instances(self, variant: str) -> Computed:
@@ -62,11 +52,11 @@ class EndpointMetrics:
         It is Invocations divided by InvocationsPerInstance, without data if there is no traffic. For an
         asynchronous endpoint it counts the values of CPUUtilization, one per instance and minute.
         Source: https://docs.aws.amazon.com/sagemaker/latest/dg/async-inference-troubleshooting.html"""
-        if not self.publishes("Invocations"):
+        if not self.kind.publishes("Invocations"):
             share = "" if self.values_a_minute == 1 else f" / {self.values_a_minute}"
             return Computed(
                 expression=f"counted{share}",
-                using={"counted": self.used("CPU", variant, "SampleCount")},
+                using={"counted": self.of_variant("CPUUtilization", variant, "SampleCount")},
                 label=f"{variant}: instances",
             )
         return Computed(
@@ -82,16 +72,6 @@ class EndpointMetrics:
     def values_a_minute(self) -> int:
         """Values of utilization that an instance publishes in a period of its count."""
         return max(1, PERIOD_SECONDS // self.published.utilization_seconds)
-
-    def queued(self, name: str, statistic: str) -> Measured:
-        """A metric of an asynchronous endpoint's queue, which has no variant: ApproximateBacklogSize,
-        ApproximateBacklogSizePerInstance, HasBacklogWithoutCapacity, or ApproximateAgeOfOldestRequest
-        in seconds."""
-        return self.of_variant(name, None, statistic)
-
-    def serverless_use(self, what: str, variant: str) -> Measured:
-        """Share in use, 0 to 1, of `what`: ConcurrentExecutions or ProvisionedConcurrency."""
-        return self.of_variant(f"Serverless{what}Utilization", variant, "Maximum")
 
     def requests_or_zero(self, variant: str) -> Computed:
         """Requests in one minute; 0 if there were none, when SageMaker publishes nothing."""
@@ -113,17 +93,18 @@ class EndpointMetrics:
         name: str,
         variant: str | None,
         statistic: str,
-        namespace: str = NAMESPACE,
         instance_type: str | None = None,
     ) -> Measured:
-        """Any metric that SageMaker publishes; `variant` None means the whole endpoint, and
-        `instance_type` one of several of a variant."""
+        """Any metric that SageMaker publishes; `variant` None means the whole endpoint with
+        its queue, and `instance_type` one of several of a variant. Utilization is in percent of each
+        core and GPU; that of a serverless variant's concurrency is a share, 0 to 1."""
         dimensions = {
             "EndpointName": self.endpoint_name,
             **({} if variant is None else {"VariantName": variant}),
             **({} if instance_type is None else {"InstanceType": instance_type}),
             **self.extra_dimensions,
         }
+        namespace = metrics.namespace_of(name)
         metrics.check(namespace, name, statistic, dimensions, self.kind.name)
         seconds = (
             self.published.utilization_seconds
@@ -175,7 +156,7 @@ class WatchedVariant:
         Raises KeyError like `gpus`."""
         kind = instance_type or self.instance_type
         instance = None if kind is None else instances()[kind]
-        return metrics.full_percent(MACHINES, metric, instance)
+        return metrics.full_percent(metric, instance)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,10 +18,9 @@ HEIGHT = 6  # CloudWatch's own: 24 columns, rows of any height
 
 @dataclass(frozen=True, kw_only=True)
 class Widget:
-    """A widget of a `kind` with its `properties`; its row determines its position."""
+    """A widget of a `kind` with its `properties`; its row determines its width and position."""
 
     kind: str
-    width: int
     properties: dict[str, Any]
     height: int = HEIGHT
 
@@ -43,7 +42,7 @@ class Side:
     lines: Sequence[Line] = ()
 
 
-def graph(title: str, *, left: Side, right: Side | None = None, width: int) -> Widget:
+def graph(title: str, *, left: Side, right: Side | None = None) -> Widget:
     """A graph of metrics over time."""
     drawn, lines, axes = [], [], {}
     for position, side in {"left": left, "right": right}.items():
@@ -63,30 +62,18 @@ def graph(title: str, *, left: Side, right: Side | None = None, width: int) -> W
         **({"annotations": {"horizontal": lines}} if lines else {}),
         "yAxis": axes,
     }
-    return Widget(kind="metric", width=width, properties=properties)
+    return Widget(kind="metric", properties=properties)
 
 
-def text(markdown: str, *, width: int) -> Widget:
-    return Widget(kind="text", width=width, properties={"markdown": markdown})
-
-
-def alarm_status(title: str, arns: Sequence[str], *, width: int, height: int) -> Widget:
-    """The states of alarms; one in ALARM is red."""
-    properties = {"title": title, "alarms": list(arns)}
-    return Widget(kind="alarm", width=width, height=height, properties=properties)
-
-
-def body(rows: Sequence[Sequence[Widget]]) -> str:
-    """The dashboard's body: widgets from left to right in rows. It may contain CDK's tokens."""
+def body(rows: Sequence[tuple[int, Sequence[Widget]]]) -> str:
+    """The dashboard's body: rows of widgets, each with as many columns. It may contain CDK's tokens."""
     placed: list[dict[str, Any]] = []
     y = 0
-    for row in rows:
-        x = 0
-        for widget in row:
-            size = {"width": widget.width, "height": widget.height, "x": x, "y": y}
+    for width, row in rows:
+        for number, widget in enumerate(row):
+            size = {"width": width, "height": widget.height, "x": number * width, "y": y}
             placed.append({"type": widget.kind, **size, "properties": widget.properties})
-            x += widget.width
-        y += max((widget.height for widget in row), default=0)
+        y += max(widget.height for widget in row)
     return json.dumps({"widgets": placed}, ensure_ascii=False, separators=(",", ":"))
 
 

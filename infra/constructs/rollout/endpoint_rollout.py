@@ -11,9 +11,9 @@ from infra.constructs.endpoint.model_endpoint import ModelEndpoint
 from infra.constructs.model.execution_role import rollback_prefix
 from infra.constructs.monitoring.endpoint_alarms import EndpointAlarm
 from infra.constructs.monitoring.measured import Computed, Measured
-from infra.constructs.monitoring.signals import MILLISECONDS, PERCENT, WATCHED, Signal
+from infra.constructs.monitoring.signals import Signal
 from infra.constructs.monitoring.watched_endpoint import EndpointMetrics
-from infra.parameters.alarms import Alarms
+from infra.parameters.alarms import MILLISECONDS, PERCENT, WATCHED, Alarms
 from infra.parameters.rollout import MOST_ALARMS, Rollout
 from infra.policy.update import SECONDS_PER_MINUTE, Update
 

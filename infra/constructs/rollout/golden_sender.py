@@ -18,7 +18,8 @@ from infra.constructs.endpoint.endpoint_logs import removal_policy
 from infra.constructs.endpoint.model_endpoint import endpoint_arn
 from infra.constructs.monitoring.endpoint_alarms import EndpointAlarm
 from infra.constructs.monitoring.measured import Measured
-from infra.constructs.monitoring.signals import Signal, Unit
+from infra.constructs.monitoring.signals import Signal
+from infra.parameters.alarms import Unit
 from infra.parameters.rollout import GoldenRequests
 
 CODE = Path(__file__).resolve().parents[2] / "functions" / "golden_sender.py"

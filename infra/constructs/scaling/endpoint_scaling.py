@@ -61,7 +61,7 @@ class EndpointScaling(Construct):
             self._step(endpoint, variant, scaling, waits)
         if endpoint.kind.queued and scaled.capacity[0] == 0:
             # With no instance there is no backlog per instance that could be tracked (the page above).
-            waiting = endpoint.metrics.queued("HasBacklogWithoutCapacity", "Average")
+            waiting = endpoint.metrics.of_variant("HasBacklogWithoutCapacity", None, "Average")
             first = {"MetricIntervalLowerBound": 0, "ScalingAdjustment": 1}
             operator, period = "GreaterThanOrEqualToThreshold", waiting.period_seconds
             self._alarmed_policy(

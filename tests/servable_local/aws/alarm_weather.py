@@ -69,6 +69,6 @@ class Weather:
         self._store.add(
             Metric.of(namespace, name, dimensions),
             value,
-            unit=unit(namespace, name),
+            unit=unit(name),
             at=self._clock.now(),
         )

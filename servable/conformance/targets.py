@@ -73,10 +73,10 @@ class ContainerTarget(Target):
         until = time.monotonic() + seconds
         while True:
             try:
-                status, reason = self._get("/ping")[0], "it answered /ping with"
+                status, _ = self.send("GET", "/ping")
                 if status == 200:
                     return
-                reason = f"{reason} {status}"
+                reason = f"it answered /ping with {status}"
             except OSError as error:
                 reason = str(error)
             except http.client.HTTPException as error:
@@ -87,16 +87,13 @@ class ContainerTarget(Target):
 
     def serves(self, model: str) -> bool:
         """Whether its model server has the model."""
-        return self._get(f"/tfs/v1/models/{model}")[0] == 200
+        return self.send("GET", f"/tfs/v1/models/{model}")[0] == 200
 
     def unload_all(self) -> None:
         """Unload all models of a multi-model container, as the table begins."""
-        status, body = self._get("/models")
+        status, body = self.send("GET", "/models")
         for name in json.loads(body) if status == 200 else ():
-            connection = self.connection()
-            connection.request("DELETE", f"/models/{name}")
-            connection.getresponse().read()
-            connection.close()
+            self.send("DELETE", f"/models/{name}")
 
     def ask(self, case: Case) -> ObservedAnswer:
         """Send a case with its own headers, Host and Content-Length."""
@@ -121,10 +118,12 @@ class ContainerTarget(Target):
         self._note(response)
         return ObservedAnswer.of(response.status, response.getheader("Content-Type", ""), content)
 
-    def _get(self, path: str) -> tuple[int, bytes]:
+    def send(self, method: str, path: str, json_body: bytes | None = None) -> tuple[int, bytes]:
+        """Send a request; return the status and the body of its answer."""
+        headers = {"Content-Type": "application/json"} if json_body else {}
         connection = self.connection()
         try:
-            connection.request("GET", path)
+            connection.request(method, path, json_body, headers)
             response = connection.getresponse()
             self._note(response)
             return response.status, response.read()

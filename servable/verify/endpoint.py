@@ -200,15 +200,11 @@ def fleets(stack: DeployedStack) -> Iterator[str]:
 
 def _counts(stack: DeployedStack, variant: Mapping[str, Any], pools: Mapping[str, int]) -> str:
     (config,) = stack.of("AWS::SageMaker::EndpointConfig")
-    wanted = next(
-        (
-            settings
-            for settings in _variants(config.properties)
-            if settings["VariantName"] == variant["VariantName"]
-        ),
-        {},
-    )
-    preferred = [pool["InstanceType"] for pool in wanted.get("InstancePools", [])][:1]
+    preferred = [
+        settings["InstancePools"][0]["InstanceType"]
+        for settings in _variants(config.properties)
+        if settings["VariantName"] == variant["VariantName"] and settings.get("InstancePools")
+    ]
     # What the file prefers comes first, whatever order AWS answers in.
     order = sorted(pools, key=lambda kind: kind not in preferred)
     shown = ", ".join(f"{pools[kind]} x {kind}" for kind in order)
@@ -224,23 +220,20 @@ def _counts(stack: DeployedStack, variant: Mapping[str, Any], pools: Mapping[str
 def _fleet(stack: DeployedStack, live: Mapping[str, Any]) -> Iterator[Difference]:
     """Compare weights and instance counts. `live`: the answer of DescribeEndpoint."""
     scaled = {
-        resource.properties["ResourceId"].split("/")[-1]: resource for resource in stack.of(TARGET)
+        resource.properties["ResourceId"].split("/")[-1]: resource.properties
+        for resource in stack.of(TARGET)
     }
     (config,) = stack.of("AWS::SageMaker::EndpointConfig")
-    there = {
-        settings["VariantName"]: settings for kind in KINDS for settings in live.get(kind) or []
-    }
-    for kind in KINDS:
-        for settings in config.properties.get(kind) or []:
-            variant = settings["VariantName"]
-            if variant not in there:
-                continue  # told of with the configuration
-            name = f"{live['EndpointName']}/{variant}"
-            target = scaled[variant].properties if variant in scaled else None
-            weight = {"CurrentWeight": settings["InitialVariantWeight"]}
-            remedy = "deploy again: weights come from the file (UpdateEndpointWeightsAndCapacities)"
-            yield from changed("drifted weight", name, weight, there[variant], remedy)
-            yield from _count(name, settings, there[variant], target)
+    there = {settings["VariantName"]: settings for settings in _variants(live)}
+    for settings in _variants(config.properties):
+        variant = settings["VariantName"]
+        if variant not in there:
+            continue  # told of with the configuration
+        name = f"{live['EndpointName']}/{variant}"
+        weight = {"CurrentWeight": settings["InitialVariantWeight"]}
+        remedy = "deploy again: weights come from the file (UpdateEndpointWeightsAndCapacities)"
+        yield from changed("drifted weight", name, weight, there[variant], remedy)
+        yield from _count(name, settings, there[variant], scaled.get(variant))
 
 
 def _count(

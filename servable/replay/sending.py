@@ -1,6 +1,7 @@
 """The sending process of a replay: captured requests go in, answers come out as they arrive."""
 
 import dataclasses
+import io
 import subprocess
 import sys
 import tempfile
@@ -13,7 +14,7 @@ from servable.captured import CapturedRequest, RecordedAnswer
 from servable.load.frames import frame, read_frame
 from servable.load.load_generator import LoadError
 from servable.load.load_target import LoadTarget
-from servable.replay.answers import ReplayAnswers
+from servable.replay.answers import AnswerPair
 
 _END_SECONDS = 5.0
 _MODULE = "servable.load.generator.replay_worker"
@@ -77,9 +78,7 @@ class ReplaySender:
     def pid(self) -> int:
         return self._process.pid
 
-    def replay(
-        self, requests: Iterable[tuple[float, CapturedRequest]]
-    ) -> Iterator[tuple[CapturedRequest, ReplayAnswers]]:
+    def replay(self, requests: Iterable[tuple[float, CapturedRequest]]) -> Iterator[AnswerPair]:
         """Yield each request with its answers, in the order of the answers.
 
         `requests`: (captured moment in seconds, request), rising; read by a thread, as they are sent. Raises
@@ -92,8 +91,7 @@ class ReplaySender:
             if "ended" in message:
                 break
             answered = message["answered"]
-            request = self._waiting.pop(answered["number"])
-            yield request, _replayed(answered, bodies)
+            yield _pair(self._waiting.pop(answered["number"]), answered, bodies)
         feeder.join()
         if self._failed is not None:
             raise self._failed
@@ -169,22 +167,20 @@ def _headers(request: CapturedRequest) -> dict[str, str | None]:
     }
 
 
-def _replayed(answered: dict[str, Any], bodies: bytes) -> ReplayAnswers:
-    answers = []
-    begin = 0
-    for said in answered["answers"]:
-        end = begin + said["bytes"]
-        answers.append(
-            RecordedAnswer(
-                body=bodies[begin:end],
-                content_type=said["contentType"],
-                status=said["status"],
-                latency_ms=said["ms"],
-                error=said["error"],
-            )
+def _pair(request: CapturedRequest, answered: dict[str, Any], bodies: bytes) -> AnswerPair:
+    body = io.BytesIO(bodies)
+    answers = [
+        RecordedAnswer(
+            body=body.read(answer["bytes"]),
+            content_type=answer["contentType"],
+            status=answer["status"],
+            latency_ms=answer["ms"],
+            error=answer["error"],
         )
-        begin = end
-    return ReplayAnswers(
+        for answer in answered["answers"]
+    ]
+    return AnswerPair(
+        request=request,
         answered=answers[0],
         other=answers[1] if len(answers) > 1 else None,
         send_lag_ms=answered["lagMs"],

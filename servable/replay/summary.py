@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from servable.captured import CapturedRequest
 from servable.latencies import Latencies
-from servable.replay.answers import ReplayAnswers
+from servable.replay.answers import AnswerPair
 from servable.replay.index import CaptureIndex
 from servable.replay.skipped import SkipCount
 
@@ -26,16 +25,16 @@ class ReplaySummary:
         self._latencies = self._lags = Latencies()
         self._new: list[tuple[float, float]] = []
 
-    def add(self, request: CapturedRequest, replayed: ReplayAnswers) -> None:
+    def add(self, pair: AnswerPair) -> None:
         self.answered += 1
-        answer, captured = replayed.answered, request.answer
+        answer, captured = pair.answered, pair.request.answer
         if answer.failed:
             # What was refused then and is refused now is no failure. An endpoint says 424 for any refusal
             # of its container: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_runtime_InvokeEndpoint.html
             if answer.error or captured is None or not captured.failed:
                 self.failures[answer.error or str(answer.status)] += 1
         elif answer.latency_ms is not None:
-            self._new.append((answer.latency_ms, replayed.send_lag_ms))
+            self._new.append((answer.latency_ms, pair.send_lag_ms))
             if len(self._new) >= _AT_ONCE:
                 self._fold()
 

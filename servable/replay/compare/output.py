@@ -43,7 +43,7 @@ def lines(comparison: Comparison, limits: Replay, *, side_by_side: bool) -> list
     if len(several) > MOST_LINES:
         rows.append(f"  {len(several) - MOST_LINES:,} more outputs differ; --json has all")
     rows += [
-        f"  differs most: {request.pair.request.where}, {request.pair.request_id}: "
+        f"  differs most: {request.pair.request.where}, {request.pair.request.event_id}: "
         f"{'; '.join(request.reasons)}"
         for request in comparison.worst[:SHOWN]
     ]

@@ -29,7 +29,6 @@ OBSERVED = Path(__file__).parent / "observed"
 ATTRIBUTES = "X-Amzn-SageMaker-Custom-Attributes"
 DEFAULT_MODEL = "mult"
 """The default model of every container; other groups name their model in SageMaker's header."""
-_OURS = ("alpha", "beta")  # models of the multi-model group that have our handler
 _ADDRESS = re.compile(r"(localhost|127\.0\.0\.1):[0-9]+")
 # TensorFlow numbers the functions of a model.
 _FUNCTION = re.compile(r"__inference_\w+")
@@ -126,13 +125,6 @@ class Case:
     def code(self) -> str:
         """Code in the archive: none, `handler` (Servable's), or a folder of observed/."""
         return self.archive.partition(", ")[2].removesuffix(", batching")
-
-    @property
-    def with_handler(self) -> bool:
-        """Whether Servable's handler answered."""
-        if self.is_multi_model:
-            return any(name in self.path or name in self.body.decode("latin-1") for name in _OURS)
-        return self.code in ("handler", "code_transforms")
 
     @property
     def is_multi_model(self) -> bool:

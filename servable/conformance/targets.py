@@ -85,10 +85,6 @@ class ContainerTarget(Target):
                 raise TargetError(f"{self.url}: no container answers: {reason}; start it first")
             time.sleep(0.5)
 
-    def serves(self, model: str) -> bool:
-        """Whether its model server has the model."""
-        return self.send("GET", f"/tfs/v1/models/{model}")[0] == 200
-
     def unload_all(self) -> None:
         """Unload all models of a multi-model container, as the table begins."""
         status, body = self.send("GET", "/models")
@@ -185,7 +181,8 @@ class EndpointTarget(Target):
 
 def check_models(target: Target) -> None:
     """Raise `TargetError` if a container does not serve the table's models."""
-    if isinstance(target, ContainerTarget) and not target.serves(DEFAULT_MODEL):
+    path = f"/tfs/v1/models/{DEFAULT_MODEL}"
+    if isinstance(target, ContainerTarget) and target.send("GET", path)[0] != 200:
         raise TargetError(
             f"{target.url}: this container does not serve the table's models ({DEFAULT_MODEL} is "
             "missing); `servable conformance --prepare FOLDER` makes them and says how to start it"

@@ -95,7 +95,11 @@ def _config(
         "endpoint configuration", name, _nameless(meant.properties), _nameless(config), remedy
     )
     yield from _extras("endpoint configuration", name, meant.properties, config, _CONFIG_EXTRAS)
-    yield from _capture(meant.properties, live)
+    capture, capturing = (
+        {"EnableCapture": bool(side.get("DataCaptureConfig", {}).get("EnableCapture"))}
+        for side in (meant.properties, live)
+    )
+    yield from changed("data capture", name, capture, capturing, "deploy again")
     yield from _models(stack, meant.properties, config)
 
 
@@ -131,14 +135,6 @@ def _extras(
 ) -> Iterator[Difference]:
     more = [key for key in keys if actual.get(key) and key not in wanted]
     yield from added(kind, name, actual, more, "deploy again, or write it into the file")
-
-
-def _capture(config: Mapping[str, Any], live: Mapping[str, Any]) -> Iterator[Difference]:
-    wanted, actual = (
-        {"EnableCapture": bool(side.get("DataCaptureConfig", {}).get("EnableCapture"))}
-        for side in (config, live)
-    )
-    yield from changed("data capture", live["EndpointName"], wanted, actual, "deploy again")
 
 
 def _models(
@@ -243,10 +239,12 @@ def _count(
     key, started, count = _counted(wanted, now)
     if started is None and count is None:
         return  # serverless, with none kept warm
+    least = most = int(started or 0)
     if target is not None:
-        least, most = _bounds(target)
-    else:
-        least = most = int(started or 0)
+        planned = [action.get("ScalableTargetAction", {}) for action in planned_actions(target)]
+        bounds = [target, *planned]
+        least = min(int(bound["MinCapacity"]) for bound in bounds if "MinCapacity" in bound)
+        most = max(int(bound["MaxCapacity"]) for bound in bounds if "MaxCapacity" in bound)
     if count is None or not least <= count <= most:
         yield Difference(
             kind="drifted count",
@@ -269,14 +267,6 @@ def _counted(
         key = "ProvisionedConcurrency"
         return key, wanted["ServerlessConfig"].get(key), serverless.get(key)
     return "CurrentInstanceCount", wanted["InitialInstanceCount"], now.get("CurrentInstanceCount")
-
-
-def _bounds(target: Mapping[str, Any]) -> tuple[int, int]:
-    planned = [action.get("ScalableTargetAction", {}) for action in planned_actions(target)]
-    every = [target, *planned]
-    least = min(int(action["MinCapacity"]) for action in every if "MinCapacity" in action)
-    most = max(int(action["MaxCapacity"]) for action in every if "MaxCapacity" in action)
-    return least, most
 
 
 def planned_actions(target: Mapping[str, Any]) -> list[Mapping[str, Any]]:

@@ -90,7 +90,7 @@ def _request(record: Any, file: str, number: int) -> CapturedRequest:
         content_type=content_type,
         accept=accept,
         custom_attributes=_text("customAttributes", {"customAttributes": custom}) or None,
-        variant=variant_of(file) or _text("variant", metadata),
+        variant=variant_of(file) or _text("variant", metadata) or None,
         target_model=_text("targetModel", metadata),
         body=body,
         answer=answer,

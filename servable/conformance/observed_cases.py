@@ -170,9 +170,9 @@ def containers(of: Iterable[Case]) -> list[ContainerSetup]:
     """Return the containers that the cases need, each named after its first group."""
     cases_by_setup: dict[str, list[Case]] = {}
     for case in of:
-        variables = dict(case.variables) | {"SAGEMAKER_TFS_DEFAULT_MODEL_NAME": DEFAULT_MODEL}
-        if case.is_multi_model:
-            variables = dict(case.variables)
+        variables = dict(case.variables)
+        if not case.is_multi_model:
+            variables["SAGEMAKER_TFS_DEFAULT_MODEL_NAME"] = DEFAULT_MODEL
         key = json.dumps([case.image, case.code, variables], sort_keys=True)
         cases_by_setup.setdefault(key, []).append(case)
     setups = []

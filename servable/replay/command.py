@@ -281,7 +281,7 @@ def _played(
             variables=next((ready.variables for ready in several if ready.variables), None),
             redaction=redaction,
             progress=progress,
-            seen=judged.add,
+            seen=judged.comparison.add,
         )
 
 

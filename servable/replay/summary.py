@@ -2,14 +2,13 @@
 
 import datetime
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from servable.latencies import Latencies
 from servable.replay.answers import AnswerPair
 from servable.replay.index import CaptureIndex
-from servable.replay.skipped import SkipCount
 
 _AT_ONCE = 1000
 
@@ -80,7 +79,7 @@ class ReplayResult:
             "latency_ms": _percentiles(latencies),
             "send_lag_ms": _percentiles(lags),
             "lines_read": self.index.lines_read,
-            "skipped": [as_object(skipped) for skipped in self.index.skipped],
+            "skipped": [asdict(skipped) for skipped in self.index.skipped],
         }
 
     def lines(self) -> list[str]:
@@ -101,15 +100,6 @@ def _percentiles(latencies: Latencies) -> dict[str, float] | None:
     if not latencies.count:
         return None
     return {"p50": latencies.p50_ms, "p99": latencies.p99_ms, "max": latencies.max_ms}
-
-
-def as_object(skipped: SkipCount) -> dict[str, Any]:
-    return {
-        "file": skipped.file,
-        "reason": skipped.reason,
-        "lines": skipped.count,
-        "first_line": skipped.first,
-    }
 
 
 def utc_text(seconds: float) -> str:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from servable.capture_lines import CaptureLineError, read_line, write_line
@@ -187,6 +187,7 @@ ODD = st.fixed_dictionaries(
 )  # fmt: skip
 
 
+@example({"inferenceTime": "2000-01-01T00:00:00", "variant": ""})
 @settings(max_examples=150)
 @given(ODD)
 def test_whatever_is_read_is_kept_so_that_it_is_read_again(odd: dict[str, Any]) -> None:

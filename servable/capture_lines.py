@@ -75,9 +75,8 @@ def _request(record: Any, file: str, number: int) -> CapturedRequest:
     if "endpointInput" not in data and "endpointOutput" in data:
         raise AnswerAloneError("it has an answer and no request: capture Input too")
     content_type, body = _part(data["endpointInput"])
-    answer = None
-    if data.get("endpointOutput") is not None:
-        answer = _answer(data["endpointOutput"], metadata)
+    output = data.get("endpointOutput")
+    answer = None if output is None else _answer(output, metadata)
     attributes = metadata.get("customAttributes")
     custom = ",".join(attributes) if isinstance(attributes, list) else attributes
     accept = _text("accept", metadata)

@@ -4,7 +4,6 @@ import http.client
 import json
 import re
 import time
-from abc import ABC, abstractmethod
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -27,36 +26,12 @@ class TargetError(Exception):
     """A target cannot be used. `str()` is a whole sentence that says what to do."""
 
 
-class Target(ABC):
-    """A target. `server`: its Server header; `is_local`: whether it is Servable's local container."""
+class ContainerTarget:
+    """A container, to which every case can be sent. `server`: its Server header."""
 
-    url: str
     server = ""
     is_local = False
-
-    @abstractmethod
-    def wait(self, seconds: float) -> None:
-        """Return when the target serves. Raises `TargetError` if that takes longer than `seconds`."""
-
-    @abstractmethod
-    def ask(self, case: Case) -> ObservedAnswer | None:
-        """Return the answer; None if such a request cannot be sent to it. Raises `TargetError`."""
-
-
-def target_at(url: str, *, models_path: str = MODELS_PATH) -> Target:
-    """Return the target of a URL: http://HOST:PORT, or https://…/endpoints/NAME/invocations.
-
-    `models_path`: the folder of the models in a multi-model container.
-    """
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise TargetError(f"{url}: not an address; give http://HOST:PORT")
-    endpoint = _INVOCATIONS.fullmatch(parts.path)
-    return EndpointTarget(url, endpoint[1]) if endpoint else ContainerTarget(url, models_path)
-
-
-class ContainerTarget(Target):
-    """A container, to which every case can be sent."""
+    """Whether it is Servable's local container."""
 
     def __init__(self, url: str, models_path: str = MODELS_PATH) -> None:
         self.url = url.rstrip("/")
@@ -70,6 +45,7 @@ class ContainerTarget(Target):
         return kind(parts.netloc, timeout=_TIMEOUT_SECONDS)
 
     def wait(self, seconds: float) -> None:
+        """Return when it serves. Raises `TargetError` if that takes longer than `seconds`."""
         until = time.monotonic() + seconds
         while True:
             try:
@@ -131,8 +107,10 @@ class ContainerTarget(Target):
         self.is_local = self.server == LOCAL_SERVER
 
 
-class EndpointTarget(Target):
+class EndpointTarget:
     """A deployed endpoint, called by InvokeEndpoint with the shell's credentials."""
+
+    server = ""
 
     def __init__(self, url: str, name: str) -> None:
         self.url = url
@@ -146,6 +124,7 @@ class EndpointTarget(Target):
         self._client: Any = None
 
     def wait(self, seconds: float) -> None:
+        """Connect; an endpoint serves once it is deployed. Raises `TargetError`."""
         import boto3
         from botocore.exceptions import BotoCoreError
 
@@ -157,6 +136,7 @@ class EndpointTarget(Target):
             raise TargetError(f"{self.url}: {error}") from None
 
     def ask(self, case: Case) -> ObservedAnswer | None:
+        """Return the answer; None if such a request cannot be sent to it. Raises `TargetError`."""
         from botocore.exceptions import BotoCoreError, ClientError
 
         headers = {name.lower(): value for name, value in case.sent_headers.items()}
@@ -177,6 +157,21 @@ class EndpointTarget(Target):
         except BotoCoreError as error:
             raise TargetError(f"{self.url}: {error}") from None
         return ObservedAnswer.of(200, answer["ContentType"], answer["Body"].read())
+
+
+Target = ContainerTarget | EndpointTarget
+
+
+def target_at(url: str, *, models_path: str = MODELS_PATH) -> Target:
+    """Return the target of a URL: http://HOST:PORT, or https://…/endpoints/NAME/invocations.
+
+    `models_path`: the folder of the models in a multi-model container.
+    """
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise TargetError(f"{url}: not an address; give http://HOST:PORT")
+    endpoint = _INVOCATIONS.fullmatch(parts.path)
+    return EndpointTarget(url, endpoint[1]) if endpoint else ContainerTarget(url, models_path)
 
 
 def check_models(target: Target) -> None:

@@ -71,7 +71,10 @@ def golden(
         click.echo(f"servable golden: {place}: no request can be a golden one", err=True)
         return 1
     model = _model(loaded.environment, variant)
-    several = frozen([request for request, _ in chosen], model, _tolerance(loaded.environment))
+    limits = loaded.environment.replay
+    relative = [output.relative or 0.0 for output in limits.outputs.values()]
+    tolerance = max(_LEAST_TOLERANCE, limits.by_type.float32, *relative)
+    several = frozen([request for request, _ in chosen], model, tolerance)
     file = files / f"{loaded.name}.toml"
     before = file.read_text(encoding="utf-8")
     after = with_tables(before, model, [golden_file.table for golden_file in several])
@@ -110,12 +113,6 @@ def _model(environment: Environment, variant: str | None) -> str:
         allowed = ", ".join(environment.variants)
         raise click.UsageError(f"--variant {name}: no such variant; allowed: {allowed}")
     return environment.variants[name].model
-
-
-def _tolerance(environment: Environment) -> float:
-    """The largest relative tolerance of the file's outputs."""
-    given = [output.relative or 0.0 for output in environment.replay.outputs.values()]
-    return max(_LEAST_TOLERANCE, environment.replay.by_type.float32, *given)
 
 
 def _show(chosen: list[Any], names: list[str], as_json: bool) -> None:

@@ -160,8 +160,6 @@ def spread(times: NDArray[np.float64]) -> NDArray[np.float64]:
 
     SageMaker writes whole seconds. Sent as written, all requests of a second would come at once.
     """
-    if not len(times):
-        return times
     seconds, first, counts = np.unique(times, return_index=True, return_counts=True)
     shares = (np.arange(len(times)) - np.repeat(first, counts) + 0.5) / np.repeat(counts, counts)
     whole = np.repeat(seconds == np.floor(seconds), counts)

@@ -59,16 +59,13 @@ class ReplaySender:
         assert self._process.stdin is not None  # asked for as pipes
         assert self._process.stdout is not None
         self._input, self._output = self._process.stdin, self._process.stdout
+        plan = {
+            "targets": [dataclasses.asdict(target) for target in targets],
+            "as_fast": pace.as_fast,
+            "objective_ms": pace.objective_ms,
+        }
         try:
-            self._write(
-                {
-                    "plan": {
-                        "targets": [dataclasses.asdict(target) for target in targets],
-                        "as_fast": pace.as_fast,
-                        "objective_ms": pace.objective_ms,
-                    }
-                }
-            )
+            self._write({"plan": plan})
             self._heard()
         except BaseException:  # Ctrl-C while waiting leaves nothing either
             self.close()
@@ -103,9 +100,13 @@ class ReplaySender:
                 first = moment if first is None else first
                 self._waiting[number] = request
                 due = (moment - first) / self._pace.speed
-                self._write(
-                    {"number": number, "due": due, "headers": _headers(request)}, request.body
-                )
+                headers = {  # fields of the generator's Body
+                    "content_type": request.content_type,
+                    "custom_attributes": request.custom_attributes,
+                    "accept": request.accept,
+                    "target_model": request.target_model,
+                }
+                self._write({"number": number, "due": due, "headers": headers}, request.body)
         except LoadError:
             return  # the process has ended, which the other thread notices
         except BaseException as error:  # what is sent is answered before it is raised
@@ -155,16 +156,6 @@ class ReplaySender:
 
     def __exit__(self, *failure: object) -> None:
         self.close()
-
-
-def _headers(request: CapturedRequest) -> dict[str, str | None]:
-    """Fields of the generator's Body."""
-    return {
-        "content_type": request.content_type,
-        "custom_attributes": request.custom_attributes,
-        "accept": request.accept,
-        "target_model": request.target_model,
-    }
 
 
 def _pair(request: CapturedRequest, answered: dict[str, Any], bodies: bytes) -> AnswerPair:

@@ -75,9 +75,8 @@ def _request(record: Any, file: str, number: int) -> CapturedRequest:
     if "endpointInput" not in data and "endpointOutput" in data:
         raise AnswerAloneError("it has an answer and no request: capture Input too")
     content_type, body = _part(data["endpointInput"])
-    answer = None
-    if data.get("endpointOutput") is not None:
-        answer = _answer(data["endpointOutput"], metadata)
+    output = data.get("endpointOutput")
+    answer = None if output is None else _answer(output, metadata)
     attributes = metadata.get("customAttributes")
     custom = ",".join(attributes) if isinstance(attributes, list) else attributes
     accept = _text("accept", metadata)
@@ -90,7 +89,7 @@ def _request(record: Any, file: str, number: int) -> CapturedRequest:
         content_type=content_type,
         accept=accept,
         custom_attributes=_text("customAttributes", {"customAttributes": custom}) or None,
-        variant=variant_of(file) or _text("variant", metadata),
+        variant=variant_of(file) or _text("variant", metadata) or None,
         target_model=_text("targetModel", metadata),
         body=body,
         answer=answer,

@@ -8,7 +8,7 @@ import click
 from servable.conformance.conformance import GroupResult, agreement_percent, asked, counted
 from servable.conformance.contract import failures
 from servable.conformance.observed_cases import Agreement, ContainerSetup, cases, containers
-from servable.conformance.prepare import MODELS_PATH, ask_script, asking, prepare, start_script
+from servable.conformance.prepare import MODELS_PATH, asking, prepare, start_script
 from servable.conformance.targets import ContainerTarget, Target, TargetError, target_at
 from servable.findings import styled_echo
 
@@ -121,7 +121,8 @@ def conformance(
 def _prepare(wanted: list[ContainerSetup], folder: Path) -> None:
     prepare(wanted, folder)
     (folder / "start.sh").write_text(start_script(wanted), encoding="utf-8")
-    (folder / "ask.sh").write_text(ask_script(wanted), encoding="utf-8")
+    # Further options are passed on.
+    (folder / "ask.sh").write_text(f'#!/bin/sh\nexec {asking(wanted)} "$@"\n', encoding="utf-8")
     click.echo(f"{folder}: models and code of {len(wanted)} containers, start.sh and ask.sh")
     click.echo("next, with Docker and the image:")
     click.echo(f"  sh {folder / 'start.sh'} IMAGE")

@@ -1,5 +1,6 @@
 """Sends the observed requests to targets, and counts how far the answers agree."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -24,14 +25,6 @@ class GroupResult:
     unasked: int = 0
     """Cases that cannot be sent to the target: InvokeEndpoint sends no GET."""
     differences: list["DifferentAnswer"] = field(default_factory=list)
-
-    @property
-    def compared(self) -> int:
-        return sum(self.counts.values())
-
-    @property
-    def agreeing(self) -> int:
-        return self.compared - self.counts[Agreement.DIFFERENT]
 
     def as_json(self) -> dict[str, Any]:
         counts = {kind.value.replace(" ", "_"): number for kind, number in self.counts.items()}
@@ -93,9 +86,11 @@ def counted(answers: Iterable[tuple[Case, ObservedAnswer | None]]) -> list[Group
 
 def agreement_percent(groups: Iterable[GroupResult]) -> float:
     """Return the share of compared cases that agree, in percent; 0 if none was compared."""
-    groups = list(groups)
-    compared = sum(group.compared for group in groups)
-    return 100 * sum(group.agreeing for group in groups) / compared if compared else 0.0
+    counts = Counter[Agreement]()
+    for group in groups:
+        counts.update(group.counts)
+    compared = counts.total()
+    return 100 * (compared - counts[Agreement.DIFFERENT]) / compared if compared else 0.0
 
 
 def _shown(answer: ObservedAnswer) -> str:

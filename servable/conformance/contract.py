@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 
 from servable.conformance.targets import ContainerTarget
 
@@ -39,17 +40,17 @@ def _connects(target: ContainerTarget) -> str | None:
 
 def _pings(target: ContainerTarget) -> str | None:
     began = time.monotonic()
-    status, _ = _asked(target, "GET", "/ping")
+    status, _ = target.send("GET", "/ping")
     seconds = time.monotonic() - began
     return None if status == 200 and seconds <= 2 else f"{status} after {seconds:.1f} s"
 
 
 def _knows_no_other_path(target: ContainerTarget) -> str | None:
-    return _unlike((404, b'{"error": "Not Found"}'), _asked(target, "GET", "/metrics"))
+    return _unlike((404, b'{"error": "Not Found"}'), target.send("GET", "/metrics"))
 
 
 def _reads_chunks(target: ContainerTarget) -> str | None:
-    alone = _invoked(target, _ROW)
+    alone = target.send("POST", "/invocations", _ROW)
     with _socket(target) as wire:
         wire.sendall(_head(target, "Transfer-Encoding: chunked"))
         for part in (_ROW[:10], _ROW[10:], b""):
@@ -91,9 +92,10 @@ def _refuses_garbage(target: ContainerTarget) -> str | None:
 
 def _tells_callers_apart(target: ContainerTarget) -> str | None:
     bodies = [b'{"instances": [[%d.5, 1.0]]}' % number for number in range(_CALLERS)]
-    alone = [_invoked(target, body) for body in bodies]
+    invoke = partial(target.send, "POST", "/invocations")
+    alone = list(map(invoke, bodies))
     with ThreadPoolExecutor(_CALLERS) as callers:
-        together = list(callers.map(lambda body: _invoked(target, body), bodies))
+        together = list(callers.map(invoke, bodies))
     wrong = sum(a != b for a, b in zip(alone, together, strict=True))
     return f"{wrong} of {_CALLERS} answers were others than alone" if wrong else None
 
@@ -131,21 +133,6 @@ def _answer(wire: socket.socket) -> Seen:
     response = http.client.HTTPResponse(wire)
     response.begin()
     return response.status, response.read()
-
-
-def _invoked(target: ContainerTarget, body: bytes) -> Seen:
-    return _asked(target, "POST", "/invocations", body)
-
-
-def _asked(target: ContainerTarget, method: str, path: str, body: bytes | None = None) -> Seen:
-    connection = target.connection()
-    try:
-        headers = {"Content-Type": "application/json"} if body else {}
-        connection.request(method, path, body, headers)
-        response = connection.getresponse()
-        return response.status, response.read()
-    finally:
-        connection.close()
 
 
 def _unlike(wanted: Seen, seen: Seen) -> str | None:

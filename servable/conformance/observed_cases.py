@@ -29,7 +29,6 @@ OBSERVED = Path(__file__).parent / "observed"
 ATTRIBUTES = "X-Amzn-SageMaker-Custom-Attributes"
 DEFAULT_MODEL = "mult"
 """The default model of every container; other groups name their model in SageMaker's header."""
-_OURS = ("alpha", "beta")  # models of the multi-model group that have our handler
 _ADDRESS = re.compile(r"(localhost|127\.0\.0\.1):[0-9]+")
 # TensorFlow numbers the functions of a model.
 _FUNCTION = re.compile(r"__inference_\w+")
@@ -128,13 +127,6 @@ class Case:
         return self.archive.partition(", ")[2].removesuffix(", batching")
 
     @property
-    def with_handler(self) -> bool:
-        """Whether Servable's handler answered."""
-        if self.is_multi_model:
-            return any(name in self.path or name in self.body.decode("latin-1") for name in _OURS)
-        return self.code in ("handler", "code_transforms")
-
-    @property
     def is_multi_model(self) -> bool:
         return "SAGEMAKER_MULTI_MODEL" in self.variables
 
@@ -178,9 +170,9 @@ def containers(of: Iterable[Case]) -> list[ContainerSetup]:
     """Return the containers that the cases need, each named after its first group."""
     cases_by_setup: dict[str, list[Case]] = {}
     for case in of:
-        variables = dict(case.variables) | {"SAGEMAKER_TFS_DEFAULT_MODEL_NAME": DEFAULT_MODEL}
-        if case.is_multi_model:
-            variables = dict(case.variables)
+        variables = dict(case.variables)
+        if not case.is_multi_model:
+            variables["SAGEMAKER_TFS_DEFAULT_MODEL_NAME"] = DEFAULT_MODEL
         key = json.dumps([case.image, case.code, variables], sort_keys=True)
         cases_by_setup.setdefault(key, []).append(case)
     setups = []

@@ -89,11 +89,6 @@ def asking(wanted: Sequence[ContainerSetup]) -> str:
     return " ".join(["servable conformance", f"--tensorflow {wanted[0].image}", *words])
 
 
-def ask_script(wanted: Sequence[ContainerSetup]) -> str:
-    """Return the same command as a shell script, which passes further options on."""
-    return f'#!/bin/sh\nexec {asking(wanted)} "$@"\n'
-
-
 def _ports(wanted: Sequence[ContainerSetup]) -> list[tuple[int, ContainerSetup]]:
     return list(enumerate(wanted, _FIRST_PORT))
 

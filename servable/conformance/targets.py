@@ -4,7 +4,6 @@ import http.client
 import json
 import re
 import time
-from abc import ABC, abstractmethod
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -27,36 +26,12 @@ class TargetError(Exception):
     """A target cannot be used. `str()` is a whole sentence that says what to do."""
 
 
-class Target(ABC):
-    """A target. `server`: its Server header; `is_local`: whether it is Servable's local container."""
+class ContainerTarget:
+    """A container, to which every case can be sent. `server`: its Server header."""
 
-    url: str
     server = ""
     is_local = False
-
-    @abstractmethod
-    def wait(self, seconds: float) -> None:
-        """Return when the target serves. Raises `TargetError` if that takes longer than `seconds`."""
-
-    @abstractmethod
-    def ask(self, case: Case) -> ObservedAnswer | None:
-        """Return the answer; None if such a request cannot be sent to it. Raises `TargetError`."""
-
-
-def target_at(url: str, *, models_path: str = MODELS_PATH) -> Target:
-    """Return the target of a URL: http://HOST:PORT, or https://…/endpoints/NAME/invocations.
-
-    `models_path`: the folder of the models in a multi-model container.
-    """
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise TargetError(f"{url}: not an address; give http://HOST:PORT")
-    endpoint = _INVOCATIONS.fullmatch(parts.path)
-    return EndpointTarget(url, endpoint[1]) if endpoint else ContainerTarget(url, models_path)
-
-
-class ContainerTarget(Target):
-    """A container, to which every case can be sent."""
+    """Whether it is Servable's local container."""
 
     def __init__(self, url: str, models_path: str = MODELS_PATH) -> None:
         self.url = url.rstrip("/")
@@ -70,13 +45,14 @@ class ContainerTarget(Target):
         return kind(parts.netloc, timeout=_TIMEOUT_SECONDS)
 
     def wait(self, seconds: float) -> None:
+        """Return when it serves. Raises `TargetError` if that takes longer than `seconds`."""
         until = time.monotonic() + seconds
         while True:
             try:
-                status, reason = self._get("/ping")[0], "it answered /ping with"
+                status, _ = self.send("GET", "/ping")
                 if status == 200:
                     return
-                reason = f"{reason} {status}"
+                reason = f"it answered /ping with {status}"
             except OSError as error:
                 reason = str(error)
             except http.client.HTTPException as error:
@@ -85,18 +61,11 @@ class ContainerTarget(Target):
                 raise TargetError(f"{self.url}: no container answers: {reason}; start it first")
             time.sleep(0.5)
 
-    def serves(self, model: str) -> bool:
-        """Whether its model server has the model."""
-        return self._get(f"/tfs/v1/models/{model}")[0] == 200
-
     def unload_all(self) -> None:
         """Unload all models of a multi-model container, as the table begins."""
-        status, body = self._get("/models")
+        status, body = self.send("GET", "/models")
         for name in json.loads(body) if status == 200 else ():
-            connection = self.connection()
-            connection.request("DELETE", f"/models/{name}")
-            connection.getresponse().read()
-            connection.close()
+            self.send("DELETE", f"/models/{name}")
 
     def ask(self, case: Case) -> ObservedAnswer:
         """Send a case with its own headers, Host and Content-Length."""
@@ -121,10 +90,12 @@ class ContainerTarget(Target):
         self._note(response)
         return ObservedAnswer.of(response.status, response.getheader("Content-Type", ""), content)
 
-    def _get(self, path: str) -> tuple[int, bytes]:
+    def send(self, method: str, path: str, json_body: bytes | None = None) -> tuple[int, bytes]:
+        """Send a request; return the status and the body of its answer."""
+        headers = {"Content-Type": "application/json"} if json_body else {}
         connection = self.connection()
         try:
-            connection.request("GET", path)
+            connection.request(method, path, json_body, headers)
             response = connection.getresponse()
             self._note(response)
             return response.status, response.read()
@@ -136,8 +107,10 @@ class ContainerTarget(Target):
         self.is_local = self.server == LOCAL_SERVER
 
 
-class EndpointTarget(Target):
+class EndpointTarget:
     """A deployed endpoint, called by InvokeEndpoint with the shell's credentials."""
+
+    server = ""
 
     def __init__(self, url: str, name: str) -> None:
         self.url = url
@@ -151,6 +124,7 @@ class EndpointTarget(Target):
         self._client: Any = None
 
     def wait(self, seconds: float) -> None:
+        """Connect; an endpoint serves once it is deployed. Raises `TargetError`."""
         import boto3
         from botocore.exceptions import BotoCoreError
 
@@ -162,6 +136,7 @@ class EndpointTarget(Target):
             raise TargetError(f"{self.url}: {error}") from None
 
     def ask(self, case: Case) -> ObservedAnswer | None:
+        """Return the answer; None if such a request cannot be sent to it. Raises `TargetError`."""
         from botocore.exceptions import BotoCoreError, ClientError
 
         headers = {name.lower(): value for name, value in case.sent_headers.items()}
@@ -184,9 +159,25 @@ class EndpointTarget(Target):
         return ObservedAnswer.of(200, answer["ContentType"], answer["Body"].read())
 
 
+Target = ContainerTarget | EndpointTarget
+
+
+def target_at(url: str, *, models_path: str = MODELS_PATH) -> Target:
+    """Return the target of a URL: http://HOST:PORT, or https://…/endpoints/NAME/invocations.
+
+    `models_path`: the folder of the models in a multi-model container.
+    """
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise TargetError(f"{url}: not an address; give http://HOST:PORT")
+    endpoint = _INVOCATIONS.fullmatch(parts.path)
+    return EndpointTarget(url, endpoint[1]) if endpoint else ContainerTarget(url, models_path)
+
+
 def check_models(target: Target) -> None:
     """Raise `TargetError` if a container does not serve the table's models."""
-    if isinstance(target, ContainerTarget) and not target.serves(DEFAULT_MODEL):
+    path = f"/tfs/v1/models/{DEFAULT_MODEL}"
+    if isinstance(target, ContainerTarget) and target.send("GET", path)[0] != 200:
         raise TargetError(
             f"{target.url}: this container does not serve the table's models ({DEFAULT_MODEL} is "
             "missing); `servable conformance --prepare FOLDER` makes them and says how to start it"

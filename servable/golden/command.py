@@ -71,7 +71,10 @@ def golden(
         click.echo(f"servable golden: {place}: no request can be a golden one", err=True)
         return 1
     model = _model(loaded.environment, variant)
-    several = frozen([request for request, _ in chosen], model, _tolerance(loaded.environment))
+    limits = loaded.environment.replay
+    relative = [output.relative or 0.0 for output in limits.outputs.values()]
+    tolerance = max(_LEAST_TOLERANCE, limits.by_type.float32, *relative)
+    several = frozen([request for request, _ in chosen], model, tolerance)
     file = files / f"{loaded.name}.toml"
     before = file.read_text(encoding="utf-8")
     after = with_tables(before, model, [golden_file.table for golden_file in several])
@@ -112,23 +115,16 @@ def _model(environment: Environment, variant: str | None) -> str:
     return environment.variants[name].model
 
 
-def _tolerance(environment: Environment) -> float:
-    """The largest relative tolerance of the file's outputs."""
-    given = [
-        one.relative for one in environment.replay.outputs.values() if one.relative is not None
-    ]
-    return max(_LEAST_TOLERANCE, environment.replay.by_type.float32, *given)
-
-
 def _show(chosen: list[Any], names: list[str], as_json: bool) -> None:
+    rows = [
+        {"file": name, "captured": request.where, "covers": [" ".join(facet) for facet in facets]}
+        for name, (request, facets) in zip(names, chosen, strict=True)
+    ]
     if as_json:
-        rows = [
-            {"file": name, "captured": request.where, "covers": [" ".join(one) for one in covers]}
-            for name, (request, covers) in zip(names, chosen, strict=True)
-        ]
         click.echo(json.dumps({"golden": rows}, indent=2))
         return
-    for name, (request, covers) in zip(names, chosen, strict=True):
-        shown = ", ".join(" ".join(facet) for facet in covers[:6])
+    for row in rows:
+        covers = row["covers"]
         more = f" and {len(covers) - 6} more" if len(covers) > 6 else ""
-        click.echo(f"{Path(name).name}: {request.where}: {escaped_name(shown)}{more}")
+        shown = escaped_name(", ".join(covers[:6]))
+        click.echo(f"{Path(row['file']).name}: {row['captured']}: {shown}{more}")

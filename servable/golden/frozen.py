@@ -55,12 +55,12 @@ class GoldenFiles:
 
 def frozen(requests: Sequence[CapturedRequest], model: str, tolerance: float) -> list[GoldenFiles]:
     """The files golden/MODEL/captured-N and captured-N-answer of requests for which `why_not` is None."""
-    found = []
+    files = []
     for number, request in enumerate(requests, start=1):
         assert request.answer is not None  # why_not has looked
         stem = f"golden/{model}/captured-{number}"
         answered = _EXTENSIONS.get(media_type(request.answer.content_type), ".bin")
-        found.append(
+        files.append(
             GoldenFiles(
                 table=Golden(
                     request=f"{stem}{_EXTENSIONS[media_type(request.content_type)]}",
@@ -71,7 +71,7 @@ def frozen(requests: Sequence[CapturedRequest], model: str, tolerance: float) ->
                 answer=request.answer.body,
             )
         )
-    return found
+    return files
 
 
 def with_tables(text: str, model: str, tables: Sequence[Golden]) -> str:

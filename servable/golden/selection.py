@@ -5,6 +5,7 @@ input; the fewest and the most rows, the largest body, and of each input the lea
 and the shortest and the longest string, NaN and infinities. One pass, and memory for the candidates alone.
 """
 
+import contextlib
 import json
 import math
 from collections.abc import Iterator
@@ -81,8 +82,7 @@ class GoldenSelection:
 
 
 def facets_of(request: CapturedRequest) -> tuple[set[Facet], dict[Facet, float]]:
-    """Return the facets of a request: its kinds, and its extremes with a number, smaller for the more
-    extreme."""
+    """Return a request's facets: its kinds; its extremes, with a number that is smaller the more extreme."""
     media = media_type(request.content_type)
     kinds: set[Facet] = {("content type", media)}
     form, signature, inputs, rows = _read(request, media)
@@ -128,9 +128,7 @@ def _read(request: CapturedRequest, media: str) -> tuple[str, str, dict[str, Arr
         try:
             inputs = CODECS[PROTOBUF].read_inputs(body)
             signature = wire.PredictRequest.FromString(body).model_spec.signature_name
-        except (
-            Exception
-        ):  # protobuf's errors have no common class, and a body of any form has facets
+        except Exception:  # protobuf's have no common class, and a body of any form has facets
             inputs = {}
         sizes = {array.shape[:1] for array in inputs.values()}
         ((rows, *_),) = sizes if len(sizes) == 1 and () not in sizes else ((1,),)
@@ -143,17 +141,10 @@ def _read(request: CapturedRequest, media: str) -> tuple[str, str, dict[str, Arr
 
 def _as_answer(body: bytes) -> tuple[bytes, str, str]:
     """TensorFlow Serving's JSON as that of an answer, its form, and the signature that it names."""
-    try:
+    with contextlib.suppress(ValueError, RecursionError):
         parsed = json.loads(body)
-    except (ValueError, RecursionError):
-        return body, "", ""
-    if not isinstance(parsed, dict):
-        return body, "", ""
-    for form, key in _FORMS.items():
-        if form in parsed:
-            return (
-                json.dumps({key: parsed[form]}).encode(),
-                form,
-                str(parsed.get("signature_name", "")),
-            )
+        form = next((form for form in _FORMS if isinstance(parsed, dict) and form in parsed), "")
+        if form:
+            answer = json.dumps({_FORMS[form]: parsed[form]}).encode()
+            return answer, form, str(parsed.get("signature_name", ""))
     return body, "", ""

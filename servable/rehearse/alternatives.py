@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -53,25 +54,22 @@ def alternatives(options: Sequence[str], placed: Placement, servers: int) -> lis
 
     Raises UsageError.
     """
-    given = [one for one in options if one != ""]
+    given = list(filter(None, options))
     chosen = [_parted(option) for option in given] if given else list(_usual(placed, servers))
     names = [name for name, _ in chosen]
     if len(set(names)) < len(names):
         raise click.UsageError("--compare: each name may be given once, with all of its values")
-    count = 1
-    for _, values in chosen:
-        count *= len(values)
+    count = math.prod(len(values) for _, values in chosen)
     if count > MOST:
         raise click.UsageError(
             f"--compare: {count:,} combinations; allowed: at most {MOST}; give fewer values"
         )
-    combined = itertools.product(*([(name, one) for one in values] for name, values in chosen))
-    found = {AS_IT_IS.label: AS_IT_IS}
-    for several in combined:
-        kept = {name: value for name, value in several if value != KEPT}
-        alternative = _alternative(kept, placed)
-        found.setdefault(alternative.label, alternative)
-    return list(found.values())
+    by_label = {AS_IT_IS.label: AS_IT_IS}
+    for combined in itertools.product(*(values for _, values in chosen)):
+        pairs = zip(names, combined, strict=True)
+        alternative = _alternative({name: value for name, value in pairs if value != KEPT}, placed)
+        by_label.setdefault(alternative.label, alternative)
+    return list(by_label.values())
 
 
 def _parted(option: str) -> tuple[str, list[str]]:
@@ -81,10 +79,10 @@ def _parted(option: str) -> tuple[str, list[str]]:
             f"--compare {option}: expected NAME=VALUE,VALUE; allowed names: {', '.join(NAMES)}, or a key "
             f"of the environment file; {meant(name, [*NAMES])}"
         )
-    found = [one.strip() for one in _COMMA.split(values)]
-    if not all(found):
+    stripped = [value.strip() for value in _COMMA.split(values)]
+    if not all(stripped):
         raise click.UsageError(f"--compare {option}: a value is empty; write NAME=VALUE,VALUE")
-    return name, found
+    return name, stripped
 
 
 def _usual(placed: Placement, servers: int) -> list[tuple[str, list[str]]]:
@@ -93,7 +91,7 @@ def _usual(placed: Placement, servers: int) -> list[tuple[str, list[str]]]:
         placed.variant.capacity if placed.variant.scales else (placed.variant.min_instances, None)
     )
     minimums = sorted({least, least + 1, 2 * least, 3 * least})
-    counts = [str(one) for one in minimums if most is None or one <= most]
+    counts = [str(count) for count in minimums if most is None or count <= most]
     if placed.variant.scaling is None or not placed.variant.scales:
         return [("minimum", counts)]
     usual = [("target", [KEPT, *map(str, TARGETS)]), ("minimum", counts)]
@@ -145,7 +143,7 @@ def _schedule(value: str, least: str) -> str:
         raise click.UsageError(
             f"--compare schedule={value}: expected none, or HH:MM-HH:MM@COUNT (UTC), such as 07:30-20:00@6"
         )
-    begin_hour, begin, end_hour, end, count = (int(one) for one in match.groups())
+    begin_hour, begin, end_hour, end, count = map(int, match.groups())
     return (
         f'[{{ at = "cron({begin} {begin_hour} * * ? *)", at_least = {count} }}, '
         f'{{ at = "cron({end} {end_hour} * * ? *)", at_least = {least} }}]'

@@ -63,8 +63,6 @@ class PolicyResult:
 class Advantage:
     """The best against the file's policy, on days that did not choose it: best minus file, 95 % intervals."""
 
-    best: PolicyResult
-    file: PolicyResult
     cost: tuple[float, float, float]
     broken: tuple[float, float, float]
     """(mean, low, high)"""
@@ -119,7 +117,7 @@ def judged(file: PolicyResult, best: PolicyResult, allowed_minutes: float) -> Ad
         holds = cost[2] < 0 and best.broken <= allowed_minutes
     else:
         holds = broken[2] < 0
-    return Advantage(best=best, file=file, cost=cost, broken=broken, holds=holds)
+    return Advantage(cost=cost, broken=broken, holds=holds)
 
 
 def unbeaten(compared: Sequence[PolicyResult]) -> list[PolicyResult]:
@@ -144,14 +142,12 @@ def interval(differences: Sequence[float]) -> tuple[float, float, float]:
     return mean, mean - half, mean + half
 
 
-def computed(
-    trials: Sequence[PolicyTrial], seeds: range, progress: Progress, *, cores: int | None = None
-) -> list[PolicyResult]:
-    """Every policy over every day, on these cores (default: all). KeyboardInterrupt ends the processes."""
+def computed(trials: Sequence[PolicyTrial], seeds: range, progress: Progress) -> list[PolicyResult]:
+    """Every policy over every day, on all cores. KeyboardInterrupt ends the processes."""
     results: dict[tuple[int, int], DayResult] = {}
     begun, whole = time.monotonic(), len(trials) * len(seeds)
     pool = ProcessPoolExecutor(
-        max_workers=min(cores or os.cpu_count() or 1, whole),
+        max_workers=min(os.cpu_count() or 1, whole),
         mp_context=multiprocessing.get_context("spawn"),
         initializer=_begin,
         initargs=(os.getpid(),),

@@ -31,16 +31,13 @@ def heads(*, priced: bool) -> tuple[str, ...]:
 
 def row(policy: PolicyResult, comparison: PolicyComparison) -> tuple[str, ...]:
     refused = sum(day.refused_share for day in policy.days) / len(policy.days)
-    marks = [
-        *(["best"] if policy is comparison.best else []),
-        *(["not beaten"] if policy.unbeaten else []),
-    ]
+    marks = {"best": policy is comparison.best, "not beaten": policy.unbeaten}
     return (
         policy.trial.alternative.label,
         f"{policy.cost:,.2f}",
         f"{policy.broken:,.1f}",
         f"{refused:.2%}",
-        ", ".join(marks),
+        ", ".join(mark for mark, applies in marks.items() if applies),
     )
 
 

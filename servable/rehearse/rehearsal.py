@@ -49,30 +49,25 @@ def measured(
     p99_ms: float | None,
 ) -> MeasuredInstance:
     """Return the given numbers; else those of the newest `servable load` of it, the file, or an example."""
-    report = _newest(loaded.root, loaded.name)
-    loaded_by = report[3] if report else ""
+    newest = _newest(loaded.root, loaded.name)
     scaling = placed.variant.scaling
     stated = scaling.max_rps_per_instance if scaling else None
-    rates = (
-        (rate, "given"),
-        (report and report[0], loaded_by),
+
+    def chosen(
+        given: float | None, name: str, *others: tuple[float | None, str]
+    ) -> tuple[float, str]:
+        loads = [(getattr(newest, name), newest.source)] if newest else []
+        sources = ((given, "given"), *loads, *others)
+        return next((value, source) for value, source in sources if value)
+
+    rps, of_rate = chosen(
+        rate,
+        "rate_rps",
         (stated, "max_rps_per_instance in the file"),
         (EXAMPLE_RPS, "an example: measure with `servable load`"),
     )
-    medians = (
-        (p50_ms, "given"),
-        (report and report[1], loaded_by),
-        (EXAMPLE_P50_MS, "an example"),
-    )
-    tails = (
-        (p99_ms, "given"),
-        (report and report[2], loaded_by),
-        (EXAMPLE_P99_MS, "an example"),
-    )
-    chosen = [
-        next((value, why) for value, why in some if value) for some in (rates, medians, tails)
-    ]
-    (rps, of_rate), (p50, of_p50), (p99, of_p99) = chosen
+    p50, of_p50 = chosen(p50_ms, "p50_ms", (EXAMPLE_P50_MS, "an example"))
+    p99, of_p99 = chosen(p99_ms, "p99_ms", (EXAMPLE_P99_MS, "an example"))
     if p99 < p50:
         raise click.UsageError(
             f"--p99-ms {p99:g} is below --p50-ms {p50:g}; p99 is never below p50"
@@ -81,8 +76,8 @@ def measured(
     return MeasuredInstance(rate_rps=rps, p50_ms=p50, p99_ms=p99, source=source)
 
 
-def _newest(root: Path, name: str) -> tuple[float, float, float, str] | None:
-    """(requests/s at most, p50 and p99 in ms of the lightest load, where) of its newest load test."""
+def _newest(root: Path, name: str) -> MeasuredInstance | None:
+    """Most requests/s, and p50 and p99 of the lightest load, of the newest load test."""
     files = sorted(root.glob(f"{LOADS}/**/curve.json"), key=lambda file: file.stat().st_mtime)
     if not files:
         return None
@@ -96,9 +91,12 @@ def _newest(root: Path, name: str) -> tuple[float, float, float, str] | None:
         steps = [step for step in curve.valid if step.latencies.count]
         if curve.asked.environment == name and steps:
             lightest = steps[0].latencies
-            rate = max(step.throughput_rps.value for step in steps)
-            where = "servable load" + (" of this computer" if curve.asked.relative else "")
-            return rate, lightest.percentile_ms(50), lightest.percentile_ms(99), where
+            return MeasuredInstance(
+                rate_rps=max(step.throughput_rps.value for step in steps),
+                p50_ms=lightest.percentile_ms(50),
+                p99_ms=lightest.percentile_ms(99),
+                source="servable load" + (" of this computer" if curve.asked.relative else ""),
+            )
     return None
 
 

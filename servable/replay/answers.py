@@ -9,6 +9,7 @@ that is cut off or damaged is passed over. Bodies are those that `--redact` retu
 """
 
 import base64
+import dataclasses
 import fcntl
 import json
 import os
@@ -35,34 +36,17 @@ class AnswerPair:
     """One replayed request: the answer that is expected and the answer that came."""
 
     request: CapturedRequest
-    expected: RecordedAnswer | None
-    """The captured answer; with `--against` the answer of the other target. None: only Input was captured."""
     answered: RecordedAnswer
     """The answer of the replay's target."""
+    other: RecordedAnswer | None = None
+    """The answer of the other target, with `--against`."""
     send_lag_ms: float = 0.0
     """Delay of the request behind its scheduled time; not part of either latency."""
 
     @property
-    def request_id(self) -> str:
-        return self.request.event_id
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReplayAnswers:
-    """Answers to one request."""
-
-    answered: RecordedAnswer
-    other: RecordedAnswer | None = None
-    """The answer of the other target, with `--against`."""
-    send_lag_ms: float
-
-    def pair(self, request: CapturedRequest) -> AnswerPair:
-        return AnswerPair(
-            request=request,
-            expected=self.other or request.answer,
-            answered=self.answered,
-            send_lag_ms=self.send_lag_ms,
-        )
+    def expected(self) -> RecordedAnswer | None:
+        """The other target's answer, else the captured one. None: only Input was captured."""
+        return self.other or self.request.answer
 
 
 class AnswerLog:
@@ -72,7 +56,7 @@ class AnswerLog:
         self,
         folder: Path,
         redaction: Redaction | None = None,
-        seen: Callable[[CapturedRequest, ReplayAnswers], None] = lambda request, replayed: None,
+        seen: Callable[[AnswerPair], None] = lambda pair: None,
     ) -> None:
         """`seen` gets what an earlier process has kept. Raises OSError; BlockingIOError: it is in use."""
         private_folder(folder)
@@ -83,32 +67,28 @@ class AnswerLog:
         """Lines of each captured file."""
         for pair in read_pairs(folder):
             self.answered[pair.request.file].add(pair.request.line)
-            seen(pair.request, ReplayAnswers(answered=pair.answered, send_lag_ms=pair.send_lag_ms))
+            seen(pair)
         self._file.truncate(_whole_bytes(folder / ANSWERS))  # a kill has cut the rest off
 
-    def append(self, request: CapturedRequest, replayed: ReplayAnswers) -> None:
+    def append(self, pair: AnswerPair) -> None:
         """Keep one answer. Raises OSError, and RedactionError."""
-        if self._redaction is not None:
-            request, replayed = self._redacted(request, replayed, self._redaction)
+        if (redaction := self._redaction) is not None:
+            pair = dataclasses.replace(
+                pair,
+                request=redaction.request(pair.request),
+                answered=redaction.answer(pair.answered),
+                other=redaction.answer(pair.other) if pair.other else None,
+            )
         kept: dict[str, Any] = {
-            "file": request.file,
-            "line": request.line,
-            "sendLagMs": round(replayed.send_lag_ms, 3),
-            "answered": _written(replayed.answered),
+            "file": pair.request.file,
+            "line": pair.request.line,
+            "sendLagMs": round(pair.send_lag_ms, 3),
+            "answered": _written(pair.answered),
         }
-        if replayed.other is not None:
-            kept["other"] = _written(replayed.other)
-        text = write_line(request, {"replayed": kept})[:-1]
+        if pair.other is not None:
+            kept["other"] = _written(pair.other)
+        text = write_line(pair.request, {"replayed": kept})[:-1]
         self._file.write(text + _CHECK % zlib.crc32(text))
-
-    def _redacted(
-        self, request: CapturedRequest, replayed: ReplayAnswers, redaction: Redaction
-    ) -> tuple[CapturedRequest, ReplayAnswers]:
-        return redaction.request(request), ReplayAnswers(
-            answered=redaction.answer(replayed.answered),
-            other=redaction.answer(replayed.other) if replayed.other else None,
-            send_lag_ms=replayed.send_lag_ms,
-        )
 
     def close(self) -> None:
         """Write everything to the disk."""
@@ -133,8 +113,8 @@ def read_pairs(folder: Path) -> Iterator[AnswerPair]:
         other = kept.get("other")
         yield AnswerPair(
             request=request,
-            expected=_read(other) if other is not None else request.answer,
             answered=_read(kept["answered"]),
+            other=_read(other) if other is not None else None,
             send_lag_ms=kept["sendLagMs"],
         )
 

@@ -35,7 +35,7 @@ from servable.replay.index import CaptureIndex, CaptureSelection
 from servable.replay.output import announced, line, progress_of
 from servable.replay.places import PlaceError, place_of
 from servable.replay.redaction import Redaction, RedactionError
-from servable.replay.run import RUNS, ReplayError, ReplayTarget, run_folder
+from servable.replay.run import RUNS, ReplayError, run_folder
 from servable.replay.run import replay as replayed
 from servable.replay.sending import ReplayPace
 from servable.replay.skipped import skipped_lines
@@ -273,12 +273,15 @@ def _played(
         run = run_folder(root, what, _question(what, loaded, several, options), anew=options.anew)
         click.echo(announced(index, pace), err=True)
         progress = held.enter_context(progress_of(index, pace))
-        target = ReplayTarget(
-            targets=[one.target_within(options.timeout_seconds) for one in several],
-            variables=next((one.variables for one in several if one.variables), None),
-        )
         return replayed(
-            index, target, pace, run, redaction=redaction, progress=progress, seen=judged.add
+            index,
+            [ready.target_within(options.timeout_seconds) for ready in several],
+            pace,
+            run,
+            variables=next((ready.variables for ready in several if ready.variables), None),
+            redaction=redaction,
+            progress=progress,
+            seen=judged.comparison.add,
         )
 
 

@@ -85,16 +85,13 @@ class CaptureIndex:
         """Read the place once. Raises PlaceError."""
         self._place = place
         self._selection = selection
-        self._files: list[CaptureFile] = []
         self._skipped = SkippedLines()
         self.lines_read = 0
         """Lines of all files that were read, skipped ones included."""
         self._times = array("d")
         self._place_of = array("Q")
         """File, line, offset, size of each request, one after the other."""
-        for file in captured_files(place, self._skipped):
-            if selection.wants_file(file):
-                self._files.append(file)
+        self._files = list(filter(selection.wants_file, captured_files(place, self._skipped)))
         total, done = sum(file.size for file in self._files), 0
         for number, file in enumerate(self._files):
             for line, offset, content in captured_lines(place, file, self._skipped):
@@ -119,12 +116,7 @@ class CaptureIndex:
             self._place_of.extend((number, line, offset, len(content)))
 
     def _sort(self) -> None:
-        times = np.frombuffer(self._times, np.float64) if self._times else np.zeros(0)
-        places = (
-            np.frombuffer(self._place_of, np.uint64).reshape(-1, 4)
-            if self._times
-            else np.zeros((0, 4), np.uint64)
-        )
+        times, places = np.asarray(self._times), np.asarray(self._place_of).reshape(-1, 4)
         # A captured second keeps the order of its lines.
         order = np.lexsort((places[:, 1], places[:, 0], times))
         moved = spread(times[order])
@@ -168,8 +160,6 @@ def spread(times: NDArray[np.float64]) -> NDArray[np.float64]:
 
     SageMaker writes whole seconds. Sent as written, all requests of a second would come at once.
     """
-    if not len(times):
-        return times
     seconds, first, counts = np.unique(times, return_index=True, return_counts=True)
     shares = (np.arange(len(times)) - np.repeat(first, counts) + 0.5) / np.repeat(counts, counts)
     whole = np.repeat(seconds == np.floor(seconds), counts)

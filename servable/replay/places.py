@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from servable.replay.skipped import SkippedLines
 
@@ -52,19 +52,6 @@ class CaptureFile:
             return None
 
 
-class CapturePlace(Protocol):
-    """Place in which capture files are listed and read."""
-
-    def files(self) -> list[CaptureFile]:
-        """Return all files, by name. Raises PlaceError."""
-
-    def chunks(self, file: CaptureFile) -> Iterator[bytes]:
-        """Yield the bytes of a file from its beginning. Raises PlaceError."""
-
-    def read(self, file: CaptureFile, offset: int, size: int) -> bytes:
-        """Return `size` bytes from `offset`. Raises PlaceError."""
-
-
 class LocalPlace:
     """A file, or a folder with all its subfolders."""
 
@@ -72,6 +59,7 @@ class LocalPlace:
         self._path = path
 
     def files(self) -> list[CaptureFile]:
+        """Return all files, by name. Raises PlaceError."""
         if not self._path.exists():
             raise PlaceError(
                 f"{self._path}: there is no such file or folder; allowed: a file or folder of captured "
@@ -83,11 +71,13 @@ class LocalPlace:
         return [CaptureFile(str(path), path.stat().st_size) for path in paths]
 
     def chunks(self, file: CaptureFile) -> Iterator[bytes]:
+        """Yield the bytes of a file from its beginning. Raises PlaceError."""
         with _read_errors(file), Path(file.name).open("rb") as opened:
             while chunk := opened.read(_CHUNK_BYTES):
                 yield chunk
 
     def read(self, file: CaptureFile, offset: int, size: int) -> bytes:
+        """Return `size` bytes from `offset`. Raises PlaceError."""
         with _read_errors(file), Path(file.name).open("rb", buffering=0) as opened:
             opened.seek(offset)
             return opened.read(size)
@@ -140,6 +130,9 @@ class S3Place:
 
     def _key(self, file: CaptureFile) -> str:
         return file.name.removeprefix(f"s3://{self._bucket}/")
+
+
+CapturePlace = LocalPlace | S3Place
 
 
 @contextmanager

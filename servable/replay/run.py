@@ -1,11 +1,11 @@
 """A run of `servable replay`: its folder, which a killed run leaves for the next, and the replay itself."""
 
+import dataclasses
 import datetime
 import hashlib
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,15 +27,6 @@ Progress = Callable[[ReplaySummary, float], None]
 
 class ReplayError(Exception):
     """The replay cannot go on. `str()` is a whole sentence: what failed, what to do."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class ReplayTarget:
-    """Target of a replay: one address, or two that are asked in turns."""
-
-    targets: Sequence[LoadTarget]
-    variables: Mapping[str, str] | None = None
-    """Environment of the sending process; None: that of this process."""
 
 
 def run_folder(root: Path, name: str, question: Mapping[str, Any], *, anew: bool) -> Path:
@@ -72,19 +63,21 @@ def _write(folder: Path, content: Mapping[str, Any]) -> None:
 
 def replay(
     index: CaptureIndex,
-    target: ReplayTarget,
+    targets: Sequence[LoadTarget],
     pace: ReplayPace,
     folder: Path,
     *,
+    variables: Mapping[str, str] | None = None,
     redaction: Redaction | None = None,
     progress: Progress = lambda summary, moment: None,
     seen: Callable[[AnswerPair], None] = lambda pair: None,
 ) -> ReplayResult:
     """Send what the folder has no answer to yet, and keep each answer as it comes.
 
-    `seen` gets every pair of answers, those of an earlier process first. Ctrl-C ends it: the result says
-    `interrupted`, and the next call goes on; requests under way are then sent again. Raises ReplayError,
-    LoadError, PlaceError, RedactionError.
+    `targets`: one, or two that are asked in turns. `variables`: environment of the sending process; None:
+    that of this process. `seen` gets every pair of answers, those of an earlier process first. Ctrl-C ends
+    it: the result says `interrupted`, and the next call goes on; requests under way are then sent again.
+    Raises ReplayError, LoadError, PlaceError, RedactionError.
     """
     began = time.monotonic()
     summary = ReplaySummary()
@@ -97,14 +90,14 @@ def replay(
         try:
             for pair in read_pairs(folder):
                 seen(pair)
-            with ReplaySender(target.targets, pace, variables=target.variables) as sender:
-                for request, replayed in sender.replay(_unanswered(index, log)):
-                    if redaction is not None:
-                        request = redaction.metadata(request)  # also for what is printed
-                    log.append(request, replayed)
-                    summary.add(request, replayed)
-                    seen(replayed.pair(request))
-                    progress(summary, request.time)
+            with ReplaySender(targets, pace, variables=variables) as sender:
+                for pair in sender.replay(_unanswered(index, log)):
+                    if redaction is not None:  # also for what is printed
+                        pair = dataclasses.replace(pair, request=redaction.metadata(pair.request))
+                    log.append(pair)
+                    summary.add(pair)
+                    seen(pair)
+                    progress(summary, pair.request.time)
         except KeyboardInterrupt:
             interrupted = True
     result = ReplayResult(

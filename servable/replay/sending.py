@@ -1,6 +1,7 @@
 """The sending process of a replay: captured requests go in, answers come out as they arrive."""
 
 import dataclasses
+import io
 import subprocess
 import sys
 import tempfile
@@ -13,7 +14,7 @@ from servable.captured import CapturedRequest, RecordedAnswer
 from servable.load.frames import frame, read_frame
 from servable.load.load_generator import LoadError
 from servable.load.load_target import LoadTarget
-from servable.replay.answers import ReplayAnswers
+from servable.replay.answers import AnswerPair
 
 _END_SECONDS = 5.0
 _MODULE = "servable.load.generator.replay_worker"
@@ -58,16 +59,13 @@ class ReplaySender:
         assert self._process.stdin is not None  # asked for as pipes
         assert self._process.stdout is not None
         self._input, self._output = self._process.stdin, self._process.stdout
+        plan = {
+            "targets": [dataclasses.asdict(target) for target in targets],
+            "as_fast": pace.as_fast,
+            "objective_ms": pace.objective_ms,
+        }
         try:
-            self._write(
-                {
-                    "plan": {
-                        "targets": [dataclasses.asdict(target) for target in targets],
-                        "as_fast": pace.as_fast,
-                        "objective_ms": pace.objective_ms,
-                    }
-                }
-            )
+            self._write({"plan": plan})
             self._heard()
         except BaseException:  # Ctrl-C while waiting leaves nothing either
             self.close()
@@ -77,9 +75,7 @@ class ReplaySender:
     def pid(self) -> int:
         return self._process.pid
 
-    def replay(
-        self, requests: Iterable[tuple[float, CapturedRequest]]
-    ) -> Iterator[tuple[CapturedRequest, ReplayAnswers]]:
+    def replay(self, requests: Iterable[tuple[float, CapturedRequest]]) -> Iterator[AnswerPair]:
         """Yield each request with its answers, in the order of the answers.
 
         `requests`: (captured moment in seconds, request), rising; read by a thread, as they are sent. Raises
@@ -92,8 +88,7 @@ class ReplaySender:
             if "ended" in message:
                 break
             answered = message["answered"]
-            request = self._waiting.pop(answered["number"])
-            yield request, _replayed(answered, bodies)
+            yield _pair(self._waiting.pop(answered["number"]), answered, bodies)
         feeder.join()
         if self._failed is not None:
             raise self._failed
@@ -105,9 +100,13 @@ class ReplaySender:
                 first = moment if first is None else first
                 self._waiting[number] = request
                 due = (moment - first) / self._pace.speed
-                self._write(
-                    {"number": number, "due": due, "headers": _headers(request)}, request.body
-                )
+                headers = {  # fields of the generator's Body
+                    "content_type": request.content_type,
+                    "custom_attributes": request.custom_attributes,
+                    "accept": request.accept,
+                    "target_model": request.target_model,
+                }
+                self._write({"number": number, "due": due, "headers": headers}, request.body)
         except LoadError:
             return  # the process has ended, which the other thread notices
         except BaseException as error:  # what is sent is answered before it is raised
@@ -159,32 +158,20 @@ class ReplaySender:
         self.close()
 
 
-def _headers(request: CapturedRequest) -> dict[str, str | None]:
-    """Fields of the generator's Body."""
-    return {
-        "content_type": request.content_type,
-        "custom_attributes": request.custom_attributes,
-        "accept": request.accept,
-        "target_model": request.target_model,
-    }
-
-
-def _replayed(answered: dict[str, Any], bodies: bytes) -> ReplayAnswers:
-    answers = []
-    begin = 0
-    for said in answered["answers"]:
-        end = begin + said["bytes"]
-        answers.append(
-            RecordedAnswer(
-                body=bodies[begin:end],
-                content_type=said["contentType"],
-                status=said["status"],
-                latency_ms=said["ms"],
-                error=said["error"],
-            )
+def _pair(request: CapturedRequest, answered: dict[str, Any], bodies: bytes) -> AnswerPair:
+    body = io.BytesIO(bodies)
+    answers = [
+        RecordedAnswer(
+            body=body.read(answer["bytes"]),
+            content_type=answer["contentType"],
+            status=answer["status"],
+            latency_ms=answer["ms"],
+            error=answer["error"],
         )
-        begin = end
-    return ReplayAnswers(
+        for answer in answered["answers"]
+    ]
+    return AnswerPair(
+        request=request,
         answered=answers[0],
         other=answers[1] if len(answers) > 1 else None,
         send_lag_ms=answered["lagMs"],

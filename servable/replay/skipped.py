@@ -15,41 +15,39 @@ class SkipCount:
 
     file: str
     reason: str
-    count: int
+    lines: int
     """0: the whole file."""
-    first: int
+    first_line: int
     """Line from 1; 0: the whole file."""
 
     def __str__(self) -> str:
-        if not self.count:
+        if not self.lines:
             return f"{self.file}: skipped: {self.reason}"
-        if self.count == 1:
-            return f"{self.file}, line {self.first}: skipped: {self.reason}"
-        return (
-            f"{self.file}: {self.count:,} lines skipped, the first is {self.first}: {self.reason}"
-        )
+        if self.lines == 1:
+            return f"{self.file}, line {self.first_line}: skipped: {self.reason}"
+        return f"{self.file}: {self.lines:,} lines skipped, the first is {self.first_line}: {self.reason}"
 
 
 class SkippedLines:
     """`add` each line as it comes; `all` has a SkipCount for each file and reason."""
 
     def __init__(self) -> None:
-        self._found: dict[tuple[str, str], SkipCount] = {}
+        self._counts: dict[tuple[str, str], SkipCount] = {}
 
     def add(self, file: str, line: int, reason: str) -> None:
         """`line`: from 1; 0 is the whole file."""
         file = escaped_name(file)
-        known = self._found.setdefault((file, reason), SkipCount(file, reason, 0, line))
-        known.count += 1 if line else 0
+        count = self._counts.setdefault((file, reason), SkipCount(file, reason, 0, line))
+        count.lines += 1 if line else 0
 
     @property
     def all(self) -> list[SkipCount]:
-        return list(self._found.values())
+        return list(self._counts.values())
 
 
 def skipped_lines(skipped: Sequence[SkipCount]) -> list[str]:
     """Return a sentence for each file and reason, those of many files cut short."""
-    lines = [str(one) for one in skipped[:SHOWN]]
+    lines = [str(count) for count in skipped[:SHOWN]]
     if len(skipped) > SHOWN:
         lines.append(f"and {len(skipped) - SHOWN:,} more; --json lists all")
     return lines

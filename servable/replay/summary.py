@@ -2,15 +2,13 @@
 
 import datetime
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from servable.captured import CapturedRequest
 from servable.latencies import Latencies
-from servable.replay.answers import ReplayAnswers
+from servable.replay.answers import AnswerPair
 from servable.replay.index import CaptureIndex
-from servable.replay.skipped import SkipCount
 
 _AT_ONCE = 1000
 
@@ -26,16 +24,16 @@ class ReplaySummary:
         self._latencies = self._lags = Latencies()
         self._new: list[tuple[float, float]] = []
 
-    def add(self, request: CapturedRequest, replayed: ReplayAnswers) -> None:
+    def add(self, pair: AnswerPair) -> None:
         self.answered += 1
-        answer, captured = replayed.answered, request.answer
+        answer, captured = pair.answered, pair.request.answer
         if answer.failed:
             # What was refused then and is refused now is no failure. An endpoint says 424 for any refusal
             # of its container: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_runtime_InvokeEndpoint.html
             if answer.error or captured is None or not captured.failed:
                 self.failures[answer.error or str(answer.status)] += 1
         elif answer.latency_ms is not None:
-            self._new.append((answer.latency_ms, replayed.send_lag_ms))
+            self._new.append((answer.latency_ms, pair.send_lag_ms))
             if len(self._new) >= _AT_ONCE:
                 self._fold()
 
@@ -81,7 +79,7 @@ class ReplayResult:
             "latency_ms": _percentiles(latencies),
             "send_lag_ms": _percentiles(lags),
             "lines_read": self.index.lines_read,
-            "skipped": [as_object(skipped) for skipped in self.index.skipped],
+            "skipped": [asdict(skipped) for skipped in self.index.skipped],
         }
 
     def lines(self) -> list[str]:
@@ -102,15 +100,6 @@ def _percentiles(latencies: Latencies) -> dict[str, float] | None:
     if not latencies.count:
         return None
     return {"p50": latencies.p50_ms, "p99": latencies.p99_ms, "max": latencies.max_ms}
-
-
-def as_object(skipped: SkipCount) -> dict[str, Any]:
-    return {
-        "file": skipped.file,
-        "reason": skipped.reason,
-        "lines": skipped.count,
-        "first_line": skipped.first,
-    }
 
 
 def utc_text(seconds: float) -> str:

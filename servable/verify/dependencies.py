@@ -135,11 +135,8 @@ def _bucket(stack: DeployedStack, resource: Resource) -> Iterator[Difference]:
 
 def _role(stack: DeployedStack, resource: Resource) -> Iterator[Difference]:
     actual = stack.account.client("iam").get_role(RoleName=resource.physical)["Role"]
-    wanted, now = (
-        resource.properties["AssumeRolePolicyDocument"],
-        actual["AssumeRolePolicyDocument"],
-    )
-    yield from _document("role trust", resource.physical, wanted, now)
+    key = "AssumeRolePolicyDocument"
+    yield from _document("role trust", resource.physical, resource.properties[key], actual[key])
     if boundary := resource.properties.get("PermissionsBoundary"):
         there = actual.get("PermissionsBoundary", {}).get("PermissionsBoundaryArn")
         remedy = "somebody changed it: deploy again (`cdk deploy --force`)"
@@ -150,12 +147,11 @@ def _role(stack: DeployedStack, resource: Resource) -> Iterator[Difference]:
 def _policy(stack: DeployedStack, resource: Resource) -> Iterator[Difference]:
     iam = stack.account.client("iam")
     name = resource.properties["PolicyName"]
+    wanted = resource.properties["PolicyDocument"]
     for role in resource.properties.get("Roles", []):
-        if role is UNKNOWN:
-            continue
-        actual = iam.get_role_policy(RoleName=role, PolicyName=name)
-        wanted = resource.properties["PolicyDocument"]
-        yield from _document("role permissions", f"{role}/{name}", wanted, actual["PolicyDocument"])
+        if role is not UNKNOWN:
+            actual = iam.get_role_policy(RoleName=role, PolicyName=name)["PolicyDocument"]
+            yield from _document("role permissions", f"{role}/{name}", wanted, actual)
 
 
 def _document(kind: str, name: str, wanted: Any, actual: Any) -> Iterator[Difference]:
@@ -186,13 +182,11 @@ def _managed_policy(stack: DeployedStack, resource: Resource) -> Iterator[Differ
 
 
 def _topic_policy(stack: DeployedStack, resource: Resource) -> Iterator[Difference]:
-    sns = stack.account.client("sns")
+    sns, wanted = stack.account.client("sns"), resource.properties["PolicyDocument"]
     for topic in resource.properties["Topics"]:
         if topic is not UNKNOWN:
             actual = sns.get_topic_attributes(TopicArn=topic)["Attributes"].get("Policy", "{}")
-            yield from _document(
-                "topic policy", topic, resource.properties["PolicyDocument"], actual
-            )
+            yield from _document("topic policy", topic, wanted, actual)
 
 
 def _bucket_policy(stack: DeployedStack, resource: Resource) -> Iterator[Difference]:

@@ -63,30 +63,18 @@ def deployed(account: Account, name: str) -> DeployedStack | None:
     described = stacks["Stacks"][0]
     body = cloudformation.get_template(StackName=name)["TemplateBody"]
     template = body if isinstance(body, dict) else json.loads(body)
-    summaries = list(
-        account.pages(
-            "cloudformation", "list_stack_resources", "StackResourceSummaries", StackName=name
-        )
-    )
+    resources = template["Resources"]
     physical = {
         summary["LogicalResourceId"]: summary["PhysicalResourceId"]
-        for summary in summaries
+        for summary in account.pages(
+            "cloudformation", "list_stack_resources", "StackResourceSummaries", StackName=name
+        )
         if summary.get("PhysicalResourceId")
     }
     evaluator = DeployedEvaluator(
+        resources=resources,
         physical=physical,
-        types={logical: resource["Type"] for logical, resource in template["Resources"].items()},
         pseudo=_pseudo(account, described),
-        endpoint_names={
-            logical: resource["Properties"]["EndpointName"]
-            for logical, resource in template["Resources"].items()
-            if resource["Type"] == "AWS::SageMaker::Endpoint"
-        },
-        paths={
-            logical: resource["Properties"]["Path"]
-            for logical, resource in template["Resources"].items()
-            if resource["Type"] == "AWS::IAM::Role" and "Path" in resource["Properties"]
-        },
         exports={
             export["Name"]: export["Value"]
             for export in account.pages("cloudformation", "list_exports", "Exports")
@@ -104,7 +92,7 @@ def deployed(account: Account, name: str) -> DeployedStack | None:
                 physical=physical.get(logical, ""),
                 properties=evaluator.evaluate(resource.get("Properties", {})),
             )
-            for logical, resource in template["Resources"].items()
+            for logical, resource in resources.items()
         ),
     )
 

@@ -95,7 +95,11 @@ def _config(
         "endpoint configuration", name, _nameless(meant.properties), _nameless(config), remedy
     )
     yield from _extras("endpoint configuration", name, meant.properties, config, _CONFIG_EXTRAS)
-    yield from _capture(meant.properties, live)
+    capture, capturing = (
+        {"EnableCapture": bool(side.get("DataCaptureConfig", {}).get("EnableCapture"))}
+        for side in (meant.properties, live)
+    )
+    yield from changed("data capture", name, capture, capturing, "deploy again")
     yield from _models(stack, meant.properties, config)
 
 
@@ -131,14 +135,6 @@ def _extras(
 ) -> Iterator[Difference]:
     more = [key for key in keys if actual.get(key) and key not in wanted]
     yield from added(kind, name, actual, more, "deploy again, or write it into the file")
-
-
-def _capture(config: Mapping[str, Any], live: Mapping[str, Any]) -> Iterator[Difference]:
-    wanted, actual = (
-        {"EnableCapture": bool(side.get("DataCaptureConfig", {}).get("EnableCapture"))}
-        for side in (config, live)
-    )
-    yield from changed("data capture", live["EndpointName"], wanted, actual, "deploy again")
 
 
 def _models(
@@ -200,15 +196,11 @@ def fleets(stack: DeployedStack) -> Iterator[str]:
 
 def _counts(stack: DeployedStack, variant: Mapping[str, Any], pools: Mapping[str, int]) -> str:
     (config,) = stack.of("AWS::SageMaker::EndpointConfig")
-    wanted = next(
-        (
-            settings
-            for settings in _variants(config.properties)
-            if settings["VariantName"] == variant["VariantName"]
-        ),
-        {},
-    )
-    preferred = [pool["InstanceType"] for pool in wanted.get("InstancePools", [])][:1]
+    preferred = [
+        settings["InstancePools"][0]["InstanceType"]
+        for settings in _variants(config.properties)
+        if settings["VariantName"] == variant["VariantName"] and settings.get("InstancePools")
+    ]
     # What the file prefers comes first, whatever order AWS answers in.
     order = sorted(pools, key=lambda kind: kind not in preferred)
     shown = ", ".join(f"{pools[kind]} x {kind}" for kind in order)
@@ -224,23 +216,20 @@ def _counts(stack: DeployedStack, variant: Mapping[str, Any], pools: Mapping[str
 def _fleet(stack: DeployedStack, live: Mapping[str, Any]) -> Iterator[Difference]:
     """Compare weights and instance counts. `live`: the answer of DescribeEndpoint."""
     scaled = {
-        resource.properties["ResourceId"].split("/")[-1]: resource for resource in stack.of(TARGET)
+        resource.properties["ResourceId"].split("/")[-1]: resource.properties
+        for resource in stack.of(TARGET)
     }
     (config,) = stack.of("AWS::SageMaker::EndpointConfig")
-    there = {
-        settings["VariantName"]: settings for kind in KINDS for settings in live.get(kind) or []
-    }
-    for kind in KINDS:
-        for settings in config.properties.get(kind) or []:
-            variant = settings["VariantName"]
-            if variant not in there:
-                continue  # told of with the configuration
-            name = f"{live['EndpointName']}/{variant}"
-            target = scaled[variant].properties if variant in scaled else None
-            weight = {"CurrentWeight": settings["InitialVariantWeight"]}
-            remedy = "deploy again: weights come from the file (UpdateEndpointWeightsAndCapacities)"
-            yield from changed("drifted weight", name, weight, there[variant], remedy)
-            yield from _count(name, settings, there[variant], target)
+    there = {settings["VariantName"]: settings for settings in _variants(live)}
+    for settings in _variants(config.properties):
+        variant = settings["VariantName"]
+        if variant not in there:
+            continue  # told of with the configuration
+        name = f"{live['EndpointName']}/{variant}"
+        weight = {"CurrentWeight": settings["InitialVariantWeight"]}
+        remedy = "deploy again: weights come from the file (UpdateEndpointWeightsAndCapacities)"
+        yield from changed("drifted weight", name, weight, there[variant], remedy)
+        yield from _count(name, settings, there[variant], scaled.get(variant))
 
 
 def _count(
@@ -250,10 +239,12 @@ def _count(
     key, started, count = _counted(wanted, now)
     if started is None and count is None:
         return  # serverless, with none kept warm
+    least = most = int(started or 0)
     if target is not None:
-        least, most = _bounds(target)
-    else:
-        least = most = int(started or 0)
+        planned = [action.get("ScalableTargetAction", {}) for action in planned_actions(target)]
+        bounds = [target, *planned]
+        least = min(int(bound["MinCapacity"]) for bound in bounds if "MinCapacity" in bound)
+        most = max(int(bound["MaxCapacity"]) for bound in bounds if "MaxCapacity" in bound)
     if count is None or not least <= count <= most:
         yield Difference(
             kind="drifted count",
@@ -276,14 +267,6 @@ def _counted(
         key = "ProvisionedConcurrency"
         return key, wanted["ServerlessConfig"].get(key), serverless.get(key)
     return "CurrentInstanceCount", wanted["InitialInstanceCount"], now.get("CurrentInstanceCount")
-
-
-def _bounds(target: Mapping[str, Any]) -> tuple[int, int]:
-    planned = [action.get("ScalableTargetAction", {}) for action in planned_actions(target)]
-    every = [target, *planned]
-    least = min(int(action["MinCapacity"]) for action in every if "MinCapacity" in action)
-    most = max(int(action["MaxCapacity"]) for action in every if "MaxCapacity" in action)
-    return least, most
 
 
 def planned_actions(target: Mapping[str, Any]) -> list[Mapping[str, Any]]:

@@ -41,7 +41,10 @@ def look(
             at = f"{since.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
             note(f"{variant}: nobody called in the first {FIRST_MINUTES} minutes since {at}")
             continue
-        by_minute = sorted((point["Timestamp"], _milliseconds(point)) for point in points)
+        by_minute = sorted(
+            (point["Timestamp"], point["ExtendedStatistics"]["p99"] / _MICROSECONDS)
+            for point in points
+        )
         worst = max(latency_ms for _, latency_ms in by_minute)
         measured[variant] = {
             "p99_latency_ms": round(worst, 2),
@@ -64,7 +67,3 @@ def look(
                 found=f"{worst:.1f} in the worst of {len(points)} minutes",
                 remedy="see the runbook's section p99-latency, or go back: `servable history`",
             )
-
-
-def _milliseconds(point: dict[str, Any]) -> float:
-    return float(point["ExtendedStatistics"]["p99"]) / _MICROSECONDS

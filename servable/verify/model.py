@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -13,7 +13,7 @@ from model_packaging.digest import sha256_of
 from model_packaging.refusal import PackagingError
 from servable.aws_account import unless_absent
 from servable.package.package import Package, package
-from servable.verify.deployed import DeployedStack, Resource
+from servable.verify.deployed import DeployedStack
 from servable.verify.difference import Difference, gone
 from servable.verify.resolving import UNKNOWN
 
@@ -31,23 +31,22 @@ def archives(
     stack: DeployedStack, loaded: Loaded, note: Callable[[str], None]
 ) -> Iterator[Difference]:
     """Hash every archive that a deployed model names. `note`: called with what is not compared."""
-    models = list(stack.of("AWS::SageMaker::Model"))
-    packed = _packed(loaded, models, note)
-    for resource in models:
-        container = resource.properties["PrimaryContainer"]
+    containers = [
+        model.properties["PrimaryContainer"] for model in stack.of("AWS::SageMaker::Model")
+    ]
+    packed = _packed(loaded, containers, note)
+    for container in containers:
         name = container.get("ModelPackageName")
         if name is not None:
             yield from _package(stack, str(name), container["Environment"][PINNED], note)
             continue
         single = container.get("ModelDataUrl", UNKNOWN)
         source = container.get("ModelDataSource", {}).get("S3DataSource", {}).get("S3Uri")
-        url = str(source or single)
         if single is UNKNOWN and not source:
             continue
-        bucket, _, key = url.removeprefix("s3://").partition("/")
+        url = str(source or single)
         pinned = container.get("Environment", {}).get(PINNED)
-        wanted = {key: pinned} if pinned else _wanted(key, packed)
-        yield from _objects(stack, bucket, key, wanted, note)
+        yield from _objects(stack, url, {url: pinned} if pinned else _hashes(url, packed), note)
 
 
 def _package(
@@ -70,16 +69,14 @@ def _package(
             remedy="name a version that is approved as artifact.model_package, pin it, and deploy",
         )
     url = str(package["InferenceSpecification"]["Containers"][0].get("ModelDataUrl"))
-    bucket, _, key = url.removeprefix("s3://").partition("/")
-    yield from _objects(stack, bucket, key, {key: pinned}, note)
+    yield from _objects(stack, url, {url: pinned}, note)
 
 
-def _packed(loaded: Loaded, models: list[Resource], note: Callable[[str], None]) -> list[Package]:
+def _packed(
+    loaded: Loaded, containers: list[Mapping[str, Any]], note: Callable[[str], None]
+) -> list[Package]:
     """Pack the models on this computer: the same inputs give the same bytes on any."""
-    if all(
-        PINNED in resource.properties["PrimaryContainer"].get("Environment", {})
-        for resource in models
-    ):
+    if all(PINNED in container.get("Environment", {}) for container in containers):
         return []
     try:
         return list(package(loaded))
@@ -88,35 +85,32 @@ def _packed(loaded: Loaded, models: list[Resource], note: Callable[[str], None])
         return []
 
 
-def _wanted(key: str, packed: list[Package]) -> dict[str, str | None]:
-    """Return object key -> SHA-256; None if this computer does not know it."""
-    if not key.endswith("/"):
+def _hashes(url: str, packed: list[Package]) -> dict[str, str | None]:
+    """Return object's URL -> SHA-256; None if this computer does not know it."""
+    if not url.endswith("/"):
         by_key = {f"{archive.key}.tar.gz": archive.sha256 for archive in packed}
-        return {key: by_key.get(key.rsplit("/", 1)[-1])}
+        return {url: by_key.get(url.rsplit("/", 1)[-1])}
     hashes: dict[str, str | None] = {}
     for archive in packed:
         if archive.path is not None:
-            hashes[f"{key}{archive.model}.tar.gz"] = archive.sha256
+            hashes[f"{url}{archive.model}.tar.gz"] = archive.sha256
         else:
-            hashes |= {f"{key}{file.name}": sha256_of(file.path) for file in archive.tree.files}
+            hashes |= {f"{url}{file.name}": sha256_of(file.path) for file in archive.tree.files}
     return hashes
 
 
 def _objects(
-    stack: DeployedStack,
-    bucket: str,
-    key: str,
-    wanted: dict[str, str | None],
-    note: Callable[[str], None],
+    stack: DeployedStack, at: str, hashes: dict[str, str | None], note: Callable[[str], None]
 ) -> Iterator[Difference]:
     s3 = stack.account.client("s3")
-    if not wanted:
+    if not hashes:
+        bucket, _, key = at.removeprefix("s3://").partition("/")
         listed = s3.list_objects_v2(Bucket=bucket, Prefix=key, MaxKeys=1)
         if not listed.get("KeyCount"):
-            yield gone("artefact", f"s3://{bucket}/{key}")
-    for name, sha256 in wanted.items():
-        url = f"s3://{bucket}/{name}"
-        actual = digest(s3, bucket, name, whole=sha256 is not None)
+            yield gone("artefact", at)
+    for url, sha256 in hashes.items():
+        bucket, _, key = url.removeprefix("s3://").partition("/")
+        actual = digest(s3, bucket, key, whole=sha256 is not None)
         if actual is None:
             yield gone("artefact", url)
         elif sha256 is None:

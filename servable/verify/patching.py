@@ -29,7 +29,9 @@ _NOT_SEEN = (
 
 def verdict(stack: DeployedStack, differences: Iterable[Difference]) -> str:
     """ "yes" with what was not looked at, or "no, because …" with every reason that was found."""
-    roles = _execution_roles(stack)
+    # The names of the roles that SageMaker takes on.
+    arns = [str(model.properties.get("ExecutionRoleArn", UNKNOWN)) for model in stack.of(MODEL)]
+    roles = {arn.rsplit("/", 1)[-1] for arn in arns if arn != UNKNOWN}
     policies = {
         policy.name
         for policy in stack.of(POLICY)
@@ -49,9 +51,3 @@ def verdict(stack: DeployedStack, differences: Iterable[Difference]) -> str:
     own = {role.physical for role in stack.of(ROLE)}
     unseen = [f"nor is {role}, which is not the stack's" for role in sorted(roles - own)]
     return "; ".join(["yes, as far as is seen from outside", _NOT_SEEN, *unseen])
-
-
-def _execution_roles(stack: DeployedStack) -> set[str]:
-    """Return the names of the roles that SageMaker takes on."""
-    arns = [str(model.properties.get("ExecutionRoleArn", UNKNOWN)) for model in stack.of(MODEL)]
-    return {arn.rsplit("/", 1)[-1] for arn in arns if arn != UNKNOWN}

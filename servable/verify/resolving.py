@@ -38,20 +38,15 @@ class DeployedEvaluator(Evaluator):
     def __init__(
         self,
         *,
+        resources: Mapping[str, Mapping[str, Any]],
         physical: Mapping[str, str],
-        types: Mapping[str, str],
         pseudo: Mapping[str, str],
         exports: Mapping[str, str],
-        endpoint_names: Mapping[str, str],
-        paths: Mapping[str, str] | None = None,
     ) -> None:
-        """`physical`, `types`, `endpoint_names`: by logical id. `paths`: of roles that have one but /,
-        likewise. `pseudo`: AWS::Region and its like."""
+        """`resources`: of the template. `physical`: by logical id. `pseudo`: AWS::Region and its like."""
         super().__init__(pseudo=pseudo, exports=exports)
+        self._resources = resources
         self._physical = physical
-        self._types = types
-        self._endpoint_names = endpoint_names
-        self._paths = paths or {}
 
     def function(self, name: str, argument: Any) -> Any:
         if name not in _KNOWN:
@@ -75,15 +70,17 @@ class DeployedEvaluator(Evaluator):
             return UNKNOWN
         if attribute in ("ModelName", "EndpointConfigName"):
             return AnyCase(physical.rsplit("/", 1)[-1])
+        resource = self._resources[name]
+        properties = resource.get("Properties", {})
         if attribute == "EndpointName":
-            return self._endpoint_names.get(name, UNKNOWN)
+            return str(properties.get("EndpointName", UNKNOWN))
         if attribute in ("TopicArn", "Arn") and physical.startswith("arn:"):
             return physical
-        if attribute != "Arn" or self._types[name] not in _ARNS:
+        if attribute != "Arn" or resource["Type"] not in _ARNS:
             return UNKNOWN
-        before = _ARNS[self._types[name]].format(
+        before = _ARNS[resource["Type"]].format(
             partition=self.pseudo["AWS::Partition"],
             region=self.pseudo["AWS::Region"],
             account=self.pseudo["AWS::AccountId"],
         )
-        return before + self._paths.get(name, "/").removeprefix("/") + physical
+        return f"{before}{properties.get('Path', '/').removeprefix('/')}{physical}"

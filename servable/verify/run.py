@@ -26,7 +26,6 @@ __all__ = ["Difference", "Report", "compare", "verify"]
 MAIN = "endpoint"
 # Nothing of an endpoint is asked after one of these.
 UNCOMPARED = ("endpoint missing", endpoint.COMPONENTS)
-Said = Iterator[Difference]
 
 
 def verify(loaded: Loaded, folder: Path, account: Account, *, invoke: bool = True) -> Report:
@@ -81,7 +80,7 @@ def compare(
 
 def _endpoint(
     live: DeployedStack, loaded: Loaded, account: Account, report: Report, invoke: bool
-) -> Said:
+) -> Iterator[Difference]:
     environment, note = loaded.environment, report.notes.append
     assert environment is not None  # as above
     differences = list(endpoint.look(live))

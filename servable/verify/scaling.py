@@ -50,7 +50,6 @@ def look(stack: DeployedStack) -> Iterator[Difference]:
 
 def _policies(stack: DeployedStack, targets: list[Resource]) -> Iterator[Difference]:
     """Compare the scaling policies; one outside the template would work against the deployed ones."""
-    ours: set[tuple[str, str]] = set()
     there = {
         (policy["ResourceId"], policy["PolicyName"]): policy
         for resource in targets
@@ -66,15 +65,14 @@ def _policies(stack: DeployedStack, targets: list[Resource]) -> Iterator[Differe
         wanted = policy.properties
         # Ref of a scalable target is RESOURCE|DIMENSION|NAMESPACE.
         name = (str(wanted["ScalingTargetId"]).partition("|")[0], wanted["PolicyName"])
-        ours.add(name)
-        if name not in there:
+        if (actual := there.pop(name, None)) is None:
             yield gone("scaling policy", name[1])
             continue
         shape = {key: wanted[key] for key in _SHAPES if key in wanted}
         remedy = "the policy was changed outside CloudFormation: deploy again"
-        yield from changed("scaling policy", name[1], shape, there[name], remedy)
-    for resource, name in sorted(there.keys() - ours):
-        types = {name: there[resource, name]["PolicyType"]}
+        yield from changed("scaling policy", name[1], shape, actual, remedy)
+    for (resource, policy_name), policy_there in sorted(there.items()):
+        types = {policy_name: policy_there["PolicyType"]}
         remedy = "write it into [variants.NAME.scaling], or delete it (DeleteScalingPolicy)"
         yield from added(BY_HAND, resource, types, types, remedy, "no such policy")
 
@@ -82,16 +80,14 @@ def _policies(stack: DeployedStack, targets: list[Resource]) -> Iterator[Differe
 def _schedule(stack: DeployedStack, wanted: Mapping[str, Any]) -> Iterator[Difference]:
     """Compare the scheduled actions."""
     name = wanted["ResourceId"]
-    there = {
-        scheduled["ScheduledActionName"]: scheduled
-        for scheduled in stack.account.pages(
-            "application-autoscaling",
-            "describe_scheduled_actions",
-            "ScheduledActions",
-            ServiceNamespace="sagemaker",
-            ResourceId=name,
-        )
-    }
+    pages = stack.account.pages(
+        "application-autoscaling",
+        "describe_scheduled_actions",
+        "ScheduledActions",
+        ServiceNamespace="sagemaker",
+        ResourceId=name,
+    )
+    there = {scheduled["ScheduledActionName"]: scheduled for scheduled in pages}
     planned = {scheduled["ScheduledActionName"]: scheduled for scheduled in planned_actions(wanted)}
     for action, expected in planned.items():
         if action not in there:

@@ -13,11 +13,13 @@ _DEPLOYED = DeployedEvaluator(
         "Filed": "filed",
         "Model": "arn:aws:sagemaker:eu-west-1:1:model/ranker-1",
     },
-    types={"Role": "AWS::IAM::Role", "Filed": "AWS::IAM::Role", "Model": "AWS::SageMaker::Model"},
+    resources={
+        "Role": {"Type": "AWS::IAM::Role"},
+        "Filed": {"Type": "AWS::IAM::Role", "Properties": {"Path": "/service/ranker/"}},
+        "Model": {"Type": "AWS::SageMaker::Model"},
+    },
     pseudo={"AWS::Partition": "aws", "AWS::Region": "eu-west-1", "AWS::AccountId": "1"},
     exports={"data:bucket": "captures"},
-    endpoint_names={},
-    paths={"Filed": "/service/ranker/"},
 )
 
 

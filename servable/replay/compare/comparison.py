@@ -141,6 +141,7 @@ class WorstRequest:
 @dataclass(frozen=True, slots=True)
 class _Held:
     pair: AnswerPair
+    media_types: tuple[str, str]
     expected: AnswerOutputs
     answered: AnswerOutputs
 
@@ -206,7 +207,8 @@ class Comparison:
             return
         if expected.latency_ms is not None and answered.latency_ms is not None:
             self.latency.add(expected.latency_ms, answered.latency_ms)
-        held = _Held(pair, *self._read(expected, answered))
+        media_types = (media_type(expected.content_type), media_type(answered.content_type))
+        held = _Held(pair, media_types, *self._read(expected, answered))
         if self._scales is not None:
             self._compare(held)
             return
@@ -240,10 +242,10 @@ class Comparison:
             self._of(name).requests += 1
             reasons.append(f"{self._of(name).name}: added")
             differing[:] = True
-        types = self._content_types(held.pair)
-        if types is not None:
-            self.content_types[types] += 1
-            reasons.append(f"content type {types[0]} became {types[1]}")
+        before, after = held.media_types
+        if before != after and not {before, after} & set(UNKNOWN):
+            self.content_types[before, after] += 1
+            reasons.append(f"content type {before} became {after}")
             differing[:] = True
         self.compared += 1
         self.rows += rows
@@ -338,12 +340,6 @@ class Comparison:
             self.outputs[key] = OutputStatistics(name=shown)
         return self.outputs[key]
 
-    @staticmethod
-    def _content_types(pair: AnswerPair) -> tuple[str, str] | None:
-        assert pair.expected is not None  # the caller has looked
-        before, after = (media_type(one.content_type) for one in (pair.expected, pair.answered))
-        return None if before == after or before in UNKNOWN or after in UNKNOWN else (before, after)
-
     def _keep(self, pair: AnswerPair, severity: float, reasons: tuple[str, ...]) -> None:
         self._kept -= 1  # of equal ones the earlier stays
         worst = WorstRequest(pair=pair, severity=severity, reasons=reasons)
@@ -366,8 +362,8 @@ def _size(pair: AnswerPair) -> int:
 def _scales(held: list[_Held]) -> dict[str, float]:
     """Mean magnitude of each output."""
     sums: dict[str, tuple[float, int]] = {}
-    for one in held:
-        for name, array in one.expected.arrays.items():
+    for held_pair in held:
+        for name, array in held_pair.expected.arrays.items():
             total, count = magnitude(array)
             before = sums.get(name, (0.0, 0))
             sums[name] = before[0] + total, before[1] + count

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -47,18 +48,18 @@ def outputs_of(body: bytes, content_type: str) -> AnswerOutputs:
     media = media_type(content_type)
     reader = _READERS.get(media) or (_json if media.endswith("+json") else _sniffed(body))
     try:
-        found = reader(body)
+        outputs = reader(body)
     except (TensorError, ValueError, TypeError, RecursionError, DecodeError, csv.Error):
-        found = None
-    return found or AnswerOutputs({WHOLE_BODY: _texts([body])}, 1, True)
+        outputs = None
+    return outputs or AnswerOutputs({WHOLE_BODY: _texts([body])}, 1, True)
 
 
 def _sniffed(body: bytes) -> Callable[[bytes], AnswerOutputs | None]:
     """The reader for a body of unknown type, by its first bytes."""
     if body.startswith(b"\x93NUMPY"):
-        return _npy
+        return _READERS[NPY]
     if body.startswith(b"PK\x03\x04"):
-        return _npz
+        return _READERS[NPZ]
     return _json if body[:64].lstrip()[:1] in (b"{", b"[") else lambda body: None
 
 
@@ -68,12 +69,8 @@ def _with_rows(arrays: Mapping[str, Array], *, typed: bool, **more: Any) -> Answ
     return AnswerOutputs(arrays, length or 1, typed, **more)
 
 
-def _npy(body: bytes) -> AnswerOutputs:
-    return _with_rows(CODECS[NPY].read_answer(body), typed=True)
-
-
-def _npz(body: bytes) -> AnswerOutputs:
-    return _with_rows(CODECS[NPZ].read_answer(body), typed=True)
+def _numpy(content_type: str, body: bytes) -> AnswerOutputs:
+    return _with_rows(CODECS[content_type].read_answer(body), typed=True)
 
 
 def _protobuf(body: bytes) -> AnswerOutputs:
@@ -175,7 +172,7 @@ _READERS: Mapping[str, Callable[[bytes], AnswerOutputs | None]] = {
     JSON_LINES: _json_lines,
     "application/jsons": _json_lines,
     CSV: _csv,
-    NPY: _npy,
-    NPZ: _npz,
+    NPY: partial(_numpy, NPY),
+    NPZ: partial(_numpy, NPZ),
     PROTOBUF: _protobuf,
 }

@@ -12,8 +12,6 @@ from infra.parameters.replay import Replay
 from model_packaging.refusal import PackagingError
 from model_packaging.saved_model import read
 from model_packaging.saved_model.reading import DEFAULT_SIGNATURE
-from servable.captured import CapturedRequest
-from servable.replay.answers import AnswerPair
 from servable.replay.compare.comparison import Comparison
 from servable.replay.compare.decoding import WHOLE_BODY
 from servable.replay.compare.gate import exceeded
@@ -59,9 +57,6 @@ class ReplayComparison:
         names = {only, WHOLE_BODY, *limits.outputs, *outputs} if redaction else set()
         self.comparison = Comparison(limits, only_output=only, shown=names)
 
-    def add(self, pair: AnswerPair) -> None:
-        self.comparison.add(pair)
-
     def sentences(self) -> list[str] | None:
         """Violations of the gate's limits; None without a gate."""
         self.comparison.finish()
@@ -93,7 +88,10 @@ class ReplayComparison:
             # Labels are parts of bodies.
             for output in self.comparison.outputs.values():
                 output.examples.clear()
-        worst = write_worst(self._worst(), folder)
+        requests = [worst.pair.request for worst in self.comparison.worst]
+        if self._redaction is not None:
+            requests = list(map(self._redaction.request, requests))
+        worst = write_worst(requests, folder)
         page = write(
             folder,
             self.comparison,
@@ -108,7 +106,3 @@ class ReplayComparison:
                 f"{worst}: the requests that differ most; replay them with --captured", err=True
             )
         click.echo(f"{page}: report with pictures", err=True)
-
-    def _worst(self) -> list[CapturedRequest]:
-        requests = [one.pair.request for one in self.comparison.worst]
-        return requests if self._redaction is None else list(map(self._redaction.request, requests))

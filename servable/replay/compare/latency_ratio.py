@@ -7,7 +7,7 @@ Source: Künsch, The Jackknife and the Bootstrap for General Stationary Observat
 """
 
 import math
-from collections.abc import Mapping
+from collections import Counter
 
 import numpy as np
 
@@ -27,7 +27,7 @@ class LatencyRatio:
     """Latencies of two targets in constant memory, and the ratio of their percentiles."""
 
     def __init__(self) -> None:
-        self._blocks: list[tuple[dict[int, int], dict[int, int]]] = []
+        self._blocks: list[tuple[Counter[int], Counter[int]]] = []
         self._size, self._filled = _FIRST_BLOCK, _FIRST_BLOCK
         self._sums, self._largest = [0.0, 0.0], [0.0, 0.0]
         self.count = 0
@@ -38,8 +38,7 @@ class LatencyRatio:
         if self._filled == self._size:
             self._next_block()
         for side, value in enumerate((expected_ms, answered_ms)):
-            block, number = self._blocks[-1][side], bin_number(value)
-            block[number] = block.get(number, 0) + 1
+            self._blocks[-1][side][bin_number(value)] += 1
             self._sums[side] += value
             self._largest[side] = max(self._largest[side], value)
         self._filled += 1
@@ -47,9 +46,9 @@ class LatencyRatio:
 
     def latencies(self, side: int) -> Latencies:
         """All latencies of a target: 0 the one that is expected to be equalled, 1 the one that is judged."""
-        bins: dict[int, int] = {}
+        bins = Counter[int]()
         for block in self._blocks:
-            _merge(bins, block[side])
+            bins.update(block[side])
         return Latencies(bins=bins, sum_ms=self._sums[side], max_ms=self._largest[side])
 
     def ratio(self, percent: float) -> Interval | None:
@@ -77,7 +76,7 @@ class LatencyRatio:
     def _percentiles(self, drawn: Array, side: int, percent: float) -> Array:
         numbers = np.array(sorted({number for block in self._blocks for number in block[side]}))
         counts = np.array(
-            [[block[side].get(number, 0) for number in numbers.tolist()] for block in self._blocks]
+            [[block[side][number] for number in numbers.tolist()] for block in self._blocks]
         )
         reached = (drawn @ counts).cumsum(axis=1)
         at = (reached < percent / 100 * reached[:, -1:]).sum(axis=1)
@@ -87,13 +86,8 @@ class LatencyRatio:
         if len(self._blocks) == 2 * _BLOCKS:
             for left, right in zip(self._blocks[::2], self._blocks[1::2], strict=True):
                 for side in (0, 1):
-                    _merge(left[side], right[side])
+                    left[side].update(right[side])
             self._blocks = self._blocks[::2]
             self._size *= 2
-        self._blocks.append(({}, {}))
+        self._blocks.append((Counter(), Counter()))
         self._filled = 0
-
-
-def _merge(into: dict[int, int], more: Mapping[int, int]) -> None:
-    for number, count in more.items():
-        into[number] = into.get(number, 0) + count

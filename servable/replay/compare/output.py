@@ -3,6 +3,7 @@ value."""
 
 import math
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +44,7 @@ def lines(comparison: Comparison, limits: Replay, *, side_by_side: bool) -> list
     if len(several) > MOST_LINES:
         rows.append(f"  {len(several) - MOST_LINES:,} more outputs differ; --json has all")
     rows += [
-        f"  differs most: {request.pair.request.where}, {request.pair.request_id}: "
+        f"  differs most: {request.pair.request.where}, {request.pair.request.event_id}: "
         f"{'; '.join(request.reasons)}"
         for request in comparison.worst[:SHOWN]
     ]
@@ -150,9 +151,7 @@ def _latency(comparison: Comparison, limits: Replay, side_by_side: bool) -> dict
         latency[f"p{percent_:g}"] = {
             "expected_ms": _json(before.percentile_ms(percent_)),
             "answered_ms": _json(after.percentile_ms(percent_)),
-            "ratio": None
-            if ratio is None
-            else {"value": ratio.value, "low": ratio.low, "high": ratio.high},
+            "ratio": None if ratio is None else asdict(ratio),
             "limit": most,
         }
     return latency

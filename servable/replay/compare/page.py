@@ -169,7 +169,7 @@ def _worst(comparison: Comparison) -> ReportTable:
     rows = []
     for worst in comparison.worst:
         severity = readable(worst.severity) if math.isfinite(worst.severity) else ""
-        request = (worst.pair.request_id, worst.pair.request.where)
+        request = (worst.pair.request.event_id, worst.pair.request.where)
         rows.append(Row(("; ".join(worst.reasons), (severity, worst.severity), *request)))
     heads = ("how it differs", "difference, in tolerances", "request", "captured in")
     return ReportTable("Requests that differ most", heads, rows)

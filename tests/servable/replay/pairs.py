@@ -63,7 +63,7 @@ def pair_of(number: int, expected: RecordedAnswer | None, answered: RecordedAnsw
         file="AllTraffic/2026/11/22/09/a.jsonl",
         line=number + 1,
     )
-    return AnswerPair(request=request, expected=expected, answered=answered)
+    return AnswerPair(request=request, answered=answered)
 
 
 def pairs(change: Change, *, count: int = 20, content_type: str = JSON) -> Iterator[AnswerPair]:

@@ -5,14 +5,13 @@ from pathlib import Path
 import pytest
 
 from servable.captured import CapturedRequest, RecordedAnswer
-from servable.replay.answers import ANSWERS, AnswerLog, ReplayAnswers, read_pairs
+from servable.replay.answers import ANSWERS, AnswerLog, AnswerPair, read_pairs
 from servable.replay.index import CaptureIndex, CaptureSelection
 from servable.replay.places import LocalPlace
 from servable.replay.redaction import Redaction, RedactionError
 from tests.servable.replay.captures import request
 
 CAME = RecordedAnswer(body=b"\x00other", content_type="a/b", status=200, latency_ms=1.5)
-REPLAYED = ReplayAnswers(answered=CAME, send_lag_ms=0.25)
 HERE = "captured/x.jsonl"
 
 
@@ -20,10 +19,14 @@ def captured(number: int) -> CapturedRequest:
     return request(number, file=HERE, line=number + 1, accept="a/b")
 
 
+def replayed(number: int) -> AnswerPair:
+    return AnswerPair(request=captured(number), answered=CAME, send_lag_ms=0.25)
+
+
 def kept(folder: Path, *numbers: int, redaction: Redaction | None = None) -> Path:
     with AnswerLog(folder, redaction) as log:
         for number in numbers:
-            log.append(captured(number), REPLAYED)
+            log.append(replayed(number))
     return folder / ANSWERS
 
 
@@ -38,7 +41,7 @@ def test_what_is_kept_is_read_again(tmp_path: Path) -> None:
 def test_the_answer_of_another_target_is_the_expected_one(tmp_path: Path) -> None:
     other = RecordedAnswer(body=b"", content_type="", error="timeout")
     with AnswerLog(tmp_path) as log:
-        log.append(captured(0), ReplayAnswers(answered=CAME, other=other, send_lag_ms=0.0))
+        log.append(AnswerPair(request=captured(0), answered=CAME, other=other))
     (pair,) = read_pairs(tmp_path)
     assert pair.expected == other
 
@@ -49,7 +52,7 @@ def test_a_line_that_a_kill_cut_off_is_answered_again(tmp_path: Path, cut: int) 
     file.write_bytes(file.read_bytes()[:-cut])
     with AnswerLog(tmp_path) as log:
         assert log.answered[HERE] == {1}
-        log.append(captured(1), REPLAYED)
+        log.append(replayed(1))
     assert [pair.request.line for pair in read_pairs(tmp_path)] == [1, 2]
 
 

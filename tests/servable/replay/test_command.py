@@ -14,7 +14,7 @@ from infra.parameters.loading import Loaded
 from servable.captured import CapturedRequest, RecordedAnswer
 from servable.load.load_target import LoadTarget
 from servable.replay import run as replay_run
-from servable.replay.answers import AnswerLog, ReplayAnswers, read_pairs
+from servable.replay.answers import AnswerLog, AnswerPair, read_pairs
 from servable.replay.command import ReplayOptions, _pace, _place
 from servable.replay.command import replay as command
 from servable.replay.compare import page
@@ -55,16 +55,14 @@ class Sending:
     def __exit__(self, *failure: object) -> None:
         pass
 
-    def replay(
-        self, requests: Iterable[tuple[float, CapturedRequest]]
-    ) -> Iterator[tuple[CapturedRequest, ReplayAnswers]]:
+    def replay(self, requests: Iterable[tuple[float, CapturedRequest]]) -> Iterator[AnswerPair]:
         for moment, captured in requests:
             if len(self.sent) == self.interrupted_after:
                 raise KeyboardInterrupt
             self.sent.append((moment, captured))
             first, *others = (self.models[at](captured) for at in range(len(self.targets)))
             other = others[0] if others else None
-            yield captured, ReplayAnswers(answered=first, other=other, send_lag_ms=1.0)
+            yield AnswerPair(request=captured, answered=first, other=other, send_lag_ms=1.0)
 
     @property
     def numbers(self) -> list[int]:

@@ -154,7 +154,7 @@ def test_the_requests_that_differ_most_are_kept_and_bounded() -> None:
         return pair_of(number, before, after)
 
     worst = comparison_of(pair(number) for number in range(3 * WORST)).worst  # type: ignore[misc]
-    numbers = [int(one.pair.request_id.removeprefix("event-")) for one in worst]
+    numbers = [int(one.pair.request.event_id.removeprefix("event-")) for one in worst]
     assert numbers == list(reversed(range(2 * WORST, 3 * WORST)))
 
 

@@ -471,13 +471,15 @@ def test_kinds_of_errors_are_bounded() -> None:
 def test_the_bytes_of_the_worst_requests_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(comparison_module, "_WORST_BYTES", 1)
     found = comparison_of(pairs_of(2.0, 4.0, 3.0))
-    assert [one.pair.request_id for one in found.worst] == ["event-1"]
+    assert [one.pair.request.event_id for one in found.worst] == ["event-1"]
     assert WORST == 20
 
 
 def test_of_equal_differences_the_earlier_request_is_kept() -> None:
     found = comparison_of(pairs_of(*[2.0] * (WORST + 5)))
-    assert [one.pair.request_id for one in found.worst] == [f"event-{n}" for n in range(WORST)]
+    assert [one.pair.request.event_id for one in found.worst] == [
+        f"event-{n}" for n in range(WORST)
+    ]
 
 
 # --- streams of numbers

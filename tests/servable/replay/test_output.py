@@ -11,7 +11,7 @@ import pytest
 from servable.captured import RecordedAnswer
 from servable.load.output import SILENT_SECONDS
 from servable.replay import output
-from servable.replay.answers import ReplayAnswers
+from servable.replay.answers import AnswerPair
 from servable.replay.index import CaptureIndex, CaptureSelection
 from servable.replay.output import announced, duration, line, progress_of
 from servable.replay.places import LocalPlace
@@ -20,11 +20,15 @@ from servable.replay.skipped import SHOWN, SkippedLines, skipped_lines
 from servable.replay.summary import ReplayResult, ReplaySummary
 from tests.servable.replay.captures import NINE, request, written
 
-OK = ReplayAnswers(
-    answered=RecordedAnswer(body=b"", content_type="a/b", status=200, latency_ms=20), send_lag_ms=1
+OK = AnswerPair(
+    request=request(),
+    answered=RecordedAnswer(body=b"", content_type="a/b", status=200, latency_ms=20),
+    send_lag_ms=1,
 )
-LATE = ReplayAnswers(
-    answered=RecordedAnswer(body=b"", content_type="", error="timeout"), send_lag_ms=1
+LATE = AnswerPair(
+    request=request(),
+    answered=RecordedAnswer(body=b"", content_type="", error="timeout"),
+    send_lag_ms=1,
 )
 
 
@@ -88,7 +92,7 @@ def ticker(index: CaptureIndex, pace: ReplayPace) -> Any:
 
 def answered(summary: ReplaySummary, tick: Any, count: int, *, moment: float = NINE) -> None:
     for _ in range(count):
-        summary.add(request(), OK)
+        summary.add(OK)
         tick.answered(summary, moment)
 
 
@@ -120,7 +124,7 @@ def test_what_an_earlier_process_answered_is_no_part_of_the_rate(
 ) -> None:
     summary, tick = ReplaySummary(), ticker(index, ReplayPace(as_fast=True))
     for _ in range(6):
-        summary.add(request(), OK)
+        summary.add(OK)
     answered(summary, tick, 2)
     clock.now += 2
     assert tick.text() == "8 of 10 answered, 0 failed; 1 requests/s; about 2 s left"
@@ -128,7 +132,7 @@ def test_what_an_earlier_process_answered_is_no_part_of_the_rate(
 
 def test_failures_are_part_of_the_progress(index: CaptureIndex, clock: Clock) -> None:
     summary, tick = ReplaySummary(), ticker(index, ReplayPace())
-    summary.add(request(), LATE)
+    summary.add(LATE)
     tick.answered(summary, NINE)
     clock.now += 1
     assert tick.text().startswith("1 of 10 answered, 1 failed; ")
@@ -167,7 +171,7 @@ def test_the_progress_is_shown_in_the_gaps_between_answers_too(
     lines: list[str] = []
     with progress_of(index, ReplayPace()) as tick:
         summary = ReplaySummary()
-        summary.add(request(), OK)
+        summary.add(OK)
         tick(summary, NINE)
         deadline = time.monotonic() + 20
         while not any(text.startswith("1 of 10") for text in lines) and time.monotonic() < deadline:
@@ -186,12 +190,10 @@ def skipping(tmp_path: Path) -> CaptureIndex:
     return CaptureIndex(LocalPlace(tmp_path), CaptureSelection())
 
 
-def result(
-    index: CaptureIndex, *replayed: ReplayAnswers, interrupted: bool = False
-) -> ReplayResult:
+def result(index: CaptureIndex, *replayed: AnswerPair, interrupted: bool = False) -> ReplayResult:
     summary = ReplaySummary()
-    for number, one in enumerate(replayed):
-        summary.add(request(number), one)
+    for pair in replayed:
+        summary.add(pair)
     return ReplayResult(
         folder=Path("runs/a"),
         index=index,

@@ -219,7 +219,7 @@ def test_the_answer_is_one_sentence(gate: list[str] | None, failing: int, text: 
 def judged(*, gate: bool = True, side_by_side: bool = False, **limits: Any) -> ReplayComparison:
     found = ReplayComparison(Replay(**limits), gate=gate, side_by_side=side_by_side, outputs=[])
     for pair in several(answered_ms=40.0):
-        found.add(pair)
+        found.comparison.add(pair)
     return found
 
 
@@ -250,7 +250,7 @@ def test_a_gate_that_is_met_is_one_line(capsys: pytest.CaptureFixture[str]) -> N
 
 def test_an_answer_without_names_is_the_models_only_output() -> None:
     found = ReplayComparison(DEFAULTS, gate=False, side_by_side=False, outputs=["prob"])
-    found.add(pair_of(0, recorded(b"0.5\n", CSV), recorded(b"0.75\n", CSV)))
+    found.comparison.add(pair_of(0, recorded(b"0.5\n", CSV), recorded(b"0.75\n", CSV)))
     assert list(found.as_object()["outputs"]) == ["prob"]
 
 

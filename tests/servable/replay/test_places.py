@@ -175,7 +175,7 @@ def test_progress_is_told_of_every_answer(tmp_path: Path, monkeypatch: pytest.Mo
     written(tmp_path / "captured" / "x.jsonl", *captured)
     index = CaptureIndex(LocalPlace(tmp_path / "captured"), CaptureSelection())
     folder = run.run_folder(tmp_path, "a/b c", {}, anew=False)
-    target = run.ReplayTarget(targets=[LoadTarget(url="http://127.0.0.1:9/")])
+    target = [LoadTarget(url="http://127.0.0.1:9/")]
     told: list[tuple[int, float]] = []
     run.replay(
         index, target, ReplayPace(), folder,

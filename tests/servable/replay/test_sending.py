@@ -13,7 +13,7 @@ from servable.captured import CapturedRequest
 from servable.load.load_generator import LoadError
 from servable.load.load_target import LoadTarget, container
 from servable.replay import sending
-from servable.replay.answers import ReplayAnswers
+from servable.replay.answers import AnswerPair
 from servable.replay.sending import ReplayPace, ReplaySender
 from tests.servable.replay.captures import NINE, request
 from tests.servable.replay.echo_worker import SEND_LAG_MS
@@ -30,10 +30,10 @@ GIVEN = [
     (NINE + 13, request(2)),
 ]
 ECHO = "tests.servable.replay.echo_worker"
-Answers = list[tuple[CapturedRequest, ReplayAnswers]]
+Answers = list[AnswerPair]
 
 
-def echoed(replayed: ReplayAnswers) -> dict[str, Any]:
+def echoed(replayed: AnswerPair) -> dict[str, Any]:
     """The message that the process got for a request."""
     parsed: dict[str, Any] = json.loads(replayed.answered.body.partition(b"\n")[0])
     return parsed
@@ -55,12 +55,12 @@ def echo() -> Answers:
 
 
 @pytest.fixture(scope="module")
-def by_number(echo: Answers) -> list[ReplayAnswers]:
-    return [replayed for _, replayed in sorted(echo, key=lambda pair: pair[0].event_id)]
+def by_number(echo: Answers) -> list[AnswerPair]:
+    return sorted(echo, key=lambda pair: pair.request.event_id)
 
 
 def test_the_process_is_given_its_targets_and_its_pace_before_the_first_request(
-    by_number: list[ReplayAnswers],
+    by_number: list[AnswerPair],
 ) -> None:
     assert echoed(by_number[0])["plan"] == {
         "targets": [dataclasses.asdict(TARGET), dataclasses.asdict(OTHER)],
@@ -70,7 +70,7 @@ def test_the_process_is_given_its_targets_and_its_pace_before_the_first_request(
 
 
 def test_requests_are_due_at_their_captured_distance_from_the_first_divided_by_the_speed(
-    by_number: list[ReplayAnswers],
+    by_number: list[AnswerPair],
 ) -> None:
     assert [echoed(replayed)["due"] for replayed in by_number] == [0.0, 0.5, 0.75]
 
@@ -78,12 +78,12 @@ def test_requests_are_due_at_their_captured_distance_from_the_first_divided_by_t
 def test_every_answer_stands_with_its_own_request_in_the_order_of_the_answers(
     echo: Answers,
 ) -> None:
-    bodies = [replayed.answered.body.partition(b"\n")[2] for _, replayed in echo]
-    assert [captured.body for captured, _ in echo] == bodies
-    assert [captured.event_id for captured, _ in echo] == ["event-1", "event-0", "event-2"]
+    bodies = [replayed.answered.body.partition(b"\n")[2] for replayed in echo]
+    assert [replayed.request.body for replayed in echo] == bodies
+    assert [replayed.request.event_id for replayed in echo] == ["event-1", "event-0", "event-2"]
 
 
-def test_a_request_goes_with_the_headers_that_were_captured(by_number: list[ReplayAnswers]) -> None:
+def test_a_request_goes_with_the_headers_that_were_captured(by_number: list[AnswerPair]) -> None:
     assert echoed(by_number[0])["headers"] == {
         "content_type": "application/json",
         "custom_attributes": "tier=gold",
@@ -92,7 +92,7 @@ def test_a_request_goes_with_the_headers_that_were_captured(by_number: list[Repl
     }
 
 
-def test_a_header_that_was_not_captured_is_not_sent(by_number: list[ReplayAnswers]) -> None:
+def test_a_header_that_was_not_captured_is_not_sent(by_number: list[AnswerPair]) -> None:
     assert echoed(by_number[1])["headers"] == {
         "content_type": "text/csv",
         "custom_attributes": None,
@@ -101,7 +101,7 @@ def test_a_header_that_was_not_captured_is_not_sent(by_number: list[ReplayAnswer
     }
 
 
-def test_both_targets_answers_are_kept_apart(by_number: list[ReplayAnswers]) -> None:
+def test_both_targets_answers_are_kept_apart(by_number: list[AnswerPair]) -> None:
     first, second = by_number[0].answered, by_number[0].other
     assert second is not None
     assert second.body == first.body + b"!"
@@ -109,11 +109,11 @@ def test_both_targets_answers_are_kept_apart(by_number: list[ReplayAnswers]) -> 
     assert heads == [(200, "t/0", 5.0, ""), (201, "t/1", 6.0, "")]
 
 
-def test_the_lag_of_sending_is_part_of_neither_latency(by_number: list[ReplayAnswers]) -> None:
+def test_the_lag_of_sending_is_part_of_neither_latency(by_number: list[AnswerPair]) -> None:
     assert by_number[0].send_lag_ms == SEND_LAG_MS
 
 
-def test_the_process_has_the_variables_that_it_is_given(by_number: list[ReplayAnswers]) -> None:
+def test_the_process_has_the_variables_that_it_is_given(by_number: list[AnswerPair]) -> None:
     assert echoed(by_number[0])["variables"] == {"GIVEN": "to the process"}
 
 
@@ -146,7 +146,7 @@ def test_requests_that_cannot_be_read_any_further_are_reported_after_the_answers
 
     answered: list[str] = []
     with ReplaySender([TARGET], PACE) as sender, pytest.raises(OSError, match="gone"):
-        answered.extend(captured.event_id for captured, _ in sender.replay(breaking()))
+        answered.extend(pair.request.event_id for pair in sender.replay(breaking()))
     assert answered == ["event-0"]
 
 
@@ -169,33 +169,33 @@ def model(number: int, headers: dict[str, str], body: bytes) -> Answer:
 
 
 @pytest.fixture(scope="module")
-def replayed() -> dict[str, ReplayAnswers]:
+def replayed() -> dict[str, AnswerPair]:
     """What a server answered to four requests of 30 ms, by event id."""
     with Server(model) as server:
         paced = [(NINE + 0.01 * number, request(number)) for number in range(4)]
         with ReplaySender([container(server.url), TARGET_THAT_IS_OFF], ReplayPace()) as sender:
-            return {one.event_id: answer for one, answer in sender.replay(paced)}
+            return {pair.request.event_id: pair for pair in sender.replay(paced)}
 
 
 TARGET_THAT_IS_OFF = LoadTarget(url="http://127.0.0.1:1/invocations")
 
 
-def test_every_captured_request_is_sent_and_answered(replayed: dict[str, ReplayAnswers]) -> None:
+def test_every_captured_request_is_sent_and_answered(replayed: dict[str, AnswerPair]) -> None:
     assert sorted(replayed) == [f"event-{number}" for number in range(4)]
 
 
-def test_the_whole_answer_of_the_server_comes_back(replayed: dict[str, ReplayAnswers]) -> None:
+def test_the_whole_answer_of_the_server_comes_back(replayed: dict[str, AnswerPair]) -> None:
     answered = replayed["event-3"].answered
     wanted = (200, "application/json", b'{"instances": [[3]]}' * 2)
     assert (answered.status, answered.content_type, answered.body) == wanted
 
 
-def test_an_error_of_the_server_is_an_answer(replayed: dict[str, ReplayAnswers]) -> None:
+def test_an_error_of_the_server_is_an_answer(replayed: dict[str, AnswerPair]) -> None:
     answered = replayed["event-1"].answered
     assert (answered.status, answered.body, answered.error) == (500, b"out of order", "")
 
 
-def test_no_answer_is_an_error_without_a_status(replayed: dict[str, ReplayAnswers]) -> None:
+def test_no_answer_is_an_error_without_a_status(replayed: dict[str, AnswerPair]) -> None:
     other = replayed["event-0"].other
     assert other is not None
     assert (other.status, other.body, bool(other.error)) == (None, b"", True)

@@ -3,7 +3,7 @@
 import pytest
 
 from servable.captured import RecordedAnswer
-from servable.replay.answers import ReplayAnswers
+from servable.replay.answers import AnswerPair
 from servable.replay.summary import ReplaySummary
 from tests.servable.replay.captures import ANSWER, request
 
@@ -29,7 +29,7 @@ def test_what_failed_that_had_not_failed_is_a_failure(
     captured: RecordedAnswer | None, now: RecordedAnswer, failures: dict[str, int]
 ) -> None:
     summary = ReplaySummary()
-    summary.add(request(answer=captured), ReplayAnswers(answered=now, send_lag_ms=0.0))
+    summary.add(AnswerPair(request=request(answer=captured), answered=now))
     assert summary.failures == failures
 
 
@@ -37,7 +37,7 @@ def test_latencies_and_lags_are_those_of_all_answers() -> None:
     summary = ReplaySummary()
     for number in range(2500):
         answered = RecordedAnswer(body=b"", content_type="a/b", status=200, latency_ms=number / 10)
-        summary.add(request(), ReplayAnswers(answered=answered, send_lag_ms=number / 100))
+        summary.add(AnswerPair(request=request(), answered=answered, send_lag_ms=number / 100))
     assert summary.latencies.count == 2500
     assert summary.latencies.p50_ms == pytest.approx(125, rel=0.01)
     assert summary.send_lags.p99_ms == pytest.approx(24.75, rel=0.01)

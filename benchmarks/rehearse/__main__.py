@@ -29,7 +29,7 @@ from servable_scaling.rehearsal.queueing import Service
 from servable_scaling.rehearsal.scenario import Scenario
 from servable_scaling.rehearsal.traffic import random_day
 
-POLICIES, DAYS, CORES, REPEATS = 50, 20, 2, 5
+POLICIES, DAYS, REPEATS = 50, 20, 5
 LOAD_SECONDS = 40.0
 MINUTES, MOST_INSTANCES = 24 * 60, 200
 INSTANCE = MeasuredInstance(rate_rps=164.0, p50_ms=20.0, p99_ms=60.0, source="an example")
@@ -115,7 +115,7 @@ def compared() -> float:
         day = planned(share)
         trials.append(PolicyTrial(alternative=alternative, scenario=day, per_hour=1.0))
     begun = time.perf_counter()
-    computed(trials, range(DAYS), lambda *_: None, cores=CORES)
+    computed(trials, range(DAYS), lambda *_: None)
     return time.perf_counter() - begun
 
 

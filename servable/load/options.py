@@ -5,11 +5,10 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import click
 
-from servable.load.pace import Arrivals
 from servable.project import ENVIRONMENTS, SET
 
 
@@ -192,7 +191,7 @@ class LoadOptions(TargetOptions):
     warm_up_seconds: float
     least_seconds: float
     step_seconds: float
-    arrivals: Arrivals
+    arrivals: Literal["poisson", "constant"]
     processes: int
     workers: int
     listen: tuple[str, int]

@@ -140,11 +140,11 @@ COUNTS: Mapping[str, tuple[Callable[[Sources], Iterator[str]], int]] = {
     "circles of imports": (circles, 0),
     f"modules of at most {LINES_OF_A_SPLINTER} lines with one importer": (splinters, 30),
 }
-# 52,500 is wanted (decision 0046 says what that would cost); to be lowered whenever it can be.
-MOST_LINES = 77_823
+# 74,000 is wanted; to be lowered whenever it can be (decision 0046).
+MOST_LINES = 74_830
 # Command to the most lines of functions that it may run (scripts/lines_run.py): what its reader reads.
 # 4,300 and 6,400 are wanted; a synth without .servable reads more than one with it.
-MOST_LINES_RUN = {"check": 4_430, "synth": 6_740}
+MOST_LINES_RUN = {"check": 4_357, "synth": 6_615}
 
 
 def main() -> int:

@@ -64,7 +64,8 @@ def test_the_load_gate_ends_the_pipeline_where_the_objective_is_not_kept(
     before = file.read_text()
     file.write_text(before.replace("p99_latency_ms = 20_000", "p99_latency_ms = 0.01"))
     try:
-        with pytest.raises(AssertionError, match=r"gate: NOT met, .* too slow"):
+        # On a busy computer the generator itself is late, and then it cannot be told; both end the pipeline.
+        with pytest.raises(AssertionError, match=r"gate: (NOT met|cannot be told), .* too slow"):
             runner.run(gate)
     finally:
         file.write_text(before)

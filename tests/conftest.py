@@ -4,6 +4,7 @@ import gc
 import itertools
 import re
 import shutil
+import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -18,6 +19,10 @@ from infra.parameters.loading import Loaded, load
 # No test is timed: the machine that runs it has other work.
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
+
+# nohup and a shell's & leave these ignored, and every process that a test starts would inherit it.
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Imports make objects that stay: to look for garbage among them is a fifth of a worker's time.
 gc.disable()

@@ -41,9 +41,8 @@ class EndpointStack(cdk.Stack):
         queued: AsyncInferenceLocations | None = None,
         stack_name: str | None = None,
     ) -> None:
-        """`root` is the project that paths in the environment are relative to. `captured` is the
-        destination of samples with [capture], `queued` that of requests and answers with
-        [asynchronous]."""
+        """`root` is the project. `captured` is the destination of samples with [capture], `queued` that of
+        requests and answers with [asynchronous]."""
         super().__init__(
             scope,
             construct_id,
@@ -158,7 +157,7 @@ class EndpointStack(cdk.Stack):
                 "GoldenRequests",
                 endpoint_name=endpoint.name,
                 golden=golden,
-                body=(self._root / golden.body).read_bytes(),
+                body=golden.body.path.read_bytes(),
                 log_kms_key_arn=environment.endpoint.log_kms_key,
                 keep_log=environment.endpoint.log_removal == "retain",
                 inform=notified.inform,

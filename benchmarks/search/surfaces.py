@@ -134,7 +134,7 @@ def _prod() -> tuple[Machines, int]:
     loaded = next(file for file in load(ROOT, ROOT / "environments") if file.name == "prod")
     assert loaded.environment is not None  # `make check` reads it
     rows = loaded.environment.traffic.rows_per_request or 1
-    return machines(loaded, placements(loaded, loaded.environment)[0]), rows
+    return machines(loaded, placements(loaded.environment)[0]), rows
 
 
 def own_grid(seed: int) -> Surface:

@@ -143,7 +143,7 @@ def load_one(
         error = file_error(shown, "", problem, "rename the file", given=name, allowed=allowed)
         findings.insert(0, error)
     findings += override.apply(source, name, overrides, option)
-    draft, wrong = _validated(source, shown)
+    draft, wrong = _validated(source, shown, root)
     findings += wrong
     return Loaded(
         name=name,
@@ -157,7 +157,7 @@ def load_one(
     )
 
 
-def _validated(source: Source, file: str) -> tuple[Environment | None, list[Finding]]:
+def _validated(source: Source, file: str, root: Path) -> tuple[Environment | None, list[Finding]]:
     """Return what is valid of a file, if that is enough, and the findings about the rest."""
     partial = bool(source.findings)  # the file or its base could not be read: nothing is missing
     if source.values and not partial and not source.values.keys() & Environment.model_fields.keys():
@@ -165,16 +165,16 @@ def _validated(source: Source, file: str) -> tuple[Environment | None, list[Find
         remedy = "name the project's folder: `servable --project FOLDER COMMAND`"
         return None, [file_error(file, "", problem, remedy)]
     try:
-        return Environment.model_validate(source.values), []
+        return Environment.model_validate(source.values, context={"project": root}), []
     except ValidationError as wrong:
         errors = [each for each in wrong.errors() if not (partial and each["type"] == "missing")]
         # What is missing last: it may be a consequence of a misspelt table.
         errors.sort(key=lambda error: error["type"] == "missing")
         findings = [finding(error, source, file) for error in errors]
-        return None if partial else _draft(source.values, wrong), findings
+        return None if partial else _draft(source.values, wrong, root), findings
 
 
-def _draft(values: dict[str, Any], wrong: ValidationError) -> Environment | None:
+def _draft(values: dict[str, Any], wrong: ValidationError, root: Path) -> Environment | None:
     """The environment without its invalid keys; None if too little is left."""
     rest = copy.deepcopy(values)
     for _ in range(20):  # each pass removes something; no file needs twenty
@@ -182,7 +182,7 @@ def _draft(values: dict[str, Any], wrong: ValidationError) -> Environment | None
             key = tuple(str(part) for part in error["loc"] if part != "[key]")
             _take_out(rest, key, missing=error["type"] == "missing")
         try:
-            return Environment.model_validate(rest)
+            return Environment.model_validate(rest, context={"project": root})
         except ValidationError as again:
             wrong = again
     return None

@@ -1,12 +1,10 @@
 """A placement: a variant with its instance type, its model, and the settings that fit both."""
 
 from dataclasses import dataclass
-from pathlib import Path
 
 from infra.catalog import images
 from infra.catalog.instances import Instance
 from infra.parameters.environment import Environment
-from infra.parameters.loading import Loaded
 from infra.parameters.model import Model, served
 from infra.parameters.variant import Variant, machine_of
 from infra.policy.container import ContainerSettings
@@ -106,17 +104,14 @@ class Placement:
         )
 
 
-def placement(environment: Environment, name: str, root: Path) -> Placement | None:
+def placement(environment: Environment, name: str) -> Placement | None:
     """The placement of a variant, on its preferred instance type; None if its type or model is unknown,
-    which a rule reports.
-
-    `root` is the project that the models' paths are relative to.
-    """
-    first = next(iter(placements_of(environment, name, root)), None)
+    which a rule reports."""
+    first = next(iter(placements_of(environment, name)), None)
     return None if first is None or first.pool else first
 
 
-def placements_of(environment: Environment, name: str, root: Path) -> tuple[Placement, ...]:
+def placements_of(environment: Environment, name: str) -> tuple[Placement, ...]:
     """The placements of a variant on each of its known instance types, the preferred one first."""
     pools = environment.variants[name].instance_pools
     model = environment.models.get(environment.variants[name].model)
@@ -125,7 +120,7 @@ def placements_of(environment: Environment, name: str, root: Path) -> tuple[Plac
         instance = machine_of(variant)
         if instance is None or model is None:
             continue
-        sizes = served(environment.models, variant.model, root)
+        sizes = served(environment.models, variant.model)
         stated = model.tensorflow if model.tensorflow in images.versions() else None
         tensorflow = stated or newest_version(instance)
         placed.append(
@@ -147,13 +142,8 @@ def placements_of(environment: Environment, name: str, root: Path) -> tuple[Plac
     return tuple(placed)
 
 
-def placements(loaded: Loaded, environment: Environment) -> tuple[Placement, ...]:
-    """The placements of all variants with a known model, on each of their known instance types.
-
-    `environment` is the file's, or its draft.
-    """
+def placements(environment: Environment) -> tuple[Placement, ...]:
+    """The placements of all variants with a known model, on each of their known instance types."""
     return tuple(
-        placed
-        for name in environment.variants
-        for placed in placements_of(environment, name, loaded.root)
+        placed for name in environment.variants for placed in placements_of(environment, name)
     )

@@ -51,7 +51,7 @@ def explained(loaded: Loaded) -> list[ExplainedSetting]:
             placed.name if placed.pool is None else f"{placed.name}, {placed.instance.name}",
             *setting,
         )
-        for placed in placements(loaded, loaded.draft)
+        for placed in placements(loaded.draft)
         for setting in _lines(loaded.draft, placed)
     ]
 

@@ -113,16 +113,16 @@ def _requests(loaded: Loaded, variant: str) -> Iterator[SentRequest]:
             sent.append(SentRequest(f"models.{name}.{below}.request", golden, golden.sent_as, path))
     rollout = environment.rollout.golden_requests if environment.rollout else None
     if rollout is not None and rollout.sent_as and not (members or served.shadow):
-        golden = Golden(request=rollout.body)
+        golden = Golden.model_construct(request=rollout.body)
         key = "rollout.golden_requests.body"
         sent.append(SentRequest(key, golden, rollout.sent_as, "/invocations"))
-    yield from (request for request in sent if (loaded.root / request.golden.request).is_file())
+    yield from (request for request in sent if request.golden.request.path.is_file())
 
 
 def _asked(loaded: Loaded, url: str, sent: SentRequest, log: Path) -> Iterator[Finding]:
     """Send a request alone and several at once; yield the first failure."""
     golden = sent.golden
-    body, known = (loaded.root / golden.request).read_bytes(), known_answer(loaded.root, golden)
+    body, known = golden.request.path.read_bytes(), known_answer(golden)
     with ThreadPoolExecutor(AT_ONCE) as pool:
         for times in (1, AT_ONCE):
             how = f"{golden.request}{f', {times} at once,' if times > 1 else ''} is answered"

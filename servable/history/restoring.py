@@ -104,7 +104,8 @@ def _copy(value: Any) -> Any:
 def _packs(loaded: Loaded, settings: Any, name: str, url: str) -> bool:
     """Whether the sources on this computer still pack to the archive at `url`."""
     try:
-        key = packed_key(Environment.model_validate(settings), name, loaded.root)
+        environment = Environment.model_validate(settings, context={"project": loaded.root})
+        key = packed_key(environment, name, loaded.root)
     except (PackagingError, OSError, KeyError, ValueError):
         return False
     return url.rstrip("/").removesuffix(".tar.gz").endswith(f"/{key}")

@@ -71,13 +71,9 @@ def _own_requests(loaded: Loaded | None) -> list[str]:
         raise BodyError("no request to send; give --body FILE")
     first = next(iter(environment.variants.values()))
     model = environment.models[first.model]
-    files = [
-        str(loaded.root / request)
-        for request in model.warm_up or []
-        if Path(request).suffix == ".json"
-    ]
+    files = [str(request.path) for request in model.warm_up if request.path.suffix == ".json"]
     if not files and model.golden:
-        files = [str(loaded.root / model.golden.request)]
+        files = [str(model.golden.request.path)]
     if not files:
         problem = f"models.{first.model} has no request to send: neither warm_up nor golden"
         remedy = f"give --body FILE, or write models.{first.model}.golden"

@@ -70,7 +70,7 @@ def package(
         model = environment.models[name]
         wheels: list[Wheel] = []
         if model.code is not None and model.install == "vendored":
-            wheels = _wheels(loaded, name, loaded.root / model.code, find_links)
+            wheels = _wheels(loaded, name, model.code.path, find_links)
         inputs = archive_inputs(environment, name, loaded.root, at_root=at_root)
         known = [
             (servable.name, number, read(folder))

@@ -101,7 +101,7 @@ def _lines(loaded: Loaded, deploy_plan: DeployPlan) -> dict[str, list[Said]]:
         placed.name: list(
             update_lines(loaded.environment, placed, running=deploy_plan.instances.get(placed.name))
         )
-        for placed in placements(loaded, loaded.environment)
+        for placed in placements(loaded.environment)
         if not placed.pool  # an update is the same on every instance type
     }
 

@@ -112,7 +112,7 @@ def variant_of(loaded: Loaded, name: str | None) -> Placement:
         raise click.ClickException(
             f"{loaded.file}: only real-time variants with instances are rehearsed; this environment has none"
         )
-    placed = placement(environment, name or names[0], loaded.root)
+    placed = placement(environment, name or names[0])
     if placed is None:
         raise click.ClickException(f"{loaded.file}: run `servable check {loaded.name}` first")
     return placed

@@ -72,7 +72,7 @@ def _day(loaded: Loaded, options: DayOptions) -> list[float] | None:
     traffic = environment.traffic
     if options.shape is not None:
         traffic = traffic.model_copy(update={"profile": options.shape, "day": None})
-    return stated_day(traffic, loaded.root)
+    return stated_day(traffic)
 
 
 def _recorded(environment: Environment, options: DayOptions, recording: str) -> list[float]:

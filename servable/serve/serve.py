@@ -79,7 +79,7 @@ def prepared(
         raise PackagingError(Path(loaded.file), problem, meant(name, known))
     chosen = environment.variants[name]
     model = environment.models[chosen.model]
-    placed = placement(environment, name, loaded.root)
+    placed = placement(environment, name)
     assert placed is not None  # preflight: its instance type and model are known
     decided = placed.hosting(environment.region)
     if model.artifact is not None and archive is None:
@@ -119,7 +119,7 @@ def _fetch_packages(loaded: Loaded, name: str) -> None:
     model = loaded.environment.models[name]
     if model.code is None or model.install != "vendored":
         return
-    root, code = loaded.root, loaded.root / model.code
+    root, code = loaded.root, model.code.path
     lib = dependencies.vendored(code, wheels=root / WHEELS, unpacked=root / UNPACKED)
     if lib is not None and (index := dependencies.sources(code)):
         # The container reports at its start what could not be fetched.

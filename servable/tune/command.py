@@ -194,7 +194,7 @@ def _refuse_combinations(
 
 def _placement(loaded: Loaded, variant: str | None) -> Placement:
     assert loaded.environment is not None  # the caller has looked at its findings
-    placed = {one.name: one for one in placements(loaded, loaded.environment) if not one.pool}
+    placed = {one.name: one for one in placements(loaded.environment) if not one.pool}
     name = variant or next(iter(placed), "")
     if name not in placed:
         raise click.UsageError(f"there is no variant {name!r}; allowed: {', '.join(placed)}")

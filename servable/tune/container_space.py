@@ -113,7 +113,7 @@ def _transport(
 ) -> Mapping[str, tuple[Value, ...] | str]:
     """Values of the handler's transport to the model server, or of its size limit; or reasons to try none."""
     model, written = placement.model, placement.variant.container
-    if model.handler is None and not (model.code and wants_ours(loaded.root / model.code)):
+    if model.handler is None and not (model.code and wants_ours(model.code.path)):
         return {
             TRANSPORT: f'models.{placement.variant.model} has no handler = "servable" to read it'
         }

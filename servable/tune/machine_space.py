@@ -88,7 +88,7 @@ def _on(loaded: Loaded, placement: Placement, kind: str, allowed: set[str]) -> M
     other = _changed(loaded, name, instance_type=kind)
     assert other.environment is not None  # as the one it was made of
     wrong = [finding for finding in errors(check(other)) if finding.rule not in allowed]
-    placed = [place for place in placements(other, other.environment) if place.name == name]
+    placed = [place for place in placements(other.environment) if place.name == name]
     if wrong or not placed:
         why = "; ".join(map(str, wrong)) or "no instance type of SageMaker's that is known"
         raise ValueError(f"{kind}: {why}")

@@ -94,7 +94,7 @@ def _endpoint(
     if any(difference.kind in UNCOMPARED for difference in differences):
         return
     if invoke:
-        yield from golden.look(account, environment, loaded.root, note)
+        yield from golden.look(account, environment, note)
     yield from latency.look(account, environment, report.measured, note)
 
 

@@ -46,7 +46,7 @@ def both(
     template = synthesise(TEXT)
     loaded = environment(TEXT)
     assert loaded.environment is not None
-    placed = placement(loaded.environment, "primary", loaded.root)
+    placed = placement(loaded.environment, "primary")
     assert placed is not None
     return template, scaling_properties(loaded.environment, placed)
 

@@ -17,7 +17,7 @@ ARTIFACT = (
 def known(project: Path, lines: str = "") -> Served:
     environment = overlaid(project, lines).environment
     assert environment is not None
-    return served(environment.models, "ranker", project)
+    return served(environment.models, "ranker")
 
 
 def test_a_folders_size_is_that_of_its_files(project: Path) -> None:
@@ -56,7 +56,7 @@ variants.primary.model = "many"
 """
     environment = overlaid(project, lines).environment
     assert environment is not None
-    found = served(environment.models, "many", project)
+    found = served(environment.models, "many")
     assert (found.model_gib, found.multi_model, found.has_code) == (None, True, True)
 
 

@@ -27,7 +27,7 @@ def test_what_is_valid_passes_and_starts(project: Path, values: dict[str, Any]) 
     assert [str(finding) for finding in check(loaded)] == []
     environment = loaded.environment
     assert environment is not None
-    for placement in placements(loaded, environment):
+    for placement in placements(environment):
         found, machine = placement.hosting(environment.region), placement.instance
         started = start(
             found.variables,

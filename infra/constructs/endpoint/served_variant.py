@@ -40,9 +40,9 @@ class ServedVariant(Construct):
         root: Path,
         dependencies: ModelDependencies,
     ) -> None:
-        """`name` is a variant of `environment`; `root` is the project that paths are relative to."""
+        """`name` is a variant of `environment`; `root` is the project, where archives are packed."""
         super().__init__(scope, construct_id)
-        placements = placements_of(environment, name, root)
+        placements = placements_of(environment, name)
         # Preflight: its instance types and model are in the catalog.
         self._placement = placements[0]
         self.name = name

@@ -30,7 +30,7 @@ def output_names(loaded: Loaded | None, variant: str | None) -> list[str]:
     if placed is None or model is None or model.saved_model is None:
         return []
     try:
-        newest = list(servable(placed.model, model, loaded.root).versions().values())[-1]
+        newest = list(servable(placed.model, model).versions().values())[-1]
         names = read(newest).signatures.get(DEFAULT_SIGNATURE)
     except (PackagingError, OSError, IndexError):
         return []  # serving it will say what is wrong

@@ -42,7 +42,7 @@ def tried(environment: Write) -> Callable[..., list[Any]]:
     def of(*options: str, text: str = SCALED) -> list[Any]:
         loaded = environment(text)
         assert loaded.environment is not None
-        placed = placement(loaded.environment, "primary", loaded.root)
+        placed = placement(loaded.environment, "primary")
         assert placed is not None
         return alternatives(options, placed, servers=4)
 

@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parents[3]
 def placed(name: str, folder: str = "environments") -> tuple[Loaded, Placement]:
     loaded = next(one for one in load(ROOT, ROOT / folder) if one.name == name)
     assert loaded.environment is not None
-    return loaded, placements(loaded, loaded.environment)[0]
+    return loaded, placements(loaded.environment)[0]
 
 
 @pytest.fixture(scope="module")
@@ -102,7 +102,7 @@ def test_batching_is_not_tried_where_requests_cannot_be_merged(name: str, projec
     lines = f'models.ranker.saved_model = "{exported}"\ntraffic.rows_per_request = 1'
     loaded = overlaid(project, lines)
     assert loaded.environment is not None
-    placement = placements(loaded, loaded.environment)[0]
+    placement = placements(loaded.environment)[0]
     assert grid(loaded, placement).left_out["batching"].startswith("`servable check` refuses it")
 
 

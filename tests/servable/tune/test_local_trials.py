@@ -27,7 +27,7 @@ def trials(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalTrials]:
     (project / "environments" / "prod.toml").write_text(VALID)
     (loaded,) = load(project, project / "environments")
     assert loaded.environment is not None
-    (placement,) = placements(loaded, loaded.environment)
+    (placement,) = placements(loaded.environment)
     body = RANKER.parent / "golden" / "request-rows.json"
     options = TuneOptions(bodies=read(body), body_names=(body.name,), only=("inter_op_threads",))
     silent = TuneProgress(began=Mock(), trial=Mock(), stage=Mock(), step=Mock())

@@ -78,7 +78,7 @@ Made = Callable[..., TemporaryTrials]
 @pytest.fixture
 def run(account: Account, prod: Loaded) -> Run:
     assert prod.environment is not None
-    (placement,) = placements(prod, prod.environment)
+    (placement,) = placements(prod.environment)
     where = operations_account.Account(
         region=prod.environment.region, number=account.number, aws=account.aws
     )
@@ -201,7 +201,7 @@ def test_an_endpoint_that_the_budget_ends_while_it_starts_is_no_failed_trial(
 
 def test_a_type_of_another_device_is_refused(prod: Loaded) -> None:
     assert prod.environment is not None
-    (placement,) = placements(prod, prod.environment)
+    (placement,) = placements(prod.environment)
     with pytest.raises(ValueError, match=r"another kind \(gpu\)"):
         machines(prod, placement, instance_types=("ml.g5.xlarge",))
 

@@ -10,7 +10,7 @@ from constructs import Construct
 
 from infra.parameters.environment import stack_name
 from infra.parameters.finding import Finding, Severity
-from infra.parameters.loading import NAME, Loaded
+from infra.parameters.loading import NAME, Loaded, ValidFile
 from infra.preflight.check import check, errors
 from infra.preflight.rendering import to_mend
 from stacks.endpoint_stack import EndpointStack
@@ -42,7 +42,7 @@ def add_environment(scope: Construct, loaded: Loaded) -> None:
     """
     findings = check(loaded)
     wrong = errors(findings)
-    if not wrong:
+    if isinstance(loaded, ValidFile) and not wrong:
         try:
             EnvironmentStage(scope, loaded, findings)
             return
@@ -72,9 +72,8 @@ def add_environment(scope: Construct, loaded: Loaded) -> None:
 class EnvironmentStage(cdk.Stage):
     """The stage of one environment, deployed with `cdk deploy 'ENV/*'`."""
 
-    def __init__(self, scope: Construct, loaded: Loaded, findings: list[Finding]) -> None:
+    def __init__(self, scope: Construct, loaded: ValidFile, findings: list[Finding]) -> None:
         environment = loaded.environment
-        assert environment is not None  # it has no errors
         super().__init__(
             scope,
             loaded.name,

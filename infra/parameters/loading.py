@@ -77,10 +77,9 @@ class Loaded:
     """Path of the file relative to the project."""
     root: Path
     """The project's folder. Paths inside the file are relative to it."""
-    environment: Environment | None
-    """The environment; None if the file has keys that are missing, unknown or of the wrong type."""
     draft: Environment | None
-    """The valid rest of a file with problems, so that the rules report theirs in the same run."""
+    """The environment, or the valid rest of a file with keys that are missing, unknown or of the wrong type,
+    so that the rules report theirs in the same run. None if too little is left."""
     findings: tuple[Finding, ...]
     source: Source
     overrides: Mapping[str, str]
@@ -100,6 +99,17 @@ class Loaded:
         return self.source.origin(tuple(key.split(".")), self.file)
 
 
+@dataclass(frozen=True, kw_only=True)
+class ValidFile(Loaded):
+    """A file whose keys are all there, known and of the right type; rules may still refuse it."""
+
+    draft: Environment
+
+    @property
+    def environment(self) -> Environment:
+        return self.draft
+
+
 def load(
     root: Path, folder: Path, overrides: override.Overrides | None = None, option: str = "-c"
 ) -> list[Loaded]:
@@ -111,10 +121,10 @@ def load(
     every = [load_one(root, folder, name, given.get(name, {}), option) for name in names(folder)]
     by_endpoint: dict[tuple[str, str, str], list[Loaded]] = {}
     for loaded in every:
-        if loaded.environment is not None:
+        if isinstance(loaded, ValidFile):
             by_endpoint.setdefault(_endpoint(loaded.environment), []).append(loaded)
     for at, loaded in enumerate(every):
-        if loaded.environment is not None:
+        if isinstance(loaded, ValidFile):
             sharing = [
                 other.file
                 for other in by_endpoint[_endpoint(loaded.environment)]
@@ -145,11 +155,11 @@ def load_one(
     findings += override.apply(source, name, overrides, option)
     draft, wrong = _validated(source, shown, root)
     findings += wrong
-    return Loaded(
+    kind: type[Loaded] = Loaded if findings or draft is None else ValidFile
+    return kind(
         name=name,
         file=shown,
         root=root,
-        environment=None if findings else draft,
         draft=draft,
         findings=tuple(findings),
         source=source,

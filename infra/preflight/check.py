@@ -15,7 +15,7 @@ RULES = discovered()
 def check(loaded: Loaded) -> list[Finding]:
     """The findings about invalid keys, and those of every rule in the rest of the file.
 
-    `loaded.environment` may be deployed if none of them is an error.
+    The file may be deployed if none of them is an error.
     """
     findings = check_all(loaded)
     return [finding for finding in findings if finding.severity is not Severity.NOT_CHECKED]

@@ -7,6 +7,7 @@ import pytest
 
 from infra.parameters.environment import Environment
 from infra.parameters.overrides import value
+from tests.conftest import valid
 from tests.preflight.overlay import overlaid
 
 LINES = """\
@@ -19,9 +20,7 @@ traffic.day = "day.csv"
 @pytest.fixture
 def environment(project: Path, monkeypatch: pytest.MonkeyPatch) -> Environment:
     monkeypatch.chdir("/")
-    environment = overlaid(project, LINES).environment
-    assert environment is not None
-    return environment
+    return valid(overlaid(project, LINES)).environment
 
 
 def test_a_path_is_the_projects_whatever_the_working_folder(

@@ -35,5 +35,5 @@ def test_what_is_valid_passes_and_starts(project: Path, values: dict[str, Any]) 
             gpus=machine.gpus,
             has_code=placement.model.code is not None,
         )
-        assert len(started.model_servers) == (found.settings.tfs_processes or 1)
+        assert len(started.model_servers) == (placement.settings.tfs_processes or 1)
         assert len(found.variables) <= 100

@@ -1,6 +1,5 @@
 """A variant of an environment file, with the SageMaker model that it runs."""
 
-from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -42,8 +41,8 @@ class ServedVariant(Construct):
     ) -> None:
         """`name` is a variant of `environment`; `root` is the project, where archives are packed."""
         super().__init__(scope, construct_id)
-        placements = placements_of(environment, name)
         # Preflight: its instance types and model are in the catalog.
+        self._placements = placements = placements_of(environment, name)
         self._placement = placements[0]
         self.name = name
         self._variant = variant = environment.variants[name]
@@ -135,10 +134,10 @@ class ServedVariant(Construct):
             initial_variant_weight=variant.weight,
             inference_ami_version=self._inference_ami,
             volume_size_in_gb=variant.volume_gb,
-            model_data_download_timeout_in_seconds=variant.download_timeout_seconds
-            or self._longest(hosting.download_timeout_seconds for hosting in self._hostings),
-            container_startup_health_check_timeout_in_seconds=variant.startup_timeout_seconds
-            or self._longest(hosting.startup_timeout_seconds for hosting in self._hostings),
+            model_data_download_timeout_in_seconds=self._longest("download_timeout_seconds"),
+            container_startup_health_check_timeout_in_seconds=self._longest(
+                "startup_timeout_seconds"
+            ),
             routing_config=Config.RoutingConfigProperty(routing_strategy=str(routing).upper())
             if routing
             else None,
@@ -150,10 +149,10 @@ class ServedVariant(Construct):
             else None,
         )
 
-    @staticmethod
-    def _longest(timeouts: Iterable[int | None]) -> int | None:
+    def _longest(self, timeout: str) -> int | None:
         """A variant has one timeout, which the slowest instance type needs; None: SageMaker's own."""
-        return max((seconds for seconds in timeouts if seconds is not None), default=None)
+        seconds = [placement.timeouts[timeout].value for placement in self._placements]
+        return max(filter(None, seconds), default=None)
 
     @property
     def watched(self) -> WatchedVariant:
@@ -180,7 +179,7 @@ class ServedVariant(Construct):
             "image": self._hostings[0].image.uri,
             "tensorflow": self._hostings[0].tensorflow,
             "model_gib": self._placement.served.model_gib,
-            "container": self._hostings[0].settings.model_dump(mode="json", exclude_none=True),
+            "container": self._placement.settings.model_dump(mode="json", exclude_none=True),
         }
 
 

@@ -82,9 +82,10 @@ def loaded_with(
     """
     overrides = from_options(dict(_parted(option, of=name) for option in sets))
     loaded = load(root, files, overrides, "--set")
-    lost = strangers(overrides, [environment.name for environment in loaded], "--set")
-    if lost and name is None:  # else `name` itself is unknown, which its reader says
-        raise click.UsageError("\n".join(map(str, lost)))
+    if name is None:  # else each key is of `name`, and `named` refuses a name that is unknown
+        lost = strangers(overrides, [environment.name for environment in loaded], "--set")
+        if lost:
+            raise click.UsageError("\n".join(map(str, lost)))
     return loaded
 
 

@@ -109,6 +109,11 @@ class ValidFile(Loaded):
     def environment(self) -> Environment:
         return self.draft
 
+    @property
+    def address(self) -> tuple[str, str, str]:
+        """Account, region and name of the endpoint, which identify it. SageMaker's names ignore case."""
+        return self.draft.account, self.draft.region, self.draft.endpoint.name.lower()
+
 
 def load(
     root: Path, folder: Path, overrides: override.Overrides | None = None, option: str = "-c"
@@ -119,25 +124,18 @@ def load(
     """
     given = overrides or {}
     every = [load_one(root, folder, name, given.get(name, {}), option) for name in names(folder)]
-    by_endpoint: dict[tuple[str, str, str], list[Loaded]] = {}
-    for loaded in every:
-        if isinstance(loaded, ValidFile):
-            by_endpoint.setdefault(_endpoint(loaded.environment), []).append(loaded)
-    for at, loaded in enumerate(every):
-        if isinstance(loaded, ValidFile):
-            sharing = [
-                other.file
-                for other in by_endpoint[_endpoint(loaded.environment)]
-                # without those that inherit the name from this file
-                if other is not loaded and other.origin("endpoint.name") != loaded.file
-            ]
-            every[at] = replace(loaded, sharing=tuple(sharing))
-    return every
-
-
-def _endpoint(environment: Environment) -> tuple[str, str, str]:
-    """Account, region and name, which identify an endpoint. SageMaker's names ignore case."""
-    return environment.account, environment.region, environment.endpoint.name.lower()
+    valid = [loaded for loaded in every if isinstance(loaded, ValidFile)]
+    sharing = {
+        loaded.name: tuple(
+            other.file
+            for other in valid
+            if other is not loaded
+            and other.address == loaded.address
+            and other.origin("endpoint.name") != loaded.file  # not inherited from this file
+        )
+        for loaded in valid
+    }
+    return [replace(loaded, sharing=sharing.get(loaded.name, ())) for loaded in every]
 
 
 def load_one(

@@ -136,30 +136,21 @@ def served(models: Mapping[str, Model], name: str) -> Served:
     A multi_model has no size, since a container holds only those models that requests named. A bad
     folder raises nothing.
     """
-    model = models[name]
+    model, several = models[name], models[name].multi_model is not None
     worker_mib = model.worker_memory_mib
-    measured = Served(
-        model_gib=None,
-        measured_server_gib=model.server_memory_gib,
-        measured_worker_gib=None if worker_mib is None else worker_mib / MIB_PER_GIB,
-    )
-    if model.artifact is not None:
-        packed = model.artifact.size_bytes
-        return replace(
-            measured,
-            model_gib=model.artifact.size_gib,
-            packed_gib=None if packed is None else packed / BYTES_PER_GIB,
-            has_code=None,
-        )
-    several = model.multi_model is not None
-    return replace(
-        measured,
+    packed_here = Served(
         model_gib=None if several else _together_gib(models, name),
         compressed=model.compression == "gzip",
         # In multi-model mode Gunicorn always runs: it loads and unloads the models.
         has_code=several or model.code is not None or model.handler is not None,
         multi_model=several,
+        measured_server_gib=model.server_memory_gib,
+        measured_worker_gib=None if worker_mib is None else worker_mib / MIB_PER_GIB,
     )
+    if (artifact := model.artifact) is None:
+        return packed_here
+    packed_gib = None if artifact.size_bytes is None else artifact.size_bytes / BYTES_PER_GIB
+    return replace(packed_here, model_gib=artifact.size_gib, packed_gib=packed_gib, has_code=None)
 
 
 def _together_gib(models: Mapping[str, Model], name: str) -> float | None:

@@ -129,7 +129,9 @@ class EndpointStack(cdk.Stack):
             name=table.name,
             variants=self._variants,
             volume_kms_key=table.volume_kms_key,
-            capture=data_capture(environment.capture, captured),
+            capture=data_capture(environment.capture, captured)
+            if environment.capture and captured
+            else None,
             async_inference=async_inference,
             logs=logs,
             metrics=environment.metrics,
@@ -170,11 +172,12 @@ class EndpointStack(cdk.Stack):
             EndpointScaling(
                 self, f"Scaling-{name}", endpoint=endpoint, variant=name, scaling=scaling
             )
-        EndpointCallers(
-            self,
-            "Callers",
-            endpoint=endpoint,
-            roles=environment.endpoint.callers,
-            locations=self._queued,
-            path=environment.security.iam_path,
-        )
+        if environment.endpoint.callers:
+            EndpointCallers(
+                self,
+                "Callers",
+                endpoint=endpoint,
+                roles=environment.endpoint.callers,
+                locations=self._queued,
+                path=environment.security.iam_path,
+            )

@@ -58,6 +58,11 @@ def add_environment(scope: Construct, loaded: Loaded) -> None:
                 remedy="this should have been found by a rule: please report it with the file",
             )
             wrong = [unforeseen]
+    refuse(scope, loaded, wrong)
+
+
+def refuse(scope: Construct, loaded: Loaded, wrong: Sequence[Finding]) -> None:
+    """Adds the empty stacks of an environment that is not deployed, and prints its errors."""
     # The CLI shows a stack's errors when the stack is selected; `cdk list` selects none.
     print(f"{loaded.file} is refused, {to_mend(wrong)}", file=sys.stderr)
     name = loaded.name

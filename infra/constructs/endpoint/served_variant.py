@@ -20,6 +20,7 @@ from infra.constructs.monitoring.watched_endpoint import WatchedVariant
 from infra.packing import archive_inputs
 from infra.parameters.environment import Environment
 from infra.parameters.placement import placements_of
+from infra.parameters.variant import Serverless
 from infra.policy.hosting import Hosting, driver_for_all
 from model_packaging.places import ARCHIVES, MADE
 
@@ -47,9 +48,12 @@ class ServedVariant(Construct):
         self.name = name
         self._variant = variant = environment.variants[name]
         self._hostings = [placement.hosting(environment.region) for placement in placements]
-        self._inference_ami = variant.inference_ami or driver_for_all(
-            [(placement.tensorflow, placement.instance) for placement in placements]
-        )
+        self._inference_ami = self._placement.driver.value
+        if variant.instance_pools and variant.inference_ami is None:
+            hosts = [(placement.tensorflow, placement.instance) for placement in placements]
+            self._inference_ami = driver_for_all(
+                hosts
+            )  # a variant has one AMI for all of its types
         self._kind = environment.kind
         self.scaled = variant.scaling is not None and self._kind.has_instances
         """Whether scaling sets the number of instances, also while `hold` suspends it."""
@@ -114,16 +118,7 @@ class ServedVariant(Construct):
         """The variant's property of the endpoint configuration."""
         variant, routing = self._variant, self._placement.routing.value
         if variant.serverless is not None:
-            return Config.ProductionVariantProperty(
-                variant_name=self.name,
-                model_name=self.model.name,
-                initial_variant_weight=variant.weight,
-                serverless_config=Config.ServerlessConfigProperty(
-                    max_concurrency=variant.serverless.max_concurrency,
-                    memory_size_in_mb=variant.serverless.memory_mib,
-                    provisioned_concurrency=variant.serverless.provisioned_concurrency,
-                ),
-            )
+            return self._in_serverless_containers(variant.serverless)
         return Config.ProductionVariantProperty(
             variant_name=self.name,
             model_name=self.model.name,
@@ -147,6 +142,20 @@ class ServedVariant(Construct):
             )
             if variant.core_dumps
             else None,
+        )
+
+    def _in_serverless_containers(
+        self, serverless: Serverless
+    ) -> sagemaker.CfnEndpointConfig.ProductionVariantProperty:
+        return Config.ProductionVariantProperty(
+            variant_name=self.name,
+            model_name=self.model.name,
+            initial_variant_weight=self._variant.weight,
+            serverless_config=Config.ServerlessConfigProperty(
+                max_concurrency=serverless.max_concurrency,
+                memory_size_in_mb=serverless.memory_mib,
+                provisioned_concurrency=serverless.provisioned_concurrency,
+            ),
         )
 
     def _longest(self, timeout: str) -> int | None:

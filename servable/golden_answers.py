@@ -4,16 +4,15 @@ import io
 import json
 import math
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from infra.parameters.model import Golden
 from servable_tensors import TensorError
 
 
-def known_answer(root: Path, golden: Golden) -> bytes | None:
+def known_answer(golden: Golden) -> bytes | None:
     """Return the known answer of a golden request; None if it has not been recorded."""
-    file = None if golden.answer is None else root / golden.answer
+    file = None if golden.answer is None else golden.answer.path
     return file.read_bytes() if file is not None and file.is_file() else None
 
 

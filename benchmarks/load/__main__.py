@@ -18,7 +18,7 @@ from benchmarks.frame import ROOT, Log, Result, in_turn, machine, main, rounds
 from benchmarks.load.null_server import NullServer, null_server
 from benchmarks.queueing import curve, mmc_highest_rate
 from benchmarks.tables import Bound, quotients, spread, table, target
-from infra.parameters.loading import load
+from infra.parameters.loading import ValidFile, load
 from servable.load.knee import knee, saturation
 from servable.load.load_generator import LoadGenerator
 from servable.load.load_target import Body, container
@@ -126,6 +126,7 @@ def measure(folder: Path, log: Log) -> Result:
 def _beside_a_container(log: Log) -> dict[str, list[float]]:
     """Requests per second by generator; each has the container's cores, and no core of its own."""
     local = next(file for file in load(ROOT, ROOT / "environments") if file.name == "local")
+    assert isinstance(local, ValidFile)  # `make check` reads it
     served = prepared(local)
 
     def rate(run: dict[str, Any]) -> float:

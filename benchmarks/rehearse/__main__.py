@@ -13,7 +13,7 @@ from benchmarks import workload
 from benchmarks.frame import ROOT, Log, Result, machine, main
 from benchmarks.load.__main__ import ours
 from benchmarks.tables import Bound, row
-from infra.parameters.loading import load_one
+from infra.parameters.loading import ValidFile, load_one
 from infra.parameters.rehearsal_scenario import MeasuredInstance, scenario
 from infra.policy.container import variable_of
 from servable.load.load_generator import LoadGenerator
@@ -98,7 +98,7 @@ def planned(safety_factor: float) -> Scenario:
         "variants.primary.scaling.safety_factor": str(safety_factor),
     }
     loaded = load_one(ROOT, ROOT / "environments", "prod", sets, "--set")
-    assert loaded.environment is not None  # `make check` reads it
+    assert isinstance(loaded, ValidFile)  # `make check` reads it
     peak = 60 * INSTANCE.rate_rps * 0.7 * MOST_INSTANCES
     requests = [
         peak * (0.55 - 0.45 * math.cos(2 * math.pi * minute / MINUTES)) for minute in range(MINUTES)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.frame import ROOT
-from infra.parameters.loading import load
+from infra.parameters.loading import ValidFile, load
 from infra.parameters.placement import placements
 from servable.tune.machine_space import Machines, machines
 from servable.tune.search.space import BATCH_SIZE, Point, Space, Value
@@ -132,9 +132,9 @@ def queueing(seed: int, *, cores: int) -> Surface:
 def _prod() -> tuple[Machines, int]:
     """The grid that `servable tune` makes of this repository's prod, and the rows of a request."""
     loaded = next(file for file in load(ROOT, ROOT / "environments") if file.name == "prod")
-    assert loaded.environment is not None  # `make check` reads it
+    assert isinstance(loaded, ValidFile)  # `make check` reads it
     rows = loaded.environment.traffic.rows_per_request or 1
-    return machines(loaded, placements(loaded, loaded.environment)[0]), rows
+    return machines(loaded, placements(loaded.environment)[0]), rows
 
 
 def own_grid(seed: int) -> Surface:

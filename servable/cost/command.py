@@ -8,7 +8,7 @@ import click
 
 from infra.catalog.instances import instances
 from infra.parameters.finding import meant
-from infra.parameters.loading import Loaded
+from infra.parameters.loading import ValidFile
 from infra.policy.sizing import HOURS_PER_MONTH
 from servable.cost.cost import (
     EXAMPLE_SECONDS,
@@ -51,7 +51,6 @@ def cost(
     if refresh:
         _refresh(*one_environment(environment, folder, sets))
     loaded, files = one_environment(environment, folder, sets)
-    assert loaded.environment is not None  # one_environment has looked
     now, then = cost_of(loaded.name, loaded.environment), None
     if against is not None:
         root, _ = project(folder)
@@ -84,7 +83,7 @@ def _strange(costs: Cost) -> int:
     return int(bool(strange))
 
 
-def _refresh(loaded: Loaded, files: Path) -> None:
+def _refresh(loaded: ValidFile, files: Path) -> None:
     """Write AWS's prices into the environment's own file. Raises click.ClickException."""
     try:
         from servable.cost.refresh import refreshed  # it imports boto3

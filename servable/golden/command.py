@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from infra.parameters.environment import Environment
-from infra.parameters.loading import Loaded
+from infra.parameters.loading import ValidFile
 from servable.aws_account import account_of
 from servable.golden.frozen import frozen, why_not, with_tables
 from servable.golden.selection import GoldenSelection
@@ -58,7 +58,6 @@ def golden(
     then files of the project: look for personal data in them before they are committed.
     """
     loaded, files = one_environment(environment, folder, sets)
-    assert loaded.environment is not None  # one_environment has looked
     try:
         selection, left_out = _selected(loaded, place, local=local)
     except PlaceError as error:
@@ -91,9 +90,10 @@ def golden(
     return 0
 
 
-def _selected(loaded: Loaded, place: str, *, local: bool) -> tuple[GoldenSelection, Counter[str]]:
+def _selected(
+    loaded: ValidFile, place: str, *, local: bool
+) -> tuple[GoldenSelection, Counter[str]]:
     """Read the place twice: to find the lines, and to look at their bodies. Raises PlaceError."""
-    assert loaded.environment is not None  # the caller has looked
     account = account_of(loaded.environment, local=local)
     index = CaptureIndex(place_of(place, lambda: account.client("s3")), CaptureSelection())
     selection, left_out = GoldenSelection(), Counter[str]()

@@ -9,6 +9,7 @@ import tomlkit
 
 from infra.parameters.model import Golden
 from infra.parameters.rollout import CONTENT_TYPES
+from infra.parameters.table import ProjectPath
 from model_packaging.beside import beside
 from servable.captured import CapturedRequest
 from servable_local.capture_record import media_type
@@ -63,8 +64,8 @@ def frozen(requests: Sequence[CapturedRequest], model: str, tolerance: float) ->
         files.append(
             GoldenFiles(
                 table=Golden(
-                    request=f"{stem}{_EXTENSIONS[media_type(request.content_type)]}",
-                    answer=f"{stem}-answer{answered}",
+                    request=ProjectPath(f"{stem}{_EXTENSIONS[media_type(request.content_type)]}"),
+                    answer=ProjectPath(f"{stem}-answer{answered}"),
                     tolerance=tolerance,
                 ),
                 request=request.body,

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from infra.parameters.loading import Loaded
+from infra.parameters.loading import ValidFile
 from model_packaging.refusal import PackagingError
 from servable.capture_lines import AnswerAloneError, CaptureLineError, read_line
 from servable.load.load_target import Body
@@ -30,7 +30,7 @@ class BodyError(Exception):
 
 
 def bodies_of(
-    files: Sequence[str], *, content_type: str | None, loaded: Loaded | None
+    files: Sequence[str], *, content_type: str | None, loaded: ValidFile | None
 ) -> tuple[list[Body], list[str]]:
     """Return (bodies, their names). `files`: FILE, or FILE=WEIGHT; default: the model's warm_up, else its
     golden request.
@@ -65,19 +65,15 @@ def _weighed(option: str) -> tuple[Path, float]:
     return Path(option), 1.0
 
 
-def _own_requests(loaded: Loaded | None) -> list[str]:
-    environment = loaded.environment if loaded else None
-    if loaded is None or environment is None:
+def _own_requests(loaded: ValidFile | None) -> list[str]:
+    if loaded is None:
         raise BodyError("no request to send; give --body FILE")
+    environment = loaded.environment
     first = next(iter(environment.variants.values()))
     model = environment.models[first.model]
-    files = [
-        str(loaded.root / request)
-        for request in model.warm_up or []
-        if Path(request).suffix == ".json"
-    ]
+    files = [str(request.path) for request in model.warm_up if request.path.suffix == ".json"]
     if not files and model.golden:
-        files = [str(loaded.root / model.golden.request)]
+        files = [str(model.golden.request.path)]
     if not files:
         problem = f"models.{first.model} has no request to send: neither warm_up nor golden"
         remedy = f"give --body FILE, or write models.{first.model}.golden"

@@ -8,7 +8,7 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from infra.parameters.loading import Loaded
+from infra.parameters.loading import ValidFile
 from infra.parameters.placement import Placement
 from servable.load.knee import knee
 from servable.load.load_generator import LoadError
@@ -43,7 +43,7 @@ class TuneResult:
 
 
 def tune(
-    loaded: Loaded,
+    loaded: ValidFile,
     placement: Placement,
     options: TuneOptions,
     progress: TuneProgress,

@@ -21,7 +21,7 @@ from servable.new import project_files
 from servable.new.command import new
 from servable.new.project_files import STAMP, service_name, write_all
 from tests.checkouts import ROOT
-from tests.conftest import VALID
+from tests.conftest import VALID, valid
 from tests.pipelines.workflows import FILES, read, steps
 
 
@@ -121,8 +121,7 @@ def test_an_update_of_a_new_project_ends_when_the_new_fleet_refuses_its_requests
     values = VALID.replace('region = "eu-west-1"', 'region = "eu-west-1"\nextends = "base"')
     (folder / "prod.toml").write_text(values + '[rollout]\nstrategy = "canary"\n')
     (loaded,) = load(written, folder)
-    environment = loaded.environment
-    assert environment is not None
+    environment = valid(loaded).environment
     assert environment.rollout is not None
     alarms = environment.rollout.rollback_alarms(
         environment.alarms, variants=["primary"], kind=environment.kind

@@ -35,12 +35,11 @@ class Artefact(PackedModelRule):
     example = 'models.ranker.saved_model = "nowhere"'
 
     def look(self, name: str, model: Model) -> Findings:
-        root = self.loaded.root
         if model.saved_model is None:
             return
         inputs = ArchiveInputs(
-            servables=(servable(name, model, root),),
-            code=root / model.code if model.code else None,
+            servables=(servable(name, model),),
+            code=model.code.path if model.code else None,
             handler=model.handler == "servable",
         )
         trees = {"saved_model": inputs.model_tree, "code": inputs.code_tree}
@@ -48,8 +47,8 @@ class Artefact(PackedModelRule):
             try:
                 tree()
             except (PackagingError, OSError, RuntimeError) as wrong:
-                given = getattr(model, part) or ""
-                yield self.refused(wrong, root / given, f"models.{name}.{part}", given)
+                given = getattr(model, part) or model.saved_model
+                yield self.refused(wrong, given.path, f"models.{name}.{part}", given)
 
 
 class SavedModel(PackedModelRule):
@@ -108,7 +107,7 @@ class WarmUp(PackedModelRule):
 
     def look(self, name: str, model: Model) -> Findings:
         key = f"models.{name}.warm_up"
-        requests = [self.loaded.root / file for file in model.warm_up]
+        requests = [file.path for file in model.warm_up]
         for folder, info in self.candidate.saved_models(name) if requests else ():
             if info.has_warm_up:
                 remedy = "remove it, or remove warm_up from the environment file"

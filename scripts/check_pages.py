@@ -11,7 +11,7 @@ from typing import Any
 
 from infra.parameters.environment import Environment
 from infra.parameters.shape import type_at
-from scripts.documentation.command_lines import Lines, programs
+from scripts.documentation.command_lines import PROGRAMS, Lines
 from scripts.documentation.pages import Page, pages
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -67,7 +67,7 @@ def broken_links(root: Path, found: Sequence[Page]) -> Iterator[str]:
 
 def problems(root: Path) -> list[str]:
     """One line each, with page and line; none where all is well."""
-    found = pages(root, programs())
+    found = pages(root, PROGRAMS)
     return [*broken_links(root, found), *Lines(root).problems(found), *unknown_keys(found)]
 
 

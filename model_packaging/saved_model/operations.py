@@ -18,7 +18,7 @@ from typing import Any
 
 from google.protobuf.message import DecodeError
 
-from model_packaging.beside import beside
+from model_packaging.beside import write_beside
 from model_packaging.refusal import PackagingError
 from model_packaging.saved_model.graph_file import meta_graphs
 from model_packaging.saved_model.reading import served
@@ -142,8 +142,7 @@ def operations(version: Path, *, cache: Path | None = None) -> GraphOperations:
             raise PackagingError(file, problem, "export it again, or copy it again") from None
     if cached is not None:
         try:
-            with beside(cached) as kept:
-                kept.write(json.dumps(dataclasses.asdict(result)).encode())
+            write_beside(cached, json.dumps(dataclasses.asdict(result)).encode())
         except OSError:
             pass  # a project that cannot be written is read again next time
     return result

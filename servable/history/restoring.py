@@ -19,7 +19,7 @@ from infra.parameters.environment import Environment
 from infra.parameters.finding import Finding, Severity
 from infra.parameters.loading import Loaded, load
 from infra.preflight.check import check
-from model_packaging.beside import beside
+from model_packaging.beside import write_beside
 from model_packaging.places import MADE
 from model_packaging.private_folder import private_folder
 from model_packaging.refusal import PackagingError
@@ -90,8 +90,7 @@ def write(loaded: Loaded, folder: Path, restorable: RestoredFile) -> tuple[Path,
     name = f"{loaded.name}-{hashlib.sha256(before).hexdigest()[:12]}.toml"
     kept = private_folder(loaded.root / REPLACED) / name
     for place, content in ((kept, before), (file, restorable.text.encode())):
-        with beside(place) as to:
-            to.write(content)
+        write_beside(place, content)
     return file, kept
 
 

@@ -218,7 +218,11 @@ def update_lines(
         return  # min_instances above max_instances: another rule reports it
     start = start_seconds(placed.served, processes=placed.processes)
     why = f"{rollout.strategy} of {rollout.percent} %, in whole instances"
-    yield ("first share", _shares(updates), "sizing", why)
+    shares = ", ".join(
+        f"{update.steps[0]} of {update.instances} ({update.first_share_percent:.0f} %)"
+        for update in updates[:1] + updates[1:][-1:]
+    )
+    yield ("first share", shares, "sizing", why)
     at_once = f"up to {max(update.instances_at_once for update in updates)}"
     yield ("instances during an update", at_once, "sizing", f"{QUOTA}, its rollback included")
     earliest = updates[0].earliest_alarm_minutes
@@ -245,14 +249,6 @@ def _rolled_back_by(
     else:
         why = "4xx count whoever causes them where the first share is the whole fleet"
     return "rolled back by", ", ".join(kinds), "sizing", why
-
-
-def _shares(updates: list[Update]) -> str:
-    ends = updates[:1] + updates[1:][-1:]
-    return ", ".join(
-        f"{update.steps[0]} of {update.instances} ({update.first_share_percent:.0f} %)"
-        for update in ends
-    )
 
 
 def _takes(updates: list[Update], start: float | None) -> str:

@@ -7,7 +7,6 @@ from typing import Any
 
 import click
 
-from infra.parameters.environment import Environment
 from infra.parameters.loading import Loaded
 from servable.aws_account import account_of
 from servable.golden.frozen import frozen, why_not, with_tables
@@ -70,7 +69,11 @@ def golden(
     if not chosen:
         click.echo(f"servable golden: {place}: no request can be a golden one", err=True)
         return 1
-    model = _model(loaded.environment, variant)
+    variants = loaded.environment.variants
+    if variant is not None and variant not in variants:
+        allowed = ", ".join(variants)
+        raise click.UsageError(f"--variant {variant}: no such variant; allowed: {allowed}")
+    model = variants[variant or next(iter(variants))].model
     limits = loaded.environment.replay
     relative = [output.relative or 0.0 for output in limits.outputs.values()]
     tolerance = max(_LEAST_TOLERANCE, limits.by_type.float32, *relative)
@@ -105,14 +108,6 @@ def _selected(loaded: Loaded, place: str, *, local: bool) -> tuple[GoldenSelecti
     for skipped in index.skipped:
         click.echo(str(skipped), err=True)
     return selection, left_out
-
-
-def _model(environment: Environment, variant: str | None) -> str:
-    name = variant or next(iter(environment.variants))
-    if name not in environment.variants:
-        allowed = ", ".join(environment.variants)
-        raise click.UsageError(f"--variant {name}: no such variant; allowed: {allowed}")
-    return environment.variants[name].model
 
 
 def _show(chosen: list[Any], names: list[str], as_json: bool) -> None:

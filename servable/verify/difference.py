@@ -133,11 +133,19 @@ def unequal(wanted: Any, actual: Any, path: str = "") -> Iterator[tuple[str, Any
 def _lists(
     wanted: Sequence[Any], actual: Sequence[Any], path: str
 ) -> Iterator[tuple[str, Any, Any]]:
+    several = [*wanted, *actual]
     key = next(
-        (name for name in _NAMES if all(_has(item, name) for item in [*wanted, *actual])), None
+        (
+            name
+            for name in _NAMES
+            if all(
+                isinstance(item, Mapping) and isinstance(item.get(name), str) for item in several
+            )
+        ),
+        None,
     )
     if key is None or not wanted:
-        if all(isinstance(item, str) for item in [*wanted, *actual]):
+        if all(isinstance(item, str) for item in several):
             wanted, actual = sorted(wanted), sorted(actual)
         if len(wanted) != len(actual) and UNKNOWN not in wanted:
             yield path, list(wanted), list(actual)
@@ -154,10 +162,6 @@ def _lists(
             yield where, "there", "not there"
     for name in there:
         yield f"{path}[{name}]", "not there", "there"
-
-
-def _has(item: Any, key: str) -> bool:
-    return isinstance(item, Mapping) and isinstance(item.get(key), str)
 
 
 def same(wanted: Any, actual: Any) -> bool:

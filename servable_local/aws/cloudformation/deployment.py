@@ -111,9 +111,8 @@ class StackDeployment:
             self._stack.set_status(f"{self._verb}_COMPLETE_CLEANUP_IN_PROGRESS")
         self._calls.delete_all(list(self._replaced.values()), replaced=True)
         self._calls.delete_all(dropped)
-        for (
-            resource
-        ) in dropped:  # what CloudFormation fails to clean up leaves the stack all the same
+        # What CloudFormation fails to clean up leaves the stack all the same.
+        for resource in dropped:
             self._stack.resources.pop(resource.logical_id, None)
         self._stack.set_status(f"{self._verb}_COMPLETE")
 

@@ -134,9 +134,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             reason = next((ACCEPTED[name] for name in one.ids if name in ACCEPTED), None)
             vulnerable += reason is None
             print(f"accepted: {one}: {reason}" if reason else f"vulnerable: {one}")
-    if vulnerable:
-        return VULNERABLE
-    return NOT_ASKED if unanswered else 0
+    return VULNERABLE if vulnerable else NOT_ASKED * bool(unanswered)
 
 
 def _write_project(folder: Path, releases: Sequence[tuple[str, str]]) -> None:

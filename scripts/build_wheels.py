@@ -29,8 +29,6 @@ PACKAGES = sorted({*_LINTER["root_packages"]} - {"benchmarks", "scripts"})
 # A zip's times begin here.
 EPOCH = "315532800"
 BUILD = "import sys; from setuptools.build_meta import build_wheel; build_wheel(sys.argv[1])"
-
-
 _LINK = re.compile(r"(!?)(\[[^]]*\])\((?![\w+.-]+:|#)([^)\s]+)\)")
 
 

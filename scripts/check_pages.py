@@ -5,7 +5,7 @@ python -m scripts.check_pages
 
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ def unknown_keys(found: Sequence[Page]) -> list[str]:
         (page, line, key)
         for page in found
         for line, table in page.tables()
-        for key in _keys_of(table, ())
+        for key in _keys_of(table)
     ]
     named += [
         (page, line, tuple(said.split(".")))
@@ -40,12 +40,10 @@ def unknown_keys(found: Sequence[Page]) -> list[str]:
     ]
 
 
-def _keys_of(table: Mapping[str, Any], above: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-    for name, value in table.items():
-        key = (*above, name)
-        yield key
-        if isinstance(value, dict):
-            yield from _keys_of(value, key)
+def _keys_of(table: Any, above: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    for name, value in table.items() if isinstance(table, dict) else ():
+        yield (*above, name)
+        yield from _keys_of(value, (*above, name))
 
 
 def broken_links(root: Path, found: Sequence[Page]) -> Iterator[str]:

@@ -98,7 +98,7 @@ def instances() -> dict[str, Any]:
 def row_of(row: dict[str, Any]) -> dict[str, Any]:
     """One type in our words, from EC2's."""
     gpus = row.get("GpuInfo", {}).get("Gpus", [])
-    found = {
+    instance = {
         "vcpus": row["VCpuInfo"]["DefaultVCpus"],
         "memory_gib": row["MemoryInfo"]["SizeInMiB"] / 1024,
         "architecture": row["ProcessorInfo"]["SupportedArchitectures"][-1],
@@ -106,12 +106,12 @@ def row_of(row: dict[str, Any]) -> dict[str, Any]:
         "local_nvme_gb": row.get("InstanceStorageInfo", {}).get("TotalSizeInGB", 0),
     }
     if gpus:
-        found |= {
+        instance |= {
             "gpu": gpus[0]["Name"],
             "gpus": sum(gpu["Count"] for gpu in gpus),
             "gpu_memory_gib": gpus[0]["MemoryInfo"]["SizeInMiB"] / 1024,
         }
-    return found
+    return instance
 
 
 # availability.json: which instance type SageMaker hosts models on in which region.
@@ -183,7 +183,7 @@ def prices() -> dict[str, Any]:
 def merged(old: list[dict[str, Any]], new: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Both, sorted; of the same type and region the new one."""
     by_place = {(row["instance"], row["region"]): row for row in [*old, *new]}
-    return [by_place[place] for place in sorted(by_place)]
+    return [row for _, row in sorted(by_place.items())]
 
 
 TABLES: dict[str, Callable[[], dict[str, Any]]] = {

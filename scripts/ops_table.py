@@ -47,9 +47,6 @@ class OpsTableError(Exception):
     """The table cannot be made; `str()` says why."""
 
 
-# The rows of the table.
-
-
 def definitions(ops: bytes, kernels: bytes) -> dict[str, Any]:
     """{operation: its row in ops.jsonl}."""
     from tensorflow.core.framework import kernel_def_pb2, op_def_pb2
@@ -157,9 +154,6 @@ def _stablehlo(answers: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
-# Wheels.
-
-
 def wheel(requirement: str, folder: Path) -> Path:
     """The wheel of a requirement; from the folder, or downloaded into it. Raises OpsTableError."""
     name, version = requirement.split("==")
@@ -238,8 +232,6 @@ def of_plugin(requirement: str, place: str, built_for: str, wheels: Path) -> dic
 
 
 # ops.jsonl: of each operation the definitions, each from the version on in which it is new.
-
-
 def as_rows(tables: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
     """{operation: {version: its definition from then on, or None where it went}}."""
     rows: dict[str, dict[str, Any]] = {}

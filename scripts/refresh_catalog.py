@@ -115,8 +115,6 @@ def row_of(row: dict[str, Any]) -> dict[str, Any]:
 
 
 # availability.json: which instance type SageMaker hosts models on in which region.
-
-
 def availability() -> dict[str, Any]:
     """cfn-lint derives the table from AWS's price list; it is kept by type, which is shorter."""
     table = json.loads(
@@ -139,8 +137,6 @@ def availability() -> dict[str, Any]:
 
 # limits.json: the ranges that AWS's own service models state.
 # Another shape is added to the file by hand, as {}; this fills it in.
-
-
 def limits() -> dict[str, Any]:
     """service -> shape -> min, max, pattern, enum; those that the shape has."""
     session = botocore.session.get_session()
@@ -159,8 +155,6 @@ def limits() -> dict[str, Any]:
 
 # prices.json: what an instance costs an hour, from the Price List API where there are credentials.
 # Without them the rows stay as they are: each has its own source and date, and none is from memory.
-
-
 def prices() -> dict[str, Any]:
     """The rows at hand, and over them what the API says of the same type and region."""
     table: dict[str, Any] = json.loads((CATALOG / "prices.json").read_text(encoding="utf-8"))

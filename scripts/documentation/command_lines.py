@@ -149,20 +149,16 @@ class Lines:
                         yield f"there is no environment {value!r}"
                 elif param.name == "sets":
                     yield from self._override(value, str(given.get("environment")), folder, made)
+                elif isinstance(param.type, click.Path):
+                    first = Path(value).parts[0]
+                    ours = first != ".." and (self._root / first).exists()
+                    if ours and not (self._root / value).exists():
+                        yield f"there is no {value}"  # elsewhere it is the reader's own file
                 else:
-                    yield from self._value(param, context, value)
-
-    def _value(self, param: click.Parameter, context: click.Context, value: str) -> Iterator[str]:
-        if isinstance(param.type, click.Path):
-            first = Path(value).parts[0]
-            ours = first != ".." and (self._root / first).exists()
-            if ours and not (self._root / value).exists():
-                yield f"there is no {value}"  # elsewhere it is the reader's own file
-            return
-        try:
-            param.type.convert(value, param, context)
-        except click.UsageError as wrong:
-            yield wrong.format_message()
+                    try:
+                        param.type.convert(value, param, context)
+                    except click.UsageError as wrong:
+                        yield wrong.format_message()
 
     def _override(
         self, option: str, environment: str, folder: str, made: set[str]

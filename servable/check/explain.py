@@ -230,7 +230,11 @@ def update_lines(
     yield ("earliest rollback", bakes, "sizing", f"an alarm must see {counted(earliest, 'minute')}")
     if not variant.shadow:
         yield _rolled_back_by(environment, rollout, placed.name, updates)
-    yield ("an update takes", _takes(updates, start), "sizing", _parts(updates, start))
+    seconds = [update.expected_seconds(start) or float(update.bakes_seconds) for update in updates]
+    short, long = (round(end(seconds) / SECONDS_PER_MINUTE) for end in (min, max))
+    about = "at least" if start is None else "about"
+    takes = f"{about} {short} min" if short == long else f"{about} {short} to {long} min"
+    yield ("an update takes", takes, "sizing", _parts(updates, start))
 
 
 def _rolled_back_by(
@@ -249,13 +253,6 @@ def _rolled_back_by(
     else:
         why = "4xx count whoever causes them where the first share is the whole fleet"
     return "rolled back by", ", ".join(kinds), "sizing", why
-
-
-def _takes(updates: list[Update], start: float | None) -> str:
-    seconds = [update.expected_seconds(start) or float(update.bakes_seconds) for update in updates]
-    least, most = (round(end(seconds) / SECONDS_PER_MINUTE) for end in (min, max))
-    about = "at least" if start is None else "about"
-    return f"{about} {least} min" if least == most else f"{about} {least} to {most} min"
 
 
 def _parts(updates: list[Update], start: float | None) -> str:

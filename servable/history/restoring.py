@@ -78,7 +78,12 @@ def restored(loaded: Loaded, deployment: Deployment, account: Account) -> Restor
             notes.append(f"{name}: served from {where}, where it was")
         # State the derived settings: from an archive in S3, other ones could be derived.
         settings["variants"][variant["variant"]]["container"] = variant["container"]
-    _without_strangers(settings)
+    # Models that were only packed into an archive go, since the archive is now named itself.
+    used = {variant["model"] for variant in settings["variants"].values()}
+    for name in list(used):
+        model = settings["models"][name]
+        used |= {*model.get("also_serves", []), *model.get("multi_model", [])}
+    settings["models"] = {name: model for name, model in settings["models"].items() if name in used}
     text, findings = _checked(loaded, settings, deployment)
     return RestoredFile(text=text, findings=findings, notes=notes)
 
@@ -121,15 +126,6 @@ def _pinned(model: Any, url: str, variant: dict[str, Any], account: Account) -> 
         artifact["size_gib"] = variant["model_gib"]
     kept = {key: value for key, value in model.items() if key not in _OF_PACKING}
     return {"artifact": artifact, **kept}
-
-
-def _without_strangers(settings: Any) -> None:
-    """Remove models that were only packed into an archive, since the archive is now named itself."""
-    used = {variant["model"] for variant in settings["variants"].values()}
-    for name in list(used):
-        model = settings["models"][name]
-        used |= {*model.get("also_serves", []), *model.get("multi_model", [])}
-    settings["models"] = {name: model for name, model in settings["models"].items() if name in used}
 
 
 def _checked(loaded: Loaded, settings: Any, deployment: Deployment) -> tuple[str, list[Finding]]:

@@ -125,7 +125,7 @@ def _checked(log: Any, info: SavedModelInfo) -> Shapes:
     if kind is None:
         raise RequestValueError("holds no request")
     if kind == "predict_log":
-        # The name in it is not compared: the model server sends every record to the model it loads.
+        # Its name is not compared: every record goes to the model that is loaded.
         return check_inputs(log.predict_log.request, info)
     if kind in ("classify_log", "regress_log"):
         return check_examples(getattr(log, kind).request, info, kind.removesuffix("_log"))

@@ -9,7 +9,7 @@ import psutil
 from servable.load.measurement import Usage
 
 _BYTES_PER_MIB = 1024**2
-# The kernel walks all pages of a process to say what it holds: more often it would cost what it watches.
+# The kernel walks all pages of a process for it: more often it would cost too much.
 MEMORY_SECONDS = 2.0
 LOOK_SECONDS = 0.5
 # Lowers the endpoint's CPU share to a third: the generator comes first, and beside other work on this

@@ -164,7 +164,7 @@ def _searched(run: Run, trials: Trials, objective: Objective) -> SearchResult:
         )
     run.progress.began(run.folder, machines, len(search.trials()), objective)
     around = trials.around(objective)
-    # The choice's curve takes about as long, and costs as much, as the one of today's settings did.
+    # The choice's curve takes and costs about as much as that of today's settings.
     minutes = options.minutes
     if minutes is not None:
         plan = _time_plan(run, trials, minutes, around, search.trials())

@@ -14,7 +14,7 @@ from servable_tensors.tensors import Array
 _EMPTY = np.empty(0)
 MISSING = "missing"
 """The problem of an output that only the expected answer has."""
-# Masks, as -1e9 in logits, say nothing of how exact the others are: they are judged by themselves.
+# Masks, as -1e9 in logits, say nothing of the others' exactness: judged by themselves.
 _MASK = 1e8
 # Examples of changed labels that are kept of one answer.
 _MOST_EXAMPLES = 20

@@ -44,7 +44,7 @@ FLAT_PAIRS, APART, FAR_APART = 4, 2.5, 3.5
 # The scatter that noise alone exceeds once in a hundred times, in standard deviations.
 UNLIKELY = 2.326
 _below = np.vectorize(NormalDist().cdf, otypes=[float])
-# Noise of "it ran" (1) and "it did not" (0): a setting that runs today and not tomorrow is rare.
+# Noise of "it ran" (1) and "it did not" (0): few settings run today and not tomorrow.
 _RAN_NOISE = 0.1
 
 

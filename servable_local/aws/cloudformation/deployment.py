@@ -32,7 +32,7 @@ class StackDeployment:
         self._calls = calls
         self._verb = verb
         self._publish = publish
-        # For a rollback: resources that were created, and the old records of replaced or changed ones.
+        # For a rollback: created resources, and the old records of the others.
         self._created: list[StackResource] = []
         self._replaced: dict[str, StackResource] = {}
         self._changed: list[tuple[StackResource, StackResource]] = []

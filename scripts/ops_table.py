@@ -82,7 +82,7 @@ def _attribute(attribute: Any) -> dict[str, Any]:
 
 
 def _value(message: Any) -> list[Any]:
-    """[kind, value], as the table's file holds it: a version is compared with those that are read from it."""
+    """[kind, value] as the table's file holds it, whose versions are compared with it."""
     value = attribute_value(wire.AttrValue.FromString(message.SerializeToString()))
     held: list[Any] = json.loads(json.dumps(value))
     return held

@@ -150,7 +150,7 @@ def line_id(file: str, number: int) -> str:
 
 
 def seconds_of(text: str) -> float:
-    """Return seconds since 1970 of a moment; UTC unless it names another zone. Raises CaptureLineError."""
+    """Return seconds since 1970; UTC unless a zone is named. Raises CaptureLineError."""
     try:
         moment = datetime.datetime.fromisoformat(text)
         if moment.tzinfo is None:

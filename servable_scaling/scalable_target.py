@@ -223,7 +223,7 @@ class ScheduledAction:
 
 
 def _moment(value: Any) -> datetime | None:
-    """A time of the API (seconds since the epoch, or a datetime) or of a template (ISO 8601), as UTC."""
+    """A time of the API (seconds, or a datetime) or of a template (ISO 8601), as UTC."""
     if value is None:
         return None
     if isinstance(value, int | float):

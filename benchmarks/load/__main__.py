@@ -1,4 +1,4 @@
-"""Accuracy and cost of the load generator: `make bench-load`. Writes result.json and docs/performance.md."""
+"""Accuracy and cost of the load generator: `make bench-load`."""
 
 import json
 import os

@@ -55,7 +55,7 @@ VARIABLES = {
 
 
 def beside_a_container(folder: Path, log: Log) -> dict[str, Any]:
-    """{"rate_rps", "p50_ms", "p99_ms" of one caller; "loads": what was measured and what is computed}."""
+    """{"rate_rps", "p50_ms", "p99_ms" of one caller; "loads": measured and computed}."""
     models = {"small": workload.model(folder / "model")}
     archive = workload.pack(folder / "coded.tar.gz", models, {"inference.py": HANDLER})
     body = Body(content=workload.body(workload.JSON, 1), content_type=workload.JSON)

@@ -132,7 +132,7 @@ class DataCost:
 
     @property
     def usd_per_million_predictions(self) -> float | None:
-        """US dollars if every request and answer is as large as the largest; None: a part is unknown."""
+        """US dollars where every body is as large as the largest; None: a part is unknown."""
         if self.usd_per_gb is None or self.request_bytes is None or self.answer_bytes is None:
             return None
         return (self.request_bytes + self.answer_bytes) * MILLION / BYTES_PER_GB * self.usd_per_gb

@@ -82,7 +82,7 @@ class GoldenSelection:
 
 
 def facets_of(request: CapturedRequest) -> tuple[set[Facet], dict[Facet, float]]:
-    """Return a request's facets: its kinds; its extremes, with a number that is smaller the more extreme."""
+    """Return a request's facets: its kinds; its extremes, with a number, smaller if more extreme."""
     media = media_type(request.content_type)
     kinds: set[Facet] = {("content type", media)}
     form, signature, inputs, rows = _read(request, media)

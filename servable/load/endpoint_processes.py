@@ -18,7 +18,7 @@ NICENESS = 5
 
 
 class UsageWatch:
-    """CPU and memory of a process tree: call `look()` repeatedly; `found()` is the usage between looks."""
+    """CPU and memory of a process tree between calls of `look()`; `found()` returns them."""
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
@@ -81,7 +81,7 @@ def _cpu_seconds(process: psutil.Process) -> float:
 
 
 def _pss_mib(process: psutil.Process) -> float:
-    """Proportional set size in MiB: shared pages count in equal parts, so sums are right. Source: proc(5)."""
+    """Proportional set size in MiB: shared pages count in equal parts. Source: proc(5)."""
     try:
         memory = process.memory_full_info()
         return float(getattr(memory, "pss", memory.uss)) / _BYTES_PER_MIB  # macOS: its own pages

@@ -1,4 +1,4 @@
-"""One HTML page with tabs of sentences, pictures and tables. Everything is inside; nothing is fetched."""
+"""One HTML page with tabs of sentences, pictures and tables; it fetches nothing."""
 
 import base64
 import math

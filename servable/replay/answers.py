@@ -104,7 +104,7 @@ class AnswerLog:
 
 
 def read_pairs(folder: Path) -> Iterator[AnswerPair]:
-    """Yield what a run has answered so far, in the order of the answers, one at a time. Raises OSError."""
+    """Yield a run's answers so far, in their order, one at a time. Raises OSError."""
     for record in _records(folder / ANSWERS):
         kept = record["replayed"]
         try:

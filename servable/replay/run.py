@@ -1,4 +1,4 @@
-"""A run of `servable replay`: its folder, which a killed run leaves for the next, and the replay itself."""
+"""A run of `servable replay`: its folder, which a killed run leaves for the next, and the sending."""
 
 import dataclasses
 import datetime

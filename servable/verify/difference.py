@@ -68,7 +68,7 @@ class Report:
 
 
 def _excerpts(*values: object, most: int = 160) -> list[str]:
-    """Return the values as text; long ones from a little before the place where they begin to differ."""
+    """Return the values as text; long ones from a little before their first difference."""
     texts = ["nothing" if value is None else str(value) for value in values]
     alike = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(*texts, strict=False)))
     start = max(0, alike - most // 4) if max(map(len, texts)) > most else 0

@@ -92,7 +92,7 @@ def _latency(comparison: Comparison, limits: Replay) -> Iterator[str]:
 
 
 def difference_of(output: OutputStatistics, limit: str = "") -> str:
-    """Describe the differences of an output as the rest of a sentence. `limit` stands beside the share."""
+    """Describe an output's differences as the end of a sentence. `limit`: beside the share."""
     share = f"{percent(output.share)}{limit}"
     parts = [f"{output.differing:,} of {output.rows:,} rows differ ({share})"]
     if (other := output.swapped_with) is not None:

@@ -142,12 +142,10 @@ def _write_project(folder: Path, releases: Sequence[tuple[str, str]]) -> None:
     own = {"name": "locked", "version": "0"}
     pins = [{"name": name, "version": version, "source": _SOURCE} for name, version in releases]
     packages = [{**own, "source": {"virtual": "."}, "dependencies": pins}, *pins]
-    files: dict[str, dict[str, Any]] = {
-        "pyproject.toml": {"project": {**own, "requires-python": ">=3.11"}},
-        "uv.lock": {"version": 1, "requires-python": ">=3.11", "package": packages},
-    }
-    for name, content in files.items():
-        (folder / name).write_text(tomlkit.dumps(content), encoding="utf-8")
+    project = {"project": {**own, "requires-python": ">=3.11"}}
+    (folder / "pyproject.toml").write_text(tomlkit.dumps(project), encoding="utf-8")
+    lock = {"version": 1, "requires-python": ">=3.11", "package": packages}
+    (folder / "uv.lock").write_text(tomlkit.dumps(lock), encoding="utf-8")
 
 
 def _run(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:

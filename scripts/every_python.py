@@ -13,7 +13,6 @@ from servable.doctor.machine import python_named
 ROOT = Path(__file__).resolve().parents[1]
 # pyproject.toml's classifiers: a test compares.
 PYTHONS = ("3.11", "3.12", "3.13")
-FOLDER = ROOT / ".servable" / "pythons"
 
 
 def main(target: str = "test") -> int:
@@ -24,7 +23,7 @@ def main(target: str = "test") -> int:
             print(f"Python {version}: not found here, not tried", flush=True)
             continue
         print(f"Python {version}: {program}", flush=True)
-        clone = FOLDER / version
+        clone = ROOT / ".servable" / "pythons" / version
         if not clone.exists():
             subprocess.run(["git", "clone", "--quiet", "--shared", ROOT, clone], check=True)
         for words in (["fetch", "--quiet", ROOT, "HEAD"], ["checkout", "--quiet", "FETCH_HEAD"]):

@@ -31,9 +31,8 @@ ROOT = Path(__file__).resolve().parents[1]
 CATALOG = ROOT / "infra" / "catalog"
 TODAY = datetime.datetime.now(datetime.UTC).date().isoformat()
 
+
 # images.json: the TensorFlow inference images that the SageMaker SDK knows.
-
-
 def images() -> dict[str, Any]:
     """TensorFlow 2.x inference images: tag by version and device, account by region."""
     table = json.loads(
@@ -64,8 +63,7 @@ def images() -> dict[str, Any]:
     }
 
 
-# instances.json: every type that SageMaker's API accepts, as EC2 describes it.
-
+# instances.json: every type that SageMaker's API accepts, as EC2 describes it, but for these.
 # Hosted by SageMaker, but the TensorFlow Serving image has no build for their accelerator.
 EXCLUDED = {
     "inf": "AWS Inferentia: needs a model compiled with Neuron and another image",

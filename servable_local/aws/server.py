@@ -40,7 +40,7 @@ from servable_local.aws.scaling.service import RegionalScaling
 from servable_local.aws.signatures import AccessKeys, Verifier
 
 # Else an extension lets every page read every answer.
-setattr(werkzeug_app, "DISABLE_GLOBAL_CORS", True)  # noqa: B010 - mypy forbids the plain form
+setattr(werkzeug_app, "DISABLE_GLOBAL_CORS", True)  # noqa: B010 (mypy)
 
 _HOST = "127.0.0.1"  # never another: what is deployed here runs as who started it
 # How soon `close` is noticed; werkzeug's own 0.5 s is most of what `servable local down` takes.

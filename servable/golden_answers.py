@@ -1,4 +1,9 @@
-"""The known answer of a golden request, and its differences from another answer."""
+"""The known answer of a golden request, and its differences from another answer.
+
+Replays compare otherwise (servable/replay/compare), by rows, with a tolerance for each output and NumPy:
+1,000 numbers take it 0.05 ms, and the walk here 1 ms (2026-11-24). The base has no NumPy for these answers,
+and the first path that differs is all that is told of one.
+"""
 
 import io
 import json

@@ -33,7 +33,7 @@ POLICIES, DAYS, REPEATS = 50, 20, 5
 LOAD_SECONDS = 40.0
 MINUTES, MOST_INSTANCES = 24 * 60, 200
 INSTANCE = MeasuredInstance(rate_rps=164.0, p50_ms=20.0, p99_ms=60.0, source="an example")
-# Error of the computed mean, as a share of the measured one. Source: the requirements of this project.
+# Error of the computed mean, as a share of the measured one. Source: our requirements.
 MOST_ERROR = 0.15
 # An instance: so many workers as answer at once, whose handler waits and computes nothing. The queue is
 # compared, and not how this computer's cores are shared with the load generator.
@@ -55,7 +55,7 @@ VARIABLES = {
 
 
 def beside_a_container(folder: Path, log: Log) -> dict[str, Any]:
-    """{"rate_rps", "p50_ms", "p99_ms" of one caller; "loads": what was measured and what is computed}."""
+    """{"rate_rps", "p50_ms", "p99_ms" of one caller; "loads": measured and computed}."""
     models = {"small": workload.model(folder / "model")}
     archive = workload.pack(folder / "coded.tar.gz", models, {"inference.py": HANDLER})
     body = Body(content=workload.body(workload.JSON, 1), content_type=workload.JSON)

@@ -73,7 +73,7 @@ class QueueingFormula:
     def __init__(self, seed: int, cores: int) -> None:
         of = np.random.default_rng([103, cores, seed])
         self.cores = cores
-        # CPU of one request in a worker, of one call of the model whatever its rows, of one request's rows.
+        # CPU of a request in a worker, of a call of the model, of a request's rows.
         self.handler_s, self.call_s, self.rows_s = (
             0.004 * float(np.exp(of.normal(0, spread))) for spread in (0.7, 0.9, 0.9)
         )

@@ -18,7 +18,7 @@ from typing import Any
 
 from google.protobuf.message import DecodeError
 
-from model_packaging.beside import beside
+from model_packaging.beside import write_beside
 from model_packaging.refusal import PackagingError
 from model_packaging.saved_model.graph_file import meta_graphs
 from model_packaging.saved_model.reading import served
@@ -30,9 +30,9 @@ _NODE, _SIGNATURE, _NAME = 1, 1, 1
 # A graph up to this size is parsed as it is; of a larger one the constants are left out.
 _WHOLE_BYTES = 1 << 27
 _LARGE_BYTES = 1 << 16
-# Most bytes kept of an attribute that is a string: a path, or the version of a StableHLO module.
+# Most bytes kept of a string: a path, or the version of a StableHLO module.
 _STRING_BYTES = 256
-# Attributes of one operation that are remembered as they are written, to pass over them at once.
+# Attributes of one operation that are remembered as written, to be skipped at once.
 _MOST_SEEN = 4096
 # Portable StableHLO is MLIR's bytecode, in which names end with a zero: add_v1, gather_v2.
 # Source: https://mlir.llvm.org/docs/BytecodeFormat/, read 2026-11-22
@@ -40,7 +40,7 @@ _BYTECODE = b"ML\xefR"
 _HEAD_BYTES = 40
 _VERSIONED = re.compile(rb"(?<![a-z0-9_])[a-z][a-z0-9_]*_v[0-9]+(?=\0)")
 _MUST_COMPILE = "_XlaMustCompile"
-# How an entry of NodeDef.attr begins whose key is "value" (what a constant holds), "module", or this.
+# Beginning of an entry of NodeDef.attr with key "value" (of a constant), "module", or this.
 _VALUE = b"\n\x05value\x12"
 _MODULE = b"\n\x06module\x12"
 _COMPILE = b"\n\x0f_XlaMustCompile\x12"
@@ -142,8 +142,7 @@ def operations(version: Path, *, cache: Path | None = None) -> GraphOperations:
             raise PackagingError(file, problem, "export it again, or copy it again") from None
     if cached is not None:
         try:
-            with beside(cached) as kept:
-                kept.write(json.dumps(dataclasses.asdict(result)).encode())
+            write_beside(cached, json.dumps(dataclasses.asdict(result)).encode())
         except OSError:
             pass  # a project that cannot be written is read again next time
     return result

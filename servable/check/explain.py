@@ -192,7 +192,11 @@ def update_lines(
         return  # min_instances above max_instances: another rule reports it
     start = start_seconds(placed.served, processes=placed.processes)
     why = f"{rollout.strategy} of {rollout.percent} %, in whole instances"
-    yield ("first share", _shares(updates), "sizing", why)
+    shares = ", ".join(
+        f"{update.steps[0]} of {update.instances} ({update.first_share_percent:.0f} %)"
+        for update in updates[:1] + updates[1:][-1:]
+    )
+    yield ("first share", shares, "sizing", why)
     at_once = f"up to {max(update.instances_at_once for update in updates)}"
     yield ("instances during an update", at_once, "sizing", f"{QUOTA}, its rollback included")
     earliest = updates[0].earliest_alarm_minutes
@@ -200,7 +204,11 @@ def update_lines(
     yield ("earliest rollback", bakes, "sizing", f"an alarm must see {counted(earliest, 'minute')}")
     if not variant.shadow:
         yield _rolled_back_by(environment, rollout, placed.name, updates)
-    yield ("an update takes", _takes(updates, start), "sizing", _parts(updates, start))
+    seconds = [update.expected_seconds(start) or float(update.bakes_seconds) for update in updates]
+    short, long = (round(end(seconds) / SECONDS_PER_MINUTE) for end in (min, max))
+    about = "at least" if start is None else "about"
+    takes = f"{about} {short} min" if short == long else f"{about} {short} to {long} min"
+    yield ("an update takes", takes, "sizing", _parts(updates, start))
 
 
 def _rolled_back_by(
@@ -219,21 +227,6 @@ def _rolled_back_by(
     else:
         why = "4xx count whoever causes them where the first share is the whole fleet"
     return "rolled back by", ", ".join(kinds), "sizing", why
-
-
-def _shares(updates: list[Update]) -> str:
-    ends = updates[:1] + updates[1:][-1:]
-    return ", ".join(
-        f"{update.steps[0]} of {update.instances} ({update.first_share_percent:.0f} %)"
-        for update in ends
-    )
-
-
-def _takes(updates: list[Update], start: float | None) -> str:
-    seconds = [update.expected_seconds(start) or float(update.bakes_seconds) for update in updates]
-    least, most = (round(end(seconds) / SECONDS_PER_MINUTE) for end in (min, max))
-    about = "at least" if start is None else "about"
-    return f"{about} {least} min" if least == most else f"{about} {least} to {most} min"
 
 
 def _parts(updates: list[Update], start: float | None) -> str:

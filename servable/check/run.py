@@ -165,7 +165,7 @@ def _reason(body: bytes) -> str:
 
 
 def _last_line(log: Path) -> str:
-    """Return the last log line of user code; the handler's own JSON lines repeat what its answers say."""
+    """Return the last log line of user code; the handler's JSON lines repeat its answers."""
     lines = log.read_text(encoding="utf-8", errors="replace").split("\n")
     messages = [line for line in lines if line.strip() and not line.startswith('{"event"')]
     return f"; last in the log: {_one_line(messages[-1])}" if messages else ""

@@ -11,7 +11,7 @@ import tomlkit
 from botocore.exceptions import BotoCoreError, ClientError
 
 from infra.parameters.loading import ValidFile
-from model_packaging.beside import beside
+from model_packaging.beside import write_beside
 from servable.cost.price_list import API_REGION, PriceListError, data_prices, hosting_prices
 
 
@@ -56,5 +56,4 @@ def write(file: Path, usd_per_hour: dict[str, float], usd_per_gb: float | None, 
         document["prices"]["usd_per_gb_processed"] = usd_per_gb
     table = document["prices"].setdefault("instance_usd_per_hour", tomlkit.inline_table())
     table.update(usd_per_hour)
-    with beside(file) as to:
-        to.write(tomlkit.dumps(document).encode())
+    write_beside(file, tomlkit.dumps(document).encode())

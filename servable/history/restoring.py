@@ -19,7 +19,7 @@ from infra.parameters.environment import Environment
 from infra.parameters.finding import Finding, Severity
 from infra.parameters.loading import ValidFile, load
 from infra.preflight.check import check
-from model_packaging.beside import beside
+from model_packaging.beside import write_beside
 from model_packaging.places import MADE
 from model_packaging.private_folder import private_folder
 from model_packaging.refusal import PackagingError
@@ -78,7 +78,12 @@ def restored(loaded: ValidFile, deployment: Deployment, account: Account) -> Res
             notes.append(f"{name}: served from {where}, where it was")
         # State the derived settings: from an archive in S3, other ones could be derived.
         settings["variants"][variant["variant"]]["container"] = variant["container"]
-    _without_strangers(settings)
+    # Models that were only packed into an archive go, since the archive is now named itself.
+    used = {variant["model"] for variant in settings["variants"].values()}
+    for name in list(used):
+        model = settings["models"][name]
+        used |= {*model.get("also_serves", []), *model.get("multi_model", [])}
+    settings["models"] = {name: model for name, model in settings["models"].items() if name in used}
     text, findings = _checked(loaded, settings, deployment)
     return RestoredFile(text=text, findings=findings, notes=notes)
 
@@ -90,8 +95,7 @@ def write(loaded: ValidFile, folder: Path, restorable: RestoredFile) -> tuple[Pa
     name = f"{loaded.name}-{hashlib.sha256(before).hexdigest()[:12]}.toml"
     kept = private_folder(loaded.root / REPLACED) / name
     for place, content in ((kept, before), (file, restorable.text.encode())):
-        with beside(place) as to:
-            to.write(content)
+        write_beside(place, content)
     return file, kept
 
 
@@ -123,15 +127,6 @@ def _pinned(model: Any, url: str, variant: dict[str, Any], account: Account) -> 
         artifact["size_gib"] = variant["model_gib"]
     kept = {key: value for key, value in model.items() if key not in _OF_PACKING}
     return {"artifact": artifact, **kept}
-
-
-def _without_strangers(settings: Any) -> None:
-    """Remove models that were only packed into an archive, since the archive is now named itself."""
-    used = {variant["model"] for variant in settings["variants"].values()}
-    for name in list(used):
-        model = settings["models"][name]
-        used |= {*model.get("also_serves", []), *model.get("multi_model", [])}
-    settings["models"] = {name: model for name, model in settings["models"].items() if name in used}
 
 
 def _checked(loaded: ValidFile, settings: Any, deployment: Deployment) -> tuple[str, list[Finding]]:

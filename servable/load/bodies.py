@@ -6,19 +6,14 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from infra.parameters.loading import ValidFile
+from infra.parameters.rollout import CONTENT_TYPES
 from model_packaging.refusal import PackagingError
 from servable.capture_lines import AnswerAloneError, CaptureLineError, read_line
 from servable.load.load_target import Body
 from servable_tensors.trace_context import without_trace
 
-CONTENT_TYPES = {
-    ".json": "application/json",
-    ".jsonl": "application/jsonlines",
-    ".csv": "text/csv",
-    ".pb": "application/x-protobuf",
-    ".npy": "application/x-npy",
-    ".npz": "application/x-npz",
-}
+# Golden requests have no named arrays: their answers are compared as JSON, .npy or protobuf.
+_CONTENT_TYPES = {**CONTENT_TYPES, ".npz": "application/x-npz"}
 STDIN = Path("-")
 # A line of data capture has this key.
 # Source: https://docs.aws.amazon.com/sagemaker/latest/dg/model-monitor-data-capture-endpoint.html
@@ -95,9 +90,9 @@ def read(file: Path, *, content_type: str | None = None, weight: float = 1.0) ->
         if not captured:
             raise BodyError(f"{file}: no captured input; capture Input, not only Output")
         return [dataclasses.replace(body, weight=weight / len(captured)) for body in captured]
-    kind = content_type or CONTENT_TYPES.get(".json" if file == STDIN else file.suffix)
+    kind = content_type or _CONTENT_TYPES.get(".json" if file == STDIN else file.suffix)
     if kind is None:
-        known = ", ".join(CONTENT_TYPES)
+        known = ", ".join(_CONTENT_TYPES)
         raise BodyError(f"{file}: give --content-type, or a file that ends in {known}")
     if not content:
         raise BodyError(f"{file}: the file is empty; give a request that the model answers")

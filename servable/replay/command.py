@@ -261,7 +261,7 @@ def _played(
     index = _indexed(loaded, options)
     root = loaded.root if loaded else standing_in()
     with ExitStack() as held:
-        # The answer's own variant decides nothing: without --variant all variants share the requests.
+        # Without --variant all variants share the requests, whoever answered them.
         reached = held.enter_context(
             reached_by(what, loaded, [], private_folder(root / RUNS), options)
         )

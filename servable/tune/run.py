@@ -115,7 +115,7 @@ class Run:
     @cached_property
     def folder(self) -> Path:
         options, tried, account = self.options, self.machines.space, self.options.account
-        # The limit that is given, else the one that it is found from: neither stands for the other.
+        # The limit that is given, else the alarm's: neither stands for the other.
         stated_ms = self.environment.alarms.p99_latency_ms if options.most_ms is None else None
         asked = [
             *(self.model, tried.keys, tried.names, current(self.placement)),

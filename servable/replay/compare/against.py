@@ -1,4 +1,4 @@
-"""The other target of `--against`: another environment, a git revision of the same one, or an address."""
+"""The target of `--against`: another environment, a git revision of it, or an address."""
 
 import dataclasses
 from collections.abc import Iterator

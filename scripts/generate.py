@@ -76,7 +76,7 @@ def _conformance() -> str:
     text = _text(CONFORMANCE)
     ours = "run: make .venv/.local\n"
     install = ".venv/bin/python -m pip install --quiet --find-links wheels"
-    lines = ("run: |", "python -m venv .venv", f'{install} "servable[aws,local]==@version@"')
+    lines = ("run: |", "python -m venv .venv", f'{install} "servable-endpoints[aws,local]==@version@"')
     theirs = "\n          ".join(lines) + "\n"
     if text.count(ours) != 1:
         raise RuntimeError(f"{CONFORMANCE}: `{ours.strip()}` is not there once; mend it here, too")

@@ -1,4 +1,4 @@
-"""Optional dependencies: `pip install 'servable[EXTRA]'`.
+"""Optional dependencies: `pip install 'servable-endpoints[EXTRA]'`.
 
 A command whose package is missing ends with exit code 2 and one sentence that names the extra
 to install. pyproject.toml lists the packages of each extra.
@@ -50,7 +50,7 @@ class MissingExtraError(click.ClickException):
 
     def __init__(self, who: str, module: str, extra: str) -> None:
         super().__init__(
-            f"{who} needs {module}, which is not installed here: pip install 'servable[{extra}]'"
+            f"{who} needs {module}, which is not installed here: pip install 'servable-endpoints[{extra}]'"
         )
 
 

@@ -1,7 +1,6 @@
 """Habits that every command shares: help, version, completion, overrides, unknown names."""
 
 import importlib
-from importlib.metadata import version
 from pathlib import Path
 
 import click
@@ -9,6 +8,7 @@ import pytest
 from click.shell_completion import BashComplete
 from click.testing import CliRunner
 
+from servable import __version__
 from servable.extras import explained
 from servable.main import COMMANDS, servable
 from servable.project import SET
@@ -35,7 +35,7 @@ def reads_environments(name: str) -> bool:
 
 
 def test_version_is_that_of_the_package() -> None:
-    assert CliRunner().invoke(servable, ["--version"]).output == f"servable {version('servable')}\n"
+    assert CliRunner().invoke(servable, ["--version"]).output == f"servable {__version__}\n"
 
 
 @pytest.mark.parametrize("words", [[], *([name] for name in COMMANDS), ["local", "up"]])
@@ -103,4 +103,4 @@ def test_the_help_of_local_is_whole_at_80_columns() -> None:
 @pytest.mark.parametrize("module", ["moto", "botocore"])
 def test_local_without_extras_asks_for_both_in_one_command(module: str) -> None:
     missing = ModuleNotFoundError(f"No module named {module!r}", name=module)
-    assert "pip install 'servable[aws,local]'" in str(explained(missing, "servable local"))
+    assert "pip install 'servable-endpoints[aws,local]'" in str(explained(missing, "servable local"))

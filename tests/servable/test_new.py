@@ -87,7 +87,7 @@ def test_servable_is_taken_from_the_project_s_own_wheels(written: Path) -> None:
     assert "--find-links wheels" in lines
     for name in files(written):
         for line in (written / name).read_text().splitlines():
-            if "servable[" in line and "install" in line:
+            if "servable-endpoints[" in line and "install" in line:
                 assert "--find-links wheels" in line, (name, line)
     assert "pip" not in (written / ".github" / "dependabot.yml").read_text()
 

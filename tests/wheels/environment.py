@@ -1,7 +1,7 @@
 """A virtual environment with our wheels and nothing but what they require, made without an index.
 
     python -m tests.wheels.environment                     # how large the base is, how soon it helps
-    python -m tests.wheels.environment FOLDER 'servable[synth]'    # makes one, to try things in
+    python -m tests.wheels.environment FOLDER 'servable-endpoints[synth]'    # makes one, to try things in
 
 Our wheels are installed by pip. What they require is linked from the environment that runs this:
 the files of each distribution that the wheels' metadata asks for, and no others.
@@ -36,7 +36,7 @@ _WHEN_ALONE = "servable"
 def make(folder: Path, wheels: Path, wanted: Sequence[str]) -> Path:
     """Makes the environment `folder`; returns its folder of programs.
 
-    `wheels`: where ours lie. `wanted`: requirements, as `servable[aws]`. Raises
+    `wheels`: where ours lie. `wanted`: requirements, as `servable-endpoints[aws]`. Raises
     `importlib.metadata.PackageNotFoundError` and ValueError for what this environment has not.
     """
     venv.create(folder, symlinks=True)
@@ -131,7 +131,7 @@ def help_seconds(programs: Path) -> float:
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("folder", nargs="?", type=Path, help="left out, the base is measured")
-    parser.add_argument("wanted", nargs="*", default=[_WHEN_ALONE], help="as servable[synth]")
+    parser.add_argument("wanted", nargs="*", default=[_WHEN_ALONE], help="as servable-endpoints[synth]")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="servable-environment-") as temporary:
         build(Path(temporary, "wheels"))

@@ -79,8 +79,8 @@ def kinds(template: Path) -> Counter[str]:
 
 @pytest.fixture(scope="module")
 def synth(tmp_path_factory: pytest.TempPathFactory, wheels: Path) -> Path:
-    """The programs of an environment with servable[synth]."""
-    return make(tmp_path_factory.mktemp("synth"), wheels, ["servable[synth]"])
+    """The programs of an environment with servable-endpoints[synth]."""
+    return make(tmp_path_factory.mktemp("synth"), wheels, ["servable-endpoints[synth]"])
 
 
 @pytest.fixture(scope="module")
@@ -105,7 +105,7 @@ def test_an_extra_brings_all_that_its_commands_import(
     if extra == "synth":
         programs: Path = request.getfixturevalue("synth")
     else:
-        programs = make(tmp_path / "environment", wheels, [f"servable[{extra}]"])
+        programs = make(tmp_path / "environment", wheels, [f"servable-endpoints[{extra}]"])
     modules = [
         ELSEWHERE.get(command, f"servable.{command}.command")
         for command, (needed, _) in COMMANDS.items()

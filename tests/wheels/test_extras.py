@@ -100,7 +100,7 @@ def test_a_command_without_its_extra_says_how_to_install_it(ran: Runs, command: 
     code, said = ran[command]
     extra, module = COMMANDS[command]
     wanted = f"servable {command} needs {module}, which is not installed here: "
-    assert (code, said) == (2, f"Error: {wanted}pip install 'servable[{extra}]'")
+    assert (code, said) == (2, f"Error: {wanted}pip install 'servable-endpoints[{extra}]'")
 
 
 @pytest.mark.parametrize("command", ON_THE_WAY)

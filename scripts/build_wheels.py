@@ -75,7 +75,9 @@ def _pin(project: Path) -> None:
 
 def _lock(requirements: Path, out: Path) -> None:
     """Writes hashes into the requirements.txt of new projects; of its own wheel, `servable new` does."""
-    lines = [requirements.read_text(encoding="utf-8").rstrip() + " \\", "    --hash=sha256:@sha256@"]
+    # uv is in the lock, pip in the environment: pip refuses what a lock with hashes does not pin.
+    asked = requirements.read_text(encoding="utf-8").replace(",vendor]", "]").rstrip()
+    lines = [f"{asked} \\", "    --hash=sha256:@sha256@"]
     for name in OF_A_PROJECT:
         (file,) = out.glob(f"{name.replace('-', '_')}-{__version__}-*.whl")
         hexdigest = sha256(file.read_bytes()).hexdigest()

@@ -73,7 +73,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory, wheels: Path) -> Runs:
     wants = wants.replace("tensorflow =", 'code = "wanting"\ntensorflow =')
     (project / "environments" / "wants.toml").write_text(wants)
     (project / "day.jsonl").write_text(RECORDED)
-    base = set(required(["servable"], requirements_of(wheels)))
+    base = set(required(["servable-endpoints"], requirements_of(wheels)))
     blocked = {"servable_client"} | {
         top
         for top, names in packages_distributions().items()

@@ -89,9 +89,9 @@ def _conformance() -> str:
     """Elsewhere what makes the models is installed from an index, or a folder in its place."""
     text = _text(CONFORMANCE).replace("jobs:\n", FIND_LINKS)
     ours = "run: make .venv/.local\n"
-    install = ".venv/bin/python -m pip install --quiet"
-    lines = ("run: |", "python -m venv .venv", f'{install} "servable-endpoints[aws,local]==@version@"')
-    theirs = "\n          ".join(lines) + "\n"
+    indent = "\n          "
+    install = '.venv/bin/python -m pip install --quiet "servable-endpoints[aws,local]==@version@"\n'
+    theirs = f"run: |{indent}python -m venv .venv{indent}{install}"
     if text.count(ours) != 1:
         raise RuntimeError(f"{CONFORMANCE}: `{ours.strip()}` is not there once; mend it here, too")
     return text.replace(ours, theirs).replace("; docs/pipelines.md.", ".")

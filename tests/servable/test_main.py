@@ -103,4 +103,6 @@ def test_the_help_of_local_is_whole_at_80_columns() -> None:
 @pytest.mark.parametrize("module", ["moto", "botocore"])
 def test_local_without_extras_asks_for_both_in_one_command(module: str) -> None:
     missing = ModuleNotFoundError(f"No module named {module!r}", name=module)
-    assert "pip install 'servable-endpoints[aws,local]'" in str(explained(missing, "servable local"))
+    assert "pip install 'servable-endpoints[aws,local]'" in str(
+        explained(missing, "servable local")
+    )

@@ -106,7 +106,9 @@ def test_a_command_without_its_extra_says_how_to_install_it(ran: Runs, command: 
 @pytest.mark.parametrize("command", ON_THE_WAY)
 def test_a_command_that_comes_to_need_an_extra_says_so(ran: Runs, command: str) -> None:
     code, said = ran[command]
-    one = re.compile(rf"Error: \S.* needs \w+, .*pip install 'servable\[{ON_THE_WAY[command]}\]'")
+    one = re.compile(
+        rf"Error: \S.* needs \w+, .*pip install 'servable-endpoints\[{ON_THE_WAY[command]}\]'"
+    )
     assert (code, bool(one.fullmatch(said))) == (2, True), said
 
 

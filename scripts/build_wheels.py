@@ -75,9 +75,12 @@ def _pin(project: Path) -> None:
 
 def _lock(requirements: Path, out: Path) -> None:
     """Writes hashes into the requirements.txt of new projects; of its own wheel, `servable new` does."""
-    # uv is in the lock, pip in the environment: pip refuses what a lock with hashes does not pin.
-    asked = requirements.read_text(encoding="utf-8").replace(",vendor]", "]").rstrip()
-    lines = [f"{asked} \\", "    --hash=sha256:@sha256@"]
+    lines = [
+        "# What checks and deploys, by version and hash: pip refuses any other file. Of its extra `vendor`",
+        "# uv is below, and pip is the environment's.",
+        f"{DISTRIBUTION}[aws,synth]==@version@ \\",
+        "    --hash=sha256:@sha256@",
+    ]
     for name in OF_A_PROJECT:
         (file,) = out.glob(f"{name.replace('-', '_')}-{__version__}-*.whl")
         hexdigest = sha256(file.read_bytes()).hexdigest()

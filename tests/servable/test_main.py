@@ -9,7 +9,7 @@ from click.shell_completion import BashComplete
 from click.testing import CliRunner
 
 from servable import __version__
-from servable.extras import explained
+from servable.extras import MissingExtraError, explained
 from servable.main import COMMANDS, servable
 from servable.project import SET
 from tests.conftest import VALID
@@ -98,6 +98,23 @@ def test_a_shell_completes_commands_without_importing_them(
 def test_the_help_of_local_is_whole_at_80_columns() -> None:
     ran = CliRunner().invoke(servable, ["local", "--help"], terminal_width=80)
     assert "..." not in ran.output.partition("Commands:")[2]
+
+
+@pytest.mark.parametrize(
+    ("file", "install"),
+    [
+        ("uv-receipt.toml", "uv tool install"),
+        ("pipx_metadata.json", "pipx install --force"),
+        ("other.toml", "pip install"),
+    ],
+)
+def test_an_extra_is_installed_by_what_installed_the_command(
+    file: str, install: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.prefix", str(tmp_path))
+    (tmp_path / file).touch()
+    missing = MissingExtraError("servable load", "locust", "tune")
+    assert str(missing).endswith(f": {install} 'servable-endpoints[tune]'")
 
 
 @pytest.mark.parametrize("module", ["moto", "botocore"])

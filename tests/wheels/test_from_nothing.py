@@ -96,6 +96,12 @@ def test_the_base_brings_no_tensorflow_numpy_or_boto3(home: Path) -> None:
     assert {"numpy", "tensorflow", "boto3"} & {path.name for path in site.iterdir()} == set()
 
 
+def test_a_command_of_uvs_says_how_uv_installs_an_extra(home: Path) -> None:
+    command = [home / ".local" / "bin" / "servable", "invoke"]
+    ran = subprocess.run(command, env={}, capture_output=True, text=True, check=False)
+    assert ran.stderr.strip().endswith(f": uv tool install '{DISTRIBUTION}[aws]'")
+
+
 def test_a_new_project_pins_the_wheel_that_wrote_it_by_its_hash(home: Path, wheels: Path) -> None:
     text = (home / "my-service" / "requirements.txt").read_text()
     digest = re.search(rf"^{DISTRIBUTION}\S+ \\\n +--hash=sha256:(\w+)$", text, re.MULTILINE)

@@ -40,7 +40,7 @@ class CodeFinding:
     """From 1; 0 where a file is missing."""
     problem: str
     remedy: str
-    severity: Literal["error", "warning"] = "error"
+    severity: Literal["error", "warning", "not checked"] = "error"
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}: {self.problem}; {self.remedy}"

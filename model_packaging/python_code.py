@@ -1,12 +1,18 @@
 """Would the image import this code, and find its handlers? Known by reading, never by running."""
 
-from collections.abc import Collection, Iterator
-from functools import cached_property
+import ast
+from collections.abc import Callable, Collection, Iterator
+from functools import cached_property, partial
 from pathlib import Path
 
+from model_packaging.code_faults.hidden_modules import IMAGE_MODULES, hidden_by, hiding_files
+from model_packaging.code_faults.module_names import missing_names
+from model_packaging.code_faults.undefined_names import undefined_names
+from model_packaging.code_faults.values import value_faults
 from model_packaging.dependencies import requirements_file
 from model_packaging.handler_functions import CodeFinding, function_findings
 from model_packaging.python_source import (
+    PYTHON,
     Import,
     PythonSyntaxError,
     imports,
@@ -42,21 +48,31 @@ _RELATIVE = ("imports relatively, outside a package", "import it by its name alo
 _ADD_IT = "add it, or take the import out"
 
 
-def check_code(folder: Path, *, python: str, provided: Collection[str]) -> list[CodeFinding]:
+def check_code(
+    folder: Path,
+    *,
+    python: str | None,
+    provided: Collection[str] | None,
+    variables: Collection[str] | None = None,
+) -> list[CodeFinding]:
     """Faults of the code of a model, in the order of files and lines. Raises OSError.
 
     `python` is the image's ("3.12"), `provided` the modules that it holds beside the
-    standard library. Only inference.py, or transforms.py where our handler loads that, and
-    what it imports is read: a training script beside it may import what it likes.
+    standard library, `variables` the names that the file sets; None: not known, so that an import
+    that depends on it is "not checked". Only inference.py, or transforms.py where our handler loads
+    that, and what it imports is read: a training script beside it may import what it likes.
     """
     code = CodeFolder(folder)
     hooks = wants_ours(folder)
     entry = folder / (HOOKS if hooks else "inference.py")
     if not entry.is_file():
         return [CodeFinding(entry, 0, "does not exist", "write it, or leave `code` out")]
-    there = standard_library(python) | set(provided) | set(PACKAGES if hooks else ())
+    there = None
+    if provided is not None:
+        there = standard_library(python or PYTHON) | {*provided, *IMAGE_MODULES}
+        there |= set(PACKAGES if hooks else ())
     findings: list[CodeFinding] = []
-    waiting, seen = [entry], {entry}
+    waiting, seen, used = [entry], {entry}, set()
     while waiting:
         file = waiting.pop()
         try:
@@ -68,8 +84,11 @@ def check_code(folder: Path, *, python: str, provided: Collection[str]) -> list[
             statements = list(imports(tree))
             if file == entry:
                 findings += function_findings(file, tree, hooks=hooks)
+            findings += undefined_names(file, tree, source)
+            findings += value_faults(file, tree, code=folder, variables=variables)
+            findings += missing_names(file, tree, partial(code.file_of, importer=file), _parsed(python))
         except PythonSyntaxError as bad:
-            problem = f"is not Python {python}: {bad}"
+            problem = f"is not Python {python}: {bad}" if python else f"is not Python: {bad}"
             findings.append(CodeFinding(file, bad.line, problem, "correct it"))
             continue
         except OSError as error:
@@ -81,6 +100,7 @@ def check_code(folder: Path, *, python: str, provided: Collection[str]) -> list[
             findings.append(CodeFinding(file, 1, problem, "part it into functions"))
             continue
         for imported in statements:
+            used.add(imported.module.partition(".")[0])
             if imported.level and code.leaves(imported, importer=file):
                 findings.append(CodeFinding(file, imported.line, *_RELATIVE))
                 continue
@@ -89,11 +109,28 @@ def check_code(folder: Path, *, python: str, provided: Collection[str]) -> list[
                 findings.append(CodeFinding(file, imported.line, problem, _ADD_IT))
                 continue
             files = code.files_of(imported, importer=file)
+            if files and not imported.level and (other := hidden_by(imported.module)):
+                problem = f"imports {imported.module}, which is {other} and not {files[0].name}"
+                findings.append(CodeFinding(file, imported.line, problem, f"rename {files[0].name}"))
+                continue
             waiting += [new for new in files if new not in seen]
             seen.update(files)
             if not files and not imported.optional:
                 findings += _missing(file, imported, code, there, python)
+    findings += hiding_files(folder, used)
     return sorted(findings, key=lambda finding: (str(finding.file), finding.line))
+
+
+def _parsed(python: str | None) -> Callable[[Path], ast.Module | None]:
+    """Reads a module; None for one that cannot be read, which is a finding of its own."""
+
+    def parsed(file: Path) -> ast.Module | None:
+        try:
+            return parse(file.read_bytes(), python=python)
+        except (PythonSyntaxError, OSError):
+            return None
+
+    return parsed
 
 
 class CodeFolder:
@@ -120,6 +157,19 @@ class CodeFolder:
             files += [file for file in self._module(base, [*parts, name]) if file not in files]
         return files
 
+    def file_of(self, imported: Import, *, importer: Path) -> Path | None:
+        """The file whose names the import takes; None for a namespace, and another's module."""
+        if imported.level and self.leaves(imported, importer=importer):
+            return None
+        if not imported.level and hidden_by(imported.module):
+            return None
+        place = importer.parents[imported.level - 1] if imported.level else self._folder
+        place = place.joinpath(*imported.module.split(".")) if imported.module else place
+        for file in (place / "__init__.py", place.with_name(f"{place.name}.py")):
+            if file.is_file() and file.is_relative_to(self._folder):
+                return file
+        return None
+
     def leaves(self, imported: Import, *, importer: Path) -> bool:
         """Whether a relative import goes above the outermost package of its file."""
         return imported.level >= len(importer.relative_to(self._folder).parts)
@@ -144,8 +194,7 @@ class CodeFolder:
     @property
     def has_requirements(self) -> bool:
         """Whether packages are installed when the container starts: lib/ switches that off."""
-        requirements = self._folder / requirements_file.WANTED
-        return requirements.is_file() and not (self._folder / "lib").is_dir()
+        return requirements_file.asks(self._folder) and not (self._folder / "lib").is_dir()
 
     def requires(self, module: str) -> bool:
         """Whether a package named like the module is in a requirements.txt in force."""
@@ -172,7 +221,11 @@ class CodeFolder:
 
 
 def _missing(
-    file: Path, imported: Import, code: CodeFolder, there: Collection[str], python: str
+    file: Path,
+    imported: Import,
+    code: CodeFolder,
+    there: Collection[str] | None,
+    python: str | None,
 ) -> Iterator[CodeFinding]:
     statement = f"imports {'.' * imported.level}{imported.module}"
     if imported.level:
@@ -180,10 +233,14 @@ def _missing(
         yield CodeFinding(file, imported.line, problem, _ADD_IT)
         return
     top = imported.module.split(".")[0]
-    if top in there or code.vendors(top):
+    if top in (there or standard_library(python or PYTHON)) or code.vendors(top):
         return
     why = _WITHOUT_TENSORFLOW.get(top)
-    if why and not code.requires(top):
+    if there is None:
+        if not code.requires(top):
+            remedy = "give AWS's image: the modules of another one are not known"
+            yield CodeFinding(file, imported.line, statement, remedy, "not checked")
+    elif why and not code.requires(top):
         yield CodeFinding(file, imported.line, f"{statement}; {why}", _CALL_SERVER)
     elif code.has_requirements:
         if not code.requires(top):
@@ -192,7 +249,7 @@ def _missing(
             yield CodeFinding(file, imported.line, problem, remedy, "warning")
     else:
         problem = f"{statement}, which neither the image, code/lib nor the code provides"
-        if top in standard_library("3.7"):
+        if top in standard_library("3.7") and python:
             problem = f"{statement}, which left Python's standard library before {python}"
         remedy = (
             "name its package in code/requirements.txt, or import it inside try/except ImportError"

@@ -249,9 +249,9 @@ def never_runs(test: ast.expr) -> bool:
 
 
 def asks_where_it_runs(test: ast.expr) -> bool:
-    """Compares sys.version_info, sys.platform or os.name: one branch may never run there."""
+    """Compares sys.version_info, sys.platform, os.name or __name__: one branch may never run there."""
     return isinstance(test, ast.Compare) and any(
-        ast.unparse(part).split("[")[0] in ("sys.version_info", "sys.platform", "os.name")
+        ast.unparse(part).split("[")[0] in ("sys.version_info", "sys.platform", "os.name", "__name__")
         for part in (test.left, *test.comparators)
     )
 

@@ -1,5 +1,6 @@
-"""Findings on the terminal: one line for each environment, then the findings, then unchecked rules."""
+"""Findings on the terminal: a line for each environment, then for each finding, then unchecked rules."""
 
+import shutil
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -8,10 +9,15 @@ import click
 
 from infra.parameters.finding import Finding, Severity
 from infra.preflight.check import errors
-from infra.preflight.rendering import line, not_checked, summary
+from infra.preflight.rendering import is_untold, line, not_checked, summary
 from servable_local.terminal import escaped, plain
 
-COLOURS = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.ACKNOWLEDGED: "green"}
+COLOURS = {
+    Severity.ERROR: "red",
+    Severity.WARNING: "yellow",
+    Severity.ACKNOWLEDGED: "green",
+    Severity.NOT_CHECKED: "yellow",
+}
 
 
 def print_findings(
@@ -25,7 +31,8 @@ def print_findings(
     for name, findings in findings_by_name.items():
         click.echo(f"{name:{width}}  {summary(findings)}")
     sys.stdout.flush()
-    print_lines(finding for findings in findings_by_name.values() for finding in findings)
+    every = [finding for findings in findings_by_name.values() for finding in findings]
+    print_lines(every, whole=explain)
     # After an error they would be many, most of them its consequences.
     mended = {name: found for name, found in findings_by_name.items() if not errors(found)}
     short = (
@@ -36,12 +43,58 @@ def print_findings(
         styled_echo(text, dim=True, err=True)
 
 
-def print_lines(findings: Iterable[Finding]) -> None:
-    """Print findings to stderr, each once and errors first, without rules that were not checked."""
-    checked = [finding for finding in findings if finding.severity is not Severity.NOT_CHECKED]
-    checked.sort(key=lambda finding: [*Severity].index(finding.severity))
-    for text, severity in {line(finding): finding.severity for finding in checked}.items():
-        styled_echo(text, fg=COLOURS[severity], err=True)
+def print_lines(findings: Iterable[Finding], *, whole: bool = True) -> None:
+    """Print findings to stderr, each once, file by file and errors first, without rules that were not
+    checked. `whole`: do not shorten them to the width of a terminal, under their file's name.
+    """
+    shown = [
+        finding
+        for finding in findings
+        if finding.severity is not Severity.NOT_CHECKED or is_untold(finding)
+    ]
+    order = [*Severity]
+    worst: dict[str, int] = {}
+    for finding in shown:
+        rank = order.index(finding.severity)
+        worst[finding.file] = min(rank, worst.get(finding.file, rank))
+    # Python's sort keeps the order of what is equal: that of the rules.
+    shown.sort(key=lambda finding: order.index(finding.severity))
+    shown.sort(key=lambda finding: (worst[finding.file], finding.file))
+    whole = whole or not sys.stderr.isatty()
+    columns = shutil.get_terminal_size().columns
+    file, cut, seen = None, False, set()
+    for finding in shown:
+        text = line(finding)
+        if text in seen:
+            continue
+        seen.add(text)
+        if not whole:
+            if finding.file != file:
+                file = finding.file
+                styled_echo(file, bold=True, err=True)
+            short = fitted(finding, columns - 2)
+            cut |= "…" in short
+            text = f"  {short}"
+        styled_echo(text, fg=COLOURS[finding.severity], err=True)
+    if cut:
+        styled_echo("shortened: `servable check --explain` shows whole lines", dim=True, err=True)
+
+
+def fitted(finding: Finding, columns: int) -> str:
+    """The finding on one line of a terminal, without its file: what is wrong is cut before the remedy."""
+    mark = "" if finding.severity is Severity.ERROR else f"{finding.severity.value}: "
+    head = f"{mark}{finding.line}: " if finding.line else mark
+    head += f"{finding.key}: " if finding.key else ""
+    tail = f"; {finding.remedy} [{finding.acknowledgement}]"
+    if len(head) + len(finding.problem) + len(tail) <= columns:
+        return f"{head}{finding.problem}{tail}"
+    least = min(len(finding.problem), columns // 3)
+    tail = _cut(tail, columns - len(head) - least)
+    return _cut(f"{head}{_cut(finding.problem, columns - len(head) - len(tail))}{tail}", columns)
+
+
+def _cut(text: str, characters: int) -> str:
+    return text if len(text) <= characters else f"{text[: max(characters - 1, 0)]}…"
 
 
 def styled_echo(text: str, *, err: bool = False, **style: Any) -> None:

@@ -36,7 +36,7 @@ _SAME = frozenset({"Path", "PurePath", "str", "abspath", "realpath", "fspath", "
 _OF_ANOTHER_COMPUTER = re.compile(r"/(home|Users|content|kaggle)/|[A-Za-z]:[\\/]|~")
 _PORT = re.compile(r"(localhost|127\.0\.0\.1|0\.0\.0\.0):(8500|8501|9000)(?![0-9])")
 # Tests and handlers that show that the code can do without.
-_ASKS = re.compile(r"exists|is_?file|is_?dir|environ|getenv|platform|access\(")
+_ASKS = re.compile(r"exists|is_?file|is_?dir|environ|getenv|platform|__name__|access\(")
 _CAUGHT = re.compile(r"OSError|IOError|EnvironmentError|NotFoundError|KeyError|LookupError|Exception")
 
 

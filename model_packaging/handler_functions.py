@@ -36,7 +36,9 @@ _ONE_VALUE = frozenset(
     {"decode", "dumps", "encode", "format", "getvalue", "json", "SerializeToString", "read_bytes"}
     | {"read_text", "strip", "to_csv", "to_json", "tobytes", "tolist", "MessageToJson"}
 )
-_TAKE_TEXT = frozenset({"json.loads", "np.frombuffer", "numpy.frombuffer", "base64.b64decode", "len"})
+_TAKE_TEXT = frozenset(
+    {"json.loads", "np.frombuffer", "numpy.frombuffer", "base64.b64decode", "len"}
+)
 # Code that asks what an argument is knows what it does.
 _ASKS = re.compile(r"\A(getattr|hasattr|isinstance|type)\(|\Atry:(.|\n)*AttributeError")
 
@@ -104,7 +106,9 @@ def function_findings(file: Path, tree: ast.Module, *, hooks: bool) -> Iterator[
 
 def _none(file: Path, names: set[str], for_main: set[str], *, hooks: bool) -> CodeFinding:
     if never := sorted(for_main & _CALLED.keys()):
-        problem = f"defines {', '.join(never)} only where __name__ is '__main__', never in the container"
+        problem = (
+            f"defines {', '.join(never)} only where __name__ is '__main__', never in the container"
+        )
         return CodeFinding(file, 1, problem, "define it at the top level of the file")
     if hooks:
         remedy = "define preprocess(body, context), postprocess(tensors, context), or both"
@@ -149,7 +153,9 @@ def _wrong(function: _Function, called: _Called) -> Iterator[_Wrong]:
         return
     names = [argument.arg for argument in positional[:2]]
     if len(names) == 2 and names[0] in _CONTEXT_NAMES and names[1] not in _CONTEXT_NAMES:
-        problem = f"{name}({', '.join(names)}) is called with {called.given} first, and then the context"
+        problem = (
+            f"{name}({', '.join(names)}) is called with {called.given} first, and then the context"
+        )
         yield line, problem, f"define {name}({called.given}, context)"
         return
     inside = list(_own(function.body))
@@ -189,7 +195,9 @@ def _misused(inside: list[ast.AST], arguments: list[ast.arg], called: _Called) -
         elif isinstance(node, ast.Subscript):
             key = isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str)
             if key and not (first and called.is_a == _ARRAYS):
-                problem = f"{ast.unparse(node)}: {of.id} is {called.is_a if first else 'a named tuple'}"
+                problem = (
+                    f"{ast.unparse(node)}: {of.id} is {called.is_a if first else 'a named tuple'}"
+                )
                 yield node.lineno, problem, "read it first" if first else "write context.NAME"
         elif first and node.attr in called.lacks:
             problem = f"{of.id}.{node.attr}: {of.id} is {called.is_a}"
@@ -222,7 +230,11 @@ def _returned(name: str, inside: list[ast.AST], called: _Called, first: str) -> 
         if _is_other(value, called, first, assigned):
             yield node.lineno, f"{name} returns {shown}", f"return {called.returns}"
         elif called.returns == _BODY and _is_swapped(value, assigned):
-            yield node.lineno, f"{name} returns {shown}", "return the body first, then its content type"
+            yield (
+                node.lineno,
+                f"{name} returns {shown}",
+                "return the body first, then its content type",
+            )
 
 
 def _assigned_once(inside: list[ast.AST]) -> dict[str, ast.expr]:
@@ -261,7 +273,11 @@ def _is_other(
         return isinstance(value, ast.Constant | ast.JoinedStr) or _is_one_value(value)
     if isinstance(value, ast.Attribute):
         of = value.value.id if isinstance(value.value, ast.Name) else ""
-        return pair and value.attr in ("content", "text") and (of == first or _is_answer(assigned.get(of)))
+        return (
+            pair
+            and value.attr in ("content", "text")
+            and (of == first or _is_answer(assigned.get(of)))
+        )
     return pair and (isinstance(value, ast.Constant | ast.JoinedStr) or _is_one_value(value))
 
 

@@ -86,7 +86,9 @@ def check_code(
                 findings += function_findings(file, tree, hooks=hooks)
             findings += undefined_names(file, tree, source)
             findings += value_faults(file, tree, code=folder, variables=variables)
-            findings += missing_names(file, tree, partial(code.file_of, importer=file), _parsed(python))
+            findings += missing_names(
+                file, tree, partial(code.file_of, importer=file), _parsed(python)
+            )
         except PythonSyntaxError as bad:
             problem = f"is not Python {python}: {bad}" if python else f"is not Python: {bad}"
             findings.append(CodeFinding(file, bad.line, problem, "correct it"))
@@ -111,7 +113,9 @@ def check_code(
             files = code.files_of(imported, importer=file)
             if files and not imported.level and (other := hidden_by(imported.module)):
                 problem = f"imports {imported.module}, which is {other} and not {files[0].name}"
-                findings.append(CodeFinding(file, imported.line, problem, f"rename {files[0].name}"))
+                findings.append(
+                    CodeFinding(file, imported.line, problem, f"rename {files[0].name}")
+                )
                 continue
             waiting += [new for new in files if new not in seen]
             seen.update(files)

@@ -251,7 +251,8 @@ def never_runs(test: ast.expr) -> bool:
 def asks_where_it_runs(test: ast.expr) -> bool:
     """Compares sys.version_info, sys.platform, os.name or __name__: one branch may never run there."""
     return isinstance(test, ast.Compare) and any(
-        ast.unparse(part).split("[")[0] in ("sys.version_info", "sys.platform", "os.name", "__name__")
+        ast.unparse(part).split("[")[0]
+        in ("sys.version_info", "sys.platform", "os.name", "__name__")
         for part in (test.left, *test.comparators)
     )
 

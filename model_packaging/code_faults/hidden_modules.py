@@ -21,17 +21,15 @@ _FIRST = IMAGE_MODULES | {"abc", "codecs", "errno", "gc", "io", "itertools", "os
 _FIRST |= {"atexit", "builtins", "marshal", "posix", "posixpath", "sys", "time", "zipimport"}
 # sys.modules of gevent, falcon, grpc, gunicorn and requests after what python_service.py imports and
 # one request (Python 3.11, 2026-11-24); then what the packages of the image import besides.
-_OF_THE_SERVICE = frozenset(
-    "argparse array ast asyncio base64 binascii bisect bz2 calendar cgi collections concurrent contextlib "
-    "contextvars copy copyreg csv dataclasses datetime dis email encodings enum fcntl fnmatch functools "
-    "gettext glob grp hashlib heapq hmac html http importlib inspect ipaddress json keyword linecache "
-    "locale logging lzma math mimetypes multiprocessing netrc opcode operator pathlib pickle platform "
-    "queue quopri random re reprlib select selectors shlex shutil signal socket socketserver ssl string "
-    "stringprep struct subprocess tempfile textwrap threading token tokenize traceback types typing "
-    "unicodedata urllib uuid warnings weakref xml zipfile zlib "
-    "certifi charset_normalizer falcon gevent greenlet grpc gunicorn idna packaging requests urllib3 "
-    "zope".split()
-)
+_OF_THE_SERVICE = """
+argparse array ast asyncio base64 binascii bisect bz2 calendar cgi collections concurrent contextlib
+contextvars copy copyreg csv dataclasses datetime dis email encodings enum fcntl fnmatch functools gettext
+glob grp hashlib heapq hmac html http importlib inspect ipaddress json keyword linecache locale logging lzma
+math mimetypes multiprocessing netrc opcode operator pathlib pickle platform queue quopri random re reprlib
+select selectors shlex shutil signal socket socketserver ssl string stringprep struct subprocess tempfile
+textwrap threading token tokenize traceback types typing unicodedata urllib uuid warnings weakref xml zipfile
+zlib certifi charset_normalizer falcon gevent greenlet grpc gunicorn idna packaging requests urllib3 zope
+"""
 _OF_PACKAGES = {
     "numpy": "ctypes numbers secrets",
     "scipy": "ctypes numbers numpy secrets",
@@ -53,16 +51,16 @@ def hidden_by(module: str) -> str | None:
 
 def hiding_files(folder: Path, imported: Collection[str]) -> Iterator[CodeFinding]:
     """Modules of code/ and code/lib/ that the service, or a package that is `imported`, would get."""
-    users = dict.fromkeys(_OF_THE_SERVICE, "the container's service")
+    users = dict.fromkeys(_OF_THE_SERVICE.split(), "the container's service")
     for package in sorted(_OF_PACKAGES.keys() & set(imported)):
         users = dict.fromkeys(_OF_PACKAGES[package].split(), package) | users
     for place in (folder, folder / "lib"):
         for path in sorted(place.iterdir()) if place.is_dir() else ():
             file = path / "__init__.py" if path.is_dir() else path
-            if path.stem in users and file.suffix == ".py" and file.is_file():
-                if not _is_copy(path.stem, file):
-                    problem = f"hides the module {path.stem} that {users[path.stem]} imports"
-                    yield CodeFinding(file, 1, problem, "rename it")
+            is_module = path.stem in users and file.suffix == ".py" and file.is_file()
+            if is_module and not _is_copy(path.stem, file):
+                problem = f"hides the module {path.stem} that {users[path.stem]} imports"
+                yield CodeFinding(file, 1, problem, "rename it")
 
 
 def _is_copy(name: str, file: Path) -> bool:

@@ -87,4 +87,6 @@ def _bindings(tree: ast.Module, file_of: FileOf) -> dict[str, Path]:
 def _missing(file: Path, line: int, own: Path, name: str, names: set[str]) -> CodeFinding:
     close = difflib.get_close_matches(name, sorted(names), n=1)
     remedy = f"did you mean {close[0]}?" if close else "define it there, or take it from elsewhere"
-    return CodeFinding(file, line, f"takes {name} from {own.name}, which does not define it", remedy)
+    return CodeFinding(
+        file, line, f"takes {name} from {own.name}, which does not define it", remedy
+    )

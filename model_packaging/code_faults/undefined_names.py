@@ -20,7 +20,9 @@ from model_packaging.python_source import (
 # Names of a module that `dir(builtins)` lacks. https://docs.python.org/3/reference/datamodel.html
 _OF_A_MODULE = {"__path__", "__cached__", "__dict__"}
 # Code that may define names in a way that no reader sees.
-_DEFINES_NAMES = re.compile(rb"\bexec\(|\bglobals\(\)|\bbuiltins\.|__builtins__|\blocals\(\)\.update")
+_DEFINES_NAMES = re.compile(
+    rb"\bexec\(|\bglobals\(\)|\bbuiltins\.|__builtins__|\blocals\(\)\.update"
+)
 
 
 def undefined_names(file: Path, tree: ast.Module, source: bytes) -> Iterator[CodeFinding]:

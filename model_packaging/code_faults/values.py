@@ -22,7 +22,15 @@ CODE, WORKING_FOLDER = "/opt/ml/model/code", "/sagemaker"
 # Set by Docker, by the image (ENV of its Dockerfile, serve.py) or by SageMaker; and what is set
 # where a library wants it.
 _SET = frozenset(
-    {"DLC_CONTAINER_TYPE", "HOME", "HOSTNAME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "MODEL_BASE_PATH"}
+    {
+        "DLC_CONTAINER_TYPE",
+        "HOME",
+        "HOSTNAME",
+        "LANG",
+        "LC_ALL",
+        "LD_LIBRARY_PATH",
+        "MODEL_BASE_PATH",
+    }
     | {"MODEL_NAME", "OMP_NUM_THREADS", "PATH", "PWD"}
 )
 _SET_PREFIXES = ("AWS_", "ECS_", "NVIDIA_", "PYTHON", "SAGEMAKER_", "SM_", "TFS_")
@@ -32,12 +40,16 @@ _LOADERS = frozenset(
     {"load", "loadtxt", "genfromtxt", "fromfile"}
     | {"read_csv", "read_json", "read_parquet", "read_pickle", "read_table", "read_excel"}
 )
-_SAME = frozenset({"Path", "PurePath", "str", "abspath", "realpath", "fspath", "resolve", "absolute"})
+_SAME = frozenset(
+    {"Path", "PurePath", "str", "abspath", "realpath", "fspath", "resolve", "absolute"}
+)
 _OF_ANOTHER_COMPUTER = re.compile(r"/(home|Users|content|kaggle)/|[A-Za-z]:[\\/]|~")
 _PORT = re.compile(r"(localhost|127\.0\.0\.1|0\.0\.0\.0):(8500|8501|9000)(?![0-9])")
 # Tests and handlers that show that the code can do without.
 _ASKS = re.compile(r"exists|is_?file|is_?dir|environ|getenv|platform|__name__|access\(")
-_CAUGHT = re.compile(r"OSError|IOError|EnvironmentError|NotFoundError|KeyError|LookupError|Exception")
+_CAUGHT = re.compile(
+    r"OSError|IOError|EnvironmentError|NotFoundError|KeyError|LookupError|Exception"
+)
 
 
 def value_faults(
@@ -112,7 +124,9 @@ class _Values:
     def variables(self, names: Collection[str]) -> Iterator[_Fault]:
         """Variables that are read with os.environ["NAME"], and that nothing sets."""
         given = set(names)
-        for node in ast.walk(self._tree):  # os.environ["X"] = …, os.environ.setdefault("X", …), in …
+        for node in ast.walk(
+            self._tree
+        ):  # os.environ["X"] = …, os.environ.setdefault("X", …), in …
             if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store):
                 given.add(self._text(node.slice) or "")
             elif isinstance(node, ast.Call) and last_name(node.func) in ("setdefault", "putenv"):

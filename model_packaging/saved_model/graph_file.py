@@ -97,7 +97,11 @@ def _meta_graph(data: mmap.mmap, first: int, last: int, *, variables: bool) -> M
             # A frozen graph of a million nodes mostly does not even name one; and what is larger
             # than that is made of constants, whose pages are not touched.
             is_searched = end - start <= _SEARCHED_BYTES
-            is_named = variables and is_searched and any(data.find(op, start, end) >= 0 for op in _SEARCHED)
+            is_named = (
+                variables
+                and is_searched
+                and any(data.find(op, start, end) >= 0 for op in _SEARCHED)
+            )
             if is_named or (variables and not is_searched):
                 has_variables |= any(op in VARIABLE_OPS for op in _ops(data, start, end))
         elif number == _COLLECTION and kind == BYTES:

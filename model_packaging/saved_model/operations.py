@@ -197,8 +197,8 @@ class _Reading:
                 name = waiting.pop()
                 if name in read or name not in self._functions:
                     continue
-                place, others = self._functions[name], []
-                nodes = _unlike(self._data, *place, _FUNCTION_NODE, self._written[compiled], others)
+                place, written = self._functions[name], self._written[compiled]
+                nodes = _unlike(self._data, *place, _FUNCTION_NODE, written, [])
                 # The search spares a walk through nearly all functions.
                 is_compiled = self._data.find(_COMPILE, *place) >= 0 and any(
                     number == _FUNCTION_ATTR
@@ -261,7 +261,6 @@ class _Reading:
             )
         return calls
 
-
     def _path(
         self, node: Any, place: tuple[int, int], field: int, assets: frozenset[str] | None
     ) -> str | None:
@@ -320,9 +319,9 @@ def _unlike(
             if plain and key in written:
                 continue
             message = wire.NodeDef.FromString(block[node:at])
-            if plain and len(key) < _WRITTEN_BYTES and len(written) < _MOST_WRITTEN:
-                if message.op not in _FILE_OPS:
-                    written.add(key)
+            is_short = len(key) < _WRITTEN_BYTES and len(written) < _MOST_WRITTEN
+            if plain and is_short and message.op not in _FILE_OPS:
+                written.add(key)
             yield message
         start += at
         if at == 0:  # another field, a long node, or the last ones

@@ -121,9 +121,7 @@ def _requests(loaded: Loaded, variant: str) -> Iterator[SentRequest]:
     yield from (request for request in sent if (loaded.root / request.golden.request).is_file())
 
 
-def _not_called(
-    loaded: Loaded, variant: str, requests: Sequence[SentRequest]
-) -> Iterator[Finding]:
+def _not_called(loaded: Loaded, variant: str, requests: Sequence[SentRequest]) -> Iterator[Finding]:
     """Yield a finding for each model of the variant that no request was sent to."""
     environment = loaded.environment
     assert environment is not None  # as above

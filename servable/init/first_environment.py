@@ -30,7 +30,7 @@ from servable.project_folder import FOLDER
 
 # Room for requests in flight and for the next, somewhat larger, version of the model.
 MEMORY_SHARE = 0.7
-HANDLER = 'handler     = "servable"  # arrays in, arrays out; without it the container takes JSON and CSV only'
+HANDLER = 'handler     = "servable"  # arrays in, arrays out; else the container takes JSON and CSV only'
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,7 +106,9 @@ def start(
         notes.append(f"{shown} is outside the project: other people and pipelines do not have it")
     code = _code_folder(saved_model)
     if code is not None:
-        notes.append(f"{_relative(root, code)} is packed as the model's code: check the golden request")
+        notes.append(
+            f"{_relative(root, code)} is packed as the model's code: check the golden request"
+        )
     written_by = info.tensorflow_version or "?"
     return Start(
         name=chosen,

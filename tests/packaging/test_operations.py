@@ -80,7 +80,6 @@ NODES = st.lists(
         name=st.integers(1, 400).map(lambda size: b"n" * size),
         op=st.sampled_from([b"AddV2", b"MatMul", b"O" * 150]),
         input=st.lists(st.sampled_from([b"x", b"^control", b"y" * 200]), max_size=3),
-        device=st.sampled_from([b"", b"/cpu:0"]),
         attr=st.lists(
             st.builds(
                 lambda key, number: wire.AttrEntry(

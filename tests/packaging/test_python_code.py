@@ -143,7 +143,7 @@ def test_an_import_whose_failing_is_suppressed_is_no_finding(code: Path) -> None
 
 
 def test_another_with_does_not_help(code: Path) -> None:
-    write(code, f'with print() as x:\n    import orjson\n{HANDLER}')
+    write(code, f"with print() as x:\n    import orjson\n{HANDLER}")
     assert len(found(code)) == 1
 
 

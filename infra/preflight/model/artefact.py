@@ -13,7 +13,6 @@ from model_packaging.refusal import PackagingError
 from model_packaging.requests.warm_up import check_warm_up, golden, write_warm_up
 from model_packaging.saved_model.reading import DEFAULT_SIGNATURE, WARM_UP
 
-
 # What the container, or Servable's handler, reads in code/; and where people put it.
 CODE_FILES = ("inference.py", "transforms.py", "requirements.txt")
 CODE = ("code", "")
@@ -82,11 +81,15 @@ class CodeInsideModel(PackedModelRule):
             if not files or place.resolve() == own:
                 continue
             shown, inside = shown_path(place, self.loaded.root), place.is_relative_to
-            problem = f"{shown} holds {' and '.join(files)}, which is not packed: code is another key"
+            problem = (
+                f"{shown} holds {' and '.join(files)}, which is not packed: code is another key"
+            )
             remedy = f'write code = "{shown}" beside saved_model'
             packed = model.version is not None or any(map(inside, {*versions} - {folder}))
             if packed:
-                problem = f"{shown} holds {' and '.join(files)}, which is packed into the version: the "
+                problem = (
+                    f"{shown} holds {' and '.join(files)}, which is packed into the version: the "
+                )
                 problem += "container never reads it there"
             if packed or given or place == folder:
                 moved = given or f"{model.saved_model.rstrip('/')}-code"

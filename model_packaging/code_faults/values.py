@@ -43,6 +43,7 @@ _LOADERS = frozenset(
 _SAME = frozenset(
     {"Path", "PurePath", "str", "abspath", "realpath", "fspath", "resolve", "absolute"}
 )
+_OF_A_PATH = frozenset({"joinpath", "with_name", "resolve", "absolute"})
 _OF_ANOTHER_COMPUTER = re.compile(r"/(home|Users|content|kaggle)/|[A-Za-z]:[\\/]|~")
 _PORT = re.compile(r"(localhost|127\.0\.0\.1|0\.0\.0\.0):(8500|8501|9000)(?![0-9])")
 # Tests and handlers that show that the code can do without.
@@ -178,7 +179,7 @@ class _Values:
         if depth > 20:
             return None
         parts: list[str | None]
-        text = None
+        text: str | None = None
         match node:
             case ast.Constant(value=str() | int() as value):
                 text = str(value)
@@ -201,19 +202,16 @@ class _Values:
                 ]
                 text = _of_all(parts, _concatenated)
             case ast.Call(func=function, args=arguments) if not node.keywords:
-                name = last_name(function)
+                called = last_name(function)
                 parts = [self._text(argument, depth + 1) for argument in arguments]
-                if isinstance(function, ast.Attribute) and name in (
-                    *("joinpath", "with_name", "resolve", "absolute"),
-                ):
-                    inner_text = self._text(function.value, depth + 1)
-                    if name == "with_name" and inner_text is not None:
-                        inner_text = posixpath.dirname(inner_text)
-                    parts = [inner_text, *parts]
+                if isinstance(function, ast.Attribute) and called in _OF_A_PATH:
+                    path = self._text(function.value, depth + 1)
+                    whole = called != "with_name" or path is None
+                    parts.insert(0, path if whole else posixpath.dirname(path or ""))
                     text = _of_all(parts, posixpath.join)
-                elif name in _SAME | {"join"} and parts:
+                elif called in _SAME | {"join"} and parts:
                     text = _of_all(parts, posixpath.join)
-                elif name == "dirname" and len(parts) == 1 and parts[0] is not None:
+                elif called == "dirname" and len(parts) == 1 and parts[0] is not None:
                     text = posixpath.dirname(parts[0])
         return text
 

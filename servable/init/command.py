@@ -96,8 +96,8 @@ def _first(
     except PackagingError as wrong:
         click.echo(f"servable init: {wrong}", err=True)
         return 1
-    wrong = [finding for finding in errors(findings) if finding.rule != MENDED_BY_PACKING]
-    refused = [*conflicts(root, first.files), *map(str, wrong)]
+    faults = [finding for finding in errors(findings) if finding.rule != MENDED_BY_PACKING]
+    refused = [*conflicts(root, first.files), *map(str, faults)]
     if refused:
         click.echo("\n".join([*refused, "nothing was written"]), err=True)
         return 1

@@ -2,7 +2,7 @@
 
 import ast
 from collections.abc import Callable, Collection, Iterator
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
 
 from model_packaging.code_faults.hidden_modules import IMAGE_MODULES, hidden_by, hiding_files
@@ -84,8 +84,8 @@ def check_code(
             statements = list(imports(tree))
             if file == entry:
                 findings += function_findings(file, tree, hooks=hooks)
-            findings += undefined_names(file, tree, source)
-            findings += value_faults(file, tree, code=folder, variables=variables)
+            findings += _undefined(file, source, python)
+            findings += value_faults(file, tree, source, code=folder, variables=variables)
             findings += missing_names(
                 file, tree, partial(code.file_of, importer=file), _parsed(python)
             )
@@ -123,6 +123,12 @@ def check_code(
                 findings += _missing(file, imported, code, there, python)
     findings += hiding_files(folder, used)
     return sorted(findings, key=lambda finding: (str(finding.file), finding.line))
+
+
+@lru_cache(maxsize=256)
+def _undefined(file: Path, source: bytes, python: str | None) -> tuple[CodeFinding, ...]:
+    """Kept, because the environments of a project mostly share their code."""
+    return tuple(undefined_names(file, parse(source, python=python), source))
 
 
 def _parsed(python: str | None) -> Callable[[Path], ast.Module | None]:

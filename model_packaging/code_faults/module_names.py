@@ -28,6 +28,8 @@ def missing_names(
             if name != "*" and names is not None and not _is_there(own, name, names):
                 yield _missing(file, imported.line, own, name, names)
     modules = _bindings(tree, file_of)
+    if not modules:
+        return
     tries = [node for node in ast.walk(tree) if isinstance(node, ast.Try)]
     guarded = {id(part) for node in tries for part in ast.walk(ast.Module(node.body, []))}
     for node in ast.walk(tree):
@@ -72,7 +74,7 @@ def _bindings(tree: ast.Module, file_of: FileOf) -> dict[str, Path]:
                 module = Import(".".join(parts), (), node.lineno, node.level, False)
                 if own := file_of(module):
                     bound[alias.asname or alias.name] = own
-    for node in ast.walk(tree):
+    for node in ast.walk(tree) if bound else ():
         if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
             bound.pop(node.id, None)
         elif isinstance(node, ast.arg | ast.ExceptHandler | ast.FunctionDef | ast.ClassDef):

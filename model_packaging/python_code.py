@@ -1,7 +1,7 @@
 """Would the image import this code, and find its handlers? Known by reading, never by running."""
 
 import ast
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
 
@@ -78,29 +78,19 @@ def check_code(
         try:
             source = file.read_bytes()
             tree = parse(source, python=python)
-            if strange := wrong_bytes(source):
-                remedy = "save it as UTF-8, or declare its encoding in the first line"
-                findings.append(CodeFinding(file, 1, strange, remedy, "warning"))
             statements = list(imports(tree))
             if file == entry:
                 findings += function_findings(file, tree, hooks=hooks)
             findings += _undefined(file, source, python)
             findings += value_faults(file, tree, source, code=folder, variables=variables)
-            findings += missing_names(
-                file, tree, partial(code.file_of, importer=file), _parsed(python)
-            )
-        except PythonSyntaxError as bad:
-            problem = f"is not Python {python}: {bad}" if python else f"is not Python: {bad}"
-            findings.append(CodeFinding(file, bad.line, problem, "correct it"))
+            file_of = partial(code.file_of, importer=file)
+            findings += missing_names(file, tree, file_of, partial(_parsed, python=python))
+        except (PythonSyntaxError, OSError, RecursionError) as bad:
+            findings.append(_unreadable(file, bad, python))
             continue
-        except OSError as error:
-            problem = f"cannot be read: {error.strerror}"
-            findings.append(CodeFinding(file, 0, problem, "let this user read it"))
-            continue
-        except RecursionError:
-            problem = "is nested too deeply to be read"
-            findings.append(CodeFinding(file, 1, problem, "part it into functions"))
-            continue
+        if strange := wrong_bytes(source):
+            remedy = "save it as UTF-8, or declare its encoding in the first line"
+            findings.append(CodeFinding(file, 1, strange, remedy, "warning"))
         for imported in statements:
             used.add(imported.module.partition(".")[0])
             if imported.level and code.leaves(imported, importer=file):
@@ -131,16 +121,21 @@ def _undefined(file: Path, source: bytes, python: str | None) -> tuple[CodeFindi
     return tuple(undefined_names(file, parse(source, python=python), source))
 
 
-def _parsed(python: str | None) -> Callable[[Path], ast.Module | None]:
-    """Reads a module; None for one that cannot be read, which is a finding of its own."""
+def _unreadable(file: Path, bad: Exception, python: str | None) -> CodeFinding:
+    if isinstance(bad, PythonSyntaxError):
+        problem = f"is not Python{f' {python}' if python else ''}: {bad}"
+        return CodeFinding(file, bad.line, problem, "correct it")
+    if isinstance(bad, OSError):
+        return CodeFinding(file, 0, f"cannot be read: {bad.strerror}", "let this user read it")
+    return CodeFinding(file, 1, "is nested too deeply to be read", "part it into functions")
 
-    def parsed(file: Path) -> ast.Module | None:
-        try:
-            return parse(file.read_bytes(), python=python)
-        except (PythonSyntaxError, OSError):
-            return None
 
-    return parsed
+def _parsed(file: Path, *, python: str | None) -> ast.Module | None:
+    """The module; None for one that cannot be read, which is a finding of its own."""
+    try:
+        return parse(file.read_bytes(), python=python)
+    except (PythonSyntaxError, OSError):
+        return None
 
 
 class CodeFolder:

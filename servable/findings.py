@@ -52,45 +52,36 @@ def print_lines(findings: Iterable[Finding], *, whole: bool = True) -> None:
         for finding in findings
         if finding.severity is not Severity.NOT_CHECKED or is_untold(finding)
     ]
-    order = [*Severity]
+    order = [*Severity].index
     worst: dict[str, int] = {}
-    for finding in shown:
-        rank = order.index(finding.severity)
-        worst[finding.file] = min(rank, worst.get(finding.file, rank))
     # Python's sort keeps the order of what is equal: that of the rules.
-    shown.sort(key=lambda finding: order.index(finding.severity))
-    shown.sort(key=lambda finding: (worst[finding.file], finding.file))
+    for finding in sorted(shown, key=lambda finding: order(finding.severity)):
+        worst.setdefault(finding.file, order(finding.severity))
+    shown.sort(key=lambda one: (worst[one.file], one.file, order(one.severity)))
     whole = whole or not sys.stderr.isatty()
     columns = shutil.get_terminal_size().columns
-    file, cut, seen = None, False, set()
-    for finding in shown:
-        text = line(finding)
-        if text in seen:
-            continue
-        seen.add(text)
+    file, cut = None, False
+    for text, finding in {line(finding): finding for finding in shown}.items():
         if not whole:
             if finding.file != file:
                 file = finding.file
                 styled_echo(file, bold=True, err=True)
-            short = fitted(finding, columns - 2)
-            cut |= "…" in short
-            text = f"  {short}"
+            text = f"  {fitted(finding, columns - 2)}"
+            cut |= "…" in text
         styled_echo(text, fg=COLOURS[finding.severity], err=True)
     if cut:
         styled_echo("shortened: `servable check --explain` shows whole lines", dim=True, err=True)
 
 
 def fitted(finding: Finding, columns: int) -> str:
-    """The finding on one line of a terminal, without its file: what is wrong is cut before the remedy."""
+    """The finding on one line of a terminal, without its file; what is wrong is cut before the remedy."""
     mark = "" if finding.severity is Severity.ERROR else f"{finding.severity.value}: "
-    head = f"{mark}{finding.line}: " if finding.line else mark
-    head += f"{finding.key}: " if finding.key else ""
+    head = "".join(f"{part}: " for part in (finding.line, finding.key) if part)
     tail = f"; {finding.remedy} [{finding.acknowledgement}]"
-    if len(head) + len(finding.problem) + len(tail) <= columns:
-        return f"{head}{finding.problem}{tail}"
-    least = min(len(finding.problem), columns // 3)
-    tail = _cut(tail, columns - len(head) - least)
-    return _cut(f"{head}{_cut(finding.problem, columns - len(head) - len(tail))}{tail}", columns)
+    rest = columns - len(mark) - len(head)
+    tail = _cut(tail, max(rest - min(len(finding.problem), columns // 3), 0))
+    problem = _cut(finding.problem, max(rest - len(tail), 0))
+    return _cut(f"{mark}{head}{problem}{tail}", columns)
 
 
 def _cut(text: str, characters: int) -> str:

@@ -10,7 +10,7 @@ import ast
 import posixpath
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 
@@ -40,19 +40,33 @@ _LOADERS = frozenset(
     {"load", "loadtxt", "genfromtxt", "fromfile"}
     | {"read_csv", "read_json", "read_parquet", "read_pickle", "read_table", "read_excel"}
 )
-_SAME = frozenset(
-    {"Path", "PurePath", "str", "abspath", "realpath", "fspath", "resolve", "absolute"}
-)
-_OF_A_PATH = frozenset({"joinpath", "with_name", "resolve", "absolute"})
 _OF_ANOTHER_COMPUTER = re.compile(r"/(home|Users|content|kaggle)/|[A-Za-z]:[\\/]|~")
 _PORT = re.compile(r"(localhost|127\.0\.0\.1|0\.0\.0\.0):(8500|8501|9000)(?![0-9])")
 # One of these is in every file with such a fault; the search spares the walk.
-_MENTIONED = re.compile(rb"open\(|read_|\.load\(|fromfile|genfromtxt|loadtxt|environ|8500|8501|9000")
+_MENTIONED = re.compile(
+    rb"open\(|read_|\.load\(|fromfile|genfromtxt|loadtxt|environ|8500|8501|9000"
+)
 # Tests and handlers that show that the code can do without.
 _ASKS = re.compile(r"exists|is_?file|is_?dir|environ|getenv|platform|__name__|access\(")
 _CAUGHT = re.compile(
     r"OSError|IOError|EnvironmentError|NotFoundError|KeyError|LookupError|Exception"
 )
+
+
+def _concatenated(*texts: str) -> str:
+    return "".join(texts)
+
+
+# What the functions and methods do to the strings of a path.
+_OF_PATHS: dict[str, Callable[..., str]] = dict.fromkeys(
+    ("Path", "PurePath", "str", "abspath", "realpath", "fspath", "join"), posixpath.join
+)
+_OF_PATHS["dirname"] = posixpath.dirname
+_OF_A_PATH: dict[str, Callable[..., str]] = {
+    **dict.fromkeys(("joinpath", "resolve", "absolute"), posixpath.join),
+    "with_name": lambda path, name: posixpath.join(posixpath.dirname(path), name),
+}
+_DEEPEST = 20  # of names for names
 
 
 def value_faults(
@@ -62,10 +76,9 @@ def value_faults(
     if _MENTIONED.search(source) is None:
         return
     values = _Values(file, tree, code)
-    yield from (CodeFinding(file, *fault) for fault in values.paths())
-    yield from (CodeFinding(file, *fault) for fault in values.ports())
-    if variables is not None:
-        yield from (CodeFinding(file, *fault) for fault in values.variables({*variables, *_SET}))
+    unset = () if variables is None else values.variables({*variables, *_SET})
+    for fault in (*values.paths(), *values.ports(), *unset):
+        yield CodeFinding(file, *fault)
 
 
 _Fault = tuple[int, str, str]
@@ -89,16 +102,16 @@ class _Values:
         elsewhere = {
             path
             for call in calls
-            if id(call) not in reads and last_name(call.func) not in _SAME | {"join", "dirname"}
+            if id(call) not in reads and last_name(call.func) not in {*_OF_PATHS, *_OF_A_PATH}
             for argument in (*call.args, *(keyword.value for keyword in call.keywords))
             if (path := self._text(argument)) is not None
         }
         moved = any(last_name(call.func) == "chdir" for call in calls)
         for node in self._nodes:
-            path = reads.get(id(node)) if isinstance(node, ast.Call) else None
+            path = reads.get(id(node))
             if path is None or path in elsewhere or (moved and not path.startswith("/")):
                 continue
-            line = node.lineno if isinstance(node, ast.Call) else 0
+            line = getattr(node, "lineno", 0)
             normal = posixpath.normpath(path)
             name = posixpath.basename(normal)
             if _OF_ANOTHER_COMPUTER.match(path):
@@ -126,27 +139,21 @@ class _Values:
                 problem = f"calls {match[0]}, but in SageMaker the model server has another port"
                 yield node.lineno, problem, f"use context.{field}"
 
-    def variables(self, names: Collection[str]) -> Iterator[_Fault]:
+    def variables(self, given: set[str]) -> Iterator[_Fault]:
         """Variables that are read with os.environ["NAME"], and that nothing sets."""
-        given = set(names)
-        for node in ast.walk(
-            self._tree
-        ):  # os.environ["X"] = …, os.environ.setdefault("X", …), in …
+        for node in ast.walk(self._tree):  # os.environ["X"] = …, os.environ.setdefault("X", …)
             if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store):
                 given.add(self._text(node.slice) or "")
             elif isinstance(node, ast.Call) and last_name(node.func) in ("setdefault", "putenv"):
-                given.add(next((self._text(argument) or "" for argument in node.args), ""))
+                given.update(self._text(argument) or "" for argument in node.args[:1])
             elif isinstance(node, ast.Call) and _environment_is_filled(node):
                 return
         for node in self._nodes:
-            if not isinstance(node, ast.Subscript) or not isinstance(node.ctx, ast.Load):
-                continue
-            name = self._text(node.slice)
-            if last_name(node.value) != "environ" or name is None:
-                continue
-            if name not in given and not name.startswith(_SET_PREFIXES):
-                remedy = f"set {name} in the variant's variables, or read it with os.environ.get"
-                yield node.lineno, f"reads os.environ[{name!r}], which is not set", remedy
+            if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load):
+                name = self._text(node.slice) if last_name(node.value) == "environ" else None
+                if name is not None and name not in given and not name.startswith(_SET_PREFIXES):
+                    remedy = f"set {name} in the variant's variables, or use os.environ.get"
+                    yield node.lineno, f"reads os.environ[{name!r}], which is not set", remedy
 
     def _read(self, call: ast.Call) -> str | None:
         """The path that the call opens for reading, where it is known."""
@@ -178,55 +185,35 @@ class _Values:
             if stored[node.targets[0].id] == 1
         }
 
-    def _text(self, node: ast.expr | None, depth: int = 0) -> str | None:
+    def _text(self, node: ast.AST | None, depth: int = 0) -> str | None:
         """The string, or the path as a string, where reading tells it."""
-        if depth > 20:
-            return None
-        parts: list[str | None]
-        text: str | None = None
+        parts: Sequence[ast.AST] = ()
+        join: Callable[..., str] = posixpath.join
         match node:
             case ast.Constant(value=str() | int() as value):
-                text = str(value)
+                return str(value)
             case ast.Name(id="__file__"):
-                text = self._place
-            case ast.Name(id=name) if name in self._constants:
-                text = self._text(self._constants[name], depth + 1)
+                return self._place
+            case ast.Name(id=name) if name in self._constants and depth < _DEEPEST:
+                return self._text(self._constants[name], depth + 1)
+            case ast.FormattedValue(value=inner):
+                return self._text(inner, depth + 1)
             case ast.Attribute(value=inner, attr="parent"):
-                parts = [self._text(inner, depth + 1)]
-                text = None if parts[0] is None else posixpath.dirname(parts[0])
-            case ast.BinOp(left=left, op=ast.Div() | ast.Add() as operator, right=right):
-                parts = [self._text(left, depth + 1), self._text(right, depth + 1)]
-                joins = posixpath.join if isinstance(operator, ast.Div) else _concatenated
-                text = _of_all(parts, joins)
+                parts, join = [inner], posixpath.dirname
+            case ast.BinOp(left=left, op=ast.Div(), right=right):
+                parts = [left, right]
+            case ast.BinOp(left=left, op=ast.Add(), right=right):
+                parts, join = [left, right], _concatenated
             case ast.JoinedStr(values=values):
-                inner_values = [getattr(value, "value", value) for value in values]
-                parts = [
-                    value if isinstance(value, str) else self._text(value, depth + 1)
-                    for value in inner_values
-                ]
-                text = _of_all(parts, _concatenated)
-            case ast.Call(func=function, args=arguments) if not node.keywords:
-                called = last_name(function)
-                parts = [self._text(argument, depth + 1) for argument in arguments]
-                if isinstance(function, ast.Attribute) and called in _OF_A_PATH:
-                    path = self._text(function.value, depth + 1)
-                    whole = called != "with_name" or path is None
-                    parts.insert(0, path if whole else posixpath.dirname(path or ""))
-                    text = _of_all(parts, posixpath.join)
-                elif called in _SAME | {"join"} and parts:
-                    text = _of_all(parts, posixpath.join)
-                elif called == "dirname" and len(parts) == 1 and parts[0] is not None:
-                    text = posixpath.dirname(parts[0])
-        return text
-
-
-def _of_all(parts: list[str | None], joined: Callable[..., str]) -> str | None:
-    texts = [part for part in parts if part is not None]
-    return joined(*texts) if len(texts) == len(parts) and texts else None
-
-
-def _concatenated(*texts: str) -> str:
-    return "".join(texts)
+                parts, join = values, _concatenated
+            case ast.Call(func=ast.Attribute(value=inner, attr=name), keywords=[]) if (
+                name in _OF_A_PATH
+            ):
+                parts, join = [inner, *node.args], _OF_A_PATH[name]
+            case ast.Call(func=function, keywords=[]) if last_name(function) in _OF_PATHS:
+                parts, join = node.args, _OF_PATHS[last_name(function) or ""]
+        texts = [self._text(part, depth + 1) for part in parts]
+        return join(*texts) if texts and None not in texts else None
 
 
 def _is_read(call: ast.Call, position: int) -> bool:

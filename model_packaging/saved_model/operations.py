@@ -29,7 +29,7 @@ _NODE, _LIBRARY, _VERSIONS, _FUNCTION = 1, 2, 4, 1
 _SIGNATURE, _FUNCTION_NODE, _FUNCTION_ATTR, _NAME = 1, 3, 5, 1
 # The tags of what a NodeDef begins with.
 _NODE_NAME, _NODE_OP, _NODE_INPUT = 1 << 3 | 2, 2 << 3 | 2, 3 << 3 | 2
-# Of a longer node the constants are left out.
+# A longer node is read without its constants.
 _LARGE_BYTES = 1 << 16
 # Most bytes kept of an attribute that is a string: a path, or the version of a StableHLO module.
 _STRING_BYTES = 256

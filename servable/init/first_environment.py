@@ -30,7 +30,9 @@ from servable.project_folder import FOLDER
 
 # Room for requests in flight and for the next, somewhat larger, version of the model.
 MEMORY_SHARE = 0.7
-HANDLER = 'handler     = "servable"  # arrays in, arrays out; else the container takes JSON and CSV only'
+HANDLER = (
+    'handler     = "servable"  # arrays in, arrays out; else the container takes JSON and CSV only'
+)
 
 
 @dataclass(frozen=True, kw_only=True)

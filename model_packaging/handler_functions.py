@@ -9,12 +9,13 @@ scripts/docker/tensorflow/inference/sagemaker/python_service.py (_import_handler
 import ast
 import difflib
 import re
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from model_packaging.python_source import top_level_names
+from model_packaging.python_source import last_name, names_for_main, top_level_names
 
 # What SageMaker's other containers look for in inference.py.
 _OF_OTHER_CONTAINERS = frozenset(
@@ -26,7 +27,18 @@ _CONTEXT = frozenset(
     | {"custom_attributes", "request_content_type", "accept_header", "content_length", "timeout"}
     | {"count", "index"}  # and what a named tuple has
 )
+_CONTEXT_NAMES = frozenset({"context", "ctx"})
 _BODY, _ARRAYS = "a body and its content type", "arrays by name"
+_REQUEST = "the model server's request, as text or bytes"
+_CONTENT_TYPE = re.compile(r"(application|text|image|audio|video)/[\w.+-]+( *;.*)?")
+# Methods and functions that give one value, and never the pair of a body and its content type.
+_ONE_VALUE = frozenset(
+    {"decode", "dumps", "encode", "format", "getvalue", "json", "SerializeToString", "read_bytes"}
+    | {"read_text", "strip", "to_csv", "to_json", "tobytes", "tolist", "MessageToJson"}
+)
+_TAKE_TEXT = frozenset(
+    {"json.loads", "np.frombuffer", "numpy.frombuffer", "base64.b64decode", "len"}
+)
 # Code that asks what an argument is knows what it does.
 _ASKS = re.compile(r"\A(getattr|hasattr|isinstance|type)\(|\Atry:(.|\n)*AttributeError")
 
@@ -40,7 +52,7 @@ class CodeFinding:
     """From 1; 0 where a file is missing."""
     problem: str
     remedy: str
-    severity: Literal["error", "warning"] = "error"
+    severity: Literal["error", "warning", "not checked"] = "error"
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}: {self.problem}; {self.remedy}"
@@ -61,7 +73,7 @@ _STREAM = (
 )
 _CALLED = {
     "handler": _Called("data", *_STREAM, _BODY),
-    "input_handler": _Called("data", *_STREAM, "the model server's request, as text or bytes"),
+    "input_handler": _Called("data", *_STREAM, _REQUEST),
     "output_handler": _Called(
         "response",
         "a requests.Response, with response.content and response.json()",
@@ -85,14 +97,19 @@ def function_findings(file: Path, tree: ast.Module, *, hooks: bool) -> Iterator[
             yield CodeFinding(file, 1, problem, "keep handler, or the two others", "warning")
         called = called or set(_PAIR)
     if not called and "*" not in names:
-        yield _none(file, names, hooks=hooks)
+        yield _none(file, names, names_for_main(tree), hooks=hooks)
     for name in sorted(called):
         function = _defined(tree, name)
         if function is not None:
             yield from (CodeFinding(file, *fault) for fault in _wrong(function, _CALLED[name]))
 
 
-def _none(file: Path, names: set[str], *, hooks: bool) -> CodeFinding:
+def _none(file: Path, names: set[str], for_main: set[str], *, hooks: bool) -> CodeFinding:
+    if never := sorted(for_main & _CALLED.keys()):
+        problem = (
+            f"defines {', '.join(never)} only where __name__ is '__main__', never in the container"
+        )
+        return CodeFinding(file, 1, problem, "define it at the top level of the file")
     if hooks:
         remedy = "define preprocess(body, context), postprocess(tensors, context), or both"
         return CodeFinding(file, 1, "defines neither preprocess nor postprocess", remedy)
@@ -134,6 +151,13 @@ def _wrong(function: _Function, called: _Called) -> Iterator[_Wrong]:
         problem = f"{name}({ast.unparse(arguments)}) is called with {called.given} and the context"
         yield line, problem, f"define {name}({called.given}, context)"
         return
+    names = [argument.arg for argument in positional[:2]]
+    if len(names) == 2 and names[0] in _CONTEXT_NAMES and names[1] not in _CONTEXT_NAMES:
+        problem = (
+            f"{name}({', '.join(names)}) is called with {called.given} first, and then the context"
+        )
+        yield line, problem, f"define {name}({called.given}, context)"
+        return
     inside = list(_own(function.body))
     yield from _misused(inside, positional[:2], called)
     yield from _returned(name, inside, called, positional[0].arg if positional else "")
@@ -157,16 +181,24 @@ def _misused(inside: list[ast.AST], arguments: list[ast.arg], called: _Called) -
             unsure |= {node.id for node in ast.walk(node) if isinstance(node, ast.Name)}
     certain = [argument.arg for argument in arguments if argument.arg not in unsure]
     for node in inside:
-        if not isinstance(node, ast.Attribute | ast.Call):
+        if not isinstance(node, ast.Attribute | ast.Call | ast.Subscript):
             continue
-        of = node.value if isinstance(node, ast.Attribute) else next(iter(node.args), None)
+        of = next(iter(node.args), None) if isinstance(node, ast.Call) else node.value
         if not isinstance(of, ast.Name) or of.id not in certain:
             continue
         first = of.id == arguments[0].arg
         if isinstance(node, ast.Call):
-            if first and "stream" in called.is_a and ast.unparse(node.func) == "json.loads":
-                problem = f"json.loads({of.id}): {of.id} is {called.is_a}"
-                yield node.lineno, problem, f"write json.loads({of.id}.read())"
+            function = ast.unparse(node.func)
+            if first and "stream" in called.is_a and function in _TAKE_TEXT:
+                problem = f"{function}({of.id}): {of.id} is {called.is_a}"
+                yield node.lineno, problem, f"write {function}({of.id}.read())"
+        elif isinstance(node, ast.Subscript):
+            key = isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str)
+            if key and not (first and called.is_a == _ARRAYS):
+                problem = (
+                    f"{ast.unparse(node)}: {of.id} is {called.is_a if first else 'a named tuple'}"
+                )
+                yield node.lineno, problem, "read it first" if first else "write context.NAME"
         elif first and node.attr in called.lacks:
             problem = f"{of.id}.{node.attr}: {of.id} is {called.is_a}"
             yield node.lineno, problem, "use what it has"
@@ -184,11 +216,40 @@ def _returned(name: str, inside: list[ast.AST], called: _Called, first: str) -> 
     does = [node for node in inside if isinstance(node, ast.stmt) and not _is_stub(node)]
     if does and not any(node.value for node in returns):
         yield does[0].lineno, f"{name} returns nothing", f"return {called.returns}"
+        return
+    assigned = _assigned_once(inside)
     for node in returns:
-        if node.value is not None and _is_other(node.value, called, first):
-            shown = ast.unparse(node.value)
-            problem = f"{name} returns {shown if len(shown) <= 40 else shown[:37] + '...'}"
-            yield node.lineno, problem, f"return {called.returns}"
+        value = node.value
+        if value is None or (isinstance(value, ast.Constant) and value.value is None):
+            yield node.lineno, f"{name} returns nothing here", f"return {called.returns}"
+            continue
+        shown = ast.unparse(value)
+        shown = shown if len(shown) <= 40 else shown[:37] + "..."
+        if isinstance(value, ast.Name) and value.id in assigned:
+            value = assigned[value.id]
+        if _is_other(value, called, first, assigned):
+            yield node.lineno, f"{name} returns {shown}", f"return {called.returns}"
+        elif called.returns == _BODY and _is_swapped(value, assigned):
+            yield (
+                node.lineno,
+                f"{name} returns {shown}",
+                "return the body first, then its content type",
+            )
+
+
+def _assigned_once(inside: list[ast.AST]) -> dict[str, ast.expr]:
+    """Local names and the only value that each is given."""
+    stored = Counter(
+        node.id
+        for node in inside
+        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)
+    )
+    return {
+        node.targets[0].id: node.value
+        for node in inside
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
+        if stored[node.targets[0].id] == 1
+    }
 
 
 def _is_stub(statement: ast.stmt) -> bool:
@@ -197,15 +258,56 @@ def _is_stub(statement: ast.stmt) -> bool:
     return constant or isinstance(statement, ast.Pass | ast.Raise)
 
 
-def _is_other(value: ast.expr, called: _Called, first: str) -> bool:
+def _is_other(
+    value: ast.expr, called: _Called, first: str, assigned: Mapping[str, ast.expr]
+) -> bool:
     pair = called.returns == _BODY
     if isinstance(value, ast.Tuple | ast.List):
         starred = any(isinstance(element, ast.Starred) for element in value.elts)
+        if called.returns == _REQUEST:
+            return isinstance(value, ast.Tuple)
         return pair and len(value.elts) != 2 and not starred
     if isinstance(value, ast.Dict | ast.DictComp):
         return called.returns != _ARRAYS
+    if called.returns == _ARRAYS:
+        return isinstance(value, ast.Constant | ast.JoinedStr) or _is_one_value(value)
     if isinstance(value, ast.Attribute):
-        return pair and ast.unparse(value) in (f"{first}.content", f"{first}.text")
-    if isinstance(value, ast.Call):
-        return pair and ast.unparse(value.func) == "json.dumps"
-    return pair and isinstance(value, ast.Constant | ast.JoinedStr)
+        of = value.value.id if isinstance(value.value, ast.Name) else ""
+        return (
+            pair
+            and value.attr in ("content", "text")
+            and (of == first or _is_answer(assigned.get(of)))
+        )
+    return pair and (isinstance(value, ast.Constant | ast.JoinedStr) or _is_one_value(value))
+
+
+def _is_one_value(value: ast.expr) -> bool:
+    """Whether it is a call that gives one text, one bytes, one number or one JSON value."""
+    if not isinstance(value, ast.Call):
+        return False
+    name = last_name(value.func)
+    if isinstance(value.func, ast.Attribute):
+        return name in _ONE_VALUE and ast.unparse(value.func) != "json.loads"
+    return name in ("str", "bytes", "repr", "int", "float", "dumps", "jsonify")
+
+
+def _is_answer(value: ast.expr | None) -> bool:
+    """Whether the value comes from requests: requests.post(…), session.post(…)."""
+    return isinstance(value, ast.Call) and last_name(value.func) in ("post", "get", "request")
+
+
+def _is_swapped(value: ast.expr, assigned: Mapping[str, ast.expr]) -> bool:
+    """Whether it is (content type, body)."""
+    if not isinstance(value, ast.Tuple) or len(value.elts) != 2:
+        return False
+    first, second = (
+        assigned.get(element.id, element) if isinstance(element, ast.Name) else element
+        for element in value.elts
+    )
+    return _is_content_type(first) and not _is_content_type(second)
+
+
+def _is_content_type(value: ast.expr) -> bool:
+    if isinstance(value, ast.Constant):
+        return isinstance(value.value, str) and _CONTENT_TYPE.fullmatch(value.value) is not None
+    return last_name(value) in ("accept_header", "request_content_type", "content_type")

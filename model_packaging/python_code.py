@@ -1,12 +1,18 @@
 """Would the image import this code, and find its handlers? Known by reading, never by running."""
 
+import ast
 from collections.abc import Collection, Iterator
-from functools import cached_property
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
 
+from model_packaging.code_faults.hidden_modules import IMAGE_MODULES, hidden_by, hiding_files
+from model_packaging.code_faults.module_names import missing_names
+from model_packaging.code_faults.undefined_names import undefined_names
+from model_packaging.code_faults.values import value_faults
 from model_packaging.dependencies import requirements_file
 from model_packaging.handler_functions import CodeFinding, function_findings
 from model_packaging.python_source import (
+    PYTHON,
     Import,
     PythonSyntaxError,
     imports,
@@ -42,45 +48,51 @@ _RELATIVE = ("imports relatively, outside a package", "import it by its name alo
 _ADD_IT = "add it, or take the import out"
 
 
-def check_code(folder: Path, *, python: str, provided: Collection[str]) -> list[CodeFinding]:
+def check_code(
+    folder: Path,
+    *,
+    python: str | None,
+    provided: Collection[str] | None,
+    variables: Collection[str] | None = None,
+) -> list[CodeFinding]:
     """Faults of the code of a model, in the order of files and lines. Raises OSError.
 
     `python` is the image's ("3.12"), `provided` the modules that it holds beside the
-    standard library. Only inference.py, or transforms.py where our handler loads that, and
-    what it imports is read: a training script beside it may import what it likes.
+    standard library, `variables` the names that the file sets; None: not known, so that an import
+    that depends on it is "not checked". Only inference.py, or transforms.py where our handler loads
+    that, and what it imports is read: a training script beside it may import what it likes.
     """
     code = CodeFolder(folder)
     hooks = wants_ours(folder)
     entry = folder / (HOOKS if hooks else "inference.py")
     if not entry.is_file():
         return [CodeFinding(entry, 0, "does not exist", "write it, or leave `code` out")]
-    there = standard_library(python) | set(provided) | set(PACKAGES if hooks else ())
+    there = None
+    if provided is not None:
+        there = standard_library(python or PYTHON) | {*provided, *IMAGE_MODULES}
+        there |= set(PACKAGES if hooks else ())
     findings: list[CodeFinding] = []
-    waiting, seen = [entry], {entry}
+    waiting, seen, used = [entry], {entry}, set()
     while waiting:
         file = waiting.pop()
         try:
             source = file.read_bytes()
             tree = parse(source, python=python)
-            if strange := wrong_bytes(source):
-                remedy = "save it as UTF-8, or declare its encoding in the first line"
-                findings.append(CodeFinding(file, 1, strange, remedy, "warning"))
             statements = list(imports(tree))
             if file == entry:
                 findings += function_findings(file, tree, hooks=hooks)
-        except PythonSyntaxError as bad:
-            problem = f"is not Python {python}: {bad}"
-            findings.append(CodeFinding(file, bad.line, problem, "correct it"))
+            findings += _undefined(file, source, python)
+            findings += value_faults(file, tree, source, code=folder, variables=variables)
+            file_of = partial(code.file_of, importer=file)
+            findings += missing_names(file, tree, file_of, partial(_parsed, python=python))
+        except (PythonSyntaxError, OSError, RecursionError) as bad:
+            findings.append(_unreadable(file, bad, python))
             continue
-        except OSError as error:
-            problem = f"cannot be read: {error.strerror}"
-            findings.append(CodeFinding(file, 0, problem, "let this user read it"))
-            continue
-        except RecursionError:
-            problem = "is nested too deeply to be read"
-            findings.append(CodeFinding(file, 1, problem, "part it into functions"))
-            continue
+        if strange := wrong_bytes(source):
+            remedy = "save it as UTF-8, or declare its encoding in the first line"
+            findings.append(CodeFinding(file, 1, strange, remedy, "warning"))
         for imported in statements:
+            used.add(imported.module.partition(".")[0])
             if imported.level and code.leaves(imported, importer=file):
                 findings.append(CodeFinding(file, imported.line, *_RELATIVE))
                 continue
@@ -89,11 +101,41 @@ def check_code(folder: Path, *, python: str, provided: Collection[str]) -> list[
                 findings.append(CodeFinding(file, imported.line, problem, _ADD_IT))
                 continue
             files = code.files_of(imported, importer=file)
+            if files and not imported.level and (other := hidden_by(imported.module)):
+                problem = f"imports {imported.module}, which is {other} and not {files[0].name}"
+                findings.append(
+                    CodeFinding(file, imported.line, problem, f"rename {files[0].name}")
+                )
+                continue
             waiting += [new for new in files if new not in seen]
             seen.update(files)
             if not files and not imported.optional:
                 findings += _missing(file, imported, code, there, python)
+    findings += hiding_files(folder, used)
     return sorted(findings, key=lambda finding: (str(finding.file), finding.line))
+
+
+@lru_cache(maxsize=256)
+def _undefined(file: Path, source: bytes, python: str | None) -> tuple[CodeFinding, ...]:
+    """Kept, because the environments of a project mostly share their code."""
+    return tuple(undefined_names(file, parse(source, python=python), source))
+
+
+def _unreadable(file: Path, bad: Exception, python: str | None) -> CodeFinding:
+    if isinstance(bad, PythonSyntaxError):
+        problem = f"is not Python{f' {python}' if python else ''}: {bad}"
+        return CodeFinding(file, bad.line, problem, "correct it")
+    if isinstance(bad, OSError):
+        return CodeFinding(file, 0, f"cannot be read: {bad.strerror}", "let this user read it")
+    return CodeFinding(file, 1, "is nested too deeply to be read", "part it into functions")
+
+
+def _parsed(file: Path, *, python: str | None) -> ast.Module | None:
+    """The module; None for one that cannot be read, which is a finding of its own."""
+    try:
+        return parse(file.read_bytes(), python=python)
+    except (PythonSyntaxError, OSError):
+        return None
 
 
 class CodeFolder:
@@ -120,6 +162,19 @@ class CodeFolder:
             files += [file for file in self._module(base, [*parts, name]) if file not in files]
         return files
 
+    def file_of(self, imported: Import, *, importer: Path) -> Path | None:
+        """The file whose names the import takes; None for a namespace, and another's module."""
+        if imported.level and self.leaves(imported, importer=importer):
+            return None
+        if not imported.level and hidden_by(imported.module):
+            return None
+        place = importer.parents[imported.level - 1] if imported.level else self._folder
+        place = place.joinpath(*imported.module.split(".")) if imported.module else place
+        for file in (place / "__init__.py", place.with_name(f"{place.name}.py")):
+            if file.is_file() and file.is_relative_to(self._folder):
+                return file
+        return None
+
     def leaves(self, imported: Import, *, importer: Path) -> bool:
         """Whether a relative import goes above the outermost package of its file."""
         return imported.level >= len(importer.relative_to(self._folder).parts)
@@ -144,8 +199,7 @@ class CodeFolder:
     @property
     def has_requirements(self) -> bool:
         """Whether packages are installed when the container starts: lib/ switches that off."""
-        requirements = self._folder / requirements_file.WANTED
-        return requirements.is_file() and not (self._folder / "lib").is_dir()
+        return requirements_file.asks(self._folder) and not (self._folder / "lib").is_dir()
 
     def requires(self, module: str) -> bool:
         """Whether a package named like the module is in a requirements.txt in force."""
@@ -172,7 +226,11 @@ class CodeFolder:
 
 
 def _missing(
-    file: Path, imported: Import, code: CodeFolder, there: Collection[str], python: str
+    file: Path,
+    imported: Import,
+    code: CodeFolder,
+    there: Collection[str] | None,
+    python: str | None,
 ) -> Iterator[CodeFinding]:
     statement = f"imports {'.' * imported.level}{imported.module}"
     if imported.level:
@@ -180,10 +238,14 @@ def _missing(
         yield CodeFinding(file, imported.line, problem, _ADD_IT)
         return
     top = imported.module.split(".")[0]
-    if top in there or code.vendors(top):
+    if top in (there or standard_library(python or PYTHON)) or code.vendors(top):
         return
     why = _WITHOUT_TENSORFLOW.get(top)
-    if why and not code.requires(top):
+    if there is None:
+        if not code.requires(top):
+            remedy = "give AWS's image: the modules of another one are not known"
+            yield CodeFinding(file, imported.line, statement, remedy, "not checked")
+    elif why and not code.requires(top):
         yield CodeFinding(file, imported.line, f"{statement}; {why}", _CALL_SERVER)
     elif code.has_requirements:
         if not code.requires(top):
@@ -192,7 +254,7 @@ def _missing(
             yield CodeFinding(file, imported.line, problem, remedy, "warning")
     else:
         problem = f"{statement}, which neither the image, code/lib nor the code provides"
-        if top in standard_library("3.7"):
+        if top in standard_library("3.7") and python:
             problem = f"{statement}, which left Python's standard library before {python}"
         remedy = (
             "name its package in code/requirements.txt, or import it inside try/except ImportError"

@@ -5,6 +5,7 @@ standard library of that Python.
 """
 
 import ast
+import functools
 import re
 import sys
 from collections.abc import Iterator
@@ -12,6 +13,8 @@ from dataclasses import dataclass
 
 # Type aliases and type parameters, of which Python 3.11 says no more than "invalid syntax".
 _NEWER = re.compile(rb"\s*(type\s+\w|class\s+\w+\s*\[|(async\s+)?def\s+\w+\s*\[)")
+PYTHON = "3.14"  # the newest that LibCST knows, in the place of one that is not known
+_OLDEST = (3, 7)  # that every feature_version of `ast` may be
 _ENCODING = re.compile(rb"(?:.*\n)?[ \t\f]*#.*?coding[:=][ \t]*([-_.a-zA-Z0-9]+)")
 # Source: https://docs.python.org/3/whatsnew/3.N.html, "Removed" and "New Modules".
 _REMOVED = {
@@ -34,6 +37,7 @@ _ADDED = {
 }
 # Catching one of these around an import is how code says that it can do without.
 _CAUGHT = frozenset({"ImportError", "ModuleNotFoundError", "Exception", "BaseException"})
+_TYPE_PARAMETERS = re.compile(rb"(?:def|class|type)\s+\w+\s*\[([^\]]*)\]")
 
 
 class PythonSyntaxError(ValueError):
@@ -44,15 +48,17 @@ class PythonSyntaxError(ValueError):
         self.line = line
 
 
-def parse(source: bytes, *, python: str) -> ast.Module:
+@functools.lru_cache(maxsize=256)
+def parse(source: bytes, *, python: str | None) -> ast.Module:
     """The code as a tree; `python` is the image's, "3.12". Raises `PythonSyntaxError`.
 
     Our own Python's parser judges first. What it refuses and the image's newer Python
     might not (3.12 nests quotes in f-strings) LibCST judges, which knows Python up to 3.14.
+    Code for an unknown Python (None) is refused only if none of them reads it.
     """
-    version = _minor_version(python)
+    version = _minor_version(python or PYTHON)
     try:
-        return ast.parse(source, feature_version=version)
+        return ast.parse(source, feature_version=max(version, _OLDEST))
     except (SyntaxError, ValueError) as error:
         ours = _bad(error)
         if version <= sys.version_info[:2]:
@@ -144,6 +150,18 @@ def top_level_names(tree: ast.Module) -> set[str]:
     return set(_names(tree.body))
 
 
+def names_for_main(tree: ast.Module) -> set[str]:
+    """Names that are defined only where the container does not run: under `if __name__ == …`."""
+    bodies = [node for node in tree.body if isinstance(node, ast.If) and never_runs(node.test)]
+    return {name for node in bodies for name in _names(node.body)} - top_level_names(tree)
+
+
+def type_parameters(source: bytes) -> set[str]:
+    """Names between the brackets of PEP 695, which `parse` takes out for an older Python."""
+    inside = b" ".join(_TYPE_PARAMETERS.findall(source)).decode(errors="replace")
+    return set(re.findall(r"\w+", inside))
+
+
 def _imports(nodes: list[ast.stmt], *, optional: bool) -> Iterator[Import]:
     for node in nodes:
         if isinstance(node, ast.Import):
@@ -161,10 +179,10 @@ def _imports(nodes: list[ast.stmt], *, optional: bool) -> Iterator[Import]:
                 *node.finalbody,
             ]
             yield from _imports(rest, optional=optional)
-        elif isinstance(node, ast.If) and _never_in_the_container(node.test):
+        elif isinstance(node, ast.If) and never_runs(node.test):
             yield from _imports(node.body, optional=True)
             yield from _imports(node.orelse, optional=optional)
-        elif isinstance(node, ast.If) and _asks_where_it_runs(node.test):
+        elif isinstance(node, ast.If) and asks_where_it_runs(node.test):
             yield from _imports([*node.body, *node.orelse], optional=True)
         elif isinstance(node, ast.With) and any(map(_suppresses_import_errors, node.items)):
             yield from _imports(node.body, optional=True)
@@ -182,6 +200,8 @@ def _names(nodes: list[ast.stmt]) -> Iterator[str]:
             yield from (alias.asname or alias.name for alias in node.names)
         elif isinstance(node, ast.AnnAssign) and node.value is None:
             continue  # `handler: Handler` declares, and defines nothing
+        elif isinstance(node, ast.If) and never_runs(node.test):
+            yield from _names(node.orelse)
         else:
             for part in ast.iter_child_nodes(node):
                 if isinstance(part, ast.expr):
@@ -210,33 +230,34 @@ def _catches_import_errors(handler: ast.ExceptHandler) -> bool:
     if handler.type is None:
         return True
     types = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
-    return any(_last_name(caught_type) in _CAUGHT for caught_type in types)
+    return any(last_name(caught_type) in _CAUGHT for caught_type in types)
 
 
 def _suppresses_import_errors(item: ast.withitem) -> bool:
     """`with contextlib.suppress(ImportError)`."""
     call = item.context_expr
-    if not isinstance(call, ast.Call) or _last_name(call.func) != "suppress":
+    if not isinstance(call, ast.Call) or last_name(call.func) != "suppress":
         return False
-    return any(_last_name(argument) in _CAUGHT for argument in call.args)
+    return any(last_name(argument) in _CAUGHT for argument in call.args)
 
 
-def _never_in_the_container(test: ast.expr) -> bool:
+def never_runs(test: ast.expr) -> bool:
     """`if TYPE_CHECKING` and `if __name__ == "__main__"`: inference.py is imported there."""
-    if isinstance(test, ast.Compare):
-        return _last_name(test.left) == "__name__" and isinstance(test.ops[0], ast.Eq)
-    return _last_name(test) == "TYPE_CHECKING"
+    if isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.Eq):
+        return {"__name__", "'__main__'"} == {*map(ast.unparse, (test.left, *test.comparators))}
+    return last_name(test) == "TYPE_CHECKING"
 
 
-def _asks_where_it_runs(test: ast.expr) -> bool:
-    """Compares sys.version_info, sys.platform or os.name: one branch may never run there."""
+def asks_where_it_runs(test: ast.expr) -> bool:
+    """Compares sys.version_info, sys.platform, os.name or __name__: one branch may never run there."""
     return isinstance(test, ast.Compare) and any(
-        ast.unparse(part).split("[")[0] in ("sys.version_info", "sys.platform", "os.name")
+        ast.unparse(part).split("[")[0]
+        in ("sys.version_info", "sys.platform", "os.name", "__name__")
         for part in (test.left, *test.comparators)
     )
 
 
-def _last_name(expression: ast.expr) -> str | None:
+def last_name(expression: ast.expr) -> str | None:
     if isinstance(expression, ast.Attribute):
         return expression.attr
     return expression.id if isinstance(expression, ast.Name) else None

@@ -141,10 +141,14 @@ class ImageModules:
 
 def image_modules(version: str) -> ImageModules | None:
     """The modules of the version's image; None if they are not known."""
-    facts = table("image_facts")["versions"].get(_short(version), {})
-    if "modules" not in facts:
+    facts = table("image_facts")
+    row = facts["versions"].get(_short(version), {})
+    modules = row.get("modules")
+    if modules is None:
         return None
-    return ImageModules(facts["python"], frozenset(facts["modules"]))
+    if isinstance(modules, str):  # a list that several versions share
+        modules = facts["modules"][modules]["names"]
+    return ImageModules(row["python"], frozenset(modules))
 
 
 def _fact(version: str, name: str) -> str | None:

@@ -31,6 +31,11 @@ def to_mend(errors: Sequence[Finding]) -> str:
     return f"{len(errors)} to mend:\n{listed(errors)}"
 
 
+def is_untold(finding: Finding) -> bool:
+    """Whether a run was asked for, and could not tell: never a pass."""
+    return finding.severity is Severity.NOT_CHECKED and finding.rule.startswith("run-")
+
+
 def summary(findings: Sequence[Finding]) -> str:
     """The number of findings by severity: "ok, 2 not checked", "1 error, 2 warnings"."""
     counts = Counter(finding.severity for finding in findings)
@@ -40,9 +45,9 @@ def summary(findings: Sequence[Finding]) -> str:
         Severity.ACKNOWLEDGED: f"{counts[Severity.ACKNOWLEDGED]} acknowledged",
         Severity.NOT_CHECKED: f"{counts[Severity.NOT_CHECKED]} not checked",
     }
-    clean = ["ok"] if set(counts) <= {Severity.NOT_CHECKED} else []
+    clean = set(counts) <= {Severity.NOT_CHECKED} and not any(map(is_untold, findings))
     return ", ".join(
-        [*clean, *(words_of for severity, words_of in words.items() if counts[severity])]
+        [*["ok"][:clean], *(words_of for severity, words_of in words.items() if counts[severity])]
     )
 
 
@@ -52,7 +57,7 @@ def not_checked(by_environment: Mapping[str, Sequence[Finding]]) -> list[str]:
     environments: dict[str, dict[str, None]] = {}
     for name, findings in by_environment.items():
         for finding in findings:
-            if finding.severity is Severity.NOT_CHECKED:
+            if finding.severity is Severity.NOT_CHECKED and not is_untold(finding):
                 rules.setdefault(finding.remedy, {})[finding.rule] = None
                 environments.setdefault(finding.remedy, {})[name] = None
     return [

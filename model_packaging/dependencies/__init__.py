@@ -1,7 +1,7 @@
 """Packages of a model that the image lacks: asked for in requirements.txt, locked, vendored."""
 
 from model_packaging.dependencies.lock_file import LOCK, Wheel, locked
-from model_packaging.dependencies.requirements_file import WANTED, sources
+from model_packaging.dependencies.requirements_file import WANTED, asks, sources
 from model_packaging.dependencies.wheels import (
     fetch,
     lock,
@@ -14,6 +14,7 @@ __all__ = [
     "LOCK",
     "WANTED",
     "Wheel",
+    "asks",
     "fetch",
     "lock",
     "locked",

@@ -31,6 +31,14 @@ def files(code: Path) -> list[Path]:
     return paths
 
 
+def asks(code: Path) -> bool:
+    """Whether there is a requirements.txt, with more than comments and options. Raises OSError."""
+    if not (code / WANTED).is_file():
+        return False
+    lines = [line for file in files(code) for line in _lines(file)]
+    return any(not line.startswith("-") or line.startswith(("-e", "--editable")) for line in lines)
+
+
 def names(code: Path) -> set[str]:
     """The packages that are asked for, normalized as "scikit-learn". Raises OSError."""
     return {name for name, _ in _requirements(code)}

@@ -90,8 +90,9 @@ def require(code: Path, *, wheels: Path, python: str | None = None) -> list[Whee
 
     Raises `PackagingError` when the lock does not hold, or names a wheel that is not there.
     """
-    if not (code / WANTED).is_file():
-        return []
+    with disk(code / WANTED):
+        if not requirements_file.asks(code):
+            return []
     locked_wheels = locked(code, python=python)
     for wheel in locked_wheels:
         if not _is_there(wheels, wheel):
@@ -104,8 +105,9 @@ def vendored(code: Path, *, wheels: Path, unpacked: Path) -> Path | None:
 
     Raises `PackagingError` when the lock does not hold, or names a wheel that is not there.
     """
-    if not (code / WANTED).is_file():
-        return None
+    with disk(code / WANTED):
+        if not requirements_file.asks(code):
+            return None
     locked_wheels = require(code, wheels=wheels)
     text = "".join(wheel.sha256 for wheel in locked_wheels)
     target = unpacked / hashlib.sha256(text.encode()).hexdigest()

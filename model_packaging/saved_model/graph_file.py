@@ -22,6 +22,7 @@ _SMALL = {field.number for field in wire.MetaGraphDef.DESCRIPTOR.fields}
 
 # The operations that hold a variable: TensorFlow 2, and both kinds of TensorFlow 1.
 VARIABLE_OPS = frozenset({b"VarHandleOp", b"VariableV2", b"Variable"})
+_SEARCHED = (b"VarHandleOp", b"Variable")  # one of them is in each
 
 # tensorflow/cc/saved_model/constants.h: kSavedModelAssetsKey.
 _ASSETS = b"saved_model_assets"
@@ -53,8 +54,10 @@ def refuse_pointer(file: Path) -> None:
             )
 
 
-def meta_graphs(file: Path) -> list[MetaGraph]:
+def meta_graphs(file: Path, *, variables: bool = True) -> list[MetaGraph]:
     """The graphs in a saved_model.pb. Raises `PackagingError`, OSError.
+
+    Without `variables` nobody looks for them, which is most of the time.
 
     What a node's attributes hold is stepped over, so damage in the middle of a
     constant is not seen; a file that ends too early always is.
@@ -74,7 +77,7 @@ def meta_graphs(file: Path) -> list[MetaGraph]:
                     places.append((start, end))
                 elif number != _SCHEMA_VERSION:
                     raise WireError(f"unknown field {number}")
-            graphs = [_meta_graph(data, *place) for place in places]
+            graphs = [_meta_graph(data, *place, variables=variables) for place in places]
         except (WireError, DecodeError) as damage:
             raise PackagingError(file, f"is truncated or damaged ({damage})", _AGAIN) from None
     if not graphs:
@@ -83,7 +86,7 @@ def meta_graphs(file: Path) -> list[MetaGraph]:
     return graphs
 
 
-def _meta_graph(data: mmap.mmap, first: int, last: int) -> MetaGraph:
+def _meta_graph(data: mmap.mmap, first: int, last: int, *, variables: bool) -> MetaGraph:
     small, has_variables, places, collection = [], False, [], False
     for number, kind, start, end in fields(data, first, last):
         if number in _SMALL and kind == BYTES:
@@ -94,7 +97,12 @@ def _meta_graph(data: mmap.mmap, first: int, last: int) -> MetaGraph:
             # A frozen graph of a million nodes mostly does not even name one; and what is larger
             # than that is made of constants, whose pages are not touched.
             is_searched = end - start <= _SEARCHED_BYTES
-            if not is_searched or any(data.find(op, start, end) >= 0 for op in VARIABLE_OPS):
+            is_named = (
+                variables
+                and is_searched
+                and any(data.find(op, start, end) >= 0 for op in _SEARCHED)
+            )
+            if is_named or (variables and not is_searched):
                 has_variables |= any(op in VARIABLE_OPS for op in _ops(data, start, end))
         elif number == _COLLECTION and kind == BYTES:
             collection |= data[start : start + 64].find(_ASSETS) >= 0

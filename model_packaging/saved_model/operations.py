@@ -10,8 +10,7 @@ import hashlib
 import json
 import mmap
 import re
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,17 +22,19 @@ from model_packaging.refusal import PackagingError
 from model_packaging.saved_model.graph_file import meta_graphs
 from model_packaging.saved_model.reading import served
 from servable_tensors import wire
-from servable_tensors.wire_fields import BYTES, Buffer, WireError, fields, written_varint
+from servable_tensors.wire_fields import BYTES, Buffer, WireError, fields, varint, written_varint
 
 # Field numbers of tensorflow/core/framework/{graph,function,op_def}.proto.
-_NODE, _SIGNATURE, _NAME = 1, 1, 1
-# A graph up to this size is parsed as it is; of a larger one the constants are left out.
-_WHOLE_BYTES = 1 << 27
+_NODE, _LIBRARY, _VERSIONS, _FUNCTION = 1, 2, 4, 1
+_SIGNATURE, _FUNCTION_NODE, _FUNCTION_ATTR, _NAME = 1, 3, 5, 1
+# The tags of what a NodeDef begins with.
+_NODE_NAME, _NODE_OP, _NODE_INPUT = 1 << 3 | 2, 2 << 3 | 2, 3 << 3 | 2
+# A longer node is read without its constants.
 _LARGE_BYTES = 1 << 16
 # Most bytes kept of a string: a path, or the version of a StableHLO module.
 _STRING_BYTES = 256
-# Attributes of one operation that are remembered as written, to be skipped at once.
-_MOST_SEEN = 4096
+# Operations with attributes that are remembered as they are written, to pass over them at once.
+_MOST_WRITTEN, _WRITTEN_BYTES = 1 << 14, 1 << 12
 # Portable StableHLO is MLIR's bytecode, in which names end with a zero: add_v1, gather_v2.
 # Source: https://mlir.llvm.org/docs/BytecodeFormat/, read 2026-11-22
 _BYTECODE = b"ML\xefR"
@@ -46,11 +47,16 @@ _MODULE = b"\n\x06module\x12"
 _COMPILE = b"\n\x0f_XlaMustCompile\x12"
 # From this size on, what was read is kept by the file's SHA-256; of a file that is mostly constants
 # reading the rest is faster than hashing all.
-CACHED_FROM_BYTES = 1 << 20
+CACHED_FROM_BYTES, _CACHED_TO_BYTES = 1 << 20, 1 << 27
 FOLDER = "graph-operations"
 # Raise it when something else is read, or kept in another form.
 _FORMAT = 1
 
+# Nodes are looked at in blocks, each of which ends with more than the tag and the length of one.
+_BLOCK_BYTES, _HEAD = 1 << 20, 16
+
+Place = tuple[int, int, int]
+"""Number of a field, and from where to where in the file it is."""
 Attribute = tuple[str, Any]
 """Which field of AttrValue it is ("s", "i", "list(type)", "list()" where a list is empty), and the
 value as JSON has it: the beginning of a string, None for shapes, tensors and functions."""
@@ -118,10 +124,10 @@ def operations(version: Path, *, cache: Path | None = None) -> GraphOperations:
     `cache`: the project's .servable, which spares parsing a large graph twice.
     """
     file = version / "saved_model.pb"
-    graph = served(file, meta_graphs(file))
+    graph = served(file, meta_graphs(file, variables=False))
     with file.open("rb") as opened, mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as data:
         cached = None
-        if cache is not None and CACHED_FROM_BYTES <= len(data) <= _WHOLE_BYTES:
+        if cache is not None and CACHED_FROM_BYTES <= len(data) <= _CACHED_TO_BYTES:
             cached = cache / FOLDER / f"{hashlib.sha256(data).hexdigest()}-{_FORMAT}.json"
         if cached is not None and (result := _cached(cached)) is not None:
             return result
@@ -137,7 +143,7 @@ def operations(version: Path, *, cache: Path | None = None) -> GraphOperations:
                 has_assets=bool(assets) or graph.has_asset_collection,
                 operations=reading.read(None if graph.has_asset_collection else assets),
             )
-        except (WireError, DecodeError, UnicodeDecodeError) as damage:
+        except (WireError, DecodeError, UnicodeDecodeError, IndexError) as damage:
             problem = f"is truncated or damaged ({damage})"
             raise PackagingError(file, problem, "export it again, or copy it again") from None
     if cached is not None:
@@ -149,26 +155,39 @@ def operations(version: Path, *, cache: Path | None = None) -> GraphOperations:
 
 
 class _Reading:
-    """One GraphDef, from which functions are read as they are called."""
+    """One GraphDef, read where it lies: functions as they are called, and of nodes those that are new."""
 
     def __init__(self, data: Buffer, places: Iterable[tuple[int, int]]) -> None:
-        graphs = [
-            wire.GraphDef.FromString(part) for place in places for part in _parts(data, *place)
+        self._data = data
+        # By whether XLA compiles it: operations with attributes, as they are written, and by meaning.
+        self._written: list[set[bytes]] = [set(), set()]
+        self._seen: list[set[tuple[bytes, ...]]] = [set(), set()]
+        others: list[Place] = []
+        self._main = [
+            (place, list(_unlike(data, *place, _NODE, self._written[False], others)))
+            for place in places
         ]
-        self.producer = max((graph.versions.producer for graph in graphs), default=0)
-        self.min_consumer = max((graph.versions.min_consumer for graph in graphs), default=0)
-        self.bad_consumers = tuple(bad for graph in graphs for bad in graph.versions.bad_consumers)
-        self._nodes = [graph.node for graph in graphs]
-        bodies = (body for graph in graphs for body in graph.library.function)
-        self._functions = {_function_name(body): body for body in bodies}
+        parts = [data[first:last] for number, first, last in others if number == _VERSIONS]
+        versions = list(map(wire.VersionDef.FromString, parts))
+        self.producer = max((version.producer for version in versions), default=0)
+        self.min_consumer = max((version.min_consumer for version in versions), default=0)
+        self.bad_consumers = tuple(bad for version in versions for bad in version.bad_consumers)
+        self._functions = {
+            _function_name(data, first, last): (first, last)
+            for number, start, end in others
+            if number == _LIBRARY
+            for inner, kind, first, last in fields(data, start, end)
+            if inner == _FUNCTION and kind == BYTES
+        }
         self._found: dict[str, Operation] = {}
-        # By whether XLA compiles it, and operation: the attributes with which it was seen.
-        self._seen: list[defaultdict[bytes, set[tuple[bytes, ...]]]]
-        self._seen = [defaultdict(set), defaultdict(set)]
 
     def read(self, assets: frozenset[str] | None) -> tuple[Operation, ...]:
         """`assets`: nodes of the graph that are fed with the paths of assets; None: any may be."""
-        calls = [call for nodes in self._nodes for call in self._add("", nodes, False, assets)]
+        calls = [
+            call
+            for place, nodes in self._main
+            for call in self._add("", nodes, place, _NODE, False, assets)
+        ]
         read: set[str] = set()
         # What runs without XLA first: the rest is only ever compiled.
         for compiled in (False, True):
@@ -177,39 +196,43 @@ class _Reading:
                 name = waiting.pop()
                 if name in read or name not in self._functions:
                     continue
-                function = wire.FunctionDef.FromString(self._functions[name])
-                compiles = [entry for entry in function.attr if entry.startswith(_COMPILE)]
-                if not compiled and any(_attribute(entry)[1] == ("b", True) for entry in compiles):
+                place, written = self._functions[name], self._written[compiled]
+                nodes = _unlike(self._data, *place, _FUNCTION_NODE, written, [])
+                # The search spares a walk through nearly all functions.
+                is_compiled = self._data.find(_COMPILE, *place) >= 0 and any(
+                    number == _FUNCTION_ATTR
+                    and kind == BYTES
+                    and _attribute(self._data[first:last]) == (_MUST_COMPILE, ("b", True))
+                    for number, kind, first, last in fields(self._data, *place)
+                )
+                if not compiled and is_compiled:
                     calls.append((name, True))
                     continue
                 read.add(name)
-                more = self._add(name, function.node_def, compiled, frozenset())
+                more = self._add(name, nodes, place, _FUNCTION_NODE, compiled, frozenset())
                 calls += more
                 waiting += [callee for callee, call_compiled in more if call_compiled <= compiled]
         return tuple(self._found.values())
 
     def _add(
-        self, function: str, nodes: Sequence[Any], compiled: bool, assets: frozenset[str] | None
+        self,
+        function: str,
+        nodes: Iterable[Any],
+        place: tuple[int, int],
+        field: int,
+        compiled: bool,
+        assets: frozenset[str] | None,
     ) -> list[tuple[str, bool]]:
         """Adds what is new in the nodes; returns the functions that they call, and which compiled."""
         calls: list[tuple[str, bool]] = []
         seen = self._seen[compiled]
         for node in nodes:
-            op, written = node.op, tuple(node.attr)
-            seen_of_op = seen[op]
-            # Nearly all end here or a little below: the rest is for what a graph has once.
-            if written in seen_of_op:
+            op = node.op
+            kept = [entry for entry in node.attr if entry[2:3] != b"_" or _COMPILE in entry]
+            entries = tuple(map(_canonical, kept))
+            if (op, *entries) in seen and op not in _FILE_OPS:
                 continue
-            entries = tuple([entry for entry in written if entry[2:3] != b"_" or _COMPILE in entry])
-            if entries not in seen_of_op:
-                entries = tuple(map(_canonical, entries))
-            is_new = entries not in seen_of_op or op in _FILE_OPS
-            if op not in _FILE_OPS:
-                seen_of_op.add(entries)
-                if len(seen_of_op) < _MOST_SEEN and sum(map(len, written)) < _LARGE_BYTES:
-                    seen_of_op.add(written)
-            if not is_new:
-                continue
+            seen.add((op, *entries))
             attributes = dict(map(_attribute, entries))
             must_compile = attributes.pop(_MUST_COMPILE, None) == ("b", True)
             called = [*_named_functions(attributes.values()), op.decode()]
@@ -223,7 +246,7 @@ class _Reading:
                 name: (kind, None) if "func" in kind else (kind, value)
                 for name, (kind, value) in attributes.items()
             }
-            path = _path(node, nodes, assets) if op in _FILE_OPS else None
+            path = self._path(node, place, field, assets) if op in _FILE_OPS else None
             operation = Operation(
                 op=called[-1],
                 function=function,
@@ -237,27 +260,78 @@ class _Reading:
             )
         return calls
 
+    def _path(
+        self, node: Any, place: tuple[int, int], field: int, assets: frozenset[str] | None
+    ) -> str | None:
+        """The file that a constant names; None where it is computed, or filled in as an asset's."""
+        inputs = [name for name in node.input if not name.startswith(b"^")]
+        number = FILE_INPUTS[node.op.decode()]
+        name = inputs[number].partition(b":")[0] if number < len(inputs) else b""
+        if assets is None or name.decode() in assets:
+            return None
+        named = _field(_NODE, name) + _field(2, b"Const")  # how such a node begins
+        begin = self._data.find(named, *place) if name else -1
+        for number, kind, first, last in fields(self._data, *place) if begin >= 0 else ():
+            if (number, kind, first) != (field, BYTES, begin):
+                continue
+            for entry in wire.NodeDef.FromString(self._data[first:last]).attr:
+                if entry.startswith(_VALUE):
+                    tensor = wire.AttrEntry.FromString(entry).value.tensor
+                    values = wire.TensorProto.FromString(tensor).string_val
+                    return values[0].decode(errors="replace") if values else None
+        return None
 
-def _parts(data: Buffer, start: int, end: int) -> Iterator[bytes]:
-    """The fields of a GraphDef in parts that fit into memory, each a GraphDef again.
 
-    In a graph that is larger than that, a node with a large constant comes without it.
+def _field(number: int, body: bytes) -> bytes:
+    return bytes((number << 3 | BYTES,)) + written_varint(len(body)) + body
+
+
+def _unlike(
+    data: Buffer, start: int, end: int, field: int, written: set[bytes], others: list[Place]
+) -> Iterator[Any]:
+    """The nodes in a field of the message between two places, as NodeDef, whose operation and
+    attributes are not `written` yet byte for byte, or are too long to be compared.
+
+    A graph of 100 MB has a million nodes: nearly all of them end here, without a message of their own.
+    `others` gets number, start and end of the other fields. Raises `WireError`, `DecodeError`.
     """
-    if end - start <= _WHOLE_BYTES:
-        yield data[start:end]
-        return
-    run = behind = start
-    for number, kind, first, last in fields(data, start, end):
-        if kind != BYTES:
-            continue
-        large = number == _NODE and last - first > _LARGE_BYTES
-        if large or last - run > _WHOLE_BYTES:
-            yield data[run:behind]
-            run = last if large else behind
-        if large:
-            yield _without_constant(data, first, last)
-        behind = last
-    yield data[run:behind]
+    tag = field << 3 | BYTES
+    while start < end:
+        block = data[start : min(end, start + _BLOCK_BYTES)]  # an index into bytes is faster
+        at, behind = 0, len(block) - _HEAD
+        while at < behind and block[at] == tag:
+            length, node = block[at + 1], at + 2
+            if length >= 0x80:
+                length, node = varint(block, at + 1, len(block))
+            if node + length > behind:
+                break
+            at = node + length
+            # name, op and inputs, as protobuf writes them: op and what follows the inputs is the key.
+            more = block[node + 1]
+            op = node + 2 + more if more < 0x80 else sum(varint(block, node + 1, at))
+            plain = op < at and block[node] == _NODE_NAME and block[op] == _NODE_OP
+            rest = inputs = op + 2 + block[op + 1]
+            while inputs < at and block[inputs] == _NODE_INPUT:
+                more = block[inputs + 1]
+                inputs = inputs + 2 + more if more < 0x80 else sum(varint(block, inputs + 1, at))
+            key = block[op:rest] + block[inputs:at]
+            if plain and key in written:
+                continue
+            message = wire.NodeDef.FromString(block[node:at])
+            is_short = len(key) < _WRITTEN_BYTES and len(written) < _MOST_WRITTEN
+            if plain and is_short and message.op not in _FILE_OPS:
+                written.add(key)
+            yield message
+        start += at
+        if at == 0:  # another field, a long node, or the last ones
+            number, kind, first, last = next(fields(data, start, end))
+            if (number, kind) == (field, BYTES):
+                large = last - first > _LARGE_BYTES
+                whole = _without_constant(data, first, last) if large else data[first:last]
+                yield wire.NodeDef.FromString(whole)
+            elif kind == BYTES:
+                others.append((number, first, last))
+            start = last or varint(data, varint(data, start, end)[1], end)[1]
 
 
 def _without_constant(data: Buffer, start: int, end: int) -> bytes:
@@ -265,37 +339,18 @@ def _without_constant(data: Buffer, start: int, end: int) -> bytes:
     for number, kind, first, last in fields(data, start, end):
         if kind == BYTES:
             body = _TENSOR if last - first > _LARGE_BYTES else data[first:last]
-            kept += [bytes((number << 3 | kind,)), written_varint(len(body)), body]
-    body = b"".join(kept)
-    return bytes((_NODE << 3 | BYTES,)) + written_varint(len(body)) + body
+            kept.append(_field(number, body))
+    return b"".join(kept)
 
 
-def _function_name(body: bytes) -> str:
+def _function_name(data: Buffer, start: int, end: int) -> str:
     """Name of a FunctionDef: the first field of its signature, which is its first field."""
-    for number, kind, first, last in fields(body, 0, len(body)):
+    for number, kind, first, last in fields(data, start, end):
         if number == _SIGNATURE and kind == BYTES:
-            for inner, inner_kind, begin, behind in fields(body, first, last):
+            for inner, inner_kind, begin, behind in fields(data, first, last):
                 if inner == _NAME and inner_kind == BYTES:
-                    return body[begin:behind].decode()
+                    return data[begin:behind].decode()
     return ""
-
-
-def _path(node: Any, nodes: Sequence[Any], assets: frozenset[str] | None) -> str | None:
-    """The file that a constant names; None where it is computed, or filled in as an asset's."""
-    inputs = [name for name in node.input if not name.startswith(b"^")]
-    place = FILE_INPUTS[node.op.decode()]
-    name = inputs[place].partition(b":")[0] if place < len(inputs) else b""
-    if assets is None or name.decode() in assets:
-        return None
-    for constant in nodes:
-        if constant.name != name or constant.op != b"Const":
-            continue
-        for entry in constant.attr:
-            if entry.startswith(_VALUE):
-                tensor = wire.AttrEntry.FromString(entry).value.tensor
-                values = wire.TensorProto.FromString(tensor).string_val
-                return values[0].decode(errors="replace") if values else None
-    return None
 
 
 def _canonical(entry: bytes) -> bytes:

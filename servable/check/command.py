@@ -10,6 +10,7 @@ from infra.parameters.finding import Finding, Severity
 from infra.parameters.line_numbers import line_number
 from infra.parameters.loading import Loaded, ValidFile
 from infra.preflight.check import check_all, errors
+from infra.preflight.rendering import is_untold
 from servable.findings import print_findings
 from servable.project import (
     ENVIRONMENTS,
@@ -46,7 +47,10 @@ def check(
     explain: bool,
     as_json: bool,
 ) -> int:
-    """Check the named environments, or all, against every rule; exit 1 on an error."""
+    """Check the named environments, or all, against every rule.
+
+    Exit code 1: an error. 3: no error, but --run could not call a model or its handler.
+    """
     root, files = project(folder)
     every = loaded_with(sets, root, files, name=names[0] if len(set(names)) == 1 else None)
     if against is not None:
@@ -72,7 +76,10 @@ def check(
         if explain:
             _explain(chosen)
         print_findings(findings_by_name, explain=explain)
-    return int(any(errors(findings) for findings in findings_by_name.values()))
+    if any(errors(findings) for findings in findings_by_name.values()):
+        return 1
+    told = not any(is_untold(finding) for found in findings_by_name.values() for finding in found)
+    return 0 if told else 3
 
 
 def _run(chosen: list[Loaded], findings_by_name: dict[str, list[Finding]]) -> None:

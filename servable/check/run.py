@@ -10,7 +10,7 @@ import re
 import tempfile
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -79,9 +79,11 @@ def run(loaded: ValidFile, report: Callable[[str], None]) -> Iterator[Finding]:
             log = Path(folder) / "log"
             try:
                 with serve_locally(served, port=0, log=log) as process:
-                    for sent in _requests(loaded, name):
+                    requests = list(_requests(loaded, name))
+                    for sent in requests:
                         report(f"{doing}: sending {sent.golden.request}")
                         yield from _asked(loaded, process.url, sent, log)
+                    yield from _not_called(loaded, name, requests)
             except LaunchError as wrong:
                 yield _not_started(loaded, key, name, str(wrong), served.tensorflow)
 
@@ -117,6 +119,24 @@ def _requests(loaded: ValidFile, variant: str) -> Iterator[SentRequest]:
         key = "rollout.golden_requests.body"
         sent.append(SentRequest(key, golden, rollout.sent_as, "/invocations"))
     yield from (request for request in sent if request.golden.request.path.is_file())
+
+
+def _not_called(
+    loaded: ValidFile, variant: str, requests: Sequence[SentRequest]
+) -> Iterator[Finding]:
+    """Yield a finding for each model of the variant that no request was sent to."""
+    environment = loaded.environment
+    served = environment.variants[variant].model
+    sent = {request.key for request in requests}
+    for name in environment.models[served].multi_model or [served]:
+        key, model = f"models.{name}", environment.models[name]
+        if any(other.startswith((f"{key}.", "rollout.")) for other in sent):
+            continue
+        has_handler = model.code is not None or model.handler is not None
+        problem = f"the {'handler' if has_handler else 'model'} was not called: there is no request"
+        line = f'{key}.golden.request = "golden/{name}/request.json"'
+        remedy = f"add {line}, with a request in that file"
+        yield _finding(loaded, "run-request", key, problem, remedy, Severity.NOT_CHECKED)
 
 
 def _asked(loaded: ValidFile, url: str, sent: SentRequest, log: Path) -> Iterator[Finding]:

@@ -23,7 +23,7 @@ from servable.new.project_files import (
     service_name,
     write_all,
 )
-from servable.project import ENVIRONMENTS, one_environment, project
+from servable.project import ENVIRONMENTS, MENDED_BY_PACKING, one_environment, project
 from servable.project_folder import FOLDER, standing_in
 from servable_local.aws import ACCOUNT, REGION
 
@@ -96,7 +96,8 @@ def _first(
     except PackagingError as wrong:
         click.echo(f"servable init: {wrong}", err=True)
         return 1
-    refused = [*conflicts(root, first.files), *map(str, errors(findings))]
+    faults = [finding for finding in errors(findings) if finding.rule != MENDED_BY_PACKING]
+    refused = [*conflicts(root, first.files), *map(str, faults)]
     if refused:
         click.echo("\n".join([*refused, "nothing was written"]), err=True)
         return 1

@@ -20,6 +20,7 @@ from infra.policy.derived_settings import derive
 from infra.policy.hosting import newest_version
 from infra.policy.sizing import BYTES_PER_GIB, MIB_PER_GIB, Served, memory
 from infra.preflight.check import check
+from infra.preflight.model.artefact import CODE_FILES
 from model_packaging.refusal import PackagingError
 from model_packaging.saved_model import SavedModelInfo, read, versions
 from model_packaging.saved_model.reading import DEFAULT_SIGNATURE
@@ -29,6 +30,9 @@ from servable.project_folder import FOLDER
 
 # Room for requests in flight and for the next, somewhat larger, version of the model.
 MEMORY_SHARE = 0.7
+HANDLER = (
+    'handler     = "servable"  # arrays in, arrays out; else the container takes JSON and CSV only'
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +47,10 @@ class Start:
     region: str
     model: str
     saved_model: str
+    code: str | None
+    """Folder of the code that lies beside the versions."""
+    has_handler: bool
+    """Whether that folder has a handler of its own."""
     version: int | None
     """Version to write into the file, if the folder is a single SavedModel."""
     info: SavedModelInfo
@@ -98,6 +106,11 @@ def start(
     shown = _relative(root, saved_model)
     if Path(shown).is_absolute():
         notes.append(f"{shown} is outside the project: other people and pipelines do not have it")
+    code = _code_folder(saved_model)
+    if code is not None:
+        notes.append(
+            f"{_relative(root, code)} is packed as the model's code: check the golden request"
+        )
     written_by = info.tensorflow_version or "?"
     return Start(
         name=chosen,
@@ -106,6 +119,8 @@ def start(
         region=region,
         model=model,
         saved_model=shown,
+        code=None if code is None else _relative(root, code),
+        has_handler=code is not None and (code / "inference.py").is_file(),
         version=version,
         info=info,
         signature=signature,
@@ -185,6 +200,13 @@ def _held(saved_model: Path) -> tuple[Path, int | None]:
     if (saved_model / "saved_model.pb").is_file():
         return saved_model, 1
     return versions(saved_model)[-1], None
+
+
+def _code_folder(saved_model: Path) -> Path | None:
+    """Return the folder code/ beside the versions, as AWS's archives have it."""
+    version = (saved_model / "saved_model.pb").is_file() and saved_model.resolve().name.isdigit()
+    code = (saved_model.resolve().parent if version else saved_model) / "code"
+    return code if any((code / file).is_file() for file in CODE_FILES) else None
 
 
 def _model_name(saved_model: Path) -> str:
@@ -273,7 +295,8 @@ def _text(start: Start) -> str:
         f"saved_model = {quoted(start.saved_model)}",
         *([f"version     = {start.version}"] if start.version is not None else []),
         f"tensorflow  = {quoted(newest)}  # {start.reasons['tensorflow']}",
-        'handler     = "servable"  # arrays in, arrays out; without it the container takes JSON and CSV only',
+        *([f"code        = {quoted(start.code)}"] if start.code is not None else []),
+        *([] if start.has_handler else [HANDLER]),
         *([warm_up] if start.body is not None else []),
         "",
     ]

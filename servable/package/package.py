@@ -19,7 +19,7 @@ from infra.preflight.check import RULES
 from infra.preflight.graph_faults import graph_faults
 from model_packaging import dependencies
 from model_packaging.archive import Packed, pack_tree
-from model_packaging.dependencies import WANTED, Wheel, locked
+from model_packaging.dependencies import Wheel, locked
 from model_packaging.digest import sha256_of
 from model_packaging.manifest import key_tree_and_hashes
 from model_packaging.places import ARCHIVES, MADE, WHEELS
@@ -105,7 +105,7 @@ def _archives(environment: Environment) -> list[tuple[str, bool]]:
 
 def _wheels(loaded: ValidFile, name: str, code: Path, find_links: Path | None) -> list[Wheel]:
     """Return the wheels of the lock, resolved anew if the lock does not match."""
-    if not (code / WANTED).is_file():
+    if not dependencies.asks(code):
         return []
     variant = variants_running(loaded.environment, name)[0]
     python = images.python(_tensorflow(loaded.environment, variant))

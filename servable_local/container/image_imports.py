@@ -26,7 +26,9 @@ def give_imports_of_the_image(import_paths: Sequence[Path]) -> None:
     """
     version = _version()
     os.environ.setdefault(VERSION, version)
-    finder = ImageFinder(version, _table()["versions"][version])
+    table = _table()
+    finder = ImageFinder(version, table["versions"][version], table["of_the_container"])
+    finder.refuse_hiding(import_paths)
     for name in list(sys.modules):
         if not finder.is_in_the_image(name):
             del sys.modules[name]
@@ -35,6 +37,10 @@ def give_imports_of_the_image(import_paths: Sequence[Path]) -> None:
     sys.path[:0] = paths
     # The image overwrites it, so that what user code starts sees the same.
     os.environ["PYTHONPATH"] = os.pathsep.join(paths)
+
+
+class HidingError(ImportError):
+    """A file of the archive hides a module that the container's service imports. `str()`: a sentence."""
 
 
 def python_of_the_image() -> str:
@@ -49,16 +55,42 @@ class ImageFinder(MetaPathFinder):
     A path that is added later (code/, a model's code/lib/) is the user's: all of it is found.
     """
 
-    def __init__(self, version: str, modules: Iterable[str]) -> None:
+    def __init__(
+        self, version: str, modules: Iterable[str], of_the_container: Iterable[str]
+    ) -> None:
         self._version = version
+        self._of_the_container = frozenset(of_the_container)
         self._modules = frozenset(modules)
         self._finders = list(sys.meta_path)
         self._own_path = frozenset(sys.path)
+
+    def refuse_hiding(self, import_paths: Sequence[Path]) -> None:
+        """Raises `HidingError` for a file that the container's service would import in a module's place.
+
+        The image searches code/ and code/lib/ before the standard library. This process has imported its
+        modules before it knows those folders, and would never notice.
+        """
+        for name, module in list(sys.modules.items()):
+            origin = Path(getattr(getattr(module, "__spec__", None), "origin", None) or "")
+            # What is built in is imported before any search; a module in one file may be a copy.
+            searched = origin.suffix == ".py" and self.is_in_the_image(name)
+            if searched and (name in sys.stdlib_module_names or origin.name == "__init__.py"):
+                for file in (folder / f"{name}.py" for folder in import_paths):
+                    if file.is_file():
+                        problem = f"hides the module {name}, which the container's service imports"
+                        shown = "/".join(file.parts[-2:])
+                        raise HidingError(f"{shown} {problem}; rename it", name=name)
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         """Raises `ModuleNotFoundError` for a module that this computer has and the image has not."""
+        if name in self._of_the_container:
+            raise ModuleNotFoundError(
+                f"{name} is the container's own module, which hides a {name}.py of yours, and which the "
+                "local container does not have; rename your file",
+                name=name,
+            )
         # A submodule is where its package is, and that was found here.
         if path is not None or self.is_in_the_image(name):
             return self._found_here(name, path, target)
@@ -116,4 +148,7 @@ def _version() -> str:
 def _table() -> dict[str, Any]:
     file = Path(__file__).with_name("image_modules.json")
     table: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    for version, modules in table["versions"].items():
+        if isinstance(modules, str):  # a list that several versions share
+            table["versions"][version] = table[modules]
     return table

@@ -63,6 +63,51 @@ def test_a_version_without_a_graph_is_refused(environment: Environment, project:
     ]
 
 
+HANDLER = "def handler(data, context):\n    return data.read(), 'text/plain'\n"
+
+
+@pytest.mark.parametrize(
+    ("place", "given", "problem", "remedy"),
+    [
+        (
+            "model/code",
+            "",
+            "model/code holds inference.py, which is not packed: code is another key",
+            'write code = "model/code" beside saved_model',
+        ),
+        (
+            "model",
+            "",
+            "model holds inference.py, which is not packed: code is another key",
+            'move it to model-code/, and write code = "model-code" beside saved_model',
+        ),
+        (
+            "model/1/code",
+            'code = "code"',
+            "model/1/code holds inference.py, which is packed into the version: the container never "
+            "reads it there",
+            'move it to code/, and write code = "code" beside saved_model',
+        ),
+    ],
+)
+def test_code_inside_a_model_is_not_dropped_in_silence(
+    environment: Environment, project: Path, place: str, given: str, problem: str, remedy: str
+) -> None:
+    (project / place).mkdir(exist_ok=True)
+    (project / place / "inference.py").write_text(HANDLER)
+    text = VALID.replace('tensorflow = "2.20"', f'tensorflow = "2.20"\n{given}')
+    assert said(environment, text) == [("models.ranker.saved_model", problem, "", remedy)]
+
+
+def test_code_beside_the_versions_is_packed_where_the_file_names_it(
+    environment: Environment, project: Path
+) -> None:
+    (project / "model" / "code").mkdir()
+    (project / "model" / "code" / "inference.py").write_text(HANDLER)
+    text = VALID.replace('tensorflow = "2.20"', 'tensorflow = "2.20"\ncode = "model/code"')
+    assert said(environment, text) == []
+
+
 def test_code_without_inference_py_is_refused(environment: Environment, project: Path) -> None:
     (project / "code" / "inference.py").unlink()
     text = VALID.replace('tensorflow = "2.20"', 'code = "code"')

@@ -4,8 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from infra.catalog import images
+from infra.catalog.images import image_modules
 from infra.parameters.finding import Severity
-from infra.preflight.check import check, errors
+from infra.preflight.check import check, check_all, errors
 from model_packaging.dependencies import lock
 from model_packaging.places import WHEELS
 from tests.conftest import VALID, Environment
@@ -100,3 +102,61 @@ def test_our_handler_needs_an_image_with_numpy(environment: Environment) -> None
 def test_our_handler_runs_in_the_newest_image(environment: Environment) -> None:
     text = VALID.replace('tensorflow = "2.20"', 'tensorflow = "2.20"\nhandler = "servable"')
     assert [str(finding) for finding in check(environment(text))] == []
+
+
+VERSIONS = sorted({".".join(one.split(".")[:2]) for one in images.versions()})
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("line", ["def broken(:", "X = nowhere", "import nosuch"])
+def test_no_version_is_passed_over(
+    environment: Environment, project: Path, version: str, line: str
+) -> None:
+    (project / "code" / "inference.py").write_text(f"{line}\ndef handler(data, context): ...\n")
+    found = check(environment(WITH_CODE.replace("2.20", version)))
+    assert [one.severity for one in found if one.rule == "code"] == [Severity.ERROR]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_the_modules_of_every_image_are_known(version: str) -> None:
+    assert image_modules(version) is not None
+
+
+OWN = 'image = "111111111111.dkr.ecr.eu-west-1.amazonaws.com/mine:1"'
+
+
+@pytest.mark.parametrize(
+    ("line", "severity"),
+    [("import tensorflow", Severity.NOT_CHECKED), ("X = nowhere", Severity.ERROR)],
+)
+def test_of_an_image_of_your_own_names_are_checked_and_imports_cannot_be(
+    environment: Environment, project: Path, line: str, severity: Severity
+) -> None:
+    (project / "code" / "inference.py").write_text(f"{line}\ndef handler(data, context): ...\n")
+    found = check_all(environment(WITH_CODE.replace("code =", f"{OWN}\ncode =")))
+    assert [one.severity for one in found if one.rule == "code"] == [severity]
+
+
+def test_whether_an_image_of_your_own_runs_servables_handler_is_not_checked(
+    environment: Environment,
+) -> None:
+    text = WITH_CODE.replace("code =", f'{OWN}\nhandler = "servable"\ncode =')
+    severities = [
+        one.severity for one in check_all(environment(text)) if one.rule == "handler-modules"
+    ]
+    assert severities == [Severity.NOT_CHECKED]
+
+
+@pytest.mark.parametrize(("variables", "count"), [('variables = { TABLE = "x" }', 0), ("", 1)])
+def test_a_variable_that_the_code_reads_is_set_in_every_variant(
+    environment: Environment, project: Path, variables: str, count: int
+) -> None:
+    code = "import os\nX = os.environ['TABLE']\ndef handler(data, context): ...\n"
+    (project / "code" / "inference.py").write_text(code)
+    text = f"{WITH_CODE}{variables}\n"
+    assert len([one for one in check(environment(text)) if one.rule == "code"]) == count
+
+
+def test_requirements_of_comments_alone_are_clean(environment: Environment, project: Path) -> None:
+    (project / "code" / "requirements.txt").write_text("# nothing yet\n")
+    assert said(environment) == []

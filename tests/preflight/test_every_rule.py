@@ -154,6 +154,7 @@ WITH_FILES = {
     "saved-model",
     "warm-up",
     "code",
+    "code-inside-model",
     "code-not-vendored",
     "code-installed-at-start",
     "code-holds-secrets",

@@ -1,17 +1,20 @@
 """`servable check`: every finding before anything is deployed; exit codes and JSON for programs."""
 
 import json
+import re
 import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
 
+import hypothesis.strategies as st
 import pytest
 from click.testing import CliRunner, Result
+from hypothesis import given, settings
 
-from infra.parameters.finding import Severity, file_error
+from infra.parameters.finding import Finding, Severity, file_error
 from servable.check.command import check
-from servable.findings import print_lines
+from servable.findings import fitted, print_lines
 from tests.conftest import VALID
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -143,3 +146,48 @@ def test_errors_come_before_warnings(capsys: pytest.CaptureFixture[str]) -> None
         "warning",
         "acknowledged",
     ]
+
+
+def findings(count: int) -> list[Finding]:
+    wrong = file_error("dev.toml", "models.ranker.code", "is wrong " * 30, "change it " * 20)
+    files = ["dev.toml", "base.toml"]
+    severities = [Severity.WARNING, Severity.ERROR, Severity.WARNING]
+    return [
+        replace(wrong, file=files[n % 2], severity=severities[n % 3], key=f"k{n}")
+        for n in range(count)
+    ]
+
+
+def test_sixteen_findings_fit_one_screen(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    print_lines(findings(16), whole=False)
+    lines = re.sub(r"\x1b\[[0-9;]*m", "", capsys.readouterr().err).splitlines()
+    # 16 findings, the names of two files, and where whole lines are.
+    assert (len(lines), [line for line in lines if len(line) > 80]) == (19, [])
+
+
+def test_findings_are_grouped_by_file_and_errors_come_first(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    print_lines(findings(6))
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.split(" is wrong")[0] for line in lines] == [
+        "base.toml: k1:",
+        "warning: base.toml: k3:",
+        "warning: base.toml: k5:",
+        "dev.toml: k4:",
+        "warning: dev.toml: k0:",
+        "warning: dev.toml: k2:",
+    ]
+
+
+@settings(max_examples=30)
+@given(st.text(max_size=99), st.text(max_size=99), st.integers(20, 150))
+def test_a_finding_is_cut_to_the_columns_that_there_are(
+    problem: str, remedy: str, columns: int
+) -> None:
+    finding = file_error("a.toml", "k", problem, remedy)
+    assert len(fitted(finding, columns)) <= columns

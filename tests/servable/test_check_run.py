@@ -231,6 +231,26 @@ def test_without_tensorflow_it_says_what_to_install(
     assert ("tensorflow cannot be imported" in said, "make install" in said) == (True, True)
 
 
+def test_a_run_that_called_nothing_is_not_checked_and_exits_3(
+    golden: Path, stub: Stub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    overlaid(golden, 'models.ranker.code = "code"')
+    ran = command(monkeypatch, golden)
+    assert (ran.return_value, ran.stdout.startswith("prod  ok")) == (3, False)
+    assert (
+        "models.ranker: the handler was not called: there is no request; add "
+        'models.ranker.golden.request = "golden/ranker/request.json"'
+    ) in ran.stderr
+
+
+def test_a_model_without_code_was_not_called_either(golden: Path, stub: Stub) -> None:
+    (one,) = found(golden, "")
+    assert (one.severity, one.problem.split(":")[0]) == (
+        Severity.NOT_CHECKED,
+        "the model was not called",
+    )
+
+
 def _servable(project: Path) -> "subprocess.Popen[str]":
     arguments = [sys.executable, "-m", "servable", "check", "prod", "--run"]
     return subprocess.Popen(

@@ -51,6 +51,18 @@ def test_what_answers_takes_arrays(begun: Path) -> None:
     assert model.handler == "servable"
 
 
+@pytest.mark.parametrize("given", ["model", "model/1"])
+def test_code_beside_the_versions_becomes_the_models_code(begun: Path, given: str) -> None:
+    (begun / "model" / "code").mkdir()
+    text = "def handler(data, context):\n    return data.read(), context.accept_header\n"
+    (begun / "model" / "code" / "inference.py").write_text(text)
+    run(given, "--name", "first")
+    (loaded,) = load(begun, begun / "environments")
+    assert isinstance(loaded, ValidFile)
+    (model,) = loaded.environment.models.values()
+    assert (model.code, model.handler) == ("model/code", None)
+
+
 @pytest.fixture
 def empty(
     tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch, begun: Path

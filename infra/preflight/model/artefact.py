@@ -1,5 +1,6 @@
 """Rules about the files of a model and its code on this computer."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from infra.packing import servable
@@ -11,6 +12,10 @@ from model_packaging.inputs import ArchiveInputs
 from model_packaging.refusal import PackagingError
 from model_packaging.requests.warm_up import check_warm_up, golden, write_warm_up
 from model_packaging.saved_model.reading import DEFAULT_SIGNATURE, WARM_UP
+
+# What the container, or Servable's handler, reads in code/; and where people put it.
+CODE_FILES = ("inference.py", "transforms.py", "requirements.txt")
+CODE = ("code", "")
 
 
 class PackedModelRule(ModelRule):
@@ -49,6 +54,47 @@ class Artefact(PackedModelRule):
             except (PackagingError, OSError, RuntimeError) as wrong:
                 given = getattr(model, part) or model.saved_model
                 yield self.refused(wrong, given.path, f"models.{name}.{part}", given)
+
+
+class CodeInsideModel(PackedModelRule):
+    """Code beside or inside the versions is dropped, or packed where the container never reads it.
+
+    AWS's own archives have code/ beside the versions. Here it is a key of its own, so that models may
+    share it and hooks may get Servable's handler.
+    Source: https://sagemaker.readthedocs.io/en/stable/frameworks/tensorflow/deploying_tensorflow_serving.html
+    ("code/inference.py"), and serve.py of https://github.com/aws/deep-learning-containers, which reads
+    /opt/ml/model/code alone (2026-11-24)
+    """
+
+    acknowledgeable = True
+    example = "# model/code/inference.py beside model/1/"
+
+    def look(self, name: str, model: Model) -> Findings:
+        if model.saved_model is None:
+            return
+        folder, given = self.loaded.root / model.saved_model, model.code
+        own = (self.loaded.root / given).resolve() if given else None
+        versions = self.candidate.version_folders(name)
+        for place in dict.fromkeys(each / part for each in (folder, *versions) for part in CODE):
+            files = [file for file in CODE_FILES if (place / file).is_file()]
+            if not files or place.resolve() == own:
+                continue
+            shown, inside = shown_path(place, self.loaded.root), place.is_relative_to
+            problem = (
+                f"{shown} holds {' and '.join(files)}, which is not packed: code is another key"
+            )
+            remedy = f'write code = "{shown}" beside saved_model'
+            packed = model.version is not None or any(map(inside, {*versions} - {folder}))
+            if packed:
+                problem = (
+                    f"{shown} holds {' and '.join(files)}, which is packed into the version: the "
+                )
+                problem += "container never reads it there"
+            if packed or given or place == folder:
+                moved = given or f"{model.saved_model.rstrip('/')}-code"
+                remedy = f'move it to {moved}/, and write code = "{moved}" beside saved_model'
+            finding = self.finding(f"models.{name}.saved_model", problem, given=None, remedy=remedy)
+            yield replace(finding, subject=shown)
 
 
 class SavedModel(PackedModelRule):

@@ -13,7 +13,6 @@ from infra.parameters.variant import machine_of
 from infra.policy.hosting import newest_version
 from infra.preflight.rule import Findings, ModelRule, Parts, Rule
 from model_packaging import dependencies
-from model_packaging.dependencies import WANTED
 from model_packaging.places import WHEELS
 from model_packaging.python_code import CodeFolder, check_code
 from model_packaging.refusal import PackagingError
@@ -23,9 +22,12 @@ from model_packaging.tree import tree
 
 
 def _versions(environment: Environment, model_name: str) -> list[str]:
-    """TensorFlow versions whose images run the model, as 2.20; each once."""
+    """TensorFlow versions whose images run the model, as 2.20; each once. "" is an image of your own."""
     versions = set()
     for variant in variants_running(environment, model_name):
+        if environment.models[variant.model].image is not None:
+            versions.add("")
+            continue
         stated = environment.models[variant.model].tensorflow
         for instance in filter(None, map(machine_of, variant.on_each_type)):
             version = stated if stated in images.versions() else newest_version(instance)
@@ -43,24 +45,34 @@ class CodeFolderRule(Rule):
 class Code(CodeFolderRule):
     """Code that cannot be imported kills the container minutes after the deployment began.
 
-    The rule reads the code and never runs it: handlers, the image's Python syntax, and every import.
-    Source: infra/catalog/image_facts.json (modules)
+    The rule reads the code and never runs it: the image's Python syntax, handlers and their answers,
+    every import, undefined names, files that hide the container's modules, and paths, ports and
+    variables that the container does not have. Imports are not checked for an image of your own.
+    Source: infra/catalog/image_facts.json (modules), and the image's public source,
+    https://github.com/aws/deep-learning-containers (read 2026-11-24)
     """
 
     acknowledgeable = True
     example = "# inference.py with import tensorflow"
 
     def look(self, name: str, folder: Path) -> Findings:
+        variants = variants_running(self.environment, name)
+        given = [set(variant.variables) for variant in variants]
         for version in _versions(self.environment, name):
             image = image_modules(version)
-            if image is None:
-                continue
-            for fault in check_code(folder, python=image.python, provided=image.modules):
-                finding = self.finding(
-                    f"models.{name}.code",
-                    f"{fault.file.relative_to(self.loaded.root)}:{fault.line}: {fault.problem}",
-                    remedy=fault.remedy,
-                )
+            for fault in check_code(
+                folder,
+                python=image.python if image else None,
+                provided=image.modules if image else None,
+                variables=set.intersection(*given) if image else None,
+            ):
+                place = f"{fault.file.relative_to(self.loaded.root)}:{fault.line}"
+                key = f"models.{name}.code"
+                if fault.severity == "not checked":
+                    needs = f"AWS's image, whose modules are known: {place} {fault.problem}"
+                    yield self.not_checked(key, needs)
+                    continue
+                finding = self.finding(key, f"{place}: {fault.problem}", remedy=fault.remedy)
                 yield replace(finding, severity=Severity(fault.severity))
 
 
@@ -82,7 +94,11 @@ models.ranker.tensorflow = "2.19\""""
             folder = model.code.path  # also with nothing but requirements.txt
         for version in _versions(self.environment, name):
             image = image_modules(version)
-            missing = needed_modules() - image.modules if image else frozenset()
+            if image is None:
+                needs = "AWS's image: the modules of another one are not known"
+                yield self.not_checked(f"models.{name}.image", needs)
+                continue
+            missing = needed_modules() - image.modules
             if folder is not None and folder.is_dir():
                 code = CodeFolder(folder)
                 missing -= {
@@ -141,7 +157,7 @@ class CodeInstalledAtStart(CodeFolderRule):
 
     def look(self, name: str, folder: Path) -> Findings:
         model = self.environment.models[name]
-        if model.install == "at start" and (folder / WANTED).is_file():
+        if model.install == "at start" and dependencies.asks(folder):
             yield self.finding(name=name)
 
 

@@ -11,10 +11,11 @@ from servable_local.container import parent_watchdog
 from servable_local.container.child_process import Events, begin_child
 from servable_local.container.gunicorn import SOCKET
 from servable_local.container.gunicorn.app import Invocations, Ping, application
+from servable_local.container.gunicorn.model_folder import open_here
 from servable_local.container.gunicorn.models import Models
 from servable_local.container.gunicorn.user_code import CodeError, Handler, load, pass_on
 from servable_local.container.image_code import image_code
-from servable_local.container.image_imports import give_imports_of_the_image
+from servable_local.container.image_imports import HidingError, give_imports_of_the_image
 
 
 class GunicornServer(BaseApplication):  # type: ignore[misc]
@@ -49,8 +50,10 @@ def run() -> None:
     try:
         inference = Path(plan["inference"]) if plan["inference"] else None
         give_imports_of_the_image([Path(path) for path in plan["import_paths"]])
+        if inference is not None:
+            open_here(inference.parents[1])
         handler: Handler = load(inference, image, plan["problems"]) if inference else pass_on(image)
-    except CodeError as error:
+    except (CodeError, HidingError) as error:
         events.tell(error=str(error))
         return
     routes: dict[str, object] = {"/ping": Ping()}

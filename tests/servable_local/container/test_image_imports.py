@@ -23,10 +23,12 @@ give_imports_of_the_image([Path("code"), Path("code/lib")])
 """
 
 
-def run(program: str, folder: Path, version: str = "2.20") -> subprocess.CompletedProcess[str]:
+def run(
+    program: str, folder: Path, version: str = "2.20", *, before: str = ""
+) -> subprocess.CompletedProcess[str]:
     (folder / "code" / "lib").mkdir(parents=True, exist_ok=True)
     return subprocess.run(
-        [sys.executable, "-c", BEGIN + program],
+        [sys.executable, "-c", f"from pathlib import Path\nimport os\n{before}\n{BEGIN}{program}"],
         capture_output=True, text=True, cwd=folder, check=False,
         env={"SAGEMAKER_TFS_VERSION": version},
     )  # fmt: skip
@@ -116,7 +118,44 @@ def test_the_table_says_what_the_catalog_says() -> None:
     table = Path(image_imports.__file__).with_name("image_modules.json")
     read = json.loads(table.read_text())
     for version, modules in read["versions"].items():
+        modules = read.get(modules, modules) if isinstance(modules, str) else modules
         image = image_modules(version)
         assert image is not None
         assert image.modules == set(modules)
         assert image.python == read["python"][version]
+
+
+@pytest.mark.parametrize("file", ["code/json.py", "code/lib/email.py"])
+def test_a_file_that_hides_a_module_of_the_service_is_refused_as_the_image_fails(
+    tmp_path: Path, file: str
+) -> None:
+    (tmp_path / "code" / "lib").mkdir(parents=True)
+    (tmp_path / file).write_text("x = 1\n")
+    last = run("", tmp_path, before="import json, email").stderr.splitlines()[-1]
+    hidden = Path(file).stem
+    assert f"HidingError: {'/'.join(Path(file).parts[-2:])} hides the module {hidden}, " in last
+
+
+def test_a_file_that_hides_nothing_of_the_service_is_taken(tmp_path: Path) -> None:
+    (tmp_path / "code").mkdir()
+    for name in ("statistics", "six", "os"):
+        (tmp_path / "code" / f"{name}.py").write_text("x = 1\n")
+    assert run("print(1)", tmp_path).stdout == "1\n"
+
+
+def test_the_containers_own_modules_hide_the_codes(tmp_path: Path) -> None:
+    """Observed: code/serve.py is never imported, /sagemaker/serve.py is (starts.jsonl)."""
+    (tmp_path / "code").mkdir()
+    (tmp_path / "code" / "serve.py").write_text("def load(): ...\n")
+    assert "serve is the container's own module" in run("import serve", tmp_path).stderr
+
+
+def test_the_containers_model_folder_is_where_the_archive_is_here(tmp_path: Path) -> None:
+    (tmp_path / "code").mkdir()
+    (tmp_path / "code" / "vocab.txt").write_text("a b c")
+    program = (
+        "from servable_local.container.gunicorn.model_folder import open_here\n"
+        "open_here(Path.cwd())\nfile = '/opt/ml/model/code/vocab.txt'\n"
+        "print(open(file).read(), Path(file).read_text(), os.path.isfile(file))"
+    )
+    assert run("", tmp_path, before=program).stdout == "a b c a b c True\n"

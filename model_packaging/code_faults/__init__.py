@@ -1,0 +1,1 @@
+"""Faults of code that is read, and never run: each module finds one kind."""

@@ -1,0 +1,259 @@
+"""Paths, variables and ports that code takes for granted, and that the container does not have.
+
+Only what is certain from reading is reported: a value that is computed, caught, tested for, or
+written by the code itself is taken as it is.
+Source: https://github.com/aws/deep-learning-containers (at e0ecede, 2026-08-21),
+scripts/docker/tensorflow/inference/sagemaker/serve.py (--chdir /sagemaker, ports, variables)
+"""
+
+import ast
+import posixpath
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from functools import cached_property
+from pathlib import Path
+
+from model_packaging.handler_functions import CodeFinding
+from model_packaging.python_source import last_name, never_runs
+
+# The container's folders: where code/ is, and where it runs.
+CODE, WORKING_FOLDER = "/opt/ml/model/code", "/sagemaker"
+# Set by Docker, by the image (ENV of its Dockerfile, serve.py) or by SageMaker; and what is set
+# where a library wants it.
+_SET = frozenset(
+    {
+        "DLC_CONTAINER_TYPE",
+        "HOME",
+        "HOSTNAME",
+        "LANG",
+        "LC_ALL",
+        "LD_LIBRARY_PATH",
+        "MODEL_BASE_PATH",
+    }
+    | {"MODEL_NAME", "OMP_NUM_THREADS", "PATH", "PWD"}
+)
+_SET_PREFIXES = ("AWS_", "ECS_", "NVIDIA_", "PYTHON", "SAGEMAKER_", "SM_", "TFS_")
+_OPENED = frozenset({"io", "codecs", "gzip", "bz2", "lzma", "zipfile", "tarfile", "Image"})
+_LOADED = frozenset({"np", "numpy", "pd", "pandas", "joblib"})
+_LOADERS = frozenset(
+    {"load", "loadtxt", "genfromtxt", "fromfile"}
+    | {"read_csv", "read_json", "read_parquet", "read_pickle", "read_table", "read_excel"}
+)
+_OF_ANOTHER_COMPUTER = re.compile(r"/(home|Users|content|kaggle)/|[A-Za-z]:[\\/]|~")
+_PORT = re.compile(r"(localhost|127\.0\.0\.1|0\.0\.0\.0):(8500|8501|9000)(?![0-9])")
+# One of these is in every file with such a fault; the search spares the walk.
+_MENTIONED = re.compile(
+    rb"open\(|read_|\.load\(|fromfile|genfromtxt|loadtxt|environ|8500|8501|9000"
+)
+# Tests and handlers that show that the code can do without.
+_ASKS = re.compile(r"exists|is_?file|is_?dir|environ|getenv|platform|__name__|access\(")
+_CAUGHT = re.compile(
+    r"OSError|IOError|EnvironmentError|NotFoundError|KeyError|LookupError|Exception"
+)
+
+
+def _concatenated(*texts: str) -> str:
+    return "".join(texts)
+
+
+# What the functions and methods do to the strings of a path.
+_OF_PATHS: dict[str, Callable[..., str]] = dict.fromkeys(
+    ("Path", "PurePath", "str", "abspath", "realpath", "fspath", "join"), posixpath.join
+)
+_OF_PATHS["dirname"] = posixpath.dirname
+_OF_A_PATH: dict[str, Callable[..., str]] = {
+    **dict.fromkeys(("joinpath", "resolve", "absolute"), posixpath.join),
+    "with_name": lambda path, name: posixpath.join(posixpath.dirname(path), name),
+}
+_DEEPEST = 20  # of names for names
+
+
+def value_faults(
+    file: Path, tree: ast.Module, source: bytes, *, code: Path, variables: Collection[str] | None
+) -> Iterator[CodeFinding]:
+    """`variables`: names that the container certainly has beside its own; None: they are not known."""
+    if _MENTIONED.search(source) is None:
+        return
+    values = _Values(file, tree, code)
+    unset = () if variables is None else values.variables({*variables, *_SET})
+    for fault in (*values.paths(), *values.ports(), *unset):
+        yield CodeFinding(file, *fault)
+
+
+_Fault = tuple[int, str, str]
+
+
+class _Values:
+    """One file's expressions, without those that are guarded or never run."""
+
+    def __init__(self, file: Path, tree: ast.Module, code: Path) -> None:
+        self._tree, self._code = tree, code
+        self._place = f"{CODE}/{file.relative_to(code).as_posix()}"
+        self._nodes = list(_unguarded(tree.body))
+        nodes = ast.walk(tree)
+        self._attributes = [node for node in nodes if isinstance(node, ast.Attribute)]
+
+    def paths(self) -> Iterator[_Fault]:
+        """Files that are read, and are certainly not there."""
+        calls = [node for node in ast.walk(self._tree) if isinstance(node, ast.Call)]
+        reads = {id(call): path for call in calls if (path := self._read(call)) is not None}
+        # A path that goes elsewhere too may be written there: s3.download_file(…, path).
+        elsewhere = {
+            path
+            for call in calls
+            if id(call) not in reads and last_name(call.func) not in {*_OF_PATHS, *_OF_A_PATH}
+            for argument in (*call.args, *(keyword.value for keyword in call.keywords))
+            if (path := self._text(argument)) is not None
+        }
+        moved = any(last_name(call.func) == "chdir" for call in calls)
+        for node in self._nodes:
+            path = reads.get(id(node))
+            if path is None or path in elsewhere or (moved and not path.startswith("/")):
+                continue
+            line = getattr(node, "lineno", 0)
+            normal = posixpath.normpath(path)
+            name = posixpath.basename(normal)
+            if _OF_ANOTHER_COMPUTER.match(path):
+                remedy = f"put the file beside the code and open Path(__file__).with_name({name!r})"
+                yield line, f"opens {path!r}, a path of another computer", remedy
+            elif not path.startswith("/"):
+                problem = f"opens {path!r}, which is relative to {WORKING_FOLDER} in the container"
+                yield line, problem, f"open Path(__file__).with_name({name!r}), beside the code"
+            elif normal.startswith(f"{CODE}/") and not normal.startswith(f"{CODE}/lib/"):
+                inside = posixpath.relpath(normal, CODE)
+                if not (self._code / inside).exists():
+                    yield line, f"opens {inside}, which is not in the code folder", "put it there"
+
+    def ports(self) -> Iterator[_Fault]:
+        """Addresses of the model server: SageMaker gives the container other ports."""
+        for node in self._nodes:
+            text = self._text(node) if isinstance(node, ast.Constant | ast.JoinedStr) else None
+            match = _PORT.search(text or "")
+            if match is None:
+                continue
+            assert isinstance(node, ast.Constant | ast.JoinedStr)  # only they have a text above
+            field = "rest_uri" if match[2] == "8501" else "channel"
+            # With the field at hand the address is what is used elsewhere.
+            if not any(attribute.attr == field for attribute in self._attributes):
+                problem = f"calls {match[0]}, but in SageMaker the model server has another port"
+                yield node.lineno, problem, f"use context.{field}"
+
+    def variables(self, given: set[str]) -> Iterator[_Fault]:
+        """Variables that are read with os.environ["NAME"], and that nothing sets."""
+        for node in ast.walk(self._tree):  # os.environ["X"] = …, os.environ.setdefault("X", …)
+            if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store):
+                given.add(self._text(node.slice) or "")
+            elif isinstance(node, ast.Call) and last_name(node.func) in ("setdefault", "putenv"):
+                given.update(self._text(argument) or "" for argument in node.args[:1])
+            elif isinstance(node, ast.Call) and _environment_is_filled(node):
+                return
+        for node in self._nodes:
+            if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load):
+                name = self._text(node.slice) if last_name(node.value) == "environ" else None
+                if name is not None and name not in given and not name.startswith(_SET_PREFIXES):
+                    remedy = f"set {name} in the variant's variables, or use os.environ.get"
+                    yield node.lineno, f"reads os.environ[{name!r}], which is not set", remedy
+
+    def _read(self, call: ast.Call) -> str | None:
+        """The path that the call opens for reading, where it is known."""
+        function, first = call.func, next(iter(call.args), None)
+        if isinstance(first, ast.Constant) and not isinstance(first.value, str):
+            return None  # a descriptor
+        if not isinstance(function, ast.Attribute):
+            opens = isinstance(function, ast.Name) and function.id == "open"
+            return self._text(first) if opens and _is_read(call, 1) else None
+        of = function.value.id if isinstance(function.value, ast.Name) else ""
+        if function.attr == "open" and of in _OPENED:
+            return self._text(first) if _is_read(call, 1) else None
+        if function.attr in _LOADERS and of in _LOADED:
+            return self._text(first)
+        if function.attr in ("read_text", "read_bytes", "open"):
+            return self._text(function.value) if _is_read(call, 0) else None
+        return None
+
+    @cached_property
+    def _constants(self) -> dict[str, ast.expr]:
+        """Names that are assigned once in the file, and not to a parameter."""
+        names = [node for node in ast.walk(self._tree) if isinstance(node, ast.Name)]
+        stored = Counter(name.id for name in names if not isinstance(name.ctx, ast.Load))
+        stored.update(node.arg for node in ast.walk(self._tree) if isinstance(node, ast.arg))
+        return {
+            node.targets[0].id: node.value
+            for node in ast.walk(self._tree)
+            if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
+            if stored[node.targets[0].id] == 1
+        }
+
+    def _text(self, node: ast.AST | None, depth: int = 0) -> str | None:
+        """The string, or the path as a string, where reading tells it."""
+        parts: Sequence[ast.AST] = ()
+        join: Callable[..., str] = posixpath.join
+        match node:
+            case ast.Constant(value=str() | int() as value):
+                return str(value)
+            case ast.Name(id="__file__"):
+                return self._place
+            case ast.Name(id=name) if name in self._constants and depth < _DEEPEST:
+                return self._text(self._constants[name], depth + 1)
+            case ast.FormattedValue(value=inner):
+                return self._text(inner, depth + 1)
+            case ast.Attribute(value=inner, attr="parent"):
+                parts, join = [inner], posixpath.dirname
+            case ast.BinOp(left=left, op=ast.Div(), right=right):
+                parts = [left, right]
+            case ast.BinOp(left=left, op=ast.Add(), right=right):
+                parts, join = [left, right], _concatenated
+            case ast.JoinedStr(values=values):
+                parts, join = values, _concatenated
+            case ast.Call(func=ast.Attribute(value=inner, attr=name), keywords=[]) if (
+                name in _OF_A_PATH
+            ):
+                parts, join = [inner, *node.args], _OF_A_PATH[name]
+            case ast.Call(func=function, keywords=[]) if last_name(function) in _OF_PATHS:
+                parts, join = node.args, _OF_PATHS[last_name(function) or ""]
+        texts = [self._text(part, depth + 1) for part in parts]
+        return join(*texts) if texts and None not in texts else None
+
+
+def _is_read(call: ast.Call, position: int) -> bool:
+    """Whether the call opens for reading alone; `position`: the mode's among its arguments."""
+    modes = [keyword.value for keyword in call.keywords if keyword.arg == "mode"]
+    modes += call.args[position : position + 1]
+    return not modes or (
+        isinstance(modes[0], ast.Constant) and not set("wax+") & set(str(modes[0].value))
+    )
+
+
+def _environment_is_filled(call: ast.Call) -> bool:
+    """Whether it sets variables whose names are not read: load_dotenv(), os.environ.update(…)."""
+    if last_name(call.func) == "update" and isinstance(call.func, ast.Attribute):
+        return last_name(call.func.value) == "environ"
+    return last_name(call.func) in ("load_dotenv", "read_env")
+
+
+def _unguarded(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
+    """The nodes that run in the container, and whose failing nobody expects."""
+    for node in nodes:
+        inside: Iterable[ast.AST] = ast.iter_child_nodes(node)
+        if isinstance(node, ast.If) and (never_runs(node.test) or _asks(node.test)):
+            inside = node.orelse if never_runs(node.test) else []
+        elif isinstance(node, ast.Try | ast.TryStar) and any(map(_expects, node.handlers)):
+            inside = [*node.handlers, *node.orelse, *node.finalbody]
+        elif isinstance(node, ast.With) and "suppress(" in ast.unparse(node.items[0]):
+            inside = []
+        elif isinstance(node, ast.IfExp | ast.BoolOp):
+            inside = []  # one value in the place of another
+        elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            inside = []  # a docstring
+        else:
+            yield node
+        yield from _unguarded(inside)
+
+
+def _asks(test: ast.expr) -> bool:
+    return _ASKS.search(ast.unparse(test)) is not None
+
+
+def _expects(handler: ast.ExceptHandler) -> bool:
+    return handler.type is None or _CAUGHT.search(ast.unparse(handler.type)) is not None

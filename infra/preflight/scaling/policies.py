@@ -1,5 +1,6 @@
 """Rules about scaling policies: their metrics, steps and cooldowns."""
 
+import itertools
 from collections import Counter
 
 from infra.parameters.finding import Severity
@@ -100,6 +101,98 @@ class ScalingStep(ScalingRule):
                     allowed="each bound once",
                     remedy="take one out",
                 )
+
+
+class ScalingStepsCross(ScalingRule):
+    """Steps answer more load with more instances; where they cross, two of them act against each other.
+
+    A larger excess that adds fewer instances than a smaller one comes too late. If instances are removed
+    below a rate at which others are added, the number of instances goes up and down without end.
+    Source: https://docs.aws.amazon.com/autoscaling/application/userguide/step-scaling-policy-overview.html
+    (2026-11-22)
+    """
+
+    severity = Severity.WARNING
+    example = """\
+variants.primary.scaling.steps = [{ above_rps = 50, change = 2 }, { below_rps = 80, change = -1 }]"""
+    key = "variants.{name}.scaling.steps"
+    remedy = "correct the bounds, or the changes"
+
+    def look(self, name: str, variant: Variant, scaling: Scaling) -> Findings:
+        up = sorted((step.above_rps, step.change) for step in scaling.steps if step.above_rps)
+        down = sorted((step.below_rps, step.change) for step in scaling.steps if step.below_rps)
+        for word, steps in (("above_rps", up), ("below_rps", down)):
+            for (rate, change), (further, other) in itertools.pairwise(steps):
+                if other < change:
+                    yield self.finding(
+                        problem=f"{word} {rate:g} changes by {change}, but {word} {further:g} by {other}",
+                        given=other,
+                        allowed="changes that do not fall from one bound to the next",
+                        name=name,
+                    )
+        if up and down and up[0][0] <= down[-1][0]:
+            yield self.finding(
+                problem=f"above_rps {up[0][0]:g} adds instances that below_rps {down[-1][0]:g} removes",
+                given=up[0][0],
+                allowed=f"above_rps above {down[-1][0]:g}",
+                name=name,
+            )
+
+
+class ScalingTargetUnreached(ScalingRule):
+    """A target above the busiest minute's requests adds no instance, whatever max_instances is.
+
+    It is usually a rate for a minute where one for a second is meant, or the rate of several instances.
+    Source: https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-scaling-loadtest.html (requests per
+    second of one instance x safety factor)
+    """
+
+    severity = Severity.WARNING
+    example = """\
+traffic.peak_rps = 40
+variants.primary.max_instances = 4
+variants.primary.scaling = { max_rps_per_instance = 6000, safety_factor = 0.7 }"""
+    key = "variants.{name}.scaling.max_rps_per_instance"
+    remedy = "write the rate of one instance in a second, or take [scaling] out"
+    reads = ("traffic.peak_rps", "variants.{name}.max_instances")
+
+    def look(self, name: str, variant: Variant, scaling: Scaling) -> Findings:
+        peak, rate = self.environment.traffic.peak_rps, scaling.max_rps_per_instance
+        share = self.environment.share(name)
+        grows = variant.scales and variant.most_instances > variant.min_instances
+        alone = not (scaling.max_concurrency_per_instance or scaling.steps or scaling.schedule)
+        if peak is None or rate is None or share is None or not (grows and alone):
+            return
+        target = rate * scaling.safety_factor
+        if peak * share <= target:
+            yield self.finding(
+                problem=f"max_rps_per_instance {rate:g} x {scaling.safety_factor:g} is not exceeded by "
+                f"all of the {round(peak * share, 2):g} requests/s of the peak: no instance is ever added",
+                allowed=f"less than {round(peak * share / scaling.safety_factor, 2):g}",
+                name=name,
+            )
+
+
+class ScalingHeld(ScalingRule):
+    """Suspended scaling answers no peak: it is meant for an incident, or until the second of two deploys.
+
+    Source: https://docs.aws.amazon.com/autoscaling/application/userguide/application-auto-scaling-suspend-resume-scaling.html
+    """
+
+    severity = Severity.WARNING
+    example = """\
+production = true
+variants.primary = { min_instances = 2, max_instances = 4 }
+variants.primary.scaling = { max_rps_per_instance = 100, hold = true }"""
+    key = "variants.{name}.scaling.hold"
+    problem = "with hold true nothing scales in production: the number of instances stays as it is"
+    allowed = "false"
+    remedy = "take it out when the incident, or the change of the instance type, is over"
+    reads = ("production",)
+
+    def look(self, name: str, variant: Variant, scaling: Scaling) -> Findings:
+        if scaling.hold and self.candidate.in_production:
+            yield self.finding(name=name)
 
 
 class ScalingWithoutProvisioned(ScalingRule):

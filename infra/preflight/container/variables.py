@@ -106,7 +106,7 @@ class VariableOfASetting(VariableRule):
     remedy = "write that instead"
 
     def look(self, placement: Placement, name: str, value: str) -> Findings:
-        setting = setting_of(name)
+        setting = setting_of(name, value)
         if setting is not None:
             yield self.finding(
                 placement.key(f"variables.{name}"),

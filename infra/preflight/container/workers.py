@@ -5,6 +5,8 @@ from infra.parameters.finding import Finding, Severity
 from infra.parameters.placement import Placement
 from infra.policy.container import is_upstream, worker_class_of
 from infra.preflight.rule import Findings, VariantRule
+from infra.policy.wait_time import default_seconds
+from model_packaging.python_code import CodeFolder
 from model_packaging.request_path import wants_ours
 
 OF_GUNICORN = (
@@ -42,6 +44,60 @@ class WorkersWithoutCode(VariantRule):
                     "Gunicorn runs",
                     reads=(f"models.{placement.variant.model}",),
                 )
+
+
+class WorkersNone(VariantRule):
+    """With 0 workers Gunicorn starts nothing that could answer: /ping never does, and the endpoint fails.
+
+    Source: observed with the code of image 2.20; https://docs.gunicorn.org/en/stable/settings.html#workers
+    """
+
+    example = """\
+models.ranker.code = "code"
+variants.primary.container.gunicorn_workers = 0"""
+    problem = "with gunicorn_workers 0 nobody runs the code: the container never answers"
+    allowed = "1 or more"
+    remedy = "raise it, or take it out: it is then chosen"
+
+    def look(self, placement: Placement) -> Findings:
+        if placement.variant.container.gunicorn_workers != 0:
+            return
+        key = placement.key("container.gunicorn_workers")
+        if placement.served.has_code is None:
+            yield self.not_checked(key, "a saved_model: whether an archive has code is not read")
+        elif placement.served.has_code:
+            yield self.finding(key, reads=(f"models.{placement.variant.model}",))
+
+
+class WorkerClassMissing(VariantRule):
+    """Gunicorn ends at start if the package of its worker class is missing, and the container with it.
+
+    The image has neither eventlet nor tornado; code may bring them in lib/ or requirements.txt.
+    Source: observed with the code of image 2.20 ("gunicorn exited during startup"); the image's packages,
+    https://github.com/aws/deep-learning-containers, docker/tensorflow/inference/2.20/cpu/uv.lock (2026-11-22)
+    """
+
+    acknowledgeable = True
+    example = """\
+models.ranker.code = "code"
+variants.primary.container.gunicorn_worker_class = "eventlet\""""
+    allowed = "sync, gevent, gthread"
+    remedy = "set gevent, which also waits for many requests at once"
+
+    def look(self, placement: Placement) -> Findings:
+        container, multi_model = placement.variant.container, placement.served.multi_model
+        kind = worker_class_of(container, placement.tensorflow, multi_model=multi_model)
+        own = placement.model.image is not None or placement.served.has_code is False
+        if own or kind not in ("eventlet", "tornado"):
+            return
+        folder = self.candidate.code_folders.get(placement.variant.model)
+        code = None if folder is None else CodeFolder(folder)
+        if code is None or not (code.vendors(kind) or code.requires(kind)):
+            yield self.finding(
+                placement.key("container.gunicorn_worker_class"),
+                f"gunicorn_worker_class {kind}: the image has no package {kind}",
+                reads=(f"models.{placement.variant.model}",),
+            )
 
 
 class ThreadsWithGevent(VariantRule):
@@ -122,6 +178,8 @@ variants.primary.container.gunicorn_timeout_seconds = 120"""
 
     def look(self, placement: Placement) -> Findings:
         given = placement.variant.container.gunicorn_timeout_seconds
+        if self.environment.kind.queued:
+            return  # a request may take up to an hour there
         most = int(documented("answer_seconds"))
         if given is not None and given > most:
             yield self.finding(
@@ -192,6 +250,9 @@ class SettingInert(VariantRule):
             for name in OF_OUR_HANDLER:
                 if getattr(container, name) is not None:
                     yield self._inert(placement, name, why)
+        elif (asked := container.request_timeout_seconds) is not None and asked > self._wait(placement):
+            why = f"wait_time_seconds {self._wait(placement)} ends a request before"
+            yield self._inert(placement, "request_timeout_seconds", why)
         elif container.grpc_from_bytes is not None and container.transport in ("rest", "grpc"):
             why = f"with transport {container.transport} every request is sent the same way"
             yield self._inert(placement, "grpc_from_bytes", why)
@@ -202,6 +263,11 @@ class SettingInert(VariantRule):
             elif placement.processes == 1:
                 why = "it is read only with several processes"
                 yield self._inert(placement, "gpu_memory_margin", why)
+
+    def _wait(self, placement: Placement) -> int:
+        """Seconds after which the container ends a request."""
+        default = default_seconds(placement.tensorflow, processes=placement.processes)
+        return placement.settings.wait_time_seconds or default
 
     def _has_our_handler(self, placement: Placement) -> bool:
         """Whether the model has Servable's handler, or may have it: archives in S3 are not read."""

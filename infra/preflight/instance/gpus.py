@@ -126,7 +126,7 @@ class GpuMemory(GpuRule):
             return
         margin = placement.settings.gpu_memory_margin
         room = WEIGHTS_SHARE * process_gib(instance, placement.processes, margin)
-        if model_gib > room:
+        if model_gib > room and (margin or 0) < 1:  # from 1 on GpuShare reports the margin
             processes = f"{placement.processes} process{'es' if placement.processes > 1 else ''}"
             yield self.finding(
                 placement.key("instance_type"),

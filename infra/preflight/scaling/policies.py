@@ -140,7 +140,7 @@ variants.primary.scaling.steps = [{ above_rps = 50, change = 2 }, { below_rps = 
 
 
 class ScalingTargetUnreached(ScalingRule):
-    """A target above the busiest minute's requests adds no instance, whatever max_instances is.
+    """A target of more than twice the busiest minute's requests adds no instance, whatever max_instances is.
 
     It is usually a rate for a minute where one for a second is meant, or the rate of several instances.
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-scaling-loadtest.html (requests per
@@ -153,24 +153,23 @@ traffic.peak_rps = 40
 variants.primary.max_instances = 4
 variants.primary.scaling = { max_rps_per_instance = 6000, safety_factor = 0.7 }"""
     key = "variants.{name}.scaling.max_rps_per_instance"
+    problem = (
+        "max_rps_per_instance {scaling.max_rps_per_instance:g} x {scaling.safety_factor:g} is more than twice "
+        "the peak of {peak:g} requests/s: no instance is ever added"
+    )
+    allowed = "at most {most:g}"
     remedy = "write the rate of one instance in a second, or take [scaling] out"
     reads = ("traffic.peak_rps", "variants.{name}.max_instances")
 
     def look(self, name: str, variant: Variant, scaling: Scaling) -> Findings:
         peak, rate = self.environment.traffic.peak_rps, scaling.max_rps_per_instance
-        share = self.environment.share(name)
         grows = variant.scales and variant.most_instances > variant.min_instances
         alone = not (scaling.max_concurrency_per_instance or scaling.steps or scaling.schedule)
-        if peak is None or rate is None or share is None or not (grows and alone):
+        if peak is None or rate is None or not (grows and alone):
             return
-        target = rate * scaling.safety_factor
-        if peak * share <= target:
-            yield self.finding(
-                problem=f"max_rps_per_instance {rate:g} x {scaling.safety_factor:g} is not exceeded by "
-                f"all of the {round(peak * share, 2):g} requests/s of the peak: no instance is ever added",
-                allowed=f"less than {round(peak * share / scaling.safety_factor, 2):g}",
-                name=name,
-            )
+        most = 2 * peak / scaling.safety_factor
+        if rate > most:
+            yield self.finding(name=name, scaling=scaling, peak=peak, most=round(most, 2))
 
 
 class ScalingHeld(ScalingRule):

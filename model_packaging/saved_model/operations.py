@@ -21,6 +21,12 @@ from google.protobuf.message import DecodeError
 from model_packaging.beside import beside
 from model_packaging.refusal import PackagingError
 from model_packaging.saved_model.graph_file import meta_graphs
+from model_packaging.saved_model.initialization import (
+    FILLS,
+    Initialization,
+    RestoredVariable,
+    VocabularyTable,
+)
 from model_packaging.saved_model.reading import served
 from servable_tensors import wire
 from servable_tensors.wire_fields import BYTES, Buffer, WireError, fields, written_varint
@@ -49,7 +55,7 @@ _COMPILE = b"\n\x0f_XlaMustCompile\x12"
 CACHED_FROM_BYTES = 1 << 20
 FOLDER = "graph-operations"
 # Raise it when something else is read, or kept in another form.
-_FORMAT = 1
+_FORMAT = 2
 
 Attribute = tuple[str, Any]
 """Which field of AttrValue it is ("s", "i", "list(type)", "list()" where a list is empty), and the
@@ -84,6 +90,9 @@ class GraphOperations:
     has_assets: bool
     operations: tuple[Operation, ...]
     """Each with its first place: in the graph, or else in a function that it calls."""
+    restored: tuple[RestoredVariable, ...] = ()
+    """Variables that are read from the checkpoint."""
+    vocabularies: tuple[VocabularyTable, ...] = ()
 
 
 # What takes the name of a file: which input that is. Those whose file is one of the model's own
@@ -130,12 +139,23 @@ def operations(version: Path, *, cache: Path | None = None) -> GraphOperations:
                 asset.tensor_info.name.partition(":")[0] for asset in graph.message.asset_file_def
             )
             reading = _Reading(data, graph.graph_def)
+            operations = reading.read(None if graph.has_asset_collection else assets)
+            initialization = reading.initialization
+            restore = graph.message.saver_def.restore_op_name if graph.has_variables else ""
+            files = {
+                asset.tensor_info.name.partition(":")[0].encode(): asset.filename
+                for asset in graph.message.asset_file_def
+            }
+            if not any(operation.op in FILLS for operation in operations):
+                files = {}
             result = GraphOperations(
                 producer=reading.producer,
                 min_consumer=reading.min_consumer,
                 bad_consumers=reading.bad_consumers,
                 has_assets=bool(assets) or graph.has_asset_collection,
-                operations=reading.read(None if graph.has_asset_collection else assets),
+                operations=operations,
+                restored=tuple(initialization.restored(restore)) if restore else (),
+                vocabularies=tuple(initialization.vocabularies(files)) if files else (),
             )
         except (WireError, DecodeError, UnicodeDecodeError) as damage:
             problem = f"is truncated or damaged ({damage})"
@@ -166,6 +186,11 @@ class _Reading:
         # By whether XLA compiles it, and operation: the attributes with which it was seen.
         self._seen: list[defaultdict[bytes, set[tuple[bytes, ...]]]]
         self._seen = [defaultdict(set), defaultdict(set)]
+
+    @property
+    def initialization(self) -> Initialization:
+        nodes = [node for nodes in self._nodes for node in nodes]
+        return Initialization(nodes, self._functions)
 
     def read(self, assets: frozenset[str] | None) -> tuple[Operation, ...]:
         """`assets`: nodes of the graph that are fed with the paths of assets; None: any may be."""
@@ -359,6 +384,17 @@ def _cached(file: Path) -> GraphOperations | None:
             row["attributes"] = {name: tuple(pair) for name, pair in row["attributes"].items()}
             result.append(Operation(**row))
         bad = tuple(table.pop("bad_consumers"))
-        return GraphOperations(**table, bad_consumers=bad, operations=tuple(result))
+        restored = tuple(
+            RestoredVariable(**row | {"shape": None if row["shape"] is None else tuple(row["shape"])})
+            for row in table.pop("restored")
+        )
+        vocabularies = tuple(VocabularyTable(**row) for row in table.pop("vocabularies"))
+        return GraphOperations(
+            **table,
+            bad_consumers=bad,
+            operations=tuple(result),
+            restored=restored,
+            vocabularies=vocabularies,
+        )
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return None  # not there, or damaged: it is read again

@@ -24,6 +24,8 @@ class TensorInfo:
     """As TensorFlow and NumPy write it: "float32", "string"."""
     shape: tuple[int | None, ...] | None
     """None in place of a size that requests may choose; None alone when the rank is unknown."""
+    in_parts: bool = False
+    """Whether it is a sparse or composite tensor, which no request can name."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,6 +153,7 @@ def _tensors(messages: Mapping[str, Any]) -> dict[str, TensorInfo]:
             name=tensor.name or tensor.coo_sparse.values_tensor_name,
             dtype=wire.dtype_name(tensor.dtype),
             shape=None if shape.unknown_rank else sizes,
+            in_parts=not tensor.name,
         )
     return tensors
 

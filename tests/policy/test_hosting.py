@@ -66,6 +66,7 @@ def test_an_old_gpu_runs_documented_cuda_versions_that_have_kernels_for_it(
         ("2.19", "g5.xlarge", GPU_2),
         ("2.19", "p5e.48xlarge", GPU_3),
         ("2.18", "g5.xlarge", GPU_3),  # built with CUDA 12.5
+        ("2.20", "p6-b200.48xlarge", GPU_4),  # AWS lists no other
         ("2.14", "g5.xlarge", None),
         ("2.13", "g5.xlarge", None),
         ("2.20", "p3.2xlarge", None),
@@ -141,7 +142,7 @@ def test_an_image_outside_ecr_is_refused() -> None:
 
 
 def test_the_driver_is_derived_where_the_file_names_none() -> None:
-    assert (hosted().inference_ami, hosted(inference_ami=GPU_2).inference_ami) == (GPU_4, GPU_2)
+    assert (hosted().inference_ami, hosted(inference_ami=GPU_2).inference_ami) == (GPU_3, GPU_2)
 
 
 def test_variables_of_ones_own_are_added_and_never_replace_a_setting() -> None:

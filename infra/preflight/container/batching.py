@@ -118,7 +118,8 @@ class BatchOfOne(BatchRule):
     severity = Severity.WARNING
     example = """\
 models.ranker.code = "code"
-variants.primary.container = { gunicorn_workers = 1, gunicorn_worker_class = "sync" }
+variants.primary.container.gunicorn_workers = 1
+variants.primary.container.gunicorn_worker_class = "sync"
 variants.primary.container.batching = { max_batch_size = 64 }"""
     allowed = "several workers, threads, or the class gevent"
     remedy = "set gunicorn_worker_class = gevent, raise gunicorn_workers, or remove batching"

@@ -3,10 +3,12 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
+from infra.catalog import images
 from infra.parameters.finding import Severity
 from infra.parameters.model import Model
+from infra.parameters.placement import Placement
 from infra.parameters.sources import shown_path
-from infra.preflight.rule import Findings, ModelRule
+from infra.preflight.rule import Findings, ModelRule, VariantRule
 from model_packaging.refusal import PackagingError
 from model_packaging.saved_model.initialization import RestoredVariable, vocabulary_fault
 from model_packaging.saved_model.reading import DEFAULT_SIGNATURE
@@ -140,3 +142,30 @@ class SignatureInParts(ModelRule):
                 )
                 called = signature == DEFAULT_SIGNATURE or len(info.signatures) == 1
                 yield finding if called else replace(finding, severity=Severity.WARNING)
+
+
+class VersionZero(VariantRule):
+    """Images before 2.20 write version 0 as no version into the model server's configuration, and end.
+
+    Since 2.20 it is a version as any other.
+    Source: find_model_versions in tfs_utils.py, https://github.com/aws/sagemaker-tensorflow-serving-container
+    (it strips all leading zeros; read 2026-11-24); observed with the code of image 2.20
+    """
+
+    example = "# the version folder model/0 with TensorFlow 2.19"
+    allowed = "versions from 1 on, or TensorFlow 2.20"
+    remedy = "rename the folder to 1, or set tensorflow to 2.20"
+
+    def look(self, placement: Placement) -> Findings:
+        if images.has("rewritten_code", placement.tensorflow) or placement.model.image is not None:
+            return
+        for name in self.candidate.served_by(placement):
+            model = self.environment.models[name]
+            folders = self.candidate.version_folders(name)
+            stated = [model.version] if model.version is not None else []
+            if 0 in (stated or [int(folder.name) for folder in folders]):
+                yield self.finding(
+                    f"models.{name}.saved_model",
+                    f"the image of TensorFlow {placement.tensorflow} does not start with version 0",
+                    reads=(f"models.{placement.variant.model}.tensorflow",),
+                )

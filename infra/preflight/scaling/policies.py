@@ -181,7 +181,7 @@ class ScalingHeld(ScalingRule):
     severity = Severity.WARNING
     example = """\
 production = true
-variants.primary = { min_instances = 2, max_instances = 4 }
+variants.primary.max_instances = 4
 variants.primary.scaling = { max_rps_per_instance = 100, hold = true }"""
     key = "variants.{name}.scaling.hold"
     problem = "with hold true nothing scales in production: the number of instances stays as it is"

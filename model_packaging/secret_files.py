@@ -77,8 +77,8 @@ def secret_files(tree: Tree) -> Iterator[SecretFile]:
     """Secret files of a listed folder, in the order of their names. Raises OSError.
 
     By name; a text of at most 256 KiB also by what no other text holds: a private key, a token
-    of a known form, a password in a URL. A *.pem of certificates and public keys alone is none. Nor is what an installed package of lib/ lists
-    as its own: whoever has the package has that file.
+    of a known form, a password in a URL. A *.pem of certificates and public keys alone is none.
+    Nor is what an installed package of lib/ lists as its own: whoever has the package has that file.
     """
     published = _published(tree)
     for entry in tree.files:

@@ -134,7 +134,8 @@ def availability() -> dict[str, Any]:
     return {
         "source": f"cfn-lint {metadata.version('cfn-lint')}, data/schemas/extensions/"
         "aws_sagemaker_hosting/instancetype_enum.json, which it derives from AWS's price list; "
-        "without_endpoints: data/schemas/providers, the resource types that CloudFormation has in each region",
+        "without_endpoints: data/schemas/providers, the resource types that CloudFormation has in each "
+        "region",
         "without_endpoints": sorted(
             region for region, types in providers.items() if "AWS::SageMaker::Endpoint" not in types
         ),

@@ -45,9 +45,7 @@ def _block(crc: int, block: bytes, segments: int) -> int:
     bytes.translate and of large integers, which C computes.
     """
     length = len(block) // segments
-    planes = [
-        bytes((crc >> shift & 0xFF,)) + bytes(segments - 1) for shift in (0, 8, 16, 24)
-    ]
+    planes = [bytes((crc >> shift & 0xFF,)) + bytes(segments - 1) for shift in (0, 8, 16, 24)]
     for at in range(length):
         index = _xor(planes[0], block[at::length])
         planes = [_xor(planes[n + 1], index.translate(_PLANES[n])) for n in range(3)] + [

@@ -210,7 +210,9 @@ def inert_reason(variable: str, *, tensorflow: str) -> str | None:
 
 
 _OF_THE_IMAGE = ("SAGEMAKER_TFS_", "SAGEMAKER_GUNICORN_", "SAGEMAKER_NGINX_")
-_OF_OTHER_IMAGES = "images of other frameworks read it; this one is set up by the keys of `container`"
+_OF_OTHER_IMAGES = (
+    "images of other frameworks read it; this one is set up by the keys of `container`"
+)
 
 
 _INERT = {

@@ -28,9 +28,9 @@ def runs(version: str, instance: Instance) -> bool:
 
     It also needs a driver: AWS lists no AMI for ml.p2 and ml.p3, whose default one runs CUDA 11.
     """
-    if instance.gpus and images.number(images.built_cuda(version)) >= (12,):
-        if driver_for(version, instance) is None:
-            return False
+    is_new = images.number(images.built_cuda(version)) >= (12,)
+    if is_new and instance.gpus and driver_for(version, instance) is None:
+        return False
     newest = gpus.newest_cuda(instance.gpu) if instance.gpu else None
     if newest is None:
         return True

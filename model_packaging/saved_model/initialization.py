@@ -61,8 +61,10 @@ def vocabulary_fault(file: Path, table: VocabularyTable) -> str | None:
         pair: list[bytes | int] = []
         for column in (table.key_column, table.value_column):
             if column >= len(columns):
-                return f"line {number + 1} has {len(columns)} columns, and the graph reads column {column + 1}"
-            pair.append({-1: number, -2: line}[column] if column < 0 else columns[column])
+                problem = f"line {number + 1} has {len(columns)} columns"
+                return f"{problem}, and the graph reads column {column + 1}"
+            whole = number if column == -1 else line
+            pair.append(whole if column < 0 else columns[column])
         if values.setdefault(pair[0], pair[1]) != pair[1]:
             return f"line {number + 1}: the key {_text(pair[0])!r} is there a second time, with another value"
     return None

@@ -385,7 +385,9 @@ def _cached(file: Path) -> GraphOperations | None:
             result.append(Operation(**row))
         bad = tuple(table.pop("bad_consumers"))
         restored = tuple(
-            RestoredVariable(**row | {"shape": None if row["shape"] is None else tuple(row["shape"])})
+            RestoredVariable(
+                **row | {"shape": None if row["shape"] is None else tuple(row["shape"])}
+            )
             for row in table.pop("restored")
         )
         vocabularies = tuple(VocabularyTable(**row) for row in table.pop("vocabularies"))

@@ -34,8 +34,8 @@ from servable_local.container.plan import EndpointPlan
 from servable_local.container.ports import PortError
 from servable_local.container.recording import Recording
 from servable_local.container.settings import (
-    WORKERS,
     DEFAULT_MODEL_NAME,
+    WORKERS,
     SettingsError,
     read_settings,
     without_effect,

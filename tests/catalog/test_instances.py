@@ -105,7 +105,10 @@ def test_the_ami_is_the_oldest_of_the_family_whose_driver_carries_the_cuda(
 
 def test_every_gpu_family_but_the_retired_ones_has_an_ami() -> None:
     families = {instance.family: instance for instance in instances().values() if instance.gpus}
-    assert sorted(name for name in families if ami_for(cuda="12.2", family=name) is None) == ["p2", "p3"]
+    assert sorted(name for name in families if ami_for(cuda="12.2", family=name) is None) == [
+        "p2",
+        "p3",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -35,9 +35,7 @@ def of(project: Path, rule: str, lines: str = "") -> list[Finding]:
 
 
 @pytest.mark.parametrize("name", ["keras-open", "keras2-saved", "tf1-simple", "jax-open"])
-def test_an_exports_own_variables_are_no_finding(
-    project: Path, export: Export, name: str
-) -> None:
+def test_an_exports_own_variables_are_no_finding(project: Path, export: Export, name: str) -> None:
     export(name)
     assert of(project, "model-variables") == []
 
@@ -122,9 +120,7 @@ def test_version_zero_starts_since_2_20(
     assert len(of(project, "version-zero", lines)) == count
 
 
-def test_a_model_without_version_folder_may_be_version_zero(
-    project: Path, export: Export
-) -> None:
+def test_a_model_without_version_folder_may_be_version_zero(project: Path, export: Export) -> None:
     lines = f'models.ranker = {{ saved_model = "{export("keras-open")}", version = 0 }}'
     assert check(overlaid(project, lines)) == []
 
@@ -135,9 +131,7 @@ def _rule(project: Path, kind: type[ModelRule]) -> ModelRule:
     return kind(Candidate(loaded, loaded.draft))
 
 
-def _info(
-    version: Path, *, assets: tuple[str, ...] = (), in_parts: bool = False
-) -> SavedModelInfo:
+def _info(version: Path, *, assets: tuple[str, ...] = (), in_parts: bool = False) -> SavedModelInfo:
     tensor = TensorInfo(name="x:0", dtype="float32", shape=(None,), in_parts=in_parts)
     signature = SignatureInfo(
         inputs={"x": tensor}, outputs={"y": tensor}, method="tensorflow/serving/predict"

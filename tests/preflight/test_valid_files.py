@@ -78,7 +78,7 @@ VALID_FILES = {
     "only an alarm of the median": "alarms.p50_latency_ms = 5000",
     "a pager, a team and a channel by e-mail": (
         'alarms = { page = ["https://events.eu.pagerduty.com/integration/0a/enqueue"], notify = '
-        '["team@example.com", "x-aaaa@team.slack.com", "https://api.opsgenie.com/v1/json/amazonsns?apiKey=1"] }'
+        '["team@example.com", "x-aaaa@team.slack.com", "https://api.opsgenie.com/v1/json/amazonsns?k=1"] }'
     ),
     "a hook of one's own": 'alarms.notify = ["https://hooks.example.com/services/sns"]',
     "as much at night as at the peak": "traffic = { quiet_rps = 40, peak_rps = 40 }",
@@ -87,7 +87,7 @@ VALID_FILES = {
     ),
     "an alarm at the maximum": f"{SCALED}alarms.at_max_minutes = 30",
     "a rehearsed rolling update": (
-        f'{ALARM}{MIN_4}rollout = {{ strategy = "rolling", batch_percent = 50, rollback_batch_percent = 100 }}'
+        f'{ALARM}{MIN_4}rollout = {{ strategy = "rolling", batch_percent = 50, rollback_batch_percent = 99 }}'
     ),
     "a linear update in halves": (
         f'{ALARM}{MIN_4}rollout = {{ strategy = "linear", step_percent = 50 }}'
@@ -116,7 +116,8 @@ VALID_FILES = {
         'at = "cron(0 7 * * ? *)", at_least = 2', 'at = "cron(30 7 * * ? *)", at_least = 4'
     ),
     "weekdays and weekends at the same time": _schedule(
-        'at = "cron(0 7 ? * MON-FRI *)", at_least = 4', 'at = "cron(0 7 ? * SAT,SUN *)", at_least = 2'
+        'at = "cron(0 7 ? * MON-FRI *)", at_least = 4',
+        'at = "cron(0 7 ? * SAT,SUN *)", at_least = 2',
     ),
     "two bounds in two actions of one minute": _schedule(
         'at = "cron(0 7 * * ? *)", at_least = 2', 'at = "cron(0 7 * * ? *)", at_most = 8'

@@ -99,7 +99,9 @@ variants.primary.container.batching = { timeout_micros = 250000 }"""
             return  # nobody waits for the answer
         shortest_ms = answer_ms if caller_ms is None else min(caller_ms, answer_ms)
         if given >= shortest_ms * MICROS_PER_MS:
-            caller = "InvokeEndpoint" if shortest_ms == answer_ms else "a caller (caller_timeout_ms)"
+            caller = (
+                "InvokeEndpoint" if shortest_ms == answer_ms else "a caller (caller_timeout_ms)"
+            )
             yield self.finding(
                 placement.key("container.batching.timeout_micros"),
                 f"timeout_micros {given} is as long as {caller} waits, {shortest_ms:g} ms",

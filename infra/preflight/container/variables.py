@@ -129,7 +129,9 @@ class VariableHoldsSecret(VariableRule):
     """
 
     acknowledgeable = True
-    example = 'variants.primary.variables.DATABASE_URL = "postgresql://scorer:k7Rw2@db.internal/users"'
+    example = (
+        'variants.primary.variables.DATABASE_URL = "postgresql://scorer:k7Rw2@db.internal/users"'
+    )
     allowed = "the name or the ARN of a secret in AWS Secrets Manager"
     remedy = "put the secret there, and read it when the code is imported"
 

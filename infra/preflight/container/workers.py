@@ -4,8 +4,8 @@ from infra.catalog.limits import documented
 from infra.parameters.finding import Finding, Severity
 from infra.parameters.placement import Placement
 from infra.policy.container import is_upstream, worker_class_of
-from infra.preflight.rule import Findings, VariantRule
 from infra.policy.wait_time import default_seconds
+from infra.preflight.rule import Findings, VariantRule
 from model_packaging.python_code import CodeFolder
 from model_packaging.request_path import wants_ours
 
@@ -250,7 +250,9 @@ class SettingInert(VariantRule):
             for name in OF_OUR_HANDLER:
                 if getattr(container, name) is not None:
                     yield self._inert(placement, name, why)
-        elif (asked := container.request_timeout_seconds) is not None and asked > self._wait(placement):
+        elif (asked := container.request_timeout_seconds) is not None and asked > self._wait(
+            placement
+        ):
             why = f"wait_time_seconds {self._wait(placement)} ends a request before"
             yield self._inert(placement, "request_timeout_seconds", why)
         elif container.grpc_from_bytes is not None and container.transport in ("rest", "grpc"):

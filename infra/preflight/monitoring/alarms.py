@@ -73,7 +73,9 @@ class AlarmsWebhook(Rule):
     example = 'alarms.notify = ["https://hooks.slack.com/services/T0/B0/x"]'
     problem = "{host} is a chat's webhook, which does not confirm a subscription of SNS: nobody is notified"
     allowed = "e-mail addresses, and https URLs that confirm subscriptions of SNS"
-    remedy = "write the channel's e-mail address, or subscribe Amazon Q Developer in chat to the topic"
+    remedy = (
+        "write the channel's e-mail address, or subscribe Amazon Q Developer in chat to the topic"
+    )
 
     def look(self) -> Findings:
         lists = {"notify": self.environment.alarms.notify, "page": self.environment.alarms.page}

@@ -154,8 +154,8 @@ variants.primary.max_instances = 4
 variants.primary.scaling = { max_rps_per_instance = 6000, safety_factor = 0.7 }"""
     key = "variants.{name}.scaling.max_rps_per_instance"
     problem = (
-        "max_rps_per_instance {scaling.max_rps_per_instance:g} x {scaling.safety_factor:g} is more than twice "
-        "the peak of {peak:g} requests/s: no instance is ever added"
+        "max_rps_per_instance {scaling.max_rps_per_instance:g} x {scaling.safety_factor:g} is more than "
+        "twice the peak of {peak:g} requests/s: no instance is ever added"
     )
     allowed = "at most {most:g}"
     remedy = "write the rate of one instance in a second, or take [scaling] out"
@@ -191,7 +191,7 @@ variants.primary.scaling = { max_rps_per_instance = 100, hold = true }"""
 
     def look(self, name: str, variant: Variant, scaling: Scaling) -> Findings:
         if scaling.hold and self.candidate.in_production:
-            yield self.finding(name=name)
+            yield self.finding(given=None, name=name)
 
 
 class ScalingWithoutProvisioned(ScalingRule):

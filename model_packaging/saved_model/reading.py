@@ -24,8 +24,6 @@ class TensorInfo:
     """As TensorFlow and NumPy write it: "float32", "string"."""
     shape: tuple[int | None, ...] | None
     """None in place of a size that requests may choose; None alone when the rank is unknown."""
-    in_parts: bool = False
-    """Whether it is a sparse or composite tensor, which no request can name."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,7 +100,9 @@ def read(version: Path) -> SavedModelInfo:
     message = graph.message
     signatures = {}
     for name, signature in sorted(message.signature_def.items()):
-        if signature.method_name in METHODS and signature.outputs:
+        # A sparse input has no name of its own that a request could feed.
+        dense = all(tensor.name for tensor in signature.inputs.values())
+        if signature.method_name in METHODS and signature.outputs and dense:
             signatures[name] = SignatureInfo(
                 inputs=_tensors(signature.inputs),
                 outputs=_tensors(signature.outputs),
@@ -110,7 +110,7 @@ def read(version: Path) -> SavedModelInfo:
                 defaults=tuple(sorted(signature.defaults)),
             )
     if not signatures:
-        remedy = "export it with signatures, as Keras' model.export() does"
+        remedy = "export it with signatures of dense inputs, as Keras' model.export() does"
         raise PackagingError(file, "has no signature that a request could call", remedy)
     # The graph reads them when it starts.
     assets = tuple(sorted({asset.filename for asset in message.asset_file_def}))
@@ -153,7 +153,6 @@ def _tensors(messages: Mapping[str, Any]) -> dict[str, TensorInfo]:
             name=tensor.name or tensor.coo_sparse.values_tensor_name,
             dtype=wire.dtype_name(tensor.dtype),
             shape=None if shape.unknown_rank else sizes,
-            in_parts=not tensor.name,
         )
     return tensors
 

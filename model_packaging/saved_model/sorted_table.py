@@ -9,7 +9,7 @@ import struct
 from collections.abc import Iterator
 from typing import BinaryIO
 
-from servable_tensors.crc32c import crc32c, masked
+from servable_tensors.tfrecord import crc32c, masked
 from servable_tensors.wire_fields import varint
 
 _FOOTER_BYTES = 48

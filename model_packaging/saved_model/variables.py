@@ -9,7 +9,7 @@ from model_packaging.refusal import PackagingError
 from model_packaging.saved_model.graph_file import refuse_pointer
 from model_packaging.saved_model.sorted_table import DamagedTableError, entries
 from servable_tensors import wire
-from servable_tensors.crc32c import crc32c, masked
+from servable_tensors.tfrecord import crc32c, masked
 from servable_tensors.wire_fields import WireError
 
 _AGAIN = "export the SavedModel again, or copy it again"

@@ -167,7 +167,6 @@ WITH_FILES = {
     "model-graph-version",
     "model-variables",
     "model-vocabulary",
-    "signature-in-parts",
     "version-zero",
     "model-needs-python",
     "model-op-attribute",

@@ -12,7 +12,7 @@ from infra.preflight.check import check, check_all
 from infra.preflight.model import contents
 from infra.preflight.rule import ModelRule
 from model_packaging.saved_model.initialization import VocabularyTable
-from model_packaging.saved_model.reading import SavedModelInfo, SignatureInfo, TensorInfo
+from model_packaging.saved_model.reading import SavedModelInfo
 from tests.preflight.overlay import overlaid
 
 EXPORTS = Path(__file__).resolve().parents[1] / "exports" / "models"
@@ -99,17 +99,6 @@ def test_a_vocabulary_that_tensorflow_refuses_is_named_with_its_line(
     assert finding.problem.startswith("model/1/assets/words.txt: line 2: the key 'a'")
 
 
-@pytest.mark.parametrize(("in_parts", "count"), [(False, 0), (True, 1)])
-def test_a_sparse_input_of_the_only_signature_is_an_error(
-    project: Path, export: Export, monkeypatch: pytest.MonkeyPatch, in_parts: bool, count: int
-) -> None:
-    version = export("keras-open")
-    rule = _rule(project, contents.SignatureInParts)
-    info = _info(version, in_parts=in_parts)
-    monkeypatch.setattr(type(rule.candidate), "saved_models", lambda *_: [(version, info)])
-    assert [finding.severity for finding in rule.check()] == [Severity.ERROR] * count
-
-
 @pytest.mark.parametrize(("tensorflow", "count"), [("2.20", 0), ("2.19", 1)])
 def test_version_zero_starts_since_2_20(
     project: Path, export: Export, tensorflow: str, count: int
@@ -140,7 +129,7 @@ def _info(version: Path, *, assets: tuple[str, ...] = (), in_parts: bool = False
         folder=version,
         tags=frozenset({"serve"}),
         tensorflow_version="2.20.0",
-        signatures={"serving_default": signature},
+        signatures={},
         assets=assets,
         has_variables=False,
         variable_bytes=0,

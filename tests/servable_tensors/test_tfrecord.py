@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from servable_tensors.crc32c import crc32c, masked
-from servable_tensors.tfrecord import RecordError, frame, read
+from servable_tensors.tfrecord import RecordError, crc32c, frame, masked, read
 
 
 def test_the_crc_has_the_published_check_value() -> None:

@@ -2,17 +2,15 @@
 
 from dataclasses import replace
 
-from infra.catalog.limits import documented
 from infra.parameters.finding import Severity
 from infra.parameters.placement import Placement
-from infra.policy.container import Batching, worker_class_of
+from infra.policy.container import Batching
 from infra.preflight.rendering import counted
 from infra.preflight.rule import Findings, Parts, VariantRule
 from model_packaging.requests.known_requests import unbatchable
 from model_packaging.saved_model.reading import DEFAULT_SIGNATURE
 
 MICROS_PER_MS = 1000
-MS_PER_SECOND = 1000
 
 
 class BatchRule(VariantRule):
@@ -75,71 +73,6 @@ variants.primary.container.batching = { timeout_micros = 60000 }"""
                 f"timeout_micros {batching.timeout_micros} is as long as the alarm's threshold, "
                 f"p99_latency_ms {alarm_ms:g}",
                 allowed=f"less than {alarm_ms * MICROS_PER_MS:g}",
-            )
-
-
-class BatchTimeoutAboveCaller(BatchRule):
-    """A request that waits for its batch longer than the caller does is computed for nobody.
-
-    Source: https://github.com/tensorflow/serving/blob/master/tensorflow_serving/batching/README.md
-    (batch_timeout_micros); infra/catalog/documented_limits.json (answer_seconds)
-    """
-
-    severity = Severity.WARNING
-    example = """\
-traffic.caller_timeout_ms = 200
-variants.primary.container.batching = { timeout_micros = 250000 }"""
-    remedy = "lower it: a few milliseconds are usual"
-    reads = ("traffic.caller_timeout_ms",)
-
-    def look(self, placement: Placement, batching: Batching) -> Findings:
-        given, caller_ms = batching.timeout_micros, self.environment.traffic.caller_timeout_ms
-        answer_ms = MS_PER_SECOND * int(documented("answer_seconds"))
-        if self.environment.kind.queued:
-            return  # nobody waits for the answer
-        shortest_ms = answer_ms if caller_ms is None else min(caller_ms, answer_ms)
-        if given >= shortest_ms * MICROS_PER_MS:
-            caller = (
-                "InvokeEndpoint" if shortest_ms == answer_ms else "a caller (caller_timeout_ms)"
-            )
-            yield self.finding(
-                placement.key("container.batching.timeout_micros"),
-                f"timeout_micros {given} is as long as {caller} waits, {shortest_ms:g} ms",
-                allowed=f"less than {shortest_ms * MICROS_PER_MS:,.0f}",
-            )
-
-
-class BatchOfOne(BatchRule):
-    """A batch holds what arrives while it waits: with one request at a time it only waits.
-
-    A sync worker sends one request and waits for its answer, so that one of them fills no batch.
-    Source: https://docs.gunicorn.org/en/stable/design.html#sync-workers;
-    https://github.com/tensorflow/serving/blob/master/tensorflow_serving/batching/README.md
-    """
-
-    severity = Severity.WARNING
-    example = """\
-models.ranker.code = "code"
-variants.primary.container.gunicorn_workers = 1
-variants.primary.container.gunicorn_worker_class = "sync"
-variants.primary.container.batching = { max_batch_size = 64 }"""
-    allowed = "several workers, threads, or the class gevent"
-    remedy = "set gunicorn_worker_class = gevent, raise gunicorn_workers, or remove batching"
-
-    def look(self, placement: Placement, batching: Batching) -> Findings:
-        settings = placement.settings
-        multi_model = placement.served.multi_model
-        kind = worker_class_of(settings, placement.tensorflow, multi_model=multi_model)
-        threads = settings.gunicorn_threads or 1
-        if kind in ("sync", "gthread") and placement.workers * threads == 1:
-            yield self.finding(
-                placement.key("container.batching"),
-                f"gunicorn_workers 1 of one thread ({kind}) sends one request at a time: each waits "
-                f"{batching.timeout_micros} microseconds for a batch of its own",
-                reads=(
-                    placement.key("container.gunicorn_workers"),
-                    placement.key("container.gunicorn_worker_class"),
-                ),
             )
 
 

@@ -46,34 +46,12 @@ class WorkersWithoutCode(VariantRule):
                 )
 
 
-class WorkersNone(VariantRule):
-    """With 0 workers Gunicorn starts nothing that could answer: /ping never does, and the endpoint fails.
+class WorkersMissing(VariantRule):
+    """Without a worker the container never answers /ping, and the endpoint fails.
 
-    Source: observed with the code of image 2.20; https://docs.gunicorn.org/en/stable/settings.html#workers
-    """
-
-    example = """\
-models.ranker.code = "code"
-variants.primary.container.gunicorn_workers = 0"""
-    problem = "with gunicorn_workers 0 nobody runs the code: the container never answers"
-    allowed = "1 or more"
-    remedy = "raise it, or take it out: it is then chosen"
-
-    def look(self, placement: Placement) -> Findings:
-        if placement.variant.container.gunicorn_workers != 0:
-            return
-        key = placement.key("container.gunicorn_workers")
-        if placement.served.has_code is None:
-            yield self.not_checked(key, "a saved_model: whether an archive has code is not read")
-        elif placement.served.has_code:
-            yield self.finding(key, reads=(f"models.{placement.variant.model}",))
-
-
-class WorkerClassMissing(VariantRule):
-    """Gunicorn ends at start if the package of its worker class is missing, and the container with it.
-
-    The image has neither eventlet nor tornado; code may bring them in lib/ or requirements.txt.
-    Source: observed with the code of image 2.20 ("gunicorn exited during startup"); the image's packages,
+    With 0 workers Gunicorn starts none; if the package of its worker class is missing, it ends. The image has
+    neither eventlet nor tornado; code may bring them in lib/ or requirements.txt.
+    Source: observed with the code of image 2.20; the image's packages,
     https://github.com/aws/deep-learning-containers, docker/tensorflow/inference/2.20/cpu/uv.lock (2026-11-22)
     """
 
@@ -81,23 +59,32 @@ class WorkerClassMissing(VariantRule):
     example = """\
 models.ranker.code = "code"
 variants.primary.container.gunicorn_worker_class = "eventlet\""""
-    allowed = "sync, gevent, gthread"
-    remedy = "set gevent, which also waits for many requests at once"
+    remedy = "take it out: it is then chosen"
 
     def look(self, placement: Placement) -> Findings:
-        container, multi_model = placement.variant.container, placement.served.multi_model
-        kind = worker_class_of(container, placement.tensorflow, multi_model=multi_model)
-        own = placement.model.image is not None or placement.served.has_code is False
-        if own or kind not in ("eventlet", "tornado"):
+        container, served = placement.variant.container, placement.served
+        if served.has_code is False or placement.model.image is not None:
             return
+        kind = worker_class_of(container, placement.tensorflow, multi_model=served.multi_model)
         folder = self.candidate.code_folders.get(placement.variant.model)
         code = None if folder is None else CodeFolder(folder)
-        if code is None or not (code.vendors(kind) or code.requires(kind)):
-            yield self.finding(
-                placement.key("container.gunicorn_worker_class"),
-                f"gunicorn_worker_class {kind}: the image has no package {kind}",
-                reads=(f"models.{placement.variant.model}",),
-            )
+        brought = code is not None and (code.vendors(kind) or code.requires(kind))
+        wrong = {
+            "gunicorn_workers": (container.gunicorn_workers == 0, "1 or more"),
+            "gunicorn_worker_class": (
+                kind in ("eventlet", "tornado") and not brought,
+                "sync, gevent, gthread: the image has no other's package",
+            ),
+        }
+        for name, (is_wrong, allowed) in wrong.items():
+            if is_wrong:
+                given = getattr(container, name)
+                yield self.finding(
+                    placement.key(f"container.{name}"),
+                    f"with {name} {given} no worker starts, and the container never answers",
+                    allowed=allowed,
+                    reads=(f"models.{placement.variant.model}",),
+                )
 
 
 class ThreadsWithGevent(VariantRule):

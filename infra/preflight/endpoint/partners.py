@@ -1,14 +1,20 @@
 """Rules about keys that need another key of the same file: to have an effect, or to be in order."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
+from infra.catalog.limits import documented
 from infra.parameters.alarms import WATCHED
 from infra.parameters.environment import Environment
 from infra.parameters.finding import Severity
+from infra.parameters.placement import Placement
 from infra.parameters.rollout import SHARE
+from infra.policy.container import worker_class_of
+from infra.preflight.candidate import Candidate
 from infra.preflight.rule import Findings, Rule
 
+MS_PER_SECOND = MICROS_PER_MS = 1000
+MOST_PLAIN = 100_000
 TARGETS = (
     "max_rps_per_instance",
     "max_concurrency_per_instance",
@@ -18,11 +24,12 @@ TARGETS = (
 
 
 class _Partner(NamedTuple):
-    """Partner of a key: without it the key has no effect."""
+    """Partner of a key, without which the key does nothing, or harm."""
 
     needs: str
     """The partner, as the file writes it."""
     holds: Callable[[Environment], bool]
+    otherwise: str = "has no effect here"
 
 
 def _strategy(name: str) -> _Partner:
@@ -45,6 +52,11 @@ def _scaled(name: str, keys: tuple[str, ...]) -> _Partner:
     return _Partner(f"{', '.join(keys[:-1])} or {keys[-1]}", targeted)
 
 
+_ONE_AT_A_TIME = _Partner(
+    "several workers or threads, or gunicorn_worker_class = gevent",
+    lambda _: False,
+    "makes each request wait for a batch of its own: one worker sends one at a time",
+)
 _QUEUE = _Partner("[asynchronous]", lambda environment: environment.kind.queued)
 _MAXIMUM = _Partner(
     "[variants.NAME.scaling], and max_instances above min_instances",
@@ -55,8 +67,12 @@ _MAXIMUM = _Partner(
 )
 
 
-def _partners(environment: Environment, gpus: bool) -> Iterator[tuple[str, _Partner]]:
-    """(key, its partner): a key has as many rows as partners. `gpus`: an instance type may have one."""
+def _partners(candidate: Candidate) -> Iterator[tuple[str, _Partner]]:
+    """(key, its partner): a key has as many rows as partners."""
+    environment, instances = candidate.environment, candidate.instances
+    # A type that is not known, which another rule reports, may have a GPU.
+    unknown = len(instances) < len(candidate.instance_keys)
+    gpus = unknown or any(instance.gpus for _, instance in instances.values())
     for strategy, key in SHARE.items():
         yield f"rollout.{key}", _strategy(strategy)
     yield "rollout.rollback_batch_percent", _strategy("rolling")
@@ -70,11 +86,29 @@ def _partners(environment: Environment, gpus: bool) -> Iterator[tuple[str, _Part
     yield "alarms.oldest_request_minutes", _QUEUE
     yield "alarms.async_failures_per_minute", _QUEUE
     yield "alarms.at_max_minutes", _MAXIMUM
-    for name in environment.variants:
+    for name, variant in environment.variants.items():
         key = f"variants.{name}"
         yield f"{key}.scaling.safety_factor", _scaled(name, TARGETS[:3])
         for cooldown in ("scale_out_cooldown_seconds", "scale_in_cooldown_seconds"):
             yield f"{key}.scaling.{cooldown}", _scaled(name, (*TARGETS, "steps"))
+        if variant.scaling is not None and variant.scaling.hold:
+            test = _Partner(
+                "production = false, an incident, or the first of two deploys",
+                lambda _: not candidate.in_production,
+                "is true, so that nothing scales in production",
+            )
+            yield f"{key}.scaling.hold", test
+    for placement in candidate.placements:
+        if _sends_one_at_a_time(placement):
+            yield placement.key("container.batching"), _ONE_AT_A_TIME
+
+
+def _sends_one_at_a_time(placement: Placement) -> bool:
+    """Whether its only worker sends a request when it has the answer to the one before."""
+    settings, multi_model = placement.settings, placement.served.multi_model
+    kind = worker_class_of(settings, placement.tensorflow, multi_model=multi_model)
+    threads = settings.gunicorn_threads or 1
+    return kind in ("sync", "gthread") and placement.workers * threads == 1
 
 
 class KeyWithoutPartner(Rule):
@@ -92,35 +126,80 @@ rollout = { strategy = "canary", step_percent = 20 }"""
     remedy = "take it out, or set what it needs"
 
     def look(self) -> Findings:
-        # A type that is not known, which another rule reports, may have a GPU.
-        instances = self.candidate.instances
-        unknown = len(instances) < len(self.candidate.instance_keys)
-        gpus = unknown or any(instance.gpus for _, instance in instances.values())
-        for key, partner in _partners(self.environment, gpus):
+        for key, partner in _partners(self.candidate):
             path = tuple(key.split("."))
             own = self.loaded.source.origins.get(path) == self.loaded.file
             if own and not partner.holds(self.environment):
-                given = self.candidate.value_of(key)
+                given: Any = self.candidate.value_of(key)
+                given = None if given is True else given
                 yield self.finding(
                     key,
-                    f"{path[-1]} {given:g} has no effect here",
+                    " ".join(
+                        [path[-1], *([] if given is None else [f"{given:g}"]), partner.otherwise]
+                    ),
+                    given=given,
                     allowed=f"only with {partner.needs}",
                 )
 
 
-# A key, the key that it must not exceed, and what happens otherwise.
-_ORDER: Mapping[tuple[str, str], str] = {
-    ("alarms.p50_latency_ms", "alarms.p90_latency_ms"): "the alarm of p90 always fires first",
-    ("alarms.p50_latency_ms", "alarms.p99_latency_ms"): "the alarm of p99 always fires first",
-    ("alarms.p90_latency_ms", "alarms.p99_latency_ms"): "the alarm of p99 always fires first",
-    ("traffic.quiet_rps", "traffic.peak_rps"): "the quietest hour has more than the busiest minute",
-}
+def _orders(environment: Environment) -> Iterator[tuple[str, float | None, str, float | None, str]]:
+    """(key, its value, the limit's name, the limit, what happens above it)."""
+    alarms, traffic = environment.alarms, environment.traffic
+    p50, p90, p99 = alarms.p50_latency_ms, alarms.p90_latency_ms, alarms.p99_latency_ms
+    first = "the higher percentile's alarm always fires first"
+    yield "alarms.p50_latency_ms", p50, "p90_latency_ms", p90, first
+    yield "alarms.p50_latency_ms", p50, "p99_latency_ms", p99, first
+    yield "alarms.p90_latency_ms", p90, "p99_latency_ms", p99, first
+    quietest = "the quietest hour has more than the busiest minute"
+    yield "traffic.quiet_rps", traffic.quiet_rps, "peak_rps", traffic.peak_rps, quietest
+    for name, variant in environment.variants.items():
+        key, scaling, batching = f"variants.{name}", variant.scaling, variant.container.batching
+        if batching is not None and not environment.kind.queued:
+            answer_ms = MS_PER_SECOND * int(documented("answer_seconds"))
+            most = MICROS_PER_MS * min(traffic.caller_timeout_ms or answer_ms, answer_ms)
+            waits, late = (
+                "the microseconds that a caller waits,",
+                "a lone request is answered too late",
+            )
+            yield (
+                f"{key}.container.batching.timeout_micros",
+                batching.timeout_micros,
+                waits,
+                most,
+                late,
+            )
+        if scaling is None:
+            continue
+        others = scaling.max_concurrency_per_instance or scaling.steps or scaling.schedule
+        if traffic.peak_rps and variant.most_instances > variant.min_instances and not others:
+            most, peak = (
+                2 * traffic.peak_rps / scaling.safety_factor,
+                "twice peak_rps / safety_factor,",
+            )
+            never, rate = "no instance is ever added", scaling.max_rps_per_instance
+            yield f"{key}.scaling.max_rps_per_instance", rate, peak, most, never
+        # A range stays until another action sets one: nothing is put back. Source: the guide's
+        # scheduled-scaling-policy-overview (2026-11-22)
+        for bound, (own, whole) in zip(("at_least", "at_most"), _BOUNDS, strict=True):
+            stated = [getattr(action, bound) for action in scaling.schedule]
+            highest = max((each for each in stated if each is not None), default=None)
+            gone = "after the first action it never comes back"
+            value = None if variant.serverless else getattr(variant, whole)
+            yield f"{key}.{own}", value, f"every {bound} of the schedule,", highest, gone
+
+
+_BOUNDS = (("min_instances", "min_instances"), ("max_instances", "most_instances"))
 
 
 class KeysCrossed(Rule):
-    """Two keys of which one can only be as large as the other: one of them is mistaken.
+    """A key that is above another one of the file, or above what follows from it: one of both is mistaken.
 
-    Source: the definition of a percentile (a higher one is never below a lower one)
+    A higher percentile is never below a lower one. A target that the peak does not reach is often a rate
+    for a minute. A batch may not wait longer than the caller. A schedule that only lowers a bound lowers
+    it for ever.
+    Source: https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-scaling-loadtest.html,
+    https://docs.aws.amazon.com/autoscaling/application/userguide/scheduled-scaling-policy-overview.html,
+    https://github.com/tensorflow/serving/blob/master/tensorflow_serving/batching/README.md
     """
 
     severity = Severity.WARNING
@@ -130,13 +209,13 @@ alarms.p99_latency_ms = 100"""
     remedy = "correct one of them"
 
     def look(self) -> Findings:
-        for (lower, upper), why in _ORDER.items():
-            low: Any = self.candidate.value_of(lower)
-            high: Any = self.candidate.value_of(upper)
-            if low is not None and high is not None and low > high:
+        for key, value, name, limit, why in _orders(self.environment):
+            if value is not None and limit is not None and value > limit:
+                shown = f"{round(limit, 2):,g}" if limit < MOST_PLAIN else f"{limit:,.0f}"
                 yield self.finding(
-                    lower,
-                    f"{lower.split('.')[1]} {low:g} is above {upper.split('.')[1]} {high:g}: {why}",
-                    allowed=f"at most {high:g}",
-                    reads=(upper,),
+                    key,
+                    f"{key.rpartition('.')[2]} {value:{',' if isinstance(value, int) else 'g'}} is above "
+                    f"{name} {shown}: {why}",
+                    given=value,
+                    allowed=f"at most {shown}",
                 )

@@ -1,21 +1,18 @@
 """Rules about what a model's graph reads when it is loaded: its variables, and files of its assets."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from infra.catalog import images
-from infra.parameters.finding import Severity
 from infra.parameters.model import Model
 from infra.parameters.placement import Placement
 from infra.parameters.sources import shown_path
 from infra.preflight.rule import Findings, ModelRule, VariantRule
 from model_packaging.refusal import PackagingError
 from model_packaging.saved_model.initialization import RestoredVariable, vocabulary_fault
-from model_packaging.saved_model.reading import DEFAULT_SIGNATURE
 from model_packaging.saved_model.variables import StoredVariable, stored_variables
 
-# Half a second, at about 70 MB/s.
-MOST_CHECKED_BYTES = 32 << 20
+# Half a second, at about 15 MB/s.
+MOST_CHECKED_BYTES = 8 << 20
 BYTES_PER_MB = 10**6
 
 
@@ -23,7 +20,7 @@ class ModelVariables(ModelRule):
     """Variables of another model, or with a damaged byte, are found only when the model is loaded.
 
     The rule compares names, data types and shapes with what the graph restores, and the checksum of each
-    tensor with its bytes, in models of up to 32 MiB of variables.
+    tensor with its bytes, in models of up to 8 MiB of variables.
     Source: tensorflow/core/util/tensor_bundle/tensor_bundle.cc (BundleReader::GetValue) and
     tensorflow/core/kernels/save_restore_tensor.cc (2026-11-24)
     """
@@ -112,36 +109,6 @@ class ModelVocabulary(ModelRule):
                     given=model.saved_model,
                     name=name,
                 )
-
-
-class SignatureInParts(ModelRule):
-    """A request feeds tensors by their names; a sparse input has three, and the signature names none.
-
-    TensorFlow 1 exported such signatures for sparse placeholders.
-    Source: tensorflow/core/protobuf/meta_graph.proto (TensorInfo.encoding); tensorflow_serving/servables/
-    tensorflow/predict_util.cc (the input's name is what is fed; 9d981c5, 2026-11-22)
-    """
-
-    acknowledgeable = True
-    example = "# a model of TensorFlow 1 with tf.sparse_placeholder in its signature"
-    key = "models.{name}.saved_model"
-    allowed = "dense inputs, or three for the indices, the values and the shape"
-    remedy = "export it with dense inputs, and make the sparse tensor in the graph"
-
-    def look(self, name: str, model: Model) -> Findings:
-        for folder, info in self.candidate.saved_models(name):
-            for signature, tensors in info.signatures.items():
-                inputs = [key for key, tensor in tensors.inputs.items() if tensor.in_parts]
-                if not inputs:
-                    continue
-                finding = self.finding(
-                    problem=f"version {folder.name}: the signature {signature} has the sparse input "
-                    f"{', '.join(inputs)}, which no request can send",
-                    given=model.saved_model,
-                    name=name,
-                )
-                called = signature == DEFAULT_SIGNATURE or len(info.signatures) == 1
-                yield finding if called else replace(finding, severity=Severity.WARNING)
 
 
 class VersionZero(VariantRule):

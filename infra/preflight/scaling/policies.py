@@ -139,61 +139,6 @@ variants.primary.scaling.steps = [{ above_rps = 50, change = 2 }, { below_rps = 
             )
 
 
-class ScalingTargetUnreached(ScalingRule):
-    """A target of more than twice the busiest minute's requests adds no instance, whatever max_instances is.
-
-    It is usually a rate for a minute where one for a second is meant, or the rate of several instances.
-    Source: https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-scaling-loadtest.html (requests per
-    second of one instance x safety factor)
-    """
-
-    severity = Severity.WARNING
-    example = """\
-traffic.peak_rps = 40
-variants.primary.max_instances = 4
-variants.primary.scaling = { max_rps_per_instance = 6000, safety_factor = 0.7 }"""
-    key = "variants.{name}.scaling.max_rps_per_instance"
-    problem = (
-        "max_rps_per_instance {scaling.max_rps_per_instance:g} x {scaling.safety_factor:g} is more than "
-        "twice the peak of {peak:g} requests/s: no instance is ever added"
-    )
-    allowed = "at most {most:g}"
-    remedy = "write the rate of one instance in a second, or take [scaling] out"
-    reads = ("traffic.peak_rps", "variants.{name}.max_instances")
-
-    def look(self, name: str, variant: Variant, scaling: Scaling) -> Findings:
-        peak, rate = self.environment.traffic.peak_rps, scaling.max_rps_per_instance
-        grows = variant.scales and variant.most_instances > variant.min_instances
-        alone = not (scaling.max_concurrency_per_instance or scaling.steps or scaling.schedule)
-        if peak is None or rate is None or not (grows and alone):
-            return
-        most = 2 * peak / scaling.safety_factor
-        if rate > most:
-            yield self.finding(name=name, scaling=scaling, peak=peak, most=round(most, 2))
-
-
-class ScalingHeld(ScalingRule):
-    """Suspended scaling answers no peak: it is meant for an incident, or until the second of two deploys.
-
-    Source: https://docs.aws.amazon.com/autoscaling/application/userguide/application-auto-scaling-suspend-resume-scaling.html
-    """
-
-    severity = Severity.WARNING
-    example = """\
-production = true
-variants.primary.max_instances = 4
-variants.primary.scaling = { max_rps_per_instance = 100, hold = true }"""
-    key = "variants.{name}.scaling.hold"
-    problem = "with hold true nothing scales in production: the number of instances stays as it is"
-    allowed = "false"
-    remedy = "take it out when the incident, or the change of the instance type, is over"
-    reads = ("production",)
-
-    def look(self, name: str, variant: Variant, scaling: Scaling) -> Findings:
-        if scaling.hold and self.candidate.in_production:
-            yield self.finding(given=None, name=name)
-
-
 class ScalingWithoutProvisioned(ScalingRule):
     """Scaling of a serverless variant changes its provisioned concurrency, which must be set.
 

@@ -1,14 +1,14 @@
 """Rules about scheduled actions: their time, time zone and range."""
 
+import contextlib
 import functools
 import itertools
 import zoneinfo
-from collections.abc import Sequence
 
 from infra.parameters.finding import Severity, meant
-from infra.parameters.scaling import Scheduled
+from infra.parameters.scaling import Scaling, Scheduled
 from infra.parameters.variant import Variant
-from infra.preflight.rule import Findings, Parts, Rule
+from infra.preflight.rule import Findings, Parts, Rule, VariantTableRule
 from servable_scaling.schedule import ScheduleError, last_run, same_minute
 
 
@@ -19,15 +19,6 @@ class ScheduledRule(Rule):
         for name, variant in self.environment.variants.items():
             for action in variant.scaling.schedule if variant.scaling else ():
                 yield f"variants.{name}.scaling.schedule", variant, action
-
-
-class ScheduleRule(Rule):
-    """A rule about all scheduled actions of a variant together."""
-
-    def parts(self) -> Parts:
-        for name, variant in self.environment.variants.items():
-            if variant.scaling is not None:
-                yield f"variants.{name}.scaling.schedule", variant, variant.scaling.schedule
 
 
 class ScalingSchedule(ScheduledRule):
@@ -101,7 +92,7 @@ class ScalingScheduleExpression(ScheduledRule):
             yield self.finding(key, f"{action.at}: {wrong}", given=action.at, allowed=wrong.allowed)
 
 
-class ScalingScheduleTogether(ScheduleRule):
+class ScalingScheduleTogether(VariantTableRule):
     """Two actions in one minute run in an order that AWS does not state: either one's range may remain.
 
     Actions that set different bounds, or the same to the same value, do not contradict each other.
@@ -118,57 +109,20 @@ variants.primary.scaling.schedule = [
   { at = "cron(0 7 * * ? *)", at_least = 2 },
   { at = "cron(0 7 ? * MON *)", at_least = 4 },
 ]"""
+    table = "scaling"
+    key = "variants.{name}.scaling.schedule"
+    problem = "{first.at} and {second.at} run in the same minute, and set other bounds"
     allowed = "one action in a minute"
     remedy = "join them, or give one another minute or other days"
 
-    def look(self, key: str, variant: Variant, schedule: Sequence[Scheduled]) -> Findings:
-        for first, second in itertools.combinations(schedule, 2):
+    def look(self, name: str, variant: Variant, scaling: Scaling) -> Findings:
+        for first, second in itertools.combinations(scaling.schedule, 2):
             bounds = ((first.at_least, second.at_least), (first.at_most, second.at_most))
-            differ = [pair for pair in bounds if None not in pair and pair[0] != pair[1]]
-            try:
-                if (
-                    differ
-                    and first.timezone == second.timezone
-                    and same_minute(first.at, second.at)
-                ):
-                    yield self.finding(
-                        key,
-                        f"{first.at} and {second.at} run in the same minute and set {differ[0][0]} and "
-                        f"{differ[0][1]}: which of them remains is not known",
-                        given=second.at,
-                    )
-            except ScheduleError:
-                continue  # ScalingScheduleExpression reports it
-
-
-class ScalingScheduleOnlyLowers(ScheduleRule):
-    """A scheduled action's range stays until another action sets one: nothing is put back after it.
-
-    If every action lowers a bound below the variant's own, it is never reached again.
-    Source:
-    https://docs.aws.amazon.com/autoscaling/application/userguide/scheduled-scaling-policy-overview.html
-    (2026-11-22)
-    """
-
-    severity = Severity.WARNING
-    example = """\
-variants.primary.max_instances = 8
-variants.primary.scaling.max_rps_per_instance = 100
-variants.primary.scaling.schedule = [{ at = "cron(0 22 * * ? *)", at_most = 2 }]"""
-    remedy = "add an action that raises it again, for example in the morning"
-
-    def look(self, key: str, variant: Variant, schedule: Sequence[Scheduled]) -> Findings:
-        for name, own in zip(("at_least", "at_most"), variant.capacity, strict=True):
-            stated = [getattr(action, name) for action in schedule]
-            highest = max((bound for bound in stated if bound is not None), default=own)
-            if highest < own:
-                yield self.finding(
-                    key,
-                    f"every action that sets {name} lowers it, to {highest} at most: after the first one "
-                    f"the variant's own {own} never comes back",
-                    given=highest,
-                    allowed=f"an action with {name} {own} or more",
-                )
+            differ = any(None not in pair and pair[0] != pair[1] for pair in bounds)
+            with contextlib.suppress(ScheduleError):  # ScalingScheduleExpression reports it
+                zone = first.timezone == second.timezone
+                if differ and zone and same_minute(first.at, second.at):
+                    yield self.finding(given=second.at, name=name, first=first, second=second)
 
 
 class ScalingSchedulePast(ScheduledRule):

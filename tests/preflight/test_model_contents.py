@@ -120,11 +120,7 @@ def _rule(project: Path, kind: type[ModelRule]) -> ModelRule:
     return kind(Candidate(loaded, loaded.draft))
 
 
-def _info(version: Path, *, assets: tuple[str, ...] = (), in_parts: bool = False) -> SavedModelInfo:
-    tensor = TensorInfo(name="x:0", dtype="float32", shape=(None,), in_parts=in_parts)
-    signature = SignatureInfo(
-        inputs={"x": tensor}, outputs={"y": tensor}, method="tensorflow/serving/predict"
-    )
+def _info(version: Path, *, assets: tuple[str, ...]) -> SavedModelInfo:
     return SavedModelInfo(
         folder=version,
         tags=frozenset({"serve"}),

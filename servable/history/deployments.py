@@ -69,7 +69,7 @@ def _deployments(account: Account, stack: str) -> list[Deployment]:
     describe = account.client("cloudformation").describe_stacks
     described = unless_absent(describe, StackName=stack)
     found = described["Stacks"][0] if described else None
-    # Of a deleted stack too.
+    # The same for a deleted stack.
     location = f"{BUCKET.format(account=account.number, region=account.region)}/{FOLDER}/{stack}"
     for output in found.get("Outputs", []) if found else []:
         if output["OutputKey"] == OUTPUT:

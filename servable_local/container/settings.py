@@ -123,7 +123,7 @@ def is_container_variable(name: str) -> bool:
 
 
 def _port_range(variables: Mapping[str, str], count: int) -> tuple[int, int] | None:
-    """Range of the ports of `count` model servers; None if none is configured. Raises `SettingsError`."""
+    """Range of the ports of `count` model servers, if configured. Raises `SettingsError`."""
     text = variables.get(PORT_RANGE)
     if text is None:
         return None

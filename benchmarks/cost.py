@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from servable_local.container.launch import EndpointProcess
 
 Cpu = NDArray[np.float64]
-"""CPU time in milliseconds: the nginx stand-in with Gunicorn and its workers, then the model servers."""
+"""CPU time in ms: the nginx stand-in with Gunicorn and its workers; the model servers."""
 
 
 def cpu(process: EndpointProcess) -> Cpu:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from benchmarks.tables import Bound, bounds_table
-from model_packaging.beside import beside
+from model_packaging.beside import write_beside
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "performance.md"
@@ -110,13 +110,11 @@ def read(name: str) -> Result:
 
 
 def write(name: str, result: Result) -> None:
-    with beside(result_file(name)) as file:
-        file.write((json.dumps(result, indent=2) + "\n").encode())
+    write_beside(result_file(name), (json.dumps(result, indent=2) + "\n").encode())
 
 
 def write_page() -> None:
-    with beside(PAGE) as file:
-        file.write(markdown().encode())
+    write_beside(PAGE, markdown().encode())
 
 
 def markdown() -> str:

@@ -16,6 +16,7 @@ from servable.latencies import Latencies
 from servable.load.measurement import LoadCurve, LoadStep, Loop, MeasuredTarget
 from servable.load.schedule import Schedule
 from servable.precision import WINDOW_SECONDS, percentile, throughput
+from servable_scaling.rehearsal.queueing import erlang_c
 
 SIMULATED = MeasuredTarget(
     target="simulated",
@@ -101,16 +102,6 @@ def _step(run: SimulatedRun, loop: Loop, load: float) -> LoadStep:
 
 # Queues whose answers are known exactly.
 # Source: Kleinrock, Queueing Systems, volume 1 (1975), chapter 3.
-
-
-def erlang_c(servers: int, offered: float) -> float:
-    """Share of arrivals that must wait in M/M/c; `offered` is rate / service rate, below c."""
-    term, total = 1.0, 1.0
-    for number in range(1, servers):
-        term *= offered / number
-        total += term
-    last = term * offered / servers / (1 - offered / servers)
-    return last / (total + last)
 
 
 def mmc_latency_above(seconds: float, *, rate: float, service_rate: float, servers: int) -> float:

@@ -1,4 +1,4 @@
-"""Lines of docs/performance.md: tables, medians with their spread, ratios, and bounds with their verdict."""
+"""Lines of docs/performance.md: tables, medians with spread, ratios, bounds with verdict."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -40,7 +40,7 @@ def short(number: float) -> str:
 
 
 def spread(values: Sequence[float], form: str = "", unit: str = "") -> str:
-    """Format median, smallest and largest: 12 (10 to 15). A value that was not repeated stands alone."""
+    """Format median, smallest and largest: 12 (10 to 15); a single value stands alone."""
     numbers = (median(values), min(values), max(values))
     middle, low, high = (f"{number:{form}}" if form else short(number) for number in numbers)
     return f"{middle}{unit} ({low} to {high})" if len(values) > 1 else f"{middle}{unit}"

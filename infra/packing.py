@@ -22,12 +22,11 @@ def packed_together(environment: Environment, name: str) -> list[str]:
     return [name, *(other for other in model.also_serves if other in environment.models)]
 
 
-def servable(name: str, model: Model, root: Path, *, at_root: bool = False) -> Servable:
-    """A model's files without warm-up records. `root` is the project that paths are relative to."""
+def servable(name: str, model: Model, *, at_root: bool = False) -> Servable:
+    """A model's files without warm-up records."""
     assert model.saved_model is not None  # preflight: packed models have one
-    return Servable(
-        name=name, folder=root / model.saved_model, version=model.version, at_root=at_root
-    )
+    folder = model.saved_model.path
+    return Servable(name=name, folder=folder, version=model.version, at_root=at_root)
 
 
 def archive_inputs(
@@ -35,18 +34,19 @@ def archive_inputs(
 ) -> ArchiveInputs:
     """Everything in a model's archive, with warm-up records and vendored packages.
 
-    It comes from files, lock and wheels on this computer, never the network. Raises `PackagingError`.
+    It comes from files, lock and wheels on this computer, never the network; `root` is the project, whose
+    folder for generated files is used. Raises `PackagingError`.
     """
     model = environment.models[name]
     servables = []
     for member in packed_together(environment, name):
         packed = environment.models[member]
-        files = servable(member, packed, root, at_root=at_root)
+        files = servable(member, packed, at_root=at_root)
         if packed.warm_up:
-            requests = [root / file for file in packed.warm_up]
+            requests = [file.path for file in packed.warm_up]
             files = warm_up.prepared(files, requests, folder=root / WARM_UPS)
         servables.append(files)
-    code = root / model.code if model.code else None
+    code = model.code.path if model.code else None
     lib = None
     if code is not None and model.install == "vendored":
         lib = dependencies.vendored(code, wheels=root / WHEELS, unpacked=root / UNPACKED)

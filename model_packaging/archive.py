@@ -41,7 +41,10 @@ def pack(inputs: ArchiveInputs, target: Path, *, progress: Progress | None = Non
 def pack_tree(tree: Tree, target: Path, *, progress: Progress | None = None) -> Packed:
     """Packs inputs that are listed already, like `pack`; files that changed since are refused."""
     start = time.perf_counter()
-    _let_the_clock_pass(tree)
+    # A file changed in the last tick could change again, under the same time, unseen.
+    ago = time.time() - max((entry.status.st_ctime for entry in tree.files), default=0.0)
+    if 0 <= ago < CLOCK_STEP_SECONDS:
+        time.sleep(CLOCK_STEP_SECONDS - ago)
     total = tree.input_bytes
     counter = ProgressCounter(progress, total)
     try:
@@ -56,7 +59,10 @@ def pack_tree(tree: Tree, target: Path, *, progress: Progress | None = None) -> 
                     _copy(entry, packed, counter)
             packed.write(bytes(_END_BYTES + -(packed.size + _END_BYTES) % tarfile.RECORDSIZE))
     except OSError as error:
-        raise _unwritable(target, error) from None
+        remedy = "choose a folder that this user can write"
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            remedy = "make room for the archive, at most about the size of the model, and try again"
+        raise PackagingError(target, f"cannot be written: {error.strerror}", remedy) from None
     return Packed(
         path=target,
         sha256=archive.sha256(),
@@ -95,19 +101,3 @@ def _header(entry: Entry) -> bytes:
         header.size = entry.status.st_size
         header.mode = 0o644
     return header.tobuf(format=tarfile.GNU_FORMAT, encoding="utf-8", errors="strict")
-
-
-def _let_the_clock_pass(tree: Tree) -> None:
-    """A file changed in the last tick could change again, under the same time, unseen."""
-    newest = max((entry.status.st_ctime for entry in tree.files), default=0.0)
-    ago = time.time() - newest
-    if 0 <= ago < CLOCK_STEP_SECONDS:
-        time.sleep(CLOCK_STEP_SECONDS - ago)
-
-
-def _unwritable(target: Path, error: OSError) -> PackagingError:
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        remedy = "make room for the archive, at most about the size of the model, and try again"
-    else:
-        remedy = "choose a folder that this user can write"
-    return PackagingError(target, f"cannot be written: {error.strerror}", remedy)

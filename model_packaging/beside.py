@@ -37,6 +37,12 @@ def beside(target: Path) -> Iterator[BinaryIO]:
     _sync_folder(target.parent)
 
 
+def write_beside(target: Path, content: bytes) -> None:
+    """Write a whole file, or none. Raises OSError."""
+    with beside(target) as file:
+        file.write(content)
+
+
 def _claimed(folder: Path) -> tuple[Path, BinaryIO]:
     while True:
         part = folder / PARTS.replace("*", secrets.token_hex(8))

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from model_packaging.beside import beside
+from model_packaging.beside import write_beside
 from model_packaging.inputs import ArchiveInputs
 from model_packaging.source_file import Progress, ProgressCounter, read_into, signature, unchanged
 from model_packaging.tree import Entry, Tree
@@ -121,8 +121,7 @@ class ContentCache:
             return
         body = json.dumps(kept, separators=(",", ":"))
         try:
-            with beside(self.path) as file:
-                file.write(f"{_checksum(body)}\n{body}".encode())
+            write_beside(self.path, f"{_checksum(body)}\n{body}".encode())
         except OSError:
             pass  # a project that cannot be written is read again next time
 

@@ -108,7 +108,7 @@ def _bad(error: Exception) -> PythonSyntaxError:
 
 
 def _both_refuse(message: str, ours: PythonSyntaxError, source: bytes) -> PythonSyntaxError:
-    """The error of our parser, which says more; unless it stopped at what is right in a newer Python."""
+    """The error of our parser, unless it stopped at what is right in a newer Python."""
     line = source.split(b"\n")[ours.line - 1 : ours.line]
     if not str(ours).startswith("f-string") and not (line and _NEWER.match(line[0])):
         return ours

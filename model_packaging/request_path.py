@@ -40,7 +40,7 @@ def wants_ours(code: Path) -> bool:
 
 
 def request_path(code: Path | None) -> Tree:
-    """The files that go beside the code. Raises `PackagingError` where it would hide a file of the code."""
+    """The files beside the code. Raises `PackagingError` where one would hide a file of it."""
     for name in (_LOADED, *(taken for package in PACKAGES for taken in (package, f"{package}.py"))):
         if code is not None and (code / name).exists():
             problem = "is there, and Servable's own handler wants to become the same"

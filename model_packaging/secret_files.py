@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 
 from model_packaging.tree import Tree
 
-# What the file is, by patterns of its name; with a slash, of the end of its path. In lower case.
+# What a file is, by patterns of its name, or with a slash of its path's end; lower case.
 _NAMES = {
     "a file of environment variables": (".env", ".env.*", "*.env", ".envrc"),
     "a private key of SSH": ("id_rsa", "id_dsa", "id_ecdsa", "id_ed25519", "id_*_sk", "*.ppk"),
@@ -57,7 +57,7 @@ _TEMPLATES = (".example", ".sample", ".template", ".dist")
 _MOST_BYTES = 256 << 10  # of a file whose content is looked at: credentials are short
 
 _PRIVATE_KEY = re.compile(
-    # As its own file, or inside a string of JSON or Python; a header alone is a word in a program.
+    # As its own file, or in a string of JSON or Python; a header alone is no key.
     rb"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----"
     rb"(?:\s|\\[nr]|[\"'+])+(?:[A-Za-z-]+: [^\n]*\n\s*)*[A-Za-z0-9+/=]{40}"
 )

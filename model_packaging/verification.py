@@ -66,7 +66,9 @@ def verify(archive: Path, *, python: str, provided: Collection[str]) -> Verified
                 if info.has_warm_up:
                     check_warm_up(version / WARM_UP, info)
             except PackagingError as refusal:
-                problems.append(_inside(folder, refusal))
+                path = refusal.path
+                path = path.relative_to(folder) if path.is_relative_to(folder) else path
+                problems.append(f"{path}: {refusal.problem}; {refusal.remedy}")
         if not folders:
             problems.append(
                 f"{archive}: holds no <version>/saved_model.pb with a version of digits only; "
@@ -127,9 +129,3 @@ def _check_code(
             "code/requirements.txt: is installed by pip whenever a container starts; "
             "vendor the packages as code/lib/"
         )
-
-
-def _inside(folder: Path, refusal: PackagingError) -> str:
-    path = refusal.path
-    shown = path.relative_to(folder) if path.is_relative_to(folder) else path
-    return f"{shown}: {refusal.problem}; {refusal.remedy}"

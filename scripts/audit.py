@@ -134,9 +134,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             reason = next((ACCEPTED[name] for name in one.ids if name in ACCEPTED), None)
             vulnerable += reason is None
             print(f"accepted: {one}: {reason}" if reason else f"vulnerable: {one}")
-    if vulnerable:
-        return VULNERABLE
-    return NOT_ASKED if unanswered else 0
+    return VULNERABLE if vulnerable else NOT_ASKED * bool(unanswered)
 
 
 def _write_project(folder: Path, releases: Sequence[tuple[str, str]]) -> None:
@@ -144,12 +142,10 @@ def _write_project(folder: Path, releases: Sequence[tuple[str, str]]) -> None:
     own = {"name": "locked", "version": "0"}
     pins = [{"name": name, "version": version, "source": _SOURCE} for name, version in releases]
     packages = [{**own, "source": {"virtual": "."}, "dependencies": pins}, *pins]
-    files: dict[str, dict[str, Any]] = {
-        "pyproject.toml": {"project": {**own, "requires-python": ">=3.11"}},
-        "uv.lock": {"version": 1, "requires-python": ">=3.11", "package": packages},
-    }
-    for name, content in files.items():
-        (folder / name).write_text(tomlkit.dumps(content), encoding="utf-8")
+    project = {"project": {**own, "requires-python": ">=3.11"}}
+    (folder / "pyproject.toml").write_text(tomlkit.dumps(project), encoding="utf-8")
+    lock = {"version": 1, "requires-python": ">=3.11", "package": packages}
+    (folder / "uv.lock").write_text(tomlkit.dumps(lock), encoding="utf-8")
 
 
 def _run(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:

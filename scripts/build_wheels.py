@@ -29,8 +29,6 @@ PACKAGES = sorted({*_LINTER["root_packages"]} - {"benchmarks", "scripts"})
 # A zip's times begin here.
 EPOCH = "315532800"
 BUILD = "import sys; from setuptools.build_meta import build_wheel; build_wheel(sys.argv[1])"
-
-
 _LINK = re.compile(r"(!?)(\[[^]]*\])\((?![\w+.-]+:|#)([^)\s]+)\)")
 
 
@@ -48,18 +46,6 @@ def with_addresses(page: str, folder: str, tree: str) -> str:
     return _LINK.sub(address, page)
 
 
-def _for_an_index(copy: Path, repository: str) -> None:
-    """Writes where the sources lie into every pyproject.toml and README.md of the copy."""
-    for folder in WHEELS.values():
-        project, page = copy / folder / "pyproject.toml", copy / folder / "README.md"
-        text = project.read_text(encoding="utf-8")
-        tree = f"{repository}/{{}}/v{tomllib.loads(text)['project']['version']}"
-        urls = f'[project]\nurls.Repository = "{repository}"\n'
-        project.write_text(text.replace("[project]\n", urls, 1), encoding="utf-8")
-        described = with_addresses(page.read_text(encoding="utf-8"), folder, tree)
-        page.write_text(described, encoding="utf-8")
-
-
 def build(out: Path, repository: str | None = None) -> list[Path]:
     """Build the wheels into `out`, and return their files. Raises RuntimeError.
 
@@ -68,15 +54,22 @@ def build(out: Path, repository: str | None = None) -> list[Path]:
     """
     out = out.resolve()
     out.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="servable-wheels-") as folder:
-        copy = Path(folder)
+    with tempfile.TemporaryDirectory(prefix="servable-wheels-") as temporary:
+        copy = Path(temporary)
         for name in (*PACKAGES, "wheels"):
             ignored = shutil.ignore_patterns("__pycache__", "build", "*.egg-info")
             shutil.copytree(ROOT / name, copy / name, ignore=ignored)
         for name in ("pyproject.toml", "README.md", "LICENSE"):
             shutil.copy2(ROOT / name, copy)
-        if repository:
-            _for_an_index(copy, repository)
+        # Where the sources lie stands in every pyproject.toml and README.md of the copy.
+        for folder in WHEELS.values() if repository else ():
+            project, page = copy / folder / "pyproject.toml", copy / folder / "README.md"
+            text = project.read_text(encoding="utf-8")
+            tree = f"{repository}/{{}}/v{tomllib.loads(text)['project']['version']}"
+            urls = f'[project]\nurls.Repository = "{repository}"\n'
+            project.write_text(text.replace("[project]\n", urls, 1), encoding="utf-8")
+            described = with_addresses(page.read_text(encoding="utf-8"), folder, tree)
+            page.write_text(described, encoding="utf-8")
         for place in WHEELS.values():
             if not (copy / place / "LICENSE").exists():
                 shutil.copy2(ROOT / "LICENSE", copy / place)

@@ -5,13 +5,13 @@ python -m scripts.check_pages
 
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from infra.parameters.environment import Environment
 from infra.parameters.shape import type_at
-from scripts.documentation.command_lines import Lines, programs
+from scripts.documentation.command_lines import PROGRAMS, Lines
 from scripts.documentation.pages import Page, pages
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -25,7 +25,7 @@ def unknown_keys(found: Sequence[Page]) -> list[str]:
         (page, line, key)
         for page in found
         for line, table in page.tables()
-        for key in _keys_of(table, ())
+        for key in _keys_of(table)
     ]
     named += [
         (page, line, tuple(said.split(".")))
@@ -40,12 +40,10 @@ def unknown_keys(found: Sequence[Page]) -> list[str]:
     ]
 
 
-def _keys_of(table: Mapping[str, Any], above: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-    for name, value in table.items():
-        key = (*above, name)
-        yield key
-        if isinstance(value, dict):
-            yield from _keys_of(value, key)
+def _keys_of(table: Any, above: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    for name, value in table.items() if isinstance(table, dict) else ():
+        yield (*above, name)
+        yield from _keys_of(value, (*above, name))
 
 
 def broken_links(root: Path, found: Sequence[Page]) -> Iterator[str]:
@@ -67,7 +65,7 @@ def broken_links(root: Path, found: Sequence[Page]) -> Iterator[str]:
 
 def problems(root: Path) -> list[str]:
     """One line each, with page and line; none where all is well."""
-    found = pages(root, programs())
+    found = pages(root, PROGRAMS)
     return [*broken_links(root, found), *Lines(root).problems(found), *unknown_keys(found)]
 
 

@@ -1,4 +1,4 @@
-"""Synthesises every environment and holds each template to cdk-nag, cfn-lint and cloudformation-validate."""
+"""Holds the template of every environment to cdk-nag, cfn-lint and cloudformation-validate."""
 
 import json
 import multiprocessing

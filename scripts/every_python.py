@@ -4,38 +4,26 @@ Each has a clone of what is committed in .servable/pythons/, with a .venv of its
 4 GB and some minutes the first time. What is not found is said, and is no failure.
 """
 
-import os
 import subprocess
 import sys
 from pathlib import Path
 
+from servable.doctor.machine import python_named
+
 ROOT = Path(__file__).resolve().parents[1]
 # pyproject.toml's classifiers: a test compares.
 PYTHONS = ("3.11", "3.12", "3.13")
-FOLDER = ROOT / ".servable" / "pythons"
-
-
-def found(version: str) -> Path | None:
-    """The first on the path, or of pyenv's, that runs and can make a virtual environment."""
-    folders = [Path(part) for part in os.environ.get("PATH", os.defpath).split(os.pathsep)]
-    folders += sorted(Path.home().glob(f".pyenv/versions/{version}*/bin"))
-    for program in (folder / f"python{version}" for folder in folders):
-        # pyenv puts a script of that name on the path, also where that version is switched off.
-        works = [str(program), "-c", "import ensurepip, venv"]
-        if program.is_file() and not subprocess.run(works, capture_output=True).returncode:
-            return program
-    return None
 
 
 def main(target: str = "test") -> int:
     failed = False
     for version in PYTHONS:
-        program = found(version)
+        program = python_named(f"python{version}")
         if program is None:
             print(f"Python {version}: not found here, not tried", flush=True)
             continue
         print(f"Python {version}: {program}", flush=True)
-        clone = FOLDER / version
+        clone = ROOT / ".servable" / "pythons" / version
         if not clone.exists():
             subprocess.run(["git", "clone", "--quiet", "--shared", ROOT, clone], check=True)
         for words in (["fetch", "--quiet", ROOT, "HEAD"], ["checkout", "--quiet", "FETCH_HEAD"]):

@@ -57,8 +57,6 @@ def descriptor_set() -> str:
 
 
 # The files of `servable new` that are this repository's own but for a name.
-
-
 def _changed(file: str, /, **values: str) -> str:
     """A JSON file of this repository with other values."""
     return json.dumps({**json.loads(_text(file)), **values}, indent=2) + "\n"

@@ -24,9 +24,9 @@ from hypothesis import Phase, settings
 
 ROOT = Path(__file__).resolve().parents[1]
 LINKED = (".git", ".venv", "node_modules")
-# Imported once for all runs: these start no threads or processes, which a fork would not inherit.
+# Imported once for all runs: these start no threads, which a fork would not inherit.
 IMPORTED = ("boto3", "click", "libcst", "moto", "numpy", "pydantic", "rich.console")
-# A failure is enough: hypothesis neither shrinks its example nor keeps it for the next mutation.
+# A failure is enough: hypothesis neither shrinks its example nor keeps it.
 settings.register_profile("mutants", deadline=None, database=None, phases=list(Phase)[:3])
 OPTIONS = ("-xm", "not long", "-pno:cacheprovider", "-pno:randomly", "--hypothesis-profile=mutants")
 OPERATORS = [group.split() for group in ("Lt LtE Gt GtE", "Eq NotEq", "Is IsNot", "In NotIn")]

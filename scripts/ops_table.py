@@ -47,9 +47,6 @@ class OpsTableError(Exception):
     """The table cannot be made; `str()` says why."""
 
 
-# The rows of the table.
-
-
 def definitions(ops: bytes, kernels: bytes) -> dict[str, Any]:
     """{operation: its row in ops.jsonl}."""
     from tensorflow.core.framework import kernel_def_pb2, op_def_pb2
@@ -85,7 +82,7 @@ def _attribute(attribute: Any) -> dict[str, Any]:
 
 
 def _value(message: Any) -> list[Any]:
-    """[kind, value], as the table's file holds it: a version is compared with those that are read from it."""
+    """[kind, value] as the table's file holds it, whose versions are compared with it."""
     value = attribute_value(wire.AttrValue.FromString(message.SerializeToString()))
     held: list[Any] = json.loads(json.dumps(value))
     return held
@@ -155,9 +152,6 @@ def _stablehlo(answers: Mapping[str, str]) -> dict[str, Any]:
         "mlir_bytecode": max((int(name.partition("-")[2]) for name in run), default=None),
         "stablehlo": said("stablehlo", r"using StableHLO_v([0-9.]+)"),
     }
-
-
-# Wheels.
 
 
 def wheel(requirement: str, folder: Path) -> Path:
@@ -238,8 +232,6 @@ def of_plugin(requirement: str, place: str, built_for: str, wheels: Path) -> dic
 
 
 # ops.jsonl: of each operation the definitions, each from the version on in which it is new.
-
-
 def as_rows(tables: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
     """{operation: {version: its definition from then on, or None where it went}}."""
     rows: dict[str, dict[str, Any]] = {}

@@ -31,9 +31,8 @@ ROOT = Path(__file__).resolve().parents[1]
 CATALOG = ROOT / "infra" / "catalog"
 TODAY = datetime.datetime.now(datetime.UTC).date().isoformat()
 
+
 # images.json: the TensorFlow inference images that the SageMaker SDK knows.
-
-
 def images() -> dict[str, Any]:
     """TensorFlow 2.x inference images: tag by version and device, account by region."""
     table = json.loads(
@@ -64,8 +63,7 @@ def images() -> dict[str, Any]:
     }
 
 
-# instances.json: every type that SageMaker's API accepts, as EC2 describes it.
-
+# instances.json: every type that SageMaker's API accepts, as EC2 describes it, but for these.
 # Hosted by SageMaker, but the TensorFlow Serving image has no build for their accelerator.
 EXCLUDED = {
     "inf": "AWS Inferentia: needs a model compiled with Neuron and another image",
@@ -98,7 +96,7 @@ def instances() -> dict[str, Any]:
 def row_of(row: dict[str, Any]) -> dict[str, Any]:
     """One type in our words, from EC2's."""
     gpus = row.get("GpuInfo", {}).get("Gpus", [])
-    found = {
+    instance = {
         "vcpus": row["VCpuInfo"]["DefaultVCpus"],
         "memory_gib": row["MemoryInfo"]["SizeInMiB"] / 1024,
         "architecture": row["ProcessorInfo"]["SupportedArchitectures"][-1],
@@ -106,17 +104,15 @@ def row_of(row: dict[str, Any]) -> dict[str, Any]:
         "local_nvme_gb": row.get("InstanceStorageInfo", {}).get("TotalSizeInGB", 0),
     }
     if gpus:
-        found |= {
+        instance |= {
             "gpu": gpus[0]["Name"],
             "gpus": sum(gpu["Count"] for gpu in gpus),
             "gpu_memory_gib": gpus[0]["MemoryInfo"]["SizeInMiB"] / 1024,
         }
-    return found
+    return instance
 
 
 # availability.json: which instance type SageMaker hosts models on in which region.
-
-
 def availability() -> dict[str, Any]:
     """cfn-lint derives the table from AWS's price list; it is kept by type, which is shorter."""
     table = json.loads(
@@ -139,8 +135,6 @@ def availability() -> dict[str, Any]:
 
 # limits.json: the ranges that AWS's own service models state.
 # Another shape is added to the file by hand, as {}; this fills it in.
-
-
 def limits() -> dict[str, Any]:
     """service -> shape -> min, max, pattern, enum; those that the shape has."""
     session = botocore.session.get_session()
@@ -159,8 +153,6 @@ def limits() -> dict[str, Any]:
 
 # prices.json: what an instance costs an hour, from the Price List API where there are credentials.
 # Without them the rows stay as they are: each has its own source and date, and none is from memory.
-
-
 def prices() -> dict[str, Any]:
     """The rows at hand, and over them what the API says of the same type and region."""
     table: dict[str, Any] = json.loads((CATALOG / "prices.json").read_text(encoding="utf-8"))
@@ -183,7 +175,7 @@ def prices() -> dict[str, Any]:
 def merged(old: list[dict[str, Any]], new: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Both, sorted; of the same type and region the new one."""
     by_place = {(row["instance"], row["region"]): row for row in [*old, *new]}
-    return [by_place[place] for place in sorted(by_place)]
+    return [row for _, row in sorted(by_place.items())]
 
 
 TABLES: dict[str, Callable[[], dict[str, Any]]] = {

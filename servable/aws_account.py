@@ -108,7 +108,7 @@ class Account:
     def all_unless_absent(
         self, service: str, operation: str, key: str, **parameters: Any
     ) -> list[Any]:
-        """Return the items of `pages`, or an empty list if AWS answers that the resource does not exist."""
+        """Return the items of `pages`; none if AWS answers that the resource does not exist."""
         return unless_absent(lambda: list(self.pages(service, operation, key, **parameters))) or []
 
 

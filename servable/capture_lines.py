@@ -81,7 +81,9 @@ def _request(record: Any, file: str, number: int) -> CapturedRequest:
     custom = ",".join(attributes) if isinstance(attributes, list) else attributes
     accept = _text("accept", metadata)
     if "accept" not in metadata and answer is not None:
-        accept = _accept(answer.content_type)
+        # What the caller may have asked for: the type of the answer, unless it is an error's page.
+        accept = media_type(answer.content_type)
+        accept = None if accept in (OCTETS, "text/html") else accept
     event_id, inference_id = _text("eventId", metadata), _text("inferenceId", metadata)
     return CapturedRequest(
         event_id=event_id or inference_id or line_id(file, number),
@@ -147,14 +149,8 @@ def line_id(file: str, number: int) -> str:
     return f"{escaped_name(file)}:{number}"
 
 
-def _accept(answered: str) -> str | None:
-    """Return what the caller may have asked for: the type of the answer, unless it is an error's page."""
-    accept = media_type(answered)
-    return None if accept in (OCTETS, "text/html") else accept
-
-
 def seconds_of(text: str) -> float:
-    """Return seconds since 1970 of a moment; UTC unless it names another zone. Raises CaptureLineError."""
+    """Return seconds since 1970; UTC unless a zone is named. Raises CaptureLineError."""
     try:
         moment = datetime.datetime.fromisoformat(text)
         if moment.tzinfo is None:

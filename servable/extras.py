@@ -72,7 +72,7 @@ def explained(error: ModuleNotFoundError, who: str) -> Exception:
 
 
 def without(name: str, summary: str, missing: MissingExtraError) -> click.Command:
-    """Return a placeholder for a command whose extra is missing: its help says so, a run exits with 2."""
+    """Return a stand-in for a command whose extra is missing: its help says so, a run exits with 2."""
 
     def run(arguments: tuple[str, ...]) -> None:
         raise missing

@@ -12,6 +12,9 @@ from infra.preflight.check import errors
 from infra.preflight.rendering import is_untold, line, not_checked, summary
 from servable_local.terminal import escaped, plain
 
+UNCHECKED = (
+    "not checked: rules that lack an input; `servable check --explain` names rules and inputs"
+)
 COLOURS = {
     Severity.ERROR: "red",
     Severity.WARNING: "yellow",
@@ -35,11 +38,13 @@ def print_findings(
     print_lines(every, whole=explain)
     # After an error they would be many, most of them its consequences.
     mended = {name: found for name, found in findings_by_name.items() if not errors(found)}
-    short = (
-        "not checked: rules that lack an input; `servable check --explain` names rules and inputs"
-    )
-    texts = not_checked(mended)
-    for text in texts if explain else [short][: len(texts)]:
+    if explain:
+        texts = not_checked(mended)
+    elif any(each.severity is Severity.NOT_CHECKED for found in mended.values() for each in found):
+        texts = [UNCHECKED]
+    else:
+        texts = []
+    for text in texts:
         styled_echo(text, dim=True, err=True)
 
 

@@ -49,7 +49,7 @@ INTERRUPTED = 130
 
 
 class LazyGroup(click.Group):
-    """A group that imports a command when it is called, so that `check` does not load what `local` needs."""
+    """A group that imports a command when it is called: `check` loads nothing of `local`."""
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:

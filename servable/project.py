@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from infra.parameters.finding import meant
-from infra.parameters.loading import Loaded, load
+from infra.parameters.loading import Loaded, ValidFile, load
 from infra.parameters.overrides import from_options, strangers
 from infra.preflight.check import check, errors
 from infra.preflight.rendering import listed
@@ -82,22 +82,22 @@ def loaded_with(
     """
     overrides = from_options(dict(_parted(option, of=name) for option in sets))
     loaded = load(root, files, overrides, "--set")
-    lost = strangers(overrides, [environment.name for environment in loaded], "--set")
-    if lost:
-        raise click.UsageError("\n".join(map(str, lost)))
+    if name is None:  # else each key is of `name`, and `named` refuses a name that is unknown
+        lost = strangers(overrides, [environment.name for environment in loaded], "--set")
+        if lost:
+            raise click.UsageError("\n".join(map(str, lost)))
     return loaded
 
 
-def one_environment(name: str, folder: str, sets: tuple[str, ...] = ()) -> tuple[Loaded, Path]:
+def one_environment(name: str, folder: str, sets: tuple[str, ...] = ()) -> tuple[ValidFile, Path]:
     """Return (an environment whose file loads, the folder of its file).
 
     `sets`: KEY=VALUE, or ENV.KEY=VALUE. Raises click.UsageError for an unknown name, and
     ClickException for a file that does not load.
     """
     root, files = project(folder)
-    overrides = from_options(dict(_parted(option, of=name) for option in sets))
-    loaded = named(load(root, files, overrides, "--set"), name)
-    if loaded.environment is None:
+    loaded = named(loaded_with(sets, root, files, name=name), name)
+    if not isinstance(loaded, ValidFile):
         raise click.ClickException(f"{loaded.file}: does not load:\n{listed(loaded.findings)}")
     return loaded, files
 

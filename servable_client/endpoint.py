@@ -131,7 +131,7 @@ class Endpoint:
         if any(value is not None for value in changes.values()):
             options = options.with_(**changes)
         arrays = as_arrays(inputs, named)
-        # Chosen for the whole batch: a small part in JSON would have other types than the others.
+        # For the whole batch: a small part in JSON would have other types.
         form = options.format or chosen(arrays, typed=typed(inputs, named))
         trace = {"inference_id": inference_id, "traceparent": traceparent}
         if split is None:

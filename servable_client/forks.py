@@ -18,7 +18,7 @@ import socket
 import weakref
 from typing import Any
 
-# Not weakref.WeakMethod: its callback fails if it ends before its object, as at a process's end.
+# Not weakref.WeakMethod: its callback fails where it ends before its object.
 _owners: "weakref.WeakSet[Any]" = weakref.WeakSet()
 _sockets: "weakref.WeakSet[socket.socket]" = weakref.WeakSet()
 _pools: "weakref.WeakSet[PoolQueue]" = weakref.WeakSet()

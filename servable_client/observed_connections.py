@@ -36,7 +36,7 @@ class _ObservedConnection:
             super().connect()  # type: ignore[misc]
         finally:
             self._connecting = False
-        # TLS has put another socket around the first; through a TLS proxy, an object with a socket.
+        # TLS has put another socket, or through a proxy an object, around the first.
         outer = self.sock  # type: ignore[attr-defined]
         outer = getattr(outer, "socket", outer)
         if isinstance(outer, socket.socket):

@@ -71,7 +71,7 @@ class Record:
             self._log(logging.DEBUG, status=status, bytes_out=bytes_out, out=content_type)
 
     def refused(self, status: int, message: str) -> None:
-        """Logs an error at level warning, without the model server's messages, which may quote values."""
+        """Logs a warning without the model server's messages, which may quote values."""
         if LOG.isEnabledFor(logging.WARNING):
             self._log(logging.WARNING, status=status, reason=message.partition(":")[0][:100])
 

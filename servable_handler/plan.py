@@ -58,7 +58,7 @@ class Plans:
         `attributes` are its custom attributes without what differs from request to request.
         """
         if self._process != os.getpid():
-            # Created after the fork, because connections belong to the process that opened them.
+            # Created after the fork: connections belong to the process that opened them.
             self._models, self._plans, self._process = {}, {}, os.getpid()
         key = (
             context.model_name,

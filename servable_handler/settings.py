@@ -37,7 +37,7 @@ class Settings:
 
 
 def read_settings(variables: Mapping[str, str]) -> Settings:
-    """Reads the settings. Raises `ValueError` for an invalid value; the container then does not start."""
+    """Reads the settings. Raises `ValueError`; the container then does not start."""
     for name, pattern, allowed in _ALLOWED:
         value = variables.get(name)
         if value is not None and not re.fullmatch(pattern, value):

@@ -10,6 +10,15 @@ def private_folder(folder: Path) -> None:
     folder.chmod(0o700)
 
 
+def write_beside(file: Path, text: str) -> None:
+    """Write a whole file for its owner alone: who reads it sees the old or the new. Raises OSError."""
+    beside = file.with_suffix(".part")
+    beside.unlink(missing_ok=True)  # its mode could be another's
+    with open(beside, "x", encoding="utf-8", opener=private_opener) as opened:
+        opened.write(text)
+    beside.replace(file)
+
+
 def private_opener(path: str, flags: int) -> int:
     """Opener for `open(…, opener=private_opener)`: sets mode 0600, on an existing file too."""
     descriptor = os.open(path, flags, 0o600)

@@ -12,7 +12,7 @@ from typing import Any
 
 # C0, DEL and C1; ends of lines and tabs are layout.
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-# An end of a line in a name would begin another sentence; a surrogate cannot be written to a file.
+# A line's end would begin another sentence; a surrogate cannot be written to a file.
 _NOT_OF_A_NAME = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 

@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeVar
 # https://docs.aws.amazon.com/autoscaling/application/userguide/target-tracking-scaling-policy-overview.html
 # (2026-11-22): what SageMaker's have where the policy names none, tracking and steps alike.
 DEFAULT_COOLDOWN_SECONDS = 300
-# How activities name each dimension. The first as seen in activities; the others by its pattern.
+# Names of the dimensions in activities: the first as seen, the others by its pattern.
 NOUNS = {
     "sagemaker:variant:DesiredInstanceCount": "desired instance count",
     "sagemaker:variant:DesiredProvisionedConcurrency": "desired provisioned concurrency",
@@ -223,7 +223,7 @@ class ScheduledAction:
 
 
 def _moment(value: Any) -> datetime | None:
-    """A time of the API (seconds since the epoch, or a datetime) or of a template (ISO 8601), as UTC."""
+    """A time of the API (seconds, or a datetime) or of a template (ISO 8601), as UTC."""
     if value is None:
         return None
     if isinstance(value, int | float):

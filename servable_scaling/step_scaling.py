@@ -47,14 +47,9 @@ def adjusted(policy: StepScaling, step: StepAdjustment, capacity: int) -> int:
         return step.adjustment
     if policy.kind == "ChangeInCapacity":
         return max(0, capacity + step.adjustment)
-    change = _rounded(capacity * step.adjustment / 100)
+    percent = capacity * step.adjustment / 100
+    # 12.7 is 12, 0.67 is 1, -0.58 is -1, -6.67 is -6.
+    change = int(math.copysign(1, percent)) if 0 < abs(percent) < 1 else math.trunc(percent)
     if change and abs(change) < policy.least_magnitude:
         change = int(math.copysign(policy.least_magnitude, change))
     return max(0, capacity + change)
-
-
-def _rounded(change: float) -> int:
-    """12.7 is 12, 0.67 is 1, -0.58 is -1, -6.67 is -6."""
-    if 0 < abs(change) < 1:
-        return int(math.copysign(1, change))
-    return math.trunc(change)

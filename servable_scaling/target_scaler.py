@@ -284,7 +284,7 @@ class TargetScaler:
         return None if step is None else adjusted(policy, step, capacity)
 
     def _inward(self, proposals: Sequence[_Proposal], desired: int) -> list[_Proposal]:
-        """Proposals that scale in: steps at once, target tracking only if all of its policies are ready."""
+        """Proposals that scale in: steps at once, tracking only if all its policies are ready."""
         tracking = [each for each in self.policies.values() if isinstance(each, TargetTracking)]
         expected = {policy.name for policy in tracking if policy.scales_in}
         low = [

@@ -98,7 +98,7 @@ def newest(datapoints: Sequence[float], choices: ScalingChoices) -> float:
 def capacity_out(
     policy: TargetTracking, metric: float, capacity: int, choices: ScalingChoices
 ) -> int:
-    """Capacity in proportion to the metric, rounded up; unchanged if the metric is within the target."""
+    """Capacity in proportion to the metric, rounded up; unchanged within the target."""
     if metric <= policy.target_value:
         return capacity
     if capacity == 0:
@@ -109,7 +109,7 @@ def capacity_out(
 def capacity_in(
     policy: TargetTracking, metric: float, capacity: int, choices: ScalingChoices
 ) -> int:
-    """Capacity after scaling in; unchanged if one less would likely bring the metric above its target."""
+    """Capacity after scaling in; unchanged if one less would bring the metric above its target."""
     if capacity == 0 or metric >= policy.target_value:
         return capacity
     # Rounded up: all are needed where the metric x n / (n - 1) would exceed the target.

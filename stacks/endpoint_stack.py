@@ -41,9 +41,8 @@ class EndpointStack(cdk.Stack):
         queued: AsyncInferenceLocations | None = None,
         stack_name: str | None = None,
     ) -> None:
-        """`root` is the project that paths in the environment are relative to. `captured` is the
-        destination of samples with [capture], `queued` that of requests and answers with
-        [asynchronous]."""
+        """`root` is the project. `captured` is the destination of samples with [capture], `queued` that of
+        requests and answers with [asynchronous]."""
         super().__init__(
             scope,
             construct_id,
@@ -130,7 +129,9 @@ class EndpointStack(cdk.Stack):
             name=table.name,
             variants=self._variants,
             volume_kms_key=table.volume_kms_key,
-            capture=data_capture(environment.capture, captured),
+            capture=data_capture(environment.capture, captured)
+            if environment.capture and captured
+            else None,
             async_inference=async_inference,
             logs=logs,
             metrics=environment.metrics,
@@ -158,7 +159,7 @@ class EndpointStack(cdk.Stack):
                 "GoldenRequests",
                 endpoint_name=endpoint.name,
                 golden=golden,
-                body=(self._root / golden.body).read_bytes(),
+                body=golden.body.path.read_bytes(),
                 log_kms_key_arn=environment.endpoint.log_kms_key,
                 keep_log=environment.endpoint.log_removal == "retain",
                 inform=notified.inform,
@@ -171,11 +172,12 @@ class EndpointStack(cdk.Stack):
             EndpointScaling(
                 self, f"Scaling-{name}", endpoint=endpoint, variant=name, scaling=scaling
             )
-        EndpointCallers(
-            self,
-            "Callers",
-            endpoint=endpoint,
-            roles=environment.endpoint.callers,
-            locations=self._queued,
-            path=environment.security.iam_path,
-        )
+        if environment.endpoint.callers:
+            EndpointCallers(
+                self,
+                "Callers",
+                endpoint=endpoint,
+                roles=environment.endpoint.callers,
+                locations=self._queued,
+                path=environment.security.iam_path,
+            )

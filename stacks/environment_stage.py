@@ -10,7 +10,7 @@ from constructs import Construct
 
 from infra.parameters.environment import stack_name
 from infra.parameters.finding import Finding, Severity
-from infra.parameters.loading import NAME, Loaded
+from infra.parameters.loading import NAME, Loaded, ValidFile
 from infra.preflight.check import check, errors
 from infra.preflight.rendering import to_mend
 from stacks.endpoint_stack import EndpointStack
@@ -42,7 +42,7 @@ def add_environment(scope: Construct, loaded: Loaded) -> None:
     """
     findings = check(loaded)
     wrong = errors(findings)
-    if not wrong:
+    if isinstance(loaded, ValidFile) and not wrong:
         try:
             EnvironmentStage(scope, loaded, findings)
             return
@@ -58,6 +58,11 @@ def add_environment(scope: Construct, loaded: Loaded) -> None:
                 remedy="this should have been found by a rule: please report it with the file",
             )
             wrong = [unforeseen]
+    refuse(scope, loaded, wrong)
+
+
+def refuse(scope: Construct, loaded: Loaded, wrong: Sequence[Finding]) -> None:
+    """Adds the empty stacks of an environment that is not deployed, and prints its errors."""
     # The CLI shows a stack's errors when the stack is selected; `cdk list` selects none.
     print(f"{loaded.file} is refused, {to_mend(wrong)}", file=sys.stderr)
     name = loaded.name
@@ -72,9 +77,8 @@ def add_environment(scope: Construct, loaded: Loaded) -> None:
 class EnvironmentStage(cdk.Stage):
     """The stage of one environment, deployed with `cdk deploy 'ENV/*'`."""
 
-    def __init__(self, scope: Construct, loaded: Loaded, findings: list[Finding]) -> None:
+    def __init__(self, scope: Construct, loaded: ValidFile, findings: list[Finding]) -> None:
         environment = loaded.environment
-        assert environment is not None  # it has no errors
         super().__init__(
             scope,
             loaded.name,

@@ -17,7 +17,7 @@ from infra.constructs.endpoint.model_endpoint import endpoint_arn
 from infra.constructs.model.archive import model_package_arn
 from infra.constructs.scaling.endpoint_scaling import SERVICE, SERVICE_ROLE
 from infra.parameters.environment import Environment, stack_name
-from infra.parameters.loading import Loaded
+from infra.parameters.loading import Loaded, ValidFile
 
 
 class PipelineStack(cdk.Stack):
@@ -83,9 +83,9 @@ def add_pipelines(
     """
     first_stacks: dict[str, PipelineStack] = {}
     for loaded in environments:
-        environment = loaded.environment
-        if environment is None:
+        if not isinstance(loaded, ValidFile):
             continue
+        environment = loaded.environment
         first = first_stacks.get(environment.account)
         provider = f"arn:{cdk.Aws.PARTITION}:iam::{environment.account}:oidc-provider/{ISSUER}"
         stack = PipelineStack(

@@ -4,6 +4,7 @@ import gc
 import itertools
 import re
 import shutil
+import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -13,11 +14,15 @@ import pytest
 from hypothesis import settings
 from xdist.scheduler import LoadFileScheduling
 
-from infra.parameters.loading import Loaded, load
+from infra.parameters.loading import Loaded, ValidFile, load
 
 # No test is timed: the machine that runs it has other work.
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
+
+# nohup and a shell's & leave these ignored, and every process that a test starts would inherit it.
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Imports make objects that stay: to look for garbage among them is a fifth of a worker's time.
 gc.disable()
@@ -176,7 +181,14 @@ def project(tmp_path: Path) -> Path:
     return make_project(tmp_path)
 
 
-Environment = Callable[..., Loaded]
+def valid(loaded: Loaded) -> ValidFile:
+    """The file, whose keys a test needs to be valid."""
+    assert isinstance(loaded, ValidFile), loaded.findings
+    return loaded
+
+
+# Returns Loaded: a ValidFile, unless the test writes a key that is none.
+Environment = Callable[..., Any]
 
 
 @pytest.fixture
@@ -187,6 +199,7 @@ def environment(project: Path) -> Environment:
         for old, new in replacements.items():
             text = text.replace(old, new)
         (project / "environments" / "prod.toml").write_text(text)
-        return next(one for one in load(project, project / "environments") if one.name == "prod")
+        files = load(project, project / "environments")
+        return next(file for file in files if file.name == "prod")
 
     return write

@@ -8,17 +8,18 @@ from typing import Any
 import aws_cdk as cdk
 from aws_cdk.assertions import Template
 
-from infra.parameters.loading import Loaded, load
+from infra.parameters.loading import ValidFile, load
 from infra.preflight.check import check, errors
 from stacks.environment_stage import EnvironmentStage
 from tests.checkouts import ROOT
+from tests.conftest import valid
 
 FLAGS = json.loads((ROOT / "cdk.json").read_text())["context"]
 SCHEMA_LINE = "#:schema"
 
 
 @functools.cache
-def environments() -> dict[str, Loaded]:
+def environments() -> dict[str, ValidFile]:
     """{folder/name: the file}; one that is there to be refused is left out."""
     folders = {
         file.parent
@@ -26,7 +27,7 @@ def environments() -> dict[str, Loaded]:
         if file.read_text().startswith(SCHEMA_LINE)
     }
     return {
-        f"{folder.name}/{loaded.name}": loaded
+        f"{folder.name}/{loaded.name}": valid(loaded)
         for folder in [ROOT / "environments", *sorted(folders)]
         for loaded in load(ROOT, folder)
         if loaded.name != "refused"
@@ -42,7 +43,7 @@ def templates(name: str) -> dict[str, dict[str, Any]]:
     return synthesised(loaded)
 
 
-def synthesised(loaded: Loaded) -> dict[str, dict[str, Any]]:
+def synthesised(loaded: ValidFile) -> dict[str, dict[str, Any]]:
     """{stack: its template}, of an environment without an error."""
     with tempfile.TemporaryDirectory() as out:
         app = cdk.App(context=FLAGS, outdir=out)

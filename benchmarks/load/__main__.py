@@ -1,4 +1,4 @@
-"""Accuracy and cost of the load generator: `make bench-load`. Writes result.json and docs/performance.md."""
+"""Accuracy and cost of the load generator: `make bench-load`."""
 
 import json
 import os
@@ -18,7 +18,7 @@ from benchmarks.frame import ROOT, Log, Result, in_turn, machine, main, rounds
 from benchmarks.load.null_server import NullServer, null_server
 from benchmarks.queueing import curve, mmc_highest_rate
 from benchmarks.tables import Bound, quotients, spread, table, target
-from infra.parameters.loading import load
+from infra.parameters.loading import ValidFile, load
 from servable.load.knee import knee, saturation
 from servable.load.load_generator import LoadGenerator
 from servable.load.load_target import Body, container
@@ -46,7 +46,7 @@ LOCUST_USERS = 64
 Run = tuple[str, str, Loop]
 LOOPS: tuple[Loop, ...] = ("closed", "open")
 RUNS: list[Run] = [*product((OURS, LOCUST), RATES, LOOPS)]
-# examples/ranker as environments/local.toml deploys it: its answers take the cores that the generator needs.
+# examples/ranker as in environments/local.toml: its answers take cores of the generator.
 RANKER = Body(
     content=(ROOT / "examples/ranker/golden/request-columnar.json").read_bytes(),
     content_type=workload.JSON,
@@ -56,7 +56,7 @@ CALL_MS = 10.0
 # (cores, p99 in ms): from a knee far below saturation to one close to it.
 QUEUES = ((1, 150.0), (2, 80.0), (4, 70.0), (8, 60.0), (16, 60.0))
 SEEDS = range(5)
-# As many answers as ten seconds of a thousand in a second give; the slowest settles within seconds.
+# As many answers as 1,000 in a second give in 10 s; the slowest settles in seconds.
 REQUESTS, LEAST_SECONDS = 10_000, 20.0
 
 
@@ -126,6 +126,7 @@ def measure(folder: Path, log: Log) -> Result:
 def _beside_a_container(log: Log) -> dict[str, list[float]]:
     """Requests per second by generator; each has the container's cores, and no core of its own."""
     local = next(file for file in load(ROOT, ROOT / "environments") if file.name == "local")
+    assert isinstance(local, ValidFile)  # `make check` reads it
     served = prepared(local)
 
     def rate(run: dict[str, Any]) -> float:

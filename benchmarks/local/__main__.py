@@ -1,4 +1,4 @@
-"""Cost of the local container and AWS: `make bench-local`. Writes result.json and docs/performance.md."""
+"""Cost of the local container and AWS: `make bench-local`."""
 
 import subprocess
 import sys

@@ -48,7 +48,10 @@ def _measured(folder: Path, log: Log) -> Result:
     log("making 400 MB of weights")
     small, target = _model(folder / "small"), folder / "archive"
     shard = small / "1" / "variables" / "variables.data"
-    _weights(shard)
+    # 400 MB of float32, the same on every computer.
+    weights = np.random.default_rng(SEED).standard_normal(WEIGHTS_BYTES // 4, dtype=np.float32)
+    weights *= np.float32(WEIGHTS_DEVIATION)
+    weights.tofile(shard)
     runs = rounds({way: partial(_pack, way, small, target) for way in WAYS}, ROUNDS, log)
     log("packing 2 GB")
     large = _model(folder / "large")
@@ -83,13 +86,6 @@ def _model(folder: Path) -> Path:
     (folder / "1" / "variables").mkdir(parents=True)
     (folder / "1" / "saved_model.pb").write_bytes(b"a graph")
     return folder
-
-
-def _weights(shard: Path) -> None:
-    """400 MB of float32, the same on every computer."""
-    weights = np.random.default_rng(SEED).standard_normal(WEIGHTS_BYTES // 4, dtype=np.float32)
-    weights *= np.float32(WEIGHTS_DEVIATION)
-    weights.tofile(shard)
 
 
 def _pack(way: str, folder: Path, target: Path) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from benchmarks import workload
 from benchmarks.frame import ROOT, Log, Result, machine, main
 from benchmarks.load.__main__ import ours
 from benchmarks.tables import Bound, row
-from infra.parameters.loading import load_one
+from infra.parameters.loading import ValidFile, load_one
 from infra.parameters.rehearsal_scenario import MeasuredInstance, scenario
 from infra.policy.container import variable_of
 from servable.load.load_generator import LoadGenerator
@@ -33,7 +33,7 @@ POLICIES, DAYS, REPEATS = 50, 20, 5
 LOAD_SECONDS = 40.0
 MINUTES, MOST_INSTANCES = 24 * 60, 200
 INSTANCE = MeasuredInstance(rate_rps=164.0, p50_ms=20.0, p99_ms=60.0, source="an example")
-# Error of the computed mean, as a share of the measured one. Source: the requirements of this project.
+# Error of the computed mean, as a share of the measured one. Source: our requirements.
 MOST_ERROR = 0.15
 # An instance: so many workers as answer at once, whose handler waits and computes nothing. The queue is
 # compared, and not how this computer's cores are shared with the load generator.
@@ -55,7 +55,7 @@ VARIABLES = {
 
 
 def beside_a_container(folder: Path, log: Log) -> dict[str, Any]:
-    """{"rate_rps", "p50_ms", "p99_ms" of one caller; "loads": what was measured and what is computed}."""
+    """{"rate_rps", "p50_ms", "p99_ms" of one caller; "loads": measured and computed}."""
     models = {"small": workload.model(folder / "model")}
     archive = workload.pack(folder / "coded.tar.gz", models, {"inference.py": HANDLER})
     body = Body(content=workload.body(workload.JSON, 1), content_type=workload.JSON)
@@ -98,7 +98,7 @@ def planned(safety_factor: float) -> Scenario:
         "variants.primary.scaling.safety_factor": str(safety_factor),
     }
     loaded = load_one(ROOT, ROOT / "environments", "prod", sets, "--set")
-    assert loaded.environment is not None  # `make check` reads it
+    assert isinstance(loaded, ValidFile)  # `make check` reads it
     peak = 60 * INSTANCE.rate_rps * 0.7 * MOST_INSTANCES
     requests = [
         peak * (0.55 - 0.45 * math.cos(2 * math.pi * minute / MINUTES)) for minute in range(MINUTES)

@@ -30,7 +30,7 @@ from servable.tune.search.trial import Budget, Measurement
 from servable.tune.tune import CONFIRM
 
 OURS, LEAST_NOISE = "ours", "0.05"
-# Medians at 5 % noise, and what nine searches in ten reach there; a family without a number has none.
+# Medians at 5 % noise, and what nine searches in ten reach there, by family.
 MEDIANS = {"deceptive": 0.88, "own grid of prod": 0.99, "cliff": None}
 MEDIAN, NINE_IN_TEN, LESS_AT_MORE_NOISE = 0.97, 0.93, 0.04
 FLAT_WITHIN, CALLED_FLAT, CALLED_BETTER = 20, 0.85, 0.05

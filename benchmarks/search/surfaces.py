@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.frame import ROOT
-from infra.parameters.loading import load
+from infra.parameters.loading import ValidFile, load
 from infra.parameters.placement import placements
 from servable.tune.machine_space import Machines, machines
 from servable.tune.search.space import BATCH_SIZE, Point, Space, Value
@@ -73,7 +73,7 @@ class QueueingFormula:
     def __init__(self, seed: int, cores: int) -> None:
         of = np.random.default_rng([103, cores, seed])
         self.cores = cores
-        # CPU of one request in a worker, of one call of the model whatever its rows, of one request's rows.
+        # CPU of a request in a worker, of a call of the model, of a request's rows.
         self.handler_s, self.call_s, self.rows_s = (
             0.004 * float(np.exp(of.normal(0, spread))) for spread in (0.7, 0.9, 0.9)
         )
@@ -132,9 +132,9 @@ def queueing(seed: int, *, cores: int) -> Surface:
 def _prod() -> tuple[Machines, int]:
     """The grid that `servable tune` makes of this repository's prod, and the rows of a request."""
     loaded = next(file for file in load(ROOT, ROOT / "environments") if file.name == "prod")
-    assert loaded.environment is not None  # `make check` reads it
+    assert isinstance(loaded, ValidFile)  # `make check` reads it
     rows = loaded.environment.traffic.rows_per_request or 1
-    return machines(loaded, placements(loaded, loaded.environment)[0]), rows
+    return machines(loaded, placements(loaded.environment)[0]), rows
 
 
 def own_grid(seed: int) -> Surface:

@@ -28,7 +28,7 @@ def measured(bench: Bench) -> dict[str, Any]:
             settings = ContainerSettings.model_validate(dict(zip(NAMES, scaled, strict=True)))
             urls[article] = stack.enter_context(bench.serve("small", settings)).url
         for repeat, article in in_turn(urls, REPEATS):
-            # Not JSON: what that costs in the local container's model server would hide the settings.
+            # Not JSON, whose cost in the local model server would hide the settings.
             per_second = rate(urls[article], RUN_SECONDS, workload.NPY, ROWS)
             row = {"repeat": repeat, "article": article, "here": here[article]}
             rows.append({**row, "requests_per_second": per_second})

@@ -52,15 +52,10 @@ def _split(url: str, where: str, calls: int) -> list[dict[str, Any]]:
                 for way in ORDERS[number % len(ORDERS)]:
                     call = partial(endpoint.predict, array, split=WAYS[way])
                     latencies[way].append(latency_ms(call))
-            parts = {"whole": 1, "10 x 50": ROWS // PART_ROWS, "chosen": _parts(endpoint, array)}
+            steps: list[Progress] = []
+            endpoint.predict(array, split="measured", progress=steps.append)
+            parts = {"whole": 1, "10 x 50": ROWS // PART_ROWS, "chosen": steps[-1].parts}
             for way, of in latencies.items():
                 row = {"repeat": repeat, "where": where, "way": way, "parts": parts[way]}
                 rows.append({**row, "latency_ms": median(of)})
     return rows
-
-
-def _parts(endpoint: Endpoint, array: Any) -> int:
-    """Number of parts that the client would choose now."""
-    steps: list[Progress] = []
-    endpoint.predict(array, split="measured", progress=steps.append)
-    return steps[-1].parts

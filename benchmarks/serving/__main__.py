@@ -14,7 +14,7 @@ import numpy as np
 
 from benchmarks import workload
 from benchmarks.callers import EndpointCaller, load
-from benchmarks.cost import Cpu, cpu, pss_mb
+from benchmarks.cost import cpu, pss_mb
 from benchmarks.frame import Log, Result, in_turn, machine, main
 from benchmarks.tables import Bound, ratio, row, table, target
 from infra.policy.container import variable_of
@@ -74,21 +74,18 @@ def transports(packed: dict[str, Path], log: Log) -> list[dict[str, Any]]:
                 spent = {way: np.zeros(2) for way in WAYS}
                 for _, way in in_turn(WAYS, SLICES):
                     name, form = WAYS[way]
-                    spent[way] += _spent(running[name], form, count)
+                    process = running[name]
+                    # After a request that finds the caches as the one before left them.
+                    _send(process, form, count, 1)
+                    before = cpu(process)
+                    _send(process, form, count, REQUESTS[count] // SLICES)
+                    spent[way] += cpu(process) - before
                 for way, cost in spent.items():
                     gateway, model_server = (cost / REQUESTS[count]).tolist()
                     row = {"repeat": repeat, "way": way, "rows": count, "gateway_ms": gateway}
                     rows.append({**row, "model_server_ms": model_server})
             log(f"repeat {repeat + 1} of {REPEATS}")
     return rows
-
-
-def _spent(process: EndpointProcess, form: str, count: int) -> Cpu:
-    """CPU time of one slice, after a request that finds the caches as the one before left them."""
-    _send(process, form, count, 1)
-    before = cpu(process)
-    _send(process, form, count, REQUESTS[count] // SLICES)
-    return cpu(process) - before
 
 
 def _send(process: EndpointProcess, form: str, count: int, requests: int) -> None:

@@ -34,7 +34,7 @@ def measure(folder: Path, log: Log) -> Result:
     before = machine()
     flags = json.loads((ROOT / "cdk.json").read_text(encoding="utf-8"))["context"]
     flags["environments"] = str(ENVIRONMENTS)
-    # The project's environments with ten beside them, each like production with a name of its own.
+    # The project's environments, and ten like production with names of their own.
     more = shutil.copytree(ENVIRONMENTS, folder / "environments")
     for number in range(MORE_ENVIRONMENTS):
         text = f'extends = "prod"\n\n[endpoint]\nname = "ranker-more-{number}"\n'

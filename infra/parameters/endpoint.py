@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from infra.catalog.limits import most
-from infra.parameters.table import KmsKeyArn, RoleArn, Table
+from infra.parameters.table import KmsKeyArn, ProjectPath, RoleArn, Table
 from servable_scaling.rehearsal import ProfileName
 
 # https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_PutRetentionPolicy.html
@@ -112,7 +112,7 @@ class Traffic(Table):
     profile: ProfileName | None = None
     """Shape of a day between quiet_rps (default: a tenth of the peak) and peak_rps, for `servable
     rehearse`; `servable check` then names the minute in which a scaling policy comes too late."""
-    day: Annotated[str, Field(min_length=1)] | None = None
+    day: ProjectPath | None = None
     """CSV file of minute,requests, relative to the project: a day as it was, instead of profile."""
     rows_per_request: Annotated[int, Field(ge=1, le=10_000_000)] | None = None
     """Rows in the largest request."""

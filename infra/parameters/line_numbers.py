@@ -1,7 +1,6 @@
 """The line of a TOML file that sets a key, which tomllib does not keep."""
 
 import tomllib
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,20 +16,16 @@ def line_number(file: Path, key: str) -> int | None:
         statement += f"{part}\n"
         heads = statement.lstrip().startswith("[")
         try:
-            values = tomllib.loads(statement if heads else header + statement)
+            values: Any = tomllib.loads(statement if heads else header + statement)
         except tomllib.TOMLDecodeError:
             continue  # it goes on in the next line
-        if (depth := _depth(values, key.split("."))) > most:
+        depth = 0
+        for name in key.split("."):
+            if not isinstance(values, dict) or name not in values:
+                break
+            values, depth = values[name], depth + 1
+        if depth > most:
             line, most = begin, depth
         header = statement if heads else header
         statement, begin = "", number + 1
     return line
-
-
-def _depth(values: Any, path: Sequence[str]) -> int:
-    """Return how many names of the path lead into the values."""
-    for depth, name in enumerate(path):
-        if not isinstance(values, dict) or name not in values:
-            return depth
-        values = values[name]
-    return len(path)

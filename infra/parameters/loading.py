@@ -77,10 +77,9 @@ class Loaded:
     """Path of the file relative to the project."""
     root: Path
     """The project's folder. Paths inside the file are relative to it."""
-    environment: Environment | None
-    """The environment; None if the file has keys that are missing, unknown or of the wrong type."""
     draft: Environment | None
-    """The valid rest of a file with problems, so that the rules report theirs in the same run."""
+    """The environment, or the valid rest of a file with keys that are missing, unknown or of the wrong type,
+    so that the rules report theirs in the same run. None if too little is left."""
     findings: tuple[Finding, ...]
     source: Source
     overrides: Mapping[str, str]
@@ -100,6 +99,22 @@ class Loaded:
         return self.source.origin(tuple(key.split(".")), self.file)
 
 
+@dataclass(frozen=True, kw_only=True)
+class ValidFile(Loaded):
+    """A file whose keys are all there, known and of the right type; rules may still refuse it."""
+
+    draft: Environment
+
+    @property
+    def environment(self) -> Environment:
+        return self.draft
+
+    @property
+    def address(self) -> tuple[str, str, str]:
+        """Account, region and name of the endpoint, which identify it. SageMaker's names ignore case."""
+        return self.draft.account, self.draft.region, self.draft.endpoint.name.lower()
+
+
 def load(
     root: Path, folder: Path, overrides: override.Overrides | None = None, option: str = "-c"
 ) -> list[Loaded]:
@@ -109,25 +124,18 @@ def load(
     """
     given = overrides or {}
     every = [load_one(root, folder, name, given.get(name, {}), option) for name in names(folder)]
-    by_endpoint: dict[tuple[str, str, str], list[Loaded]] = {}
-    for loaded in every:
-        if loaded.environment is not None:
-            by_endpoint.setdefault(_endpoint(loaded.environment), []).append(loaded)
-    for at, loaded in enumerate(every):
-        if loaded.environment is not None:
-            sharing = [
-                other.file
-                for other in by_endpoint[_endpoint(loaded.environment)]
-                # without those that inherit the name from this file
-                if other is not loaded and other.origin("endpoint.name") != loaded.file
-            ]
-            every[at] = replace(loaded, sharing=tuple(sharing))
-    return every
-
-
-def _endpoint(environment: Environment) -> tuple[str, str, str]:
-    """Account, region and name, which identify an endpoint. SageMaker's names ignore case."""
-    return environment.account, environment.region, environment.endpoint.name.lower()
+    valid = [loaded for loaded in every if isinstance(loaded, ValidFile)]
+    sharing = {
+        loaded.name: tuple(
+            other.file
+            for other in valid
+            if other is not loaded
+            and other.address == loaded.address
+            and other.origin("endpoint.name") != loaded.file  # not inherited from this file
+        )
+        for loaded in valid
+    }
+    return [replace(loaded, sharing=sharing.get(loaded.name, ())) for loaded in every]
 
 
 def load_one(
@@ -143,13 +151,13 @@ def load_one(
         error = file_error(shown, "", problem, "rename the file", given=name, allowed=allowed)
         findings.insert(0, error)
     findings += override.apply(source, name, overrides, option)
-    draft, wrong = _validated(source, shown)
+    draft, wrong = _validated(source, shown, root)
     findings += wrong
-    return Loaded(
+    kind: type[Loaded] = Loaded if findings or draft is None else ValidFile
+    return kind(
         name=name,
         file=shown,
         root=root,
-        environment=None if findings else draft,
         draft=draft,
         findings=tuple(findings),
         source=source,
@@ -157,7 +165,7 @@ def load_one(
     )
 
 
-def _validated(source: Source, file: str) -> tuple[Environment | None, list[Finding]]:
+def _validated(source: Source, file: str, root: Path) -> tuple[Environment | None, list[Finding]]:
     """Return what is valid of a file, if that is enough, and the findings about the rest."""
     partial = bool(source.findings)  # the file or its base could not be read: nothing is missing
     if source.values and not partial and not source.values.keys() & Environment.model_fields.keys():
@@ -165,16 +173,16 @@ def _validated(source: Source, file: str) -> tuple[Environment | None, list[Find
         remedy = "name the project's folder: `servable --project FOLDER COMMAND`"
         return None, [file_error(file, "", problem, remedy)]
     try:
-        return Environment.model_validate(source.values), []
+        return Environment.model_validate(source.values, context={"project": root}), []
     except ValidationError as wrong:
         errors = [each for each in wrong.errors() if not (partial and each["type"] == "missing")]
         # What is missing last: it may be a consequence of a misspelt table.
         errors.sort(key=lambda error: error["type"] == "missing")
         findings = [finding(error, source, file) for error in errors]
-        return None if partial else _draft(source.values, wrong), findings
+        return None if partial else _draft(source.values, wrong, root), findings
 
 
-def _draft(values: dict[str, Any], wrong: ValidationError) -> Environment | None:
+def _draft(values: dict[str, Any], wrong: ValidationError, root: Path) -> Environment | None:
     """The environment without its invalid keys; None if too little is left."""
     rest = copy.deepcopy(values)
     for _ in range(20):  # each pass removes something; no file needs twenty
@@ -182,7 +190,7 @@ def _draft(values: dict[str, Any], wrong: ValidationError) -> Environment | None
             key = tuple(str(part) for part in error["loc"] if part != "[key]")
             _take_out(rest, key, missing=error["type"] == "missing")
         try:
-            return Environment.model_validate(rest)
+            return Environment.model_validate(rest, context={"project": root})
         except ValidationError as again:
             wrong = again
     return None

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from infra.parameters.rollout import CONTENT_TYPES
-from infra.parameters.table import KmsKeyArn, RoleArn, Table
+from infra.parameters.table import KmsKeyArn, ProjectPath, RoleArn, Table
 from infra.policy.sizing import Served
 
 
@@ -45,10 +45,10 @@ class Golden(Table):
     """A golden request: its answer is known, and `servable verify ENV` compares it with what the deployed
     endpoint answers."""
 
-    request: str = Field(min_length=1)
+    request: ProjectPath
     """File with the request body, relative to the project. Its extension gives the content type: .json,
     .jsonl, .csv, .pb, .npy."""
-    answer: str | None = Field(default=None, min_length=1)
+    answer: ProjectPath | None = None
     """File with the expected answer, relative to the project. If omitted, any answer is accepted."""
     tolerance: Annotated[float, Field(ge=0, le=1)] = 1e-4
     """Tolerance of numbers in the answer, both relative and absolute. 1e-4 is above what float32 differs
@@ -61,7 +61,7 @@ class Golden(Table):
 
 
 class Model(Table):
-    saved_model: str | None = Field(default=None, min_length=1)
+    saved_model: ProjectPath | None = None
     """Folder relative to the project with one folder per version (digits only), each with a
     saved_model.pb. With `version`, the folder is one SavedModel. Give exactly one of saved_model,
     artifact and multi_model."""
@@ -78,7 +78,7 @@ class Model(Table):
     also_serves: list[str] = Field(default=[])
     """Other models of this file that are packed into the same archive. This model answers requests that
     name none, and its code serves all. Every model server loads all of them."""
-    warm_up: list[Annotated[str, Field(min_length=1)]] = Field(default=[], max_length=1000)
+    warm_up: list[ProjectPath] = Field(default=[], max_length=1000)
     """Golden requests (JSON files relative to the project) that the model server runs as warm-up before
     it takes traffic, so that the first caller does not wait for lazy initialization. A few of each
     size are enough."""
@@ -90,7 +90,7 @@ class Model(Table):
     compression: Literal["gzip", "none"] = "gzip"
     """Form in S3. gzip: one model.tar.gz. none: every file uncompressed under a prefix, which starts
     large models faster, because nothing is unpacked; S3 stores 8 % more."""
-    code: str | None = Field(default=None, min_length=1)
+    code: ProjectPath | None = None
     """Folder relative to the project with inference.py, or with transforms.py for Servable's own handler
     (docs/serving.md). Without code and handler, the container converts CSV and JSON lines itself,
     which takes about 4 KB of memory per byte, and starts no Python workers."""
@@ -130,44 +130,35 @@ BYTES_PER_GIB = 2**30
 MIB_PER_GIB = 1024
 
 
-def served(models: Mapping[str, Model], name: str, root: Path) -> Served:
+def served(models: Mapping[str, Model], name: str) -> Served:
     """The model of that name, with the models that are packed into the same archive.
 
     A multi_model has no size, since a container holds only those models that requests named. A bad
-    folder raises nothing. `root` is the project that the models' paths are relative to.
+    folder raises nothing.
     """
-    model = models[name]
+    model, several = models[name], models[name].multi_model is not None
     worker_mib = model.worker_memory_mib
-    measured = Served(
-        model_gib=None,
-        measured_server_gib=model.server_memory_gib,
-        measured_worker_gib=None if worker_mib is None else worker_mib / MIB_PER_GIB,
-    )
-    if model.artifact is not None:
-        packed = model.artifact.size_bytes
-        return replace(
-            measured,
-            model_gib=model.artifact.size_gib,
-            packed_gib=None if packed is None else packed / BYTES_PER_GIB,
-            has_code=None,
-        )
-    several = model.multi_model is not None
-    return replace(
-        measured,
-        model_gib=None if several else _together_gib(models, name, root),
+    packed_here = Served(
+        model_gib=None if several else _together_gib(models, name),
         compressed=model.compression == "gzip",
         # In multi-model mode Gunicorn always runs: it loads and unloads the models.
         has_code=several or model.code is not None or model.handler is not None,
         multi_model=several,
+        measured_server_gib=model.server_memory_gib,
+        measured_worker_gib=None if worker_mib is None else worker_mib / MIB_PER_GIB,
     )
+    if (artifact := model.artifact) is None:
+        return packed_here
+    packed_gib = None if artifact.size_bytes is None else artifact.size_bytes / BYTES_PER_GIB
+    return replace(packed_here, model_gib=artifact.size_gib, packed_gib=packed_gib, has_code=None)
 
 
-def _together_gib(models: Mapping[str, Model], name: str, root: Path) -> float | None:
+def _together_gib(models: Mapping[str, Model], name: str) -> float | None:
     """Size of all models in one archive, in GiB; None if the size of one is unknown."""
     total = 0.0
     for member in [name, *models[name].also_serves]:
         model = models.get(member)
-        size = folder_gib(root / model.saved_model) if model and model.saved_model else None
+        size = folder_gib(model.saved_model.path) if model and model.saved_model else None
         if size is None:
             return None
         total += size

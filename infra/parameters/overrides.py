@@ -8,6 +8,7 @@ from typing import Any
 from infra.parameters.finding import Finding, file_error, meant
 from infra.parameters.shape import type_at
 from infra.parameters.sources import Source
+from infra.parameters.table import ProjectPath
 
 # Tables whose inner tables have names that the file chooses: an override changes one, and never adds one.
 NAMED = ("models", "variants")
@@ -50,7 +51,7 @@ def value(text: str, key: tuple[str, ...]) -> Any:
     except (tomllib.TOMLDecodeError, RecursionError):
         return text
     kind = type_at(key)
-    takes_text = kind is str or (
+    takes_text = kind in (str, ProjectPath) or (
         typing.get_origin(kind) is typing.Literal and isinstance(typing.get_args(kind)[0], str)
     )
     return text if takes_text and not isinstance(parsed, str) else parsed

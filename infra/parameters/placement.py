@@ -1,19 +1,18 @@
 """A placement: a variant with its instance type, its model, and the settings that fit both."""
 
 from dataclasses import dataclass
-from pathlib import Path
 
 from infra.catalog import images
 from infra.catalog.instances import Instance
 from infra.parameters.environment import Environment
-from infra.parameters.loading import Loaded
 from infra.parameters.model import Model, served
-from infra.parameters.variant import Variant, machine_of
+from infra.parameters.variant import Routing, Variant, machine_of
 from infra.policy.container import ContainerSettings
-from infra.policy.derived_settings import Choice, Derived, derive
-from infra.policy.hosting import Hosting, hosting, newest_version
+from infra.policy.derived_settings import Choice, Derived, derive, stated_or
+from infra.policy.hosting import Hosting, driver_for, hosting, newest_version
 from infra.policy.kinds import EndpointKind
 from infra.policy.sizing import SERVERLESS_DISK_GB, Served, start_seconds
+from infra.policy.wait_time import download_timeout_seconds, startup_timeout_seconds
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,17 +64,49 @@ class Placement:
         return start_seconds(self.served, processes=self.processes)
 
     @property
-    def routing(self) -> Choice:
+    def version(self) -> Choice[str]:
+        reason = f"the newest image that {self.instance.name} can run"
+        return stated_or("tensorflow", self.model.tensorflow, self.tensorflow, reason)
+
+    @property
+    def driver(self) -> Choice[str | None]:
+        """The AMI of the host, which has the GPU's driver; a value of None means SageMaker's own."""
+        ami = driver_for(self.tensorflow, self.instance)
+        reason = f"the oldest driver that carries {self.tensorflow}'s CUDA"
+        if ami is None:
+            name = self.instance.name
+            reason = f"none needed for {self.tensorflow}'s CUDA, or none listed for {name}"
+        return stated_or("inference_ami", self.variant.inference_ami, ami, reason)
+
+    @property
+    def timeouts(self) -> dict[str, Choice[int | None]]:
+        """Timeouts of the download and of the container's start; a value of None means SageMaker's own."""
+        estimates = {
+            "download_timeout_seconds": download_timeout_seconds(self.served),
+            "startup_timeout_seconds": startup_timeout_seconds(
+                self.served, processes=self.processes
+            ),
+        }
+        reasons = {True: "twice the estimate", False: "SageMaker's own is enough for this model"}
+        return {
+            name: stated_or(
+                name, getattr(self.variant, name), seconds, reasons[seconds is not None]
+            )
+            for name, seconds in estimates.items()
+        }
+
+    @property
+    def routing(self) -> Choice[Routing | None]:
         """The routing strategy; a value of None means SageMaker's own."""
-        if self.variant.routing is not None:
-            return Choice("routing", self.variant.routing, "file", "from the file")
+        chosen: Routing | None = None
         if self.kind.queued:
-            why = "SageMaker's own: instances take requests from the queue"
-            return Choice("routing", None, "image", why)
-        if self.model.multi_model is not None:
-            return Choice("routing", None, "image", "SageMaker's own: to where the model is loaded")
-        why = "no request waits behind a slow one while another instance is free"
-        return Choice("routing", "least_outstanding_requests", "derived", why)
+            reason = "SageMaker's own: instances take requests from the queue"
+        elif self.model.multi_model is not None:
+            reason = "SageMaker's own: to where the model is loaded"
+        else:
+            chosen = "least_outstanding_requests"
+            reason = "no request waits behind a slow one while another instance is free"
+        return stated_or("routing", self.variant.routing, chosen, reason)
 
     @property
     def gpus(self) -> int:
@@ -97,26 +128,21 @@ class Placement:
             instance=self.instance,
             tensorflow=self.model.tensorflow or self.tensorflow,
             region=region,
-            derived=self.derived,
+            settings=self.settings,
             default_model=None if self.model.multi_model else self.variant.model,
-            served=self.served,
             own_image=self.model.image,
             own_variables=self.variant.variables,
-            inference_ami=self.variant.inference_ami,
         )
 
 
-def placement(environment: Environment, name: str, root: Path) -> Placement | None:
+def placement(environment: Environment, name: str) -> Placement | None:
     """The placement of a variant, on its preferred instance type; None if its type or model is unknown,
-    which a rule reports.
-
-    `root` is the project that the models' paths are relative to.
-    """
-    first = next(iter(placements_of(environment, name, root)), None)
+    which a rule reports."""
+    first = next(iter(placements_of(environment, name)), None)
     return None if first is None or first.pool else first
 
 
-def placements_of(environment: Environment, name: str, root: Path) -> tuple[Placement, ...]:
+def placements_of(environment: Environment, name: str) -> tuple[Placement, ...]:
     """The placements of a variant on each of its known instance types, the preferred one first."""
     pools = environment.variants[name].instance_pools
     model = environment.models.get(environment.variants[name].model)
@@ -125,7 +151,7 @@ def placements_of(environment: Environment, name: str, root: Path) -> tuple[Plac
         instance = machine_of(variant)
         if instance is None or model is None:
             continue
-        sizes = served(environment.models, variant.model, root)
+        sizes = served(environment.models, variant.model)
         stated = model.tensorflow if model.tensorflow in images.versions() else None
         tensorflow = stated or newest_version(instance)
         placed.append(
@@ -147,13 +173,8 @@ def placements_of(environment: Environment, name: str, root: Path) -> tuple[Plac
     return tuple(placed)
 
 
-def placements(loaded: Loaded, environment: Environment) -> tuple[Placement, ...]:
-    """The placements of all variants with a known model, on each of their known instance types.
-
-    `environment` is the file's, or its draft.
-    """
+def placements(environment: Environment) -> tuple[Placement, ...]:
+    """The placements of all variants with a known model, on each of their known instance types."""
     return tuple(
-        placed
-        for name in environment.variants
-        for placed in placements_of(environment, name, loaded.root)
+        placed for name in environment.variants for placed in placements_of(environment, name)
     )

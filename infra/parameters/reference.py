@@ -14,6 +14,7 @@ from pydantic_core.core_schema import ModelSchema
 
 from infra.parameters.environment import Environment
 from infra.parameters.shape import bare, meaning
+from infra.parameters.table import ProjectPath
 
 _EXTENDS = (
     "Name of another file of this folder that this one changes. Only tables merge, key by key."
@@ -113,7 +114,7 @@ def _type(field: FieldInfo) -> str:
     kind: Any = bare(field.annotation)
     if typing.get_origin(kind) is typing.Literal:
         return " or ".join(f"`{argument}`" for argument in typing.get_args(kind))
-    origin = typing.get_origin(kind) or kind
+    origin = str if kind is ProjectPath else typing.get_origin(kind) or kind
     if isinstance(origin, type) and issubclass(origin, BaseModel):
         return "table"
     names = {str: "string", int: "whole number", float: "number", bool: "true or false"}

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from infra.parameters.endpoint import Traffic
 from infra.parameters.environment import Environment
@@ -40,10 +39,10 @@ class Incidents:
     zone_fails: tuple[int, ...] = ()
 
 
-def stated_day(traffic: Traffic, root: Path) -> list[float] | None:
+def stated_day(traffic: Traffic) -> list[float] | None:
     """The requests by the minute that [traffic] states, or None. Raises TrafficError."""
     if traffic.day is not None:
-        return from_file(root / traffic.day, traffic.day)
+        return from_file(traffic.day.path, traffic.day)
     if traffic.profile is None or traffic.peak_rps is None:
         return None
     quiet = BASE_SHARE * traffic.peak_rps if traffic.quiet_rps is None else traffic.quiet_rps

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from infra.parameters.alarms import Alarms
-from infra.parameters.table import Table
+from infra.parameters.table import ProjectPath, Table
 from infra.policy.kinds import EndpointKind
 from infra.policy.update import Update
 
@@ -28,7 +28,7 @@ SHARE = {"canary": "canary_percent", "linear": "step_percent", "rolling": "batch
 class GoldenRequests(Table):
     """A Lambda function of the endpoint's stack sends one request repeatedly during updates."""
 
-    body: str = Field(min_length=1)
+    body: ProjectPath
     """File with the request body, for example examples/ranker/golden/request-rows.json. The template
     contains it: at most 4 KiB."""
     per_minute: Annotated[int, Field(ge=1, le=300)] = 60

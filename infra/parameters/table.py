@@ -1,8 +1,10 @@
-"""The base class of the tables of an environment file."""
+"""The base class of the tables of an environment file, and the types that several tables use."""
 
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo
+from pydantic_core import CoreSchema, core_schema
 
 
 class Table(BaseModel):
@@ -20,6 +22,26 @@ KmsKeyArn = Annotated[
         max_length=2048,
     ),
 ]
+
+
+class ProjectPath(str):
+    """A path as an environment file writes it, relative to the project."""
+
+    path: Path
+    """The file or folder in the project, which is `project` of the validation's context; without a context
+    in the working folder."""
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, *_: Any) -> CoreSchema:
+        written = core_schema.str_schema(min_length=1)
+        return core_schema.with_info_after_validator_function(cls._in_project, written)
+
+    @classmethod
+    def _in_project(cls, written: str, info: ValidationInfo) -> "ProjectPath":
+        path = cls(written)
+        path.path = Path((info.context or {}).get("project", "")) / written
+        return path
+
 
 RoleArn = Annotated[
     str,

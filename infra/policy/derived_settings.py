@@ -5,7 +5,7 @@ prints. If a measured number would be better than a rule, `servable tune` finds 
 """
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Generic, Literal, TypeVar
 
 from infra.catalog.instances import Instance
 from infra.policy import gpu_memory
@@ -19,37 +19,42 @@ Chosen = dict[str, tuple[object, str]]
 """Setting to (value, reason); a value of None means the image's own default."""
 
 
+Value = TypeVar("Value")
+
+
 @dataclass(frozen=True)
-class Choice:
+class Choice(Generic[Value]):
     """The value of one setting, its origin and the reason."""
 
     name: str
-    value: object
+    value: Value
     origin: Origin
     reason: str
+
+
+def stated_or(name: str, stated: Value | None, chosen: Value, reason: str) -> Choice[Value]:
+    """The file's value, else the one that is chosen for `reason`; None is the image's, or SageMaker's."""
+    if stated is not None:
+        return Choice(name, stated, "file", "from the file")
+    return Choice(name, chosen, "image" if chosen is None else "derived", reason)
 
 
 @dataclass(frozen=True)
 class Derived:
     settings: ContainerSettings
-    choices: tuple[Choice, ...]
+    choices: tuple[Choice[Any], ...]
 
 
 def merged(written: ContainerSettings, chosen: Chosen) -> Derived:
     """The file's settings merged over the derived ones, with a choice for every setting."""
-    choices, values = [], {}
+    choices: list[Choice[Any]] = []
     for name in ContainerSettings.model_fields:
-        stated = getattr(written, name)
         value, reason = chosen.get(name, (None, "the image's own default"))
-        if stated is not None and name != "batching":
-            choices.append(Choice(name, stated, "file", "from the file"))
-            values[name] = stated
-        elif value is not None:
-            origin: Origin = "file" if value == stated else "derived"
-            choices.append(Choice(name, value, origin, reason))
-            values[name] = value
-        else:
-            choices.append(Choice(name, None, "image", reason))
+        stated = getattr(written, name)
+        if name == "batching" and stated != value:
+            stated = None  # its omitted keys are derived
+        choices.append(stated_or(name, stated, value, reason))
+    values = {choice.name: choice.value for choice in choices if choice.value is not None}
     return Derived(ContainerSettings.model_validate(values), tuple(choices))
 
 

@@ -8,9 +8,6 @@ from infra.catalog.images import Image
 from infra.catalog.inference_amis import ami_for, carries, cuda_of, names, newest_ami, runs_on
 from infra.catalog.instances import Instance
 from infra.policy.container import ContainerSettings, variables_of
-from infra.policy.derived_settings import Derived
-from infra.policy.sizing import Served
-from infra.policy.wait_time import download_timeout_seconds, startup_timeout_seconds
 
 
 def newest_version(instance: Instance) -> str:
@@ -42,14 +39,7 @@ class Hosting:
     tensorflow: str
     """TensorFlow version, for example 2.20."""
     image: Image
-    inference_ami: str | None
-    """The AMI whose driver supports the container image's CUDA; None on CPU, for CUDA 11, and
-    for a GPU family for which AWS lists no AMI."""
-    settings: ContainerSettings
-    """The file's settings, with derived values for omitted ones."""
     variables: dict[str, str]
-    download_timeout_seconds: int | None
-    startup_timeout_seconds: int | None
 
 
 def hosting(
@@ -57,19 +47,16 @@ def hosting(
     instance: Instance,
     tensorflow: str,
     region: str,
-    derived: Derived,
+    settings: ContainerSettings,
     default_model: str | None,
-    served: Served,
     own_image: str | None = None,
     own_variables: Mapping[str, str] | None = None,
-    inference_ami: str | None = None,
 ) -> Hosting:
     """`default_model` None means several models, of which each request names one.
 
-    `own_image`, `own_variables` and `inference_ami` are the file's, if it has them.
+    `own_image` and `own_variables` are the file's, if it has them.
     Raises KeyError for what preflight refuses: an unknown version or region.
     """
-    settings = derived.settings
     variables = variables_of(settings, default_model=default_model, tensorflow=tensorflow)
     if own_image is None:
         image: Image | None = images.image(
@@ -82,18 +69,13 @@ def hosting(
     return Hosting(
         tensorflow=tensorflow,
         image=image,
-        inference_ami=inference_ami or driver_for(tensorflow, instance),
-        settings=settings,
         variables=dict(sorted({**(own_variables or {}), **variables}.items())),
-        download_timeout_seconds=download_timeout_seconds(served),
-        startup_timeout_seconds=startup_timeout_seconds(
-            served, processes=settings.tfs_processes or 1
-        ),
     )
 
 
 def driver_for(version: str, instance: Instance) -> str | None:
-    """The AMI for the version's image on this type; None without a GPU, and if AWS lists none.
+    """The AMI whose driver supports the CUDA of the version's image; None without a GPU, for CUDA 11, and
+    for a GPU family for which AWS lists none.
 
     If the image's CUDA is not documented, it is the newest AMI, which runs every older CUDA.
     """

@@ -51,7 +51,7 @@ class Candidate:
     @cached_property
     def placements(self) -> tuple[Placement, ...]:
         """The variants whose instance type and model are known."""
-        return placements(self.loaded, self.environment)
+        return placements(self.environment)
 
     @cached_property
     def instance_keys(self) -> Mapping[str, tuple[str, str]]:
@@ -83,7 +83,7 @@ class Candidate:
         folders = {}
         for name, model in self.environment.models.items():
             if model.code:
-                folder = self.loaded.root / model.code
+                folder = model.code.path
                 with contextlib.suppress(OSError):
                     if (folder / "inference.py").is_file() or wants_ours(folder):
                         folders[name] = folder
@@ -93,7 +93,7 @@ class Candidate:
         """Version folders of a model that is packed here; empty if unreadable, which Artefact reports."""
         if self.environment.models[model].saved_model is None:
             return ()
-        packed = servable(model, self.environment.models[model], self.loaded.root)
+        packed = servable(model, self.environment.models[model])
         try:
             return tuple(packed.versions().values())
         except (PackagingError, OSError, RuntimeError):

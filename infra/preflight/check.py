@@ -15,7 +15,7 @@ RULES = discovered()
 def check(loaded: Loaded) -> list[Finding]:
     """The findings about invalid keys, and those of every rule in the rest of the file.
 
-    `loaded.environment` may be deployed if none of them is an error.
+    The file may be deployed if none of them is an error.
     """
     findings = check_all(loaded)
     return [finding for finding in findings if finding.severity is not Severity.NOT_CHECKED]
@@ -52,36 +52,38 @@ def _acknowledged(
     loaded: Loaded, environment: Environment, findings: Sequence[Finding]
 ) -> Iterator[Finding]:
     """The findings, with accepted ones marked, and a finding for each entry that accepts nothing."""
-    matched = set()
+    entries = dict(environment.acknowledge)
     for finding in findings:
-        name = finding.acknowledgement
-        if finding.acknowledgeable and name in environment.acknowledge:
-            matched.add(name)
-            reason = environment.acknowledge[name]
+        reason = environment.acknowledge.get(finding.acknowledgement)
+        if finding.acknowledgeable and reason is not None:
+            entries.pop(finding.acknowledgement, None)
             finding = replace(finding, severity=Severity.ACKNOWLEDGED, remedy=f"accepted: {reason}")
         yield finding
-    named = {finding.rule for finding in findings if finding.subject}
-    unchecked = {finding.rule for finding in findings if finding.severity is Severity.NOT_CHECKED}
+    for entry, reason in entries.items():
+        yield from _accepts_nothing(loaded, entry, reason, findings)
+
+
+def _accepts_nothing(
+    loaded: Loaded, entry: str, reason: str, findings: Sequence[Finding]
+) -> Iterator[Finding]:
+    rule = entry.partition(":")[0]
     acceptable = [rule.id for rule in RULES if rule.acknowledgeable]
-    for entry, reason in environment.acknowledge.items():
-        if entry in matched:
-            continue
-        rule = entry.partition(":")[0]
-        if rule not in acceptable:
-            problem, remedy = f"no rule {rule!r} can be accepted", meant(rule, acceptable)
-        elif loaded.findings or rule in unchecked:
-            continue  # its finding may be in the part that cannot be read, or was not checked
-        else:
-            problem, remedy = "accepts a finding that does not exist", "take it out"
-        if entry in named:
-            remedy = f'add the file that the finding names: "{rule}:FILE"'
-        yield Finding(
-            rule="acknowledge-nothing",
-            severity=Severity.ERROR,
-            file=loaded.source.origin(("acknowledge", entry), loaded.file),
-            key=f"acknowledge.{entry}",
-            given=reason,
-            problem=problem,
-            allowed=", ".join(acceptable),
-            remedy=remedy,
-        )
+    unchecked = {finding.rule for finding in findings if finding.severity is Severity.NOT_CHECKED}
+    if rule not in acceptable:
+        problem, remedy = f"no rule {rule!r} can be accepted", meant(rule, acceptable)
+    elif loaded.findings or rule in unchecked:
+        return  # its finding may be in the part that cannot be read, or was not checked
+    else:
+        problem, remedy = "accepts a finding that does not exist", "take it out"
+    if entry in {finding.rule for finding in findings if finding.subject}:
+        remedy = f'add the file that the finding names: "{rule}:FILE"'
+    yield Finding(
+        rule="acknowledge-nothing",
+        severity=Severity.ERROR,
+        file=loaded.source.origin(("acknowledge", entry), loaded.file),
+        key=f"acknowledge.{entry}",
+        given=reason,
+        problem=problem,
+        allowed=", ".join(acceptable),
+        remedy=remedy,
+    )

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 
-from model_packaging.beside import beside
+from model_packaging.beside import write_beside
 from model_packaging.dependencies import requirements_file
 from model_packaging.dependencies.requirements_file import WANTED
 from model_packaging.refusal import PackagingError
@@ -45,8 +45,7 @@ def write(code: Path, chosen: Sequence[Wheel], *, python: str) -> None:
         _mark(code),
         *(f"{wheel.name} sha256:{wheel.sha256}" for wheel in chosen),
     ]
-    with beside(code / LOCK) as file:
-        file.write(("\n".join(lines) + "\n").encode())
+    write_beside(code / LOCK, ("\n".join(lines) + "\n").encode())
 
 
 def locked(code: Path, *, python: str | None = None) -> list[Wheel]:

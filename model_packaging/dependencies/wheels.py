@@ -59,7 +59,14 @@ def lock(code: Path, *, python: str, wheels: Path, find_links: Path | None = Non
         )
         requirements = resolved.read_text(encoding="utf-8").splitlines()
         chosen = _download(code, requirements, wheels, python, find_links)
-        _refuse_other_hashes(code, chosen)
+        # uv writes the hashes of what it finds, whatever the file asks for.
+        allowed = requirements_file.hashes(code)
+        for wheel in chosen:
+            package = parse_wheel_filename(wheel.name)[0]
+            if wheel.sha256 not in allowed.get(package, {wheel.sha256}):
+                problem = f"wants {package} with another hash than {wheel.name} has, {wheel.sha256}"
+                remedy = "find out which is right, and correct it"
+                raise PackagingError(code / WANTED, problem, remedy)
         write(code, chosen, python=python)
     return chosen
 
@@ -172,16 +179,6 @@ def _run(code: Path, command: list[str]) -> None:
         raise PackagingError(
             code / WANTED, problem, "change that requirement, or put it into code/lib/"
         )
-
-
-def _refuse_other_hashes(code: Path, chosen: Sequence[Wheel]) -> None:
-    """uv writes the hashes of what it finds, whatever the file asks for."""
-    allowed = requirements_file.hashes(code)
-    for wheel in chosen:
-        package = parse_wheel_filename(wheel.name)[0]
-        if wheel.sha256 not in allowed.get(package, {wheel.sha256}):
-            problem = f"wants {package} with another hash than {wheel.name} has, {wheel.sha256}"
-            raise PackagingError(code / WANTED, problem, "find out which is right, and correct it")
 
 
 def _is_there(wheels: Path, wheel: Wheel) -> bool:

@@ -68,7 +68,7 @@ def predict_request(request: Any, info: SavedModelInfo, *, model: str, rest: boo
 
 
 def signature_of(name: Any, info: SavedModelInfo) -> SignatureInfo:
-    """The signature that a request names. Raises `RequestValueError` where there is none of that name."""
+    """The signature that a request names. Raises `RequestValueError` if there is none."""
     if not isinstance(name, str) or name not in info.signatures:
         raise RequestValueError(
             f"asks for the signature {name!r}; there are {listed(info.signatures)}"

@@ -13,7 +13,7 @@ from typing import Any
 
 from google.protobuf.message import DecodeError
 
-from model_packaging.beside import beside
+from model_packaging.beside import write_beside
 from model_packaging.refusal import PackagingError
 from model_packaging.requests.json_requests import RequestValueError, predict_request
 from model_packaging.requests.known_requests import (
@@ -77,8 +77,7 @@ def prepared(servable: Servable, requests: Sequence[Path], *, folder: Path) -> S
     for number, content in files.items():
         file = target / str(number) / WARM_UP.name
         if not file.is_file():
-            with beside(file) as opened:
-                opened.write(content)
+            write_beside(file, content)
     return replace(servable, warm_up=target)
 
 
@@ -126,7 +125,7 @@ def _checked(log: Any, info: SavedModelInfo) -> Shapes:
     if kind is None:
         raise RequestValueError("holds no request")
     if kind == "predict_log":
-        # The name in it is not compared: the model server sends every record to the model it loads.
+        # Its name is not compared: every record goes to the model that is loaded.
         return check_inputs(log.predict_log.request, info)
     if kind in ("classify_log", "regress_log"):
         return check_examples(getattr(log, kind).request, info, kind.removesuffix("_log"))

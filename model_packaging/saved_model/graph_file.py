@@ -17,7 +17,7 @@ from servable_tensors.wire_fields import BYTES, Buffer, WireError, fields, writt
 _SCHEMA_VERSION, _META_GRAPHS = 1, 2
 _GRAPH_DEF, _COLLECTION = 2, 4
 _NODE, _LIBRARY, _FUNCTION, _FUNCTION_NODE, _OP = 1, 2, 1, 3, 2
-# The fields of a MetaGraphDef that become a message; the rest is large: walked, or not read at all.
+# Fields of a MetaGraphDef that become a message; the rest is large, and walked at most.
 _SMALL = {field.number for field in wire.MetaGraphDef.DESCRIPTOR.fields}
 
 # The operations that hold a variable: TensorFlow 2, and both kinds of TensorFlow 1.

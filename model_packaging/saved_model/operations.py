@@ -17,7 +17,7 @@ from typing import Any
 
 from google.protobuf.message import DecodeError
 
-from model_packaging.beside import beside
+from model_packaging.beside import write_beside
 from model_packaging.refusal import PackagingError
 from model_packaging.saved_model.graph_file import meta_graphs
 from model_packaging.saved_model.reading import served
@@ -31,7 +31,7 @@ _SIGNATURE, _FUNCTION_NODE, _FUNCTION_ATTR, _NAME = 1, 3, 5, 1
 _NODE_NAME, _NODE_OP, _NODE_INPUT = 1 << 3 | 2, 2 << 3 | 2, 3 << 3 | 2
 # A longer node is read without its constants.
 _LARGE_BYTES = 1 << 16
-# Most bytes kept of an attribute that is a string: a path, or the version of a StableHLO module.
+# Most bytes kept of a string: a path, or the version of a StableHLO module.
 _STRING_BYTES = 256
 # Operations with attributes that are remembered as they are written, to pass over them at once.
 _MOST_WRITTEN, _WRITTEN_BYTES = 1 << 14, 1 << 12
@@ -41,7 +41,7 @@ _BYTECODE = b"ML\xefR"
 _HEAD_BYTES = 40
 _VERSIONED = re.compile(rb"(?<![a-z0-9_])[a-z][a-z0-9_]*_v[0-9]+(?=\0)")
 _MUST_COMPILE = "_XlaMustCompile"
-# How an entry of NodeDef.attr begins whose key is "value" (what a constant holds), "module", or this.
+# Beginning of an entry of NodeDef.attr with key "value" (of a constant), "module", or this.
 _VALUE = b"\n\x05value\x12"
 _MODULE = b"\n\x06module\x12"
 _COMPILE = b"\n\x0f_XlaMustCompile\x12"
@@ -148,8 +148,7 @@ def operations(version: Path, *, cache: Path | None = None) -> GraphOperations:
             raise PackagingError(file, problem, "export it again, or copy it again") from None
     if cached is not None:
         try:
-            with beside(cached) as kept:
-                kept.write(json.dumps(dataclasses.asdict(result)).encode())
+            write_beside(cached, json.dumps(dataclasses.asdict(result)).encode())
         except OSError:
             pass  # a project that cannot be written is read again next time
     return result

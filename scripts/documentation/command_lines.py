@@ -1,12 +1,8 @@
 """What a page tells its reader to type: each line is held to the program that would read it."""
 
-import argparse
 import ast
-import contextlib
-import io
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -17,45 +13,31 @@ from infra.parameters.overrides import from_options, strangers
 from scripts.documentation.pages import Command, Page, UnclearPageError
 from servable.main import servable
 
-# `servable …` as pages show it, read by the command's own parser.
-
+# Parts of `servable …` as pages show it, which the command's own parser reads.
 PLACEHOLDER = re.compile(r"[A-Z][A-Z_]*|.*…")  # ENV, FILE, SAVED_MODEL, local-…
 NOTATION = re.compile(r"[\[\]]|…$|\.\.\.$")  # of a sentence: [ENV…]
 # Parameters whose value is the name of an environment.
 ENVIRONMENTS = ("environment", "names", "source")
 
-Problems = Iterable[str]
-Parse = Callable[[Sequence[str]], argparse.Namespace]
+Problems = Iterator[str]
 
-# `cdk …` as pages show it, held to what app.py and the environments take.
-
+# Arguments and options of the CDK CLI that our pages use. https://docs.aws.amazon.com/cdk/v2/guide/cli.html
 CDK_COMMANDS = ("bootstrap", "deploy", "destroy", "diff", "list", "synth")
+CDK = click.Command(
+    "cdk",
+    params=[
+        click.Argument(["command"], metavar="COMMAND", type=click.Choice(CDK_COMMANDS)),
+        click.Argument(["stacks"], nargs=-1),
+        click.Option(["-c"], multiple=True),
+        click.Option(["--bootstrap-customer-key"], is_flag=True),
+        click.Option(["--bootstrap-kms-key-id"]),
+        click.Option(["--cloudformation-execution-policies"]),
+        click.Option(["--force"], is_flag=True),
+        click.Option(["--profile"]),
+        click.Option(["--require-approval"]),
+    ],
+)
 CONTEXT = ("environments", "nag", "oidc-provider", "pipeline")  # the keys that app.py asks for
-
-
-def _cdk_parser() -> argparse.ArgumentParser:
-    """Options of the CDK CLI that our pages use. https://docs.aws.amazon.com/cdk/v2/guide/cli.html"""
-    parser = argparse.ArgumentParser(prog="cdk", allow_abbrev=False)
-    parser.add_argument("command", choices=CDK_COMMANDS)
-    parser.add_argument("stacks", nargs="*")
-    parser.add_argument("-c", action="append", default=[])
-    for option in ("--bootstrap-customer-key", "--force"):
-        parser.add_argument(option, action="store_true")
-    policies = "--cloudformation-execution-policies"
-    for option in ("--require-approval", "--bootstrap-kms-key-id", "--profile", policies):
-        parser.add_argument(option)
-    return parser
-
-
-def parsed(parse: Parse, words: Sequence[str]) -> argparse.Namespace | str:
-    """The words as a parser of argparse reads them, or what it says is wrong with them."""
-    errors = io.StringIO()
-    try:
-        with contextlib.redirect_stderr(errors):
-            return parse(words)
-    except SystemExit:
-        return errors.getvalue().strip().splitlines()[-1]
-
 
 # Programs that are not ours, and why a page may name them: nothing of ours can make them stale.
 OTHERS = {
@@ -86,16 +68,6 @@ class Lines:
         self._targets = set(
             re.findall(r"^([a-z][a-z-]*):", (root / "Makefile").read_text(), re.MULTILINE)
         )
-        self._checks: dict[str, Callable[[Command, set[str]], Problems]] = {
-            "servable": self._servable,
-            "servable-local": self._local,
-            "make": self._make,
-            "cdk": self._cdk,
-            "python": self._python,
-            "python3": self._python,
-            "pip": self._files,
-            "pytest": self._files,
-        }
 
     def problems(self, found: Sequence[Page]) -> Iterator[str]:
         for page in found:
@@ -105,8 +77,8 @@ class Lines:
                 yield str(unclear)
                 continue
             for command in commands:
-                check = self._checks.get(command.program, _unknown)
-                for problem in () if command.program in OTHERS else check(command, made):
+                check = CHECKS.get(command.program, _unknown)
+                for problem in () if command.program in OTHERS else check(self, command, made):
                     yield f"{command.page}:{command.line}: `{' '.join(command.words)}`: {problem}"
 
     def names(self, folder: str) -> set[str]:
@@ -117,13 +89,16 @@ class Lines:
             self._names[folder] = {one.name for one in loaded}
         return self._names[folder]
 
-    def _servable(self, command: Command, made: set[str]) -> Iterable[str]:
+    def servable(self, command: Command, made: set[str]) -> Problems:
         """`made`: environments that the page itself tells its reader to make."""
+        arguments = list(command.words[1:])
+        if command.program == "servable-local":
+            arguments = ["local", *arguments]  # whose commands and options it has
         if not command.inline:
-            yield from self._strict(list(command.words[1:]), made, whole=True)
+            yield from self._strict(arguments, made, whole=True)
             return
         # In a sentence a command may lack its arguments; `a | b` are two of one group.
-        head, *others = (part.split() for part in " ".join(command.words[1:]).split(" | "))
+        head, *others = (part.split() for part in " ".join(arguments).split(" | "))
         first = [bare for word in head if (bare := NOTATION.sub("", word))]
         for words in (first, *([*first[:-1], *other] for other in others)):
             yield from self._strict(words, made, whole=False)
@@ -155,14 +130,14 @@ class Lines:
         yield from self._values(command, context, given, made, whole=whole)
 
     def _values(
-        self, command: click.Command, context: click.Context, told: dict[str, Any],
+        self, command: click.Command, context: click.Context, given: dict[str, Any],
         made: set[str], *, whole: bool,
     ) -> Iterator[str]:  # fmt: skip
-        folder = told["folder"] if _given(told.get("folder")) else "environments"
+        folder = given["folder"] if _given(given.get("folder")) else "environments"
         if not (self._root / folder).is_dir():
             yield f"--environments {folder}: there is no such folder"
         for param in command.params:
-            values = told.get(param.name or "")
+            values = given.get(param.name or "")
             for value in values if isinstance(values, tuple | list) else [values]:
                 if not _given(value):
                     if whole and param.required:
@@ -173,21 +148,17 @@ class Lines:
                     if value not in self.names(folder) | made and "://" not in value:
                         yield f"there is no environment {value!r}"
                 elif param.name == "sets":
-                    yield from self._override(value, str(told.get("environment")), folder, made)
+                    yield from self._override(value, str(given.get("environment")), folder, made)
+                elif isinstance(param.type, click.Path):
+                    first = Path(value).parts[0]
+                    ours = first != ".." and (self._root / first).exists()
+                    if ours and not (self._root / value).exists():
+                        yield f"there is no {value}"  # elsewhere it is the reader's own file
                 else:
-                    yield from self._value(param, context, value)
-
-    def _value(self, param: click.Parameter, context: click.Context, value: str) -> Iterator[str]:
-        if isinstance(param.type, click.Path):
-            first = Path(value).parts[0]
-            ours = first != ".." and (self._root / first).exists()
-            if ours and not (self._root / value).exists():
-                yield f"there is no {value}"  # elsewhere it is the reader's own file
-            return
-        try:
-            param.type.convert(value, param, context)
-        except click.UsageError as wrong:
-            yield wrong.format_message()
+                    try:
+                        param.type.convert(value, param, context)
+                    except click.UsageError as wrong:
+                        yield wrong.format_message()
 
     def _override(
         self, option: str, environment: str, folder: str, made: set[str]
@@ -209,70 +180,73 @@ class Lines:
         findings = (finding for environment in loaded for finding in environment.findings)
         return [str(problem) for problem in (*unused, *findings)]
 
-    def _cdk(self, command: Command, made: set[str]) -> Iterable[str]:
-        options = parsed(_cdk_parser().parse_intermixed_args, command.words[1:])
-        if isinstance(options, str):
+    def cdk(self, command: Command, made: set[str]) -> Problems:
+        context = click.Context(CDK)
+        try:
+            CDK.parse_args(context, list(command.words[1:]))
+        except click.UsageError as wrong:
             # A sentence may name an option without its value.
-            if not (command.inline and options.endswith("expected one argument")):
-                yield options
+            if not (command.inline and isinstance(wrong, click.BadOptionUsage)):
+                yield " ".join(wrong.format_message().split())
             return
-        context = dict(option.partition("=")[::2] for option in options.c)
-        folder = context.get("environments", "environments")
+        values = dict(option.partition("=")[::2] for option in context.params["c"])
+        folder = values.get("environments", "environments")
         if not (self._root / folder).is_dir():
             yield f"-c environments={folder}: there is no such folder"
-        for key, given in context.items():
-            yield from self._context(key, given, folder)
+        for key, given in values.items():
+            if key in CONTEXT or "KEY" in key or key.startswith("ENV."):
+                continue
+            if "." in key:
+                yield from self._override_problems(folder, {key: given}, "-c")
+            else:
+                yield f"-c {key}: app.py does not ask for it"
         names = self.names(folder) | made
-        for stack in options.stacks:
+        for stack in context.params["stacks"]:
             name = stack.strip("'").removeprefix("pipeline-").partition("/")[0]
             if not re.fullmatch(r"\*\*|aws:|[A-Z]+", name) and name not in names:
                 yield f"there is no environment {name!r}"
 
-    def _context(self, key: str, given: str, folder: str) -> Iterable[str]:
-        if key in CONTEXT or "KEY" in key or key.startswith("ENV."):
-            return []
-        if "." not in key:
-            return [f"-c {key}: app.py does not ask for it"]
-        return self._override_problems(folder, {key: given}, "-c")
+    def make(self, command: Command, made: set[str]) -> Problems:
+        for name in command.words[1:]:
+            if "=" not in name and name not in self._targets:
+                yield f"make has no target {name}"
 
-    def _local(self, command: Command, made: set[str]) -> Iterable[str]:
-        """`servable-local` has the commands and options of `servable local`."""
-        words = ("servable", "local", *command.words[1:])
-        return self._servable(replace(command, words=words), made)
-
-    def _make(self, command: Command, made: set[str]) -> Problems:
-        named = [word for word in command.words[1:] if "=" not in word]
-        return [f"make has no target {name}" for name in named if name not in self._targets]
-
-    def _python(self, command: Command, made: set[str]) -> Problems:
+    def python(self, command: Command, made: set[str]) -> Problems:
         option, *words = [*command.words[1:], ""]  # each option of ours takes one word
         if option == "-c":
             try:
                 ast.parse(words[0])
             except SyntaxError as wrong:
-                return [f"is no Python: {wrong}"]
+                yield f"is no Python: {wrong}"
         elif option == "-m":
             module = self._root / words[0].replace(".", "/")
             ours = (self._root / words[0].partition(".")[0]).is_dir()
             files = (module.with_suffix(".py"), module / "__main__.py")
             if ours and not any(file.is_file() for file in files):
-                return [f"there is no module {words[0]}"]
+                yield f"there is no module {words[0]}"
         elif not (self._root / option).is_file():
-            return [f"there is no {option}"]
-        return []
+            yield f"there is no {option}"
 
-    def _files(self, command: Command, made: set[str]) -> Problems:
+    def files(self, command: Command, made: set[str]) -> Problems:
         """Paths in the project: requirements and folders."""
-        files = [word for word in command.words if re.search(r"^(\./|tests/)|\.txt$", word)]
-        return [f"there is no {file}" for file in files if not (self._root / file).exists()]
+        for word in command.words:
+            if re.search(r"^(\./|tests/)|\.txt$", word) and not (self._root / word).exists():
+                yield f"there is no {word}"
 
 
-def _unknown(command: Command, made: set[str]) -> Problems:
-    return [f"{command.program} is not known; scripts/documentation says which are, and why"]
+def _unknown(lines: Lines, command: Command, made: set[str]) -> Problems:
+    yield f"{command.program} is not known; scripts/documentation says which are, and why"
 
 
-def programs() -> frozenset[str]:
-    """Every program that a page may name."""
-    return frozenset(
-        {*OTHERS, "servable", "servable-local", "make", "cdk", "python", "python3", "pip", "pytest"}
-    )
+CHECKS: Mapping[str, Callable[[Lines, Command, set[str]], Problems]] = {
+    "servable": Lines.servable,
+    "servable-local": Lines.servable,
+    "make": Lines.make,
+    "cdk": Lines.cdk,
+    "python": Lines.python,
+    "python3": Lines.python,
+    "pip": Lines.files,
+    "pytest": Lines.files,
+}
+# Every program that a page may name.
+PROGRAMS = frozenset({*OTHERS, *CHECKS})

@@ -43,7 +43,7 @@ def _commands(group: click.Group, path: str) -> Iterator[tuple[str, str, str]]:
             color=False,
             help_option_names=["-h", "--help"],
         )
-        # Click keeps the option of a command's first call in this process, which may have had --help alone.
+        # Click keeps the option of a command's first call, which may have had --help alone.
         command._help_option = None
         # The list of commands says it in the words of its own table.
         own = COMMANDS[name] if path == "servable" else command.get_short_help_str(COLUMNS)

@@ -48,14 +48,9 @@ def _split(written: str) -> Iterator[tuple[str, ...]]:
                 words.append(word)
 
 
-# What a block of a page is: a shell's, another grammar's, or somebody's words.
-
+# What a block of a page may be marked as: a shell's, another grammar's, or somebody's words.
 SHELLS = ("sh", "console")
-# What no command of ours stands in.
-OTHERS = ("python", "toml", "json", "yaml", "text")
-KINDS = SHELLS + OTHERS
-
-
+KINDS = (*SHELLS, "python", "toml", "json", "yaml", "text")
 # A block that is marked as one of these is read as such.
 GRAMMAR: dict[str, Callable[[str], object]] = {"toml": tomllib.loads, "python": ast.parse}
 
@@ -99,6 +94,8 @@ class Page:
         self._programs = programs
         self._text = (root / name).read_text(encoding="utf-8")
         self._tokens = MarkdownIt("commonmark").enable("table").parse(self._text)
+        blocks = ("fence", "code_block")
+        self._blocks = [token for token in self._tokens if token.type in blocks]
 
     def anchors(self) -> set[str]:
         """As GitHub makes them of the headings."""
@@ -123,12 +120,12 @@ class Page:
         """Commands in blocks and in code inside sentences. Raises `UnclearPageError`."""
         if self.name.startswith(DECISIONS):
             return []
-        tokens = [one for token in self._tokens for one in self._block(token)]
+        found = [command for token in self._blocks for command in self._block(token)]
         for line, said in self.said():
             words = tuple(said.split())
             if len(words) > 1 and words[0] in _SAID_INLINE:
-                tokens.append(Command(self.name, line, words, inline=True))
-        return tokens
+                found.append(Command(self.name, line, words, inline=True))
+        return found
 
     def said(self) -> list[tuple[int, str]]:
         """(line, content) of all code inside sentences, and inside comments of TOML."""
@@ -138,18 +135,11 @@ class Page:
 
     def tables(self) -> list[tuple[int, dict[str, Any]]]:
         """(line, content) of every block of TOML."""
-        return [
-            ((token.map or [0])[0] + 1, tomllib.loads(token.content)) for token in self._tables()
-        ]
+        return [(_line(token), tomllib.loads(token.content)) for token in self._tables()]
 
     def _tables(self) -> list[Token]:
-        return [
-            token
-            for token in self._tokens
-            if token.type in _BLOCKS
-            and token.info in ("", "toml")
-            and is_grammatical(token.content, "toml")
-        ]
+        toml = (token for token in self._blocks if token.info in ("", "toml"))
+        return [token for token in toml if is_grammatical(token.content, "toml")]
 
     @property
     def made(self) -> set[str]:
@@ -165,12 +155,12 @@ class Page:
     def _inline(self) -> Iterator[tuple[int, Token]]:
         for token in self._tokens:
             for child in token.children or ():
-                yield (token.map or [0])[0] + 1, child
+                yield _line(token), child
 
     def _block(self, token: Token) -> Iterator[Command]:
-        if token.type not in _BLOCKS or not self._is_shell(token):
+        if not self._is_shell(token):
             return
-        line = (token.map or [0])[0] + 1 + (token.type == "fence")
+        line = _line(token) + (token.type == "fence")
         try:
             for at, words in commands(token.content, with_answers=token.info == "console"):
                 yield Command(self.name, line + at, words)
@@ -192,19 +182,19 @@ class Page:
         return False
 
     def _where(self, token: Token, problem: str) -> str:
-        return (
-            f"{self.name}:{(token.map or [0])[0] + 1}: {problem}; "
-            f"fence it as one of {', '.join(KINDS)}"
-        )
+        return f"{self.name}:{_line(token)}: {problem}; fence it as one of {', '.join(KINDS)}"
 
 
 _SAID_INLINE = ("servable", "make", "cdk")
-_BLOCKS = ("fence", "code_block")
 _COMMENT = re.compile(r"""(?:[^#"']|"[^"]*"|'[^']*')*#(.*)""")  # no string over several lines
 
 
+def _line(token: Token) -> int:
+    return (token.map or [0])[0] + 1
+
+
 def _in_comments(token: Token) -> Iterator[tuple[int, str]]:
-    first = (token.map or [0])[0] + 1 + (token.type == "fence")
+    first = _line(token) + (token.type == "fence")
     for line, text in enumerate(token.content.splitlines(), start=first):
         if match := _COMMENT.match(text):
             yield from ((line, said) for said in re.findall("`([^`]+)`", match[1]))

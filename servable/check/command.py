@@ -8,7 +8,7 @@ import click
 
 from infra.parameters.finding import Finding, Severity
 from infra.parameters.line_numbers import line_number
-from infra.parameters.loading import Loaded
+from infra.parameters.loading import Loaded, ValidFile
 from infra.preflight.check import check_all, errors
 from infra.preflight.rendering import is_untold
 from servable.findings import print_findings
@@ -94,7 +94,7 @@ def _run(chosen: list[Loaded], findings_by_name: dict[str, list[Finding]]) -> No
         for loaded in chosen:
             findings = findings_by_name[loaded.name]
             wrong = [finding for finding in errors(findings) if finding.rule != MENDED_BY_PACKING]
-            if wrong or loaded.environment is None:
+            if wrong or not isinstance(loaded, ValidFile):
                 # Escaped here: the status shows the styles of what is printed beside it.
                 click.echo(escaped(f"{loaded.name}: not run: correct its errors first"), err=True)
                 continue

@@ -2,13 +2,14 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from infra.parameters.environment import Environment
 from infra.parameters.loading import Loaded
 from infra.parameters.placement import Placement, placements
 from infra.parameters.rollout import MOST_ALARMS, Rollout
 from infra.policy.container import Batching
-from infra.policy.hosting import driver_for
+from infra.policy.derived_settings import Choice
 from infra.policy.scaling import cooldowns, invocations_per_instance_per_minute
 from infra.policy.sizing import (
     HOURS_PER_MONTH,
@@ -18,7 +19,6 @@ from infra.policy.sizing import (
     usd_per_month,
 )
 from infra.policy.update import SECONDS_PER_MINUTE, Update
-from infra.policy.wait_time import download_timeout_seconds, startup_timeout_seconds
 from infra.preflight.rendering import counted
 
 QUOTA = "what the account's quota must allow"
@@ -51,7 +51,7 @@ def explained(loaded: Loaded) -> list[ExplainedSetting]:
             placed.name if placed.pool is None else f"{placed.name}, {placed.instance.name}",
             *setting,
         )
-        for placed in placements(loaded, loaded.draft)
+        for placed in placements(loaded.draft)
         for setting in _lines(loaded.draft, placed)
     ]
 
@@ -61,8 +61,12 @@ def _lines(environment: Environment, placed: Placement) -> Iterator[Said]:
         if isinstance(choice.value, Batching):
             yield from _batching(placed, choice.value, choice.reason)
         else:
-            yield choice.name, _shown(choice.value), choice.origin, choice.reason
-    yield from _machine(placed)
+            yield _chosen(choice)
+    yield _chosen(placed.version)
+    if placed.instance.gpus:
+        yield _chosen(placed.driver)
+    if placed.variant.serverless is None:  # SageMaker sets the timeouts of the others
+        yield from map(_chosen, placed.timeouts.values())
     peak, share = environment.traffic.peak_rps, environment.share(placed.name)
     rps = None if peak is None or share is None else peak * share
     yield from _sizes(placed, environment, rps)
@@ -83,34 +87,9 @@ def _batching(placed: Placement, chosen: Batching, reason: str) -> Iterator[Said
         yield (f"batching.{name}", str(value), origin, why)
 
 
-def _machine(placed: Placement) -> Iterator[Said]:
-    variant, newest = placed.variant, f"the newest image that {placed.instance.name} can run"
-    yield _stated("tensorflow", placed.model.tensorflow, placed.tensorflow, newest)
-    if placed.instance.gpus:
-        ami = driver_for(placed.tensorflow, placed.instance)
-        why = f"the oldest driver that carries {placed.tensorflow}'s CUDA"
-        if ami is None:
-            why = f"none needed for {placed.tensorflow}'s CUDA, or none listed for {placed.instance.name}"
-        yield _stated("inference_ami", variant.inference_ami, ami, why)
-    if variant.serverless is not None:
-        return  # SageMaker sets its timeouts
-    timeouts = {
-        "download_timeout_seconds": download_timeout_seconds(placed.served),
-        "startup_timeout_seconds": startup_timeout_seconds(
-            placed.served, processes=placed.processes
-        ),
-    }
-    for name, value in timeouts.items():
-        origin = "derived" if value else "image"
-        why = "twice the estimate" if value else "SageMaker's own is enough for this model"
-        yield _stated(name, getattr(variant, name), value, why, origin)
-
-
-def _stated(name: str, given: object, chosen: object, why: str, origin: str = "derived") -> Said:
-    """Return the file's value, else the chosen one with its reason."""
-    if given is not None:
-        return name, str(given), "file", "from the file"
-    return name, _shown(chosen), origin, why
+def _chosen(choice: Choice[Any]) -> Said:
+    value = "-" if choice.value is None else str(choice.value)
+    return choice.name, value, choice.origin, choice.reason
 
 
 def _sizes(placed: Placement, environment: Environment, rps: float | None) -> Iterator[Said]:
@@ -154,15 +133,10 @@ def _sizes(placed: Placement, environment: Environment, rps: float | None) -> It
     yield ("cost", f"{usd_per_month(most, row.usd_per_hour):,.0f} $ a month", "sizing", why)
 
 
-def _shown(value: object) -> str:
-    return "-" if value is None else str(value)
-
-
 def _scaling(environment: Environment, placed: Placement) -> Iterator[Said]:
     variant = placed.variant
     if variant.serverless is None:
-        routing = placed.routing
-        yield (routing.name, str(routing.value or "-"), routing.origin, routing.reason)
+        yield _chosen(placed.routing)
     scaling = variant.scaling
     if scaling is None:
         return
@@ -218,7 +192,11 @@ def update_lines(
         return  # min_instances above max_instances: another rule reports it
     start = start_seconds(placed.served, processes=placed.processes)
     why = f"{rollout.strategy} of {rollout.percent} %, in whole instances"
-    yield ("first share", _shares(updates), "sizing", why)
+    shares = ", ".join(
+        f"{update.steps[0]} of {update.instances} ({update.first_share_percent:.0f} %)"
+        for update in updates[:1] + updates[1:][-1:]
+    )
+    yield ("first share", shares, "sizing", why)
     at_once = f"up to {max(update.instances_at_once for update in updates)}"
     yield ("instances during an update", at_once, "sizing", f"{QUOTA}, its rollback included")
     earliest = updates[0].earliest_alarm_minutes
@@ -226,7 +204,11 @@ def update_lines(
     yield ("earliest rollback", bakes, "sizing", f"an alarm must see {counted(earliest, 'minute')}")
     if not variant.shadow:
         yield _rolled_back_by(environment, rollout, placed.name, updates)
-    yield ("an update takes", _takes(updates, start), "sizing", _parts(updates, start))
+    seconds = [update.expected_seconds(start) or float(update.bakes_seconds) for update in updates]
+    short, long = (round(end(seconds) / SECONDS_PER_MINUTE) for end in (min, max))
+    about = "at least" if start is None else "about"
+    takes = f"{about} {short} min" if short == long else f"{about} {short} to {long} min"
+    yield ("an update takes", takes, "sizing", _parts(updates, start))
 
 
 def _rolled_back_by(
@@ -245,21 +227,6 @@ def _rolled_back_by(
     else:
         why = "4xx count whoever causes them where the first share is the whole fleet"
     return "rolled back by", ", ".join(kinds), "sizing", why
-
-
-def _shares(updates: list[Update]) -> str:
-    ends = updates[:1] + updates[1:][-1:]
-    return ", ".join(
-        f"{update.steps[0]} of {update.instances} ({update.first_share_percent:.0f} %)"
-        for update in ends
-    )
-
-
-def _takes(updates: list[Update], start: float | None) -> str:
-    seconds = [update.expected_seconds(start) or float(update.bakes_seconds) for update in updates]
-    least, most = (round(end(seconds) / SECONDS_PER_MINUTE) for end in (min, max))
-    about = "at least" if start is None else "about"
-    return f"{about} {least} min" if least == most else f"{about} {least} to {most} min"
 
 
 def _parts(updates: list[Update], start: float | None) -> str:

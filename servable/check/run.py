@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from infra.catalog.ops import op_table
 from infra.parameters.finding import Finding, Severity
-from infra.parameters.loading import Loaded
+from infra.parameters.loading import ValidFile
 from infra.parameters.model import Golden
 from model_packaging.refusal import PackagingError
 from servable.golden_answers import differing, known_answer
@@ -55,10 +55,9 @@ class SentRequest(NamedTuple):
     path: str
 
 
-def run(loaded: Loaded, report: Callable[[str], None]) -> Iterator[Finding]:
+def run(loaded: ValidFile, report: Callable[[str], None]) -> Iterator[Finding]:
     """Yield what fails in each variant; variants that deploy the same are run once."""
     environment = loaded.environment
-    assert environment is not None  # the caller has looked at its findings
     seen: list[PreparedVariant] = []
     for number, (name, variant) in enumerate(environment.variants.items(), start=1):
         key, model = f"models.{variant.model}", environment.models[variant.model]
@@ -89,7 +88,9 @@ def run(loaded: Loaded, report: Callable[[str], None]) -> Iterator[Finding]:
                 yield _not_started(loaded, key, name, str(wrong), served.tensorflow)
 
 
-def _not_started(loaded: Loaded, key: str, variant: str, reason: str, tensorflow: str) -> Finding:
+def _not_started(
+    loaded: ValidFile, key: str, variant: str, reason: str, tensorflow: str
+) -> Finding:
     """No fault of the model where TensorFlow lacks, on this computer, an operation that the image has."""
     said = _one_line(reason)
     lacking, table = re.search(r"Op type not registered '(\w+)'", reason), op_table(tensorflow)
@@ -102,10 +103,9 @@ def _not_started(loaded: Loaded, key: str, variant: str, reason: str, tensorflow
     return _finding(loaded, "run-load", key, problem, remedy)
 
 
-def _requests(loaded: Loaded, variant: str) -> Iterator[SentRequest]:
+def _requests(loaded: ValidFile, variant: str) -> Iterator[SentRequest]:
     """Yield the golden requests of the variant's models whose files exist."""
     environment = loaded.environment
-    assert environment is not None  # as above
     served = environment.variants[variant]
     members = environment.models[served.model].multi_model
     sent = []
@@ -115,13 +115,15 @@ def _requests(loaded: Loaded, variant: str) -> Iterator[SentRequest]:
             sent.append(SentRequest(f"models.{name}.{below}.request", golden, golden.sent_as, path))
     rollout = environment.rollout.golden_requests if environment.rollout else None
     if rollout is not None and rollout.sent_as and not (members or served.shadow):
-        golden = Golden(request=rollout.body)
+        golden = Golden.model_construct(request=rollout.body)
         key = "rollout.golden_requests.body"
         sent.append(SentRequest(key, golden, rollout.sent_as, "/invocations"))
-    yield from (request for request in sent if (loaded.root / request.golden.request).is_file())
+    yield from (request for request in sent if request.golden.request.path.is_file())
 
 
-def _not_called(loaded: Loaded, variant: str, requests: Sequence[SentRequest]) -> Iterator[Finding]:
+def _not_called(
+    loaded: ValidFile, variant: str, requests: Sequence[SentRequest]
+) -> Iterator[Finding]:
     """Yield a finding for each model of the variant that no request was sent to."""
     environment = loaded.environment
     assert environment is not None  # as above
@@ -138,10 +140,10 @@ def _not_called(loaded: Loaded, variant: str, requests: Sequence[SentRequest]) -
         yield _finding(loaded, "run-request", key, problem, remedy, Severity.NOT_CHECKED)
 
 
-def _asked(loaded: Loaded, url: str, sent: SentRequest, log: Path) -> Iterator[Finding]:
+def _asked(loaded: ValidFile, url: str, sent: SentRequest, log: Path) -> Iterator[Finding]:
     """Send a request alone and several at once; yield the first failure."""
     golden = sent.golden
-    body, known = (loaded.root / golden.request).read_bytes(), known_answer(loaded.root, golden)
+    body, known = golden.request.path.read_bytes(), known_answer(golden)
     with ThreadPoolExecutor(AT_ONCE) as pool:
         for times in (1, AT_ONCE):
             how = f"{golden.request}{f', {times} at once,' if times > 1 else ''} is answered"
@@ -184,14 +186,14 @@ def _reason(body: bytes) -> str:
 
 
 def _last_line(log: Path) -> str:
-    """Return the last log line of user code; the handler's own JSON lines repeat what its answers say."""
+    """Return the last log line of user code; the handler's JSON lines repeat its answers."""
     lines = log.read_text(encoding="utf-8", errors="replace").split("\n")
     messages = [line for line in lines if line.strip() and not line.startswith('{"event"')]
     return f"; last in the log: {_one_line(messages[-1])}" if messages else ""
 
 
 def _finding(
-    loaded: Loaded,
+    loaded: ValidFile,
     rule: str,
     key: str,
     problem: str,

@@ -2,13 +2,11 @@
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 
 import click
 
 from infra.catalog.instances import instances
 from infra.parameters.finding import meant
-from infra.parameters.loading import Loaded
 from infra.policy.sizing import HOURS_PER_MONTH
 from servable.cost.cost import (
     EXAMPLE_SECONDS,
@@ -49,9 +47,14 @@ def cost(
 ) -> int:
     """Show what ENV costs by the hour, the month and the million predictions."""
     if refresh:
-        _refresh(*one_environment(environment, folder, sets))
+        loaded, files = one_environment(environment, folder, sets)
+        try:
+            from servable.cost.refresh import refreshed  # it imports boto3
+        except ModuleNotFoundError as missing:
+            raise explained(missing, "servable cost --refresh") from None
+        for line in refreshed(loaded, files / f"{loaded.name}.toml"):
+            click.echo(line, err=True)
     loaded, files = one_environment(environment, folder, sets)
-    assert loaded.environment is not None  # one_environment has looked
     now, then = cost_of(loaded.name, loaded.environment), None
     if against is not None:
         root, _ = project(folder)
@@ -82,16 +85,6 @@ def _strange(costs: Cost) -> int:
         problem = f"{name!r} is unknown and has no price; {meant(name, instances())}"
         click.echo(f"servable cost: {problem}", err=True)
     return int(bool(strange))
-
-
-def _refresh(loaded: Loaded, files: Path) -> None:
-    """Write AWS's prices into the environment's own file. Raises click.ClickException."""
-    try:
-        from servable.cost.refresh import refreshed  # it imports boto3
-    except ModuleNotFoundError as missing:
-        raise explained(missing, "servable cost --refresh") from None
-    for line in refreshed(loaded, files / f"{loaded.name}.toml"):
-        click.echo(line, err=True)
 
 
 _WORDS = dict(zip(WHICH, ("at min", "at max", "during an update at max"), strict=True))

@@ -132,7 +132,7 @@ class DataCost:
 
     @property
     def usd_per_million_predictions(self) -> float | None:
-        """US dollars if every request and answer is as large as the largest; None: a part is unknown."""
+        """US dollars where every body is as large as the largest; None: a part is unknown."""
         if self.usd_per_gb is None or self.request_bytes is None or self.answer_bytes is None:
             return None
         return (self.request_bytes + self.answer_bytes) * MILLION / BYTES_PER_GB * self.usd_per_gb
@@ -290,7 +290,10 @@ def difference(now: Cost, then: Cost) -> str:
         for which, word in _WORDS
     ]
     if now.p99_latency_ms != then.p99_latency_ms:
-        before, after = (_ms(cost.p99_latency_ms) for cost in (then, now))
+        before, after = (
+            "none" if cost.p99_latency_ms is None else f"{cost.p99_latency_ms:g}"
+            for cost in (then, now)
+        )
         parts.append(f"p99 objective {before} -> {after} ms")
     if now.paid_by_use or then.paid_by_use:
         parts.append("serverless is paid by use: nothing at min, every container busy at max")
@@ -305,7 +308,3 @@ def _signed(now: float | None, then: float | None) -> str:
         return "unknown"
     whole = round(now - then)
     return f"{'-' if whole < 0 else '+'}${abs(whole):,}"
-
-
-def _ms(value: float | None) -> str:
-    return "none" if value is None else f"{value:g}"

@@ -10,19 +10,18 @@ import click
 import tomlkit
 from botocore.exceptions import BotoCoreError, ClientError
 
-from infra.parameters.loading import Loaded
-from model_packaging.beside import beside
+from infra.parameters.loading import ValidFile
+from model_packaging.beside import write_beside
 from servable.cost.price_list import API_REGION, PriceListError, data_prices, hosting_prices
 
 
-def refreshed(loaded: Loaded, file: Path, pricing: Any = None) -> Iterator[str]:
+def refreshed(loaded: ValidFile, file: Path, pricing: Any = None) -> Iterator[str]:
     """Write [prices] into `file` and yield one line for each instance type, and one for data.
 
     `pricing`: the boto3 client; None: of the shell's credentials. Raises click.ClickException if AWS
     does not answer; then nothing is written.
     """
     environment = loaded.environment
-    assert environment is not None  # the caller has loaded it
     variants = environment.variants.values()
     names = sorted({name for variant in variants for name in variant.instance_types})
     try:
@@ -57,5 +56,4 @@ def write(file: Path, usd_per_hour: dict[str, float], usd_per_gb: float | None, 
         document["prices"]["usd_per_gb_processed"] = usd_per_gb
     table = document["prices"].setdefault("instance_usd_per_hour", tomlkit.inline_table())
     table.update(usd_per_hour)
-    with beside(file) as to:
-        to.write(tomlkit.dumps(document).encode())
+    write_beside(file, tomlkit.dumps(document).encode())

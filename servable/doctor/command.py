@@ -27,7 +27,6 @@ def doctor(
     looks = list(machine(root))
     if environment is not None:
         loaded, _ = one_environment(environment, folder, sets)
-        assert loaded.environment is not None  # one_environment has looked
         name = loaded.name  # of a wrong pattern the CDK CLI only says "no stacks match"
         said = f"`cdk deploy '{name}/*'` deploys {name}; `cdk deploy {name}` matches no stack"
         looks.append(CheckResult("stacks", "ok", said))

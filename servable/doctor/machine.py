@@ -69,7 +69,7 @@ def _image_python() -> CheckResult:
         f"{wanted}; this is {here}, for which the local container fetches the compiled packages of "
         "code/lib once, in the same versions"
     )
-    program = _python(f"python{wanted}")
+    program = python_named(f"python{wanted}")
     mend = (
         f"to run code as in the image, install Servable into a virtual environment of {program}"
         if program
@@ -78,7 +78,7 @@ def _image_python() -> CheckResult:
     return CheckResult("image's Python", "ok", said, mend)
 
 
-def _python(name: str) -> str | None:
+def python_named(name: str) -> str | None:
     """Return a Python that starts, from the path, pyenv or uv (shims on the path may not start)."""
     on_path = [Path(folder, name) for folder in os.get_exec_path()]
     kept = [Path.home() / ".pyenv/versions", Path.home() / ".local/share/uv/python"]

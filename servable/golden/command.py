@@ -7,8 +7,6 @@ from typing import Any
 
 import click
 
-from infra.parameters.environment import Environment
-from infra.parameters.loading import Loaded
 from servable.aws_account import account_of
 from servable.golden.frozen import frozen, why_not, with_tables
 from servable.golden.selection import GoldenSelection
@@ -58,19 +56,31 @@ def golden(
     then files of the project: look for personal data in them before they are committed.
     """
     loaded, files = one_environment(environment, folder, sets)
-    assert loaded.environment is not None  # one_environment has looked
+    account = account_of(loaded.environment, local=local)
+    selection, left_out = GoldenSelection(), Counter[str]()
     try:
-        selection, left_out = _selected(loaded, place, local=local)
+        index = CaptureIndex(place_of(place, lambda: account.client("s3")), CaptureSelection())
+        for request in index:
+            if (reason := why_not(request)) is None:
+                selection.add(request)
+            else:
+                left_out[reason] += 1
     except PlaceError as error:
         click.echo(f"servable golden: {error}", err=True)
         return 1
+    for skipped in index.skipped:
+        click.echo(str(skipped), err=True)
     chosen = selection.chosen(most)
     for reason, count in left_out.most_common():
         click.echo(f"left out: {count:,} {reason}", err=True)
     if not chosen:
         click.echo(f"servable golden: {place}: no request can be a golden one", err=True)
         return 1
-    model = _model(loaded.environment, variant)
+    variants = loaded.environment.variants
+    if variant is not None and variant not in variants:
+        allowed = ", ".join(variants)
+        raise click.UsageError(f"--variant {variant}: no such variant; allowed: {allowed}")
+    model = variants[variant or next(iter(variants))].model
     limits = loaded.environment.replay
     relative = [output.relative or 0.0 for output in limits.outputs.values()]
     tolerance = max(_LEAST_TOLERANCE, limits.by_type.float32, *relative)
@@ -86,33 +96,8 @@ def golden(
     if not as_json:
         click.echo(diff(loaded.file, before, after), nl=False)
         done = "written" if write else "not written; --write writes them"
-        noun = "golden request" if len(several) == 1 else "golden requests"
-        click.echo(f"{len(several)} {noun}: {done}")
+        click.echo(f"{len(several)} golden request{'s' * (len(several) != 1)}: {done}")
     return 0
-
-
-def _selected(loaded: Loaded, place: str, *, local: bool) -> tuple[GoldenSelection, Counter[str]]:
-    """Read the place twice: to find the lines, and to look at their bodies. Raises PlaceError."""
-    assert loaded.environment is not None  # the caller has looked
-    account = account_of(loaded.environment, local=local)
-    index = CaptureIndex(place_of(place, lambda: account.client("s3")), CaptureSelection())
-    selection, left_out = GoldenSelection(), Counter[str]()
-    for request in index:
-        if (reason := why_not(request)) is None:
-            selection.add(request)
-        else:
-            left_out[reason] += 1
-    for skipped in index.skipped:
-        click.echo(str(skipped), err=True)
-    return selection, left_out
-
-
-def _model(environment: Environment, variant: str | None) -> str:
-    name = variant or next(iter(environment.variants))
-    if name not in environment.variants:
-        allowed = ", ".join(environment.variants)
-        raise click.UsageError(f"--variant {name}: no such variant; allowed: {allowed}")
-    return environment.variants[name].model
 
 
 def _show(chosen: list[Any], names: list[str], as_json: bool) -> None:

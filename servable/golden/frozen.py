@@ -9,7 +9,8 @@ import tomlkit
 
 from infra.parameters.model import Golden
 from infra.parameters.rollout import CONTENT_TYPES
-from model_packaging.beside import beside
+from infra.parameters.table import ProjectPath
+from model_packaging.beside import write_beside
 from servable.captured import CapturedRequest
 from servable_local.capture_record import media_type
 from servable_tensors.codecs import CODECS, JSON
@@ -49,8 +50,7 @@ class GoldenFiles:
         assert self.table.answer is not None  # made with one
         for name, content in ((self.table.request, self.request), (self.table.answer, self.answer)):
             (root / name).parent.mkdir(parents=True, exist_ok=True)
-            with beside(root / name) as file:
-                file.write(content)
+            write_beside(root / name, content)
 
 
 def frozen(requests: Sequence[CapturedRequest], model: str, tolerance: float) -> list[GoldenFiles]:
@@ -63,8 +63,8 @@ def frozen(requests: Sequence[CapturedRequest], model: str, tolerance: float) ->
         files.append(
             GoldenFiles(
                 table=Golden(
-                    request=f"{stem}{_EXTENSIONS[media_type(request.content_type)]}",
-                    answer=f"{stem}-answer{answered}",
+                    request=ProjectPath(f"{stem}{_EXTENSIONS[media_type(request.content_type)]}"),
+                    answer=ProjectPath(f"{stem}-answer{answered}"),
                     tolerance=tolerance,
                 ),
                 request=request.body,

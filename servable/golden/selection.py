@@ -23,7 +23,7 @@ from servable_tensors.tensors import Array
 # Requests of clients that vary without end (names, shapes) are not all of interest.
 MOST_KINDS = 200
 _MOST_INPUTS = 50
-# Keys of the two forms of TensorFlow Serving's JSON, and those that answers have in their place.
+# Keys of the two forms of TensorFlow Serving's JSON, and those of their answers.
 _FORMS = {"instances": "predictions", "inputs": "outputs"}
 
 Facet = tuple[str, ...]
@@ -82,7 +82,7 @@ class GoldenSelection:
 
 
 def facets_of(request: CapturedRequest) -> tuple[set[Facet], dict[Facet, float]]:
-    """Return a request's facets: its kinds; its extremes, with a number that is smaller the more extreme."""
+    """Return a request's facets: its kinds; its extremes, with a number, smaller if more extreme."""
     media = media_type(request.content_type)
     kinds: set[Facet] = {("content type", media)}
     form, signature, inputs, rows = _read(request, media)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import click
 
-from infra.parameters.loading import Loaded
+from infra.parameters.loading import ValidFile
 from infra.preflight.check import errors
 from model_packaging.refusal import PackagingError
 from servable.aws_account import account_of
@@ -41,7 +41,6 @@ def history(
     if writes and restore is None:
         raise click.UsageError("--write goes with --restore N")
     loaded, files = one_environment(environment, folder, sets)
-    assert loaded.environment is not None  # one_environment has looked
     try:
         account = account_of(loaded.environment, local=local)
         listed = deployments(account, stack_name(loaded))
@@ -113,7 +112,7 @@ def _details(deployment: Deployment) -> Iterator[str]:
     yield from deployment.changes
 
 
-def _show_restored(loaded: Loaded, back: RestoredFile, as_json: bool, *, shown: bool) -> None:
+def _show_restored(loaded: ValidFile, back: RestoredFile, as_json: bool, *, shown: bool) -> None:
     if as_json:
         output = {
             "text": back.text,

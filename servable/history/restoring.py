@@ -17,9 +17,9 @@ from infra.catalog import images
 from infra.packing import packed_key
 from infra.parameters.environment import Environment
 from infra.parameters.finding import Finding, Severity
-from infra.parameters.loading import Loaded, load
+from infra.parameters.loading import ValidFile, load
 from infra.preflight.check import check
-from model_packaging.beside import beside
+from model_packaging.beside import write_beside
 from model_packaging.places import MADE
 from model_packaging.private_folder import private_folder
 from model_packaging.refusal import PackagingError
@@ -53,7 +53,7 @@ class RestoredFile:
     notes: list[str] = field(default_factory=list)
 
 
-def restored(loaded: Loaded, deployment: Deployment, account: Account) -> RestoredFile:
+def restored(loaded: ValidFile, deployment: Deployment, account: Account) -> RestoredFile:
     """Verify that archive and image still exist, and return the file that restores the deployment.
 
     Raises `PackagingError` with the reason if it cannot be restored.
@@ -78,20 +78,24 @@ def restored(loaded: Loaded, deployment: Deployment, account: Account) -> Restor
             notes.append(f"{name}: served from {where}, where it was")
         # State the derived settings: from an archive in S3, other ones could be derived.
         settings["variants"][variant["variant"]]["container"] = variant["container"]
-    _without_strangers(settings)
+    # Models that were only packed into an archive go, since the archive is now named itself.
+    used = {variant["model"] for variant in settings["variants"].values()}
+    for name in list(used):
+        model = settings["models"][name]
+        used |= {*model.get("also_serves", []), *model.get("multi_model", [])}
+    settings["models"] = {name: model for name, model in settings["models"].items() if name in used}
     text, findings = _checked(loaded, settings, deployment)
     return RestoredFile(text=text, findings=findings, notes=notes)
 
 
-def write(loaded: Loaded, folder: Path, restorable: RestoredFile) -> tuple[Path, Path]:
+def write(loaded: ValidFile, folder: Path, restorable: RestoredFile) -> tuple[Path, Path]:
     """Replace the environment's file atomically; return it, and the place of what it was before."""
     file = folder / f"{loaded.name}.toml"
     before = file.read_bytes()
     name = f"{loaded.name}-{hashlib.sha256(before).hexdigest()[:12]}.toml"
     kept = private_folder(loaded.root / REPLACED) / name
     for place, content in ((kept, before), (file, restorable.text.encode())):
-        with beside(place) as to:
-            to.write(content)
+        write_beside(place, content)
     return file, kept
 
 
@@ -101,10 +105,11 @@ def _copy(value: Any) -> Any:
     return [_copy(item) for item in value] if isinstance(value, list) else value
 
 
-def _packs(loaded: Loaded, settings: Any, name: str, url: str) -> bool:
+def _packs(loaded: ValidFile, settings: Any, name: str, url: str) -> bool:
     """Whether the sources on this computer still pack to the archive at `url`."""
     try:
-        key = packed_key(Environment.model_validate(settings), name, loaded.root)
+        environment = Environment.model_validate(settings, context={"project": loaded.root})
+        key = packed_key(environment, name, loaded.root)
     except (PackagingError, OSError, KeyError, ValueError):
         return False
     return url.rstrip("/").removesuffix(".tar.gz").endswith(f"/{key}")
@@ -124,16 +129,7 @@ def _pinned(model: Any, url: str, variant: dict[str, Any], account: Account) -> 
     return {"artifact": artifact, **kept}
 
 
-def _without_strangers(settings: Any) -> None:
-    """Remove models that were only packed into an archive, since the archive is now named itself."""
-    used = {variant["model"] for variant in settings["variants"].values()}
-    for name in list(used):
-        model = settings["models"][name]
-        used |= {*model.get("also_serves", []), *model.get("multi_model", [])}
-    settings["models"] = {name: model for name, model in settings["models"].items() if name in used}
-
-
-def _checked(loaded: Loaded, settings: Any, deployment: Deployment) -> tuple[str, list[Finding]]:
+def _checked(loaded: ValidFile, settings: Any, deployment: Deployment) -> tuple[str, list[Finding]]:
     """Return the text and its findings; acknowledgements that match no finding are dropped."""
     with tempfile.TemporaryDirectory(prefix="servable-restore-") as folder:
         file = Path(folder, f"{loaded.name}.toml")

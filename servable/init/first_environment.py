@@ -138,7 +138,7 @@ def start(
 
 
 def new_environment(folder: Path, name: str) -> Path:
-    """Return the path of a new environment's file. Raises `PackagingError` if the name is not usable."""
+    """Return the path of a new environment's file. Raises `PackagingError` for the name."""
     file = folder / f"{name}.toml"
     if not re.fullmatch(NAME, name) or is_base(name):
         allowed = "a letter, then letters, digits and hyphens, at most 40 in all"

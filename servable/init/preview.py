@@ -6,8 +6,7 @@ from pathlib import Path
 
 from infra.catalog.limits import most
 from infra.parameters.finding import Finding
-from infra.parameters.loading import Loaded
-from model_packaging.refusal import PackagingError
+from infra.parameters.loading import ValidFile
 from servable.init.first_environment import foreseen, new_environment
 
 EXPIRES = "expires"
@@ -25,12 +24,9 @@ class Preview:
     findings: list[Finding]
 
 
-def preview(loaded: Loaded, folder: Path, *, name: str, expires: date) -> Preview:
+def preview(loaded: ValidFile, folder: Path, *, name: str, expires: date) -> Preview:
     """Return the preview's file, `name`.toml, which extends the environment. Raises `PackagingError`."""
     environment = loaded.environment
-    if environment is None:
-        problem = "does not load"
-        raise PackagingError(Path(loaded.file), problem, f"see `servable check {loaded.name}`")
     file = new_environment(folder, name)
     # ranker-dev of environment dev becomes ranker-pr42.
     stem = environment.endpoint.name.removesuffix(f"-{loaded.name}")
@@ -47,9 +43,8 @@ def preview(loaded: Loaded, folder: Path, *, name: str, expires: date) -> Previe
     )
 
 
-def _text(loaded: Loaded, name: str, endpoint_name: str, expires: date) -> str:
+def _text(loaded: ValidFile, name: str, endpoint_name: str, expires: date) -> str:
     environment = loaded.environment
-    assert environment is not None
     quiet = [key for key in ("notify", "page") if getattr(environment.alarms, key)]
     first = (loaded.root / loaded.file).read_text(encoding="utf-8-sig").partition("\n")[0]
     lines = [

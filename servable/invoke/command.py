@@ -12,6 +12,7 @@ import click
 from rich.progress import Progress as Bar
 
 from infra.parameters.environment import Environment
+from infra.parameters.loading import ValidFile
 from infra.parameters.rollout import CONTENT_TYPES
 from model_packaging.refusal import PackagingError
 from servable.console import EscapingConsole
@@ -152,7 +153,7 @@ def _environment(name: str, folder: str, sets: tuple[str, ...]) -> Environment:
     if name not in known:
         raise unknown(name, known)
     loaded = known[name]
-    if loaded.environment is None:
+    if not isinstance(loaded, ValidFile):
         command = shlex.join(["servable", "check", name, *(f"--set={pair}" for pair in sets)])
         raise click.ClickException(f"{loaded.file}: is refused; `{command}` says why")
     return loaded.environment

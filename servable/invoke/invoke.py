@@ -8,7 +8,7 @@ import boto3
 import numpy as np
 
 from infra.parameters.environment import Environment
-from model_packaging.beside import beside
+from model_packaging.beside import write_beside
 from model_packaging.refusal import PackagingError
 from servable.aws_account import account_of
 from servable_client import Answer, Endpoint, Outputs
@@ -76,5 +76,5 @@ def written(answer: Answer | Outputs, file: Path) -> int:
     Raises `servable_client.BadInputError` for strings that a .npz would truncate.
     """
     content = answer.body if isinstance(answer, Answer) else encode("npz", answer, Selection())
-    with beside(file) as to:
-        return to.write(content)
+    write_beside(file, content)
+    return len(content)

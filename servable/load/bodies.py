@@ -5,20 +5,15 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from infra.parameters.loading import Loaded
+from infra.parameters.loading import ValidFile
+from infra.parameters.rollout import CONTENT_TYPES
 from model_packaging.refusal import PackagingError
 from servable.capture_lines import AnswerAloneError, CaptureLineError, read_line
 from servable.load.load_target import Body
 from servable_tensors.trace_context import without_trace
 
-CONTENT_TYPES = {
-    ".json": "application/json",
-    ".jsonl": "application/jsonlines",
-    ".csv": "text/csv",
-    ".pb": "application/x-protobuf",
-    ".npy": "application/x-npy",
-    ".npz": "application/x-npz",
-}
+# Golden requests have no named arrays: their answers are compared as JSON, .npy or protobuf.
+_CONTENT_TYPES = {**CONTENT_TYPES, ".npz": "application/x-npz"}
 STDIN = Path("-")
 # A line of data capture has this key.
 # Source: https://docs.aws.amazon.com/sagemaker/latest/dg/model-monitor-data-capture-endpoint.html
@@ -30,7 +25,7 @@ class BodyError(Exception):
 
 
 def bodies_of(
-    files: Sequence[str], *, content_type: str | None, loaded: Loaded | None
+    files: Sequence[str], *, content_type: str | None, loaded: ValidFile | None
 ) -> tuple[list[Body], list[str]]:
     """Return (bodies, their names). `files`: FILE, or FILE=WEIGHT; default: the model's warm_up, else its
     golden request.
@@ -65,19 +60,15 @@ def _weighed(option: str) -> tuple[Path, float]:
     return Path(option), 1.0
 
 
-def _own_requests(loaded: Loaded | None) -> list[str]:
-    environment = loaded.environment if loaded else None
-    if loaded is None or environment is None:
+def _own_requests(loaded: ValidFile | None) -> list[str]:
+    if loaded is None:
         raise BodyError("no request to send; give --body FILE")
+    environment = loaded.environment
     first = next(iter(environment.variants.values()))
     model = environment.models[first.model]
-    files = [
-        str(loaded.root / request)
-        for request in model.warm_up or []
-        if Path(request).suffix == ".json"
-    ]
+    files = [str(request.path) for request in model.warm_up if request.path.suffix == ".json"]
     if not files and model.golden:
-        files = [str(loaded.root / model.golden.request)]
+        files = [str(model.golden.request.path)]
     if not files:
         problem = f"models.{first.model} has no request to send: neither warm_up nor golden"
         remedy = f"give --body FILE, or write models.{first.model}.golden"
@@ -99,9 +90,9 @@ def read(file: Path, *, content_type: str | None = None, weight: float = 1.0) ->
         if not captured:
             raise BodyError(f"{file}: no captured input; capture Input, not only Output")
         return [dataclasses.replace(body, weight=weight / len(captured)) for body in captured]
-    kind = content_type or CONTENT_TYPES.get(".json" if file == STDIN else file.suffix)
+    kind = content_type or _CONTENT_TYPES.get(".json" if file == STDIN else file.suffix)
     if kind is None:
-        known = ", ".join(CONTENT_TYPES)
+        known = ", ".join(_CONTENT_TYPES)
         raise BodyError(f"{file}: give --content-type, or a file that ends in {known}")
     if not content:
         raise BodyError(f"{file}: the file is empty; give a request that the model answers")

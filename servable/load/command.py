@@ -9,7 +9,7 @@ from typing import Any
 import click
 from rich.live import Live
 
-from infra.parameters.loading import Loaded
+from infra.parameters.loading import ValidFile
 from model_packaging.private_folder import private_folder
 from model_packaging.refusal import PackagingError
 from servable.console import EscapingConsole
@@ -69,7 +69,7 @@ def load(what: str | None, folder: str, **values: Any) -> int:
 
 def _measured(held: ExitStack, what: str, folder: str, options: LoadOptions) -> int:
     loaded = None if is_url(what) else one_environment(what, folder, options.sets)[0]
-    if options.gate and loaded is not None and loaded.environment is not None:
+    if options.gate and loaded is not None:
         options = expected(loaded.environment, options)
     bodies, names = bodies_of(options.files, content_type=options.content_type, loaded=loaded)
     output = options.output or run_folder(loaded.root if loaded else standing_in(), what)
@@ -166,9 +166,9 @@ def _ended(
     return int(len(curve.valid) < len(curve.steps) or curve.ended == "failing")
 
 
-def _schedule(loaded: Loaded | None, options: LoadOptions) -> Schedule:
+def _schedule(loaded: ValidFile | None, options: LoadOptions) -> Schedule:
     p99_ms = options.p99_ms
-    if p99_ms is None and loaded is not None and loaded.environment is not None:
+    if p99_ms is None and loaded is not None:
         p99_ms = loaded.environment.alarms.p99_latency_ms
     opened = bool(options.rates or options.opened)
     return Schedule(

@@ -9,7 +9,7 @@ import psutil
 from servable.load.measurement import Usage
 
 _BYTES_PER_MIB = 1024**2
-# The kernel walks all pages of a process to say what it holds: more often it would cost what it watches.
+# The kernel walks all pages of a process for it: more often it would cost too much.
 MEMORY_SECONDS = 2.0
 LOOK_SECONDS = 0.5
 # Lowers the endpoint's CPU share to a third: the generator comes first, and beside other work on this
@@ -18,7 +18,7 @@ NICENESS = 5
 
 
 class UsageWatch:
-    """CPU and memory of a process tree: call `look()` repeatedly; `found()` is the usage between looks."""
+    """CPU and memory of a process tree between calls of `look()`; `found()` returns them."""
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
@@ -81,7 +81,7 @@ def _cpu_seconds(process: psutil.Process) -> float:
 
 
 def _pss_mib(process: psutil.Process) -> float:
-    """Proportional set size in MiB: shared pages count in equal parts, so sums are right. Source: proc(5)."""
+    """Proportional set size in MiB: shared pages count in equal parts. Source: proc(5)."""
     try:
         memory = process.memory_full_info()
         return float(getattr(memory, "pss", memory.uss)) / _BYTES_PER_MIB  # macOS: its own pages

@@ -1,4 +1,4 @@
-"""Messages with a body between a replay and its sending process: JSON and bytes, each after its length."""
+"""Messages between a replay and its sending process: JSON and bytes, each after its length."""
 
 import json
 import struct

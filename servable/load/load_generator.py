@@ -36,7 +36,7 @@ class LoadError(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class GeneratorProcesses:
-    """The number of sending processes. One sends some thousands of requests per second from one core."""
+    """Number of sending processes. One sends some thousands of requests per second."""
 
     here: int = 1
     """Processes on this computer."""
@@ -178,7 +178,7 @@ class LoadGenerator:
 
 
 def join(host: str, port: int) -> None:
-    """Run a sending process for a test on another computer until that ends, or until KeyboardInterrupt."""
+    """Run a sending process for a test on another computer until it ends, or KeyboardInterrupt."""
     worker = subprocess.Popen(
         [sys.executable, "-m", "servable.load.generator", "worker", host, str(port)],
         stdin=subprocess.PIPE,

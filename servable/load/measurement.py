@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from pydantic import TypeAdapter
 
-from model_packaging.beside import beside
+from model_packaging.beside import write_beside
 from servable.latencies import Latencies
 from servable.precision import Interval
 
@@ -165,8 +165,7 @@ class LoadCurve:
         return json.loads(_FORM.dump_json(self))
 
     def write(self, file: Path) -> None:
-        with beside(file) as beside_it:
-            beside_it.write(_FORM.dump_json(self, indent=1))
+        write_beside(file, _FORM.dump_json(self, indent=1))
 
     @classmethod
     def read(cls, file: Path) -> "LoadCurve":

@@ -33,7 +33,8 @@ def table(curve: LoadCurve, now: tuple[float, dict[str, Any]] | None = None) -> 
         shown.add_column(column, justify="right")
     shown.add_column("")
     for step in curve.steps:
-        shown.add_row(*_row(step), _remark(step))
+        unsure = "" if step.known else "not known within 5 %"
+        shown.add_row(*_row(step), "refused: sent late" if step.refused else unsure)
     if now:
         load, so_far = now
         shown.add_row(readable(load), *_so_far(so_far), style="dim")
@@ -66,12 +67,6 @@ def _so_far(so_far: dict[str, Any]) -> Sequence[str]:
         "",
         f"{so_far['seconds']:.0f} s" if so_far["seconds"] else "warming up",
     )
-
-
-def _remark(step: LoadStep) -> str:
-    if step.refused:
-        return "refused: sent late"
-    return "" if step.known else "not known within 5 %"
 
 
 def _on_a_line(answer: str) -> str:
@@ -163,11 +158,7 @@ def _object(
         for percent in (50, 95, 99):
             milliseconds = step.latencies.percentile_ms(percent)
             shown[f"p{percent}_ms"] = milliseconds if step.latencies.count else None
-        shown |= {
-            "known": step.known,
-            "refused": step.refused,
-            "failed": step.failed,
-        }
+        shown |= {"known": step.known, "refused": step.refused, "failed": step.failed}
         del shown["latencies"], shown["send_lags"]
     for name, point in (("knee", at), ("saturation", full)):
         result[name] = point and {key: asdict(point)[key] for key in ("load", "rps", "bounded")}

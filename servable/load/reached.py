@@ -15,7 +15,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from infra.parameters.environment import Environment
 from infra.parameters.finding import meant
-from infra.parameters.loading import Loaded
+from infra.parameters.loading import ValidFile
 from model_packaging.digest import sha256_of
 from model_packaging.refusal import PackagingError
 from servable.aws_account import Account, account_of
@@ -49,7 +49,7 @@ class ReadyTarget:
 @contextmanager
 def reached_by(
     what: str,
-    loaded: Loaded | None,
+    loaded: ValidFile | None,
     names: list[str],
     output: Path,
     options: TargetOptions,
@@ -76,7 +76,6 @@ def reached_by(
             yield reached
         return
     environment, name = loaded.environment, loaded.name
-    assert environment is not None  # looked at when it was loaded
     account = account_of(environment, local=options.local, endpoint_url=options.endpoint_url)
     account.meant()
     if options.target == "deployed":
@@ -90,7 +89,7 @@ def reached_by(
 
 @contextmanager
 def _local(
-    loaded: Loaded, bodies: Sequence[str], *, variant: str | None, log: Path
+    loaded: ValidFile, bodies: Sequence[str], *, variant: str | None, log: Path
 ) -> Iterator[ReadyTarget]:
     """Run the local container while the block lasts. Raises PackagingError, LaunchError."""
     served = prepared(loaded, variant=variant)

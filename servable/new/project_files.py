@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from infra.parameters import reference
-from model_packaging.beside import beside
+from model_packaging.beside import write_beside
 from servable.project_folder import FOLDER
 
 # Partly generated from this repository's own files. A leading dot is spelt "dot-", so that no tool
@@ -90,8 +90,7 @@ def write_all(root: Path, files: Mapping[str, str]) -> None:
             if os.path.lexists(file):
                 raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(file))
             written.append(file)
-            with beside(file) as to:
-                to.write(text.encode())
+            write_beside(file, text.encode())
     except BaseException:  # Ctrl-C too
         for path in reversed(written):
             with suppress(OSError):

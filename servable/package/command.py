@@ -7,7 +7,7 @@ import click
 from rich.progress import Progress
 
 from infra.parameters.finding import Severity
-from infra.parameters.loading import Loaded
+from infra.parameters.loading import Loaded, ValidFile
 from infra.preflight.check import check, errors
 from model_packaging.existing_archive import listing
 from model_packaging.refusal import PackagingError
@@ -61,7 +61,7 @@ def package(
         if environment:
             loaded = named(loaded_with(sets, *project(folder), name=environment), environment)
         if verified:
-            return _verify(verified, loaded, as_json)
+            return _verify(verified, loaded if isinstance(loaded, ValidFile) else None, as_json)
         if loaded is None:
             raise click.UsageError("give an environment, or an archive with --list or --verify")
         return _package(loaded, Path(find_links) if find_links else None, as_json)
@@ -72,7 +72,7 @@ def package(
 def _package(loaded: Loaded, find_links: Path | None, as_json: bool) -> int:
     findings = check(loaded)
     wrong = [finding for finding in errors(findings) if finding.rule != MENDED_BY_PACKING]
-    if wrong or loaded.environment is None:
+    if wrong or not isinstance(loaded, ValidFile):
         return _refused([str(finding) for finding in wrong], as_json)
     print_lines(finding for finding in findings if finding.severity is Severity.WARNING)
     packages = _with_progress(loaded, find_links)
@@ -94,7 +94,7 @@ def _refused(problems: list[str], as_json: bool) -> int:
     return 1
 
 
-def _with_progress(loaded: Loaded, find_links: Path | None) -> list[Package]:
+def _with_progress(loaded: ValidFile, find_links: Path | None) -> list[Package]:
     bar = bytes_progress(transient=True)
     bar.disable = not bar.console.is_terminal
     with bar:
@@ -126,7 +126,7 @@ def _list(archive: Path, as_json: bool) -> int:
     return 0
 
 
-def _verify(archive: Path, loaded: Loaded | None, as_json: bool) -> int:
+def _verify(archive: Path, loaded: ValidFile | None, as_json: bool) -> int:
     # Imported here: it reads code with libraries that packing does not wait for.
     from model_packaging.verification import LOOKED_AT, NOT_LOOKED_AT, verify
 

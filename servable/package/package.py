@@ -11,7 +11,7 @@ from infra.catalog.ops import op_table
 from infra.packing import archive_inputs, variants_running
 from infra.parameters.environment import Environment
 from infra.parameters.finding import Severity
-from infra.parameters.loading import Loaded
+from infra.parameters.loading import ValidFile
 from infra.parameters.variant import Variant, machine_of
 from infra.policy.hosting import newest_version
 from infra.policy.sizing import machine
@@ -54,7 +54,7 @@ class Package:
 
 
 def package(
-    loaded: Loaded,
+    loaded: ValidFile,
     *,
     find_links: Path | None = None,
     hashing: Progress | None = None,
@@ -65,12 +65,11 @@ def package(
     `find_links`: a folder of wheels to use instead of an index. Raises `PackagingError`.
     """
     environment = loaded.environment
-    assert environment is not None  # the caller has looked at its findings
     for name, at_root in _archives(environment):
         model = environment.models[name]
         wheels: list[Wheel] = []
         if model.code is not None and model.install == "vendored":
-            wheels = _wheels(loaded, name, loaded.root / model.code, find_links)
+            wheels = _wheels(loaded, name, model.code.path, find_links)
         inputs = archive_inputs(environment, name, loaded.root, at_root=at_root)
         known = [
             (servable.name, number, read(folder))
@@ -104,11 +103,10 @@ def _archives(environment: Environment) -> list[tuple[str, bool]]:
     return list(dict.fromkeys(archives))
 
 
-def _wheels(loaded: Loaded, name: str, code: Path, find_links: Path | None) -> list[Wheel]:
+def _wheels(loaded: ValidFile, name: str, code: Path, find_links: Path | None) -> list[Wheel]:
     """Return the wheels of the lock, resolved anew if the lock does not match."""
     if not dependencies.asks(code):
         return []
-    assert loaded.environment is not None  # the caller has looked
     variant = variants_running(loaded.environment, name)[0]
     python = images.python(_tensorflow(loaded.environment, variant))
     if python is None:
@@ -122,16 +120,16 @@ def _wheels(loaded: Loaded, name: str, code: Path, find_links: Path | None) -> l
     return dependencies.fetch(code, python=python, wheels=wheels, find_links=find_links)
 
 
-def tensorflow_for(loaded: Loaded | None) -> str:
+def tensorflow_for(loaded: ValidFile | None) -> str:
     """Return the TensorFlow version of the first variant's image, as 2.20; default: the newest."""
     version = images.versions()[-1]
-    if loaded is not None and loaded.environment is not None:
+    if loaded is not None:
         variant = next(iter(loaded.environment.variants.values()))
         version = _tensorflow(loaded.environment, variant)
     return ".".join(version.split(".")[:2])
 
 
-def image_for(loaded: Loaded | None) -> ImageModules:
+def image_for(loaded: ValidFile | None) -> ImageModules:
     """Return the Python modules in the image of the first variant, or in the newest image.
 
     Raises `PackagingError` if the image's modules are not documented.
@@ -146,14 +144,14 @@ def image_for(loaded: Loaded | None) -> ImageModules:
     return modules
 
 
-def with_graph_faults(verified: Verified, loaded: Loaded | None) -> Verified:
+def with_graph_faults(verified: Verified, loaded: ValidFile | None) -> Verified:
     """Return the verification with the faults of its graphs under the image's TensorFlow.
 
     CPU kernels are required if the environment names an instance type without a GPU.
     """
     table = op_table(tensorflow_for(loaded))
     cpu = False
-    if loaded is not None and loaded.environment is not None:
+    if loaded is not None:
         every = loaded.environment.variants.values()
         machines = [machine_of(placed) for variant in every for placed in variant.on_each_type]
         cpu = any(each is not None and not each.gpus for each in machines)

@@ -14,7 +14,7 @@ import click
 import tomlkit
 from botocore.exceptions import BotoCoreError, ClientError
 
-from model_packaging.beside import beside
+from model_packaging.beside import write_beside
 from model_packaging.existing_archive import UnpackedSize
 from servable.project import ENVIRONMENTS, project, unknown
 
@@ -163,6 +163,5 @@ def write(file: Path, model: str, pinned: PinnedArchive, *, image: str | None = 
         return False
     table.update(about)
     table["artifact"].update(values)
-    with beside(file) as to:
-        to.write(tomlkit.dumps(document).encode())
+    write_beside(file, tomlkit.dumps(document).encode())
     return True

@@ -1,4 +1,4 @@
-"""One HTML page with tabs of sentences, pictures and tables. Everything is inside; nothing is fetched."""
+"""One HTML page with tabs of sentences, pictures and tables; it fetches nothing."""
 
 import base64
 import math
@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import jinja2
 
-from model_packaging.beside import beside
+from model_packaging.beside import write_beside
 from model_packaging.private_folder import private_folder
 from servable.precision import readable
 
@@ -71,10 +71,8 @@ def write(
     text = template.render(title=title, abouts=abouts, relative=relative, tabs=tabs)
     private_folder(folder / PICTURES)
     for picture in (picture for tab in tabs for picture in tab.pictures):
-        with beside(folder / PICTURES / f"{picture.name}.png") as file:
-            file.write(picture.png)
-    with beside(folder / PAGE) as file:
-        file.write(text.encode())
+        write_beside(folder / PICTURES / f"{picture.name}.png", picture.png)
+    write_beside(folder / PAGE, text.encode())
     return folder / PAGE
 
 

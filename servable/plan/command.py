@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from infra.parameters.loading import Loaded
+from infra.parameters.loading import ValidFile
 from infra.parameters.placement import placements
 from infra.preflight.check import check, errors
 from model_packaging.refusal import PackagingError
@@ -57,7 +57,7 @@ def plan(
         raise click.UsageError("give --against or --local, not both")
     loaded = named(loaded_with(sets, *project(folder), name=environment), environment)
     findings = check(loaded)
-    if errors(findings):
+    if errors(findings) or not isinstance(loaded, ValidFile):
         print_findings({loaded.name: findings})
         return 1
     try:
@@ -72,20 +72,20 @@ def plan(
     return int(deploy_plan.needs_attention)
 
 
-def _live(loaded: Loaded, folder: str, local: bool) -> DeployPlan:
-    assert loaded.environment is not None  # the caller has looked at its findings
+def _live(loaded: ValidFile, folder: str, local: bool) -> DeployPlan:
     now = live(loaded, account_of(loaded.environment, local=local).client)
     return planned(loaded, now, endpoint_template(loaded), against=LIVE, folder=folder)
 
 
-def _against(loaded: Loaded, folder: str, revision: str) -> DeployPlan:
+def _against(loaded: ValidFile, folder: str, revision: str) -> DeployPlan:
     """Return the plan as if that revision were live and unchanged."""
     root, files = project(folder)
     with checked_out(root, files, revision) as then:
         before = then.get(loaded.name)
         now = LiveState()
         if before is not None:
-            if refusals := errors(check(before)):
+            refusals = errors(check(before))
+            if refusals or not isinstance(before, ValidFile):
                 problem = f"could not be deployed: {refusals[0]}"
                 raise PackagingError(Path(revision), problem, "give another revision")
             now = LiveState.of_file(before, endpoint_template(before))
@@ -93,15 +93,15 @@ def _against(loaded: Loaded, folder: str, revision: str) -> DeployPlan:
     return planned(against, now, endpoint_template(loaded), against=revision, folder=folder)
 
 
-def _lines(loaded: Loaded, deploy_plan: DeployPlan) -> dict[str, list[Said]]:
+def _lines(loaded: ValidFile, deploy_plan: DeployPlan) -> dict[str, list[Said]]:
     """Return the update settings of each variant; empty if no fleet is replaced."""
-    if not deploy_plan.new_fleet or loaded.environment is None:
+    if not deploy_plan.new_fleet:
         return {}
     return {
         placed.name: list(
             update_lines(loaded.environment, placed, running=deploy_plan.instances.get(placed.name))
         )
-        for placed in placements(loaded, loaded.environment)
+        for placed in placements(loaded.environment)
         if not placed.pool  # an update is the same on every instance type
     }
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from infra.parameters.environment import stack_name
-from infra.parameters.loading import Loaded, deployed_by
+from infra.parameters.loading import ValidFile, deployed_by
 from infra.policy.refused_updates import DeployedVariant
 from model_packaging.refusal import PackagingError
 from servable.aws_account import AwsError, remedy_for, unless_absent
@@ -41,10 +41,9 @@ class LiveState:
     """Instances that run now, by variant; a variant of unknown count is left out."""
 
     @classmethod
-    def of_file(cls, loaded: Loaded, template: Mapping[str, Any]) -> "LiveState":
+    def of_file(cls, loaded: ValidFile, template: Mapping[str, Any]) -> "LiveState":
         """Return the state as if exactly this file were deployed."""
         environment = loaded.environment
-        assert environment is not None
         return cls(
             template=template,
             endpoint_name=environment.endpoint.name,
@@ -53,13 +52,12 @@ class LiveState:
         )
 
 
-def live(loaded: Loaded, client: Clients) -> LiveState:
+def live(loaded: ValidFile, client: Clients) -> LiveState:
     """Read the live state. `client`: returns the boto3 client of a service.
 
     Raises `PackagingError` if it cannot be read, or if the credentials belong to another account.
     """
     environment = loaded.environment
-    assert environment is not None
     try:
         who = client("sts").get_caller_identity()["Account"]
         if who != environment.account:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from infra.parameters.environment import Environment
-from infra.parameters.loading import Loaded, deployed_by, held, state_of
+from infra.parameters.loading import ValidFile, deployed_by, held, state_of
 from infra.policy.refused_updates import REFUSED_UPDATES, DeployedVariant, EndpointState
 from servable.plan.live import CALM, LiveState
 from servable.plan.template_changes import (
@@ -50,14 +50,13 @@ class DeployPlan:
 
 
 def planned(
-    loaded: Loaded, now: LiveState, after: Mapping[str, Any], *, against: str, folder: str
+    loaded: ValidFile, now: LiveState, after: Mapping[str, Any], *, against: str, folder: str
 ) -> DeployPlan:
     """Return the plan from the live state to the template of the file.
 
     `folder`: the folder of the environment files, as given on the command line.
     """
     environment = loaded.environment
-    assert environment is not None  # the caller has looked at its findings
     changed = changes(now.template, after)
     verdict, reasons = _verdict(loaded, environment.endpoint.name, now, after, bool(changed))
     before = EndpointState(variants=now.variants, queued=now.queued)
@@ -97,7 +96,7 @@ def planned(
 
 
 def _verdict(
-    loaded: Loaded, name: str, now: LiveState, after: Mapping[str, Any], anything: bool
+    loaded: ValidFile, name: str, now: LiveState, after: Mapping[str, Any], anything: bool
 ) -> tuple[Verdict, list[str]]:
     """Return (verdict, reasons). `name`: the endpoint's name in the file."""
     if now.stack_status is not None and now.stack_status.endswith("_IN_PROGRESS"):
@@ -146,14 +145,13 @@ def _verdict(
 
 
 def _first(
-    loaded: Loaded,
+    loaded: ValidFile,
     now: LiveState,
     stuck: Mapping[str, DeployedVariant],
     against: str,
     folder: str,
 ) -> Deploy:
     """Return the first of two deploys: it removes scaling and changes nothing else."""
-    assert loaded.environment is not None
     new = deployed_by(loaded.environment)
     # An option of the command line can neither add a variant nor take a key out of a file.
     gone = [
@@ -191,7 +189,7 @@ def _let_go(environment: Environment, now: LiveState, stuck: Mapping[str, Deploy
     return " && ".join(commands)
 
 
-def _command(loaded: Loaded, folder: str, more: Mapping[str, str] | None = None) -> str:
+def _command(loaded: ValidFile, folder: str, more: Mapping[str, str] | None = None) -> str:
     """Return the `cdk deploy` command with this run's overrides, preceded by `more`."""
     options = [f"environments={folder}"] if folder != "environments" else []
     overrides = {**loaded.overrides, **(more or {})}

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from infra.parameters.environment import stack_name as named
-from infra.parameters.loading import Loaded
+from infra.parameters.loading import ValidFile
 from model_packaging.refusal import PackagingError
 from servable.app import prefer_installed_node
 from servable.new.project_files import cdk_context
@@ -32,7 +32,7 @@ class SynthesisedStack:
 
 
 def synthesised(
-    loaded: Loaded, folder: Path, overrides: Mapping[str, str]
+    loaded: ValidFile, folder: Path, overrides: Mapping[str, str]
 ) -> list[SynthesisedStack]:
     """Synthesise every stack of one environment.
 
@@ -66,7 +66,7 @@ def synthesised(
         return _stacks(Path(out, f"assembly-{loaded.name}"), loaded)
 
 
-def endpoint_template(loaded: Loaded) -> dict[str, Any]:
+def endpoint_template(loaded: ValidFile) -> dict[str, Any]:
     """Return the template of ENV/endpoint as `cdk synth` writes it, synthesised in this process.
 
     This takes half the time of a subprocess. The caller has checked the environment.
@@ -108,7 +108,7 @@ def endpoint_template(loaded: Loaded) -> dict[str, Any]:
         return template
 
 
-def _stacks(assembly: Path, loaded: Loaded) -> list[SynthesisedStack]:
+def _stacks(assembly: Path, loaded: ValidFile) -> list[SynthesisedStack]:
     manifest = json.loads((assembly / "manifest.json").read_text(encoding="utf-8"))
     stacks = []
     for artifact in manifest["artifacts"].values():
@@ -125,7 +125,6 @@ def _stacks(assembly: Path, loaded: Loaded) -> list[SynthesisedStack]:
     return stacks
 
 
-def stack_name(loaded: Loaded, kind: str = "endpoint") -> str:
+def stack_name(loaded: ValidFile, kind: str = "endpoint") -> str:
     """Return the CloudFormation name of a stack of the environment."""
-    assert loaded.environment is not None  # the caller has looked at its findings
     return named(loaded.name, loaded.environment, kind)

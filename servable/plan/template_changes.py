@@ -102,17 +102,14 @@ def _properties(
     for path in sorted({*old, *new}):
         before, after = old.get(path), new.get(path)
         if before != after and not path.startswith(ROLLBACK_ALARMS):
-            if path.endswith("ModelPackageName"):
-                before, after = _versions(before, after)
+            if path.endswith("ModelPackageName") and before is not None and after is not None:
+                # Two versions of one registry are told by GROUP/VERSION.
+                (registry, slash, old_version), (other, _, new_version) = (
+                    arn.partition(_PACKAGE) for arn in (before, after)
+                )
+                if slash and registry == other:
+                    before, after = old_version, new_version
             yield TemplateChange(resource=kind, what=path, before=before, after=after)
-
-
-def _versions(before: str | None, after: str | None) -> tuple[str | None, str | None]:
-    """Two versions of one registry as GROUP/VERSION; others, and a new or a lost one, as they are."""
-    if before is None or after is None:
-        return before, after
-    (registry, slash, old), (other, _, new) = (arn.partition(_PACKAGE) for arn in (before, after))
-    return (old, new) if slash and registry == other else (before, after)
 
 
 def _flat(value: Any, path: str) -> Iterator[tuple[str, str]]:

@@ -27,7 +27,7 @@ NAMES: Mapping[str, str] = {
     "in-cooldown": "scaling.scale_in_cooldown_seconds",
     "instance-type": "instance_type",
 }
-# Where --compare has no value. A choice of ours: AWS's starting point is 50 %, and 80 % leaves little.
+# Where --compare has no value. Our choice: AWS begins with 50 %, and 80 % leaves little.
 TARGETS = (40, 50, 60, 70, 80)
 KEPT = "file"
 _COMMA = re.compile(r",(?![^\[{(]*[\]})])")

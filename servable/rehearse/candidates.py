@@ -10,7 +10,7 @@ import click
 import tomlkit
 from tomlkit.exceptions import TOMLKitError
 
-from infra.parameters.loading import Loaded, load_one
+from infra.parameters.loading import ValidFile, load_one
 from infra.parameters.placement import Placement
 from infra.parameters.rehearsal_scenario import Incidents, MeasuredInstance, scenario
 from servable.project import refused
@@ -31,7 +31,7 @@ class PolicyProposal:
 
 
 def candidates(
-    loaded: Loaded,
+    loaded: ValidFile,
     folder: Path,
     placed: Placement,
     several: Sequence[Alternative],
@@ -44,16 +44,13 @@ def candidates(
     Raises ClickException where instance types are compared whose prices are not known.
     """
     before, left_out = set(refused(loaded)), {}
-    running: list[tuple[Alternative, Loaded, Placement]] = []
+    running: list[tuple[Alternative, ValidFile, Placement]] = []
     for alternative in several:
         sets = {**loaded.overrides, **alternative.sets}
         again = load_one(loaded.root, folder, loaded.name, sets, "--compare")
-        problems = (
-            [str(finding) for finding in again.findings]
-            if again.environment is None
-            else [problem for problem in refused(again) if problem not in before]
-        )
-        if problems:
+        if not isinstance(again, ValidFile):
+            left_out[alternative.label] = str(again.findings[0])
+        elif problems := [problem for problem in refused(again) if problem not in before]:
             left_out[alternative.label] = problems[0]
         else:
             running.append((alternative, again, variant_of(again, placed.name)))
@@ -66,7 +63,6 @@ def candidates(
         )
     trials: list[PolicyTrial] = []
     for alternative, again, where in running:
-        assert again.environment is not None  # it is among those that load
         rate = alternative.rate_rps
         instance = measured if rate is None else replace(measured, rate_rps=rate)
         planned = scenario(again.environment, where, requests, instance, incidents)
@@ -77,13 +73,12 @@ def candidates(
     return trials, left_out, not unknown
 
 
-def _price(loaded: Loaded, placed: Placement) -> float | None:
-    assert loaded.environment is not None  # it is among those that load
+def _price(loaded: ValidFile, placed: Placement) -> float | None:
     price = loaded.environment.prices.instance(placed.instance.name, loaded.environment.region)
     return None if price is None else price.usd_per_hour
 
 
-def proposed(loaded: Loaded, comparison: PolicyComparison) -> PolicyProposal:
+def proposed(loaded: ValidFile, comparison: PolicyComparison) -> PolicyProposal:
     """The file with the best policy, where its advantage holds."""
     file = loaded.root / loaded.file
     before = after = file.read_text(encoding="utf-8")

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from infra.parameters.loading import Loaded
+from infra.parameters.loading import ValidFile
 from infra.parameters.placement import Placement
 from infra.parameters.rehearsal_scenario import Incidents, MeasuredInstance
 from servable.load.options import ENDPOINT_URL, LOCAL, with_options
@@ -161,7 +161,7 @@ def rehearse(environment: str, folder: str, sets: tuple[str, ...], **values: Any
 
 
 def _compare(
-    loaded: Loaded,
+    loaded: ValidFile,
     files: Path,
     placed: Placement,
     requests: Sequence[float],

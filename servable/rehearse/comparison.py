@@ -61,7 +61,7 @@ class PolicyResult:
 
 @dataclass(frozen=True, kw_only=True)
 class Advantage:
-    """The best against the file's policy, on days that did not choose it: best minus file, 95 % intervals."""
+    """The best minus the file's policy, on days that did not choose it: 95 % intervals."""
 
     cost: tuple[float, float, float]
     broken: tuple[float, float, float]
@@ -101,7 +101,7 @@ def compare(
 
 
 def chosen(compared: Sequence[PolicyResult], allowed_minutes: float) -> PolicyResult:
-    """The cheapest within the allowed minutes; where none is, the one with the fewest minutes outside."""
+    """The cheapest within the allowed minutes; else the one with the fewest outside."""
     within = [policy for policy in compared if policy.broken <= allowed_minutes]
     if within:
         return min(within, key=lambda policy: (policy.cost, policy.broken))

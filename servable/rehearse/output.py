@@ -28,7 +28,7 @@ def show(result: Rehearsal) -> None:
 
 
 def rows(result: Rehearsal) -> Iterator[tuple[str, ...]]:
-    """Yield a row for each of equal stretches of the day: the busiest, the slowest, the sum of refused."""
+    """Yield a row for each stretch of the day: the busiest, the slowest, the sum of refused."""
     minutes, broken = result.day.minutes, set(result.day.broken)
     long = math.ceil(len(minutes) / ROWS)
     for begin in range(0, len(minutes), long):

@@ -18,6 +18,11 @@ def write(folder: Path, result: Rehearsal, more: Sequence[Tab] = ()) -> Path:
     """report.html and pictures/*.png in `folder`, with `more` tabs first. Returns the page."""
     alt = "requests, instances and latency by the hour"
     hours = [Row(cells, "failed" if cells[-1] else "") for cells in rows(result)]
+    activities = [
+        Row((activity.started.strftime("%H:%M"), activity.description, activity.cause))
+        for activity in result.day.activities
+    ]
+    scaling = ReportTable("What scaling did", ("at", "what", "why"), activities)
     tabs = [
         *more,
         Tab(
@@ -28,7 +33,7 @@ def write(folder: Path, result: Rehearsal, more: Sequence[Tab] = ()) -> Path:
             [ReportTable("By the hour", HEADS, hours)],
         ),
         Tab("alarms", "Alarms", tables=[_alarms(result)]),
-        Tab("scaling", "Scaling", tables=[_activities(result)]),
+        Tab("scaling", "Scaling", tables=[scaling]),
     ]
     title = f"{result.environment}, {result.variant}: a day rehearsed"
     where = f"instance: {result.measured.source}; nothing ran, and nothing was paid"
@@ -77,14 +82,6 @@ def _alarms(result: Rehearsal) -> ReportTable:
     changes.sort(key=lambda cells: cells[0])
     table = [Row(cells, "failed" if cells[-1] in ("ALARM", "") else "") for cells in changes]
     return ReportTable("Alarms that changed", ("at", "alarm", "before", "state"), table)
-
-
-def _activities(result: Rehearsal) -> ReportTable:
-    table = [
-        Row((activity.started.strftime("%H:%M"), activity.description, activity.cause))
-        for activity in result.day.activities
-    ]
-    return ReportTable("What scaling did", ("at", "what", "why"), table)
 
 
 def comparison_tab(comparison: PolicyComparison, proposed: PolicyProposal, *, priced: bool) -> Tab:

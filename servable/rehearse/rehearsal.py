@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from infra.parameters.loading import Loaded
+from infra.parameters.loading import ValidFile
 from infra.parameters.placement import Placement, placement
 from infra.parameters.rehearsal_scenario import Incidents, MeasuredInstance, scenario
 from servable_scaling.rehearsal.day import RehearsedDay, rehearse
@@ -41,7 +41,7 @@ class Rehearsal:
 
 
 def measured(
-    loaded: Loaded,
+    loaded: ValidFile,
     placed: Placement,
     *,
     rate: float | None,
@@ -100,10 +100,9 @@ def _newest(root: Path, name: str) -> MeasuredInstance | None:
     return None
 
 
-def variant_of(loaded: Loaded, name: str | None) -> Placement:
+def variant_of(loaded: ValidFile, name: str | None) -> Placement:
     """The named variant, or the first that has instances. Raises ClickException."""
     environment = loaded.environment
-    assert environment is not None  # it has loaded
     names = [key for key, variant in environment.variants.items() if variant.serverless is None]
     if name is not None and name not in names:
         allowed = ", ".join(names) or "none: all are serverless"
@@ -112,14 +111,14 @@ def variant_of(loaded: Loaded, name: str | None) -> Placement:
         raise click.ClickException(
             f"{loaded.file}: only real-time variants with instances are rehearsed; this environment has none"
         )
-    placed = placement(environment, name or names[0], loaded.root)
+    placed = placement(environment, name or names[0])
     if placed is None:
         raise click.ClickException(f"{loaded.file}: run `servable check {loaded.name}` first")
     return placed
 
 
 def rehearsed(
-    loaded: Loaded,
+    loaded: ValidFile,
     placed: Placement,
     requests: Sequence[float],
     instance: MeasuredInstance,
@@ -127,7 +126,6 @@ def rehearsed(
 ) -> Rehearsal:
     """Run the day. Raises ClickException for a policy that cannot be read."""
     environment = loaded.environment
-    assert environment is not None  # it has loaded
     planned = scenario(environment, placed, requests, instance, incidents)
     row = environment.prices.instance(placed.instance.name, environment.region)
     try:

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from infra.parameters.environment import Environment
-from infra.parameters.loading import Loaded
+from infra.parameters.loading import ValidFile
 from infra.parameters.rehearsal_scenario import stated_day
 from model_packaging.refusal import PackagingError
 from servable.rehearse.recorded import captured, invocations
@@ -33,7 +33,7 @@ class DayOptions:
     endpoint_url: str | None
 
 
-def day_of(loaded: Loaded, options: DayOptions) -> list[float]:
+def day_of(loaded: ValidFile, options: DayOptions) -> list[float]:
     """Requests by the minute. Raises UsageError, ClickException."""
     days = (options.traffic, options.shape, options.recording, options.cloudwatch)
     if sum(day is not None for day in days) > 1:
@@ -56,9 +56,8 @@ def day_of(loaded: Loaded, options: DayOptions) -> list[float]:
     return stated
 
 
-def _day(loaded: Loaded, options: DayOptions) -> list[float] | None:
+def _day(loaded: ValidFile, options: DayOptions) -> list[float] | None:
     environment = loaded.environment
-    assert environment is not None  # it has loaded
     if options.traffic is not None:
         return from_file(options.traffic)
     if options.shape is not None and environment.traffic.peak_rps is None:
@@ -72,7 +71,7 @@ def _day(loaded: Loaded, options: DayOptions) -> list[float] | None:
     traffic = environment.traffic
     if options.shape is not None:
         traffic = traffic.model_copy(update={"profile": options.shape, "day": None})
-    return stated_day(traffic, loaded.root)
+    return stated_day(traffic)
 
 
 def _recorded(environment: Environment, options: DayOptions, recording: str) -> list[float]:
@@ -91,12 +90,11 @@ def _recorded(environment: Environment, options: DayOptions, recording: str) -> 
     return found
 
 
-def _counted(loaded: Loaded, options: DayOptions, day: datetime) -> list[float]:
+def _counted(loaded: ValidFile, options: DayOptions, day: datetime) -> list[float]:
     # Only here: it needs boto3, of the extra [aws].
     from servable.aws_account import AwsError, account_of, remedy_for
 
     environment = loaded.environment
-    assert environment is not None  # it has loaded
     account = account_of(environment, local=options.local, endpoint_url=options.endpoint_url)
     account.meant()
     try:

@@ -68,7 +68,8 @@ class AnswerLog:
         for pair in read_pairs(folder):
             self.answered[pair.request.file].add(pair.request.line)
             seen(pair)
-        self._file.truncate(_whole_bytes(folder / ANSWERS))  # a kill has cut the rest off
+        with (folder / ANSWERS).open("rb") as lines:  # a kill has cut the rest off
+            self._file.truncate(sum(len(line) for line in lines if line.endswith(b"\n")))
 
     def append(self, pair: AnswerPair) -> None:
         """Keep one answer. Raises OSError, and RedactionError."""
@@ -103,7 +104,7 @@ class AnswerLog:
 
 
 def read_pairs(folder: Path) -> Iterator[AnswerPair]:
-    """Yield what a run has answered so far, in the order of the answers, one at a time. Raises OSError."""
+    """Yield a run's answers so far, in their order, one at a time. Raises OSError."""
     for record in _records(folder / ANSWERS):
         kept = record["replayed"]
         try:
@@ -126,11 +127,6 @@ def _records(path: Path) -> Iterator[dict[str, Any]]:
             text = line[:-_CHECK_BYTES]
             if line[-_CHECK_BYTES:] == _CHECK % zlib.crc32(text):
                 yield json.loads(line)
-
-
-def _whole_bytes(path: Path) -> int:
-    with path.open("rb") as file:
-        return sum(len(line) for line in file if line.endswith(b"\n"))
 
 
 def _written(answer: RecordedAnswer) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Any
 import boto3
 import click
 
-from infra.parameters.loading import Loaded
+from infra.parameters.loading import ValidFile
 from infra.parameters.replay import Replay
 from model_packaging.private_folder import private_folder
 from model_packaging.refusal import PackagingError
@@ -214,7 +214,7 @@ def _checked(what: str, options: ReplayOptions) -> ReplayOptions:
     return options
 
 
-def _place(what: str, loaded: Loaded | None, options: ReplayOptions) -> str | None:
+def _place(what: str, loaded: ValidFile | None, options: ReplayOptions) -> str | None:
     """Return the place of the requests, None for a gate without one. Raises click.UsageError."""
     if options.place:
         return options.place
@@ -228,11 +228,11 @@ def _place(what: str, loaded: Loaded | None, options: ReplayOptions) -> str | No
     )
 
 
-def _limits(loaded: Loaded | None) -> Replay:
-    return Replay() if loaded is None or loaded.environment is None else loaded.environment.replay
+def _limits(loaded: ValidFile | None) -> Replay:
+    return Replay() if loaded is None else loaded.environment.replay
 
 
-def _judged(what: str, loaded: Loaded | None, folder: str, options: ReplayOptions) -> int:
+def _judged(what: str, loaded: ValidFile | None, folder: str, options: ReplayOptions) -> int:
     redaction = Redaction(options.redact) if options.redact else None
     against = options.against
     judged = ReplayComparison(
@@ -252,7 +252,7 @@ def _judged(what: str, loaded: Loaded | None, folder: str, options: ReplayOption
 
 def _played(
     what: str,
-    loaded: Loaded | None,
+    loaded: ValidFile | None,
     folder: str,
     options: ReplayOptions,
     redaction: Redaction | None,
@@ -261,7 +261,7 @@ def _played(
     index = _indexed(loaded, options)
     root = loaded.root if loaded else standing_in()
     with ExitStack() as held:
-        # The answer's own variant decides nothing: without --variant all variants share the requests.
+        # Without --variant all variants share the requests, whoever answered them.
         reached = held.enter_context(
             reached_by(what, loaded, [], private_folder(root / RUNS), options)
         )
@@ -285,7 +285,7 @@ def _played(
         )
 
 
-def _indexed(loaded: Loaded | None, options: ReplayOptions) -> CaptureIndex:
+def _indexed(loaded: ValidFile | None, options: ReplayOptions) -> CaptureIndex:
     """Read the place once, and name what was skipped. Raises PlaceError, ReplayError."""
     place = options.place
     assert place is not None  # filled in from the file
@@ -298,7 +298,7 @@ def _indexed(loaded: Loaded | None, options: ReplayOptions) -> CaptureIndex:
     )
 
     def s3() -> Any:
-        if loaded is None or loaded.environment is None:
+        if loaded is None:
             return boto3.client("s3")
         account = account_of(
             loaded.environment, local=options.local, endpoint_url=options.endpoint_url
@@ -323,15 +323,15 @@ def _indexed(loaded: Loaded | None, options: ReplayOptions) -> CaptureIndex:
     return index
 
 
-def _pace(loaded: Loaded | None, options: ReplayOptions) -> ReplayPace:
+def _pace(loaded: ValidFile | None, options: ReplayOptions) -> ReplayPace:
     objective_ms = options.p99_ms
-    if objective_ms is None and loaded is not None and loaded.environment is not None:
+    if objective_ms is None and loaded is not None:
         objective_ms = loaded.environment.alarms.p99_latency_ms
     return ReplayPace(speed=options.speed, as_fast=options.as_fast, objective_ms=objective_ms)
 
 
 def _question(
-    what: str, loaded: Loaded | None, several: list[ReadyTarget], options: ReplayOptions
+    what: str, loaded: ValidFile | None, several: list[ReadyTarget], options: ReplayOptions
 ) -> dict[str, Any]:
     """Return everything by which answers differ: what is sent, where to, how fast."""
     names = (
@@ -339,7 +339,7 @@ def _question(
         "variant", "speed", "as_fast", "p99_ms", "against", "sets",
     )  # fmt: skip
     deployed = None
-    if options.target == "deployed" and loaded is not None and loaded.environment is not None:
+    if options.target == "deployed" and loaded is not None:
         environment = loaded.environment
         account = account_of(environment, local=options.local, endpoint_url=options.endpoint_url)
         client = account.client("sagemaker")

@@ -74,7 +74,7 @@ def _drawn(event_id: str) -> float:
 
 
 class CaptureIndex:
-    """The chosen requests of a place in the order of their time; iterating reads them, one at a time."""
+    """The chosen requests of a place in the order of their time; iterating reads each."""
 
     def __init__(
         self,

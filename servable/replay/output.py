@@ -42,7 +42,7 @@ def line() -> Iterator[Callable[[Callable[[], str]], None]]:
 
 @contextmanager
 def progress_of(index: CaptureIndex, pace: ReplayPace) -> Iterator[Progress]:
-    """Yield what a replay calls after each answer. A thread shows it, in the gaps between requests too."""
+    """Yield what a replay calls after each answer; a thread shows it, in gaps too."""
     tick = _Ticker(index, pace)
     ended = threading.Event()
 

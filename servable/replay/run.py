@@ -1,4 +1,4 @@
-"""A run of `servable replay`: its folder, which a killed run leaves for the next, and the replay itself."""
+"""A run of `servable replay`: its folder, which a killed run leaves for the next, and the sending."""
 
 import dataclasses
 import datetime
@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from model_packaging.beside import beside
+from model_packaging.beside import write_beside
 from servable.captured import CapturedRequest
 from servable.load.load_target import LoadTarget
 from servable.replay.answers import AnswerLog, AnswerPair, read_pairs
@@ -57,8 +57,7 @@ def _finished(folder: Path) -> bool:
 
 
 def _write(folder: Path, content: Mapping[str, Any]) -> None:
-    with beside(folder / RUN) as file:
-        file.write((json.dumps(content, indent=1) + "\n").encode())
+    write_beside(folder / RUN, (json.dumps(content, indent=1) + "\n").encode())
 
 
 def replay(

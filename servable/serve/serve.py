@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from infra.parameters.finding import meant
-from infra.parameters.loading import Loaded
+from infra.parameters.loading import ValidFile
 from infra.parameters.model import Artifact
 from infra.parameters.placement import placement
 from infra.policy.container import MULTI_MODEL_SWITCH
@@ -59,7 +59,7 @@ class PreparedVariant:
 
 
 def prepared(
-    loaded: Loaded,
+    loaded: ValidFile,
     *,
     variant: str | None = None,
     archive: Path | None = None,
@@ -71,7 +71,6 @@ def prepared(
     without `download` it is used only if it is there.
     """
     environment = loaded.environment
-    assert environment is not None  # the caller has looked at its findings
     name = variant or next(iter(environment.variants))
     if name not in environment.variants:
         known = environment.variants
@@ -79,7 +78,7 @@ def prepared(
         raise PackagingError(Path(loaded.file), problem, meant(name, known))
     chosen = environment.variants[name]
     model = environment.models[chosen.model]
-    placed = placement(environment, name, loaded.root)
+    placed = placement(environment, name)
     assert placed is not None  # preflight: its instance type and model are known
     decided = placed.hosting(environment.region)
     if model.artifact is not None and archive is None:
@@ -100,9 +99,8 @@ def prepared(
     )
 
 
-def _from_s3(loaded: Loaded, model: str, artifact: Artifact, *, download: bool) -> Path:
+def _from_s3(loaded: ValidFile, model: str, artifact: Artifact, *, download: bool) -> Path:
     environment = loaded.environment
-    assert environment is not None  # the caller has looked
     if download:
         account = Account(region=environment.region, number=environment.account)
         return downloaded(artifact, account)
@@ -113,20 +111,19 @@ def _from_s3(loaded: Loaded, model: str, artifact: Artifact, *, download: bool) 
     return there
 
 
-def _fetch_packages(loaded: Loaded, name: str) -> None:
+def _fetch_packages(loaded: ValidFile, name: str) -> None:
     """Fetch compiled packages for this Python from the index that requirements.txt names."""
-    assert loaded.environment is not None
     model = loaded.environment.models[name]
     if model.code is None or model.install != "vendored":
         return
-    root, code = loaded.root, loaded.root / model.code
+    root, code = loaded.root, model.code.path
     lib = dependencies.vendored(code, wheels=root / WHEELS, unpacked=root / UNPACKED)
     if lib is not None and (index := dependencies.sources(code)):
         # The container reports at its start what could not be fetched.
         list(fetched_packages(lib, index=index))
 
 
-def _packed(loaded: Loaded, wanted: set[str]) -> dict[str, Path]:
+def _packed(loaded: ValidFile, wanted: set[str]) -> dict[str, Path]:
     paths = {}
     for packed in package(loaded):
         if packed.model not in wanted:

@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from infra.parameters.loading import Loaded
+from infra.parameters.loading import ValidFile
 from infra.parameters.placement import Placement, placements
 from model_packaging.refusal import PackagingError
 from servable.aws_account import Account, account_of
@@ -192,9 +192,8 @@ def _refuse_combinations(
         raise click.UsageError("--local and --endpoint-url are two places: give one")
 
 
-def _placement(loaded: Loaded, variant: str | None) -> Placement:
-    assert loaded.environment is not None  # the caller has looked at its findings
-    placed = {one.name: one for one in placements(loaded, loaded.environment) if not one.pool}
+def _placement(loaded: ValidFile, variant: str | None) -> Placement:
+    placed = {one.name: one for one in placements(loaded.environment) if not one.pool}
     name = variant or next(iter(placed), "")
     if name not in placed:
         raise click.UsageError(f"there is no variant {name!r}; allowed: {', '.join(placed)}")
@@ -202,12 +201,11 @@ def _placement(loaded: Loaded, variant: str | None) -> Placement:
 
 
 def _account(
-    loaded: Loaded, *, target: str, local: bool, endpoint_url: str | None
+    loaded: ValidFile, *, target: str, local: bool, endpoint_url: str | None
 ) -> Account | None:
     """The AWS account to measure in; None: the local container on this computer."""
     if target == "local":
         return None
-    assert loaded.environment is not None  # the caller has looked at its findings
     account = account_of(loaded.environment, local=local, endpoint_url=endpoint_url)
     account.meant()
     return account

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from infra.parameters.finding import Severity
-from infra.parameters.loading import Loaded
+from infra.parameters.loading import ValidFile
 from infra.parameters.placement import Placement
 from infra.policy.container import Batching, ContainerSettings, is_upstream
 from infra.policy.derived_settings import derive
@@ -49,7 +49,7 @@ class SettingsGrid:
     """setting -> why it is not tried."""
 
 
-def grid(loaded: Loaded, placement: Placement, bodies: Sequence[Body] = ()) -> SettingsGrid:
+def grid(loaded: ValidFile, placement: Placement, bodies: Sequence[Body] = ()) -> SettingsGrid:
     """`bodies`: what is sent; transport is tried only for what is known of them."""
     vcpus, served = placement.instance.vcpus, placement.served
     values: dict[str, tuple[Value, ...]] = {}
@@ -73,7 +73,7 @@ def grid(loaded: Loaded, placement: Placement, bodies: Sequence[Body] = ()) -> S
     return SettingsGrid(values=values, left_out=left_out)
 
 
-def _batching(loaded: Loaded, placement: Placement) -> Mapping[str, tuple[Value, ...] | str]:
+def _batching(loaded: ValidFile, placement: Placement) -> Mapping[str, tuple[Value, ...] | str]:
     """A batch holds at least the largest request's rows: a larger request is answered 400.
 
     A file that batches keeps batching: a table that is inherited cannot be taken back by a file.
@@ -96,11 +96,9 @@ def _batching(loaded: Loaded, placement: Placement) -> Mapping[str, tuple[Value,
     return {BATCH_SIZE: sizes, "batching.timeout_micros": (0, 1000, 5000)}
 
 
-def _requests_at_once(loaded: Loaded, placement: Placement) -> float:
+def _requests_at_once(loaded: ValidFile, placement: Placement) -> float:
     """At one instance at the peak, at most: by Little's law none may stay longer than the alarm says."""
     environment, variant = loaded.environment, placement.variant
-    if environment is None:
-        return math.inf
     peak_rps, most_ms = environment.traffic.peak_rps, environment.alarms.p99_latency_ms
     if peak_rps is None or most_ms is None:
         return math.inf
@@ -109,11 +107,11 @@ def _requests_at_once(loaded: Loaded, placement: Placement) -> float:
 
 
 def _transport(
-    loaded: Loaded, placement: Placement, bodies: Sequence[Body]
+    loaded: ValidFile, placement: Placement, bodies: Sequence[Body]
 ) -> Mapping[str, tuple[Value, ...] | str]:
     """Values of the handler's transport to the model server, or of its size limit; or reasons to try none."""
     model, written = placement.model, placement.variant.container
-    if model.handler is None and not (model.code and wants_ours(loaded.root / model.code)):
+    if model.handler is None and not (model.code and wants_ours(model.code.path)):
         return {
             TRANSPORT: f'models.{placement.variant.model} has no handler = "servable" to read it'
         }
@@ -144,7 +142,7 @@ def _transport(
 
 
 def space(
-    loaded: Loaded,
+    loaded: ValidFile,
     placement: Placement,
     only: tuple[str, ...] = (),
     bodies: Sequence[Body] = (),
@@ -229,7 +227,7 @@ def _fits(point: Point, placement: Placement) -> bool:
     return needed is None or needed.needed_gib <= placement.instance.memory_gib
 
 
-def _refused(loaded: Loaded, placement: Placement) -> Callable[[Point], bool]:
+def _refused(loaded: ValidFile, placement: Placement) -> Callable[[Point], bool]:
     """Whether preflight refuses a point for one of its parts; each part is looked at once."""
 
     @functools.cache
@@ -242,15 +240,13 @@ def _refused(loaded: Loaded, placement: Placement) -> Callable[[Point], bool]:
     )
 
 
-def _refused_for(loaded: Loaded, placement: Placement, point: Point) -> set[str]:
+def _refused_for(loaded: ValidFile, placement: Placement, point: Point) -> set[str]:
     """Rules that refuse the variant with these settings."""
     environment, name = loaded.environment, placement.name
-    if environment is None:
-        return set()
     container = _with(placement.variant.container, point)
     changed = environment.variants[name].model_copy(update={"container": container})
     other = environment.model_copy(update={"variants": {**environment.variants, name: changed}})
-    found = check_all(dataclasses.replace(loaded, environment=other, draft=other))
+    found = check_all(dataclasses.replace(loaded, draft=other))
     return {
         one.rule for one in found if one.severity is Severity.ERROR or one.rule in NEVER_PROPOSED
     }

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pydantic import TypeAdapter
 
-from model_packaging.beside import beside
+from model_packaging.beside import write_beside
 from servable.load.content import LoadContent
 from servable.load.objective import Goal
 from servable.tune.recommendation import Recommendation
@@ -30,8 +30,7 @@ class Content(LoadContent):
     """Price of the instance; None where no source states it, and on this computer."""
 
     def write(self, file: Path) -> None:
-        with beside(file) as to:
-            to.write(TypeAdapter(Content).dump_json(self))
+        write_beside(file, TypeAdapter(Content).dump_json(self))
 
     @classmethod
     def read(cls, file: Path) -> "Content":

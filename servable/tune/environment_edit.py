@@ -9,7 +9,7 @@ from typing import Any
 
 import tomlkit
 
-from model_packaging.beside import beside
+from model_packaging.beside import write_beside
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,8 +43,7 @@ def diff(file: str, before: str, after: str) -> str:
 
 
 def write(file: Path, text: str) -> None:
-    with beside(file) as to:
-        to.write(text.encode())
+    write_beside(file, text.encode())
 
 
 def _put(document: Any, change: KeyChange, note: str) -> None:

@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from infra.parameters.loading import Loaded
+from infra.parameters.loading import ValidFile
 from infra.parameters.placement import Placement, placements
 from infra.preflight.check import check, errors
 from servable.load.load_target import Body
@@ -17,10 +17,10 @@ from servable.tune.search.start import rules_of_thumb
 class Machine:
     """The environment with its variant on one instance type."""
 
-    loaded: Loaded
+    loaded: ValidFile
     placement: Placement
 
-    def at(self, point: Point) -> Loaded:
+    def at(self, point: Point) -> ValidFile:
         """Return the environment with a point's settings in the place of the variant's own."""
         return _changed(
             self.loaded, self.placement.name, container=settings_at(point, self.placement)
@@ -63,7 +63,7 @@ class Machines:
 
 
 def machines(
-    loaded: Loaded,
+    loaded: ValidFile,
     placement: Placement,
     *,
     only: tuple[str, ...] = (),
@@ -83,12 +83,11 @@ def machines(
     return Machines(today=today, kinds=kinds, space=together, left_out=left_out)
 
 
-def _on(loaded: Loaded, placement: Placement, kind: str, allowed: set[str]) -> Machine:
+def _on(loaded: ValidFile, placement: Placement, kind: str, allowed: set[str]) -> Machine:
     name, today = placement.name, placement.instance
     other = _changed(loaded, name, instance_type=kind)
-    assert other.environment is not None  # as the one it was made of
     wrong = [finding for finding in errors(check(other)) if finding.rule not in allowed]
-    placed = [place for place in placements(other, other.environment) if place.name == name]
+    placed = [place for place in placements(other.environment) if place.name == name]
     if wrong or not placed:
         why = "; ".join(map(str, wrong)) or "no instance type of SageMaker's that is known"
         raise ValueError(f"{kind}: {why}")
@@ -123,9 +122,8 @@ def _together(spaces: Mapping[str, Space], kinds: Mapping[str, Machine]) -> Spac
     return Space(grid, points)
 
 
-def _changed(loaded: Loaded, name: str, **what: object) -> Loaded:
+def _changed(loaded: ValidFile, name: str, **what: object) -> ValidFile:
     environment = loaded.environment
-    assert environment is not None  # it was placed
     variants = {**environment.variants, name: environment.variants[name].model_copy(update=what)}
     changed = environment.model_copy(update={"variants": variants})
-    return dataclasses.replace(loaded, environment=changed, draft=changed)
+    return dataclasses.replace(loaded, draft=changed)

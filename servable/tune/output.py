@@ -48,7 +48,7 @@ def speaker(most_trials: int) -> TuneProgress:
         click.echo(text, err=True)
 
     def step(load: float, known: dict[str, Any]) -> None:
-        # A line where nothing was said for long: a measurement that is under way looks like one that hangs.
+        # Else a measurement that is under way looks like one that hangs.
         if time.monotonic() - said_at > SILENT_SECONDS:
             users = f"{readable(load)} user{'s' if load != 1 else ''}"
             say_line(f"     at {users}, {readable(known['rps'])} requests/s so far")

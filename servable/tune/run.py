@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from infra.parameters.environment import Environment
-from infra.parameters.loading import Loaded
+from infra.parameters.loading import ValidFile
 from infra.parameters.placement import Placement
 from model_packaging.digest import sha256_of
 from model_packaging.private_folder import private_folder, touch_private
@@ -74,14 +74,13 @@ class TuneProgress:
 class Run:
     """A run of one question; another model, body, goal, limit or setting is another run."""
 
-    loaded: Loaded
+    loaded: ValidFile
     placement: Placement
     options: TuneOptions
     progress: TuneProgress
 
     @property
     def environment(self) -> Environment:
-        assert self.loaded.environment is not None  # it was placed
         return self.loaded.environment
 
     @cached_property
@@ -116,7 +115,7 @@ class Run:
     @cached_property
     def folder(self) -> Path:
         options, tried, account = self.options, self.machines.space, self.options.account
-        # The limit that is given, else the one that it is found from: neither stands for the other.
+        # The limit that is given, else the alarm's: neither stands for the other.
         stated_ms = self.environment.alarms.p99_latency_ms if options.most_ms is None else None
         asked = [
             *(self.model, tried.keys, tried.names, current(self.placement)),

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from infra.parameters.loading import Loaded
+from infra.parameters.loading import ValidFile
 from servable.load.load_generator import LoadError
 from servable.load.objective import Objective
 from servable.load.pace import Pace
@@ -66,7 +66,7 @@ class TemporaryTrials(Trials):
             return Objective(most_ms=stated_ms)
         return super()._objective(stated_ms)
 
-    def _variables(self, loaded: Loaded) -> dict[str, str]:
+    def _variables(self, loaded: ValidFile) -> dict[str, str]:
         """Container variables that the stack would deploy; nothing is packed for them."""
         name = self._run.placement.name
         return prepared(loaded, variant=name, archive=LIVE_ARCHIVE).variables

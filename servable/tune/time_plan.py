@@ -8,7 +8,7 @@ from servable.load.pace import Pace
 # The two load curves around the trials take as long as so many of today's settings: a step of the
 # second may have to be measured again.
 CURVES = 2.5
-# Loads of one trial, and of a curve that doubles up to a hundred users and refines around the knee.
+# Loads of one trial, and of a curve up to a hundred users, refined around the knee.
 TRIAL_STEPS, CURVE_STEPS = 3, 8
 # Fewer compare today's settings with next to nothing: they and four rules of thumb.
 LEAST_TRIALS = 5

@@ -11,7 +11,7 @@ from typing import Any, Self
 
 from pydantic import TypeAdapter
 
-from model_packaging.beside import beside
+from model_packaging.beside import write_beside
 from model_packaging.private_folder import private_folder
 from servable.load.endpoint_processes import yielding
 from servable.load.knee import Knee, knee
@@ -121,8 +121,7 @@ class Trials(ABC):
         else:
             self._run.progress.stage("one caller alone, at today's settings")
             objective = self._objective(self._run.environment.alarms.p99_latency_ms)
-        with beside(kept) as file:
-            file.write(_OBJECTIVE.dump_json(objective))
+        write_beside(kept, _OBJECTIVE.dump_json(objective))
         return objective
 
     def _objective(self, stated_ms: float | None) -> Objective:
@@ -150,8 +149,7 @@ class Trials(ABC):
             seconds=time.monotonic() - began,
             usd=self.spent_usd - spent_usd,
         )
-        with beside(kept) as file:
-            file.write(_AROUND.dump_json(around))
+        write_beside(kept, _AROUND.dump_json(around))
         return around
 
     def full_curve(self, point: Point, objective: Objective, name: str) -> LoadCurve:

@@ -8,7 +8,7 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from infra.parameters.loading import Loaded
+from infra.parameters.loading import ValidFile
 from infra.parameters.placement import Placement
 from servable.load.knee import knee
 from servable.load.load_generator import LoadError
@@ -43,7 +43,7 @@ class TuneResult:
 
 
 def tune(
-    loaded: Loaded,
+    loaded: ValidFile,
     placement: Placement,
     options: TuneOptions,
     progress: TuneProgress,
@@ -57,7 +57,12 @@ def tune(
         if anew:
             shutil.rmtree(run.folder, ignore_errors=True)
         with _trials(run) as trials:
-            _refuse_too_few_minutes(run, trials)
+            minutes = run.options.minutes
+            # Before anything is measured; a run that goes on knows better already.
+            if minutes is not None and not (run.folder / TRIALS_FILE).exists():
+                refusal = _time_plan(run, trials, minutes, None, ()).refusal
+                if refusal is not None:
+                    raise TuneError(refusal)
             try:
                 objective = trials.objective()
                 found = _searched(run, trials, objective)
@@ -69,16 +74,6 @@ def tune(
                 raise type(error)(f"{error}{_left_report(run, str(error))}") from None
             price = trials.price_of(run.machines.kind_of(choice.kept))
         return _answer(run, found, choice, curve, objective, price)
-
-
-def _refuse_too_few_minutes(run: Run, trials: Trials) -> None:
-    """Raises TuneError before anything is measured. A run that goes on knows better already."""
-    minutes = run.options.minutes
-    if minutes is None or (run.folder / TRIALS_FILE).exists():
-        return
-    refusal = _time_plan(run, trials, minutes, None, ()).refusal
-    if refusal is not None:
-        raise TuneError(refusal)
 
 
 def _time_plan(
@@ -169,7 +164,7 @@ def _searched(run: Run, trials: Trials, objective: Objective) -> SearchResult:
         )
     run.progress.began(run.folder, machines, len(search.trials()), objective)
     around = trials.around(objective)
-    # The choice's curve takes about as long, and costs as much, as the one of today's settings did.
+    # The choice's curve takes and costs about as much as that of today's settings.
     minutes = options.minutes
     if minutes is not None:
         plan = _time_plan(run, trials, minutes, around, search.trials())

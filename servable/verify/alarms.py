@@ -38,13 +38,8 @@ def _name(resource: Resource) -> str:
 
 def _alarm(name: str, wanted: Mapping[str, Any], actual: Mapping[str, Any]) -> Iterator[Difference]:
     shape = {key: value for key, value in wanted.items() if key not in (*_ACTIONS, "Tags")}
-    yield from changed(
-        "alarm changed",
-        name,
-        shape,
-        actual,
-        "the alarm was changed outside CloudFormation: deploy again",
-    )
+    remedy = "the alarm was changed outside CloudFormation: deploy again"
+    yield from changed("alarm changed", name, shape, actual, remedy)
     if wanted.get("ActionsEnabled", True) is not False:
         enabled = {"ActionsEnabled": actual.get("ActionsEnabled", True)}
         meant = {"ActionsEnabled": True}

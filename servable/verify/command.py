@@ -29,7 +29,6 @@ def verify(
 ) -> int:
     """List every difference between ENV's file, CloudFormation and what runs; exit 1 on any."""
     loaded, files = one_environment(environment, folder, sets)
-    assert loaded.environment is not None  # one_environment has looked
     try:
         account = account_of(loaded.environment, local=local)
         report = verify_environment(loaded, files, account, invoke=not no_invoke)

@@ -38,14 +38,8 @@ def _logs(stack: DeployedStack, resource: Resource) -> Iterator[Difference]:
     remedy = "PutRetentionPolicy, or deploy again"
     yield from changed("log retention", name, wanted, now, remedy)
     key = resource.properties.get("KmsKeyId")
-    if key not in (UNKNOWN, log_group.get("kmsKeyId")):
-        yield Difference(
-            kind="log key",
-            resource=name,
-            wanted=key,
-            found=log_group.get("kmsKeyId"),
-            remedy="deploy",
-        )
+    now = {"KmsKeyId": log_group.get("kmsKeyId")}
+    yield from changed("log key", name, {"KmsKeyId": key}, now, "deploy again")
 
 
 def _filter(stack: DeployedStack, resource: Resource) -> Iterator[Difference]:

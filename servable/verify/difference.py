@@ -68,7 +68,7 @@ class Report:
 
 
 def _excerpts(*values: object, most: int = 160) -> list[str]:
-    """Return the values as text; long ones from a little before the place where they begin to differ."""
+    """Return the values as text; long ones from a little before their first difference."""
     texts = ["nothing" if value is None else str(value) for value in values]
     alike = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(*texts, strict=False)))
     start = max(0, alike - most // 4) if max(map(len, texts)) > most else 0
@@ -133,11 +133,19 @@ def unequal(wanted: Any, actual: Any, path: str = "") -> Iterator[tuple[str, Any
 def _lists(
     wanted: Sequence[Any], actual: Sequence[Any], path: str
 ) -> Iterator[tuple[str, Any, Any]]:
+    several = [*wanted, *actual]
     key = next(
-        (name for name in _NAMES if all(_has(item, name) for item in [*wanted, *actual])), None
+        (
+            name
+            for name in _NAMES
+            if all(
+                isinstance(item, Mapping) and isinstance(item.get(name), str) for item in several
+            )
+        ),
+        None,
     )
     if key is None or not wanted:
-        if all(isinstance(item, str) for item in [*wanted, *actual]):
+        if all(isinstance(item, str) for item in several):
             wanted, actual = sorted(wanted), sorted(actual)
         if len(wanted) != len(actual) and UNKNOWN not in wanted:
             yield path, list(wanted), list(actual)
@@ -154,10 +162,6 @@ def _lists(
             yield where, "there", "not there"
     for name in there:
         yield f"{path}[{name}]", "not there", "there"
-
-
-def _has(item: Any, key: str) -> bool:
-    return isinstance(item, Mapping) and isinstance(item.get(key), str)
 
 
 def same(wanted: Any, actual: Any) -> bool:

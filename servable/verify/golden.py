@@ -6,7 +6,6 @@ An asynchronous endpoint is called through its bucket, and waited for at most tw
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 from botocore.exceptions import ClientError
@@ -35,7 +34,7 @@ class NoInstanceError(Exception):
 
 
 def look(
-    account: Account, environment: Environment, root: Path, note: Callable[[str], None]
+    account: Account, environment: Environment, note: Callable[[str], None]
 ) -> Iterator[Difference]:
     """Send the golden requests of each model to each of its variants once."""
     any_request = False
@@ -52,7 +51,7 @@ def look(
                 target["TargetModel"] = f"{name}.tar.gz"
             for golden in environment.models[name].golden_requests.values():
                 any_request = True
-                yield from _ask(account, environment, target, golden, root, note)
+                yield from _ask(account, environment, target, golden, note)
     if not any_request:
         note("no golden request was sent: no model has one; set models.NAME.golden")
 
@@ -62,7 +61,6 @@ def _ask(
     environment: Environment,
     target: Mapping[str, str],
     golden: Golden,
-    root: Path,
     note: Callable[[str], None],
 ) -> Iterator[Difference]:
     endpoint = environment.endpoint.name
@@ -75,11 +73,11 @@ def _ask(
         )
 
     try:
-        body = (root / golden.request).read_bytes()
+        body = golden.request.path.read_bytes()
     except OSError as wrong:
         yield differs(wrong.strerror, "a file", f"{wrong.filename}: write it, or take the key out")
         return
-    wanted = known_answer(root, golden)
+    wanted = known_answer(golden)
     try:
         if environment.kind.queued:
             actual = _ask_async(account, endpoint, body, golden.sent_as)

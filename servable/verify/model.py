@@ -8,7 +8,7 @@ from typing import Any
 
 from infra.catalog import images
 from infra.parameters.environment import Environment
-from infra.parameters.loading import Loaded
+from infra.parameters.loading import ValidFile
 from model_packaging.digest import sha256_of
 from model_packaging.refusal import PackagingError
 from servable.aws_account import unless_absent
@@ -28,7 +28,7 @@ REMEDY = (
 
 
 def archives(
-    stack: DeployedStack, loaded: Loaded, note: Callable[[str], None]
+    stack: DeployedStack, loaded: ValidFile, note: Callable[[str], None]
 ) -> Iterator[Difference]:
     """Hash every archive that a deployed model names. `note`: called with what is not compared."""
     containers = [
@@ -73,7 +73,7 @@ def _package(
 
 
 def _packed(
-    loaded: Loaded, containers: list[Mapping[str, Any]], note: Callable[[str], None]
+    loaded: ValidFile, containers: list[Mapping[str, Any]], note: Callable[[str], None]
 ) -> list[Package]:
     """Pack the models on this computer: the same inputs give the same bytes on any."""
     if all(PINNED in container.get("Environment", {}) for container in containers):

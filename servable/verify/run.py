@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from infra.parameters.loading import Loaded, load
+from infra.parameters.loading import ValidFile, load
 from model_packaging.refusal import PackagingError
 from servable.aws_account import Account, AwsError
 from servable.plan.synthesis import SynthesisedStack, stack_name, synthesised
@@ -28,7 +28,7 @@ MAIN = "endpoint"
 UNCOMPARED = ("endpoint missing", endpoint.COMPONENTS)
 
 
-def verify(loaded: Loaded, folder: Path, account: Account, *, invoke: bool = True) -> Report:
+def verify(loaded: ValidFile, folder: Path, account: Account, *, invoke: bool = True) -> Report:
     """Return every difference. `loaded`: with the overrides that should be in force.
 
     `folder`: the folder of the environment files. `invoke`: whether to send the golden request.
@@ -52,7 +52,7 @@ def verify(loaded: Loaded, folder: Path, account: Account, *, invoke: bool = Tru
 
 
 def compare(
-    loaded: Loaded,
+    loaded: ValidFile,
     stacks: list[SynthesisedStack],
     account: Account,
     *,
@@ -61,8 +61,6 @@ def compare(
 ) -> Report:
     """Compare stacks with what is live. `stacks`: synthesised with the overrides in force."""
     report = Report(environment=loaded.name)
-    environment = loaded.environment
-    assert environment is not None  # synthesis has refused it otherwise
     for synthesised_stack in stacks:
         live = deployed(account, synthesised_stack.name)
         if live is None:
@@ -79,10 +77,9 @@ def compare(
 
 
 def _endpoint(
-    live: DeployedStack, loaded: Loaded, account: Account, report: Report, invoke: bool
+    live: DeployedStack, loaded: ValidFile, account: Account, report: Report, invoke: bool
 ) -> Iterator[Difference]:
     environment, note = loaded.environment, report.notes.append
-    assert environment is not None  # as above
     differences = list(endpoint.look(live))
     yield from differences
     for sentence in endpoint.fleets(live):
@@ -94,14 +91,14 @@ def _endpoint(
     if any(difference.kind in UNCOMPARED for difference in differences):
         return
     if invoke:
-        yield from golden.look(account, environment, loaded.root, note)
+        yield from golden.look(account, environment, note)
     yield from latency.look(account, environment, report.measured, note)
 
 
-def _loaded(loaded: Loaded, folder: Path, overrides: Mapping[str, str]) -> Loaded:
+def _loaded(loaded: ValidFile, folder: Path, overrides: Mapping[str, str]) -> ValidFile:
     environments = load(loaded.root, folder, {loaded.name: overrides})
     again = next(environment for environment in environments if environment.name == loaded.name)
-    if again.environment is None:
+    if not isinstance(again, ValidFile):
         problem = "; ".join(str(finding) for finding in again.findings)
         raise PackagingError(
             Path(loaded.file), f"does not load with what is in force: {problem}", "mend it"

@@ -20,7 +20,7 @@ OPTIONS = [
     # A new channel is a new connection, without the old one's waiting time.
     ("grpc.use_local_subchannel_pool", 1),
     ("grpc.initial_reconnect_backoff_ms", 100),
-    # This is also the limit for opening a connection; a frozen server accepts it and never answers.
+    # Also the limit for opening a connection, which a frozen server accepts.
     ("grpc.min_reconnect_backoff_ms", 1000),
     ("grpc.max_reconnect_backoff_ms", 1000),
     # The server is on the same host: no proxy, and no bandwidth estimation.
@@ -89,7 +89,7 @@ class Channels:
                 self._channels[port] = grpc.insecure_channel(f"{HOST}:{port}", options=OPTIONS)
             unary = self._channels[port].unary_unary
             try:
-                # Registered methods, as generated stubs use them: a sixth less CPU time for each call.
+                # Registered methods, as in generated stubs: a sixth less CPU time a call.
                 stub = unary(SERVICE + method, _registered_method=True)
             except TypeError:
                 stub = unary(SERVICE + method)  # before grpcio 1.64

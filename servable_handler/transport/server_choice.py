@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-# Time constant in seconds: a latency this old counts for 1/e (long for a request, short for an incident).
+# Time constant in seconds: a latency this old counts for 1/e.
 MEMORY_SECONDS = 0.25
 LEAST_WEIGHT = 0.1
 # A server that would not be chosen is tried at most once a second, and with no more than one request

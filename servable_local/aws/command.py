@@ -47,7 +47,7 @@ def started(
     if port and aws.port != port:
         raise LocalAwsStartError(f"{runs}; run `{program} down` first to get port {port}")
     if as_json:
-        return _json(_described(aws) | {"already_up": aws.already_up})
+        return json.dumps(_described(aws) | {"already_up": aws.already_up}, indent=2)
     already = ", already up" if aws.already_up else ""
     return (
         f"# local AWS at {aws.url}, process {aws.pid}{already}\n"
@@ -61,7 +61,7 @@ def shown(program: str, *, folder: Path | None = None, as_json: bool = False) ->
     aws = status(folder=folder)
     if as_json:
         described = {} if aws is None else _described(aws)
-        return _json({"up": aws is not None} | described), aws is not None
+        return json.dumps({"up": aws is not None} | described, indent=2), aws is not None
     if aws is None:
         return f"local AWS: not running; `{program} up` starts it", False
     line = f"# local AWS at {aws.url}, process {aws.pid}, since {aws.started}"
@@ -72,7 +72,7 @@ def stopped(*, folder: Path | None = None, as_json: bool = False) -> str:
     """End the local AWS and return the text that `down` prints."""
     ended = down(folder=folder)
     if as_json:
-        return _json({"ended": ended})
+        return json.dumps({"ended": ended}, indent=2)
     if not ended:
         return f"local AWS: not running for {(folder or Path.cwd() / '.servable').parent}"
     if not os.environ.get("AWS_ENDPOINT_URL", "").startswith("http://127.0.0.1:"):
@@ -183,7 +183,3 @@ def _for_the_shell(program: str, aws: LocalAws) -> str:
     ]
     lines += [f"export {name}={shlex.quote(value)}" for name, value in variables.items()]
     return "\n".join(lines)
-
-
-def _json(value: Any) -> str:
-    return json.dumps(value, indent=2)

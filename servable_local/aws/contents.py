@@ -218,7 +218,7 @@ class ObjectFolder:
         return ObjectContent([_Piece(file, start, done)], digests)
 
     def _place(self, length: int, part: tuple[str, int] | None) -> tuple[StoredFile, int]:
-        """A file, and where in it. Parts of one length lie in one file, as the object will have them."""
+        """A file, and where in it. Parts of one length lie in one file, in their order."""
         if part is None:
             return StoredFile(self._folder), 0
         upload, number = part

@@ -76,10 +76,10 @@ def _is_local_aws(port: int) -> bool:
 def spawn(
     folder: Path,
     port: int,
-    *,
-    with_parent: bool,
     seconds_per_minute: float | None,
     most_containers: int = 1,
+    *,
+    with_parent: bool,
 ) -> "subprocess.Popen[bytes]":
     """`seconds_per_minute` None: a clock that is moved by hand."""
     minute = "manual" if seconds_per_minute is None else str(seconds_per_minute)
@@ -142,13 +142,8 @@ def up(
             f"{state_file.folder} is not yours to make readable by you only; "
             "remove it, or work in a copy of the project of your own"
         ) from None
-    process = spawn(
-        state_file.folder,
-        port,
-        with_parent=False,
-        seconds_per_minute=seconds_per_minute,
-        most_containers=most_containers,
-    )
+    folder = state_file.folder
+    process = spawn(folder, port, seconds_per_minute, most_containers, with_parent=False)
     try:
         aws = _await(process, state_file, port)
     except BaseException:
@@ -195,13 +190,7 @@ def running(
     """
     _require_moto()
     folder = Path(tempfile.mkdtemp(prefix="servable-aws-"))
-    process = spawn(
-        folder,
-        0,
-        with_parent=True,
-        seconds_per_minute=seconds_per_minute,
-        most_containers=most_containers,
-    )
+    process = spawn(folder, 0, seconds_per_minute, most_containers, with_parent=True)
     try:
         yield _await(process, StateFile(folder), 0)
     finally:

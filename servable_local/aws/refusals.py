@@ -1,4 +1,4 @@
-"""Answers to callers who are denied access: in the form that their client reads, with the reason alone."""
+"""Answers to callers who are denied access: in their client's form, with the reason alone."""
 
 import enum
 import json

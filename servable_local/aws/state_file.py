@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from servable_local.aws.clock import SECONDS_PER_MINUTE
-from servable_local.private_files import private_folder, private_opener
+from servable_local.private_files import private_folder, write_beside
 
 _RETRY_SECONDS = 1.0
 # How the process of a local AWS says why it does not start.
@@ -55,11 +55,7 @@ class StateFile:
 
     def write(self, state: RunningState) -> None:
         """Readable by its owner only: whoever reads it can deploy, and so run code as its owner."""
-        beside = self.path.with_suffix(".part")
-        beside.unlink(missing_ok=True)  # its mode could be another's
-        with open(beside, "x", encoding="utf-8", opener=private_opener) as file:
-            file.write(json.dumps(asdict(state), indent=2) + "\n")
-        beside.replace(self.path)
+        write_beside(self.path, json.dumps(asdict(state), indent=2) + "\n")
 
     def read(self) -> RunningState | None:
         """State of the local AWS that runs; None if none runs, or if the file's writer has ended."""

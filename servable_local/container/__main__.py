@@ -78,7 +78,7 @@ def main() -> None:
     arguments.add_argument("--memory-limit-mib", type=int)
     arguments.add_argument("--record", type=lambda text: Recording(*json.loads(text)))
     options = arguments.parse_args()
-    # What the container writes, and its code, is for the owner alone; its processes inherit this.
+    # What the container and its code write is for the owner alone; processes inherit it.
     os.umask(0o077)
     events = Events()
     parent_watchdog.adopt_orphans()
@@ -155,7 +155,7 @@ async def _keep_below(limit_mib: int) -> NoReturn:
     """
     while True:
         await asyncio.sleep(_LOOK_EVERY_SECONDS)
-        # Pages that forks share are divided between them; macOS tells a process's own ones only.
+        # Shared pages are divided between forks; macOS tells a process's own ones only.
         mib: dict[psutil.Process, float] = {}
         for child in psutil.Process().children(recursive=True):
             with contextlib.suppress(psutil.Error):  # it has ended

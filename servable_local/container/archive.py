@@ -83,7 +83,7 @@ class ArchiveCode:
 
     @property
     def import_paths(self) -> list[Path]:
-        """Folders that Gunicorn puts on the path, in its order; `packages` before the lib/ they replace."""
+        """Folders that Gunicorn puts on the path; `packages` before the lib/ they replace."""
         paths = (self.folder, *self.packages.paths, self.folder / "lib")
         return [path for path in paths if path.is_dir()]
 

@@ -33,7 +33,7 @@ class Events:
 
 
 def begin_child() -> tuple[Any, Events]:
-    """Begin a process that a `ChildProcess` started. Returns its plan, if it has one, and its events."""
+    """Begin a process that a `ChildProcess` started: its plan, if it has one, and its events."""
     arguments = argparse.ArgumentParser()
     arguments.add_argument("--parent-pid", type=int, required=True)
     arguments.add_argument("--plan", type=json.loads)

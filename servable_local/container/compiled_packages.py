@@ -39,7 +39,7 @@ class CompiledPackages:
 
 
 def compiled_packages(code: Path) -> CompiledPackages:
-    """Replacements, fetched if need be, of the packages of `code`/lib that this Python cannot import."""
+    """Replacements, fetched if need be, of packages of `code`/lib for another Python."""
     paths: list[Path] = []
     problems: list[str] = []
     packaged: set[Path] = set()

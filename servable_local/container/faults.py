@@ -113,7 +113,6 @@ class FaultInjector:
 
     def _signal(self, part: Part, number: signal.Signals) -> None:
         for pid in Parts.read(self._folder).processes(part):
-            with contextlib.suppress(
-                ProcessLookupError
-            ):  # it is being started again in this moment
+            # It may be on its way to a new start.
+            with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, number)

@@ -119,7 +119,7 @@ class ImageFinder(MetaPathFinder):
         """Whether the top-level package of `name` is the image's, or Python's own."""
         top = name.partition(".")[0]
         in_python = top in sys.stdlib_module_names or top == "__main__"
-        # What Python writes when it is built; what mypyc puts beside a package that it compiles.
+        # Written when Python is built; put beside a package by mypyc.
         generated = top.startswith("_sysconfigdata_") or top.endswith("__mypyc")
         return in_python or generated or top in self._modules
 

@@ -241,10 +241,10 @@ def _start(
             stdout=subprocess.PIPE,
             stderr=stderr,
             cwd=folder.path,
-            # Ctrl-C in a terminal goes to a whole group; this process ends those of the endpoint.
+            # Ctrl-C goes to a whole group; this process ends those of the endpoint.
             process_group=0,
             pass_fds=[folder.lock],
-            # TensorFlow writes what it compiles to temporary files, and a killed process leaves them.
+            # TensorFlow compiles into temporary files, which a killed process leaves.
             env={**process_environment(variables), "TMPDIR": str(folder.path)},
         )
 

@@ -12,6 +12,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from servable_local.private_files import write_beside
+
 _FILE = "models.json"
 
 
@@ -48,11 +50,8 @@ class LoadedModels:
         return self._models
 
     def write(self, models: dict[str, LoadedModel]) -> None:
-        beside = self._file.with_suffix(".new")
-        beside.write_text(
-            json.dumps({name: asdict(model) for name, model in models.items()}, default=str)
-        )
-        beside.replace(self._file)
+        entries = {name: asdict(model) for name, model in models.items()}
+        write_beside(self._file, json.dumps(entries, default=str))
 
 
 SOCKET = "control.sock"

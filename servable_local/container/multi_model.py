@@ -37,7 +37,7 @@ class MultiModelMode:
         self._one_at_a_time = asyncio.Lock()
 
     def note_ended(self) -> None:
-        """Record, after processes started or ended, which models have ended; workers read the record."""
+        """Record which models have ended, for the workers, after processes started or ended."""
         for name, model in self._loaded.items():
             ended = next(iter(self._numbers[name])) not in self._servers.pids
             if ended != model.ended:

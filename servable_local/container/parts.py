@@ -1,14 +1,13 @@
 """Which processes an endpoint consists of, as its supervisor notes it in the endpoint's folder."""
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
 import psutil
 
-_FILE = "processes.json"
+FILE = "processes.json"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,12 +43,5 @@ class Parts:
     @classmethod
     def read(cls, folder: Path) -> Self:
         """Reads the parts of the endpoint in `folder`."""
-        parts: dict[str, Any] = json.loads((folder / _FILE).read_text())
+        parts: dict[str, Any] = json.loads((folder / FILE).read_text())
         return cls(**(parts | {"model_servers": tuple(parts["model_servers"])}))
-
-
-def note(folder: Path, parts: Mapping[str, Any]) -> None:
-    """Written beside and renamed: a reader sees the old or the new."""
-    beside = folder / f"{_FILE}.new"
-    beside.write_text(json.dumps(parts))
-    beside.replace(folder / _FILE)

@@ -38,7 +38,7 @@ def reserved(port: int) -> socket.socket:
     else gets the port. 0 is any free port. Raises `PortError`.
     """
     try:
-        # Without SO_REUSEPORT first: that alone notices the reservation of another local container.
+        # Without SO_REUSEPORT first, which notices another local container's reservation.
         with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind((HOST, port))
@@ -77,7 +77,7 @@ def _held(port: int) -> str:
         for connection in psutil.net_connections("tcp4"):
             if connection.laddr and connection.laddr.port == port and connection.pid:
                 return _named(psutil.Process(connection.pid))
-    # A local container that is still starting keeps its port without listening: no table shows that.
+    # No table shows a local container that is starting: it does not listen yet.
     if starting := _local_container_for(port):
         return _named(starting)
     return "; another process holds it; choose another port, or end that process"

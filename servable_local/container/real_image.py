@@ -65,7 +65,7 @@ def launch_image(
     folder = Path(tempfile.mkdtemp(prefix="servable-image-"))
     container = ImageContainer(folder.name, f"http://{HOST}:{port}", folder)
     try:
-        # Users of the container read it; those of this computer do not get into the folder around.
+        # The container's users read it; others here do not get into the folder around.
         model = folder / "model"
         model.mkdir()
         unpack(archive, model)

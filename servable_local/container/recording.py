@@ -33,7 +33,7 @@ class Recording(NamedTuple):
 
 
 class CaptureRecorder:
-    """Appends to a file of mode 0600, to `most_bytes`. A failed write ends the recording, not the request."""
+    """Appends to a file of mode 0600, to `most_bytes`. A failed write ends the recording alone."""
 
     def __init__(self, recording: Recording) -> None:
         """Raises OSError."""

@@ -13,6 +13,7 @@ from servable_local.container.child_process import ChildProcess, ContainerStartE
 from servable_local.container.model_servers import ModelServerProcesses
 from servable_local.container.multi_model import MultiModelMode
 from servable_local.container.plan import EndpointPlan
+from servable_local.private_files import write_beside
 
 GUNICORN, NGINX = "servable_local.container.gunicorn", "servable_local.container.nginx"
 _PAUSE_SECONDS = 0.2
@@ -138,4 +139,4 @@ class Supervisor:
         }
         for module, child in self._children.items():
             pids[module.rpartition(".")[2]] = child.pid
-        parts.note(self._plan.folder, pids)
+        write_beside(self._plan.folder / parts.FILE, json.dumps(pids))

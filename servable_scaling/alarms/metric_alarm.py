@@ -37,7 +37,7 @@ def stamp(moment: datetime) -> str:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Result of one evaluation: the next state, and the datapoints of the last N periods, oldest first."""
+    """Result of one evaluation: the next state, and the last N datapoints, oldest first."""
 
     at: datetime
     state: State

@@ -2,5 +2,5 @@
 
 from typing import Literal
 
-# The shapes of servable_scaling.rehearsal.traffic, for environment files, which are loaded without it.
+# The shapes of rehearsal/traffic.py, for environment files, which are loaded without it.
 ProfileName = Literal["spike", "daily", "ramp", "launch"]

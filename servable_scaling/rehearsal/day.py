@@ -66,7 +66,7 @@ class RehearsedDay:
         return sum(minute.paid for minute in self.minutes) / 60
 
 
-# A choice of ours: a minute that refuses a larger share is outside of the objective, whatever its p99.
+# Our choice: a minute that refuses a larger share is outside of the objective.
 MOST_REFUSED_SHARE = 0.01
 
 

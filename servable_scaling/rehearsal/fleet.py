@@ -1,4 +1,4 @@
-"""Instances that answer, each with a queue of its own, minute by minute with the backlog carried over."""
+"""Instances that answer, each with a queue, minute by minute with the backlog carried over."""
 
 import math
 from collections.abc import Sequence

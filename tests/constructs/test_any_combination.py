@@ -11,6 +11,7 @@ from infra.parameters.loading import Loaded, load
 from infra.preflight.check import check, errors
 from tests.api_calls import calls, problems
 from tests.capabilities import environments
+from tests.conftest import valid
 from tests.presets import synthesised
 
 UNHURRIED = [
@@ -29,7 +30,7 @@ def loaded(project: Path, values: dict[str, Any]) -> Loaded:
 def is_synthesised_where_it_is_accepted(project: Path, values: dict[str, Any]) -> None:
     found = loaded(project, values)
     assume(errors(check(found)) == [])
-    asked = [call for one in synthesised(found).values() for call in calls(one)]
+    asked = [call for one in synthesised(valid(found)).values() for call in calls(one)]
     assert [said for call in asked for said in problems(call)] == []
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from infra.parameters.loading import ValidFile
 from infra.parameters.placement import placement
 from infra.parameters.scaling_properties import ScalingProperties, scaling_properties
 from tests.conftest import VALID, Environment
@@ -45,8 +46,8 @@ def both(
 ) -> tuple[Synthesised, ScalingProperties]:
     template = synthesise(TEXT)
     loaded = environment(TEXT)
-    assert loaded.environment is not None
-    placed = placement(loaded.environment, "primary", loaded.root)
+    assert isinstance(loaded, ValidFile)
+    placed = placement(loaded.environment, "primary")
     assert placed is not None
     return template, scaling_properties(loaded.environment, placed)
 

@@ -9,7 +9,7 @@ from infra.constructs.endpoint.endpoint_logs import QUESTIONS
 from infra.parameters.loading import load
 from servable.plan.synthesis import endpoint_template
 from tests.checkouts import ROOT
-from tests.conftest import RANKER
+from tests.conftest import RANKER, valid
 from tests.servable_local.aws.everything_on import EVERYTHING, QUEUED, watching
 
 RUNBOOK = (RANKER.parents[2] / "docs" / "runbook.md").read_text()
@@ -22,7 +22,7 @@ def alarms(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     (canary,) = [
         loaded for loaded in load(ROOT, ROOT / "examples" / "updates") if loaded.name == "canary"
     ]
-    found.append(endpoint_template(canary))  # with golden requests
+    found.append(endpoint_template(valid(canary)))  # with golden requests
     resources = [resource for each in found for resource in each["Resources"].values()]
     return [resource["Properties"] for resource in resources if resource["Type"].endswith("Alarm")]
 

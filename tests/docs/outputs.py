@@ -20,7 +20,7 @@ from pathlib import Path
 import click
 from click.testing import CliRunner
 
-from scripts.documentation.command_lines import programs
+from scripts.documentation.command_lines import PROGRAMS
 from scripts.documentation.pages import pages
 from servable.main import servable
 from tests.checkouts import ROOT
@@ -83,7 +83,7 @@ def typed(root: Path = ROOT) -> list[tuple[str, ...]]:
     that are here."""
     found = set()
     with_output = {tuple(shlex.split(one.command)) for one in shown(root)}
-    for page in pages(root, programs()):
+    for page in pages(root, PROGRAMS):
         for command in page.commands():
             words = command.words
             made = set(words) & {*page.made, "FILE", "--run", "--local", "--refresh"}

@@ -5,7 +5,7 @@ import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
-from scripts.documentation.command_lines import programs
+from scripts.documentation.command_lines import PROGRAMS
 from scripts.documentation.pages import commands, pages
 from tests.checkouts import ROOT
 from tests.docs import outputs
@@ -30,7 +30,7 @@ def is_meant(pattern: str, command: str) -> bool:
 def on_pages() -> dict[Words, list[str]]:
     """{command: the places where it stands in a block}."""
     found: dict[Words, list[str]] = {}
-    for page in pages(ROOT, programs()):
+    for page in pages(ROOT, PROGRAMS):
         for command in page.commands():
             if not command.inline and command.program not in SHELL:
                 found.setdefault(command.words, []).append(f"{command.page}:{command.line}")

@@ -30,6 +30,7 @@ from servable.captured import CapturedRequest, RecordedAnswer
 from servable_local.aws import down, status
 from servable_local.aws.local_aws import ACCOUNT, REGION
 from tests.checkouts import PATH, ROOT, bootstrapped, checkout, run_in
+from tests.conftest import valid
 from tests.docs import outputs
 from tests.docs.outputs import Shown
 from tests.docs.page_commands import NOT_TYPED, TYPED_BY, Words, is_meant, on_pages, typed_here
@@ -126,7 +127,7 @@ class Reader:
         (pattern,) = (word for word in rest if word.endswith("/*"))
         environments = load(self.folder, folder, from_options(context))
         (selected,) = (one for one in environments if one.name == pattern.removesuffix("/*"))
-        return int(not synthesised(selected)), ""
+        return int(not synthesised(valid(selected))), ""
 
     def deployed(self) -> tuple[int, str]:
         if self._deployed is None:

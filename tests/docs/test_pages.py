@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from scripts import check_pages, demo
-from scripts.documentation.command_lines import programs
+from scripts.documentation.command_lines import PROGRAMS
 from scripts.documentation.pages import pages
 from tests.checkouts import ROOT
 
@@ -33,11 +33,11 @@ BROKEN = {
     "with a prompt": ("```console\n$ servable chekc\nanswer\n```", "no command 'chekc'"),
     "over two lines": ("    servable check \\\n        --fast", "No such option '--fast'"),
     "a target of make": ("    make teas", "make has no target teas"),
-    "cdk's command": ("    cdk deplyo 'prod/*'", "invalid choice: 'deplyo'"),
-    "cdk's option": ("    cdk deploy 'prod/*' --fast", "unrecognized arguments: --fast"),
+    "cdk's command": ("    cdk deplyo 'prod/*'", "'deplyo' is not one of"),
+    "cdk's option": ("    cdk deploy 'prod/*' --fast", "No such option '--fast'"),
     "cdk's environment": ("    cdk deploy 'prd/*'", "there is no environment 'prd'"),
     "cdk's key": ("    cdk synth -c nga=true", "-c nga: app.py does not ask for it"),
-    "cdk alone": ("    cdk", "are required: command"),
+    "cdk alone": ("    cdk", "Missing argument 'COMMAND'"),
     "cdk's folder": ("    cdk list -c environments=examples/none", "there is no such folder"),
     "cdk's override": ("    cdk synth -c prod.endpiont.name=x", "endpiont"),
     "a module": ("    python -m scripts.nowhere", "there is no module scripts.nowhere"),
@@ -92,7 +92,7 @@ def test_what_holds_is_not_said(project: Path) -> None:
 
 def test_two_headings_of_the_same_words_have_anchors_of_their_own(tmp_path: Path) -> None:
     (tmp_path / "README.md").write_text("# A `code`, twice\n\n# A `code`, twice\n")
-    (page,) = pages(tmp_path, programs())
+    (page,) = pages(tmp_path, PROGRAMS)
     assert page.anchors() == {"a-code-twice", "a-code-twice-1"}
 
 

@@ -11,13 +11,14 @@ import numpy as np
 import pytest
 
 from infra.parameters.environment import stack_name
-from infra.parameters.loading import load
+from infra.parameters.loading import ValidFile, load
 from servable.aws_account import Account
 from servable.plan.synthesis import SynthesisedStack
 from servable.verify.run import Report, compare
 from servable_client.formats import decode
 from servable_local.aws import LocalAws, running
 from tests.checkouts import PATH, ROOT, bootstrap, checkout, run_in
+from tests.conftest import valid
 from tests.presets import synthesised
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]  # five containers start in one fixture
@@ -75,7 +76,7 @@ class Presets:
 
     def report(self, preset: str) -> Report:
         loaded = self._loaded[stage(preset)]
-        assert loaded.environment is not None
+        assert isinstance(loaded, ValidFile)
         stacks = [
             SynthesisedStack(
                 kind=kind, name=stack_name(loaded.name, loaded.environment, kind), template=template
@@ -86,8 +87,7 @@ class Presets:
         return compare(loaded, stacks, account, meant={})
 
     def ask(self, preset: str, body: bytes, content_type: str, **more: str) -> bytes:
-        environment = self._loaded[stage(preset)].environment
-        assert environment is not None
+        environment = valid(self._loaded[stage(preset)]).environment
         answer = self._runtime.invoke_endpoint(
             EndpointName=environment.endpoint.name, Body=body, ContentType=content_type, **more
         )

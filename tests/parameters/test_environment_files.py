@@ -6,10 +6,10 @@ import pydantic
 import pytest
 
 from infra.parameters.environment import Environment
-from infra.parameters.loading import load
+from infra.parameters.loading import ValidFile, load
 from infra.parameters.shape import meaning
 from infra.parameters.sources import names
-from tests.conftest import VALID
+from tests.conftest import VALID, valid
 
 
 def written(project: Path, **files: str) -> dict[str, Environment]:
@@ -17,8 +17,7 @@ def written(project: Path, **files: str) -> dict[str, Environment]:
     for name, text in files.items():
         (folder / f"{name.replace('_', '-')}.toml").write_text(text)
     found = {loaded.name: loaded for loaded in load(project, folder)}
-    assert not [finding for one in found.values() for finding in one.findings]
-    return {name: one.environment for name, one in found.items() if one.environment}
+    return {name: valid(file).environment for name, file in found.items()}
 
 
 def test_a_key_of_the_file_wins_over_its_base(project: Path) -> None:
@@ -76,3 +75,12 @@ def tables(table: type[pydantic.BaseModel]) -> list[type[pydantic.BaseModel]]:
 def test_the_files_of_this_repository_have_no_finding() -> None:
     root = Path(__file__).resolve().parents[2]
     assert [loaded.findings for loaded in load(root, root / "environments")] == [(), (), (), ()]
+
+
+@pytest.mark.parametrize(("more", "is_valid"), [("", True), ("[unknown]\n", False)])
+def test_a_file_is_valid_if_each_of_its_keys_is(
+    project: Path, more: str, *, is_valid: bool
+) -> None:
+    (project / "environments" / "prod.toml").write_text(VALID + more)
+    (loaded,) = load(project, project / "environments")
+    assert isinstance(loaded, ValidFile) is is_valid

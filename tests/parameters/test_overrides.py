@@ -9,7 +9,7 @@ from infra.parameters.finding import Finding
 from infra.parameters.loading import Loaded, load
 from infra.parameters.overrides import from_options, strangers, value
 from infra.preflight.check import check
-from tests.conftest import VALID
+from tests.conftest import VALID, valid
 from tests.findings import messages
 
 
@@ -22,14 +22,12 @@ def overridden(project: Path, **keys: str) -> Loaded:
 
 def test_an_override_wins_over_the_file(project: Path) -> None:
     loaded = overridden(project, variants__primary__min_instances="4")
-    assert loaded.environment
-    assert loaded.environment.variants["primary"].min_instances == 4
+    assert valid(loaded).environment.variants["primary"].min_instances == 4
 
 
 def test_an_override_reaches_a_table_that_the_file_leaves_out(project: Path) -> None:
     loaded = overridden(project, variants__primary__container__tfs_processes="4")
-    assert loaded.environment
-    assert loaded.environment.variants["primary"].container.tfs_processes == 4
+    assert valid(loaded).environment.variants["primary"].container.tfs_processes == 4
 
 
 def test_a_problem_with_an_override_names_the_option(project: Path) -> None:

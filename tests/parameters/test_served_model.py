@@ -6,6 +6,7 @@ import pytest
 
 from infra.parameters.model import served
 from infra.policy.sizing import Served
+from tests.conftest import valid
 from tests.preflight.overlay import overlaid
 
 ARTIFACT = (
@@ -15,9 +16,8 @@ ARTIFACT = (
 
 
 def known(project: Path, lines: str = "") -> Served:
-    environment = overlaid(project, lines).environment
-    assert environment is not None
-    return served(environment.models, "ranker", project)
+    environment = valid(overlaid(project, lines)).environment
+    return served(environment.models, "ranker")
 
 
 def test_a_folders_size_is_that_of_its_files(project: Path) -> None:
@@ -54,9 +54,8 @@ def test_of_several_models_nobody_knows_which_are_loaded(project: Path) -> None:
 models.many.multi_model = ["ranker"]
 variants.primary.model = "many"
 """
-    environment = overlaid(project, lines).environment
-    assert environment is not None
-    found = served(environment.models, "many", project)
+    environment = valid(overlaid(project, lines)).environment
+    found = served(environment.models, "many")
     assert (found.model_gib, found.multi_model, found.has_code) == (None, True, True)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 import pytest
 
-from infra.parameters.loading import load
+from infra.parameters.loading import ValidFile, load
 from scripts.every_python import PYTHONS
 from servable.main import COMMANDS, servable
 from tests.checkouts import ROOT
@@ -126,7 +126,7 @@ def test_staging_is_held_to_its_load_after_it_was_verified() -> None:
 
 def test_what_staging_is_held_to_stands_in_its_file() -> None:
     (staging,) = (one for one in load(ROOT, ROOT / "environments") if one.name == "staging")
-    assert staging.environment is not None
+    assert isinstance(staging, ValidFile)
     expected = staging.environment.traffic.peak_rps, staging.environment.alarms.p99_latency_ms
     assert None not in expected
 

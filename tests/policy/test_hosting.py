@@ -4,7 +4,6 @@ import pytest
 
 from infra.catalog.instances import Instance, instances
 from infra.policy.container import ContainerSettings
-from infra.policy.derived_settings import Derived
 from infra.policy.hosting import (
     Hosting,
     driver_for,
@@ -13,7 +12,6 @@ from infra.policy.hosting import (
     newest_version,
     runs,
 )
-from infra.policy.sizing import Served
 
 GPU_2 = "al2-ami-sagemaker-inference-gpu-2"
 GPU_3 = "al2-ami-sagemaker-inference-gpu-3-1"
@@ -117,9 +115,8 @@ def hosted(
         instance=machine(name),
         tensorflow="2.20",
         region="eu-west-1",
-        derived=Derived(settings or ContainerSettings(tfs_processes=2, gunicorn_workers=3), ()),
+        settings=settings or ContainerSettings(tfs_processes=2, gunicorn_workers=3),
         default_model="ranker",
-        served=Served(model_gib=12.0),
         **given,  # type: ignore[arg-type]
     )
 
@@ -140,10 +137,6 @@ def test_an_image_outside_ecr_is_refused() -> None:
         hosted(own_image="docker.io/tfs")
 
 
-def test_the_driver_is_derived_where_the_file_names_none() -> None:
-    assert (hosted().inference_ami, hosted(inference_ami=GPU_2).inference_ami) == (GPU_4, GPU_2)
-
-
 def test_variables_of_ones_own_are_added_and_never_replace_a_setting() -> None:
     own = {"MINE": "1", "SAGEMAKER_GUNICORN_WORKERS": "9"}
     assert hosted(own_variables=own).variables == {
@@ -162,17 +155,3 @@ def test_variables_are_sorted_because_templates_are_compared() -> None:
 def test_onednn_is_switched_off_as_the_version_reads_it() -> None:
     variables = hosted(settings=ContainerSettings(onednn=False)).variables
     assert "TF_DISABLE_MKL" not in variables
-
-
-def test_the_download_has_twice_its_estimate() -> None:
-    assert hosted().download_timeout_seconds == 2 * 2 * 12 * 10
-
-
-@pytest.mark.parametrize(("processes", "timeout"), [(None, 120), (1, 120), (2, 240)])
-def test_every_process_loads_before_the_first_answer(processes: int | None, timeout: int) -> None:
-    settings = ContainerSettings(tfs_processes=processes)
-    assert hosted(settings=settings).startup_timeout_seconds == timeout
-
-
-def test_what_is_deployed_is_what_was_derived() -> None:
-    assert (hosted().tensorflow, hosted().settings.gunicorn_workers) == ("2.20", 3)

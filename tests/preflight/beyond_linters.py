@@ -25,7 +25,7 @@ from infra.parameters.loading import Loaded
 from infra.preflight.check import RULES, check
 from stacks.environment_stage import EnvironmentStage
 from tests.checkouts import ROOT
-from tests.conftest import RANKER
+from tests.conftest import RANKER, valid
 from tests.preflight.overlay import overlaid
 from tests.preflight.test_every_rule import ROWS
 
@@ -110,7 +110,7 @@ def _template(loaded: Loaded, out: Path) -> Path | None:
         outdir=str(out),
     )
     try:
-        EnvironmentStage(app, loaded, [])
+        EnvironmentStage(app, valid(loaded), [])
         app.synth()
         return next(out.glob("assembly-*/*endpoint*.template.json"))
     except Exception:

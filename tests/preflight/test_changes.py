@@ -7,7 +7,7 @@ import pytest
 
 from infra.parameters.loading import Loaded, deployed_by, load
 from infra.preflight.check import check
-from tests.conftest import VALID
+from tests.conftest import VALID, valid
 from tests.findings import Message, message
 from tests.preflight.overlay import overlaid
 
@@ -41,8 +41,7 @@ def read(project: Path, lines: str) -> Loaded:
 
 def changes(project: Path, old: str, new: str) -> dict[str, Message]:
     """The findings of the rules change-*, by the rule."""
-    before = read(project, old).environment
-    assert before is not None
+    before = valid(read(project, old)).environment
     loaded = read(project, new)
     against = replace(loaded, against="HEAD", before=before, deployed=deployed_by(before))
     found = check(against)

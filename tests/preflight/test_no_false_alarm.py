@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from infra.parameters.loading import load
 from infra.parameters.placement import placements
 from infra.preflight.check import check
+from tests.conftest import valid
 from tests.policy.container_oracle import start
 from tests.preflight.valid_environments import as_toml, environments
 
@@ -25,9 +26,8 @@ def test_what_is_valid_passes_and_starts(project: Path, values: dict[str, Any]) 
     (project / "environments" / "dev.toml").write_text(as_toml(values), encoding="utf-8")
     (loaded,) = load(project, project / "environments")
     assert [str(finding) for finding in check(loaded)] == []
-    environment = loaded.environment
-    assert environment is not None
-    for placement in placements(loaded, environment):
+    environment = valid(loaded).environment
+    for placement in placements(environment):
         found, machine = placement.hosting(environment.region), placement.instance
         started = start(
             found.variables,
@@ -35,5 +35,5 @@ def test_what_is_valid_passes_and_starts(project: Path, values: dict[str, Any]) 
             gpus=machine.gpus,
             has_code=placement.model.code is not None,
         )
-        assert len(started.model_servers) == (found.settings.tfs_processes or 1)
+        assert len(started.model_servers) == (placement.settings.tfs_processes or 1)
         assert len(found.variables) <= 100

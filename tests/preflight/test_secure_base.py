@@ -8,6 +8,7 @@ import pytest
 from infra.parameters.loading import Loaded, load
 from infra.preflight.check import check, errors
 from tests.checkouts import ROOT
+from tests.conftest import valid
 
 BARE = 'extends = "secure-base"\naccount = "111111111111"\n[endpoint]\nname = "ranker"\n'
 
@@ -59,8 +60,8 @@ def test_with_its_ids_it_may_be_deployed(tmp_path: Path, form: str) -> None:
 def test_it_isolates_captures_and_keeps_logs_for_a_year_whatever_becomes_of_the_stack(
     tmp_path: Path,
 ) -> None:
-    found = loaded(tmp_path, (ROOT / "scripts" / "secure" / "cpu.toml").read_text()).environment
-    assert found is not None
+    text = (ROOT / "scripts" / "secure" / "cpu.toml").read_text()
+    found = valid(loaded(tmp_path, text)).environment
     assert (
         found.security.network_isolation,
         found.capture is not None,

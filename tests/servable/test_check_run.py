@@ -25,6 +25,7 @@ from servable.check.command import check
 from servable.check.run import run
 from servable.serve.serve import PreparedVariant
 from servable_local.container.launch import LaunchError
+from tests.conftest import valid
 from tests.findings import message
 from tests.preflight.overlay import overlaid
 
@@ -103,7 +104,7 @@ def stub(monkeypatch: pytest.MonkeyPatch) -> Stub:
 
 
 def found(project: Path, lines: str = KNOWN) -> list[Finding]:
-    return list(run(overlaid(project, lines), lambda told: None))
+    return list(run(valid(overlaid(project, lines)), lambda told: None))
 
 
 def test_a_golden_request_that_is_answered_as_known_is_no_finding(golden: Path, stub: Stub) -> None:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from infra.parameters.environment import Environment
-from infra.parameters.loading import load
+from infra.parameters.loading import ValidFile, load
 from infra.policy.sizing import HOURS_PER_MONTH
 from servable.cost.command import cost as command
 from servable.cost.cost import WHICH, cost, difference
@@ -301,7 +301,7 @@ def test_no_example_has_an_unknown_price() -> None:
         key
         for folder in folders
         for loaded in load(ROOT, folder)
-        if loaded.environment is not None
+        if isinstance(loaded, ValidFile)
         for key in cost(loaded.name, loaded.environment).missing_keys
     }
     assert unknown == set()

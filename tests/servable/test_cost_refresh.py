@@ -12,10 +12,10 @@ import click
 import pytest
 from botocore.stub import Stubber
 
-from infra.parameters.loading import load
+from infra.parameters.loading import ValidFile, load
 from servable.cost.price_list import PriceListError, hosting_prices, rows_of
 from servable.cost.refresh import refreshed
-from tests.conftest import VALID
+from tests.conftest import VALID, valid
 
 NAME, REGION = "ml.c5.xlarge", "eu-west-1"
 
@@ -76,21 +76,25 @@ def test_a_type_without_a_hosting_price_has_none() -> None:
 
 
 def test_refresh_writes_the_price_of_data_in_and_out(project: Path, file: Path) -> None:
-    list(refreshed(load(project, file.parent)[0], file, client(HOSTING, data=DATA)))
+    list(refreshed(valid(load(project, file.parent)[0]), file, client(HOSTING, data=DATA)))
     (loaded,) = load(project, file.parent)
-    assert loaded.environment is not None
+    assert isinstance(loaded, ValidFile)
     assert loaded.environment.prices.usd_per_gb_processed == 0.016
 
 
 def test_data_that_aws_lists_at_two_prices_is_refused(project: Path, file: Path) -> None:
     other = product("0.02", "GB", usagetype="EU-Hst:Data-Bytes-Out", **INVOKING)
     with pytest.raises(click.ClickException, match=r"prices\.usd_per_gb_processed"):
-        list(refreshed(load(project, file.parent)[0], file, client(HOSTING, data=[*DATA, other])))
+        list(
+            refreshed(
+                valid(load(project, file.parent)[0]), file, client(HOSTING, data=[*DATA, other])
+            )
+        )
 
 
 def test_data_of_another_use_is_no_price_of_an_endpoints(project: Path, file: Path) -> None:
     other = product("9.9", "GB", usagetype="EU-Processing:Data-Bytes-Out", **INVOKING)
-    list(refreshed(load(project, file.parent)[0], file, client(HOSTING, data=[other])))
+    list(refreshed(valid(load(project, file.parent)[0]), file, client(HOSTING, data=[other])))
     assert "usd_per_gb_processed" not in file.read_text()
 
 
@@ -116,16 +120,16 @@ def file(project: Path) -> Path:
 
 def test_refresh_writes_the_price_and_keeps_the_comments(project: Path, file: Path) -> None:
     (loaded,) = load(project, file.parent)
-    list(refreshed(loaded, file, client(HOSTING)))
+    list(refreshed(valid(loaded), file, client(HOSTING)))
     text = file.read_text()
     written = tomllib.loads(text)["prices"]["instance_usd_per_hour"]
     assert (written, text.startswith("# kept")) == ({NAME: 0.231}, True)
 
 
 def test_a_file_with_new_prices_loads(project: Path, file: Path) -> None:
-    list(refreshed(load(project, file.parent)[0], file, client(HOSTING)))
+    list(refreshed(valid(load(project, file.parent)[0]), file, client(HOSTING)))
     (loaded,) = load(project, file.parent)
-    assert loaded.environment is not None
+    assert isinstance(loaded, ValidFile)
     assert loaded.environment.prices.instance_usd_per_hour == {NAME: 0.231}
 
 
@@ -138,5 +142,5 @@ def test_an_answer_that_is_an_error_leaves_the_file_as_it_is(project: Path, file
     stub.add_client_error("get_products", "AccessDeniedException")
     stub.activate()
     with pytest.raises(click.ClickException, match="pricing:GetProducts"):
-        list(refreshed(load(project, file.parent)[0], file, denied))
+        list(refreshed(valid(load(project, file.parent)[0]), file, denied))
     assert file.read_bytes() == before

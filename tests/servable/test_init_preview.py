@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from infra.parameters.loading import Loaded, load
+from infra.parameters.loading import ValidFile, load
 from infra.preflight.check import check, errors
 from servable.init.command import init
-from tests.conftest import VALID
+from tests.conftest import VALID, valid
 
 NOTIFIED = VALID.replace('"ranker"', '"ranker-dev"', 1) + '[alarms]\nnotify = ["a@example.com"]\n'
 
@@ -27,40 +27,36 @@ def run(*arguments: str) -> Result:
     return CliRunner().invoke(init, arguments, standalone_mode=False, color=False)
 
 
-def loaded(project: Path, name: str) -> Loaded:
-    return next(one for one in load(project, project / "environments") if one.name == name)
+def loaded(project: Path, name: str) -> ValidFile:
+    files = load(project, project / "environments")
+    return valid(next(file for file in files if file.name == name))
 
 
 @pytest.fixture
-def made(dev: Path) -> Loaded:
+def made(dev: Path) -> ValidFile:
     assert run("--from", "dev", "--name", "pr42", "--expires-in-days", "3").return_value == 0
     return loaded(dev, "pr42")
 
 
-def test_a_preview_has_an_endpoint_of_its_own(made: Loaded) -> None:
-    assert made.environment is not None
+def test_a_preview_has_an_endpoint_of_its_own(made: ValidFile) -> None:
     assert made.environment.endpoint.name == "ranker-pr42"
 
 
-def test_a_preview_says_what_it_is_and_until_when(made: Loaded) -> None:
-    assert made.environment is not None
+def test_a_preview_says_what_it_is_and_until_when(made: ValidFile) -> None:
     expires = str(date.today() + timedelta(days=3))
     assert made.environment.tags == {"preview-of": "dev", "expires": expires}
 
 
-def test_a_preview_wakes_nobody(made: Loaded) -> None:
-    assert made.environment is not None
+def test_a_preview_wakes_nobody(made: ValidFile) -> None:
     assert made.environment.alarms.notify == []
 
 
-def test_a_preview_has_no_finding(made: Loaded) -> None:
+def test_a_preview_has_no_finding(made: ValidFile) -> None:
     assert errors(check(made)) == []
 
 
-def test_everything_else_is_the_environments(made: Loaded, dev: Path) -> None:
+def test_everything_else_is_the_environments(made: ValidFile, dev: Path) -> None:
     environment = loaded(dev, "dev").environment
-    assert environment is not None
-    assert made.environment is not None
     assert made.environment.variants == environment.variants
 
 
@@ -88,7 +84,6 @@ def test_a_long_name_stays_within_what_sagemaker_takes(dev: Path) -> None:
     (dev / "environments" / "dev.toml").write_text(NOTIFIED.replace("ranker-dev", "r" * 63))
     run("--from", "dev", "--name", "pr42")
     environment = loaded(dev, "pr42").environment
-    assert environment is not None
     assert environment.endpoint.name == f"{'r' * 58}-pr42"
 
 
@@ -97,7 +92,6 @@ def test_a_preview_of_what_is_protected_can_be_destroyed(dev: Path) -> None:
     (dev / "environments" / "dev.toml").write_text(protected)
     run("--from", "dev", "--name", "pr42")
     environment = loaded(dev, "pr42").environment
-    assert environment is not None
     assert environment.endpoint.protect is False
 
 

@@ -9,6 +9,7 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
+from infra.parameters.loading import ValidFile
 from servable.latencies import Latencies
 from servable.load.command import load
 from servable.load.gate import expected, share_held, verdict
@@ -109,7 +110,7 @@ def test_a_step_lasts_until_its_rate_has_sent_what_a_verdict_needs(
     environment: Environment,
 ) -> None:
     loaded = environment(VALID + "[traffic]\npeak_rps = 10\n[alarms]\np99_latency_ms = 70\n")
-    assert loaded.environment is not None
+    assert isinstance(loaded, ValidFile)
     values: dict[str, Any] = dict.fromkeys(LoadOptions.__dataclass_fields__)
     options = LoadOptions(**(values | {"step_seconds": 30.0}))
     filled = expected(loaded.environment, options)

@@ -15,13 +15,13 @@ from click.testing import CliRunner, Result
 from infra.parameters.environment import Environment
 from infra.parameters.loading import load
 from infra.parameters.shape import type_at
-from model_packaging.beside import beside
+from model_packaging.beside import write_beside
 from servable.main import COMMANDS, servable
 from servable.new import project_files
 from servable.new.command import new
 from servable.new.project_files import STAMP, service_name, write_all
 from tests.checkouts import ROOT
-from tests.conftest import VALID
+from tests.conftest import VALID, valid
 from tests.pipelines.workflows import FILES, read, steps
 
 
@@ -121,8 +121,7 @@ def test_an_update_of_a_new_project_ends_when_the_new_fleet_refuses_its_requests
     values = VALID.replace('region = "eu-west-1"', 'region = "eu-west-1"\nextends = "base"')
     (folder / "prod.toml").write_text(values + '[rollout]\nstrategy = "canary"\n')
     (loaded,) = load(written, folder)
-    environment = loaded.environment
-    assert environment is not None
+    environment = valid(loaded).environment
     assert environment.rollout is not None
     alarms = environment.rollout.rollback_alarms(
         environment.alarms, variants=["primary"], kind=environment.kind
@@ -156,12 +155,12 @@ def test_a_link_to_nothing_is_not_written_through(tmp_path: Path) -> None:
 def test_what_goes_wrong_half_way_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong: BaseException
 ) -> None:
-    def fails(file: Path) -> object:
+    def fails(file: Path, content: bytes) -> None:
         if file.name == "b.txt":
             raise wrong
-        return beside(file)
+        write_beside(file, content)
 
-    monkeypatch.setattr(project_files, "beside", fails)
+    monkeypatch.setattr(project_files, "write_beside", fails)
     (tmp_path / "mine").write_text("")
     with pytest.raises(type(wrong)):
         write_all(tmp_path, {"new/deep/a.txt": "a", "b.txt": "b"})

@@ -14,7 +14,7 @@ from servable.plan.command import plan
 from servable.plan.live import LiveState
 from servable.plan.plan import DeployPlan, planned
 from tests.checkouts import ROOT
-from tests.conftest import VALID
+from tests.conftest import VALID, valid
 from tests.servable.test_check_against import SCALED, SECOND, git
 
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
@@ -126,7 +126,9 @@ def after_a_failed_creation(project: Path, **state: Any) -> DeployPlan:
     (project / "environments" / "prod.toml").write_text(VALID)
     (loaded,) = load(project, project / "environments")
     now = LiveState(stack_status="ROLLBACK_COMPLETE", **state)
-    return planned(loaded, now, {"Resources": {}}, against="what is live", folder="environments")
+    return planned(
+        valid(loaded), now, {"Resources": {}}, against="what is live", folder="environments"
+    )
 
 
 def test_a_creation_that_failed_is_made_again_by_one_deploy(project: Path) -> None:

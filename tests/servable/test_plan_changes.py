@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from infra.parameters.loading import Loaded, deployed_by
+from infra.parameters.loading import ValidFile, deployed_by
 from infra.policy.refused_updates import DeployedVariant
 from servable.plan.live import LiveState
 from servable.plan.plan import DeployPlan, planned
@@ -16,7 +16,7 @@ from servable.plan.template_changes import (
     keeps_endpoint,
     replaces_fleet,
 )
-from tests.conftest import VALID, Environment
+from tests.conftest import VALID, Environment, valid
 
 
 def one(properties: dict[str, Any], kind: str = "SageMaker::Model", **more: Any) -> dict[str, Any]:
@@ -166,18 +166,18 @@ NOW = LiveState(
 
 
 @pytest.fixture
-def loaded(environment: Environment) -> Loaded:
-    return environment(VALID)
+def loaded(environment: Environment) -> ValidFile:
+    return valid(environment(VALID))
 
 
-def plan(loaded: Loaded, now: LiveState, after: dict[str, Any] = CHANGED) -> DeployPlan:
+def plan(loaded: ValidFile, now: LiveState, after: dict[str, Any] = CHANGED) -> DeployPlan:
     return planned(loaded, now, after, against="what is live", folder="environments")
 
 
 @pytest.mark.parametrize(
     "status", ["CREATE_COMPLETE", "UPDATE_COMPLETE", "UPDATE_ROLLBACK_COMPLETE", "IMPORT_COMPLETE"]
 )
-def test_a_stack_at_rest_takes_a_deploy(loaded: Loaded, status: str) -> None:
+def test_a_stack_at_rest_takes_a_deploy(loaded: ValidFile, status: str) -> None:
     found = plan(loaded, replace(NOW, stack_status=status))
     assert (found.verdict, found.needs_attention) == ("update", False)
 
@@ -192,7 +192,9 @@ def test_a_stack_at_rest_takes_a_deploy(loaded: Loaded, status: str) -> None:
         ("DELETE_FAILED", "or delete it"),
     ],
 )
-def test_a_stack_in_another_state_takes_no_deploy(loaded: Loaded, status: str, advice: str) -> None:
+def test_a_stack_in_another_state_takes_no_deploy(
+    loaded: ValidFile, status: str, advice: str
+) -> None:
     found = plan(loaded, replace(NOW, stack_status=status))
     assert (found.verdict, found.deploys, found.needs_attention) == ("refused", [], True)
     assert (status in found.reasons[0], advice in found.reasons[0]) == (True, True)
@@ -201,24 +203,24 @@ def test_a_stack_in_another_state_takes_no_deploy(loaded: Loaded, status: str, a
 @pytest.mark.parametrize(
     "status", ["Creating", "Updating", "SystemUpdating", "RollingBack", "Deleting"]
 )
-def test_an_endpoint_that_is_changing_takes_no_deploy(loaded: Loaded, status: str) -> None:
+def test_an_endpoint_that_is_changing_takes_no_deploy(loaded: ValidFile, status: str) -> None:
     found = plan(loaded, replace(NOW, endpoint_status=status))
     expected = f"ranker is {status}: wait until it has finished"
     assert (found.verdict, found.reasons) == ("refused", [expected])
 
 
 @pytest.mark.parametrize("status", ["InService", "Failed", "OutOfService", None])
-def test_an_endpoint_at_rest_takes_a_deploy(loaded: Loaded, status: str | None) -> None:
+def test_an_endpoint_at_rest_takes_a_deploy(loaded: ValidFile, status: str | None) -> None:
     assert plan(loaded, replace(NOW, endpoint_status=status)).verdict == "update"
 
 
-def test_an_endpoint_of_inference_components_takes_no_deploy(loaded: Loaded) -> None:
+def test_an_endpoint_of_inference_components_takes_no_deploy(loaded: ValidFile) -> None:
     found = plan(loaded, replace(NOW, components=True))
     assert found.verdict == "refused"
     assert found.reasons[0].startswith("ranker hosts inference components")
 
 
-def test_an_endpoint_of_that_name_outside_the_stack_takes_no_deploy(loaded: Loaded) -> None:
+def test_an_endpoint_of_that_name_outside_the_stack_takes_no_deploy(loaded: ValidFile) -> None:
     found = plan(loaded, LiveState(endpoint_name="ranker", endpoint_status="InService"))
     assert found.reasons == [
         "an endpoint ranker exists already outside this stack: choose another endpoint.name, or delete "
@@ -226,17 +228,17 @@ def test_an_endpoint_of_that_name_outside_the_stack_takes_no_deploy(loaded: Load
     ]
 
 
-def test_the_same_template_is_no_deploy(loaded: Loaded) -> None:
+def test_the_same_template_is_no_deploy(loaded: ValidFile) -> None:
     found = plan(loaded, NOW, TEMPLATE)
     assert (found.verdict, found.deploys, found.new_fleet) == ("nothing", [], False)
 
 
-def test_a_stack_without_an_endpoint_is_updated(loaded: Loaded) -> None:
+def test_a_stack_without_an_endpoint_is_updated(loaded: ValidFile) -> None:
     assert plan(loaded, replace(NOW, template=one({}, "SNS::Topic"))).verdict == "update"
 
 
 def test_a_change_that_sagemaker_never_takes_is_refused_with_the_way_that_works(
-    loaded: Loaded,
+    loaded: ValidFile,
 ) -> None:
     found = plan(loaded, replace(NOW, queued=True, variants=deployed_by_file(loaded)))
     assert found.verdict == "refused"
@@ -244,12 +246,12 @@ def test_a_change_that_sagemaker_never_takes_is_refused_with_the_way_that_works(
     assert "; deploy another environment beside it" in found.reasons[0]
 
 
-def deployed_by_file(loaded: Loaded) -> dict[str, DeployedVariant]:
-    assert loaded.environment is not None
+def deployed_by_file(loaded: ValidFile) -> dict[str, DeployedVariant]:
+    assert isinstance(loaded, ValidFile)
     return dict(deployed_by(loaded.environment))
 
 
-def test_a_plan_knows_the_instances_that_run(loaded: Loaded) -> None:
+def test_a_plan_knows_the_instances_that_run(loaded: ValidFile) -> None:
     assert plan(loaded, replace(NOW, instances={"primary": 3})).instances == {"primary": 3}
 
 
@@ -257,14 +259,16 @@ def pooled(*types: str) -> DeployedVariant:
     return DeployedVariant(instance_type=types[0], scales=True, pools=types)
 
 
-def test_pools_that_become_one_type_are_let_go_by_a_command_of_the_aws_cli(loaded: Loaded) -> None:
+def test_pools_that_become_one_type_are_let_go_by_a_command_of_the_aws_cli(
+    loaded: ValidFile,
+) -> None:
     live = replace(NOW, variants={"primary": pooled("ml.c5.xlarge", "ml.c6i.xlarge")})
     first, second = plan(loaded, live).deploys
     assert first.command.startswith("aws application-autoscaling deregister-scalable-target ")
     assert (second.command, second.why) == ("cdk deploy 'prod/*'", "the change")
 
 
-def test_several_removed_variants_are_let_go_one_after_the_other(loaded: Loaded) -> None:
+def test_several_removed_variants_are_let_go_one_after_the_other(loaded: ValidFile) -> None:
     scaled = DeployedVariant(instance_type="ml.c5.xlarge", scales=True)
     live = replace(NOW, variants={**deployed_by_file(loaded), "b": scaled, "c": scaled})
     found = plan(loaded, live)

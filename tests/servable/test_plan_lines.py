@@ -6,7 +6,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
-from infra.parameters.loading import load
+from infra.parameters.loading import ValidFile, load
 from infra.policy.refused_updates import DeployedVariant
 from servable.plan.live import LiveState, _live
 from servable.plan.plan import Deploy, planned
@@ -22,10 +22,10 @@ def template(config: str) -> dict[str, object]:
 
 def deploys(removed: DeployedVariant) -> list[Deploy]:
     (loaded,) = [one for one in load(ROOT, ROOT / "environments", {}) if one.name == "staging"]
-    assert loaded.environment is not None
+    assert isinstance(loaded, ValidFile)
     # With [rollout] variants keep their names: SageMaker would refuse the removal itself.
     unguarded = loaded.environment.model_copy(update={"rollout": None})
-    loaded = replace(loaded, environment=unguarded)
+    loaded = replace(loaded, draft=unguarded)
     now = LiveState(
         stack_status="UPDATE_COMPLETE",
         template=template("two variants"),

@@ -12,12 +12,12 @@ import pytest
 from botocore.exceptions import EndpointConnectionError, NoCredentialsError
 from botocore.stub import ANY, Stubber
 
-from infra.parameters.loading import Loaded
+from infra.parameters.loading import ValidFile
 from infra.policy.refused_updates import DeployedVariant
 from model_packaging.refusal import PackagingError
 from servable.plan.live import LiveState, hosts_components, live, types_of
 from servable.plan.plan import planned
-from tests.conftest import VALID, Environment
+from tests.conftest import VALID, Environment, valid
 
 ACCOUNT, STACK = "111111111111", "prod-endpoint"
 AT = datetime.datetime(2026, 11, 23, tzinfo=datetime.UTC)
@@ -56,7 +56,7 @@ def target(resource: str) -> dict[str, Any]:
 
 
 def look(
-    loaded: Loaded,
+    loaded: ValidFile,
     *,
     account: str = ACCOUNT,
     status: str | None = "UPDATE_COMPLETE",
@@ -122,18 +122,18 @@ def look(
 
 
 @pytest.fixture
-def loaded(environment: Environment) -> Loaded:
-    return environment(VALID)
+def loaded(environment: Environment) -> ValidFile:
+    return valid(environment(VALID))
 
 
 SCALED_PRIMARY = ("endpoint/ranker/variant/primary",)
 
 
-def test_a_variant_that_is_a_scalable_target_is_live_as_one_that_scales(loaded: Loaded) -> None:
+def test_a_variant_that_is_a_scalable_target_is_live_as_one_that_scales(loaded: ValidFile) -> None:
     assert look(loaded, pages=(SCALED_PRIMARY,)).variants["primary"].scales
 
 
-def test_a_scalable_target_on_a_later_page_counts(loaded: Loaded) -> None:
+def test_a_scalable_target_on_a_later_page_counts(loaded: ValidFile) -> None:
     assert look(loaded, pages=((), (), SCALED_PRIMARY)).variants["primary"].scales
 
 
@@ -147,20 +147,20 @@ def test_a_scalable_target_on_a_later_page_counts(loaded: Loaded) -> None:
     ],
 )
 def test_a_scalable_target_of_something_else_scales_no_variant(
-    loaded: Loaded, resource: str
+    loaded: ValidFile, resource: str
 ) -> None:
     assert not look(loaded, pages=((resource,),)).variants["primary"].scales
 
 
-def test_names_of_endpoints_are_compared_without_their_case(loaded: Loaded) -> None:
+def test_names_of_endpoints_are_compared_without_their_case(loaded: ValidFile) -> None:
     found = look(loaded, pages=(("endpoint/RANKER/variant/primary",),))
     assert found.variants["primary"].scales
 
 
 def test_another_type_of_a_variant_that_is_live_and_scaled_takes_the_readmes_two_deploys(
-    loaded: Loaded,
+    loaded: ValidFile,
 ) -> None:
-    assert loaded.environment is not None
+    assert isinstance(loaded, ValidFile)
     now = look(
         loaded,
         pages=(SCALED_PRIMARY,),
@@ -178,7 +178,7 @@ def test_another_type_of_a_variant_that_is_live_and_scaled_takes_the_readmes_two
     )
 
 
-def test_without_scaling_another_type_is_one_deploy(loaded: Loaded) -> None:
+def test_without_scaling_another_type_is_one_deploy(loaded: ValidFile) -> None:
     now = look(
         loaded, config={"ProductionVariants": [variant("primary", InstanceType="ml.m5.xlarge")]}
     )
@@ -187,7 +187,7 @@ def test_without_scaling_another_type_is_one_deploy(loaded: Loaded) -> None:
     assert (plan.verdict, len(plan.deploys)) == ("update", 1)
 
 
-def test_the_stack_and_the_endpoint_are_what_aws_answers(loaded: Loaded) -> None:
+def test_the_stack_and_the_endpoint_are_what_aws_answers(loaded: ValidFile) -> None:
     found = look(loaded)
     assert replace(found, variants={}) == LiveState(
         stack_status="UPDATE_COMPLETE",
@@ -197,7 +197,7 @@ def test_the_stack_and_the_endpoint_are_what_aws_answers(loaded: Loaded) -> None
     )
 
 
-def test_a_variant_has_its_type_and_its_pools_in_their_order(loaded: Loaded) -> None:
+def test_a_variant_has_its_type_and_its_pools_in_their_order(loaded: ValidFile) -> None:
     pools = [
         {"InstanceType": "ml.c6i.xlarge", "Priority": 2},
         {"InstanceType": "ml.c5.xlarge", "Priority": 1},
@@ -222,7 +222,7 @@ def test_a_variant_has_its_type_and_its_pools_in_their_order(loaded: Loaded) -> 
     }
 
 
-def test_instances_that_run_are_counted_and_an_unknown_count_is_left_out(loaded: Loaded) -> None:
+def test_instances_that_run_are_counted_and_an_unknown_count_is_left_out(loaded: ValidFile) -> None:
     running: list[dict[str, Any]] = [
         {"VariantName": "primary", "CurrentInstanceCount": 3},
         {"VariantName": "serverless"},
@@ -230,28 +230,28 @@ def test_instances_that_run_are_counted_and_an_unknown_count_is_left_out(loaded:
     assert look(loaded, running=running).instances == {"primary": 3}
 
 
-def test_asynchronous_inference_is_what_the_configuration_has(loaded: Loaded) -> None:
+def test_asynchronous_inference_is_what_the_configuration_has(loaded: ValidFile) -> None:
     queue = {"AsyncInferenceConfig": {"OutputConfig": {"S3OutputPath": "s3://a/b"}}}
     assert (look(loaded).queued, look(loaded, config=queue).queued) == (False, True)
 
 
-def test_variants_without_a_model_are_inference_components(loaded: Loaded) -> None:
+def test_variants_without_a_model_are_inference_components(loaded: ValidFile) -> None:
     bare = {"ProductionVariants": [{"VariantName": "a", "InstanceType": "ml.c5.xlarge"}]}
     assert (look(loaded).components, look(loaded, config=bare).components) == (False, True)
     assert not hosts_components({})
 
 
 @pytest.mark.parametrize("status", ["REVIEW_IN_PROGRESS", "DELETE_COMPLETE"])
-def test_a_stack_that_made_nothing_or_is_deleted_is_none(loaded: Loaded, status: str) -> None:
+def test_a_stack_that_made_nothing_or_is_deleted_is_none(loaded: ValidFile, status: str) -> None:
     found = look(loaded, status=status, exists=False)
     assert found == LiveState()
 
 
-def test_neither_a_stack_nor_an_endpoint_is_nothing_live(loaded: Loaded) -> None:
+def test_neither_a_stack_nor_an_endpoint_is_nothing_live(loaded: ValidFile) -> None:
     assert look(loaded, status=None, exists=False) == LiveState()
 
 
-def test_an_endpoint_of_the_files_name_outside_the_stack_is_seen(loaded: Loaded) -> None:
+def test_an_endpoint_of_the_files_name_outside_the_stack_is_seen(loaded: ValidFile) -> None:
     found = look(loaded, status=None)
     assert (found.template, found.endpoint_name) == (None, "ranker")
 
@@ -263,12 +263,12 @@ def test_the_stacks_own_endpoint_is_looked_at_where_the_file_renames_it(
     assert look(renamed).endpoint_name == "ranker"
 
 
-def test_a_stack_whose_endpoint_is_gone_keeps_its_name(loaded: Loaded) -> None:
+def test_a_stack_whose_endpoint_is_gone_keeps_its_name(loaded: ValidFile) -> None:
     found = look(loaded, exists=False)
     assert (found.endpoint_name, found.endpoint_status) == ("ranker", None)
 
 
-def test_credentials_of_another_account_are_refused(loaded: Loaded) -> None:
+def test_credentials_of_another_account_are_refused(loaded: ValidFile) -> None:
     with pytest.raises(PackagingError) as raised:
         look(loaded, account="222222222222")
     assert str(raised.value) == (
@@ -285,7 +285,7 @@ def test_credentials_of_another_account_are_refused(loaded: Loaded) -> None:
     ],
 )
 def test_what_cannot_be_read_is_a_sentence_with_its_remedy(
-    loaded: Loaded, error: Exception, remedy: str
+    loaded: ValidFile, error: Exception, remedy: str
 ) -> None:
     def refusing(service: str) -> Any:
         raise error

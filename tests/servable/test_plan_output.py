@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from infra.parameters.loading import Loaded
+from infra.parameters.loading import ValidFile
 from model_packaging.refusal import PackagingError
 from servable.plan import command
 from servable.plan.live import LiveState
@@ -88,7 +88,7 @@ def test_with_local_it_is_the_local_aws_that_is_asked(
 def test_an_account_that_cannot_be_read_is_one_sentence(
     plan: Planner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def failing(loaded: Loaded, client: object) -> LiveState:
+    def failing(loaded: ValidFile, client: object) -> LiveState:
         raise PackagingError(Path("a.toml"), "cannot be read", "look again")
 
     monkeypatch.setattr(command, "live", failing)
@@ -239,7 +239,7 @@ def test_a_revision_that_could_not_be_deployed_is_named(
     broken = environment(VALID.replace("ml.c5.xlarge", "ml.c5.xxlarge"))
 
     @contextmanager
-    def checked_out(*_: object) -> Iterator[dict[str, Loaded]]:
+    def checked_out(*_: object) -> Iterator[dict[str, ValidFile]]:
         yield {"prod": broken}
 
     monkeypatch.setattr(command, "checked_out", checked_out)
@@ -252,7 +252,7 @@ def test_an_environment_that_the_revision_lacks_is_created(
     plan: Planner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     @contextmanager
-    def checked_out(*_: object) -> Iterator[dict[str, Loaded]]:
+    def checked_out(*_: object) -> Iterator[dict[str, ValidFile]]:
         yield {}
 
     monkeypatch.setattr(command, "checked_out", checked_out)

@@ -9,13 +9,13 @@ from typing import Any, Self
 
 import pytest
 
-from infra.parameters.loading import Loaded, deployed_by, load
+from infra.parameters.loading import Loaded, ValidFile, deployed_by, load
 from model_packaging.places import WHEELS
 from model_packaging.refusal import PackagingError
 from servable.new.project_files import cdk_context
 from servable.plan.synthesis import stack_name, synthesised
 from servable.revision import RevisionError, against, checked_out, files_at
-from tests.conftest import VALID, Environment
+from tests.conftest import VALID, Environment, valid
 from tests.servable.test_check_against import git
 
 needs_git = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
@@ -37,8 +37,8 @@ def committed(project: Path) -> Path:
 
 
 def types(loaded: Loaded) -> list[str | None]:
-    assert loaded.environment is not None
-    return [variant.instance_type for variant in loaded.environment.variants.values()]
+    variants = valid(loaded).environment.variants.values()
+    return [variant.instance_type for variant in variants]
 
 
 @needs_git
@@ -167,12 +167,12 @@ def app(monkeypatch: pytest.MonkeyPatch) -> Assembled:
 
 
 @pytest.fixture
-def loaded(environment: Environment) -> Loaded:
-    return environment(VALID)
+def loaded(environment: Environment) -> ValidFile:
+    return valid(environment(VALID))
 
 
 def test_every_stack_of_the_assembly_is_returned_with_its_kind_name_and_template(
-    app: Assembled, loaded: Loaded
+    app: Assembled, loaded: ValidFile
 ) -> None:
     stacks = synthesised(loaded, Path("environments"), {})
     assert [(stack.kind, stack.name, stack.template) for stack in stacks] == [
@@ -182,7 +182,7 @@ def test_every_stack_of_the_assembly_is_returned_with_its_kind_name_and_template
 
 
 def test_the_app_runs_in_the_project_with_its_context_and_overrides(
-    app: Assembled, loaded: Loaded
+    app: Assembled, loaded: ValidFile
 ) -> None:
     (loaded.root / "cdk.json").write_text('{"context": {"@aws-cdk/flag": true}}')
     synthesised(loaded, Path("environments"), {"endpoint.name": "other"})
@@ -201,7 +201,7 @@ def test_the_app_runs_in_the_project_with_its_context_and_overrides(
     [("a trace\nthe reason\n", "the reason"), ("", "servable-app failed")],
 )
 def test_an_app_that_fails_is_its_last_line(
-    app: Assembled, loaded: Loaded, words: str, reason: str
+    app: Assembled, loaded: ValidFile, words: str, reason: str
 ) -> None:
     app.fails = words
     with pytest.raises(PackagingError) as raised:
@@ -210,14 +210,14 @@ def test_an_app_that_fails_is_its_last_line(
 
 
 def test_a_stack_without_resources_is_an_environment_that_was_refused(
-    app: Assembled, loaded: Loaded
+    app: Assembled, loaded: ValidFile
 ) -> None:
     app.templates["a.json"] = {}
     with pytest.raises(PackagingError, match=r"prod.toml: is refused; see `servable check prod`"):
         synthesised(loaded, Path("environments"), {})
 
 
-def test_a_stacks_name_is_the_environments_with_its_kind(loaded: Loaded) -> None:
+def test_a_stacks_name_is_the_environments_with_its_kind(loaded: ValidFile) -> None:
     assert [stack_name(loaded), stack_name(loaded, "data")] == ["prod-endpoint", "prod-data"]
 
 

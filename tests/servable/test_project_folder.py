@@ -130,3 +130,14 @@ def test_where_several_are_named_a_key_without_its_environment_is_refused_with_t
 ) -> None:
     with pytest.raises(click.UsageError, match="write --set prod.region=x to set the key of prod"):
         loaded_with(("region=x",), project, project / "environments")
+
+
+@pytest.mark.parametrize("command", ["check", "plan", "package", "cost"])
+@pytest.mark.parametrize("option", [[], ["--set", "region=us-east-1"]])
+def test_an_unknown_environment_is_named_alike_with_and_without_a_set_key(
+    command: str, option: list[str], project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (project / "environments" / "prod.toml").write_text(VALID)
+    monkeypatch.chdir(project)
+    problem = "there is no environment 'prdo'; allowed: prod; did you mean prod?"
+    assert run(command, "prdo", *option).stderr.rstrip().endswith(f"Error: {problem}")

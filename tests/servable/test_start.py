@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from infra.parameters.finding import Severity
-from infra.parameters.loading import load
+from infra.parameters.loading import ValidFile, load
 from infra.preflight.check import check
 from model_packaging.saved_model.reading import SignatureInfo, TensorInfo
 from servable.init.command import init
@@ -46,7 +46,7 @@ def test_the_file_that_it_writes_passes_the_checks(begun: Path) -> None:
 def test_what_answers_takes_arrays(begun: Path) -> None:
     run("model", "--name", "first")
     (loaded,) = load(begun, begun / "environments")
-    assert loaded.environment is not None
+    assert isinstance(loaded, ValidFile)
     (model,) = loaded.environment.models.values()
     assert model.handler == "servable"
 
@@ -58,7 +58,7 @@ def test_code_beside_the_versions_becomes_the_models_code(begun: Path, given: st
     (begun / "model" / "code" / "inference.py").write_text(text)
     run(given, "--name", "first")
     (loaded,) = load(begun, begun / "environments")
-    assert loaded.environment is not None
+    assert isinstance(loaded, ValidFile)
     (model,) = loaded.environment.models.values()
     assert (model.code, model.handler) == ("model/code", None)
 
@@ -98,7 +98,7 @@ def test_in_any_folder_it_writes_what_a_project_lacks(empty: Path) -> None:
 def test_a_first_environment_extends_a_base_without_models_and_has_no_finding(empty: Path) -> None:
     said = json.loads(run("my_model", "--json").stdout)
     (loaded,) = load(empty, empty / "environments")
-    assert loaded.environment is not None
+    assert isinstance(loaded, ValidFile)
     assert loaded.environment.security.network_isolation
     assert (
         [str(one) for one in check(loaded)]
@@ -168,7 +168,7 @@ def test_one_saved_model_without_version_folders_gets_version_1(begun: Path) -> 
     shutil.copytree(RANKER / "1", begun / "exported")
     assert run("exported").return_value == 0
     (loaded,) = load(begun, begun / "environments")
-    assert loaded.environment is not None
+    assert isinstance(loaded, ValidFile)
     assert loaded.environment.models["exported"].version == 1
 
 

@@ -10,7 +10,7 @@ import pytest
 from botocore.exceptions import EndpointConnectionError
 from click.testing import CliRunner, Result
 
-from infra.parameters.loading import load
+from infra.parameters.loading import ValidFile, load
 from model_packaging.refusal import PackagingError
 from servable.aws_account import remedy_for
 from servable.doctor import command as doctor_command
@@ -155,7 +155,7 @@ def test_doctor_says_which_pattern_selects_the_stacks(in_project: pytest.MonkeyP
 def test_a_minute_of_the_clock_is_said_without_its_seconds(project: Path) -> None:
     (project / "environments" / "prod.toml").write_text(VALID)
     (loaded,) = load(project, project / "environments")
-    assert loaded.environment is not None
+    assert isinstance(loaded, ValidFile)
     updated = datetime(2026, 11, 23, 10, 12, 3, 456, tzinfo=timezone(timedelta(hours=1)))
     account = Mock()
     account.client("sagemaker").describe_endpoint.return_value = {"LastModifiedTime": updated}

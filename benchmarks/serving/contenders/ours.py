@@ -18,7 +18,7 @@ from servable_handler.transport import model_servers
 from servable_handler.transport.server_choice import ServerChoice
 
 counts: Counter[int] = Counter()
-# Requests outstanding at each server -> the number of one. At random is how the container draws its ports.
+# Requests outstanding at each server -> the number of one. The container draws at random.
 WAYS: dict[str, Callable[[Sequence[int]], int]] = {
     "random": lambda busy: random.randrange(len(busy)),
     "two choices": lambda busy: min(random.sample(range(len(busy)), 2), key=busy.__getitem__),

@@ -28,8 +28,6 @@ class EndpointCallers(Construct):
         """`roles` are ARNs of this account and `path` is the policy's IAM path. `locations` are those of
         requests and answers of an asynchronous endpoint."""
         super().__init__(scope, construct_id)
-        if not roles:
-            return
         statements = [
             iam.PolicyStatement(actions=[endpoint.kind.invoke_action], resources=[endpoint.arn])
         ]

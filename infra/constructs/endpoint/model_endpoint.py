@@ -33,11 +33,9 @@ DISKS = {
 
 
 def data_capture(
-    capture: Capture | None, captured: Destination | None
-) -> sagemaker.CfnEndpointConfig.DataCaptureConfigProperty | None:
-    """The data capture property of the endpoint configuration; None without [capture]."""
-    if capture is None or captured is None:
-        return None
+    capture: Capture, captured: Destination
+) -> sagemaker.CfnEndpointConfig.DataCaptureConfigProperty:
+    """The data capture property of the endpoint configuration."""
     kept = {"Input": capture.requests, "Output": capture.answers}
     return Config.DataCaptureConfigProperty(
         enable_capture=True,

@@ -1,6 +1,5 @@
 """A variant of an environment file, with the SageMaker model that it runs."""
 
-from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from infra.constructs.monitoring.watched_endpoint import WatchedVariant
 from infra.packing import archive_inputs
 from infra.parameters.environment import Environment
 from infra.parameters.placement import placements_of
+from infra.parameters.variant import Serverless
 from infra.policy.hosting import Hosting, driver_for_all
 from model_packaging.places import ARCHIVES, MADE
 
@@ -40,17 +40,20 @@ class ServedVariant(Construct):
         root: Path,
         dependencies: ModelDependencies,
     ) -> None:
-        """`name` is a variant of `environment`; `root` is the project that paths are relative to."""
+        """`name` is a variant of `environment`; `root` is the project, where archives are packed."""
         super().__init__(scope, construct_id)
-        placements = placements_of(environment, name, root)
         # Preflight: its instance types and model are in the catalog.
+        self._placements = placements = placements_of(environment, name)
         self._placement = placements[0]
         self.name = name
         self._variant = variant = environment.variants[name]
         self._hostings = [placement.hosting(environment.region) for placement in placements]
-        self._inference_ami = variant.inference_ami or driver_for_all(
-            [(placement.tensorflow, placement.instance) for placement in placements]
-        )
+        self._inference_ami = self._placement.driver.value
+        if variant.instance_pools and variant.inference_ami is None:
+            hosts = [(placement.tensorflow, placement.instance) for placement in placements]
+            self._inference_ami = driver_for_all(
+                hosts
+            )  # a variant has one AMI for all of its types
         self._kind = environment.kind
         self.scaled = variant.scaling is not None and self._kind.has_instances
         """Whether scaling sets the number of instances, also while `hold` suspends it."""
@@ -115,16 +118,7 @@ class ServedVariant(Construct):
         """The variant's property of the endpoint configuration."""
         variant, routing = self._variant, self._placement.routing.value
         if variant.serverless is not None:
-            return Config.ProductionVariantProperty(
-                variant_name=self.name,
-                model_name=self.model.name,
-                initial_variant_weight=variant.weight,
-                serverless_config=Config.ServerlessConfigProperty(
-                    max_concurrency=variant.serverless.max_concurrency,
-                    memory_size_in_mb=variant.serverless.memory_mib,
-                    provisioned_concurrency=variant.serverless.provisioned_concurrency,
-                ),
-            )
+            return self._in_serverless_containers(variant.serverless)
         return Config.ProductionVariantProperty(
             variant_name=self.name,
             model_name=self.model.name,
@@ -135,10 +129,10 @@ class ServedVariant(Construct):
             initial_variant_weight=variant.weight,
             inference_ami_version=self._inference_ami,
             volume_size_in_gb=variant.volume_gb,
-            model_data_download_timeout_in_seconds=variant.download_timeout_seconds
-            or self._longest(hosting.download_timeout_seconds for hosting in self._hostings),
-            container_startup_health_check_timeout_in_seconds=variant.startup_timeout_seconds
-            or self._longest(hosting.startup_timeout_seconds for hosting in self._hostings),
+            model_data_download_timeout_in_seconds=self._longest("download_timeout_seconds"),
+            container_startup_health_check_timeout_in_seconds=self._longest(
+                "startup_timeout_seconds"
+            ),
             routing_config=Config.RoutingConfigProperty(routing_strategy=str(routing).upper())
             if routing
             else None,
@@ -150,10 +144,24 @@ class ServedVariant(Construct):
             else None,
         )
 
-    @staticmethod
-    def _longest(timeouts: Iterable[int | None]) -> int | None:
+    def _in_serverless_containers(
+        self, serverless: Serverless
+    ) -> sagemaker.CfnEndpointConfig.ProductionVariantProperty:
+        return Config.ProductionVariantProperty(
+            variant_name=self.name,
+            model_name=self.model.name,
+            initial_variant_weight=self._variant.weight,
+            serverless_config=Config.ServerlessConfigProperty(
+                max_concurrency=serverless.max_concurrency,
+                memory_size_in_mb=serverless.memory_mib,
+                provisioned_concurrency=serverless.provisioned_concurrency,
+            ),
+        )
+
+    def _longest(self, timeout: str) -> int | None:
         """A variant has one timeout, which the slowest instance type needs; None: SageMaker's own."""
-        return max((seconds for seconds in timeouts if seconds is not None), default=None)
+        seconds = [placement.timeouts[timeout].value for placement in self._placements]
+        return max(filter(None, seconds), default=None)
 
     @property
     def watched(self) -> WatchedVariant:
@@ -180,7 +188,7 @@ class ServedVariant(Construct):
             "image": self._hostings[0].image.uri,
             "tensorflow": self._hostings[0].tensorflow,
             "model_gib": self._placement.served.model_gib,
-            "container": self._hostings[0].settings.model_dump(mode="json", exclude_none=True),
+            "container": self._placement.settings.model_dump(mode="json", exclude_none=True),
         }
 
 

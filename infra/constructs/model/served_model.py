@@ -100,13 +100,13 @@ def packed_model(
     instance = instances()[instance_type]
     sizes = Served(model_gib=folder_gib(folder), has_code=code is not None)
     version = tensorflow or newest_version(instance)
+    settings = derive(container, instance=instance, served=sizes, tensorflow=version).settings
     runs = hosting(
         instance=instance,
         tensorflow=version,
         region=stack.region,
-        derived=derive(container, instance=instance, served=sizes, tensorflow=version),
+        settings=settings,
         default_model=name,
-        served=sizes,
     )
     inputs = ArchiveInputs(servables=(Servable(name=name, folder=folder),), code=code)
     return ServedModel(

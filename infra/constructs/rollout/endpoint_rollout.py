@@ -49,14 +49,21 @@ class EndpointRollout(Construct):
             )
             for variant in endpoint.variants
         }
-        endpoint.resource.deployment_config = _deployment_config(
-            rollout,
-            self._alarms(endpoint, rollout, alarms, possible),
-            updates=[update for updates in possible.values() for update in updates],
-            longest_seconds=max(
-                update.longest_seconds(variant.start_seconds)
-                for variant in endpoint.variants
-                for update in possible[variant.name]
+        names = self._alarms(endpoint, rollout, alarms, possible)
+        longest_seconds = max(
+            update.longest_seconds(variant.start_seconds)
+            for variant in endpoint.variants
+            for update in possible[variant.name]
+        )
+        updates = [update for updates in possible.values() for update in updates]
+        rolls = rollout.strategy == "rolling"
+        endpoint.resource.deployment_config = Endpoint.DeploymentConfigProperty(
+            rolling_update_policy=_rolling(rollout, longest_seconds) if rolls else None,
+            blue_green_update_policy=None
+            if rolls
+            else _blue_green(rollout, longest_seconds, updates),
+            auto_rollback_configuration=Endpoint.AutoRollbackConfigProperty(
+                alarms=[Endpoint.AlarmProperty(alarm_name=name) for name in names]
             ),
         )
 
@@ -177,51 +184,37 @@ def _errors(
     )
 
 
-def _deployment_config(
-    rollout: Rollout,
-    alarm_names: Sequence[str],
-    *,
-    updates: Sequence[Update],
-    longest_seconds: int,
-) -> sagemaker.CfnEndpoint.DeploymentConfigProperty:
-    """The deployment configuration with the rollout's shares, rolled back by these alarms.
-
-    `updates` are those of every variant; after `longest_seconds` SageMaker rolls the update back.
-    """
-    rollback = Endpoint.AutoRollbackConfigProperty(
-        alarms=[Endpoint.AlarmProperty(alarm_name=name) for name in alarm_names]
+def _rolling(rollout: Rollout, longest_seconds: int) -> Endpoint.RollingUpdatePolicyProperty:
+    """The policy that replaces batches; after `longest_seconds` SageMaker rolls the update back."""
+    return Endpoint.RollingUpdatePolicyProperty(
+        maximum_batch_size=_share(rollout.batch_percent),
+        # By default SageMaker starts all of the old fleet at once, for which a quota that fits a rolling
+        # update has no room:
+        # https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_RollingUpdatePolicy.html
+        # (read 2026-11-22)
+        rollback_maximum_batch_size=_share(rollout.rollback_batch_percent or rollout.batch_percent),
+        wait_interval_in_seconds=rollout.bake_minutes * SECONDS_PER_MINUTE,
+        maximum_execution_timeout_in_seconds=longest_seconds,
     )
-    wait_seconds = rollout.bake_minutes * SECONDS_PER_MINUTE
-    if rollout.batches is not None:
-        forward, back = rollout.batches
-        return Endpoint.DeploymentConfigProperty(
-            rolling_update_policy=Endpoint.RollingUpdatePolicyProperty(
-                maximum_batch_size=_share(forward),
-                # By default SageMaker starts all of the old fleet at once, for which a quota that
-                # fits a rolling update has no room:
-                # https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_RollingUpdatePolicy.html
-                # (read 2026-11-22)
-                rollback_maximum_batch_size=_share(back),
-                wait_interval_in_seconds=wait_seconds,
-                maximum_execution_timeout_in_seconds=longest_seconds,
-            ),
-            auto_rollback_configuration=rollback,
-        )
+
+
+def _blue_green(
+    rollout: Rollout, longest_seconds: int, updates: Sequence[Update]
+) -> Endpoint.BlueGreenUpdatePolicyProperty:
+    """The policy that shifts traffic to a second fleet. `updates` are those of every variant."""
+    at_once = rollout.strategy == "all_at_once"
     routing = Endpoint.TrafficRoutingConfigProperty(
         type=rollout.strategy.upper(),
         # An all-at-once update has only one shift: its bake is the termination wait below.
         # https://docs.aws.amazon.com/sagemaker/latest/dg/deployment-guardrails-blue-green-all-at-once.html
-        wait_interval_in_seconds=0 if rollout.strategy == "all_at_once" else wait_seconds,
+        wait_interval_in_seconds=0 if at_once else rollout.bake_minutes * SECONDS_PER_MINUTE,
         canary_size=_share(rollout.canary_percent) if rollout.strategy == "canary" else None,
         linear_step_size=_share(rollout.step_percent) if rollout.strategy == "linear" else None,
     )
-    return Endpoint.DeploymentConfigProperty(
-        blue_green_update_policy=Endpoint.BlueGreenUpdatePolicyProperty(
-            traffic_routing_configuration=routing,
-            termination_wait_in_seconds=max(update.last_bake_seconds for update in updates),
-            maximum_execution_timeout_in_seconds=longest_seconds,
-        ),
-        auto_rollback_configuration=rollback,
+    return Endpoint.BlueGreenUpdatePolicyProperty(
+        traffic_routing_configuration=routing,
+        termination_wait_in_seconds=max(update.last_bake_seconds for update in updates),
+        maximum_execution_timeout_in_seconds=longest_seconds,
     )
 
 

@@ -6,6 +6,7 @@ from infra.catalog import images
 from infra.parameters.finding import Severity
 from infra.parameters.placement import Placement
 from infra.parameters.rollout import CONTENT_TYPES
+from infra.parameters.table import ProjectPath
 from infra.preflight.rule import Findings, VariantRule
 
 CONVERTED = (CONTENT_TYPES[".csv"], CONTENT_TYPES[".jsonl"], "application/jsons")
@@ -67,9 +68,9 @@ traffic = { request_bytes = 200_000, content_types = ["text/csv"] }"""
             sent = rollout.golden_requests
             yield "rollout.golden_requests.body", sent.sent_as, self._size(sent.body)
 
-    def _size(self, file: str) -> int:
+    def _size(self, file: ProjectPath) -> int:
         """Size of a golden request in bytes; 0 if it cannot be read, which other rules report."""
         try:
-            return (self.loaded.root / file).stat().st_size
+            return file.path.stat().st_size
         except OSError:
             return 0

@@ -53,7 +53,7 @@ class InstancePoolsDriver(PoolsRule):
     def look(self, name: str, variant: Variant, pools: Sequence[InstancePool]) -> Findings:
         if variant.inference_ami is not None:
             return  # ami-family, ami-cuda and ami-without-gpu look at each type
-        placed = placements_of(self.environment, name, self.loaded.root)
+        placed = placements_of(self.environment, name)
         try:
             driver_for_all([(each.tensorflow, each.instance) for each in placed])
         except KeyError:

@@ -91,7 +91,7 @@ models.ranker.tensorflow = "2.19\""""
         if model.handler is None and not (folder and wants_ours(folder)):
             return
         if model.code and model.handler:
-            folder = self.loaded.root / model.code  # also with nothing but requirements.txt
+            folder = model.code.path  # also with nothing but requirements.txt
         for version in _versions(self.environment, name):
             image = image_modules(version)
             if image is None:
@@ -207,12 +207,11 @@ class CodeHoldsSecrets(ModelRule):
     def look(self, name: str, model: Model) -> Findings:
         if model.code is None:
             return
-        root = self.loaded.root / model.code
         try:
-            secrets = list(secret_files(tree(root, name="code")))
+            secrets = list(secret_files(tree(model.code.path, name="code")))
         except (PackagingError, OSError, RuntimeError):
             return  # the rule Artefact reports it
         for secret in secrets:
-            file = f"{model.code.rstrip('/')}/{secret.path.relative_to(root).as_posix()}"
+            file = f"{model.code.rstrip('/')}/{secret.path.relative_to(model.code.path).as_posix()}"
             finding = self.finding(file=file, name=name, secret=secret)
             yield replace(finding, subject=file)

@@ -8,6 +8,7 @@ from infra.catalog import images
 from infra.parameters.finding import Finding
 from infra.parameters.model import Golden
 from infra.parameters.placement import Placement
+from infra.parameters.table import ProjectPath
 from infra.preflight.candidate import Candidate
 from infra.preflight.rule import Findings, Parts, Rule
 from model_packaging.python_source import top_level_names
@@ -30,11 +31,10 @@ Target = tuple[Placement, str]
 class KnownRequestRule(Rule):
     """A rule about a file with a request or an answer."""
 
-    def there(self, file: str) -> Path | None:
+    def there(self, file: ProjectPath) -> Path | None:
         """The path of the file; None if there is no such file."""
-        path = self.loaded.root / file
         try:
-            return path if path.is_file() else None
+            return file.path if file.path.is_file() else None
         except OSError:
             return None
 
@@ -46,7 +46,9 @@ class KnownRequestRule(Rule):
             remedy="write one there; `servable init` writes golden/NAME/request.json",
         )
 
-    def judge(self, key: str, file: str, sent_as: str, targets: Iterable[Target]) -> Findings:
+    def judge(
+        self, key: str, file: ProjectPath, sent_as: str, targets: Iterable[Target]
+    ) -> Findings:
         """Yields findings for a request that the container would refuse."""
         for placement, model in targets:
             try:
@@ -137,7 +139,7 @@ def _targets(candidate: Candidate, model: str) -> list[Target]:
 
 
 def judged(
-    candidate: Candidate, placement: Placement, model: str, file: str, sent_as: str
+    candidate: Candidate, placement: Placement, model: str, file: ProjectPath, sent_as: str
 ) -> KnownRequest | None:
     """Checks a request; None if nothing can be concluded.
 
@@ -153,7 +155,7 @@ def judged(
         info = candidate.saved_model(folders[-1]) if folders else None
     except (PackagingError, OSError):
         info = None  # the rule SavedModel reports it
-    request = read_request((candidate.loaded.root / file).read_bytes(), sent_as, info, reader)
+    request = read_request(file.path.read_bytes(), sent_as, info, reader)
     if request is None:
         return None
     batching = placement.variant.container.batching
@@ -164,7 +166,7 @@ def judged(
 def _reader(candidate: Candidate, placement: Placement, name: str) -> tuple[Reader, set[str]]:
     """The reader of the body, and the hooks of Servable's handler."""
     model = candidate.environment.models[name]
-    folder = candidate.loaded.root / model.code if model.code else None
+    folder = model.code.path if model.code else None
     if placement.model.image is not None or model.saved_model is None:
         return Reader.CODE, set()
     if model.handler == "servable" or (folder is not None and wants_ours(folder)):

@@ -47,7 +47,7 @@ variants.primary.scaling.max_rps_per_instance = 100"""
         from servable_scaling.rehearsal.traffic import TrafficError
 
         try:
-            requests = stated_day(self.environment.traffic, self.loaded.root)
+            requests = stated_day(self.environment.traffic)
         except TrafficError as wrong:
             yield self.finding(
                 "traffic.day", str(wrong), remedy="correct it, or take traffic.day out"

@@ -27,7 +27,7 @@ PLAN, STEP, END, REPORT, HERE = (
 REPORT_SECONDS = 0.25
 # Often enough for a percentile in a step of seconds, and next to no work.
 _BEAT_SECONDS = 0.01
-# A refused connection is refused at once: callers that ask again at once would only burn a core.
+# A connection is refused at once: callers that ask again at once only burn a core.
 _AFTER_FAILURE_SECONDS = 0.05
 
 

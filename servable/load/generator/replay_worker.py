@@ -77,7 +77,11 @@ class ReplayedTarget:
     def ask(self, body: Body) -> tuple[dict[str, Any], bytes]:
         """Return (what is said of the answer, its body)."""
         request = request_bytes(self._target, body, self._signer)
-        connection = self._idle.pop() if self._idle else self._connection()
+        connection = (
+            self._idle.pop()
+            if self._idle
+            else Connection(self._target, self._encryption, keep_answers=True)
+        )
         began = time.perf_counter()
         kind = connection.ask(request)
         milliseconds = 1000 * (time.perf_counter() - began)
@@ -92,9 +96,6 @@ class ReplayedTarget:
             "bytes": len(answer),
         }
         return said, answer
-
-    def _connection(self) -> Connection:
-        return Connection(self._target, self._encryption, keep_answers=True)
 
 
 class ReplayWorker:
@@ -167,7 +168,17 @@ class ReplayWorker:
                 # Also when it is late: those who were sent must come to read their answers.
                 gevent.sleep(max(0.0, due - time.perf_counter()))
                 if self._under_way >= MOST_UNDER_WAY:
-                    self._not_sent(request["number"])
+                    said = _none(f"not sent: {MOST_UNDER_WAY} requests were under way")
+                    answers = [said] * len(self._targets)
+                    self._say(
+                        {
+                            "answered": {
+                                "number": request["number"],
+                                "lagMs": 0.0,
+                                "answers": answers,
+                            }
+                        }
+                    )
                     continue
             # Who reads too slowly is waited for: what is then sent late says so.
             self._wait_while(lambda: self._unread >= _MOST_WAITING)
@@ -203,11 +214,6 @@ class ReplayWorker:
         self._say({"answered": {"number": number, "lagMs": lag_ms, "answers": said}}, *bodies)
         self._unread -= 1
         self._free.set()
-
-    def _not_sent(self, number: int) -> None:
-        said = _none(f"not sent: {MOST_UNDER_WAY} requests were under way")
-        answers = [said] * len(self._targets)
-        self._say({"answered": {"number": number, "lagMs": 0.0, "answers": answers}})
 
     def _say(self, message: dict[str, Any], *bodies: bytes) -> None:
         with self._writing:

@@ -70,7 +70,7 @@ class TemporaryEndpoints:
 
     @property
     def spent_usd(self) -> float:
-        """US dollars from the request to create an endpoint until it is deleted: at least what is billed."""
+        """US dollars from the creation's request to the deletion: at least what is billed."""
         return self._ledger.usd
 
     def sweep(self) -> list[str]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pydantic import TypeAdapter
 
-from model_packaging.beside import beside
+from model_packaging.beside import write_beside
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,5 +57,4 @@ class Ledger:
 
     def _write(self) -> None:
         if self._file is not None:
-            with beside(self._file) as file:
-                file.write(_FORM.dump_json(self._entries, indent=1))
+            write_beside(self._file, _FORM.dump_json(self._entries, indent=1))

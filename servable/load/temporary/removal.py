@@ -83,7 +83,8 @@ def remove_endpoint(client: Any, name: str) -> None:
         except (BotoCoreError, ClientError) as error:
             if is_missing(error):
                 return
-            if is_refused(error):
+            # Whoever asks may not, or no longer: the next hour changes nothing of it.
+            if any(code in _said(error)[0] for code in _REFUSED):
                 raise
             reason = f": {error}"
         time.sleep(wait)
@@ -103,11 +104,6 @@ def is_missing(error: BotoCoreError | ClientError) -> bool:
     """SageMaker says ValidationException, and "Could not find", for what is not there."""
     code, message = _said(error)
     return code == "ResourceNotFound" or "could not find" in message.lower()
-
-
-def is_refused(error: BotoCoreError | ClientError) -> bool:
-    """Whoever asks may not, or no longer: the next hour changes nothing of it."""
-    return any(code in _said(error)[0] for code in _REFUSED)
 
 
 def _said(error: BotoCoreError | ClientError) -> tuple[str, str]:

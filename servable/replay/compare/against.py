@@ -1,4 +1,4 @@
-"""The other target of `--against`: another environment, a git revision of the same one, or an address."""
+"""The target of `--against`: another environment, a git revision of it, or an address."""
 
 import dataclasses
 from collections.abc import Iterator
@@ -7,17 +7,18 @@ from pathlib import Path
 
 import click
 
-from infra.parameters.loading import Loaded
+from infra.parameters.loading import ValidFile
+from infra.parameters.sources import names
 from model_packaging.private_folder import private_folder
 from servable.load.options import TargetOptions, is_url
 from servable.load.reached import ReadyTarget, reached_by
-from servable.project import loaded_with, one_environment, project
+from servable.project import one_environment, project
 from servable.revision import checked_out
 
 
 @contextmanager
 def other_target(
-    against: str, loaded: Loaded | None, folder: str, output: Path, options: TargetOptions
+    against: str, loaded: ValidFile | None, folder: str, output: Path, options: TargetOptions
 ) -> Iterator[ReadyTarget]:
     """Prepare the other target while the block lasts. `loaded`: the environment that is judged; None: an
     address.
@@ -35,7 +36,7 @@ def other_target(
             f"--against {against}: beside an address only another address can be asked"
         )
     root, files = project(folder)
-    if against in {one.name for one in loaded_with((), root, files)}:
+    if against in names(files):
         other = one_environment(against, folder)[0]
         with reached_by(
             against, other, [], output, dataclasses.replace(options, variant=None)
@@ -44,7 +45,7 @@ def other_target(
         return
     with checked_out(root, files, against) as then:
         before = then.get(loaded.name)
-        if before is None or before.environment is None:
+        if not isinstance(before, ValidFile):
             raise click.UsageError(
                 f"--against {against}: environment {loaded.name} was not there, or did not load"
             )

@@ -41,10 +41,10 @@ from servable_tensors.tensors import Array
 _Counted = TypeVar("_Counted")
 # Answers that are held back; enough for a mean, and little memory.
 _HELD_PAIRS, _HELD_BYTES = 256, 8 << 20
-# AnswerOutputs of one answer that are looked for under another name; each is compared with each.
+# Outputs of an answer that are looked for under another name, each with each.
 _MOST_SWAPPED = 32
 _MOST_EXAMPLES = 20
-# Outputs with statistics of their own, 30 kB each. Models have tens; JSON whose keys are data has thousands.
+# Outputs with statistics of their own, 30 kB each: JSON whose keys are data has thousands.
 MOST_OUTPUTS, OTHER_OUTPUTS, _MOST_NAME_CHARACTERS = 256, "other outputs", 200
 _ARRAY_BYTES = 256  # of one number, in memory
 WORST = 20

@@ -21,7 +21,7 @@ from servable_tensors.tensors import BFLOAT16, Array
 # The name of what is compared where a body cannot be read: all of its bytes, as one string.
 WHOLE_BODY = "body"
 UNKNOWN = ("", "application/octet-stream")
-# An object of more keys has data in them, as users; and an answer has no more outputs or paths than that.
+# An object of more keys has data in them, as users; an answer has no more paths.
 _MOST_KEYS, _MOST_PATHS = 256, 4096
 _WHOLE_NUMBERS = re.compile(r"\s*[-+]?\d{1,18}\s*")
 

@@ -14,7 +14,7 @@ from servable_tensors.tensors import Array
 _EMPTY = np.empty(0)
 MISSING = "missing"
 """The problem of an output that only the expected answer has."""
-# Masks, as -1e9 in logits, say nothing of how exact the others are: they are judged by themselves.
+# Masks, as -1e9 in logits, say nothing of the others' exactness: judged by themselves.
 _MASK = 1e8
 # Examples of changed labels that are kept of one answer.
 _MOST_EXAMPLES = 20
@@ -102,11 +102,11 @@ def compared(
     """Compare an output of two answers of `rows` rows. `typed`: whether both forms carry types."""
     if problem := _problem(expected, answered, typed):
         return everywhere(rows, problem)
-    if _identical(expected, answered):
-        zeros = np.zeros(expected.size) if expected.dtype.kind in "fc" else _EMPTY
+    floats = expected.dtype.kind in "fc"
+    if expected.dtype == answered.dtype and np.array_equal(expected, answered, equal_nan=floats):
+        zeros = np.zeros(expected.size) if floats else _EMPTY
         return ArrayDifference(differing=np.zeros(rows, bool), absolute=zeros, relative=zeros)
-    numeric = expected.dtype.kind in "fc" or answered.dtype.kind in "fc"
-    if not numeric and tolerance is None:
+    if not (floats or answered.dtype.kind in "fc") and tolerance is None:
         return _labels(expected, answered, rows)
     return _numbers(expected, answered, tolerance or Tolerance(0.0), rows, tops)
 
@@ -141,12 +141,6 @@ def _kind(array: Array) -> str:
 def everywhere(rows: int, problem: str) -> ArrayDifference:
     """A difference in every row that is none of values."""
     return ArrayDifference(differing=np.ones(rows, bool), problem=problem, severity=math.inf)
-
-
-def _identical(expected: Array, answered: Array) -> bool:
-    if expected.dtype != answered.dtype:
-        return False
-    return np.array_equal(expected, answered, equal_nan=expected.dtype.kind in "fc")
 
 
 def _by_row(array: Array, rows: int) -> Array:

@@ -31,7 +31,10 @@ def exceeded(comparison: Comparison, limits: Replay, *, side_by_side: bool) -> l
         return ["No output was compared: [replay.outputs] ignores all that the answers hold."]
     return [
         *_errors(comparison, limits),
-        *_content_types(comparison),
+        *(
+            f"{answers(count)} came as {after} instead of {before}."
+            for (before, after), count in comparison.content_types.most_common(_MOST_ERRORS)
+        ),
         *outputs,
         *(_latency(comparison, limits) if side_by_side else ()),
     ]
@@ -55,11 +58,6 @@ def _errors(comparison: Comparison, limits: Replay) -> Iterator[str]:
             f"{errors:,} of {requests:,} requests failed ({percent(errors / requests)}; at most "
             f"{percent(limits.error_share)}): {', '.join(kinds)}."
         )
-
-
-def _content_types(comparison: Comparison) -> Iterator[str]:
-    for (before, after), count in comparison.content_types.most_common(_MOST_ERRORS):
-        yield f"{answers(count)} came as {after} instead of {before}."
 
 
 def _rows(comparison: Comparison, limits: Replay) -> Iterator[str]:
@@ -94,7 +92,7 @@ def _latency(comparison: Comparison, limits: Replay) -> Iterator[str]:
 
 
 def difference_of(output: OutputStatistics, limit: str = "") -> str:
-    """Describe the differences of an output as the rest of a sentence. `limit` stands beside the share."""
+    """Describe an output's differences as the end of a sentence. `limit`: beside the share."""
     share = f"{percent(output.share)}{limit}"
     parts = [f"{output.differing:,} of {output.rows:,} rows differ ({share})"]
     if (other := output.swapped_with) is not None:
@@ -111,7 +109,12 @@ def difference_of(output: OutputStatistics, limit: str = "") -> str:
     if output.labels:
         parts.append(f"{output.labels:,} labels changed")
     if output.shift is not None:
-        parts.append(_shifted(output.labels > 0, output.shift))
+        places = f"{abs(output.shift)} place{'s' if abs(output.shift) > 1 else ''}"
+        parts.append(
+            f"most labels that changed moved by {output.shift:+d}"
+            if output.labels
+            else f"the scores moved by {places}"
+        )
     for k, count in sorted(output.top.items()):
         if count:
             parts.append(f"the top {k} changed in {rows(count)}")
@@ -122,12 +125,6 @@ def difference_of(output: OutputStatistics, limit: str = "") -> str:
             f"largest {short(output.relative.largest)}, tolerance {short(output.tolerance)}"
         )
     return "; ".join(parts)
-
-
-def _shifted(labels: bool, shift: int) -> str:
-    if labels:
-        return f"most labels that changed moved by {shift:+d}"
-    return f"the scores moved by {abs(shift)} place{'s' if abs(shift) > 1 else ''}"
 
 
 def rows(count: int) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from infra.packing import servable
-from infra.parameters.loading import Loaded
+from infra.parameters.loading import ValidFile
 from infra.parameters.replay import Replay
 from model_packaging.refusal import PackagingError
 from model_packaging.saved_model import read
@@ -20,17 +20,17 @@ from servable.replay.redaction import Redaction
 from servable_tensors import UNNAMED_OUTPUT
 
 
-def output_names(loaded: Loaded | None, variant: str | None) -> list[str]:
+def output_names(loaded: ValidFile | None, variant: str | None) -> list[str]:
     """The names of the outputs of the model that is asked; none if it is elsewhere."""
-    environment = None if loaded is None else loaded.environment
-    if loaded is None or environment is None:
+    if loaded is None:
         return []
+    environment = loaded.environment
     placed = environment.variants.get(variant or next(iter(environment.variants)))
     model = environment.models.get(placed.model) if placed else None
     if placed is None or model is None or model.saved_model is None:
         return []
     try:
-        newest = list(servable(placed.model, model, loaded.root).versions().values())[-1]
+        newest = list(servable(placed.model, model).versions().values())[-1]
         names = read(newest).signatures.get(DEFAULT_SIGNATURE)
     except (PackagingError, OSError, IndexError):
         return []  # serving it will say what is wrong

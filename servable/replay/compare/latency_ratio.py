@@ -45,7 +45,7 @@ class LatencyRatio:
         self.count += 1
 
     def latencies(self, side: int) -> Latencies:
-        """All latencies of a target: 0 the one that is expected to be equalled, 1 the one that is judged."""
+        """All latencies of a target: 0 the expected one, 1 the one that is judged."""
         bins = Counter[int]()
         for block in self._blocks:
             bins.update(block[side])

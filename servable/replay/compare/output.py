@@ -11,7 +11,7 @@ from infra.parameters.replay import Replay
 from model_packaging.beside import beside
 from servable.capture_lines import write_line
 from servable.captured import CapturedRequest
-from servable.precision import Interval, readable
+from servable.precision import readable
 from servable.replay.compare.comparison import Comparison, OutputStatistics, WorstRequest
 from servable.replay.compare.gate import difference_of, latency_ratios, percent
 
@@ -70,7 +70,11 @@ def latency_lines(comparison: Comparison, limits: Replay, *, side_by_side: bool)
     rows = []
     for percent_, _, ratio in latency_ratios(comparison, limits):
         pair = f"{readable(before.percentile_ms(percent_))} -> {readable(after.percentile_ms(percent_))} ms"
-        times = "too few answers for a ratio" if ratio is None else _times(ratio)
+        times = (
+            "too few answers for a ratio"
+            if ratio is None
+            else (f"{ratio.value:.2f} times ({ratio.low:.2f} to {ratio.high:.2f})")
+        )
         rows.append(f"latency p{percent_:g}: {pair}; {times}")
     if not side_by_side:
         rows.append(
@@ -78,10 +82,6 @@ def latency_lines(comparison: Comparison, limits: Replay, *, side_by_side: bool)
             "targets side by side"
         )
     return rows
-
-
-def _times(ratio: Interval) -> str:
-    return f"{ratio.value:.2f} times ({ratio.low:.2f} to {ratio.high:.2f})"
 
 
 def as_object(

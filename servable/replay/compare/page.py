@@ -54,7 +54,7 @@ def sentence(comparison: Comparison, gate: Sequence[str] | None) -> str:
 def tabs(
     comparison: Comparison, limits: Replay, *, gate: Sequence[str] | None, side_by_side: bool
 ) -> list[Tab]:
-    # First what a reader looks for: sentences about the gate, where the differences are, and examples.
+    # First what a reader looks for: the gate, where the differences are, and examples.
     texts = [] if gate is None else list(gate or ["Every limit of the gate is kept."])
     if not comparison.worst:
         texts.append("No request differs.")

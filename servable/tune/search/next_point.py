@@ -44,7 +44,7 @@ FLAT_PAIRS, APART, FAR_APART = 4, 2.5, 3.5
 # The scatter that noise alone exceeds once in a hundred times, in standard deviations.
 UNLIKELY = 2.326
 _below = np.vectorize(NormalDist().cdf, otypes=[float])
-# Noise of "it ran" (1) and "it did not" (0): a setting that runs today and not tomorrow is rare.
+# Noise of "it ran" (1) and "it did not" (0): few settings run today and not tomorrow.
 _RAN_NOISE = 0.1
 
 
@@ -94,18 +94,13 @@ def propose(
     ):
         best = int(fitted[gains[fitted].argmax()])
     elif len(tried) % LOCAL_EVERY == 0:
-        near = gains * _beside(space.coordinates, fitted, expected.mean)
+        # Points that differ in one setting at most from one of the best that were measured.
+        measured, at = np.unique(fitted), space.coordinates
+        around = measured[np.argsort(-expected.mean[measured], kind="stable")[:AROUND]]
+        differs = (np.abs(at[:, None, :] - at[around][None]) > 1e-9).sum(axis=-1)
+        near = gains * (differs.min(axis=1) <= 1)
         best = int(near.argmax()) if near.max() > 0 else best
     return Proposal(number=best)
-
-
-def _beside(at: Array, fitted: NDArray[np.intp], mean: Array) -> NDArray[np.bool_]:
-    """Which points differ in one setting at most from one of the best that were measured."""
-    measured = np.unique(fitted)
-    best = measured[np.argsort(-mean[measured], kind="stable")[:AROUND]]
-    differs = (np.abs(at[:, None, :] - at[best][None]) > 1e-9).sum(axis=-1)
-    near: NDArray[np.bool_] = differs.min(axis=1) <= 1
-    return near
 
 
 def expected_improvement(prediction: Prediction, best: float) -> Array:

@@ -91,7 +91,7 @@ def choose(space: Space, start: int, trials: Sequence[Trial]) -> ChosenPoint | N
     if not any(value for _, value in measured):
         return None
     numbers, values = (np.array(column) for column in zip(*measured, strict=True))
-    # What did not run tells nothing of the points beside it; where the search began is compared.
+    # What did not run tells nothing of its neighbours; today's settings are compared.
     known = ((values > 0) | (numbers == start)) & undisturbed(numbers, values)
     ran = np.unique(numbers[values > 0])
     # What is being confirmed stays the choice, whatever its repeats do to the others.

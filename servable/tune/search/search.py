@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from model_packaging.private_folder import private_folder, private_opener
-from servable.tune.search.next_point import STARTS, Proposal, propose
+from servable.tune.search.next_point import STARTS, propose
 from servable.tune.search.recommended import ChosenPoint, choose, values_of
 from servable.tune.search.space import Point, Space
 from servable.tune.search.start import starts
@@ -63,7 +63,11 @@ class Search:
             if stopped is None and self._confirmed():
                 stopped = "the choice of an earlier run was being confirmed; --new searches again"
             if stopped is None:
-                proposal = self._proposal(kept.fit(self.trials()))
+                # From the recorded trials alone, so that a resumed search asks for the same point.
+                measured = values_of(self._space, self._trials)
+                tried, values = [number for number, _ in measured], [value for _, value in measured]
+                trials = kept.fit(self.trials())
+                proposal = propose(self._space, self._starts, tried, values, trials)
                 stopped, flat = proposal.stopped, proposal.flat
                 if proposal.number is not None:
                     self._measure(self._space.point(proposal.number), measure, told)
@@ -78,12 +82,6 @@ class Search:
         if flat and choice is not None and choice.better:
             choice = dataclasses.replace(choice, confirmed=False)
         return SearchResult(trials=self.trials(), stopped=stopped, choice=choice)
-
-    def _proposal(self, trials: int) -> Proposal:
-        """Propose a point from the recorded trials alone, so that a resumed search asks for the same one."""
-        measured = values_of(self._space, self._trials)
-        tried, values = [number for number, _ in measured], [value for _, value in measured]
-        return propose(self._space, self._starts, tried, values, trials)
 
     def _confirmed(self) -> int:
         return sum(trial.confirms for trial in self._trials)

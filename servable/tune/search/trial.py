@@ -16,7 +16,7 @@ Values = Sequence[float] | NDArray[np.float64]
 
 # So much below the best, as a logarithm, is poor; how poor says nothing of where the best is.
 POOR = 2.0
-# Far less than this below the best a difference counts whole, far more of it only its logarithm.
+# Far less below the best a difference counts whole, far more only its logarithm.
 BENT = 1.0
 
 
@@ -70,7 +70,7 @@ def bent(logs: NDArray[np.float64]) -> NDArray[np.float64]:
 # Assumption until settings are measured twice: two load tests of the same differ by so much (relative
 # standard deviation). It counts as much as so many repeats.
 NOISE, NOISE_REPEATS = 0.06, 2
-# What else runs on a computer only slows: a repeat below this share of the others' middle was disturbed.
+# Other programs only slow: a repeat below this share of the others' middle was disturbed.
 DISTURBED = 0.65
 
 

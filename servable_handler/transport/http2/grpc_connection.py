@@ -345,7 +345,7 @@ def _check_form(kind: int, flags: int, stream: int, size: int) -> None:
     elif kind == frames.WINDOW:
         right = flags == 0 and size == 4
     else:
-        # Priorities, pushes, and what belongs to an answer; types that came later are passed over.
+        # Priorities, pushes, and parts of an answer; later types are passed over.
         right = kind > _ALTSVC
     if not right:
         raise UnexpectedAnswerError(

@@ -23,7 +23,7 @@ _NAMES = {
 # gRPC's server writes :status out if it ends a call by itself, for example at its deadline.
 _NAME = re.compile(rb":status|[a-z0-9_.-]+")
 _VALUE = re.compile(rb"(?:[!-~](?:[ -~]*[!-~])?)?")
-# These headers have a meaning for the connection or gRPC's library that is not implemented here.
+# Headers with a meaning for connections or gRPC's library that is not implemented here.
 _NOT_TAKEN = re.compile(
     rb".*-bin|grpc-(?!(status|message|encoding|accept-encoding)$).*|te|host|content-length"
     rb"|connection|keep-alive|proxy-connection|transfer-encoding|upgrade"

@@ -32,7 +32,7 @@ class StackDeployment:
         self._calls = calls
         self._verb = verb
         self._publish = publish
-        # For a rollback: resources that were created, and the old records of replaced or changed ones.
+        # For a rollback: created resources, and the old records of the others.
         self._created: list[StackResource] = []
         self._replaced: dict[str, StackResource] = {}
         self._changed: list[tuple[StackResource, StackResource]] = []
@@ -111,9 +111,8 @@ class StackDeployment:
             self._stack.set_status(f"{self._verb}_COMPLETE_CLEANUP_IN_PROGRESS")
         self._calls.delete_all(list(self._replaced.values()), replaced=True)
         self._calls.delete_all(dropped)
-        for (
-            resource
-        ) in dropped:  # what CloudFormation fails to clean up leaves the stack all the same
+        # What CloudFormation fails to clean up leaves the stack all the same.
+        for resource in dropped:
             self._stack.resources.pop(resource.logical_id, None)
         self._stack.set_status(f"{self._verb}_COMPLETE")
 

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from graphlib import CycleError, TopologicalSorter
 from typing import Any
 from urllib.parse import unquote, urlparse
 
@@ -161,22 +162,12 @@ def creation_order(waits_for: Mapping[str, set[str]]) -> list[str]:
 
     Raises `ValidationError` for a circle, naming its members.
     """
-    order: list[str] = []
-    open_: list[str] = []
-
-    def visit(name: str) -> None:
-        if name in order:
-            return
-        if name in open_:
-            circle = ", ".join(open_[open_.index(name) :])
-            raise ValidationError(f"Circular dependency between resources: [{circle}]")
-        open_.append(name)
-        for other in waits_for:
-            if other in waits_for[name] and other != name:
-                visit(other)
-        open_.pop()
-        order.append(name)
-
-    for name in waits_for:
-        visit(name)
-    return order
+    graph = {
+        name: [other for other in waits_for if other in others and other != name]
+        for name, others in waits_for.items()
+    }
+    try:
+        return list(TopologicalSorter(graph).static_order())
+    except CycleError as circle:
+        members = ", ".join(sorted({*circle.args[1]}))
+        raise ValidationError(f"Circular dependency between resources: [{members}]") from None

@@ -74,7 +74,7 @@ class MetricStore:
 def _within(
     stretches: Mapping[datetime, Samples], start: datetime, end: datetime
 ) -> Iterator[Samples]:
-    """Samples of [start, end): looked up by each 10 s of a short time, by each stretch of a long one."""
+    """Samples of [start, end): by each 10 s of a short time, by each stretch of a long one."""
     step = timedelta(seconds=_RESOLUTION_SECONDS)
     if (end - start) / step < len(stretches):
         for at, _ in periods(start + step - timedelta.resolution, end, _RESOLUTION_SECONDS):

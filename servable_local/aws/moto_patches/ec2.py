@@ -29,7 +29,7 @@ def without_ec2(module: str) -> ModuleType:
     stand_in = ModuleType(_EC2)
     # Its exceptions are imported as they are.
     stand_in.__path__ = [str(Path(moto.__path__[0], "ec2"))]
-    setattr(stand_in, "ec2_backends", _Backends())  # noqa: B010 - mypy forbids the plain form
+    setattr(stand_in, "ec2_backends", _Backends())  # noqa: B010 (mypy)
     sys.modules[_EC2] = stand_in
     try:
         return importlib.import_module(module)

@@ -22,7 +22,7 @@ _PARTITIONS = botocore.session.Session.get_available_partitions
 def install() -> None:
     """Idempotent."""
     sessions = botocore.session.Session
-    setattr(utils, "_load_service_model", _service_model)  # noqa: B010 - mypy forbids the plain form
+    setattr(utils, "_load_service_model", _service_model)  # noqa: B010 (mypy)
     setattr(sessions, "get_available_regions", _regions)  # noqa: B010
     setattr(sessions, "get_available_partitions", _partitions)  # noqa: B010
 

@@ -182,7 +182,7 @@ class S3Api(_S3Response):  # type: ignore[misc]
 
     def setup_class(self, request: Any, full_url: str | None = None, headers: Any = None) -> None:
         super().setup_class(request, full_url, headers)
-        # Taken out: a request and its environment refer to each other, and go when Python finds that.
+        # Taken out: a request and its environment refer to each other, and go late.
         content = request.environ.pop(ENVIRON, None)
         if content is not None:
             document = _DOCUMENTS & self.querystring.keys()

@@ -30,7 +30,7 @@ _COPY = S3Backend.copy_object
 
 def install() -> None:
     """Idempotent."""
-    setattr(FakeBucket, "get_permission", _permission)  # noqa: B010 - mypy forbids the plain form
+    setattr(FakeBucket, "get_permission", _permission)  # noqa: B010 (mypy)
     always = staticmethod(lambda target_bucket, target_prefix: True)
     setattr(FakeBucket, "_log_permissions_enabled_policy", always)  # noqa: B010
     setattr(S3Backend, "copy_object", _copy)  # noqa: B010

@@ -29,7 +29,7 @@ class Session:
 
 def install() -> None:
     """Idempotent."""
-    setattr(AccessKey, "__init__", _make)  # noqa: B010 - mypy forbids the plain form
+    setattr(AccessKey, "__init__", _make)  # noqa: B010 (mypy)
 
 
 def _make(key: AccessKey, *arguments: Any, **more: Any) -> None:

@@ -29,7 +29,7 @@ _HERE = ("127.0.0.1", "localhost", "::1")
 
 def install() -> None:
     """Idempotent."""
-    setattr(Rule, "send_to_targets", _send_to_targets)  # noqa: B010 - mypy forbids the plain form
+    setattr(Rule, "send_to_targets", _send_to_targets)  # noqa: B010 (mypy)
     setattr(Subscription, "publish", _publish)  # noqa: B010
 
 

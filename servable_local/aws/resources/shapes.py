@@ -101,7 +101,7 @@ def broken_length(value: Any, shape: Any, where: str) -> Iterator[str]:
 def broken_pattern(value: str, shape: Any, where: str) -> Iterator[str]:
     stated = shape.metadata.get("pattern", "")
     pattern = stated.removeprefix("^").removesuffix("$")
-    # Java's classes (\p{ASCII}) and pairs (\uD800\uDC00) are not Python's; lengths alone are checked there.
+    # Java's classes (\p{ASCII}) and pairs (\uD800\uDC00) are not Python's: not checked.
     java = "\\p{" in pattern or "\\uD800\\uDC00" in pattern
     if pattern and not java and not re.fullmatch(pattern, value):
         yield _violation(where, f"satisfy regular expression pattern: {stated}")

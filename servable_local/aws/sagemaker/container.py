@@ -40,13 +40,7 @@ class Launch(Protocol):
     ) -> Process: ...
 
 
-def launch_double(
-    archive: Path | None,
-    variables: Mapping[str, str],
-    *,
-    ready_timeout_seconds: float = 60.0,
-    log: Path | None = None,
-) -> Process:
+def launch_double(archive: Path | None, variables: Mapping[str, str], **options: Any) -> Process:
     """Imported here and not above, so that the server starts without TensorFlow."""
     try:
         from servable_local.container.launch import LaunchError, launch
@@ -57,10 +51,7 @@ def launch_double(
         ) from None
 
     try:
-        return cast(
-            Process,
-            launch(archive, variables, ready_timeout_seconds=ready_timeout_seconds, log=log),
-        )
+        return cast(Process, launch(archive, variables, **options))
     except LaunchError as error:
         raise VariantStartError(str(error)) from None
 

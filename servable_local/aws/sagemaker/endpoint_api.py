@@ -143,7 +143,7 @@ class SageMakerApi(ModelApi):
 
     def add_tags(self) -> ActionResult:
         arn = self._get_param("ResourceArn")
-        if not self._hosted(arn):
+        if arn not in self.here.tags:
             return super().add_tags()
         for tag in self._get_param("Tags"):
             self.here.tags[arn][tag["Key"]] = tag["Value"]
@@ -151,18 +151,15 @@ class SageMakerApi(ModelApi):
 
     def list_tags(self) -> ActionResult:
         arn = self._get_param("ResourceArn")
-        if not self._hosted(arn):
+        if arn not in self.here.tags:
             return super().list_tags()
         tags = [{"Key": key, "Value": value} for key, value in self.here.tags[arn].items()]
         return ActionResult({"Tags": tags})
 
     def delete_tags(self) -> ActionResult:
         arn = self._get_param("ResourceArn")
-        if not self._hosted(arn):
+        if arn not in self.here.tags:
             return super().delete_tags()
         for key in self._get_param("TagKeys"):
             self.here.tags[arn].pop(key, None)
         return EmptyResult()
-
-    def _hosted(self, arn: str) -> bool:
-        return arn in self.here.tags

@@ -100,7 +100,7 @@ class VariantInstances:
         return bool(self._starting)
 
     def pick(self) -> Container:
-        """Choose a container by the routing strategy; for RANDOM in turns, which give the same shares."""
+        """Choose a container by the routing strategy; RANDOM takes turns: the same shares."""
         containers = list(self.containers)
         if self.least_outstanding:
             return min(containers, key=lambda container: container.busy)

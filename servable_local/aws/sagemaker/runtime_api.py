@@ -194,7 +194,7 @@ class RuntimeApi(BaseResponse):
         return endpoint, route
 
     def _path(self, endpoint: HostedEndpoint, route: Route) -> str:
-        """Path of the request in the container; in multi-model mode the model is loaded first if need be."""
+        """Path of the request in the container; in multi-model mode the model is loaded first."""
         target, models = self.headers.get("X-Amzn-SageMaker-Target-Model"), route.variant.models
         if target and models is None:
             raise ValidationError(

@@ -1,4 +1,4 @@
-"""Application Auto Scaling of one account and region: what is registered, and what it does at each tick."""
+"""Application Auto Scaling of one account and region: registered, and acting at each tick."""
 
 import threading
 import uuid
@@ -57,7 +57,7 @@ class RegisteredPolicy:
 
 
 class RegionalScaling:
-    """Evaluated on the clock of the alarms; variants that are there are scaled, all else is kept only."""
+    """Evaluated on the clock of the alarms; variants are scaled, all else is kept only."""
 
     def __init__(
         self,
@@ -144,7 +144,7 @@ class RegionalScaling:
     # --- what it does
 
     def publish(self, at: datetime) -> None:
-        """Publish SageMaker's metrics of scaled variants for the 10 s, or the minute, that end at `at`."""
+        """Publish SageMaker's metrics of scaled variants of the 10 s, or minute, before `at`."""
         for key in list(self.targets):
             if hosted := self._variant(key):
                 instances = hosted[1].instances

@@ -11,9 +11,9 @@ from itertools import chain
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from servable_local.container.http_messages import HttpError
+from servable_tensors.tensors import Array
 
 
 def flatten(value: object) -> tuple[list[int], list[Any]]:
@@ -54,8 +54,6 @@ def shown(value: object) -> str:
     """A JSON value for a message, cut at 200 characters."""
     return json.dumps(value)[:200]
 
-
-Array = npt.NDArray[Any]
 
 # type -> bits that hold a whole number exactly
 _FLOATS = {"float64": 53, "float32": 24, "float16": 11, "bfloat16": 8}

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from servable_local.container.http_messages import HttpError
-from servable_local.container.model_server.json_tensors import Array
+from servable_tensors.tensors import Array
 
 INDENT = "    "
 

@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from servable_local.container.http_messages import HttpError
-from servable_local.container.model_server.json_tensors import Array, is_base64, to_array
+from servable_local.container.model_server.json_tensors import is_base64, to_array
+from servable_tensors.tensors import Array
 
 DEFAULT_SIGNATURE = "serving_default"
 

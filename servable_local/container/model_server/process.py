@@ -34,7 +34,7 @@ from servable_tensors import tfrecord, wire
 PLACE = Path("assets.extra", "tf_serving_warmup_requests")
 # tensorflow_serving/servables/tensorflow/saved_model_warmup_util.h
 MOST_RECORDS = 1000
-# TensorFlow Serving replays these too. Here they are left out, so that a model that has them loads.
+# TensorFlow Serving replays these too; here they are left out, so that the model loads.
 _NOT_HERE = ("classify_log", "regress_log", "multi_inference_log")
 
 

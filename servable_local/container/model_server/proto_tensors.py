@@ -3,13 +3,11 @@
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from tensorflow.python.framework import dtypes, tensor_util
 
 from servable_local.container.http_messages import HttpError
+from servable_tensors.tensors import Array
 from servable_tensors.wire import DataType
-
-Array = npt.NDArray[Any]
 
 # NumPy's kind and size of a value -> field of TensorProto.
 # Source: tensorflow/core/framework/tensor.proto

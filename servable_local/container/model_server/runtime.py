@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from tensorflow.core.protobuf import config_pb2
 from tensorflow.python.client import session as sessions
 from tensorflow.python.framework import (
@@ -27,8 +26,8 @@ from tensorflow.python.util import deprecation
 from servable_local.container.faults import FaultFile
 from servable_local.container.http_messages import HttpError
 from servable_local.container.settings import BatchingPlan
+from servable_tensors.tensors import Array
 
-Array = npt.NDArray[Any]
 Arrays = dict[str, Array]
 
 # HTTP status by TensorFlow error code.

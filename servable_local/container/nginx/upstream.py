@@ -125,7 +125,7 @@ class ModelServersUpstream:
 
     async def ask(self, method: str, path: str, body: bytes) -> HttpAnswer:
         """Raises `UpstreamError` when no server takes it, or when the one that took it died."""
-        # NGINX sends the name of its group of servers as Host; the REST port here takes its own only.
+        # NGINX sends its group's name as Host; the REST port here takes its own only.
         start = f"{method} {path} HTTP/1.1\r\nContent-Type: application/json\r\n"
         start += f"Content-Length: {len(body)}\r\nHost: {HOST}:"
         for _ in range(len(self._ports)):

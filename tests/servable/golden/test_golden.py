@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from infra.parameters.loading import load
+from infra.parameters.loading import ValidFile, load
 from servable.captured import CapturedRequest, RecordedAnswer
 from servable.golden.command import golden
 from servable.golden.frozen import why_not
@@ -113,7 +113,7 @@ def ran(project: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_the_written_file_loads_and_names_the_requests_with_their_answers(ran: Path) -> None:
     (loaded,) = load(ran, ran / "environments")
-    assert loaded.environment is not None, loaded.findings
+    assert isinstance(loaded, ValidFile), loaded.findings
     several = loaded.environment.models["ranker"].golden_requests.values()
     kept = {
         (ran / one.request).read_bytes(): (ran / str(one.answer)).read_bytes() for one in several
@@ -130,7 +130,7 @@ def test_writing_again_replaces_the_tables(ran: Path) -> None:
     options = ["prod", "--from-captured", "captured", "--write", "--most", "1"]
     CliRunner().invoke(golden, options, standalone_mode=False)
     (loaded,) = load(ran, ran / "environments")
-    assert loaded.environment is not None
+    assert isinstance(loaded, ValidFile)
     assert len(loaded.environment.models["ranker"].also_golden) == 1
 
 

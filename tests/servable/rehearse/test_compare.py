@@ -8,7 +8,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from infra.parameters.loading import Loaded
+from infra.parameters.loading import ValidFile
 from infra.parameters.placement import placement
 from servable.rehearse.alternatives import alternatives
 from servable.rehearse.command import rehearse
@@ -29,7 +29,7 @@ from servable_scaling.rehearsal.scenario import Scenario
 from servable_scaling.rehearsal.traffic import random_day
 from tests.servable.rehearse.test_rehearse import SCALED
 
-Write = Callable[..., Loaded]
+Write = Callable[..., ValidFile]
 # Six times as many requests at once: only a larger minimum holds the objective.
 HOUR = "".join(f"{minute},{3000 if minute < 20 else 18_000}\n" for minute in range(40))
 SPARSE = SCALED.replace("min_instances = 2", "min_instances = 1").replace(
@@ -41,8 +41,8 @@ SPARSE = SCALED.replace("min_instances = 2", "min_instances = 1").replace(
 def tried(environment: Write) -> Callable[..., list[Any]]:
     def of(*options: str, text: str = SCALED) -> list[Any]:
         loaded = environment(text)
-        assert loaded.environment is not None
-        placed = placement(loaded.environment, "primary", loaded.root)
+        assert isinstance(loaded, ValidFile)
+        placed = placement(loaded.environment, "primary")
         assert placed is not None
         return alternatives(options, placed, servers=4)
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from infra.parameters.loading import Loaded
+from infra.parameters.loading import ValidFile
 from tests.checkouts import ROOT
 from tests.servable.rehearse.test_rehearse import SCALED
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.long
 
 
 def test_ctrl_c_ends_a_comparison_and_all_of_its_processes(
-    environment: Callable[..., Loaded],
+    environment: Callable[..., ValidFile],
 ) -> None:
     root = environment(SCALED).root
     command = [sys.executable, "-m", "servable", "rehearse", "prod", "--profile", "daily"]

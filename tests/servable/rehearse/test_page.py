@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from infra.parameters.loading import Loaded
+from infra.parameters.loading import ValidFile
 from servable.rehearse.command import rehearse
 from tests.servable.rehearse.test_compare import HOUR, SPARSE
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.long
 
 @pytest.fixture
 def folder(
-    environment: Callable[..., Loaded], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    environment: Callable[..., ValidFile], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> Path:
     monkeypatch.chdir(environment(SPARSE).root)
     (tmp_path / "hour.csv").write_text(HOUR)

@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from infra.parameters.loading import Loaded
+from infra.parameters.loading import ValidFile
 from servable.load.measurement import CURVE
 from servable.rehearse.command import rehearse
 from servable_scaling.rehearsal.traffic import PROFILES, profile
 from tests.conftest import VALID
 from tests.servable.tune.example_content import content
 
-Write = Callable[..., Loaded]
+Write = Callable[..., ValidFile]
 SCALED = VALID + (
     "min_instances = 2\nmax_instances = 12\n[variants.primary.scaling]\nmax_rps_per_instance = 100\n"
     "safety_factor = 0.7\n[alarms]\np99_latency_ms = 100\n[traffic]\npeak_rps = 400\n"

@@ -10,7 +10,7 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from infra.parameters.loading import Loaded
+from infra.parameters.loading import ValidFile
 from servable.captured import CapturedRequest, RecordedAnswer
 from servable.load.load_target import LoadTarget
 from servable.replay import run as replay_run
@@ -235,7 +235,7 @@ def test_a_place_on_the_command_line_comes_before_the_files_own(environment: Env
 def test_without_a_place_in_the_file_a_pipelines_gate_passes_and_a_replay_is_wrong_use(
     environment: Environment, gate: bool
 ) -> None:
-    loaded: Loaded = environment()
+    loaded: ValidFile = environment()
     options = replace(OPTIONS, gate=gate)
     if gate:
         assert _place("prod", loaded, options) is None

@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
-from infra.parameters.loading import Loaded, load
+from infra.parameters.loading import ValidFile, load
 from servable.replay.command import replay
 from servable.replay.compare.output import WORST_FILE
 from servable.serve.container import serve_locally
 from servable.serve.serve import prepared
 from servable_local.container.recording import Recording
-from tests.conftest import RANKER, VALID
+from tests.conftest import RANKER, VALID, valid
 from tests.servable.replay.pairs import DEFAULTS, comparison_of, pairs
 
 pytestmark = pytest.mark.long
@@ -58,7 +58,9 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (root / "environments" / "batched.toml").write_text(BATCHED)
     prod = next(one for one in load(root, root / "environments") if one.name == "prod")
     recording = Recording(file=str(root / "recorded.jsonl"), most_bytes=10**7)
-    with serve_locally(prepared(prod), port=0, log=root / "log.txt", record=recording) as container:
+    with serve_locally(
+        prepared(valid(prod)), port=0, log=root / "log.txt", record=recording
+    ) as container:
         for body in bodies():
             sent = urllib.request.Request(
                 f"{container.url}/invocations", body, {"Content-Type": "application/json"}
@@ -124,7 +126,7 @@ def test_the_pages_pictures_and_tables_name_every_output(tmp_path: Path) -> None
 
 
 def test_a_pipelines_gate_passes_where_the_file_names_no_captured_requests(
-    environment: Callable[..., Loaded], project: Path, monkeypatch: pytest.MonkeyPatch
+    environment: Callable[..., ValidFile], project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     environment()
     (project / "cdk.json").write_text("{}")
@@ -134,7 +136,7 @@ def test_a_pipelines_gate_passes_where_the_file_names_no_captured_requests(
 
 
 def test_without_a_gate_and_a_place_it_is_wrong_use(
-    environment: Callable[..., Loaded], project: Path, monkeypatch: pytest.MonkeyPatch
+    environment: Callable[..., ValidFile], project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     environment()
     (project / "cdk.json").write_text("{}")

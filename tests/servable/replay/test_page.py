@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from infra.parameters.loading import Loaded
+from infra.parameters.loading import ValidFile
 from infra.parameters.replay import OutputTolerance, Replay
 from servable.load.curve_pictures import slower_than
 from servable.pages import style
@@ -261,17 +261,13 @@ def test_the_only_output_is_that_of_the_models_signature(environment: Environmen
 def test_a_model_that_is_elsewhere_has_no_known_output(environment: Environment) -> None:
     sha = "0" * 64
     stored = f'artifact = {{ uri = "s3://bucket/model.tar.gz", sha256 = "{sha}" }}'
-    loaded: Loaded = environment(**{'saved_model = "model"': stored})
+    loaded: ValidFile = environment(**{'saved_model = "model"': stored})
     assert output_names(loaded, None) == []
 
 
 @pytest.mark.parametrize("variant", ["primary", "other"])
 def test_the_output_is_of_the_variant_that_is_asked(environment: Environment, variant: str) -> None:
     assert output_names(environment(), variant) == (["prob"] if variant == "primary" else [])
-
-
-def test_an_environment_that_does_not_load_has_no_known_output(environment: Environment) -> None:
-    assert output_names(environment(region="reglon"), None) == []
 
 
 def test_a_model_whose_folder_is_empty_has_no_known_output(

@@ -12,7 +12,7 @@ from botocore.exceptions import ClientError
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from infra.parameters.loading import Loaded
+from infra.parameters.loading import ValidFile
 from servable.load.load_target import LoadTarget
 from servable.load.options import TargetOptions
 from servable.replay import places, run
@@ -226,14 +226,14 @@ class Prepared:
     """What a target is prepared with."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.given: list[tuple[str, Loaded | None, Path, TargetOptions]] = []
+        self.given: list[tuple[str, ValidFile | None, Path, TargetOptions]] = []
         monkeypatch.setattr(against, "reached_by", self._reached_by)
 
     @contextmanager
     def _reached_by(
         self,
         what: str,
-        loaded: Loaded | None,
+        loaded: ValidFile | None,
         names: list[str],
         output: Path,
         options: TargetOptions,
@@ -241,7 +241,7 @@ class Prepared:
         self.given.append((what, loaded, output, options))
         yield "reached"
 
-    def target(self, name: str, loaded: Loaded | None, root: Path, **changes: Any) -> Any:
+    def target(self, name: str, loaded: ValidFile | None, root: Path, **changes: Any) -> Any:
         options = dataclasses.replace(OPTIONS, **changes)
         with against.other_target(name, loaded, "environments", root / "out", options) as reached:
             return reached
@@ -276,7 +276,7 @@ def test_a_revision_runs_on_this_computer(
     loaded = environment()
 
     @contextmanager
-    def checked_out(root: Path, files: Path, revision: str) -> Iterator[dict[str, Loaded]]:
+    def checked_out(root: Path, files: Path, revision: str) -> Iterator[dict[str, ValidFile]]:
         yield {"prod": loaded} if revision == "main" else {}
 
     monkeypatch.setattr(against, "checked_out", checked_out)

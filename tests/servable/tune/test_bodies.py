@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from infra.parameters.loading import Loaded
+from infra.parameters.loading import ValidFile
 from servable.load.bodies import BodyError, bodies_of, read
 from tests.conftest import VALID
 
@@ -101,7 +101,7 @@ GOLDEN = '[models.ranker.golden]\nrequest = "golden.csv"\n'
     ids=["golden request alone", "warm-up request too"],
 )
 def test_without_a_body_the_file_s_own_request_is_sent(
-    environment: Callable[..., Loaded], warm_up: str, content: bytes
+    environment: Callable[..., ValidFile], warm_up: str, content: bytes
 ) -> None:
     text = VALID.replace('tensorflow = "2.20"', f'tensorflow = "2.20"\n{warm_up}') + GOLDEN
     loaded = environment(text)

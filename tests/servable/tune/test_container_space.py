@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from infra.parameters.finding import Severity
-from infra.parameters.loading import Loaded, load
+from infra.parameters.loading import Loaded, ValidFile, load
 from infra.parameters.placement import Placement, placements
 from infra.policy.sizing import memory
 from infra.preflight.check import check, errors
@@ -20,30 +20,30 @@ from tests.preflight.overlay import overlaid
 ROOT = Path(__file__).resolve().parents[3]
 
 
-def placed(name: str, folder: str = "environments") -> tuple[Loaded, Placement]:
+def placed(name: str, folder: str = "environments") -> tuple[ValidFile, Placement]:
     loaded = next(one for one in load(ROOT, ROOT / folder) if one.name == name)
-    assert loaded.environment is not None
-    return loaded, placements(loaded, loaded.environment)[0]
+    assert isinstance(loaded, ValidFile)
+    return loaded, placements(loaded.environment)[0]
 
 
 @pytest.fixture(scope="module")
-def prod() -> tuple[Loaded, Placement, Space]:
+def prod() -> tuple[ValidFile, Placement, Space]:
     loaded, placement = placed("prod")
     return loaded, placement, space(loaded, placement)
 
 
-def test_todays_settings_are_in_it(prod: tuple[Loaded, Placement, Space]) -> None:
+def test_todays_settings_are_in_it(prod: tuple[ValidFile, Placement, Space]) -> None:
     _, placement, tried = prod
     assert tried.number(current(placement)) is not None
 
 
 def test_at_least_five_hundred_points_for_a_machine_of_sixteen_vcpus(
-    prod: tuple[Loaded, Placement, Space],
+    prod: tuple[ValidFile, Placement, Space],
 ) -> None:
     assert len(prod[2]) >= 500
 
 
-def test_every_point_fits_into_memory(prod: tuple[Loaded, Placement, Space]) -> None:
+def test_every_point_fits_into_memory(prod: tuple[ValidFile, Placement, Space]) -> None:
     _, placement, tried = prod
     needed = [
         memory(
@@ -58,7 +58,7 @@ def test_every_point_fits_into_memory(prod: tuple[Loaded, Placement, Space]) -> 
     assert all(one is None or one.needed_gib <= placement.instance.memory_gib for one in needed)
 
 
-def test_no_batch_is_smaller_than_a_request(prod: tuple[Loaded, Placement, Space]) -> None:
+def test_no_batch_is_smaller_than_a_request(prod: tuple[ValidFile, Placement, Space]) -> None:
     sizes = prod[2].grid["batching.max_batch_size"]
     assert min(int(size) for size in sizes if size is not None) >= 500
 
@@ -74,19 +74,19 @@ def test_an_unknown_setting_is_named_with_those_there_are() -> None:
         space(loaded, placement, ("workers",))
 
 
-def test_what_preflight_refuses_is_not_tried(prod: tuple[Loaded, Placement, Space]) -> None:
+def test_what_preflight_refuses_is_not_tried(prod: tuple[ValidFile, Placement, Space]) -> None:
     loaded, placement, tried = prod
-    assert loaded.environment is not None
+    assert isinstance(loaded, ValidFile)
     settings = settings_at(tried.point(len(tried) - 1), placement)
     variant = placement.variant.model_copy(update={"container": settings})
     changed = loaded.environment.model_copy(update={"variants": {"primary": variant}})
-    other = Loaded(**{**vars(loaded), "environment": changed, "draft": changed})
+    other = ValidFile(**{**vars(loaded), "draft": changed})
     assert not errors(check(other))
 
 
 def test_a_rule_that_refuses_a_value_takes_its_points_out(monkeypatch: pytest.MonkeyPatch) -> None:
     def one_refused(loaded: Loaded) -> list[SimpleNamespace]:
-        assert loaded.environment is not None
+        assert isinstance(loaded, ValidFile)
         container = loaded.environment.variants["primary"].container
         errors = [SimpleNamespace(rule="no-onednn", severity=Severity.ERROR)]
         return errors if container.onednn is False else []
@@ -101,8 +101,8 @@ def test_batching_is_not_tried_where_requests_cannot_be_merged(name: str, projec
     exported = ROOT / "tests" / "exports" / "models" / name
     lines = f'models.ranker.saved_model = "{exported}"\ntraffic.rows_per_request = 1'
     loaded = overlaid(project, lines)
-    assert loaded.environment is not None
-    placement = placements(loaded, loaded.environment)[0]
+    assert isinstance(loaded, ValidFile)
+    placement = placements(loaded.environment)[0]
     assert grid(loaded, placement).left_out["batching"].startswith("`servable check` refuses it")
 
 
@@ -132,7 +132,7 @@ def test_todays_settings_are_tried_first_and_on_todays_type(both: Machines) -> N
 
 def test_settings_are_of_the_machine_that_has_them(both: Machines) -> None:
     changed = both.of({"instance_type": "ml.c5.4xlarge"}).at({"gunicorn_workers": 32})
-    assert changed.environment is not None
+    assert isinstance(changed, ValidFile)
     variant = next(iter(changed.environment.variants.values()))
     assert (variant.instance_type, variant.container.gunicorn_workers) == ("ml.c5.4xlarge", 32)
 
@@ -214,7 +214,6 @@ def batched(peak_rps: float | None) -> SettingsGrid:
     """A model whose requests have 500 rows, with an alarm at 100 ms, on one instance."""
     loaded, placement = placed("local")
     environment = loaded.environment
-    assert environment is not None
     traffic = environment.traffic.model_copy(update={"peak_rps": peak_rps, "rows_per_request": 500})
     alarms = environment.alarms.model_copy(update={"p99_latency_ms": 100.0})
     changed = environment.model_copy(update={"traffic": traffic, "alarms": alarms})
@@ -222,7 +221,7 @@ def batched(peak_rps: float | None) -> SettingsGrid:
     update = {"container": container, "min_instances": 1, "max_instances": 1}
     variant = placement.variant.model_copy(update=update)
     return grid(
-        dataclasses.replace(loaded, environment=changed, draft=changed),
+        dataclasses.replace(loaded, draft=changed),
         dataclasses.replace(placement, variant=variant),
     )
 

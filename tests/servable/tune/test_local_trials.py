@@ -5,7 +5,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from infra.parameters.loading import load
+from infra.parameters.loading import ValidFile, load
 from infra.parameters.placement import placements
 from servable.load.bodies import read
 from servable.load.measurement import CURVE, LoadCurve
@@ -26,8 +26,8 @@ def trials(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalTrials]:
     project = make_project(tmp_path_factory.mktemp("tuned"))
     (project / "environments" / "prod.toml").write_text(VALID)
     (loaded,) = load(project, project / "environments")
-    assert loaded.environment is not None
-    (placement,) = placements(loaded, loaded.environment)
+    assert isinstance(loaded, ValidFile)
+    (placement,) = placements(loaded.environment)
     body = RANKER.parent / "golden" / "request-rows.json"
     options = TuneOptions(bodies=read(body), body_names=(body.name,), only=("inter_op_threads",))
     silent = TuneProgress(began=Mock(), trial=Mock(), stage=Mock(), step=Mock())

@@ -19,7 +19,6 @@ class Preset:
     def __init__(self, aws: LocalAws, launcher: Launcher, name: str) -> None:
         self.account = Account(aws, launcher)
         environment = environments()[name].environment
-        assert environment is not None
         self.region = environment.region
         self.account.create_roles(environment)
         text = json.dumps(templates(name))

@@ -10,7 +10,7 @@ from aws_cdk.assertions import Template
 from infra.parameters.loading import load
 from infra.preflight.check import check, errors
 from stacks.environment_stage import EnvironmentStage
-from tests.conftest import RANKER, VALID
+from tests.conftest import RANKER, VALID, valid
 
 FLAGS = json.loads((RANKER.parents[2] / "cdk.json").read_text())["context"]
 EVERYTHING = (
@@ -69,7 +69,7 @@ def watching(folder: Path, text: str = EVERYTHING) -> dict[str, Any]:
     findings = check(loaded)
     assert errors(findings) == []
     stage = EnvironmentStage(
-        cdk.App(context=FLAGS, outdir=str(loaded.root / "cdk.out")), loaded, findings
+        cdk.App(context=FLAGS, outdir=str(loaded.root / "cdk.out")), valid(loaded), findings
     )
     stack = stage.node.find_child("endpoint")
     assert isinstance(stack, cdk.Stack)

@@ -12,6 +12,7 @@ from infra.parameters.sources import names
 from servable.plan.synthesis import endpoint_template
 from servable_local.aws.local_aws import LocalAws
 from tests.checkouts import ROOT
+from tests.conftest import valid
 from tests.servable_local.aws.container_stand_in import Launcher
 from tests.servable_local.aws.local_account import Account
 
@@ -22,7 +23,9 @@ def synthesise(**overrides: dict[str, str]) -> dict[str, dict[str, Any]]:
     """{environment: its template}; of those that are overridden alone, where any are."""
     found = load(ROOT, ROOT / "environments", overrides)
     return {
-        one.name: endpoint_template(one) for one in found if one.name in (overrides or ENVIRONMENTS)
+        one.name: endpoint_template(valid(one))
+        for one in found
+        if one.name in (overrides or ENVIRONMENTS)
     }
 
 

@@ -19,6 +19,7 @@ from servable.plan.synthesis import endpoint_template
 from servable_local.aws.clock import ManualClock
 from servable_local.aws.local_aws import LocalAws
 from tests.checkouts import ROOT
+from tests.conftest import valid
 from tests.servable_local.aws.container_stand_in import Launcher
 from tests.servable_local.aws.synthesised import Deployed
 from tests.servable_local.aws.test_guarded_update import Update
@@ -32,7 +33,7 @@ FOLDER = ROOT / "examples" / "updates"
 def canary(overrides: dict[str, str]) -> dict[str, Any]:
     given = {"canary": {"rollout.golden_requests.per_minute": "4", **overrides}}
     (one,) = [loaded for loaded in load(ROOT, FOLDER, given) if loaded.name == "canary"]
-    return endpoint_template(one)
+    return endpoint_template(valid(one))
 
 
 @pytest.fixture(scope="module")
@@ -313,5 +314,5 @@ def test_arns_of_the_endpoint_are_in_lower_case() -> None:
 
 def test_without_the_table_the_template_has_no_function() -> None:
     (one,) = [loaded for loaded in load(ROOT, FOLDER) if loaded.name == "linear"]
-    kinds = {resource["Type"] for resource in endpoint_template(one)["Resources"].values()}
+    kinds = {resource["Type"] for resource in endpoint_template(valid(one))["Resources"].values()}
     assert "AWS::Lambda::Function" not in kinds

@@ -12,14 +12,14 @@ import pytest
 from infra import recording
 from infra.packing import packed_key
 from infra.parameters.finding import Finding, Severity
-from infra.parameters.loading import Loaded, load
+from infra.parameters.loading import Loaded, ValidFile, load
 from infra.recording import OUTPUT
 from model_packaging.refusal import PackagingError
 from servable import aws_account as operations_account
 from servable.history import command, restoring
 from servable.history.deployments import Deployment, deployments
 from servable.history.restoring import restored, write
-from tests.conftest import VALID
+from tests.conftest import VALID, valid
 from tests.servable_local.aws.local_account import Account
 
 pytestmark = pytest.mark.long
@@ -40,9 +40,9 @@ class Past:
             region="us-east-1", number=account.number, aws=account.aws
         )
 
-    def loaded(self) -> Loaded:
+    def loaded(self) -> ValidFile:
         (found,) = load(self.project, self.project / "environments")
-        return found
+        return valid(found)
 
     def record(self, archive: bytes = ARCHIVE, name: str | None = None, **changes: Any) -> str:
         """Published, as the asset's command completes it; returns the fingerprint.
@@ -50,7 +50,6 @@ class Past:
         `name`: of the archive, without .tar.gz; left out, one that no sources pack to.
         """
         environment = self.loaded().environment
-        assert environment is not None
         settings = environment.model_dump(mode="json", exclude_unset=True)
         settings["variants"]["primary"] |= changes
         name = name or hashlib.sha256(archive).hexdigest()
@@ -184,7 +183,6 @@ def test_the_way_back_serves_the_archive_where_it_was_held_to_its_hash(past: Pas
     found = restored(past.loaded(), past.found()[1], past.asked)
     write(past.loaded(), past.project / "environments", found)
     environment = past.loaded().environment
-    assert environment is not None
     artifact = environment.models["ranker"].artifact
     assert artifact is not None
     assert artifact.sha256 == hashlib.sha256(ARCHIVE).hexdigest()
@@ -216,7 +214,6 @@ def test_a_removed_archive_of_a_versioned_bucket_can_be_brought_back(past: Past)
 
 def test_a_removed_archive_that_the_sources_here_still_pack_to_is_no_hindrance(past: Past) -> None:
     environment = past.loaded().environment
-    assert environment is not None
     packed = packed_key(environment, "ranker", past.project)
     past.deploy(past.record(name=packed))
     bucket = f"archives-{past.account.number}"
@@ -236,7 +233,6 @@ def test_sources_of_many_models_that_still_pack_to_the_same_prefix_are_no_hindra
     )
     past.file.write_text(many)
     environment = past.loaded().environment
-    assert environment is not None
     prefix = packed_key(environment, "cities", past.project)
     past.deploy(past.record(name=f"{prefix}/ranker", model="cities"))
     deployment = past.found()[0]
@@ -255,7 +251,7 @@ def test_every_acceptance_of_nothing_is_dropped_also_one_that_shows_late(
     past.deploy(past.record())
 
     def first_only(loaded: Loaded) -> list[Finding]:
-        assert loaded.environment is not None
+        assert isinstance(loaded, ValidFile)
         return [
             Finding(
                 rule="acknowledge-nothing",

@@ -9,7 +9,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from infra.constructs.access.pipeline_role import PLAN_LOOKS
-from infra.parameters.loading import Loaded, load
+from infra.parameters.loading import ValidFile, load
 from infra.preflight.check import check, errors
 from servable.plan.live import live
 from servable.plan.plan import DeployPlan, planned
@@ -18,6 +18,7 @@ from servable_local.aws.clock import ManualClock
 from servable_local.aws.local_aws import LocalAws
 from stacks.pipeline_stack import _reads_of_plan
 from tests.checkouts import ROOT
+from tests.conftest import valid
 from tests.servable_local.aws.container_stand_in import Launcher
 from tests.servable_local.aws.local_account import Account
 
@@ -41,19 +42,19 @@ class Live:
         )
         self.archive = account.put_archive(b"an archive")
 
-    def loaded(self, overrides: dict[str, str]) -> Loaded:
+    def loaded(self, overrides: dict[str, str]) -> ValidFile:
         given = {ENV: {"account": self.account.number, "region": "us-east-1", **overrides}}
         found = load(ROOT, ROOT / "environments", given)
         (one,) = [one for one in found if one.name == ENV]
         assert errors(check(one)) == []
-        return one
+        return valid(one)
 
     def plan(self, **overrides: str) -> DeployPlan:
         one = self.loaded(overrides)
         now = live(one, self.client)
         return planned(one, now, self.template(one), against="what is live", folder="environments")
 
-    def template(self, one: Loaded) -> dict[str, Any]:
+    def template(self, one: ValidFile) -> dict[str, Any]:
         found = endpoint_template(one)
         for resource in found["Resources"].values():
             if resource["Type"] == "AWS::SageMaker::Model":
@@ -127,7 +128,7 @@ def test_the_role_of_pull_requests_may_ask_everything_that_planning_asks(deploye
 
     services = ("application-autoscaling", "cloudformation", "sagemaker", "sts")
     one = deployed.loaded({})
-    assert one.environment is not None
+    assert isinstance(one, ValidFile)
     for service in services:
         deployed.client(service).meta.events.register("before-call", note, unique_id="planned")
     live(one, deployed.client)

@@ -201,9 +201,7 @@ def test_it_is_started_in_a_session_of_its_own_without_settings_of_aws(
     monkeypatch.setenv("AWS_PROFILE", "of another cloud")
     monkeypatch.setenv("LC_MARK", "kept")
     minute = None if with_parent else 2.5
-    lifecycle.spawn(
-        tmp_path, 81, with_parent=with_parent, seconds_per_minute=minute, most_containers=3
-    )
+    lifecycle.spawn(tmp_path, 81, minute, 3, with_parent=with_parent)
     ((words, more),) = calls
     tail = ["--minute", "manual" if with_parent else "2.5", "--containers", "3"]
     assert words[1:] == [

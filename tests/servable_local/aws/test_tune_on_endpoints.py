@@ -17,7 +17,7 @@ import pytest
 from botocore.exceptions import ClientError
 from click.testing import CliRunner
 
-from infra.parameters.loading import Loaded, load
+from infra.parameters.loading import ValidFile, load
 from infra.parameters.placement import placements
 from servable import aws_account as operations_account
 from servable.load.load_generator import LoadError
@@ -35,7 +35,7 @@ from servable.tune.run import Run, TuneOptions, TuneProgress
 from servable.tune.temporary_trials import LEDGER, TemporaryTrials
 from servable_local.aws.local_aws import LocalAws
 from tests.checkouts import ROOT
-from tests.conftest import RANKER, VALID
+from tests.conftest import RANKER, VALID, valid
 from tests.servable_local.aws.container_stand_in import Launcher
 from tests.servable_local.aws.deployed_templates import serving
 from tests.servable_local.aws.local_account import Account
@@ -58,7 +58,7 @@ def account(embedded: LocalAws, launcher: Launcher) -> Account:
 
 
 @pytest.fixture(scope="module")
-def prod(account: Account, tmp_path_factory: pytest.TempPathFactory) -> Loaded:
+def prod(account: Account, tmp_path_factory: pytest.TempPathFactory) -> ValidFile:
     root = tmp_path_factory.mktemp("tuned")
     (root / "environments").mkdir()
     shutil.copytree(RANKER, root / "model")
@@ -69,16 +69,16 @@ def prod(account: Account, tmp_path_factory: pytest.TempPathFactory) -> Loaded:
     text = text.replace("ml.c5.xlarge", "ml.c5.4xlarge")
     text = text.replace('tensorflow = "2.20"', 'tensorflow = "2.20"\ncode = "code"')
     (root / "environments" / "prod.toml").write_text(text)
-    return load(root, root / "environments")[0]
+    (loaded,) = load(root, root / "environments")
+    return valid(loaded)
 
 
 Made = Callable[..., TemporaryTrials]
 
 
 @pytest.fixture
-def run(account: Account, prod: Loaded) -> Run:
-    assert prod.environment is not None
-    (placement,) = placements(prod, prod.environment)
+def run(account: Account, prod: ValidFile) -> Run:
+    (placement,) = placements(prod.environment)
     where = operations_account.Account(
         region=prod.environment.region, number=account.number, aws=account.aws
     )
@@ -199,9 +199,8 @@ def test_an_endpoint_that_the_budget_ends_while_it_starts_is_no_failed_trial(
         one.trial(point(8), dataclasses.MISSING, 1.0)  # type: ignore[arg-type]
 
 
-def test_a_type_of_another_device_is_refused(prod: Loaded) -> None:
-    assert prod.environment is not None
-    (placement,) = placements(prod, prod.environment)
+def test_a_type_of_another_device_is_refused(prod: ValidFile) -> None:
+    (placement,) = placements(prod.environment)
     with pytest.raises(ValueError, match=r"another kind \(gpu\)"):
         machines(prod, placement, instance_types=("ml.g5.xlarge",))
 
@@ -221,7 +220,7 @@ COMMAND += ["--setting", "gunicorn_workers", "--trials", "6", "--for", "cost", "
 
 
 def test_killed_the_next_run_removes_the_endpoint_and_goes_on(
-    account: Account, prod: Loaded, monkeypatch: pytest.MonkeyPatch
+    account: Account, prod: ValidFile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told = account.aws.environment(account=account.number)
     command = [*COMMAND, "--endpoint-url", account.aws.url]

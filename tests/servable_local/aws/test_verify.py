@@ -11,6 +11,7 @@ import aws_cdk as cdk
 import pytest
 
 from infra.constructs.access.pipeline_role import LOOKS
+from infra.parameters.loading import ValidFile
 from servable.aws_account import Account
 from servable.verify import model as verified_model
 from servable.verify.deployed import DeployedStack, Resource
@@ -306,7 +307,7 @@ def running(version: str, account: Account) -> DeployedStack:
 def test_an_image_whose_patches_have_ended_is_named(
     embedded: LocalAws, written: Project, version: str, kinds: list[str]
 ) -> None:
-    assert written.loaded.environment is not None
+    assert isinstance(written.loaded, ValidFile)
     nobody = Account(region="us-east-1", number="111111111111", aws=embedded)
     found = verified_model.patched_images(
         running(version, nobody), written.loaded.environment, print
@@ -354,6 +355,6 @@ def test_a_pipelines_role_may_ask_everything_that_verifying_asks(
     for service in (*services, "logs", "s3", "sagemaker", "sagemaker-runtime", "sns"):
         client = untouched.asked.client(service)
         client.meta.events.unregister("before-call", note, unique_id="asked")
-    assert written.loaded.environment is not None
+    assert isinstance(written.loaded, ValidFile)
     allowed = {*LOOKS, *_reads(cdk.Stack(), "prod", written.loaded.environment)}
     assert (len(asked) > 10, asked - allowed) == (True, set())

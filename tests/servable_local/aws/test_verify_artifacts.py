@@ -4,6 +4,7 @@ import hashlib
 
 import pytest
 
+from infra.parameters.loading import ValidFile
 from servable.package.pin import PinError, approved
 from servable.verify.run import Report
 from servable_local.aws.local_aws import LocalAws
@@ -24,7 +25,7 @@ class VerifiedArtifact(VerifiedKind):
     """What another one has packed, and registered, is there before the deployment."""
 
     def _publish(self) -> None:
-        assert self.loaded.environment is not None
+        assert isinstance(self.loaded, ValidFile)
         artifact = self.loaded.environment.models["ranker"].artifact
         assert artifact is not None
         self.uri = artifact.uri.replace("111111111111", self.account.number)

@@ -4,13 +4,14 @@ import json
 from pathlib import Path
 from typing import Any
 
-from infra.parameters.loading import Loaded, load
+from infra.parameters.loading import ValidFile, load
 from servable import aws_account as operations_account
 from servable.package.package import package
 from servable.plan.synthesis import SynthesisedStack, synthesised
 from servable.verify.run import Report, compare
 from servable_local.aws.local_aws import LocalAws
 from tests.checkouts import ROOT
+from tests.conftest import valid
 from tests.servable_local.aws.container_stand_in import Launcher
 from tests.servable_local.aws.local_account import Account
 
@@ -64,9 +65,9 @@ class Project:
         assert made.path is not None  # gzip
         self.archive = made.path.read_bytes()
 
-    def load(self, **overrides: str) -> Loaded:
+    def load(self, **overrides: str) -> ValidFile:
         (found,) = load(ROOT, self.folder, {"prod": overrides})
-        return found
+        return valid(found)
 
 
 class Verified:

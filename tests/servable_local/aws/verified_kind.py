@@ -6,13 +6,14 @@ from pathlib import Path
 from typing import Any
 
 from infra.parameters.environment import stack_name
-from infra.parameters.loading import Loaded, load
+from infra.parameters.loading import ValidFile, load
 from servable import aws_account as operations_account
 from servable.package.package import package
 from servable.plan.synthesis import SynthesisedStack
 from servable.verify.run import Report, compare
 from servable_local.aws.local_aws import LocalAws
 from tests.checkouts import ROOT
+from tests.conftest import valid
 from tests.presets import synthesised
 from tests.servable_local.aws.container_stand_in import Launcher
 from tests.servable_local.aws.local_account import Account
@@ -32,7 +33,7 @@ def written(
     kind: str,
     models: tuple[str, ...],
     replaced: Callable[[str], str] = lambda text: text,
-) -> Loaded:
+) -> ValidFile:
     """`models`: those that have a golden request. `replaced` gives the file other values."""
     source = ROOT / "examples" / "variants"
     base = (source / "base.toml").read_text().replace("eu-west-1", REGION)
@@ -40,7 +41,7 @@ def written(
     asks = "".join(ASKS.format(model=model) for model in models)
     text = (source / f"{kind}.toml").read_text().replace("eu-west-1", REGION)
     (folder / f"{kind}.toml").write_text(replaced(text) + asks)
-    return next(loaded for loaded in load(ROOT, folder) if loaded.name == kind)
+    return valid(next(loaded for loaded in load(ROOT, folder) if loaded.name == kind))
 
 
 class VerifiedKind:
@@ -50,10 +51,9 @@ class VerifiedKind:
         self,
         aws: LocalAws,
         launcher: Launcher,
-        loaded: Loaded,
+        loaded: ValidFile,
         no_capacity: tuple[str, ...] = (),
     ) -> None:
-        assert loaded.environment is not None, loaded.findings
         self.loaded, self.endpoint = loaded, loaded.environment.endpoint.name
         self.account = Account(aws, launcher)
         self.asked = operations_account.Account(region=REGION, number=self.account.number, aws=aws)

@@ -37,7 +37,8 @@ wheels: .venv/.synth  # the five wheels, into dist/; REPOSITORY=https://github.c
 
 release-check: .venv/.everything wheels  # a release, without network: wheels built twice, their files, versions, descriptions; an SBOM
 	@mkdir -p build
-	@cat requirements.txt requirements-local.txt requirements-tuning.txt | $(BIN)/cyclonedx-py requirements --pyproject pyproject.toml \
+	@sed "s/^dynamic = .*/version = \"$$($(BIN)/servable --version | cut -d' ' -f2)\"/" pyproject.toml >build/pyproject.toml
+	@cat requirements.txt requirements-local.txt requirements-tuning.txt | $(BIN)/cyclonedx-py requirements --pyproject build/pyproject.toml \
 		--output-reproducible --output-file build/servable.cdx.json - 2>/dev/null
 	@$(BIN)/python -m twine check --strict dist/servable*.whl
 	@$(BIN)/python -m pytest -m long tests/wheels/test_wheels.py tests/wheels/test_descriptions.py

@@ -5,7 +5,6 @@ give the same bytes, whatever the checkout's time, place and permissions.
 """
 
 import argparse
-import os
 import posixpath
 import re
 import shutil
@@ -13,7 +12,12 @@ import subprocess
 import sys
 import tempfile
 import tomllib
+import zipfile
+from hashlib import sha256
 from pathlib import Path
+
+from servable import __version__
+from servable.new.release_wheel import DISTRIBUTION, wheel_bytes
 
 ROOT = Path(__file__).resolve().parents[1]
 # The wheels, each after those that it needs -> the folder of its pyproject.toml.
@@ -22,13 +26,17 @@ WHEELS = {
     "servable-client": "wheels/servable-client",
     "servable-local-code": "wheels/servable-local-code",
     "servable-local": "wheels/servable-local",
-    "servable": ".",
+    DISTRIBUTION: ".",
 }
+# Those that a project's requirements.txt names, with their hashes.
+OF_A_PROJECT = ("servable-tensors", "servable-client", "servable-local-code")
+REQUIREMENTS = "servable/new/template/requirements.txt"
 _LINTER = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["importlinter"]
 PACKAGES = sorted({*_LINTER["root_packages"]} - {"benchmarks", "scripts"})
-# A zip's times begin here.
-EPOCH = "315532800"
 BUILD = "import sys; from setuptools.build_meta import build_wheel; build_wheel(sys.argv[1])"
+
+
+_REQUIRED = re.compile(r'"(servable-[a-z-]+(?:\[\w+\])?)"(?=[],])')
 _LINK = re.compile(r"(!?)(\[[^]]*\])\((?![\w+.-]+:|#)([^)\s]+)\)")
 
 
@@ -44,6 +52,29 @@ def with_addresses(page: str, folder: str, tree: str) -> str:
         return f"{match[1]}{match[2]}({tree.format('raw' if match[1] else 'blob')}/{path})"
 
     return _LINK.sub(address, page)
+
+
+def _pin(project: Path) -> None:
+    """Writes this version behind the name of each of our wheels that a pyproject.toml requires."""
+    text = project.read_text(encoding="utf-8")
+    pinned = _REQUIRED.sub(rf'"\1=={__version__}"', text)
+    project.write_text(pinned, encoding="utf-8")
+
+
+def _lock(requirements: Path, out: Path) -> None:
+    """Writes hashes into the requirements.txt of new projects; of its own wheel, `servable new` does."""
+    lines = [
+        "# What checks and deploys, by version and hash: pip refuses any other file. Of its extra `vendor`",
+        "# uv is below, and pip is the environment's.",
+        f"{DISTRIBUTION}[aws,synth]==@version@ \\",
+        "    --hash=sha256:@sha256@",
+    ]
+    for name in OF_A_PROJECT:
+        (file,) = out.glob(f"{name.replace('-', '_')}-{__version__}-*.whl")
+        hexdigest = sha256(file.read_bytes()).hexdigest()
+        lines += [f"{name}==@version@ \\", f"    --hash=sha256:{hexdigest}"]
+    lock = (ROOT / "requirements.txt").read_text(encoding="utf-8").partition("\n")[2]
+    requirements.write_text("\n".join([*lines, lock]), encoding="utf-8")
 
 
 def build(out: Path, repository: str | None = None) -> list[Path]:
@@ -65,7 +96,7 @@ def build(out: Path, repository: str | None = None) -> list[Path]:
         for folder in WHEELS.values() if repository else ():
             project, page = copy / folder / "pyproject.toml", copy / folder / "README.md"
             text = project.read_text(encoding="utf-8")
-            tree = f"{repository}/{{}}/v{tomllib.loads(text)['project']['version']}"
+            tree = f"{repository}/{{}}/v{__version__}"
             urls = f'[project]\nurls.Repository = "{repository}"\n'
             project.write_text(text.replace("[project]\n", urls, 1), encoding="utf-8")
             described = with_addresses(page.read_text(encoding="utf-8"), folder, tree)
@@ -73,16 +104,18 @@ def build(out: Path, repository: str | None = None) -> list[Path]:
         for place in WHEELS.values():
             if not (copy / place / "LICENSE").exists():
                 shutil.copy2(ROOT / "LICENSE", copy / place)
-        for file in copy.rglob("*"):  # a wheel keeps permissions, which a checkout's umask decides
-            file.chmod(0o755 if file.is_dir() else 0o644)
         command = [sys.executable, "-c", BUILD, str(out)]
-        env = {**os.environ, "SOURCE_DATE_EPOCH": EPOCH}
         for wheel, place in WHEELS.items():
-            ran = subprocess.run(
-                command, cwd=copy / place, env=env, umask=0o022, capture_output=True, text=True
-            )
+            _pin(copy / place / "pyproject.toml")
+            if wheel == DISTRIBUTION:
+                _lock(copy / REQUIREMENTS, out)
+            ran = subprocess.run(command, cwd=copy / place, capture_output=True, text=True)
             if ran.returncode:
                 raise RuntimeError(f"{wheel}: setuptools failed:\n{ran.stdout}{ran.stderr}")
+            (file,) = out.glob(f"{wheel.replace('-', '_')}-{__version__}-*.whl")
+            with zipfile.ZipFile(file) as built:
+                files = {name: built.read(name) for name in built.namelist()}
+            file.write_bytes(wheel_bytes(files))
     return sorted(out.glob("servable*.whl"))
 
 

@@ -18,6 +18,8 @@ from infra.parameters import reference
 from infra.policy import permissions_table
 from infra.preflight import reference as rules
 from scripts.documentation import command_reference, import_graph, local_aws
+from servable import __version__
+from servable.new.project_files import STAMP
 from servable_scaling import choices
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -28,6 +30,12 @@ SERVICE = "@service@"  # exchanged for the service's name when a project is writ
 # The virtual environment of the project before any other, as in this repository. A console script:
 # a folder `stacks` or `infra` of the project does not shadow ours.
 APP = 'PATH=".venv/bin:$PATH" servable-app'
+FIND_LINKS = """\
+env:
+  PIP_FIND_LINKS: ${{ vars.PIP_FIND_LINKS }}   # a folder of Servable's wheels, until they are published
+
+jobs:
+"""
 
 
 def with_table(page: str, rows: Iterable[Sequence[str]]) -> str:
@@ -57,9 +65,17 @@ def descriptor_set() -> str:
 
 
 # The files of `servable new` that are this repository's own but for a name.
-def _changed(file: str, /, **values: str) -> str:
+
+
+def _changed(file: str, /, **values: object) -> str:
     """A JSON file of this repository with other values."""
     return json.dumps({**json.loads(_text(file)), **values}, indent=2) + "\n"
+
+
+def _cdk(**values: str) -> str:
+    """With the version that `servable doctor` compares."""
+    context = json.loads(_text("cdk.json"))["context"]
+    return _changed("cdk.json", context={**context, STAMP: __version__}, **values)
 
 
 def _lock() -> str:
@@ -70,12 +86,12 @@ def _lock() -> str:
 
 
 def _conformance() -> str:
-    """Elsewhere what makes the models is installed from the project's own wheels."""
-    text = _text(CONFORMANCE)
+    """Elsewhere what makes the models is installed from an index, or a folder in its place."""
+    text = _text(CONFORMANCE).replace("jobs:\n", FIND_LINKS)
     ours = "run: make .venv/.local\n"
-    install = ".venv/bin/python -m pip install --quiet --find-links wheels"
-    lines = ("run: |", "python -m venv .venv", f'{install} "servable[aws,local]==@version@"')
-    theirs = "\n          ".join(lines) + "\n"
+    indent = "\n          "
+    install = '.venv/bin/python -m pip install --quiet "servable-endpoints[aws,local]==@version@"\n'
+    theirs = f"run: |{indent}python -m venv .venv{indent}{install}"
     if text.count(ours) != 1:
         raise RuntimeError(f"{CONFORMANCE}: `{ours.strip()}` is not there once; mend it here, too")
     return text.replace(ours, theirs).replace("; docs/pipelines.md.", ".")
@@ -86,7 +102,7 @@ def _text(name: str) -> str:
 
 
 TEMPLATE: Mapping[str, Callable[[], str]] = {
-    f"{FOLDER}/cdk.json": lambda: _changed("cdk.json", app=APP),
+    f"{FOLDER}/cdk.json": lambda: _cdk(app=APP),
     f"{FOLDER}/package.json": lambda: _changed("package.json", name=SERVICE),
     f"{FOLDER}/package-lock.json": _lock,
     # Every alarm's description names a section of it.
@@ -97,6 +113,7 @@ TEMPLATE: Mapping[str, Callable[[], str]] = {
 }
 
 GENERATED: dict[str, Callable[[], str]] = {
+    "cdk.json": _cdk,
     "environments/schema.json": reference.json_schema,
     "docs/parameters.md": reference.markdown,
     "docs/permissions.md": permissions_table.markdown,

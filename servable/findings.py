@@ -40,10 +40,13 @@ def print_findings(
     mended = {name: found for name, found in findings_by_name.items() if not errors(found)}
     if explain:
         texts = not_checked(mended)
-    elif any(each.severity is Severity.NOT_CHECKED for found in mended.values() for each in found):
-        texts = [UNCHECKED]
     else:
-        texts = []
+        unchecked = (
+            each.severity is Severity.NOT_CHECKED and not is_untold(each)
+            for found in mended.values()
+            for each in found
+        )
+        texts = [UNCHECKED] if any(unchecked) else []
     for text in texts:
         styled_echo(text, dim=True, err=True)
 

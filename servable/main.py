@@ -14,6 +14,7 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
+from servable import __version__
 from servable.extras import explained, missing_for, without
 from servable.hidden import HiddenPackageError, refuse_hidden
 from servable.project_folder import standing_in
@@ -76,7 +77,7 @@ class LazyGroup(click.Group):
     commands={name: click.Command(name, help=text) for name, text in COMMANDS.items()},
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-@click.version_option(package_name="servable", message="%(prog)s %(version)s")
+@click.version_option(__version__, message="%(prog)s %(version)s")
 @click.option(
     "--project",
     type=click.Path(exists=True, file_okay=False),

@@ -164,7 +164,9 @@ def _require_programs() -> None:
     for name in ("uv", "pip"):
         if find_spec(name) is None:
             problem = f"{WANTED} asks for packages, and {name}, which gets them, is not installed"
-            raise ModuleNotFoundError(f"{problem}: pip install 'servable[vendor]'", name=name)
+            raise ModuleNotFoundError(
+                f"{problem}: pip install 'servable-endpoints[vendor]'", name=name
+            )
 
 
 def _source(find_links: Path | None) -> list[str]:

@@ -51,6 +51,7 @@ OTHERS = {
     "npx": "starts the CDK CLI that npm installed",
     "sed": "edits a file, where a page changes one in a line",
     "source": "of the shell",
+    "uv": "installs the command; the README's first minute is typed into an empty home",
 }
 
 
@@ -165,7 +166,7 @@ class Lines:
     ) -> Iterator[str]:
         key, equals, value = option.partition("=")
         name = key.partition(".")[0]
-        if "KEY" in key or name in made:
+        if "KEY" in key or {name, environment} & made:
             return
         if name not in self.names(folder):  # `servable verify ENV --set KEY=VALUE`
             key = f"{environment}.{key}"

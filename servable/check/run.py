@@ -126,7 +126,6 @@ def _not_called(
 ) -> Iterator[Finding]:
     """Yield a finding for each model of the variant that no request was sent to."""
     environment = loaded.environment
-    assert environment is not None  # as above
     served = environment.variants[variant].model
     sent = {request.key for request in requests}
     for name in environment.models[served].multi_model or [served]:

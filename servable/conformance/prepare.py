@@ -42,7 +42,7 @@ def prepare(wanted: Sequence[ContainerSetup], folder: Path) -> None:
             reason = (run.stderr.strip().splitlines() or ["no reason given"])[-1]
             raise click.ClickException(
                 f"the models were not built: {reason}; they need TensorFlow: "
-                'pip install "servable[local]" (in this repository: make install)'
+                'pip install "servable-endpoints[local]" (in this repository: make install)'
             )
         for container in wanted:
             target = folder / container.name

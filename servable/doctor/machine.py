@@ -6,10 +6,10 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from importlib.metadata import version
 from pathlib import Path
 
 from infra.catalog import images
+from servable import __version__
 from servable.doctor.check_result import CheckResult, judged
 from servable.new.project_files import STAMP, pinned_cli, to_change, written_by
 
@@ -19,7 +19,7 @@ LEAST_PYTHON = (3, 11)
 # https://docs.aws.amazon.com/cdk/v2/guide/node-versions.html
 LEAST_NODE = 20
 TIMEOUT_SECONDS = 30
-_NODE = "`make install` in a checkout, `pip install 'servable[synth]'` elsewhere"
+_NODE = "`make install` in a checkout, `pip install 'servable-endpoints[synth]'` elsewhere"
 
 
 def machine(root: Path) -> Iterator[CheckResult]:
@@ -40,7 +40,7 @@ def machine(root: Path) -> Iterator[CheckResult]:
 
 def project_files(root: Path) -> CheckResult:
     """Check whether this version wrote the project's files; else say what to change."""
-    writer, here = written_by(root), version("servable")
+    writer, here = written_by(root), __version__
     if writer == here:
         return CheckResult("project files", "ok", f"written by servable {here}")
     if not (root / "cdk.json").is_file():

@@ -7,12 +7,13 @@ import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from infra.parameters import reference
 from model_packaging.beside import write_beside
+from servable import __version__
+from servable.new.release_wheel import installed_sha256
 from servable.project_folder import FOLDER
 
 # Partly generated from this repository's own files. A leading dot is spelt "dot-", so that no tool
@@ -40,7 +41,10 @@ def project_files(service: str) -> dict[str, str]:
     for file in sorted(path for path in TEMPLATE.rglob("*") if path.is_file()):
         name = re.sub(r"\bdot-", ".", file.relative_to(TEMPLATE).as_posix())
         text = file.read_text(encoding="utf-8")
-        files[name] = text.replace("@service@", service).replace("@version@", version("servable"))
+        text = text.replace("@service@", service).replace("@version@", __version__)
+        if "@sha256@" in text:  # of a release: scripts/build_wheels.py puts it there
+            text = text.replace("@sha256@", installed_sha256())
+        files[name] = text
     return {**files, SCHEMA: reference.json_schema()}
 
 

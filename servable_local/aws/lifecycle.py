@@ -217,7 +217,7 @@ def _starting(folder: Path) -> int | None:
 def _require_moto() -> None:
     if importlib.util.find_spec("moto") is None:
         problem = "the local AWS needs moto, which is not installed here"
-        how = "pip install servable-local, or 'servable[local]'"
+        how = "pip install servable-local, or 'servable-endpoints[local]'"
         raise ModuleNotFoundError(f"{problem}: {how}", name="moto")
 
 

@@ -41,7 +41,7 @@ PROJECT = Path(__file__).resolve().parents[2]
 PREFIX = "servable-container-"
 _LOCK = "lock"
 _NOT_INSTALLED = (
-    "the local container runs {}, which is not installed here: pip install 'servable[local]', or "
+    "the local container runs {}, which is not installed here: pip install 'servable-endpoints[local]', or "
     "'servable-local[run]'"
 )
 _END_SECONDS = 5.0

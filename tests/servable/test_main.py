@@ -1,7 +1,6 @@
 """Habits that every command shares: help, version, completion, overrides, unknown names."""
 
 import importlib
-from importlib.metadata import version
 from pathlib import Path
 
 import click
@@ -9,7 +8,8 @@ import pytest
 from click.shell_completion import BashComplete
 from click.testing import CliRunner
 
-from servable.extras import explained
+from servable import __version__
+from servable.extras import MissingExtraError, explained
 from servable.main import COMMANDS, servable
 from servable.project import SET
 from tests.conftest import VALID
@@ -35,7 +35,7 @@ def reads_environments(name: str) -> bool:
 
 
 def test_version_is_that_of_the_package() -> None:
-    assert CliRunner().invoke(servable, ["--version"]).output == f"servable {version('servable')}\n"
+    assert CliRunner().invoke(servable, ["--version"]).output == f"servable {__version__}\n"
 
 
 @pytest.mark.parametrize("words", [[], *([name] for name in COMMANDS), ["local", "up"]])
@@ -100,7 +100,26 @@ def test_the_help_of_local_is_whole_at_80_columns() -> None:
     assert "..." not in ran.output.partition("Commands:")[2]
 
 
+@pytest.mark.parametrize(
+    ("file", "install"),
+    [
+        ("uv-receipt.toml", "uv tool install"),
+        ("pipx_metadata.json", "pipx install --force"),
+        ("other.toml", "pip install"),
+    ],
+)
+def test_an_extra_is_installed_by_what_installed_the_command(
+    file: str, install: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.prefix", str(tmp_path))
+    (tmp_path / file).touch()
+    missing = MissingExtraError("servable load", "locust", "tune")
+    assert str(missing).endswith(f": {install} 'servable-endpoints[tune]'")
+
+
 @pytest.mark.parametrize("module", ["moto", "botocore"])
 def test_local_without_extras_asks_for_both_in_one_command(module: str) -> None:
     missing = ModuleNotFoundError(f"No module named {module!r}", name=module)
-    assert "pip install 'servable[aws,local]'" in str(explained(missing, "servable local"))
+    assert "pip install 'servable-endpoints[aws,local]'" in str(
+        explained(missing, "servable local")
+    )

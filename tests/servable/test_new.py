@@ -4,7 +4,6 @@ import json
 import re
 import shlex
 import subprocess
-from importlib.metadata import version
 from pathlib import Path
 
 import click
@@ -16,6 +15,7 @@ from infra.parameters.environment import Environment
 from infra.parameters.loading import load
 from infra.parameters.shape import type_at
 from model_packaging.beside import write_beside
+from servable import __version__
 from servable.main import COMMANDS, servable
 from servable.new import project_files
 from servable.new.command import new
@@ -63,7 +63,7 @@ def test_a_project_has_what_deploying_takes_and_no_python(written: Path) -> None
 def test_every_file_names_the_service_and_this_version(written: Path) -> None:
     for name in files(written) - {"environments/schema.json"}:
         assert not re.search(r"@(service|version)@", (written / name).read_text()), name
-    assert f"=={version('servable')}" in (written / "requirements.txt").read_text()
+    assert f"=={__version__}" in (written / "requirements.txt").read_text()
     assert json.loads((written / "package-lock.json").read_text())["name"] == "my-service"
 
 
@@ -81,15 +81,22 @@ def test_no_file_names_a_registry(written: Path) -> None:
     assert not re.search(r"registry\.npmjs|pypi\.org|resolved|index-url", text)
 
 
-def test_servable_is_taken_from_the_project_s_own_wheels(written: Path) -> None:
-    """On PyPI the name is another project's."""
-    lines = (written / "requirements.txt").read_text().splitlines()
-    assert "--find-links wheels" in lines
-    for name in files(written):
-        for line in (written / name).read_text().splitlines():
-            if "servable[" in line and "install" in line:
-                assert "--find-links wheels" in line, (name, line)
+def test_servable_is_required_as_an_index_has_it_and_no_wheel_is_committed(written: Path) -> None:
+    text = "".join((written / name).read_text() for name in files(written))
+    assert "servable-endpoints[" in text
+    assert "--find-links" not in text
+
+
+def test_dependabot_leaves_alone_what_was_tested_together(written: Path) -> None:
     assert "pip" not in (written / ".github" / "dependabot.yml").read_text()
+
+
+def test_a_folder_of_wheels_is_one_variable_of_every_workflow_that_installs(written: Path) -> None:
+    workflows = (written / ".github" / "workflows").glob("*.yml")
+    installing = {file.name: read(file) for file in workflows if "pip install" in file.read_text()}
+    assert {table["env"]["PIP_FIND_LINKS"] for table in installing.values()} == {
+        "${{ vars.PIP_FIND_LINKS }}"
+    }
 
 
 def test_the_app_is_a_console_script_and_its_flags_are_this_repositorys(written: Path) -> None:
@@ -100,7 +107,7 @@ def test_the_app_is_a_console_script_and_its_flags_are_this_repositorys(written:
 
 def test_cdk_json_says_which_version_wrote_the_project(written: Path) -> None:
     context = json.loads((written / "cdk.json").read_text())["context"]
-    assert context[STAMP] == version("servable")
+    assert context[STAMP] == __version__
 
 
 def test_every_key_that_the_base_explains_is_one(written: Path) -> None:

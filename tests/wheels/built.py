@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from scripts.build_wheels import ROOT, WHEELS
+from servable import __version__
 
 REPOSITORY = "https://github.com/OWNER/NAME"
 
@@ -18,4 +19,4 @@ def metadata(wheel: str) -> dict[str, Any]:
 
 def file_of(wheel: str, out: Path) -> Path:
     """Where a wheel of this version lies in `out`."""
-    return out / f"{wheel.replace('-', '_')}-{metadata(wheel)['version']}-py3-none-any.whl"
+    return out / f"{wheel.replace('-', '_')}-{__version__}-py3-none-any.whl"

@@ -1,7 +1,7 @@
 """A virtual environment with our wheels and nothing but what they require, made without an index.
 
-    python -m tests.wheels.environment                     # how large the base is, how soon it helps
-    python -m tests.wheels.environment FOLDER 'servable[synth]'    # makes one, to try things in
+    python -m tests.wheels.environment               # how large the base is, how soon it helps
+    python -m tests.wheels.environment FOLDER 'servable-endpoints[synth]'    # makes one, to try things
 
 Our wheels are installed by pip. What they require is linked from the environment that runs this:
 the files of each distribution that the wheels' metadata asks for, and no others.
@@ -26,17 +26,17 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from scripts.build_wheels import build
+from servable.new.release_wheel import DISTRIBUTION, wheel_bytes
 
 MOST_MEGABYTES = 60
 MOST_HELP_SECONDS = 0.3
 _REPEATS = 11
-_WHEN_ALONE = "servable"
 
 
 def make(folder: Path, wheels: Path, wanted: Sequence[str]) -> Path:
     """Makes the environment `folder`; returns its folder of programs.
 
-    `wheels`: where ours lie. `wanted`: requirements, as `servable[aws]`. Raises
+    `wheels`: where ours lie. `wanted`: requirements, as `servable-endpoints[aws]`. Raises
     `importlib.metadata.PackageNotFoundError` and ValueError for what this environment has not.
     """
     venv.create(folder, symlinks=True)
@@ -112,6 +112,21 @@ def _link(installed: Distribution, site: Path, programs: Path) -> None:
             shutil.copy2(source, target)
 
 
+def repacked(name: str, folder: Path) -> None:
+    """Writes an installed distribution into `folder` as a wheel, of which an installer makes it again."""
+    installed = distribution(name)
+    files = {
+        file.as_posix(): file.read_binary()
+        for file in installed.files or ()
+        if ".." not in file.parts and file.suffix != ".pyc" and file.name != "direct_url.json"
+    }
+    (wheel,) = (text for file, text in files.items() if file.endswith(".dist-info/WHEEL"))
+    tag = next(line.split()[1] for line in wheel.decode().splitlines() if line[:4] == "Tag:")
+    normal = canonicalize_name(name).replace("-", "_")
+    file = folder / f"{normal}-{installed.version}-{tag}.whl"
+    file.write_bytes(wheel_bytes(files))
+
+
 def megabytes(folder: Path) -> float:
     """What its files take on the disk, as du counts, without the caches of Python."""
     files = (file for file in folder.rglob("*") if "__pycache__" not in file.parts)
@@ -131,7 +146,9 @@ def help_seconds(programs: Path) -> float:
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("folder", nargs="?", type=Path, help="left out, the base is measured")
-    parser.add_argument("wanted", nargs="*", default=[_WHEN_ALONE], help="as servable[synth]")
+    parser.add_argument(
+        "wanted", nargs="*", default=[DISTRIBUTION], help="as servable-endpoints[synth]"
+    )
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="servable-environment-") as temporary:
         build(Path(temporary, "wheels"))

@@ -11,6 +11,7 @@ import pytest
 from readme_renderer import markdown
 
 from scripts.build_wheels import WHEELS, with_addresses
+from servable import __version__
 from tests.checkouts import ROOT
 from tests.wheels import built
 
@@ -52,7 +53,7 @@ def shown(wheel: str, wheels: Path) -> str:
 @pytest.mark.parametrize("wheel", WHEELS)
 def test_every_link_of_a_description_names_a_file_of_the_release(wheel: str, wheels: Path) -> None:
     targets = re.findall(r'(?:href|src)="([^"]+)"', shown(wheel, wheels))
-    tree = re.compile(rf"{REPOSITORY}/(?:blob|raw)/v{built.metadata(wheel)['version']}/([^#]+)")
+    tree = re.compile(rf"{REPOSITORY}/(?:blob|raw)/v{__version__}/([^#]+)")
     paths = [match and match[1] for match in map(tree.match, targets)]
     assert paths
     assert [path for path in paths if not path or not (ROOT / path).exists()] == []

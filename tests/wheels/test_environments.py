@@ -14,7 +14,7 @@ from servable.main import ELSEWHERE
 from servable_local.container.launch import launch
 from tests.conftest import RANKER, VALID
 from tests.servable_handler.endpoints import packed
-from tests.wheels.environment import MOST_MEGABYTES, make, megabytes
+from tests.wheels.environment import make
 
 pytestmark = pytest.mark.long
 # Somebody's CDK app with two of our constructs, beside packages of names that ours once had.
@@ -79,23 +79,14 @@ def kinds(template: Path) -> Counter[str]:
 
 @pytest.fixture(scope="module")
 def synth(tmp_path_factory: pytest.TempPathFactory, wheels: Path) -> Path:
-    """The programs of an environment with servable[synth]."""
-    return make(tmp_path_factory.mktemp("synth"), wheels, ["servable[synth]"])
+    """The programs of an environment with servable-endpoints[synth]."""
+    return make(tmp_path_factory.mktemp("synth"), wheels, ["servable-endpoints[synth]"])
 
 
 @pytest.fixture(scope="module")
 def client(tmp_path_factory: pytest.TempPathFactory, wheels: Path) -> Path:
     """The programs of an environment with the client alone."""
     return make(tmp_path_factory.mktemp("client"), wheels, ["servable-client"])
-
-
-def test_the_base_is_small_and_checks_a_file(wheels: Path, tmp_path: Path) -> None:
-    programs = make(tmp_path / "base", wheels, ["servable"])
-    (tmp_path / "environments").mkdir()
-    (tmp_path / "model").symlink_to(RANKER)
-    (tmp_path / "environments" / "prod.toml").write_text(VALID)
-    assert "prod  ok" in run(tmp_path, programs / "servable", "check")
-    assert megabytes(tmp_path / "base") <= MOST_MEGABYTES
 
 
 @pytest.mark.parametrize("extra", sorted({extra for extra, _ in COMMANDS.values()} - {"local"}))
@@ -105,7 +96,7 @@ def test_an_extra_brings_all_that_its_commands_import(
     if extra == "synth":
         programs: Path = request.getfixturevalue("synth")
     else:
-        programs = make(tmp_path / "environment", wheels, [f"servable[{extra}]"])
+        programs = make(tmp_path / "environment", wheels, [f"servable-endpoints[{extra}]"])
     modules = [
         ELSEWHERE.get(command, f"servable.{command}.command")
         for command, (needed, _) in COMMANDS.items()

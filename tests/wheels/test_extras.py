@@ -73,7 +73,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory, wheels: Path) -> Runs:
     wants = wants.replace("tensorflow =", 'code = "wanting"\ntensorflow =')
     (project / "environments" / "wants.toml").write_text(wants)
     (project / "day.jsonl").write_text(RECORDED)
-    base = set(required(["servable"], requirements_of(wheels)))
+    base = set(required(["servable-endpoints"], requirements_of(wheels)))
     blocked = {"servable_client"} | {
         top
         for top, names in packages_distributions().items()
@@ -100,13 +100,15 @@ def test_a_command_without_its_extra_says_how_to_install_it(ran: Runs, command: 
     code, said = ran[command]
     extra, module = COMMANDS[command]
     wanted = f"servable {command} needs {module}, which is not installed here: "
-    assert (code, said) == (2, f"Error: {wanted}pip install 'servable[{extra}]'")
+    assert (code, said) == (2, f"Error: {wanted}pip install 'servable-endpoints[{extra}]'")
 
 
 @pytest.mark.parametrize("command", ON_THE_WAY)
 def test_a_command_that_comes_to_need_an_extra_says_so(ran: Runs, command: str) -> None:
     code, said = ran[command]
-    one = re.compile(rf"Error: \S.* needs \w+, .*pip install 'servable\[{ON_THE_WAY[command]}\]'")
+    one = re.compile(
+        rf"Error: \S.* needs \w+, .*pip install 'servable-endpoints\[{ON_THE_WAY[command]}\]'"
+    )
     assert (code, bool(one.fullmatch(said))) == (2, True), said
 
 

@@ -74,7 +74,7 @@ class Newcomer:
 def way(wheels: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Newcomer]:
     """Everything that the README of a new project says, typed."""
     place = tmp_path_factory.mktemp("elsewhere")
-    programs = make(place / "venv", wheels, ["servable[synth,local]"])
+    programs = make(place / "venv", wheels, ["servable-endpoints[synth,local]"])
     kept = {
         name: value
         for name, value in os.environ.items()

@@ -17,18 +17,22 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from scripts.build_wheels import PACKAGES, WHEELS
+from model_packaging.digest import sha256_of
+from scripts.build_wheels import OF_A_PROJECT, PACKAGES, REQUIREMENTS, WHEELS
 from scripts.every_python import PYTHONS
+from servable import __version__
 from servable.doctor.machine import LEAST_PYTHON
 from servable.extras import COMMANDS, MODULES
 from servable.main import COMMANDS as EVERY_COMMAND
 from servable.new.project_files import STAMP
+from servable.new.release_wheel import DISTRIBUTION
 from tests.checkouts import ROOT
 from tests.wheels.built import REPOSITORY, file_of, metadata
+from tests.wheels.environment import requirements_of
 
 pytestmark = pytest.mark.long
 
-PYPROJECT: dict[str, Any] = metadata("servable")
+PYPROJECT: dict[str, Any] = metadata(DISTRIBUTION)
 EXTRAS: dict[str, list[str]] = PYPROJECT["optional-dependencies"]
 # requirements*.in -> the extras of servable, "" its own requirements, that it installs too.
 INSTALLED_BY = {
@@ -38,6 +42,8 @@ INSTALLED_BY = {
 }
 # In a requirements file, and no extra's: setuptools installs the checkout itself.
 OF_THE_CHECKOUT = {"setuptools"}
+# What wheels are built from besides folders.
+FILES = ("pyproject.toml", "requirements.txt", "README.md", "LICENSE")
 # An extra's, and in no requirements file: pip is in every environment that has one.
 THERE_ALREADY = {"pip"}
 
@@ -65,7 +71,7 @@ def required(lines: list[str]) -> list[Requirement]:
     for one in map(Requirement, lines):
         if named(one) not in WHEELS:
             found.append(one)
-        elif named(one) != "servable":  # else an extra of another extra
+        elif named(one) != DISTRIBUTION:  # else an extra of another extra
             told = metadata(named(one))
             found += required(told["dependencies"])
             for extra in one.extras:
@@ -115,41 +121,77 @@ def test_every_package_is_in_one_wheel(held: dict[str, set[str]]) -> None:
     assert sorted(tops) == sorted(PACKAGES)
 
 
-def test_the_wheels_have_one_version() -> None:
-    assert len({metadata(name)["version"] for name in WHEELS}) == 1
+def test_the_version_stands_in_one_place() -> None:
+    """What is generated, as cdk.json, is held to it by `make check`."""
+    kinds = (".toml", ".py", ".cfg", ".in", ".yml")
+    literal = re.compile(rf"""["'=v]{re.escape(__version__)}["']""")
+    places = [name for name in tracked(".") if name.endswith(kinds) and "tests/" not in name]
+    assert [name for name in places if literal.search((ROOT / name).read_text("utf-8"))] == [
+        "servable/__init__.py"
+    ]
+
+
+def test_the_wheels_have_one_version(wheels: Path) -> None:
+    assert {file.name.split("-")[1] for file in wheels.iterdir()} == {__version__}
 
 
 def test_a_project_is_stamped_with_the_version_of_the_wheels() -> None:
     """`servable doctor` compares; the template's cdk.json is this one's."""
     context = json.loads((ROOT / "cdk.json").read_text(encoding="utf-8"))["context"]
-    assert context[STAMP] == PYPROJECT["version"]
+    assert context[STAMP] == __version__
 
 
 def test_the_changelog_says_how_to_upgrade_to_the_version() -> None:
     first = re.search(r"^### To (\S+?)[,\n]", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
     assert first is not None
-    assert first[1] == PYPROJECT["version"]
+    assert first[1] == __version__
 
 
-def test_the_wheels_pin_each_other_to_their_version() -> None:
-    version = PYPROJECT["version"]
-    lines = [
-        line
-        for name in WHEELS
-        for table in (metadata(name),)
-        for group in (table["dependencies"], *table.get("optional-dependencies", {}).values())
-        for line in group
-    ]
-    ours = [Requirement(one) for one in lines]
-    pins = [one for one in ours if one.name in WHEELS and one.name != "servable"]
-    assert {str(pin.specifier) for pin in pins} == {f"=={version}"}
+def test_the_wheels_pin_each_other_to_their_version(wheels: Path) -> None:
+    every = [Requirement(line) for lines in requirements_of(wheels).values() for line in lines]
+    pins = {one.name: str(one.specifier) for one in every if one.name in WHEELS}
+    assert pins == dict.fromkeys(WHEELS, f"=={__version__}")
+
+
+@pytest.fixture(scope="module")
+def project_lock(wheels: Path) -> dict[str, list[str]]:
+    """What a release writes into a project's requirements.txt: name -> its hashes."""
+    with zipfile.ZipFile(file_of(DISTRIBUTION, wheels)) as archive:
+        text = archive.read(REQUIREMENTS).decode().replace("@version@", __version__)
+    lines = text.replace("\\\n", " ").splitlines()
+    lock: dict[str, list[str]] = {}
+    for line in lines:
+        if line[:1].isalnum():
+            name = named(Requirement(line.partition(" --hash")[0]))
+            lock.setdefault(name, []).extend(re.findall(r"--hash=sha256:(\S+)", line))
+    return lock
+
+
+def test_a_project_pins_all_that_it_installs(project_lock: dict[str, list[str]]) -> None:
+    wants = {named(one) for extra in ("", "aws", "synth") for one in own(extra)}
+    assert wants - set(project_lock) == set()
+
+
+def test_a_project_has_the_hashes_of_our_wheels(
+    wheels: Path, project_lock: dict[str, list[str]]
+) -> None:
+    ours = {name: hashes for name, hashes in project_lock.items() if name in WHEELS}
+    assert ours == {DISTRIBUTION: ["@sha256@"]} | {
+        name: [sha256_of(file_of(name, wheels))] for name in OF_A_PROJECT
+    }
+
+
+def test_a_project_has_the_hashes_that_are_locked_here(project_lock: dict[str, list[str]]) -> None:
+    lock = (ROOT / "requirements.txt").read_text(encoding="utf-8")
+    theirs = [one for name, hashes in project_lock.items() if name not in WHEELS for one in hashes]
+    assert theirs == re.findall(r"--hash=sha256:(\S+)", lock)
 
 
 def test_the_same_sources_build_the_same_bytes_in_another_checkout(
     wheels: Path, tmp_path: Path
 ) -> None:
     """The other has another place, time, time zone and umask, as on another computer."""
-    for name in tracked(*PACKAGES, "wheels", "scripts", "pyproject.toml", "README.md", "LICENSE"):
+    for name in tracked(*PACKAGES, "wheels", "scripts", *FILES):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(ROOT / name, tmp_path / name)
         (tmp_path / name).chmod(0o600)

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator
-from importlib.metadata import version
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,6 +10,7 @@ import pytest
 from botocore.exceptions import EndpointConnectionError, NoCredentialsError
 
 from infra.parameters.environment import Environment
+from servable import __version__
 from servable.aws_account import Account
 from servable.doctor.account import account, assets, endpoint_stack, needed, network, quotas
 from servable.doctor.check_result import CheckResult
@@ -39,7 +39,7 @@ def test_a_machine_without_node_is_told_how_to_get_it(
     looks = {one.name: one for one in machine(tmp_path)}
     assert (looks["Node"].state, looks["Node"].mend) == (
         "problem",
-        "`make install` in a checkout, `pip install 'servable[synth]'` elsewhere",
+        "`make install` in a checkout, `pip install 'servable-endpoints[synth]'` elsewhere",
     )
 
 
@@ -97,7 +97,7 @@ def test_another_version_s_files_are_named_with_what_to_change(written: Path) ->
     pins = (written / "package.json").read_text()
     (written / "package.json").write_text(pins.replace('"aws-cdk": "2.', '"aws-cdk": "1.'))
     look = project_files_look(written)
-    here = version("servable")
+    here = __version__
     assert look.said == f"written by servable 0.0.9; this is {here}"
     for step in (
         "Upgrading",

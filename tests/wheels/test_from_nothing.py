@@ -1,0 +1,142 @@
+"""README's first minute in an empty home with nothing but uv and Python, from a folder of wheels."""
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from model_packaging.digest import sha256_of
+from scripts.build_wheels import OF_A_PROJECT
+from servable.new.release_wheel import DISTRIBUTION
+from tests.checkouts import ROOT
+from tests.conftest import RANKER
+from tests.wheels.built import file_of
+from tests.wheels.environment import (
+    MOST_MEGABYTES,
+    megabytes,
+    repacked,
+    required,
+    requirements_of,
+)
+
+pytestmark = pytest.mark.long
+_SECTION = (ROOT / "README.md").read_text(encoding="utf-8").partition("## A first minute")[2]
+COMMANDS = _SECTION.partition("```sh\n")[2].partition("```")[0]
+SECONDS = 60
+# Everything in the home, the compiled modules of every package included.
+MOST_WITH_BYTECODE = 70
+
+
+@pytest.fixture(scope="module")
+def house(wheels: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder in the place of the index: our wheels, and all that the base requires."""
+    folder = tmp_path_factory.mktemp("house")
+    own = requirements_of(wheels)
+    for name in {*required([DISTRIBUTION], own)} - {*own}:
+        repacked(name, folder)
+    for file in wheels.iterdir():
+        shutil.copy(file, folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def home(house: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The home after README's commands, with no variable but these."""
+    home = tmp_path_factory.mktemp("home")
+    programs = tmp_path_factory.mktemp("programs")
+    for name in ("uv", "uvx"):
+        (programs / name).symlink_to(Path(sys.executable).with_name(name))
+    version = "python{}.{}".format(*sys.version_info)
+    (programs / "python3").symlink_to(Path(sys.base_prefix, "bin", version))
+    shutil.copytree(RANKER, home / "my_model")
+    ran = subprocess.run(
+        ["/bin/sh", "-ec", COMMANDS],
+        cwd=home,
+        env={
+            "HOME": str(home),
+            "PATH": f"{programs}:{home}/.local/bin",
+            "UV_FIND_LINKS": str(house),
+            "UV_NO_INDEX": "1",
+            "UV_OFFLINE": "1",
+            "UV_COMPILE_BYTECODE": "1",
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=SECONDS,
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    (home / "printed").write_text(ran.stdout)
+    return home
+
+
+def test_the_first_minute_goes_from_a_project_to_a_rehearsed_day(home: Path) -> None:
+    words = [line.split()[1] for line in COMMANDS.splitlines() if line.startswith("servable")]
+    assert words == ["new", "init", "check", "package", "cost", "rehearse"]
+    assert "requests/s" in (home / "printed").read_text()
+
+
+def test_the_base_takes_at_most_70_megabytes_with_bytecode(home: Path) -> None:
+    files = {file.lstat().st_ino: file for file in (home / ".cache").rglob("*")}
+    files |= {file.lstat().st_ino: file for file in (home / ".local").rglob("*")}
+    assert any(file.suffix == ".pyc" for file in files.values())
+    size = sum(file.lstat().st_blocks * 512 for file in files.values()) / 1e6
+    assert size <= MOST_WITH_BYTECODE
+
+
+def test_the_base_is_small(home: Path) -> None:
+    assert megabytes(home / ".local" / "share" / "uv" / "tools") <= MOST_MEGABYTES
+
+
+def test_the_base_brings_no_tensorflow_numpy_or_boto3(home: Path) -> None:
+    (site,) = home.glob(".local/share/uv/tools/*/lib/python3*/site-packages")
+    assert {"numpy", "tensorflow", "boto3"} & {path.name for path in site.iterdir()} == set()
+
+
+def test_a_command_of_uvs_says_how_uv_installs_an_extra(home: Path) -> None:
+    command = [home / ".local" / "bin" / "servable", "invoke"]
+    ran = subprocess.run(command, env={}, capture_output=True, text=True, check=False)
+    assert ran.stderr.strip().endswith(f": uv tool install '{DISTRIBUTION}[aws]'")
+
+
+def test_a_new_project_pins_the_wheel_that_wrote_it_by_its_hash(home: Path, wheels: Path) -> None:
+    text = (home / "my-service" / "requirements.txt").read_text()
+    digest = re.search(rf"^{DISTRIBUTION}\S+ \\\n +--hash=sha256:(\w+)$", text, re.MULTILINE)
+    assert digest is not None
+    assert digest[1] == sha256_of(file_of(DISTRIBUTION, wheels))
+
+
+@pytest.fixture(scope="module")
+def by_pip(home: Path, wheels: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Our wheels as pip installs them by the hashes of the new project, which uv's command wrote."""
+    whole = (home / "my-service" / "requirements.txt").read_text()
+    ours = re.findall(r"^servable-\S+ \\\n.*\n", whole, re.MULTILINE)
+    assert len(ours) == 4
+    folder = tmp_path_factory.mktemp("pip")
+    (folder / "ours.txt").write_text("".join(ours).replace("[aws,synth]", ""))
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-index", "--no-deps"]
+    command += ["--no-compile", "--find-links", str(wheels), "--target", "site", "-r", "ours.txt"]
+    subprocess.run(command, cwd=folder, check=True)
+    return folder / "site"
+
+
+def test_pip_takes_our_wheels_by_the_hashes_of_a_new_project(by_pip: Path) -> None:
+    names = {path.name.split("-")[0] for path in by_pip.glob("*.dist-info")}
+    assert names == {name.replace("-", "_") for name in (DISTRIBUTION, *OF_A_PROJECT)}
+
+
+def test_a_command_of_pips_pins_the_same_hash_as_one_of_uvs(by_pip: Path, wheels: Path) -> None:
+    """Each installer adds files of its own to what it installs."""
+    code = "from servable.new.release_wheel import installed_sha256; print(installed_sha256())"
+    ran = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=by_pip,
+        env={"PYTHONPATH": str(by_pip)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert ran.stdout.strip() == sha256_of(file_of(DISTRIBUTION, wheels))

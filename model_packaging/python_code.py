@@ -93,20 +93,10 @@ def check_code(
             findings.append(CodeFinding(file, 1, strange, remedy, "warning"))
         for imported in statements:
             used.add(imported.module.partition(".")[0])
-            if imported.level and code.leaves(imported, importer=file):
-                findings.append(CodeFinding(file, imported.line, *_RELATIVE))
-                continue
-            if code.lacks(imported) and not imported.optional:
-                problem = f"imports {imported.module}, which is not in the code folder"
-                findings.append(CodeFinding(file, imported.line, problem, _ADD_IT))
+            if refused := code.refused(imported, importer=file):
+                findings.append(CodeFinding(file, imported.line, *refused))
                 continue
             files = code.files_of(imported, importer=file)
-            if files and not imported.level and (other := hidden_by(imported.module)):
-                problem = f"imports {imported.module}, which is {other} and not {files[0].name}"
-                findings.append(
-                    CodeFinding(file, imported.line, problem, f"rename {files[0].name}")
-                )
-                continue
             waiting += [new for new in files if new not in seen]
             seen.update(files)
             if not files and not imported.optional:
@@ -178,6 +168,18 @@ class CodeFolder:
     def leaves(self, imported: Import, *, importer: Path) -> bool:
         """Whether a relative import goes above the outermost package of its file."""
         return imported.level >= len(importer.relative_to(self._folder).parts)
+
+    def refused(self, imported: Import, *, importer: Path) -> tuple[str, str] | None:
+        """(problem, remedy) of an import of this folder's own that fails, or gets another module."""
+        if imported.level:
+            return _RELATIVE if self.leaves(imported, importer=importer) else None
+        if self.lacks(imported) and not imported.optional:
+            return f"imports {imported.module}, which is not in the code folder", _ADD_IT
+        files = self.files_of(imported, importer=importer)
+        if files and (other := hidden_by(imported.module)):
+            name = files[0].relative_to(self._folder)
+            return f"imports {imported.module}, which is {other} and not {name}", f"rename {name}"
+        return None
 
     def lacks(self, imported: Import) -> bool:
         """Whether it names a submodule that a package of this folder does not have."""

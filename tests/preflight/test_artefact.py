@@ -84,8 +84,7 @@ HANDLER = "def handler(data, context):\n    return data.read(), 'text/plain'\n"
         (
             "model/1/code",
             'code = "code"',
-            "model/1/code holds inference.py, which is packed into the version: the container never "
-            "reads it there",
+            "model/1/code holds inference.py inside the version, where the container never reads it",
             'move it to code/, and write code = "code" beside saved_model',
         ),
     ],

@@ -72,25 +72,22 @@ class CodeInsideModel(PackedModelRule):
     def look(self, name: str, model: Model) -> Findings:
         if model.saved_model is None:
             return
-        folder, given = self.loaded.root / model.saved_model, model.code
-        own = (self.loaded.root / given).resolve() if given else None
+        folder, given = model.saved_model.path, model.code
+        own = given.path.resolve() if given else None
         versions = self.candidate.version_folders(name)
         for place in dict.fromkeys(each / part for each in (folder, *versions) for part in CODE):
-            files = [file for file in CODE_FILES if (place / file).is_file()]
+            files = " and ".join(file for file in CODE_FILES if (place / file).is_file())
             if not files or place.resolve() == own:
                 continue
-            shown, inside = shown_path(place, self.loaded.root), place.is_relative_to
-            problem = (
-                f"{shown} holds {' and '.join(files)}, which is not packed: code is another key"
-            )
+            shown = shown_path(place, self.loaded.root)
+            inside = bool(model.version) or any(place.is_relative_to(one) for one in versions)
+            problem = f"{shown} holds {files}, which is not packed: code is another key"
             remedy = f'write code = "{shown}" beside saved_model'
-            packed = model.version is not None or any(map(inside, {*versions} - {folder}))
-            if packed:
+            if inside:
                 problem = (
-                    f"{shown} holds {' and '.join(files)}, which is packed into the version: the "
+                    f"{shown} holds {files} inside the version, where the container never reads it"
                 )
-                problem += "container never reads it there"
-            if packed or given or place == folder:
+            if inside or given or place == folder:
                 moved = given or f"{model.saved_model.rstrip('/')}-code"
                 remedy = f'move it to {moved}/, and write code = "{moved}" beside saved_model'
             finding = self.finding(f"models.{name}.saved_model", problem, given=None, remedy=remedy)

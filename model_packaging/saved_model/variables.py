@@ -1,5 +1,6 @@
 """variables/: the index and the data files that it says there are."""
 
+import functools
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,9 +34,16 @@ class StoredVariable:
         """Whether its bytes have its CRC; strings are not looked at. Raises OSError."""
         if self.dtype == "string" or not self.size:
             return True
-        with self.file.open("rb") as opened:
-            opened.seek(self.offset)
-            return masked(crc32c(opened.read(self.size))) == self.crc
+        changed_ns = self.file.stat().st_mtime_ns
+        return _masked_crc(self.file, self.offset, self.size, changed_ns) == self.crc
+
+
+@functools.lru_cache(maxsize=1 << 14)
+def _masked_crc(file: Path, offset: int, size: int, changed_ns: int) -> int:
+    """Read once for all environments that serve the model, as long as the file does not change."""
+    with file.open("rb") as opened:
+        opened.seek(offset)
+        return masked(crc32c(opened.read(size)))
 
 
 def stored_variables(version: Path) -> dict[str, StoredVariable]:

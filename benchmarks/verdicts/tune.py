@@ -1,7 +1,9 @@
-"""How often `servable tune` is right on made-up endpoints: `python -m benchmarks.verdicts.tune --seed 7 --count 45`.
+"""Share of right verdicts of `servable tune` on made-up endpoints.
 
-Everything is drawn from the seed, a fresh one where none is given: which settings run today, what they and the
-others bring, and the noise. A search counts as it ends by default: 40 trials, its choice confirmed.
+python -m benchmarks.verdicts.tune --seed 7 --count 45
+
+Everything is drawn from the seed, a fresh one where none is given: which settings run today, what they and
+the others bring, and the noise. A search counts as it ends by default: 40 trials, its choice confirmed.
 """
 
 import argparse
@@ -68,9 +70,11 @@ def flat(today: Point, gain: float, chance: Chance) -> Effect:
 def today_best(today: Point, gain: float, chance: Chance) -> Effect:
     """Every step away from today's settings costs up to a tenth."""
     steps = {name: float(chance.uniform(0.01, 0.1)) for name in GRID}
-    return lambda point: -sum(
-        cost * abs(GRID[name].index(point[name]) - GRID[name].index(today[name]))
-        for name, cost in steps.items()
+    return lambda point: (
+        -sum(
+            cost * abs(GRID[name].index(point[name]) - GRID[name].index(today[name]))
+            for name, cost in steps.items()
+        )
     )
 
 
@@ -140,8 +144,10 @@ def search(job: tuple[Case, int, int]) -> tuple[str, bool, bool]:
 
 
 def trials(seed: int, count: int) -> list[dict[str, Any]]:
-    """Run `count` searches of each case. A row has the case, whether something better is planted, the number of
-    trials, that of each verdict, of searches that kept the best, and of those called better falsely."""
+    """Run `count` searches of each case.
+
+    A row counts each verdict, the searches that kept the best, and those that called better what is not.
+    """
     planted = [(name, *both, kind) for name in SURFACES for both in PLANTED for kind in NOISES]
     nothing = [
         (name, 0.0, noise, kind)

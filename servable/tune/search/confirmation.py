@@ -1,25 +1,29 @@
 """Verdict of a search: the choice and today's settings, measured again in pairs.
 
-Only the pairs decide. The trials before them have picked the best of many, so also the luckiest of them. How many
-pairs there are follows from the noise before the first of them: Student's t then holds without a correction
-for several looks. Source: Montgomery, Design and Analysis of Experiments, section 2.5 (paired comparisons).
+Only the pairs decide: the trials before them picked the best of many, and so the luckiest. Their number
+follows from the noise before the first of them, so Student's t needs no correction for several looks.
+Source: Montgomery, Design and Analysis of Experiments, section 2.5 (paired comparisons).
 """
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import mean, stdev
 from typing import Literal
+
+import numpy as np
 
 from servable.precision import Interval
 from servable.student_t import t975
-from servable.tune.search.trial import DISTURBED
+from servable.tune.search.trial import DISTURBED, TRIALS
 
 Verdict = Literal["better", "not better", "cannot be told"]
 # A smaller gain is no reason to change what runs.
 LEAST_GAIN = 0.05
 # Half of the interval of the pairs that are planned: a gain of 15 % is then shown nearly always.
 _HALF_WIDTH = 0.075
+# A measurement was slowed if it is below the middle of its settings' by DISTURBED, and by so many standard
+# deviations: with less, noise of 20 % alone would be left out, and the interval be too narrow.
+_FAR, NORMAL_MAD = 4.0, 1.4826
 # So many of the pairs may be left out because something else slowed one of both; of more, none is.
 _DISTURBED_SHARE = 0.25
 
@@ -51,11 +55,10 @@ def confirmation(pairs: Sequence[tuple[float, float]]) -> Confirmation:
     """`pairs`: values of the choice and of today's settings, measured one after the other."""
     if any(choice == 0 for choice, _ in pairs):
         return Confirmation(pairs=len(pairs), refuted=True)
-    calm = _undisturbed(pairs)
-    logs = [math.log(choice / today) for choice, today in calm]
+    logs = [math.log(choice / today) for choice, today in _undisturbed(pairs)]
     if len(logs) < 2:
         return Confirmation(pairs=len(logs))
-    gain, deviation = mean(logs), stdev(logs)
+    gain, deviation = float(np.mean(logs)), float(np.std(logs, ddof=1))
     half = _half_width(deviation, len(logs))
     ends = (math.expm1(gain + way * half) for way in (0, -1, 1))
     found = Confirmation(
@@ -65,21 +68,28 @@ def confirmation(pairs: Sequence[tuple[float, float]]) -> Confirmation:
         return found
     told = max(gain, math.log1p(LEAST_GAIN) - gain)
     return Confirmation(
-        pairs=found.pairs, gain=found.gain, needed=pairs_within(told, deviation, more_than=len(logs))
+        pairs=found.pairs,
+        gain=found.gain,
+        needed=pairs_within(told, deviation, more_than=len(logs)),
     )
 
 
-def pairs_planned(noise: float, most: int) -> int:
-    """Return the pairs that show a gain worth having. `noise`: relative deviation of one measurement."""
-    return pairs_within(_HALF_WIDTH, noise * math.sqrt(2), most=most)
+def pairs_planned(noise: float, trials: int, *, least: int) -> int:
+    """Return the pairs that show a gain worth having, of at most half of the `trials`.
+
+    `noise`: relative standard deviation of one measurement. More trials than usual bring as many times more
+    pairs, so that a run with more of them tells what one with fewer could not.
+    """
+    enough = pairs_within(_HALF_WIDTH, noise * math.sqrt(2))
+    return max(least, min(math.ceil(enough * max(1.0, trials / TRIALS)), trials // 4))
 
 
-def pairs_within(half: float, deviation: float, *, more_than: int = 1, most: int = 100_000) -> int:
+def pairs_within(half: float, deviation: float, *, more_than: int = 1) -> int:
     """Return the least number of pairs whose interval is at most so wide to either side."""
     pairs = max(more_than + 1, math.floor((1.96 * deviation / half) ** 2))
-    while pairs < most and _half_width(deviation, pairs) > half:
+    while _half_width(deviation, pairs) > half:
         pairs += 1
-    return min(pairs, most)
+    return pairs
 
 
 def _half_width(deviation: float, pairs: int) -> float:
@@ -88,7 +98,12 @@ def _half_width(deviation: float, pairs: int) -> float:
 
 def _undisturbed(pairs: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
     """Leave out pairs in which something else on the computer slowed one of both, as long as they are few."""
-    least = [DISTURBED * sorted(arm)[len(arm) // 2] for arm in zip(*pairs, strict=True)]
-    calm = [pair for pair in pairs if all(v >= m > 0 for v, m in zip(pair, least, strict=True))]
-    enough = len(pairs) - len(calm) <= _DISTURBED_SHARE * len(pairs)
-    return calm if enough else [pair for pair in pairs if min(pair) > 0]
+    ran = np.array([pair for pair in pairs if min(pair) > 0])
+    if len(ran):
+        logs = np.log(ran)
+        below = np.median(logs, axis=0) - logs
+        scatter = NORMAL_MAD * np.median(np.abs(below), axis=0)
+        calm = (below <= np.maximum(_FAR * scatter, -math.log(DISTURBED))).all(axis=1)
+        if (~calm).sum() <= _DISTURBED_SHARE * len(ran):
+            ran = ran[calm]
+    return [(choice, today) for choice, today in ran.tolist()]

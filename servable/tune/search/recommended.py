@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -11,24 +11,6 @@ from servable.tune.search.confirmation import Confirmation, confirmation
 from servable.tune.search.gaussian_process import WITHIN_95, GaussianProcess
 from servable.tune.search.space import Point, Space, Value
 from servable.tune.search.trial import Trial, logarithms, noise_of, undisturbed
-
-# Two measurements of the same settings differ by more than this one time in a hundred at 7 % noise:
-# what settings usually bring (10 to 30 %) drowns in it.
-NOISY = 1.3
-
-
-@dataclass(frozen=True, kw_only=True)
-class Repeats:
-    """Measurements of the same settings."""
-
-    lowest: float
-    """0 where one of them failed."""
-    highest: float
-
-    @property
-    def noisy(self) -> bool:
-        """Too far apart for a comparison of settings to mean much."""
-        return self.highest > NOISY * self.lowest
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,9 +25,7 @@ class ChosenPoint:
     """Today's settings."""
     noise: float
     """Relative standard deviation of one measurement, as found."""
-    confirmation: Confirmation = Confirmation()
-    repeats: Repeats | None = None
-    """The settings whose repeats differ most; None where nothing was measured twice."""
+    confirmation: Confirmation = field(default_factory=Confirmation)
 
     @property
     def better(self) -> bool:
@@ -72,21 +52,23 @@ def choose(space: Space, start: int, trials: Sequence[Trial]) -> ChosenPoint | N
     ran = np.unique(numbers[values > 0])
     others = ran[ran != start]
     # What is being confirmed stays the choice, whatever its repeats do to the others.
-    again = {space.number(trial.point) for trial in trials if trial.confirms} - {start, None}
+    again = [space.number(trial.point) for trial in trials if trial.confirms]
     if again:
-        others = others[np.isin(others, [*again])]
+        others = np.array([number for number in others if number in again])
     at, logs = space.features, logarithms(values)
     calm = known & (values > 0)
     noise = noise_of(numbers[calm], logs[calm])
     model = GaussianProcess(at[numbers[known]], logs[known], noise=noise)
     best = int(others[model.expected(at[others]).low.argmax()]) if len(others) else start
+    shown = confirmation(_pairs(space, start, trials))
+    if best == start and (len(space) == 1 or (numbers != start).any()):
+        shown = Confirmation(refuted=True)
     return ChosenPoint(
         point=space.point(best),
         value=math.exp(float(model.expected(at[[best]]).mean[0])),
         start=space.point(start),
         noise=model.noise,
-        confirmation=confirmation(_pairs(space, start, trials)),
-        repeats=_widest_repeats(space, trials),
+        confirmation=shown,
     )
 
 
@@ -111,46 +93,33 @@ def _pairs(space: Space, start: int, trials: Sequence[Trial]) -> list[tuple[floa
     return pairs
 
 
-def _widest_repeats(space: Space, trials: Sequence[Trial]) -> Repeats | None:
-    values: dict[int | None, list[float]] = {}
-    for trial in trials:
-        values.setdefault(space.number(trial.point), []).append(trial.measured.value)
-    several = [
-        Repeats(lowest=min(found), highest=max(found))
-        for found in values.values()
-        # What never runs is no sign of noise.
-        if len(found) > 1 and max(found) > 0
-    ]
-    return max(several, key=lambda one: one.highest / (one.lowest or 1e-9), default=None)
-
-
 @dataclass(frozen=True, kw_only=True)
 class Effect:
-    """One value of one setting, the others as in the choice."""
+    """One value of one setting, the others as they are kept."""
 
     value: Value
     relative: Interval
-    """Expected throughput, of the choice's: 1 is the same."""
+    """Expected throughput, of that with the kept settings: 1 is the same."""
 
 
 def effects(
     space: Space, trials: Sequence[Trial], choice: ChosenPoint
 ) -> dict[str, tuple[Effect, ...]]:
-    """setting -> each value that the space has beside the choice's others."""
+    """setting -> each value that the space has beside the others of the settings that are kept."""
     measured, at = values_of(space, trials), space.coordinates
     model = GaussianProcess(
         at[[number for number, _ in measured]],
         logarithms([value for _, value in measured]),
         noise=choice.noise,
     )
-    chosen = space.number(choice.point)
+    chosen = space.number(choice.kept)
     if chosen is None:
         return {}
     rows: dict[str, tuple[Effect, ...]] = {}
     for name, values in space.grid.items():
         row = []
         for value in values:
-            number = space.number({**choice.point, name: value})
+            number = space.number({**choice.kept, name: value})
             if number is None:
                 continue
             apart = (0.0, 0.0) if number == chosen else model.difference(at[number], at[chosen])

@@ -34,8 +34,8 @@ class Search:
     """One search; with a `file` it goes on where it was interrupted.
 
     `wanted`: tried first, the first of them is what the others are compared with.
-    `confirm`: the least pairs of the choice and the first one that are measured again at the end; more
-    where the noise needs them, and at most half of the trials in all. 0: none.
+    `confirm`: the least pairs of the choice and the first one that are measured at the end; where the
+    noise needs more of them, they take up to half of all trials. 0: none.
     """
 
     def __init__(
@@ -59,38 +59,39 @@ class Search:
         self, measure: Measure, budget: Budget, told: Told = lambda trial: None
     ) -> SearchResult:
         """Until it ends. `told` hears of each trial once it is kept."""
-        stopped = None
+        stopped, confirming = None, [each for each in self._trials if each.confirms]
         while stopped is None:
-            pairs = self._pairs(budget.fit(self.trials()) // 4)
+            pairs = self._pairs(budget.fit(self.trials()))
             kept = budget.without(2 * pairs, self.trials())
             stopped = kept.ended(self.trials())
-            if stopped is None and self._confirmed():
+            if stopped is None and confirming:
                 stopped = "the choice of an earlier run was being confirmed; --new searches again"
             if stopped is None:
                 proposal = self._proposal(kept.fit(self.trials()))
                 stopped = proposal.stopped
                 if proposal.number is not None:
                     self._measure(self._space.point(proposal.number), measure, told)
-        pairs = self._pairs((len(self._trials) - self._confirmed()) // 2)
-        for number in range(self._confirmed(), 2 * pairs):
+        confirms = confirming[0].confirms if confirming else 2 * pairs
+        for number in range(len(confirming), confirms):
             choice = self.choice()
-            if choice is None or choice.point == choice.start or budget.ended(self.trials()):
+            if choice is None or choice.point == choice.start or choice.confirmation.refuted:
+                break
+            if budget.ended(self.trials()):
                 break
             # Counterbalanced, so that what slowly changes on the computer favours neither.
             point = choice.start if number % 4 in (1, 2) else choice.point
-            self._measure(point, measure, told, confirms=True)
+            self._measure(point, measure, told, confirms=confirms)
         return SearchResult(trials=self.trials(), stopped=stopped, choice=self.choice())
 
-    def _pairs(self, most: int) -> int:
-        """Pairs that confirm, from the trials before the first of them: repeats say how noisy one is."""
-        if not self._confirm:
-            return 0
-        searched = [trial for trial in self._trials if not trial.confirms]
-        measured = [(number, value) for number, value in values_of(self._space, searched) if value]
+    def _pairs(self, trials: int) -> int:
+        """Pairs that confirm the choice, of at most `trials` in all: repeats say how noisy one is."""
+        measured = [
+            (number, value) for number, value in values_of(self._space, self._trials) if value
+        ]
         numbers, values = np.array(measured, float).reshape(-1, 2).T
         calm = undisturbed(numbers, values)
         noise = noise_of(numbers[calm], np.log(values[calm]))
-        return pairs_planned(noise, max(self._confirm, most))
+        return pairs_planned(noise, trials, least=self._confirm) if self._confirm else 0
 
     def _proposal(self, trials: int) -> Proposal:
         """Propose a point from the recorded trials alone, so that a resumed search asks for the same one."""
@@ -98,12 +99,7 @@ class Search:
         tried, values = [number for number, _ in measured], [value for _, value in measured]
         return propose(self._space, self._starts, tried, values, trials)
 
-    def _confirmed(self) -> int:
-        return sum(trial.confirms for trial in self._trials)
-
-    def _measure(
-        self, point: Point, measure: Measure, told: Told, *, confirms: bool = False
-    ) -> None:
+    def _measure(self, point: Point, measure: Measure, told: Told, *, confirms: int = 0) -> None:
         """Kept when it is done: what was under way when the process was killed is measured anew."""
         began = time.monotonic()
         measured = measure(dict(point))

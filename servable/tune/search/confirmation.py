@@ -23,7 +23,7 @@ LEAST_GAIN = 0.05
 _HALF_WIDTH = 0.075
 # A measurement was slowed if it is below the middle of its settings' by DISTURBED, and by so many standard
 # deviations: with less, noise of 20 % alone would be left out, and the interval be too narrow.
-_FAR, NORMAL_MAD = 4.0, 1.4826
+_FAR, NORMAL_MAD = 5.0, 1.4826
 # So many of the pairs may be left out because something else slowed one of both; of more, none is.
 _DISTURBED_SHARE = 0.25
 

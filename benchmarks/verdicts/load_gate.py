@@ -1,0 +1,107 @@
+"""Share of right verdicts of `servable load --gate` on made-up endpoints.
+
+python -m benchmarks.verdicts.load_gate --seed 7 --count 2000
+
+An endpoint breaks its objective by a tenth of its budget (1.1 % of the requests are slow) or keeps it with half
+of it (0.5 %). Slow requests come alone, with the bursts of the arrivals, or together in stalls.
+"""
+
+import argparse
+import itertools
+import secrets
+from collections import Counter
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from servable.latencies import Latencies
+from servable.load.gate import expected_seconds, verdict
+from servable.load.generator.step_report import BLOCK_SECONDS
+from servable.load.measurement import LoadCurve, LoadStep, MeasuredTarget
+from servable.load.objective import Objective
+from servable.precision import Interval
+
+LIMIT_MS, FAST_MS, SLOW_MS = 100.0, 10.0, 300.0
+BROKEN, KEPT = 0.011, 0.005
+RUNS = ((30.0, 10.0), (60.0, 50.0), (120.0, 30.0), (300.0, 100.0))  # (--step-seconds, requests/s)
+ASKED = MeasuredTarget(target="local", address="", started_at="2026-11-24T00:00:00Z", machine="")
+Chance = np.random.Generator
+Times = NDArray[np.float64]
+
+
+def alone(due: Times, share: float, seconds: float, chance: Chance) -> NDArray[np.bool_]:
+    return chance.random(len(due)) < share
+
+
+def stalls(due: Times, share: float, seconds: float, chance: Chance, *, count: float = 12) -> Any:
+    """About `count` stalls in a run at random moments, each of a length of its own."""
+    slow = np.zeros(len(due), bool)
+    for _ in range(int(chance.poisson(count))):
+        begins, lasts = chance.uniform(0, seconds), chance.exponential(share * seconds / count)
+        slow |= (due >= begins) & (due < begins + lasts)
+    return slow
+
+
+def rare_stalls(due: Times, share: float, seconds: float, chance: Chance) -> Any:
+    """One stall in a run, on the average: a third of the runs sees none."""
+    return stalls(due, share, seconds, chance, count=1)
+
+
+KINDS = {each.__name__: each for each in (alone, stalls, rare_stalls)}
+
+
+def arrivals(rate: float, seconds: float, bursts: bool, chance: Chance) -> Times:
+    """Random moments; in bursts three times as many for a second, and then few for two."""
+    drawn = np.sort(chance.uniform(0, seconds, chance.poisson(rate * seconds)))
+    return np.floor(drawn / 3) * 3 + drawn % 3 / 2.5 if bursts else drawn
+
+
+def run(kind: str, share: float, seconds: float, rate: float, bursts: bool, chance: Chance) -> str:
+    """Return the verdict on a run as long as the gate makes it."""
+    seconds = expected_seconds(seconds, [rate])
+    due = arrivals(rate, seconds, bursts, chance)
+    took = np.where(KINDS[kind](due, share, seconds, chance), SLOW_MS, FAST_MS)
+    blocks = np.bincount(
+        (due[took > LIMIT_MS] / BLOCK_SECONDS).astype(int), minlength=int(2 * seconds)
+    )
+    rps = len(due) / seconds
+    step = LoadStep(
+        rate_rps=rate,
+        warm_up_seconds=0,
+        seconds=seconds,
+        throughput_rps=Interval(value=rps, low=rps, high=rps),
+        latencies=Latencies.of(took),
+        tails=tuple(Latencies.of([SLOW_MS] * int(slow)) for slow in blocks),
+        send_lags=Latencies(),
+        generator_cpu_share=0.1,
+    )
+    curve = LoadCurve(asked=ASKED, loop="open", steps=(step,))
+    return verdict(curve, Objective(most_ms=LIMIT_MS)).held
+
+
+def trials(seed: int, count: int) -> list[dict[str, Any]]:
+    """Run the gate `count` times in each case. A row counts each verdict."""
+    rows = []
+    cases = itertools.product(KINDS, (BROKEN, KEPT), RUNS, (False, True))
+    for number, (kind, share, (seconds, rate), bursts) in enumerate(cases):
+        chance = np.random.default_rng([seed, number])
+        held = Counter(run(kind, share, seconds, rate, bursts, chance) for _ in range(count))
+        case = f"{kind.replace('_', ' ')}, {share:.1%} slow, {rate:g} requests/s for {seconds:g} s"
+        case += ", bursts" if bursts else ""
+        names = ("met", "NOT met", "cannot be told")
+        rows.append(
+            {"case": case, "kind": kind, "holds": share == KEPT, "trials": count}
+            | {name: held[name] for name in names}
+        )
+    return rows
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seed", type=int, default=secrets.randbelow(10**9))
+    parser.add_argument("--count", type=int, default=2000, help="runs of each case")
+    given = parser.parse_args()
+    print(f"seed {given.seed}")
+    for row in trials(given.seed, given.count):
+        print(row)

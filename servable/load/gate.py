@@ -147,9 +147,10 @@ def design_effect(counts: Sequence[int]) -> float:
     """Return how many of the events tell as much as one that is independent. `counts`: by half second.
 
     Requests that a stall makes slow come together, so their number varies more than that of independent
-    ones, whose variance is their mean: by this factor. 1 where chance alone explains the difference in one of
-    a hundred runs, and of stalls that no run has seen nothing is known. Blocks of several lengths are
-    compared, since a stall may outlast one. Source: Kish, Survey Sampling, 1965, section 8.2.
+    ones, whose variance is their mean: by this factor. It is 1 where chance alone explains the variance in
+    one of a hundred runs. Of few stalls the next may be longer: twice the standard error of so many is
+    added. Blocks of several lengths are compared, since a stall may outlast one.
+    Source: Kish, Survey Sampling, 1965, section 8.2.
     """
     largest, blocks = 1.0, np.array(counts, float)
     while len(blocks) >= _LEAST_BLOCKS and blocks.any():
@@ -159,7 +160,8 @@ def design_effect(counts: Sequence[int]) -> float:
         chance = free * (1 - 2 / (9 * free) + 2.326 * math.sqrt(2 / (9 * free))) ** 3
         largest = max(largest, spread / free if spread > chance else 1.0)
         blocks = blocks[: len(blocks) // 2 * 2].reshape(-1, 2).sum(axis=1)
-    return largest
+    stalls = sum(counts) / largest
+    return largest * (1 + 2 / math.sqrt(stalls)) if largest > 1 else 1.0
 
 
 def share_held(count: int, number: int, allowed: float) -> Held:

@@ -10,6 +10,7 @@ import argparse
 import itertools
 import secrets
 from collections import Counter
+from concurrent.futures import ProcessPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ LIMIT_MS, FAST_MS, SLOW_MS = 100.0, 10.0, 300.0
 BROKEN, KEPT = 0.011, 0.005
 RUNS = ((30.0, 10.0), (60.0, 50.0), (120.0, 30.0), (60.0, 100.0))  # (--step-seconds, requests/s)
 ASKED = MeasuredTarget(target="local", address="", started_at="2026-11-24T00:00:00Z", machine="")
+Case = tuple[str, float, tuple[float, float], bool]
 Chance = np.random.Generator
 Times = NDArray[np.float64]
 
@@ -88,19 +90,23 @@ def run(kind: str, share: float, seconds: float, rate: float, bursts: bool, chan
 
 def trials(seed: int, count: int) -> list[dict[str, Any]]:
     """Run the gate `count` times in each case. A row counts each verdict."""
-    rows = []
     cases = itertools.product(KINDS, (BROKEN, KEPT), RUNS, (False, True))
-    for number, (kind, share, (seconds, rate), bursts) in enumerate(cases):
-        chance = np.random.default_rng([seed, number])
-        held = Counter(run(kind, share, seconds, rate, bursts, chance) for _ in range(count))
-        case = f"{kind.replace('_', ' ')}, {share:.1%} slow, {rate:g} requests/s for {seconds:g} s"
-        case += ", bursts" if bursts else ""
-        names = ("met", "NOT met", "cannot be told")
-        rows.append(
-            {"case": case, "kind": kind, "holds": share == KEPT, "trials": count}
-            | {name: held[name] for name in names}
-        )
-    return rows
+    with ProcessPoolExecutor() as pool:
+        return [*pool.map(_row, ((seed, at, count, case) for at, case in enumerate(cases)))]
+
+
+def _row(job: tuple[int, int, int, Case]) -> dict[str, Any]:
+    seed, number, count, (kind, share, (seconds, rate), bursts) = job
+    chance = np.random.default_rng([seed, number])
+    held = Counter(run(kind, share, seconds, rate, bursts, chance) for _ in range(count))
+    label = f"{kind.replace('_', ' ')}, {share:.1%} slow, {rate:g} requests/s for {seconds:g} s"
+    return {
+        "case": label + (", bursts" if bursts else ""),
+        "kind": kind,
+        "holds": share == KEPT,
+        "trials": count,
+        **{each: held[each] for each in ("met", "NOT met", "cannot be told")},
+    }
 
 
 if __name__ == "__main__":

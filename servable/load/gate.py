@@ -22,7 +22,7 @@ _EXIT_CODES: dict[Held, int] = {"met": 0, "NOT met": 1, "cannot be told": 3}
 CONFIDENCE = 0.99
 # 459 tell p99 where none is slow (0.99 ** 459 < 0.01); of 1,000, two may be.
 _LEAST_REQUESTS = 1000
-# Of fewer the variance says little.
+# The variance of fewer blocks says little.
 _LEAST_BLOCKS = 8
 
 
@@ -99,12 +99,12 @@ def _judged(step: LoadStep, objective: Objective) -> tuple[Held, str]:
             "cannot be told",
             f"only {step.sent} of {meant:.0f} requests were sent: raise --processes",
         )
-    slow = Events(
+    slow = EventCount(
         step.latencies.above(objective.most_ms).count,
         step.latencies.count,
         design_effect([tail.above(objective.most_ms).count for tail in step.tails]),
     )
-    failed = Events(step.failed, step.sent, design_effect(step.failures))
+    failed = EventCount(step.failed, step.sent, design_effect(step.failures))
     allowed = 1 - objective.percent / 100
     failing = failed.held(objective.most_failed_share)
     slowness = slow.held(allowed)
@@ -129,7 +129,7 @@ def _judged(step: LoadStep, objective: Objective) -> tuple[Held, str]:
 
 
 @dataclass(frozen=True)
-class Events:
+class EventCount:
     """`count` of `number` requests. `together`: so many of them tell as much as a single one alone."""
 
     count: int
@@ -194,14 +194,15 @@ def _at_most(count: int, number: int, share: float) -> float:
     )
 
 
-def _missing(events: Events, allowed: float, what: str, step: LoadStep) -> str:
+def _missing(events: EventCount, allowed: float, what: str, step: LoadStep) -> str:
     """How many requests would tell, if as many of a hundred are so as now."""
     seen = f"{events.count:,} of {events.number:,} requests {what}"
     if events.together > 1:
         seen += f", up to {events.together:.0f} together"
-    for times in range(1, 101):
+    # At the limit no number of requests tells.
+    for times in range(1, 101 if events.count < allowed * events.number else 1):
         more = math.ceil(_LEAST_REQUESTS / 4 * events.together) * times
         count = math.ceil(events.count * more / max(events.number, 1))
-        if more > events.number and Events(count, more, events.together).held(allowed) == "met":
+        if more > events.number and EventCount(count, more, events.together).held(allowed) == "met":
             return f"{seen}; at that share {more:,} would tell: --step-seconds {math.ceil(more / step.load)}"
     return f"{seen}, about as many as are allowed"

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
@@ -322,13 +322,17 @@ def test_forced_this_machine_s_numbers_are_written_too(written: str) -> None:
 
 @pytest.mark.parametrize(
     ("rps", "limit", "code"),
-    [(None, "91", 0), (lambda point: 100.0, "92", 1), (unsure, "93", 3)],
+    [(value, "91", 0), (lambda point: 100.0, "92", 1), (unsure, "93", 3)],
     ids=["better", "not better", "cannot be told"],
 )
 def test_the_verdict_is_the_exit_code(
-    project: Path, monkeypatch: pytest.MonkeyPatch, rps: object, limit: str, code: int
+    project: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    rps: Callable[[Point], float],
+    limit: str,
+    code: int,
 ) -> None:
-    monkeypatch.setattr(FormulaTrials, "rps", staticmethod(rps or value))
+    monkeypatch.setattr(FormulaTrials, "rps", staticmethod(rps))
     assert returned("--trials", "12", "--p99-ms", limit).return_value == code
 
 

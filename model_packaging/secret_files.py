@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 
+from model_packaging.secret_text import secret_in
 from model_packaging.tree import Tree
 
 # What a file is, by patterns of its name, or with a slash of its path's end; lower case.
@@ -56,16 +57,6 @@ _NAMES = {
 _TEMPLATES = (".example", ".sample", ".template", ".dist")
 _MOST_BYTES = 256 << 10  # of a file whose content is looked at: credentials are short
 
-_PRIVATE_KEY = re.compile(
-    # As its own file, or in a string of JSON or Python; a header alone is no key.
-    rb"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----"
-    rb"(?:\s|\\[nr]|[\"'+])+(?:[A-Za-z-]+: [^\n]*\n\s*)*[A-Za-z0-9+/=]{40}"
-)
-_SECRET_ACCESS_KEY = re.compile(
-    rb"aws_?secret_?access_?key[\"']?\s*[:=]\s*[\"']?([A-Za-z0-9/+]{40})(?![A-Za-z0-9/+=_.(])",
-    re.IGNORECASE,
-)
-_ACCESS_KEY_ID = re.compile(rb"(?<![A-Za-z0-9/+])AKIA[A-Z0-9]{16}(?![A-Za-z0-9/+=])")
 _NPM_TOKEN = re.compile(rb"_(?:authToken|auth|password)\s*=\s*[^\s$]", re.IGNORECASE)
 _BLOCK = re.compile(rb"-----BEGIN ([A-Z0-9 ]+)-----")
 _PUBLIC_BLOCK = re.compile(
@@ -85,10 +76,9 @@ class SecretFile:
 def secret_files(tree: Tree) -> Iterator[SecretFile]:
     """Secret files of a listed folder, in the order of their names. Raises OSError.
 
-    By name; a text of at most 256 KiB also by what no other text holds: a private key, an
-    AWS secret access key or access key id that is not one of AWS's own examples. A *.pem of
-    certificates and public keys alone is none. Nor is what an installed package of lib/ lists
-    as its own: whoever has the package has that file.
+    By name; a text of at most 256 KiB also by what no other text holds: a private key, a token
+    of a known form, a password in a URL. A *.pem of certificates and public keys alone is none.
+    Nor is what an installed package of lib/ lists as its own: whoever has the package has that file.
     """
     published = _published(tree)
     for entry in tree.files:
@@ -135,14 +125,7 @@ def _holds_none(name: str, content: bytes) -> bool:
 def _by_content(content: bytes) -> str | None:
     if b"\0" in content:
         return None  # no text
-    if _PRIVATE_KEY.search(content):
-        return "a private key"
-    secrets = _SECRET_ACCESS_KEY.findall(content)
-    if any(b"EXAMPLE" not in secret and len(set(secret)) > 8 for secret in secrets):
-        return "an AWS secret access key"
-    if any(not key_id.endswith(b"EXAMPLE") for key_id in _ACCESS_KEY_ID.findall(content)):
-        return "an AWS access key id"
-    return None
+    return secret_in(content)
 
 
 def _published(tree: Tree) -> set[str]:

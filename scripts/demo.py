@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[1]
 DEPLOY = "cdk deploy local/* --require-approval never"
 
 
-class Step(NamedTuple):
+class DemoStep(NamedTuple):
     """One command that a user types. `expected`: words that it must print."""
 
     title: str
@@ -30,27 +30,27 @@ class Step(NamedTuple):
 
 
 STEPS = (
-    Step(
+    DemoStep(
         "Bootstrap its account, as every CDK account is", f"cdk bootstrap aws://{ACCOUNT}/{REGION}"
     ),
-    Step("Deploy environments/local.toml", DEPLOY),
-    Step(
+    DemoStep("Deploy environments/local.toml", DEPLOY),
+    DemoStep(
         "Ask the endpoint for predictions",
         "servable invoke local --body examples/ranker/golden/request-rows.json",
         "predictions",
     ),
-    Step(
+    DemoStep(
         "Compare what runs with the file, and its answers with TensorFlow's own",
         "servable verify local",
         "as deployed",
     ),
-    Step("Deploy again: nothing changes", DEPLOY, "(no changes)"),
-    Step(
+    DemoStep("Deploy again: nothing changes", DEPLOY, "(no changes)"),
+    DemoStep(
         "Change one parameter for one run",
         f"{DEPLOY} -c local.variants.primary.max_instances=4",
         "AWS::ApplicationAutoScaling::ScalableTarget",
     ),
-    Step("Destroy everything", "cdk destroy local/* --force"),
+    DemoStep("Destroy everything", "cdk destroy local/* --force"),
 )
 NEXT = f"""
 Next: deploy it to a local AWS that keeps running, and check it:
@@ -70,7 +70,7 @@ class DemoError(Exception):
     """A step did not show what it should. `str()` says what."""
 
 
-def run(step: Step, aws: LocalAws) -> None:
+def run(step: DemoStep, aws: LocalAws) -> None:
     """Runs the command in the project, and shows each line as it comes. Raises DemoError.
 
     In a process group of its own, which is ended whole when anything interrupts us: the

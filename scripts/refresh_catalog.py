@@ -115,16 +115,26 @@ def row_of(row: dict[str, Any]) -> dict[str, Any]:
 # availability.json: which instance type SageMaker hosts models on in which region.
 def availability() -> dict[str, Any]:
     """cfn-lint derives the table from AWS's price list; it is kept by type, which is shorter."""
+    schemas = resources.files("cfnlint").joinpath("data/schemas")
     table = json.loads(
-        resources.files("cfnlint")
-        .joinpath("data/schemas/extensions/aws_sagemaker_hosting/instancetype_enum.json")
-        .read_text()
+        schemas.joinpath("extensions/aws_sagemaker_hosting/instancetype_enum.json").read_text()
     )
+    # What CloudFormation has in each region; AWS SAM's own schema is beside them.
+    providers = {
+        Path(file.name).stem: json.loads(file.read_text())
+        for file in schemas.joinpath("providers").iterdir()
+        if file.name.endswith(".json") and file.name != "sam.json"
+    }
     regions = {region: row["enum"] for region, row in table.items() if region != "description"}
     types = sorted({name for offered in regions.values() for name in offered})
     return {
         "source": f"cfn-lint {metadata.version('cfn-lint')}, data/schemas/extensions/"
-        "aws_sagemaker_hosting/instancetype_enum.json, which it derives from AWS's price list",
+        "aws_sagemaker_hosting/instancetype_enum.json, which it derives from AWS's price list; "
+        "without_endpoints: data/schemas/providers, the resource types that CloudFormation has in each "
+        "region",
+        "without_endpoints": sorted(
+            region for region, types in providers.items() if "AWS::SageMaker::Endpoint" not in types
+        ),
         "regions": sorted(regions),
         "types": {
             name: [region for region in sorted(regions) if name in regions[region]]

@@ -28,7 +28,7 @@ class RecordedAnswer:
 
     @property
     def failed(self) -> bool:
-        """Whether no answer came, or one whose status is not 2xx. A captured one without a status has not."""
+        """Whether no answer came, or one whose status is not 2xx; none is stated: it has not."""
         return bool(self.error) or not (self.status is None or 200 <= self.status < 300)
 
 

@@ -50,10 +50,10 @@ class Latencies:
     def count(self) -> int:
         return sum(self.bins.values())
 
-    def count_above(self, milliseconds: float) -> int:
-        """Answers of the bins above that of `milliseconds`: a bin is 1 % wide."""
+    def above(self, milliseconds: float) -> "Latencies":
+        """Return the answers of the bins above that of `milliseconds`: a bin is 1 % wide."""
         limit = bin_number(milliseconds)
-        return sum(count for number, count in self.bins.items() if number > limit)
+        return Latencies(bins={at: count for at, count in self.bins.items() if at > limit})
 
     def percentile_ms(self, percent: float) -> float:
         """The middle of the bin in which `percent` % of the answers are reached; NaN of none."""

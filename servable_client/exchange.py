@@ -42,7 +42,7 @@ class Request:
 
     @property
     def custom_attributes(self) -> str:
-        """The header of `selection`, with trace context and inference id where they are valid and fit."""
+        """The header of `selection`, with trace context and inference id where they fit."""
         return with_trace(self.selection.custom_attributes, self.traceparent, self.inference_id)
 
 

@@ -6,6 +6,7 @@ https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-scheduled-rule-patte
 """
 
 import calendar
+import itertools
 import re
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
@@ -53,6 +54,26 @@ def last_run(expression: str) -> datetime | None:
         return None if fields.every_year else datetime(max(fields.years), 12, 31, 23, 59, 59)
     _rate(rest)
     return None
+
+
+def same_minute(first: str, second: str) -> bool:
+    """Whether two expressions of one time zone both run in some minute of one year; rates are not compared.
+
+    Raises `ScheduleError`.
+    """
+    parts = [expression.rstrip(")").partition("(") for expression in (first, second)]
+    moments = [_at(rest).replace(second=0) for kind, _, rest in parts if kind == "at"]
+    crons = [_Cron(rest) for kind, _, rest in parts if kind == "cron"]
+    if len(moments) == 2:
+        return moments[0] == moments[1]
+    if moments and crons:
+        return crons[0].matches(moments[0])
+    if len(crons) < 2 or not (crons[0].times & crons[1].times):
+        return False
+    hour, minute = min(crons[0].times & crons[1].times)
+    begin = datetime(max(_LEAP_YEAR, *(min(cron.years) for cron in crons)), 1, 1, hour, minute)
+    days = (begin + timedelta(days=day) for day in range(366))
+    return any(crons[0].matches(day) and crons[1].matches(day) for day in days)
 
 
 class ActionSchedule:
@@ -116,11 +137,16 @@ class ActionSchedule:
 
 def _rate(rest: str) -> int:
     """Seconds between two runs."""
-    parts = re.fullmatch(r"0*([1-9][0-9]*) (minute|hour|day)s?", rest)
+    parts = re.fullmatch(r"0*([1-9][0-9]*) (minute|hour|day)(s?)", rest)
     if parts is None:
         allowed = "rate(N UNIT): a whole number from 1 up, and minutes, hours or days"
         raise ScheduleError(f"{rest!r} is not an interval", allowed)
-    return int(parts[1]) * _UNIT_SECONDS[parts[2]]
+    value, unit, plural = int(parts[1]), parts[2], parts[3]
+    # https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-rate-expressions.html (2026-11-24)
+    if (value == 1) == bool(plural):
+        problem = f"the unit is singular after 1, and plural after a larger number: {rest!r}"
+        raise ScheduleError(problem, f"rate({value} {unit}{'' if value == 1 else 's'})")
+    return value * _UNIT_SECONDS[unit]
 
 
 def _at(moment: str) -> datetime:
@@ -156,6 +182,11 @@ class _Cron:
         longest = max(calendar.monthrange(_LEAP_YEAR, month)[1] for month in self._months)
         if self._days and min(self._days) > longest:
             raise ScheduleError(f"month {texts[_MONTH]} has no day {self._day}", f"1 to {longest}")
+
+    @property
+    def times(self) -> set[tuple[int, int]]:
+        """The times of day, (hour, minute)."""
+        return set(itertools.product(self._hours, self._minutes))
 
     def matches(self, local: datetime) -> bool:
         return (

@@ -27,9 +27,7 @@ def synthesise(
         start_cdk()
         import aws_cdk as cdk
     except ModuleNotFoundError as missing:
-        how = (
-            "run `make install` in a checkout, `pip install 'servable-endpoints[synth]'` elsewhere"
-        )
+        how = "`make install` in a checkout, `pip install 'servable-endpoints[synth]'` elsewhere"
         sys.exit(f"{missing}: {how}")
     from infra.parameters.loading import load
     from infra.parameters.overrides import from_options, strangers

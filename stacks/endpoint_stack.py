@@ -21,6 +21,7 @@ from infra.constructs.rollout.endpoint_rollout import EndpointRollout
 from infra.constructs.scaling.endpoint_scaling import EndpointScaling
 from infra.constructs.storage.locations import AsyncInferenceLocations, Destination
 from infra.parameters.environment import Environment
+from infra.parameters.rollout import GoldenRequests
 
 
 class EndpointStack(cdk.Stack):
@@ -150,22 +151,7 @@ class EndpointStack(cdk.Stack):
             alarms=environment.alarms,
         )
         if environment.rollout is not None and environment.rollout.golden_requests is not None:
-            # CDK's module for Lambda takes a tenth of a synth, so it is imported only if needed.
-            from infra.constructs.rollout.golden_sender import GoldenSender
-
-            golden = environment.rollout.golden_requests
-            sender = GoldenSender(
-                self,
-                "GoldenRequests",
-                endpoint_name=endpoint.name,
-                golden=golden,
-                body=golden.body.path.read_bytes(),
-                log_kms_key_arn=environment.endpoint.log_kms_key,
-                keep_log=environment.endpoint.log_removal == "retain",
-                inform=notified.inform,
-                runbook=environment.alarms.runbook,
-                roles=RoleRules.of(environment.security),
-            )
+            sender = self._golden_sender(endpoint, notified, environment.rollout.golden_requests)
             # The function must exist before the update during which it sends requests.
             endpoint.resource.node.add_dependency(sender)
         for name, scaling in environment.scaled.items():
@@ -181,3 +167,23 @@ class EndpointStack(cdk.Stack):
                 locations=self._queued,
                 path=environment.security.iam_path,
             )
+
+    def _golden_sender(
+        self, endpoint: ModelEndpoint, notified: Notifications, golden: GoldenRequests
+    ) -> Construct:
+        # CDK's module for Lambda takes a tenth of a synth, so it is imported only if needed.
+        from infra.constructs.rollout.golden_sender import GoldenSender
+
+        environment = self._environment
+        return GoldenSender(
+            self,
+            "GoldenRequests",
+            endpoint_name=endpoint.name,
+            golden=golden,
+            body=golden.body.path.read_bytes(),
+            log_kms_key_arn=environment.endpoint.log_kms_key,
+            keep_log=environment.endpoint.log_removal == "retain",
+            inform=notified.inform,
+            runbook=environment.alarms.runbook,
+            roles=RoleRules.of(environment.security),
+        )

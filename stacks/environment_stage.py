@@ -4,6 +4,7 @@ import hashlib
 import re
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import aws_cdk as cdk
 from constructs import Construct
@@ -14,6 +15,9 @@ from infra.parameters.loading import NAME, Loaded, ValidFile
 from infra.preflight.check import check, errors
 from infra.preflight.rendering import to_mend
 from stacks.endpoint_stack import EndpointStack
+
+if TYPE_CHECKING:
+    from stacks.data_stack import DataStack
 
 
 class RefusedStack(cdk.Stack):
@@ -84,20 +88,8 @@ class EnvironmentStage(cdk.Stage):
             loaded.name,
             env=cdk.Environment(account=environment.account, region=environment.region),
         )
-        data = None
-        if environment.capture is not None or environment.asynchronous is not None:
-            # CDK's modules of S3 and KMS are slow, so they are imported only if needed.
-            from stacks.data_stack import DataStack
-
-            data = DataStack(
-                self,
-                "data",
-                endpoint_name=environment.endpoint.name,
-                capture=environment.capture,
-                asynchronous=environment.asynchronous,
-                tags=environment.tags,
-                stack_name=stack_name(loaded.name, environment, "data"),
-            )
+        kept = environment.capture is not None or environment.asynchronous is not None
+        data = self._data_stack(loaded) if kept else None
         stack = EndpointStack(
             self,
             "endpoint",
@@ -113,3 +105,18 @@ class EnvironmentStage(cdk.Stage):
         for finding in findings:
             if finding.severity is Severity.WARNING:
                 cdk.Annotations.of(stack).add_warning_v2(finding.rule, str(finding))
+
+    def _data_stack(self, loaded: ValidFile) -> "DataStack":
+        # CDK's modules of S3 and KMS are slow, so they are imported only if needed.
+        from stacks.data_stack import DataStack
+
+        environment = loaded.environment
+        return DataStack(
+            self,
+            "data",
+            endpoint_name=environment.endpoint.name,
+            capture=environment.capture,
+            asynchronous=environment.asynchronous,
+            tags=environment.tags,
+            stack_name=stack_name(loaded.name, environment, "data"),
+        )

@@ -17,6 +17,7 @@ from typing import Any
 
 from benchmarks.frame import ROOT, Log, Result, machine, main
 from benchmarks.tables import target
+from servable.tune.command import EXIT_CODES
 
 BETTER, WORK_SECONDS = 1.3, 0.01
 # setting -> (the variable that inference.py sees, its text with the values that are not today's)
@@ -61,11 +62,11 @@ def run(project: Path, seed: int | None, minutes: int) -> dict[str, Any]:
     ended = tuned(project, minutes)
     shutil.rmtree(project)
     about = {"planted": None if seed is None else {setting: value}}
-    if ended.returncode:
+    if ended.returncode not in EXIT_CODES.values():
         return {**about, "failed": ended.stderr.splitlines()[-3:]}
     answer = json.loads(ended.stdout)
     right = seed is not None and answer["better"] and answer["kept"][setting] == value
-    keys = ("better", "gain", "trials", "stopped", "repeats")
+    keys = ("verdict", "better", "gain", "pairs", "trials", "stopped", "noise")
     return {**about, "found": right, **{key: answer[key] for key in keys}}
 
 
@@ -99,7 +100,7 @@ def _target(label: str, runs: list[dict[str, Any]], *, planted: bool) -> str:
     chosen = [run for run in runs if (run["planted"] is not None) == planted]
     finished = [run for run in chosen if "failed" not in run]
     good = sum(bool(run["found"]) if planted else not run["better"] for run in finished)
-    gains = [100 * run["gain"]["value"] for run in finished] or [0.0]
+    gains = [100 * (run["gain"] or {"value": 0.0})["value"] for run in finished] or [0.0]
     least = LEAST_SHARE * len(chosen)
     cells = (f"{good} of {len(chosen)}", f"{min(gains):+.0f} % to {max(gains):+.0f} %")
     return target(label, *cells, f"at least {least:.0f}", good >= least)

@@ -8,6 +8,11 @@ def regions() -> tuple[str, ...]:
     return tuple(table("availability")["regions"])
 
 
+def without_endpoints() -> tuple[str, ...]:
+    """Regions in which CloudFormation has no resource type AWS::SageMaker::Endpoint."""
+    return tuple(table("availability")["without_endpoints"])
+
+
 def regions_of(instance: str) -> tuple[str, ...]:
     """Regions with a hosting price for this type."""
     return tuple(table("availability")["types"].get(instance, ()))

@@ -7,23 +7,29 @@ from infra.catalog.table import table
 
 
 def ami_for(*, cuda: str, family: str) -> str | None:
-    """The oldest inference AMI for the family (such as g5) whose driver supports this CUDA version.
+    """The oldest inference AMI for the family (such as g5) that runs images of this CUDA version.
 
-    It is None for CUDA 11, which the default driver of every GPU family supports, and if AWS lists no
-    AMI for the family (p2, p3). Without an AMI, ml.g4dn and ml.g5 start with driver 470 (CUDA 11.4),
-    on which a CUDA 12 image fails at start.
+    One on which AWS's own tests of such images failed is taken only if AWS lists no other. It is None
+    for CUDA 11, which the default driver of every GPU family supports, and if AWS lists no AMI for the
+    family (p2, p3). Without an AMI, ml.g4dn and ml.g5 start with driver 470 (CUDA 11.4), on which a
+    CUDA 12 image fails at start.
     """
     least = number(cuda)
     if least < (12,):
         return None
-    fitting = [row for row in _rows(family) if number(row["cuda"]) >= least]
-    return min(fitting, key=lambda row: number(row["cuda"]))["name"] if fitting else None
+    fitting = [row for row in _rows(family) if _runs(row) >= least]
+    fitting.sort(key=lambda row: (row.get("not_cuda") == least[0], number(row["cuda"])))
+    return str(fitting[0]["name"]) if fitting else None
 
 
-def newest_ami(family: str) -> str | None:
-    """The AMI with the newest driver for the family; None if AWS lists none."""
-    rows = _rows(family)
-    return max(rows, key=lambda row: number(row["cuda"]))["name"] if rows else None
+def fails_with(name: str, cuda: str) -> bool:
+    """Whether AWS's own tests of images of this CUDA generation failed on the AMI. Raises KeyError."""
+    return bool(_row(name).get("not_cuda") == number(cuda)[0])
+
+
+def _runs(row: dict[str, Any]) -> tuple[int, ...]:
+    """The newest CUDA version that the AMI runs: its driver's, or a newer one that AWS tests on it."""
+    return number(row.get("tested_cuda", row["cuda"]))
 
 
 def _rows(family: str) -> list[dict[str, Any]]:
@@ -57,10 +63,8 @@ def carries(name: str, cuda: str) -> bool:
     An AMI that mounts the image's CUDA compatibility libraries also runs newer minor
     versions of the driver's own CUDA generation.
     """
-    driver, needed = number(cuda_of(name)), number(cuda)
-    if _row(name)["mounts_cuda_compat"]:
-        return driver[0] >= needed[0]
-    return driver >= needed
+    row, needed = _row(name), number(cuda)
+    return _runs(row) >= (needed[:1] if row["mounts_cuda_compat"] else needed)
 
 
 def _row(name: str) -> dict[str, Any]:

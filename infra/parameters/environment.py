@@ -28,7 +28,7 @@ TagKey = Annotated[str, Field(min_length=1, max_length=128)]
 class Environment(Table):
     account: str = Field(pattern=r"^[0-9]{12}$")
     """AWS account id: a string of 12 digits."""
-    region: str = Field(pattern=r"^[a-z]{2}(-[a-z]+)+-[0-9]$")
+    region: str = Field(pattern=r"^[a-z]{2,4}(-[a-z]+)+-[0-9]$")
     """AWS region, for example eu-west-1."""
     service: str | None = Field(default=None, pattern=r"^[a-zA-Z][\-a-zA-Z0-9]{0,62}$")
     """Prefix of the stacks' names, so that two services can share an account. If omitted, stacks are

@@ -65,7 +65,7 @@ class Model(Table):
     """Folder relative to the project with one folder per version (digits only), each with a
     saved_model.pb. With `version`, the folder is one SavedModel. Give exactly one of saved_model,
     artifact and multi_model."""
-    version: int | None = Field(default=None, ge=1, le=2**63 - 1)
+    version: int | None = Field(default=None, ge=0, le=2**63 - 1)
     """Version number of a `saved_model` that is one SavedModel and not a folder of versions. It is never
     guessed, because clients name versions by number."""
     artifact: Artifact | None = None

@@ -14,6 +14,7 @@ from infra.catalog import images
 
 # No instance has so many of anything; a larger number is a typing mistake.
 Positive = Annotated[int, Field(ge=1, le=1_000_000)]
+Count = Annotated[int, Field(ge=0, le=1_000_000)]
 Transport = Literal["auto", "rest", "grpc"]
 WorkerClass = Literal["sync", "gevent", "gthread", "eventlet", "tornado"]
 LogLevel = Literal["debug", "info", "warning", "error", "critical"]
@@ -27,9 +28,9 @@ class _Settings(BaseModel):
 class Batching(_Settings):
     """Server-side batching of TensorFlow Serving, which combines requests. The table switches it on."""
 
-    max_batch_size: Positive = 8
+    max_batch_size: Count = 8
     """Rows in one batch. A request with more rows is answered with 400, so this is also the largest
-    request. The image's default is 8."""
+    request; with 0 every request is. The image's default is 8."""
     timeout_micros: Annotated[int, Field(ge=0)] = 1000
     """Microseconds that a batch waits for more rows, which is latency added to a single request. The
     image's default is 1000."""
@@ -46,21 +47,21 @@ class ContainerSettings(_Settings):
     tfs_processes: Positive | None = None
     """Model server processes. More of them help while CPU is above 30 % and memory below 10 %. The
     image's default is 1; 0 makes the container hang."""
-    inter_op_threads: Positive | None = None
-    """Operations that one model server runs at the same time. Default: the number of vCPUs."""
-    intra_op_threads: Positive | None = None
-    """Threads inside one operation. Default: the number of vCPUs."""
+    inter_op_threads: Count | None = None
+    """Operations that one model server runs at the same time. Default, and 0: the number of vCPUs."""
+    intra_op_threads: Count | None = None
+    """Threads inside one operation. Default, and 0: the number of vCPUs."""
     batching: Batching | None = None
     """Server-side batching, which trades latency for throughput. Default: off, as in the image."""
     wait_time_seconds: Positive | None = None
     """Seconds that the container waits for a model to load, and for one request. The image's default is
     60."""
-    gpu_memory_margin: Annotated[float, Field(lt=1)] | None = None
+    gpu_memory_margin: float | None = None
     """Share of GPU memory that no model server takes; each takes (1 - margin) / tfs_processes. It is
     read only with several processes on a GPU. The image's default is 0.2."""
-    gunicorn_workers: Positive | None = None
-    """Python processes that run inference.py. No effect without code. The image's default is 1; 0 makes
-    the container hang."""
+    gunicorn_workers: Count | None = None
+    """Python processes that run inference.py. No effect without code. The image's default is 1; with code
+    0 makes the container hang."""
     gunicorn_threads: Positive | None = None
     """Threads in one worker. No effect without code or with gevent. Up to TensorFlow 2.19
     multi-model mode uses gthread, whatever the worker class is. The image's default is 1."""
@@ -76,9 +77,9 @@ class ContainerSettings(_Settings):
     image's default is 60."""
     nginx_log_level: NginxLogLevel | None = None
     """Log level of NGINX. The image's default is error."""
-    omp_threads: Positive | None = None
+    omp_threads: Count | None = None
     """OpenMP threads of every process. The image sets 1 by default; TensorFlow in images from 2.19 on
-    does not read it."""
+    does not read it. A list for nested regions ("4,2") is the variable OMP_NUM_THREADS."""
     onednn: bool | None = None
     """oneDNN kernels on or off; this changes float rounding. Default: TensorFlow decides."""
     transport: Transport | None = None
@@ -182,8 +183,10 @@ _BATCHING_VARIABLES: dict[str, str] = {
 }
 
 
-def setting_of(variable: str) -> str | None:
-    """The key of [variants.NAME.container] that writes this variable; None if none does."""
+def setting_of(variable: str, value: str = "") -> str | None:
+    """The key of [variants.NAME.container] that writes this variable; None if none can write the value."""
+    if variable == OPENMP_THREADS and "," in value:
+        return None
     if variable in _VARIABLES:
         return _VARIABLES[variable]
     if variable == BATCHING_SWITCH:
@@ -201,12 +204,34 @@ def inert_reason(variable: str, *, tensorflow: str) -> str | None:
     """The reason why a variable has no effect in the image of this version; None if it may have one."""
     if variable in (OLD_ONEDNN_SWITCH, OLD_POOL_SWITCH) and is_upstream(tensorflow):
         return f"TensorFlow {tensorflow} does not read it; use the key onednn"
+    if variable.startswith(_OF_THE_IMAGE) and setting_of(variable) is None:
+        return _INERT.get(variable, "the image reads no variable of this name")
     return _INERT.get(variable)
+
+
+_OF_THE_IMAGE = ("SAGEMAKER_TFS_", "SAGEMAKER_GUNICORN_", "SAGEMAKER_NGINX_")
+_OF_OTHER_IMAGES = (
+    "images of other frameworks read it; this one is set up by the keys of `container`"
+)
 
 
 _INERT = {
     "SAGEMAKER_TFS_VERSION": "the image does not read it; `tensorflow` of the model decides",
     "PYTHONPATH": "the image overwrites it; put modules into the code folder",
+    DEFAULT_MODEL_NAME: "`model` of the variant decides",
+    # What the SageMaker SDK and its inference toolkit set, which this image does not contain:
+    # https://github.com/aws/sagemaker-inference-toolkit, environment.py and parameters.py (2026-11-24)
+    "SAGEMAKER_PROGRAM": "the image always runs code/inference.py",
+    "SAGEMAKER_SUBMIT_DIRECTORY": "the code is in the archive, in code/",
+    "SAGEMAKER_REQUIREMENTS": "the image reads code/requirements.txt",
+    "SAGEMAKER_CONTAINER_LOG_LEVEL": "use the keys gunicorn_log_level and nginx_log_level",
+    "SAGEMAKER_MODEL_SERVER_WORKERS": "use the key gunicorn_workers",
+    "SAGEMAKER_MODEL_SERVER_TIMEOUT": "use the key gunicorn_timeout_seconds",
+    "MODEL_SERVER_WORKERS": "use the key gunicorn_workers",
+    "MODEL_SERVER_TIMEOUT": "use the key gunicorn_timeout_seconds",
+    "SAGEMAKER_DEFAULT_INVOCATIONS_ACCEPT": _OF_OTHER_IMAGES,
+    "SAGEMAKER_USE_NGINX": _OF_OTHER_IMAGES,
+    "WEB_CONCURRENCY": "the image passes gunicorn_workers to Gunicorn, which then does not read it",
     "SAGEMAKER_BIND_TO_PORT": "SageMaker sets it",
     "SAGEMAKER_SAFE_PORT_RANGE": "SageMaker sets it",
 }

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from infra.catalog import gpus, images
 from infra.catalog.images import Image
-from infra.catalog.inference_amis import ami_for, carries, cuda_of, names, newest_ami, runs_on
+from infra.catalog.inference_amis import ami_for, carries, cuda_of, names, runs_on
 from infra.catalog.instances import Instance
 from infra.policy.container import ContainerSettings, variables_of
 
@@ -21,7 +21,13 @@ def newest_version(instance: Instance) -> str:
 
 
 def runs(version: str, instance: Instance) -> bool:
-    """Whether the image of this version has kernels for the instance type's GPU, as far as documented."""
+    """Whether the image of this version has kernels for the instance type's GPU, as far as documented.
+
+    It also needs a driver: AWS lists no AMI for ml.p2 and ml.p3, whose default one runs CUDA 11.
+    """
+    is_new = images.number(images.built_cuda(version)) >= (12,)
+    if is_new and instance.gpus and driver_for(version, instance) is None:
+        return False
     newest = gpus.newest_cuda(instance.gpu) if instance.gpu else None
     if newest is None:
         return True
@@ -77,14 +83,11 @@ def driver_for(version: str, instance: Instance) -> str | None:
     """The AMI whose driver supports the CUDA of the version's image; None without a GPU, for CUDA 11, and
     for a GPU family for which AWS lists none.
 
-    If the image's CUDA is not documented, it is the newest AMI, which runs every older CUDA.
+    If the image's CUDA is not documented, it is that of TensorFlow's own wheel.
     """
     if not instance.gpus:
         return None
-    cuda = images.cuda(version)
-    if cuda is not None:
-        return ami_for(cuda=cuda, family=instance.family)
-    return newest_ami(instance.family) if images.has("cuda_12", version) else None
+    return ami_for(cuda=images.built_cuda(version), family=instance.family)
 
 
 def driver_for_all(hosts: Sequence[tuple[str, Instance]]) -> str | None:

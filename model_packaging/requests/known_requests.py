@@ -58,7 +58,7 @@ class Reader(enum.Enum):
     """A handler of the user's own, or a hook preprocess: nothing is known of what it takes."""
 
 
-_TAKEN = {
+TYPES_READ = {
     Reader.NGINX: _TEXTS,
     Reader.SERVABLE: (*_TEXTS, NPY, NPZ, PROTOBUF),
 }
@@ -89,8 +89,8 @@ def read_request(
         if kind == JSON:
             _parsed(body, kind)
         return None
-    if kind not in _TAKEN[reader]:
-        taken = ", ".join(_TAKEN[reader])
+    if kind not in TYPES_READ[reader]:
+        taken = ", ".join(TYPES_READ[reader])
         raise RequestValueError(f"is sent as {kind}; {reader.value} takes {taken}")
     if kind == NPY:
         return _npy(body, info)

@@ -19,7 +19,13 @@ from google.protobuf.message import DecodeError
 
 from model_packaging.beside import write_beside
 from model_packaging.refusal import PackagingError
-from model_packaging.saved_model.graph_file import meta_graphs
+from model_packaging.saved_model.graph_file import VARIABLE_OPS, meta_graphs
+from model_packaging.saved_model.initialization import (
+    FILLS,
+    Initialization,
+    RestoredVariable,
+    VocabularyTable,
+)
 from model_packaging.saved_model.reading import served
 from servable_tensors import wire
 from servable_tensors.wire_fields import BYTES, Buffer, WireError, fields, varint, written_varint
@@ -31,6 +37,8 @@ _SIGNATURE, _FUNCTION_NODE, _FUNCTION_ATTR, _NAME = 1, 3, 5, 1
 _NODE_NAME, _NODE_OP, _NODE_INPUT = 1 << 3 | 2, 2 << 3 | 2, 3 << 3 | 2
 # A longer node is read without its constants.
 _LARGE_BYTES = 1 << 16
+# Nodes that are all held as messages take ten times these bytes.
+_MOST_FOLLOWED_BYTES = 1 << 24
 # Most bytes kept of a string: a path, or the version of a StableHLO module.
 _STRING_BYTES = 256
 # Operations with attributes that are remembered as they are written, to pass over them at once.
@@ -50,7 +58,7 @@ _COMPILE = b"\n\x0f_XlaMustCompile\x12"
 CACHED_FROM_BYTES, _CACHED_TO_BYTES = 1 << 20, 1 << 27
 FOLDER = "graph-operations"
 # Raise it when something else is read, or kept in another form.
-_FORMAT = 1
+_FORMAT = 2
 
 # Nodes are looked at in blocks, each of which ends with more than the tag and the length of one.
 _BLOCK_BYTES, _HEAD = 1 << 20, 16
@@ -90,6 +98,9 @@ class GraphOperations:
     has_assets: bool
     operations: tuple[Operation, ...]
     """Each with its first place: in the graph, or else in a function that it calls."""
+    restored: tuple[RestoredVariable, ...] | None = ()
+    """Variables that are read from the checkpoint; None of a graph that is too large to be followed."""
+    vocabularies: tuple[VocabularyTable, ...] | None = ()
 
 
 # What takes the name of a file: which input that is. Those whose file is one of the model's own
@@ -136,12 +147,24 @@ def operations(version: Path, *, cache: Path | None = None) -> GraphOperations:
                 asset.tensor_info.name.partition(":")[0] for asset in graph.message.asset_file_def
             )
             reading = _Reading(data, graph.graph_def)
+            operations = reading.read(None if graph.has_asset_collection else assets)
+            ops = {operation.op.encode() for operation in operations}
+            restore = graph.message.saver_def.restore_op_name if ops & VARIABLE_OPS else ""
+            files = {
+                asset.tensor_info.name.partition(":")[0].encode(): asset.filename
+                for asset in graph.message.asset_file_def
+            }
+            if not ops & FILLS:
+                files = {}
+            at_load = reading.initialization() if restore or files else Initialization(b"", [], {})
             result = GraphOperations(
                 producer=reading.producer,
                 min_consumer=reading.min_consumer,
                 bad_consumers=reading.bad_consumers,
                 has_assets=bool(assets) or graph.has_asset_collection,
-                operations=reading.read(None if graph.has_asset_collection else assets),
+                operations=operations,
+                restored=None if at_load is None else tuple(at_load.restored(restore)),
+                vocabularies=None if at_load is None else tuple(at_load.vocabularies(files)),
             )
         except (WireError, DecodeError, UnicodeDecodeError, IndexError) as damage:
             problem = f"is truncated or damaged ({damage})"
@@ -180,6 +203,19 @@ class _Reading:
             if inner == _FUNCTION and kind == BYTES
         }
         self._found: dict[str, Operation] = {}
+
+    def initialization(self) -> Initialization | None:
+        """What runs at load; None if the graph's own nodes, without functions, are too many."""
+        places = [
+            (first, last)
+            for (start, end), _ in self._main
+            for number, kind, first, last in fields(self._data, start, end)
+            if (number, kind) == (_NODE, BYTES)
+        ]
+        if sum(last - first for first, last in places) > _MOST_FOLLOWED_BYTES:
+            return None
+        nodes = [wire.NodeDef.FromString(self._data[first:last]) for first, last in places]
+        return Initialization(self._data, nodes, self._functions)
 
     def read(self, assets: frozenset[str] | None) -> tuple[Operation, ...]:
         """`assets`: nodes of the graph that are fed with the paths of assets; None: any may be."""
@@ -413,6 +449,22 @@ def _cached(file: Path) -> GraphOperations | None:
             row["attributes"] = {name: tuple(pair) for name, pair in row["attributes"].items()}
             result.append(Operation(**row))
         bad = tuple(table.pop("bad_consumers"))
-        return GraphOperations(**table, bad_consumers=bad, operations=tuple(result))
+        restored, vocabularies = table.pop("restored"), table.pop("vocabularies")
+        if restored is not None:
+            restored = tuple(
+                RestoredVariable(
+                    **row | {"shape": None if row["shape"] is None else tuple(row["shape"])}
+                )
+                for row in restored
+            )
+        if vocabularies is not None:
+            vocabularies = tuple(VocabularyTable(**row) for row in vocabularies)
+        return GraphOperations(
+            **table,
+            bad_consumers=bad,
+            operations=tuple(result),
+            restored=restored,
+            vocabularies=vocabularies,
+        )
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return None  # not there, or damaged: it is read again

@@ -100,7 +100,9 @@ def read(version: Path) -> SavedModelInfo:
     message = graph.message
     signatures = {}
     for name, signature in sorted(message.signature_def.items()):
-        if signature.method_name in METHODS and signature.outputs:
+        # A sparse input has no name of its own that a request could feed.
+        dense = all(tensor.name for tensor in signature.inputs.values())
+        if signature.method_name in METHODS and signature.outputs and dense:
             signatures[name] = SignatureInfo(
                 inputs=_tensors(signature.inputs),
                 outputs=_tensors(signature.outputs),
@@ -108,7 +110,7 @@ def read(version: Path) -> SavedModelInfo:
                 defaults=tuple(sorted(signature.defaults)),
             )
     if not signatures:
-        remedy = "export it with signatures, as Keras' model.export() does"
+        remedy = "export it with signatures of dense inputs, as Keras' model.export() does"
         raise PackagingError(file, "has no signature that a request could call", remedy)
     # The graph reads them when it starts.
     assets = tuple(sorted({asset.filename for asset in message.asset_file_def}))

@@ -1,5 +1,7 @@
 """variables/: the index and the data files that it says there are."""
 
+import functools
+from dataclasses import dataclass
 from pathlib import Path
 
 from google.protobuf.message import DecodeError
@@ -8,9 +10,49 @@ from model_packaging.refusal import PackagingError
 from model_packaging.saved_model.graph_file import refuse_pointer
 from model_packaging.saved_model.sorted_table import DamagedTableError, entries
 from servable_tensors import wire
+from servable_tensors.tfrecord import crc32c, masked
 from servable_tensors.wire_fields import WireError
 
 _AGAIN = "export the SavedModel again, or copy it again"
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredVariable:
+    """One tensor of a checkpoint."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    file: Path
+    offset: int
+    size: int
+    """Bytes; 0 also for a partitioned variable, whose parts have keys of their own."""
+    crc: int
+    """Masked CRC-32C of its bytes; of strings, which are stored otherwise, not of the bytes alone."""
+
+    @property
+    def is_intact(self) -> bool:
+        """Whether its bytes have its CRC; strings are not looked at. Raises OSError."""
+        if self.dtype == "string" or not self.size:
+            return True
+        changed_ns = self.file.stat().st_mtime_ns
+        return _masked_crc(self.file, self.offset, self.size, changed_ns) == self.crc
+
+
+@functools.lru_cache(maxsize=1 << 14)
+def _masked_crc(file: Path, offset: int, size: int, changed_ns: int) -> int:
+    """Read once for all environments that serve the model, as long as the file does not change."""
+    with file.open("rb") as opened:
+        opened.seek(offset)
+        return masked(crc32c(opened.read(size)))
+
+
+def stored_variables(version: Path) -> dict[str, StoredVariable]:
+    """Key to tensor of variables/; empty where there are none. Raises `PackagingError`, OSError."""
+    index = version / "variables" / "variables.index"
+    if not index.is_file():
+        return {}
+    stored, _ = _read(index)
+    return stored
 
 
 def variable_bytes(version: Path, *, needed: bool) -> int:
@@ -26,7 +68,11 @@ def variable_bytes(version: Path, *, needed: bool) -> int:
         return 0
     refuse_pointer(index)
     total = 0
-    for shard, least in _least_sizes(index).items():
+    stored, shards = _read(index)
+    ends = dict.fromkeys(shards, 0)
+    for variable in stored.values():
+        ends[variable.file] = max(ends[variable.file], variable.offset + variable.size)
+    for shard, least in ends.items():
         if not shard.is_file():
             raise PackagingError(shard, f"does not exist, but {index.name} refers to it", _AGAIN)
         refuse_pointer(shard)
@@ -38,8 +84,9 @@ def variable_bytes(version: Path, *, needed: bool) -> int:
     return total
 
 
-def _least_sizes(index: Path) -> dict[Path, int]:
-    """Each data file, and where the last tensor in it ends."""
+def _read(index: Path) -> tuple[dict[str, StoredVariable], list[Path]]:
+    """The tensors of an index, and the data files that it counts."""
+    stored = {}
     try:
         with index.open("rb") as opened:
             table = entries(opened, index.stat().st_size)
@@ -49,15 +96,23 @@ def _least_sizes(index: Path) -> dict[Path, int]:
             count = wire.BundleHeaderProto.FromString(value).num_shards
             if not 1 <= count <= 99_999:
                 raise DamagedTableError(f"it counts {count} data files")
-            ends = [0] * count
+            shards = [
+                index.with_name(f"variables.data-{number:05d}-of-{count:05d}")
+                for number in range(count)
+            ]
             for key, value in table:
                 entry = wire.BundleEntryProto.FromString(value)
                 if not 0 <= entry.shard_id < count:
                     raise DamagedTableError(f"{key!r} is in data file {entry.shard_id} of {count}")
-                ends[entry.shard_id] = max(ends[entry.shard_id], entry.offset + entry.size)
+                # Keys of the parts of partitioned variables are no text.
+                stored[key.decode("utf-8", "backslashreplace")] = StoredVariable(
+                    dtype=wire.dtype_name(entry.dtype),
+                    shape=tuple(dim.size for dim in entry.shape.dim),
+                    file=shards[entry.shard_id],
+                    offset=entry.offset,
+                    size=entry.size,
+                    crc=entry.crc32c,
+                )
     except (DamagedTableError, WireError, DecodeError) as damage:
         raise PackagingError(index, f"is truncated or damaged ({damage})", _AGAIN) from None
-    return {
-        index.with_name(f"variables.data-{number:05d}-of-{count:05d}"): end
-        for number, end in enumerate(ends)
-    }
+    return stored, shards

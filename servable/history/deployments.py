@@ -69,7 +69,12 @@ def _deployments(account: Account, stack: str) -> list[Deployment]:
     describe = account.client("cloudformation").describe_stacks
     described = unless_absent(describe, StackName=stack)
     found = described["Stacks"][0] if described else None
-    bucket, prefix = _location(account, stack, found)
+    # The same for a deleted stack.
+    location = f"{BUCKET.format(account=account.number, region=account.region)}/{FOLDER}/{stack}"
+    for output in found.get("Outputs", []) if found else []:
+        if output["OutputKey"] == OUTPUT:
+            location = output["OutputValue"].removeprefix("s3://")
+    bucket, _, prefix = location.partition("/")
     records = dict(_records(account, bucket, f"{prefix}."))
     listed: list[Deployment] = []
     before: Mapping[str, Any] | None = None
@@ -108,15 +113,6 @@ def _deployments(account: Account, stack: str) -> list[Deployment]:
         for number, (published, fingerprint, record) in enumerate(others, start=1)
     ]
     return [*listed[::-1], *others_listed[::-1]]
-
-
-def _location(account: Account, stack: str, found: Mapping[str, Any] | None) -> tuple[str, str]:
-    """Return (bucket, key prefix) of the records, also for a deleted stack."""
-    for output in found.get("Outputs", []) if found else []:
-        if output["OutputKey"] == OUTPUT:
-            bucket, _, prefix = output["OutputValue"].removeprefix("s3://").partition("/")
-            return bucket, prefix
-    return BUCKET.format(account=account.number, region=account.region), f"{FOLDER}/{stack}"
 
 
 def _versions(account: Account, stack: str) -> list[dict[str, Any]]:

@@ -2,10 +2,12 @@
 
 import dataclasses
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import click
+import numpy as np
 
 from infra.parameters.environment import Environment
 from servable.load.measurement import LoadCurve, LoadStep
@@ -20,6 +22,8 @@ _EXIT_CODES: dict[Held, int] = {"met": 0, "NOT met": 1, "cannot be told": 3}
 CONFIDENCE = 0.99
 # 459 tell p99 where none is slow (0.99 ** 459 < 0.01); of 1,000, two may be.
 _LEAST_REQUESTS = 1000
+# The variance of fewer blocks says little.
+_LEAST_BLOCKS = 8
 
 
 def expected(environment: Environment, options: LoadOptions) -> LoadOptions:
@@ -39,12 +43,16 @@ def expected(environment: Environment, options: LoadOptions) -> LoadOptions:
         raise click.UsageError(
             f"--gate: the expected traffic is unknown; set {'; and '.join(missing)}"
         )
-    # Each step takes its whole time, and at least the requests by which a gate can be told.
-    needed_seconds = max(_LEAST_REQUESTS / rate for rate in rates or (math.inf,))
-    seconds = max(options.step_seconds, math.ceil(needed_seconds))
+    # Each step takes its whole time.
+    seconds = expected_seconds(options.step_seconds, rates or (math.inf,))
     return dataclasses.replace(
         options, rates=rates, p99_ms=p99_ms, least_seconds=seconds, step_seconds=seconds
     )
+
+
+def expected_seconds(seconds: float, rates: Sequence[float]) -> float:
+    """Return the length of a step: at least that of the requests by which a gate can be told."""
+    return max(seconds, *(math.ceil(_LEAST_REQUESTS / rate) for rate in rates))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,10 +99,15 @@ def _judged(step: LoadStep, objective: Objective) -> tuple[Held, str]:
             "cannot be told",
             f"only {step.sent} of {meant:.0f} requests were sent: raise --processes",
         )
-    slow = step.latencies.count_above(objective.most_ms)
+    slow = EventCount(
+        step.latencies.above(objective.most_ms).count,
+        step.latencies.count,
+        design_effect([tail.above(objective.most_ms).count for tail in step.tails]),
+    )
+    failed = EventCount(step.failed, step.sent, design_effect(step.failures))
     allowed = 1 - objective.percent / 100
-    failing = share_held(step.failed, step.sent, objective.most_failed_share)
-    slowness = share_held(slow, step.latencies.count, allowed)
+    failing = failed.held(objective.most_failed_share)
+    slowness = slow.held(allowed)
     if failing == "NOT met":
         return failing, "too many requests failed"
     behind = overloaded(step)
@@ -109,17 +122,53 @@ def _judged(step: LoadStep, objective: Objective) -> tuple[Held, str]:
     if failing == slowness == "met":
         return "met", ""
     if slowness == "met":
-        return "cannot be told", _missing(
-            step.failed, step.sent, objective.most_failed_share, "failed", step
-        )
-    return "cannot be told", _missing(slow, step.latencies.count, allowed, "were slower", step)
+        missing = _missing(failed, objective.most_failed_share, "failed", step)
+    else:
+        missing = _missing(slow, allowed, "were slower", step)
+    return "cannot be told", missing
+
+
+@dataclass(frozen=True)
+class EventCount:
+    """`count` of `number` requests. `together`: so many of them tell as much as a single one alone."""
+
+    count: int
+    number: int
+    together: float = 1.0
+
+    def held(self, allowed: float) -> Held:
+        """Whether they show a share of at most `allowed`, as `share_held` says it."""
+        number = math.floor(self.number / self.together)
+        met = share_held(math.ceil(self.count / self.together), number, allowed)
+        return met if met == "met" else share_held(int(self.count / self.together), number, allowed)
+
+
+def design_effect(counts: Sequence[int]) -> float:
+    """Return how many of the events tell as much as one that is independent. `counts`: by half second.
+
+    Requests that a stall makes slow come together, so their number varies more than that of independent
+    ones, whose variance is their mean: by this factor. It is 1 where chance alone explains the variance in
+    one of a hundred runs. Of few stalls the next may be longer: twice the standard error of so many is
+    added. Blocks of several lengths are compared, since a stall may outlast one.
+    Source: Kish, Survey Sampling, 1965, section 8.2.
+    """
+    largest, blocks = 1.0, np.array(counts, float)
+    while len(blocks) >= _LEAST_BLOCKS and blocks.any():
+        free = len(blocks) - 1
+        spread = float(((blocks - blocks.mean()) ** 2).sum() / blocks.mean())
+        # The 99 % quantile of chi-square. Source: Wilson and Hilferty, 1931.
+        chance = free * (1 - 2 / (9 * free) + 2.326 * math.sqrt(2 / (9 * free))) ** 3
+        largest = max(largest, spread / free if spread > chance else 1.0)
+        blocks = blocks[: len(blocks) // 2 * 2].reshape(-1, 2).sum(axis=1)
+    stalls = sum(counts) / largest
+    return largest * (1 + 2 / math.sqrt(stalls)) if largest > 1 else 1.0
 
 
 def share_held(count: int, number: int, allowed: float) -> Held:
     """Whether `count` of `number` requests show a share of at most `allowed`, with 99 % confidence.
 
-    A share of exactly `allowed` is called met in at most one run of a hundred, and not met in as many. That
-    holds for requests that are slow each by itself; those slow together show less than they count.
+    A share of exactly `allowed` is called met in at most one run of a hundred, and not met in as many, if
+    each request is slow by itself.
     Source: the early stopping of MLPerf's loadgen,
     https://github.com/mlcommons/inference_policies/blob/master/inference_rules.adoc (2026-11-23).
     """
@@ -145,14 +194,15 @@ def _at_most(count: int, number: int, share: float) -> float:
     )
 
 
-def _missing(count: int, number: int, allowed: float, what: str, step: LoadStep) -> str:
+def _missing(events: EventCount, allowed: float, what: str, step: LoadStep) -> str:
     """How many requests would tell, if as many of a hundred are so as now."""
-    seen = f"{count:,} of {number:,} requests {what}"
-    for times in range(1, 101):
-        more = math.ceil(_LEAST_REQUESTS / 4) * times
-        if (
-            more > number
-            and share_held(math.ceil(count * more / max(number, 1)), more, allowed) == "met"
-        ):
+    seen = f"{events.count:,} of {events.number:,} requests {what}"
+    if events.together > 1:
+        seen += f", up to {events.together:.0f} together"
+    # At the limit no number of requests tells.
+    for times in range(1, 101 if events.count < allowed * events.number else 1):
+        more = math.ceil(_LEAST_REQUESTS / 4 * events.together) * times
+        count = math.ceil(events.count * more / max(events.number, 1))
+        if more > events.number and EventCount(count, more, events.together).held(allowed) == "met":
             return f"{seen}; at that share {more:,} would tell: --step-seconds {math.ceil(more / step.load)}"
     return f"{seen}, about as many as are allowed"

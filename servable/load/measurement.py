@@ -56,6 +56,10 @@ class LoadStep:
     throughput_rps: Interval
     """Answered well, per second."""
     latencies: Latencies
+    tails: tuple[Latencies, ...] = ()
+    """The answers slower than p95, for each half second in which they were due."""
+    failures: tuple[int, ...] = ()
+    """Failed requests, for each half second in which they were due."""
     p95_interval_ms: Interval | None = None
     p99_interval_ms: Interval | None = None
     """95 % confidence intervals of p95 and p99, from their variation during the step."""

@@ -33,7 +33,7 @@ class Schedule:
     fixed: tuple[float, ...] = ()
     """These loads and no others, in this order."""
     further: int = 0
-    """Most loads after `fixed`: the last is raised again if it met the objective and throughput grew."""
+    """Most loads after `fixed`, each higher, while the objective is met and throughput grows."""
 
     def next(self, steps: Sequence[LoadStep]) -> float | None:
         """None: done; `ended(steps)` says why."""

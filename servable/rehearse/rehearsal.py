@@ -48,7 +48,7 @@ def measured(
     p50_ms: float | None,
     p99_ms: float | None,
 ) -> MeasuredInstance:
-    """Return the given numbers; else those of the newest `servable load` of it, the file, or an example."""
+    """Return the given numbers; else those of the newest `servable load`, the file, or an example."""
     newest = _newest(loaded.root, loaded.name)
     scaling = placed.variant.scaling
     stated = scaling.max_rps_per_instance if scaling else None

@@ -45,7 +45,7 @@ class PreparedVariant:
     """Files of the warm-up requests that were packed here, by model."""
 
     def explained(self, reason: str) -> str:
-        """The reason why a container does not start, with the key and file of a failing warm-up request."""
+        """Why a container does not start, with key and file of a failing warm-up request."""
         failed = _FAILED_RECORD.search(reason)
         files = self.warm_up.get(failed["model"], ()) if failed else ()
         if failed is None or int(failed["number"]) > len(files):

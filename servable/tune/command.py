@@ -25,11 +25,13 @@ from servable.signals import as_ctrl_c
 from servable.tune import environment_edit
 from servable.tune.output import say, speaker
 from servable.tune.run import TuneError, TuneOptions
+from servable.tune.search.confirmation import Verdict
 from servable.tune.tune import tune as search
 from servable_local.container.launch import LaunchError
 
 # What the whole search may take where it costs nothing but time.
 LOCAL_MINUTES = 9.5
+EXIT_CODES: dict[Verdict, int] = {"better": 0, "not better": 1, "cannot be told": 3}
 
 
 def _names(value: str | tuple[str, ...]) -> tuple[str, ...]:
@@ -83,7 +85,7 @@ OPTIONS = (
         default=40,
         show_default=True,
         type=click.IntRange(1),
-        help="Most trials; four of them are kept to confirm the choice.",
+        help="Most trials; up to half of them compare the choice with today's settings.",
     ),
     click.option(
         "--minutes",
@@ -131,6 +133,7 @@ def tune(
 ) -> int:
     """Measure settings of ENV's container; the best ones, as a diff to its file.
 
+    Exit 0: better ones were shown; 1: none are; 3: it cannot be told; 2: it could not be measured.
     Ctrl-C, or worse, loses the trial under way; the same command goes on with the others.
     """
     aws = {name: values.pop(name) for name in ("target", "local", "endpoint_url")}
@@ -138,7 +141,7 @@ def tune(
     loaded, _ = one_environment(environment, folder, sets)
     if problems := refused(loaded):
         click.echo("\n".join(problems), err=True)
-        return 1
+        return 2
     placement = _placement(loaded, variant)
     as_ctrl_c()
     try:
@@ -159,7 +162,7 @@ def tune(
         tuned = search(loaded, placement, options, speaker(options.trials), anew=anew)
     except (TuneError, LaunchError, LoadError, PackagingError, BodyError, TemporaryError) as error:
         click.echo(f"servable tune: {error}", err=True)
-        return 1
+        return 2
     except ValueError as error:
         raise click.UsageError(str(error)) from None
     except KeyboardInterrupt:
@@ -168,7 +171,8 @@ def tune(
     if write and tuned.diff:
         environment_edit.write(tuned.file, tuned.after)
     say(tuned, write=write, as_json=as_json)
-    return 0
+    assert tuned.content.recommendation is not None  # tune() has made it
+    return EXIT_CODES[tuned.content.recommendation.choice.confirmation.verdict]
 
 
 def _refuse_combinations(

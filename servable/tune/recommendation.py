@@ -66,25 +66,30 @@ def recommend(
 
 def headline(choice: ChosenPoint, goal: Goal) -> str:
     """Return the result of the search in one sentence or two: the same on the screen and on the page."""
-    gain = choice.compared_gain
+    shown, gain = choice.confirmation, choice.confirmation.gain
     unit = "requests/s" if goal == "throughput" else "requests per dollar"
+    if gain is None:
+        failed = "no other settings ran, or carried as much, when they were measured again"
+        why = failed if shown.refuted else "too few trials were left to compare others with them"
+        return f"Today's settings stay: {why}."
     interval = f"{gain.value:+.1%} {unit}, 95 % interval {gain.low:+.1%} to {gain.high:+.1%}"
     if choice.better:
         return f"The chosen settings together are better than today's: {interval}."
-    if choice.confirmed is False:
-        found = (
-            "Today's settings stay: all measurements together favour others "
-            f"({interval}), but measured again they were not better."
+    if shown.refuted:
+        return (
+            f"Today's settings stay: the pairs of trials favour others ({interval}), but their load "
+            "curve was below today's."
         )
-    else:
-        best = "the best of the others: " if choice.rival else ""
-        found = f"Nothing better than today's settings was shown ({best}{interval}). They stay."
-    if choice.repeats is not None and choice.repeats.noisy:
-        lowest, highest = choice.repeats.lowest, readable(choice.repeats.highest)
+    found = (
+        f"Today's settings stay: no difference above {max(gain.high, 0):.1%} was shown "
+        f"(the best of the others: {interval})."
+    )
+    if shown.needed is not None:
+        times = readable(math.ceil(10 * shown.needed / shown.pairs) / 10)
         found += (
-            " The computer was too noisy to tell: repeats of the same settings ranged from "
-            f"{readable(lowest) if lowest else 'a failure'} to {highest} {unit}. End other programs, "
-            "then run the command again with --new."
+            f" Whether others are better cannot be told from {shown.pairs} pairs of trials: as these vary, "
+            f"{shown.needed - shown.pairs:,} more would tell; end other programs, or give --new and {times} "
+            "times the trials and minutes."
         )
     return found
 

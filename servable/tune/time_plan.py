@@ -21,7 +21,7 @@ def seconds_expected(steps: int, pace: Pace, start_seconds: float) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class TimePlan:
-    """`minutes` of everything; `confirm`: trials that are kept back to confirm the choice."""
+    """`minutes` of everything; `confirm`: the least trials that are kept back to confirm the choice."""
 
     minutes: float
     curve_seconds: float
@@ -59,5 +59,5 @@ class TimePlan:
         return (
             f"about {seconds / 60:.1f} minutes, at most {self.minutes:g}: two load curves of about "
             f"{self.curve_seconds:.0f} s, and about {self.fit} trials of about "
-            f"{self.trial_seconds:.0f} s, the last {self.confirm} to confirm the choice"
+            f"{self.trial_seconds:.0f} s, from {self.confirm} to half of them to confirm the choice"
         )

@@ -26,7 +26,7 @@ from servable.tune.temporary_trials import TemporaryTrials
 from servable.tune.time_plan import TimePlan
 from servable.tune.trials import LocalTrials, NotServedError, ReferenceLoad, Trials, kept_objective
 
-# Each of the choice and of today's settings, in turn, at the end.
+# The least pairs of trials of the choice and of today's settings, at the end.
 CONFIRM = 2
 TODAY, CHOICE = "today", "choice"
 
@@ -134,7 +134,8 @@ def _curve_of(
     worse = carried is None or (before is not None and carried.rps.high < before.rps.low)
     # Goals other than throughput weigh the price too: fewer requests may be worth it.
     if worse and (carried is None or run.options.goal == "throughput"):
-        return dataclasses.replace(choice, confirmed=False), today
+        refuted = dataclasses.replace(choice.confirmation, refuted=True)
+        return dataclasses.replace(choice, confirmation=refuted), today
     return choice, curve
 
 

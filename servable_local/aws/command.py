@@ -1,4 +1,4 @@
-"""`servable-local up | status | down`: the local AWS without the command `servable`, which shows the same."""
+"""`servable-local up | status | down`: the local AWS without the command `servable`."""
 
 import json
 import math

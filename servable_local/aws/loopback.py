@@ -31,7 +31,7 @@ _Service = TypeVar("_Service")
 
 @functools.cache
 def botocore_session() -> Any:
-    """One session of botocore for all: it reads the services' models, 50 ms to 200 ms each, only once."""
+    """One session of botocore for all: services' models, 50 to 200 ms each, are read once."""
     import botocore.session
 
     # No profile and no ~/.aws: a profile that is set but not there is an error.

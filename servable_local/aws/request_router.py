@@ -6,6 +6,7 @@ import re
 import sys
 import traceback
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
 from xml.sax.saxutils import escape
@@ -80,29 +81,22 @@ class RequestHandler(MotoRequestHandler):
         return environ
 
 
+@dataclass(frozen=True)
 class RequestRouter:
     """A WSGI application around another. `port` is its server's."""
 
-    def __init__(
-        self,
-        application: _Application,
-        controls: Controls,
-        verifier: Verifier,
-        port: int,
-        objects: ObjectFolder,
-    ) -> None:
-        self._application = application
-        self._controls = controls
-        self._objects = objects
-        self._verifier = verifier
-        self._port = port
+    application: _Application
+    controls: Controls
+    verifier: Verifier
+    port: int
+    objects: ObjectFolder
 
     def __call__(self, environ: _Environ, start_response: _Start) -> Iterable[bytes]:
         start_response = _without_cors(start_response)
         request = ReceivedRequest(environ["REQUEST_METHOD"], environ["RAW_URI"], environ[_HEADERS])
         try:
-            check_origin(request, self._port)
-            verified = self._verifier.verify(
+            check_origin(request, self.port)
+            verified = self.verifier.verify(
                 request, lambda limit: self._body(environ, request, limit)
             )
         except AccessError as error:
@@ -112,14 +106,14 @@ class RequestRouter:
             return [] if request.method == "HEAD" else [answer.body]
         if request.path.startswith(PREFIX):
             control = json.loads(bytes(verified.body)) if request.method == "POST" else None
-            status, result = self._controls.answer(environ["PATH_INFO"], control) or (
+            status, result = self.controls.answer(environ["PATH_INFO"], control) or (
                 "404 Not Found",
                 {"error": "no such control"},
             )
             return _answer(start_response, status, "application/json", result)
         _hand_on(environ, request, verified)
         try:
-            return self._application(environ, start_response)
+            return self.application(environ, start_response)
         except Exception as error:
             # 501 and not 500: AWS clients retry a 500 for up to 50 s and then say nothing.
             traceback.print_exc()
@@ -132,7 +126,7 @@ class RequestRouter:
         known to be right may have."""
         length = _length(environ, limit)
         if limit is None and length > IN_MEMORY_BYTES and is_object(request):
-            return received(self._objects, request, environ["wsgi.input"], length)
+            return received(self.objects, request, environ["wsgi.input"], length)
         return bytes(environ["wsgi.input"].read(length))
 
 

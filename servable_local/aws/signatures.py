@@ -229,7 +229,7 @@ def _check_headers(request: ReceivedRequest, signature: RequestSignature) -> Non
 
 
 def _stated_hash(request: ReceivedRequest, signature: RequestSignature) -> str | None:
-    """The payload hash in the canonical request; None for the hash of the body, which is not read yet."""
+    """The payload hash in the canonical request; None: that of the body, not read yet."""
     stated = request.header("x-amz-content-sha256")
     if signature.expires_seconds is not None:
         if stated not in (None, UNSIGNED_PAYLOAD):

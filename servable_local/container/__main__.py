@@ -29,11 +29,13 @@ from servable_local.container.child_process import ContainerStartError, Events, 
 from servable_local.container.compiled_packages import compiled_packages
 from servable_local.container.faults import FILE as FAULTS
 from servable_local.container.faults import FaultFile
+from servable_local.container.image_code import image_code
 from servable_local.container.plan import EndpointPlan
 from servable_local.container.ports import PortError
 from servable_local.container.recording import Recording
 from servable_local.container.settings import (
     DEFAULT_MODEL_NAME,
+    WORKERS,
     SettingsError,
     read_settings,
     without_effect,
@@ -116,7 +118,8 @@ def _prepared(archive: Path | None, folder: Path, record: Recording | None) -> S
         unpack(archive, model)
         code = find_code(model)
     if not settings.multi_model:
-        models = find_models(model)
+        rewritten = image_code(settings.tensorflow).rewritten
+        models = find_models(model, takes_zero=rewritten)
         name = settings.default_model
         default_model = next(iter(models)) if name is None else name
         if default_model not in models:
@@ -124,6 +127,10 @@ def _prepared(archive: Path | None, folder: Path, record: Recording | None) -> S
                 f"{DEFAULT_MODEL_NAME}={default_model}: the archive holds {', '.join(models)}; "
                 "a model is named after the folder of its versions, `model` when they lie at the root"
             )
+    if settings.workers == 0 and (code is not None or settings.multi_model):
+        raise SettingsError(
+            f"{WORKERS}=0: no worker would answer, and the image hangs; allowed with code: 1 or more"
+        )
     if code:
         code = replace(code, packages=compiled_packages(code.folder))
         for path in code.packages.paths:

@@ -88,22 +88,36 @@ class ArchiveCode:
         return [path for path in paths if path.is_dir()]
 
 
-def find_models(root: Path) -> dict[str, dict[int, Path]]:
-    """Model name -> version -> folder of its SavedModel. Raises `LayoutError` without one."""
+def find_models(root: Path, *, takes_zero: bool = True) -> dict[str, dict[int, Path]]:
+    """Model name -> version -> folder of its SavedModel. Raises `LayoutError` without one.
+
+    `takes_zero`: whether the image takes version 0, as it does since 2.20.
+    """
     models: dict[str, dict[int, Path]] = {}
     for saved_model in sorted(root.rglob("saved_model.pb")):
         version = saved_model.parent
         # A number that is the root itself is no version: nothing could hold it.
         if version == root or not re.fullmatch(r"[0-9]+", version.name):
             continue
-        if int(version.name) == 0:
+        if int(version.name) == 0 and not takes_zero:
             raise LayoutError(
                 f"{saved_model.relative_to(root).as_posix()}: version 0 is written as no version at "
-                "all in the container's configuration; number versions from 1"
+                "all in the container's configuration before 2.20; number versions from 1"
             )
         holder = version.parent
         name = NAME_OF_A_MODEL_AT_THE_ROOT if holder == root else holder.name
         models.setdefault(name, {})[int(version.name)] = version
+        # The container names every such folder to the model server, and waits for all of them.
+        for other in sorted(holder.glob("[0-9]*")):
+            if (
+                other.name.isdecimal()
+                and other.is_dir()
+                and not (other / "saved_model.pb").exists()
+            ):
+                raise LayoutError(
+                    f"{other.relative_to(root).as_posix()} holds no saved_model.pb: the container would wait "
+                    "for this version, and end; take the folder out, or export the SavedModel into it"
+                )
     if not models:
         files = sorted(
             file.relative_to(root).as_posix() for file in root.rglob("*") if file.is_file()

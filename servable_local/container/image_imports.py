@@ -108,7 +108,7 @@ class ImageFinder(MetaPathFinder):
         )
 
     def find_distributions(self, context: DistributionFinder.Context) -> Iterator[Distribution]:
-        """Find packages with a module that the image has, and the user's own, for importlib.metadata."""
+        """Find the image's packages and the user's own, for importlib.metadata."""
         for entry in context.path:
             of_entry = DistributionFinder.Context(name=context.name, path=[entry])
             for package in MetadataPathFinder.find_distributions(of_entry):

@@ -5,7 +5,6 @@ that renders variables; that what a deployment renders is understood here is a t
 Source: serve.py in https://github.com/aws/deep-learning-containers
 """
 
-import math
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ DEFAULT_MODEL_NAME = "SAGEMAKER_TFS_DEFAULT_MODEL_NAME"
 OPENMP_THREADS = "OMP_NUM_THREADS"
 ONEDNN = "TF_ENABLE_ONEDNN_OPTS"
 WORKER_CLASS = "SAGEMAKER_GUNICORN_WORKER_CLASS"
+WORKERS = "SAGEMAKER_GUNICORN_WORKERS"
 THREADS = "SAGEMAKER_GUNICORN_THREADS"
 WAIT = "SAGEMAKER_TFS_WAIT_TIME_SECONDS"
 GUNICORN_TIMEOUT = "SAGEMAKER_GUNICORN_TIMEOUT_SECONDS"
@@ -123,7 +123,7 @@ def is_container_variable(name: str) -> bool:
 
 
 def _port_range(variables: Mapping[str, str], count: int) -> tuple[int, int] | None:
-    """Range of the ports of `count` model servers; None if none is configured. Raises `SettingsError`."""
+    """Range of the ports of `count` model servers, if configured. Raises `SettingsError`."""
     text = variables.get(PORT_RANGE)
     if text is None:
         return None
@@ -172,11 +172,9 @@ def _one_of(*words: str) -> _Form:
     return lambda text: words[words.index(text)], ", ".join(words)
 
 
-def _margin(text: str) -> float:
-    number = float(text)
-    if not (math.isfinite(number) and number < 1):
-        raise ValueError
-    return number
+def _openmp(text: str) -> tuple[int, ...]:
+    """OpenMP's own form: a number, or a list for nested regions."""
+    return tuple(map(int, text.split(",")))
 
 
 _SWITCH: _Form = (lambda text: ("false", "true").index(text.lower()) == 1, "true or false")
@@ -192,9 +190,9 @@ _VARIABLES: _Table = {
     "SAGEMAKER_TFS_FRACTIONAL_GPU_MEM_MARGIN": (
         "gpu_memory_margin",
         0.2,
-        (_margin, "a number below 1"),
+        (float, "a number"),
     ),
-    "SAGEMAKER_GUNICORN_WORKERS": ("workers", 1, _whole(1)),
+    WORKERS: ("workers", 1, _whole(0)),
     THREADS: ("threads", 1, _whole(0)),
     WORKER_CLASS: (
         "worker_class",
@@ -209,11 +207,11 @@ _VARIABLES: _Table = {
         "error",
         _one_of("debug", "info", "notice", "warn", "error", "crit", "alert", "emerg"),
     ),
-    OPENMP_THREADS: ("openmp_threads", 1, _whole(1)),
+    OPENMP_THREADS: ("openmp_threads", (1,), (_openmp, "numbers, with commas")),
 }
 _CPUS = os.cpu_count() or 1
 _BATCHING: _Table = {
-    "SAGEMAKER_TFS_MAX_BATCH_SIZE": ("max_batch_size", 8, _whole(1)),
+    "SAGEMAKER_TFS_MAX_BATCH_SIZE": ("max_batch_size", 8, _whole(0)),
     "SAGEMAKER_TFS_BATCH_TIMEOUT_MICROS": ("timeout_micros", 1000, _whole(0)),
     "SAGEMAKER_TFS_NUM_BATCH_THREADS": ("batch_threads", _CPUS, _whole(1)),
     "SAGEMAKER_TFS_MAX_ENQUEUED_BATCHES": ("max_enqueued_batches", _CPUS, _whole(1)),

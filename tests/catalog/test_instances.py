@@ -8,7 +8,7 @@ import botocore.session
 import pytest
 
 from infra.catalog import gpus
-from infra.catalog.inference_amis import ami_for, carries, newest_ami
+from infra.catalog.inference_amis import ami_for, carries
 from infra.catalog.instances import instances
 
 EC2 = json.loads(
@@ -90,7 +90,7 @@ def test_a_gpu_has_its_oldest_cuda_and_compute_capability(
     [
         ("11.8", "g5", None),
         ("12.2", "g5", "al2-ami-sagemaker-inference-gpu-2"),
-        ("12.9", "g5", "al2023-ami-sagemaker-inference-gpu-4-1"),
+        ("12.9", "g5", "al2-ami-sagemaker-inference-gpu-3-1"),
         ("12.2", "p5e", "al2-ami-sagemaker-inference-gpu-3-1"),
         ("12.2", "g7e", "al2023-ami-sagemaker-inference-gpu-4-1"),
         ("12.9", "p6-b200", "al2023-ami-sagemaker-inference-gpu-4-1"),
@@ -105,14 +105,17 @@ def test_the_ami_is_the_oldest_of_the_family_whose_driver_carries_the_cuda(
 
 def test_every_gpu_family_but_the_retired_ones_has_an_ami() -> None:
     families = {instance.family: instance for instance in instances().values() if instance.gpus}
-    assert sorted(name for name in families if newest_ami(name) is None) == ["p2", "p3"]
+    assert sorted(name for name in families if ami_for(cuda="12.2", family=name) is None) == [
+        "p2",
+        "p3",
+    ]
 
 
 @pytest.mark.parametrize(
     ("ami", "cuda", "yes"),
     [
         ("al2-ami-sagemaker-inference-gpu-3-1", "12.4", True),
-        ("al2-ami-sagemaker-inference-gpu-3-1", "12.9", False),
+        ("al2-ami-sagemaker-inference-gpu-3-1", "12.9", True),
         ("al2-ami-sagemaker-inference-gpu-2", "12.9", True),  # mounts the compatibility libraries
         ("al2-ami-sagemaker-inference-gpu-2-1", "12.9", False),
     ],

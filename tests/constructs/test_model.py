@@ -28,7 +28,7 @@ def test_g4dn_gets_the_gpu_image_and_an_ami_whose_driver_carries_its_cuda(
     synthesise: Synthesise, unstated: dict[str, str]
 ) -> None:
     found = synthesise(**{"ml.c5.xlarge": "ml.g4dn.xlarge"}, **unstated)
-    assert image_and_ami(found) == ("2.20-gpu-py312", "al2023-ami-sagemaker-inference-gpu-4-1")
+    assert image_and_ami(found) == ("2.20-gpu-py312", "al2-ami-sagemaker-inference-gpu-3-1")
 
 
 @pytest.mark.parametrize("stated", [UNSTATED, {'"2.20"': '"2.10"'}])
@@ -200,7 +200,7 @@ def test_a_gpu_image_whose_cuda_is_not_documented_gets_the_newest_driver(
     synthesise: Synthesise,
 ) -> None:
     found = synthesise(**{"ml.c5.xlarge": "ml.g5.xlarge", '"2.20"': '"2.18"'})
-    assert image_and_ami(found) == ("2.18-gpu", "al2023-ami-sagemaker-inference-gpu-4-1")
+    assert image_and_ami(found) == ("2.18-gpu", "al2-ami-sagemaker-inference-gpu-3-1")
 
 
 def test_another_archive_gets_a_policy_beside_the_old_one(synthesise: Synthesise) -> None:

@@ -80,7 +80,7 @@ def test_forty_gigabytes_on_four_t4s_are_refused_for_the_gpus_memory() -> None:
     [
         ("pages/p2", ["image-ended", "instance-retired"]),
         ("pages/g4dn", []),
-        ("detector/p3", ["instance-retired"]),
+        ("detector/p3", ["image-ended", "instance-retired"]),
         ("detector/g5", []),
     ],
 )

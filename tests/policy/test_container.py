@@ -94,10 +94,11 @@ def test_batching_has_the_images_defaults() -> None:
         ("tfs_processes", 1, 0),
         ("tfs_processes", 1_000_000, 1_000_001),
         ("grpc_from_bytes", 0, -1),
-        ("gpu_memory_margin", 0.999, 1),
-        ("gpu_memory_margin", -3.0, float("-inf")),
+        ("gunicorn_workers", 0, -1),
+        ("omp_threads", 0, -1),
+        ("gpu_memory_margin", 2.0, float("-inf")),
         ("batching", {"timeout_micros": 0}, {"timeout_micros": -1}),
-        ("batching", {"max_batch_size": 1}, {"max_batch_size": 0}),
+        ("batching", {"max_batch_size": 0}, {"max_batch_size": -1}),
     ],
 )
 def test_a_setting_has_the_bounds_of_its_variable(

@@ -26,7 +26,7 @@ def machine(name: str) -> Instance:
 # SageMaker refuses ml.p2 from 2.12 on (infra/catalog/gpus.json); its K80 has no kernels of CUDA 12.
 @pytest.mark.parametrize(
     ("name", "newest"),
-    [("c5.xlarge", "2.20"), ("g5.xlarge", "2.20"), ("p3.2xlarge", "2.20"), ("p2.xlarge", "2.10")],
+    [("c5.xlarge", "2.20"), ("g5.xlarge", "2.20"), ("p3.2xlarge", "2.14"), ("p2.xlarge", "2.10")],
 )
 def test_the_newest_version_is_the_last_that_the_gpu_has_kernels_for(
     name: str, newest: str
@@ -45,7 +45,7 @@ def test_the_newest_version_is_the_last_that_the_gpu_has_kernels_for(
         ("2.20", "p2.xlarge", False),
         ("2.18", "p3.2xlarge", False),
         ("2.14", "p3.2xlarge", True),
-        ("2.20", "p3.2xlarge", True),
+        ("2.20", "p3.2xlarge", False),
     ],
 )
 def test_an_old_gpu_runs_documented_cuda_versions_that_have_kernels_for_it(
@@ -60,10 +60,11 @@ def test_an_old_gpu_runs_documented_cuda_versions_that_have_kernels_for_it(
     ("version", "name", "ami"),
     [
         ("2.20", "c5.xlarge", None),
-        ("2.20", "g5.xlarge", GPU_4),
+        ("2.20", "g5.xlarge", GPU_3),
         ("2.19", "g5.xlarge", GPU_2),
         ("2.19", "p5e.48xlarge", GPU_3),
-        ("2.18", "g5.xlarge", GPU_4),  # CUDA 12 of unknown minor version: the newest driver
+        ("2.18", "g5.xlarge", GPU_3),  # built with CUDA 12.5
+        ("2.20", "p6-b200.48xlarge", GPU_4),  # AWS lists no other
         ("2.14", "g5.xlarge", None),
         ("2.13", "g5.xlarge", None),
         ("2.20", "p3.2xlarge", None),
@@ -85,9 +86,9 @@ def test_the_driver_is_the_oldest_that_carries_the_images_cuda(
             GPU_2,
         ),  # mounts CUDA's compatibility libraries
         ([("2.19", "g6.xlarge"), ("2.19", "p5e.48xlarge")], GPU_3),
-        ([("2.19", "p5e.48xlarge"), ("2.20", "g5.xlarge")], GPU_4),
+        ([("2.19", "p5e.48xlarge"), ("2.20", "g5.xlarge")], GPU_3),
         ([("2.19", "g5.xlarge"), ("2.19", "p5e.48xlarge")], GPU_3),
-        ([("2.18", "g5.xlarge"), ("2.18", "g6.xlarge")], GPU_4),
+        ([("2.18", "g5.xlarge"), ("2.18", "g6.xlarge")], GPU_3),
     ],
 )
 def test_several_types_share_the_oldest_driver_that_is_for_all(

@@ -238,7 +238,7 @@ def test_what_was_given_is_what_the_key_holds(environment: Environment) -> None:
 
 
 def test_of_a_table_nothing_was_given(environment: Environment) -> None:
-    (found,) = check(environment(VALID + "scaling = { safety_factor = 0.7 }\n"))
+    (found,) = check(environment(VALID + "scaling = { schedule = [] }\n"))
     assert (found.key, found.given) == ("variants.primary.scaling", None)
 
 

@@ -17,7 +17,7 @@ alarms.p99_latency_ms = 50
 rollout = { strategy = "canary", canary_percent = 90, bake_minutes = 2 }
 variants.primary.instance_type = "ml.g4dn.12xlarge"
 variants.primary.volume_gb = 100
-variants.primary.inference_ami = "al2-ami-sagemaker-inference-gpu-3-1"
+variants.primary.inference_ami = "al2-ami-sagemaker-inference-gpu-2-1"
 variants.primary.max_instances = 4
 variants.primary.variables.SAGEMAKER_GUNICORN_WORKERS = "4"
 variants.primary.container.tfs_processes = 1
@@ -31,7 +31,7 @@ EXPECTED = {
     "request-too-large": ("traffic.request_bytes", 9_000_000),
     "rollout-bake-too-short": ("rollout.bake_minutes", 2),
     "storage-volume-on-nvme": ("variants.primary.volume_gb", 100),
-    "ami-cuda": ("variants.primary.inference_ami", "al2-ami-sagemaker-inference-gpu-3-1"),
+    "ami-cuda": ("variants.primary.inference_ami", "al2-ami-sagemaker-inference-gpu-2-1"),
     "capacity-nothing-scales": ("variants.primary.max_instances", 4),
     "variable-of-a-setting": ("variants.primary.variables.SAGEMAKER_GUNICORN_WORKERS", "4"),
     "gpu-idle": ("variants.primary.container.tfs_processes", 1),

@@ -61,7 +61,7 @@ def test_the_peak_is_counted_in_instances(project: Path, monkeypatch: pytest.Mon
 
 
 def test_what_is_explained_is_what_is_deployed(explain: Result) -> None:
-    assert line(explain, "inference_ami")[1] == "al2023-ami-sagemaker-inference-gpu-4-1"
+    assert line(explain, "inference_ami")[1] == "al2-ami-sagemaker-inference-gpu-3-1"
 
 
 def test_batching_is_explained_setting_by_setting(

@@ -4,15 +4,18 @@ import random
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.verdicts.load_gate import BROKEN
+from benchmarks.verdicts.load_gate import run as simulated
 from infra.parameters.loading import ValidFile
 from servable.latencies import Latencies
 from servable.load.command import load
-from servable.load.gate import expected, share_held, verdict
+from servable.load.gate import design_effect, expected, share_held, verdict
 from servable.load.measurement import LoadCurve
 from servable.load.objective import Objective
 from servable.load.options import LoadOptions
@@ -97,13 +100,54 @@ def test_one_slow_request_more_is_never_a_better_verdict(number: int, slow: int)
     assert ranks == sorted(ranks)
 
 
-@pytest.mark.parametrize("number", [600, 1000, 3000, 9000])
+@pytest.mark.parametrize("number", [600, 3000])
 def test_an_objective_broken_by_a_tenth_passes_in_at_most_one_run_of_a_hundred(number: int) -> None:
     chance = random.Random(number)
     runs = 600
     slow = (sum(chance.random() < 0.011 for _ in range(number)) for _ in range(runs))
     passed = sum(share_held(count, number, 0.01) == "met" for count in slow)
     assert passed <= 0.01 * runs
+
+
+def stalled(blocks: list[int]) -> LoadCurve:
+    """3,000 requests in 30 s, of which so many were slow in each half second."""
+    tails = tuple(Latencies.of([200.0] * slow) for slow in blocks)
+    rps = Interval(value=100.0, low=100.0, high=100.0)
+    return sent(slow=sum(blocks), answered=3000, seconds=30.0, throughput_rps=rps, tails=tails)
+
+
+SPREAD = [1, 0, 0, 0] * 15
+
+
+def test_slow_requests_that_come_alone_pass_with_half_of_the_budget() -> None:
+    assert verdict(stalled(SPREAD), OBJECTIVE).held == "met"
+
+
+def test_as_many_that_came_in_two_stalls_do_not_tell() -> None:
+    gate = verdict(stalled([0] * 20 + [8] + [0] * 20 + [7] + [0] * 18), OBJECTIVE)
+    assert gate.held == "cannot be told"
+
+
+def test_a_single_stall_is_not_called_too_slow() -> None:
+    gate = verdict(stalled([0] * 20 + [60] + [0] * 39), OBJECTIVE)
+    assert gate.held == "cannot be told"
+
+
+@pytest.mark.parametrize("kind", ["alone", "stalls"])
+def test_endpoints_that_break_their_objective_by_a_tenth_hardly_ever_pass(kind: str) -> None:
+    # 12 runs; the rate of 2,000 with fresh seeds is measured by `python -m benchmarks.verdicts.load_gate`.
+    chance = np.random.default_rng(5)
+    held = [simulated(kind, BROKEN, 60.0, 50.0, False, chance) for _ in range(12)]
+    assert held.count("met") <= 1
+
+
+@given(st.lists(st.integers(0, 9), min_size=1, max_size=80))
+def test_events_never_tell_more_than_as_many_independent_ones(counts: list[int]) -> None:
+    assert design_effect(counts) >= 1
+
+
+def test_independent_events_count_as_they_are() -> None:
+    assert design_effect(np.random.default_rng(3).poisson(2, 120).tolist()) == 1
 
 
 def test_a_step_lasts_until_its_rate_has_sent_what_a_verdict_needs(

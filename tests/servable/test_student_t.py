@@ -4,7 +4,17 @@ import pytest
 
 from servable.student_t import t975
 
-TABLE = {3: 3.182, 4: 2.776, 5: 2.571, 9: 2.262, 19: 2.093, 29: 2.045, 60: 2.000}
+TABLE = {
+    1: 12.706,
+    2: 4.303,
+    3: 3.182,
+    4: 2.776,
+    5: 2.571,
+    9: 2.262,
+    19: 2.093,
+    29: 2.045,
+    60: 2.000,
+}
 
 
 @pytest.mark.parametrize("degrees", TABLE)

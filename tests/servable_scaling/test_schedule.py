@@ -1,12 +1,13 @@
 """When scheduled actions run, and what they leave behind."""
 
+import itertools
 from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 
 from servable_scaling.choices import ScalingChoices
-from servable_scaling.schedule import ActionSchedule, ScheduleError, last_run
+from servable_scaling.schedule import ActionSchedule, ScheduleError, last_run, same_minute
 from tests.servable_scaling.minutes import RESOURCE, Fleet, Numbers, at, target, tracking
 
 
@@ -347,3 +348,51 @@ def test_the_only_day_of_a_month(fields: str, day: datetime) -> None:
     schedule = ActionSchedule(f"cron(0 0 {fields})", created=at(0))
     month = [day.replace(day=1) + timedelta(days=index) for index in range(31)]
     assert [one for one in month if schedule.due(one)] == [day]
+
+
+CRONS = (
+    "cron(0 7 * * ? *)",
+    "cron(30 7 ? * MON *)",
+    "cron(0 6,7 ? * MON-FRI *)",
+    "cron(0/30 7 1 * ? *)",
+    "cron(0 7 ? * SAT,SUN *)",
+    "cron(0 7 L 2 ? *)",
+    "cron(0 6 29 2 ? *)",
+)
+
+
+@pytest.mark.parametrize(("first", "second"), list(itertools.combinations(CRONS, 2)))
+def test_two_expressions_share_a_minute_if_both_are_due_in_one(first: str, second: str) -> None:
+    created = datetime(2000, 1, 1)
+    schedules = [ActionSchedule(each, created=created) for each in (first, second)]
+    minutes = (
+        created + timedelta(days=day, hours=hour, minutes=minute)
+        for day in range(366)
+        for hour in (6, 7)
+        for minute in (0, 30)
+    )
+    both = any(all(schedule.due(minute) for schedule in schedules) for minute in minutes)
+    assert same_minute(first, second) is both
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "same"),
+    [
+        ("at(2026-12-24T07:00:00)", "at(2026-12-24T07:00:30)", True),
+        ("at(2026-12-24T07:00:00)", "at(2026-12-24T07:01:00)", False),
+        ("at(2026-12-24T07:00:00)", "cron(0 7 ? * THU *)", True),
+        ("cron(0 7 ? * FRI *)", "at(2026-12-24T07:00:00)", False),
+        ("rate(1 minute)", "cron(0 7 * * ? *)", False),
+        ("cron(0 7 * * ? 2027)", "cron(0 7 * * ? 2028)", False),
+    ],
+)
+def test_moments_are_compared_by_the_minute_and_rates_are_not(
+    first: str, second: str, same: bool
+) -> None:
+    assert same_minute(first, second) is same
+
+
+@pytest.mark.parametrize("expression", ["rate(1 hours)", "rate(5 minute)", "rate(01 days)"])
+def test_the_unit_of_a_rate_agrees_with_its_number(expression: str) -> None:
+    with pytest.raises(ScheduleError, match="singular after 1"):
+        last_run(expression)

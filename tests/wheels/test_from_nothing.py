@@ -97,7 +97,7 @@ def test_the_base_brings_no_tensorflow_numpy_or_boto3(home: Path) -> None:
 
 
 def test_a_command_of_uvs_says_how_uv_installs_an_extra(home: Path) -> None:
-    command = [home / ".local" / "bin" / "servable", "invoke"]
+    command = [str(home / ".local" / "bin" / "servable"), "invoke"]
     ran = subprocess.run(command, env={}, capture_output=True, text=True, check=False)
     assert ran.stderr.strip().endswith(f": uv tool install '{DISTRIBUTION}[aws]'")
 

@@ -6,7 +6,6 @@ Source: https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/CloudWa
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 import aws_cdk as cdk
@@ -14,6 +13,7 @@ import aws_cdk as cdk
 from infra.constructs.monitoring.measured import PERIOD_SECONDS, Measured, Metric
 
 HEIGHT = 6  # CloudWatch's own: 24 columns, rows of any height
+REGION = cdk.Aws.REGION  # read once, because each read is a round trip to jsii
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +57,7 @@ def graph(title: str, *, left: Side, right: Side | None = None) -> Widget:
     properties = {
         "view": "timeSeries",
         "title": title,
-        "region": _region(),
+        "region": REGION,
         "metrics": drawn,
         **({"annotations": {"horizontal": lines}} if lines else {}),
         "yAxis": axes,
@@ -80,12 +80,6 @@ def body(rows: Sequence[tuple[int, Sequence[Widget]]]) -> str:
 def number(value: float) -> float:
     """The number, without .0 if it is whole, as JavaScript writes JSON."""
     return int(value) if value == int(value) else value
-
-
-@cache
-def _region() -> str:
-    """The region's token, read once because each read is a round trip to jsii."""
-    return cdk.Aws.REGION
 
 
 def _rows(metric: Metric, axis: dict[str, str]) -> list[list[Any]]:

@@ -37,7 +37,12 @@ variants.primary.container.batching = { max_batch_size = 64 }"""
     def look(self, placement: Placement, batching: Batching) -> Findings:
         rows = self.environment.traffic.rows_per_request
         key = placement.key("container.batching.max_batch_size")
-        if rows is None:
+        if batching.max_batch_size == 0:
+            # Observed with the code of image 2.20: it starts.
+            problem = "max_batch_size 0: every request is answered with 400"
+            finding = self.finding(key, problem, allowed="1 or more", remedy="raise it")
+            yield replace(finding, severity=Severity.WARNING)
+        elif rows is None:
             yield self.not_checked(key, "traffic.rows_per_request")
         elif batching.max_batch_size < rows:
             yield self.finding(

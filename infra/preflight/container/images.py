@@ -103,9 +103,10 @@ class ImageEnded(VariantRule):
 
 
 class ImageGpuTooOld(EachVariantRule):
-    """CUDA 12 dropped the K80 of ml.p2: the model would load and its first operation fail.
+    """CUDA 12 dropped the K80 of ml.p2, and ml.p3 has no driver for it: AWS lists no inference AMI for both.
 
-    Source: infra/catalog/gpus.json, infra/catalog/image_facts.json
+    The model would load and its first operation fail.
+    Source: infra/catalog/gpus.json, infra/catalog/image_facts.json, infra/catalog/inference_amis.json
     """
 
     example = """\

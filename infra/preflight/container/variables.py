@@ -1,5 +1,7 @@
 """Rules about your own environment variables in the container."""
 
+from dataclasses import replace
+
 from infra.catalog.limits import most
 from infra.parameters.finding import Severity
 from infra.parameters.placement import Placement
@@ -11,6 +13,7 @@ from infra.policy.container import (
     variables_of,
 )
 from infra.preflight.rule import Findings, Parts, Rule, VariantRule
+from model_packaging.secret_text import is_named_secret, secret_in
 
 # https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ContainerDefinition.html (2026-11-22)
 MOST_BYTES = 32 * 1024
@@ -106,13 +109,42 @@ class VariableOfASetting(VariableRule):
     remedy = "write that instead"
 
     def look(self, placement: Placement, name: str, value: str) -> Findings:
-        setting = setting_of(name)
+        setting = setting_of(name, value)
         if setting is not None:
             yield self.finding(
                 placement.key(f"variables.{name}"),
                 f"{name} = {value!r} has a key of its own",
                 allowed=f"{placement.key('container')}.{setting}",
             )
+
+
+class VariableHoldsSecret(VariableRule):
+    """A variable is in the template in plain text, and in every answer to DescribeModel.
+
+    Recognized by content are private keys, tokens of AWS, GitHub, Slack and others, and passwords in URLs;
+    by its name (a warning) what ends in PASSWORD, API_KEY and the like. Names of where a secret is kept
+    are none.
+    Source: https://docs.aws.amazon.com/secretsmanager/latest/userguide/best-practices.html;
+    https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_DescribeModel.html (Environment)
+    """
+
+    acknowledgeable = True
+    example = (
+        'variants.primary.variables.DATABASE_URL = "postgresql://scorer:k7Rw2@db.internal/users"'
+    )
+    allowed = "the name or the ARN of a secret in AWS Secrets Manager"
+    remedy = "put the secret there, and read it when the code is imported"
+
+    def look(self, placement: Placement, name: str, value: str) -> Findings:
+        looks_like = secret_in(f"{name}={value}".encode())
+        if looks_like is None and not is_named_secret(name, value):
+            return
+        finding = self.finding(
+            placement.key(f"variables.{name}"),
+            f"{name} looks like {looks_like or 'a secret, by its name'}: it would be in the template",
+            given=None,
+        )
+        yield finding if looks_like else replace(finding, severity=Severity.WARNING)
 
 
 class VariableInert(VariableRule):

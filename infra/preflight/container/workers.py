@@ -4,7 +4,9 @@ from infra.catalog.limits import documented
 from infra.parameters.finding import Finding, Severity
 from infra.parameters.placement import Placement
 from infra.policy.container import is_upstream, worker_class_of
+from infra.policy.wait_time import default_seconds
 from infra.preflight.rule import Findings, VariantRule
+from model_packaging.python_code import CodeFolder
 from model_packaging.request_path import wants_ours
 
 OF_GUNICORN = (
@@ -40,6 +42,47 @@ class WorkersWithoutCode(VariantRule):
                     placement.key(f"container.{name}"),
                     f"{name} {given} has no effect: models.{placement.variant.model} has no code, so no "
                     "Gunicorn runs",
+                    reads=(f"models.{placement.variant.model}",),
+                )
+
+
+class WorkersMissing(VariantRule):
+    """Without a worker the container never answers /ping, and the endpoint fails.
+
+    With 0 workers Gunicorn starts none; if the package of its worker class is missing, it ends. The image has
+    neither eventlet nor tornado; code may bring them in lib/ or requirements.txt.
+    Source: observed with the code of image 2.20; the image's packages,
+    https://github.com/aws/deep-learning-containers, docker/tensorflow/inference/2.20/cpu/uv.lock (2026-11-22)
+    """
+
+    acknowledgeable = True
+    example = """\
+models.ranker.code = "code"
+variants.primary.container.gunicorn_worker_class = "eventlet\""""
+    remedy = "take it out: it is then chosen"
+
+    def look(self, placement: Placement) -> Findings:
+        container, served = placement.variant.container, placement.served
+        if served.has_code is False or placement.model.image is not None:
+            return
+        kind = worker_class_of(container, placement.tensorflow, multi_model=served.multi_model)
+        folder = self.candidate.code_folders.get(placement.variant.model)
+        code = None if folder is None else CodeFolder(folder)
+        brought = code is not None and (code.vendors(kind) or code.requires(kind))
+        wrong = {
+            "gunicorn_workers": (container.gunicorn_workers == 0, "1 or more"),
+            "gunicorn_worker_class": (
+                kind in ("eventlet", "tornado") and not brought,
+                "sync, gevent, gthread: the image has no other's package",
+            ),
+        }
+        for name, (is_wrong, allowed) in wrong.items():
+            if is_wrong:
+                given = getattr(container, name)
+                yield self.finding(
+                    placement.key(f"container.{name}"),
+                    f"with {name} {given} no worker starts, and the container never answers",
+                    allowed=allowed,
                     reads=(f"models.{placement.variant.model}",),
                 )
 
@@ -122,6 +165,8 @@ variants.primary.container.gunicorn_timeout_seconds = 120"""
 
     def look(self, placement: Placement) -> Findings:
         given = placement.variant.container.gunicorn_timeout_seconds
+        if self.environment.kind.queued:
+            return  # a request may take up to an hour there
         most = int(documented("answer_seconds"))
         if given is not None and given > most:
             yield self.finding(
@@ -192,6 +237,11 @@ class SettingInert(VariantRule):
             for name in OF_OUR_HANDLER:
                 if getattr(container, name) is not None:
                     yield self._inert(placement, name, why)
+        elif (asked := container.request_timeout_seconds) is not None and asked > self._wait(
+            placement
+        ):
+            why = f"wait_time_seconds {self._wait(placement)} ends a request before"
+            yield self._inert(placement, "request_timeout_seconds", why)
         elif container.grpc_from_bytes is not None and container.transport in ("rest", "grpc"):
             why = f"with transport {container.transport} every request is sent the same way"
             yield self._inert(placement, "grpc_from_bytes", why)
@@ -202,6 +252,11 @@ class SettingInert(VariantRule):
             elif placement.processes == 1:
                 why = "it is read only with several processes"
                 yield self._inert(placement, "gpu_memory_margin", why)
+
+    def _wait(self, placement: Placement) -> int:
+        """Seconds after which the container ends a request."""
+        default = default_seconds(placement.tensorflow, processes=placement.processes)
+        return placement.settings.wait_time_seconds or default
 
     def _has_our_handler(self, placement: Placement) -> bool:
         """Whether the model has Servable's handler, or may have it: archives in S3 are not read."""

@@ -1,7 +1,16 @@
 """Rules about GPUs: all are used, the models fit into their memory, and the driver supports the CUDA."""
 
+from dataclasses import replace
+
 from infra.catalog import images
-from infra.catalog.inference_amis import carries, cuda_of, families_of, names, runs_on
+from infra.catalog.inference_amis import (
+    carries,
+    cuda_of,
+    fails_with,
+    families_of,
+    names,
+    runs_on,
+)
 from infra.parameters.finding import Severity, meant
 from infra.parameters.placement import Placement
 from infra.policy.gpu_memory import (
@@ -126,7 +135,7 @@ class GpuMemory(GpuRule):
             return
         margin = placement.settings.gpu_memory_margin
         room = WEIGHTS_SHARE * process_gib(instance, placement.processes, margin)
-        if model_gib > room:
+        if model_gib > room and (margin or 0) < 1:  # from 1 on GpuShare reports the margin
             processes = f"{placement.processes} process{'es' if placement.processes > 1 else ''}"
             yield self.finding(
                 placement.key("instance_type"),
@@ -190,27 +199,40 @@ class AmiWithoutGpu(AmiRule):
 class AmiCuda(AmiRule):
     """If the driver is older than the image's CUDA, the container fails at start.
 
+    Two cases are a warning: an older driver that mounts the image's CUDA compatibility libraries, which
+    AWS does not test with that image; and the AMI of CUDA 13 with an image of CUDA 12, which did not start
+    in AWS's own tests.
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/inference-gpu-drivers.html;
-    infra/catalog/inference_amis.json, image_facts.json
+    https://github.com/aws/deep-learning-containers/pull/6187; infra/catalog/inference_amis.json,
+    image_facts.json
     """
 
     example = """\
 variants.primary.instance_type = "ml.g5.xlarge"
-variants.primary.inference_ami = "al2-ami-sagemaker-inference-gpu-3-1\""""
+variants.primary.inference_ami = "al2-ami-sagemaker-inference-gpu-2-1\""""
     remedy = "take it out: it is then chosen for the image"
 
     def look(self, placement: Placement, ami: str) -> Findings:
-        cuda = images.cuda(placement.tensorflow)
-        if ami not in names() or cuda is None or not placement.instance.gpus:
+        cuda, chosen = (
+            images.cuda(placement.tensorflow),
+            driver_for(placement.tensorflow, placement.instance),
+        )
+        if ami not in names() or cuda is None or chosen in (ami, None):
             return
-        if placement.model.image is None and not carries(ami, cuda):
-            yield self.finding(
-                placement.key("inference_ami"),
-                f"the driver of {ami} supports CUDA {cuda_of(ami)}, but the image of TensorFlow "
-                f"{placement.tensorflow} needs {cuda}",
-                allowed=str(driver_for(placement.tensorflow, placement.instance)),
-                reads=(f"models.{placement.variant.model}.tensorflow",),
-            )
+        image = f"the image of TensorFlow {placement.tensorflow}"
+        older = images.number(cuda_of(ami)) < images.number(cuda)
+        if placement.model.image is not None or not (older or fails_with(ami, cuda)):
+            return
+        finding = self.finding(
+            placement.key("inference_ami"),
+            f"the driver of {ami} supports CUDA {cuda_of(ami)}, but {image} needs {cuda}"
+            if older
+            else f"{image} has CUDA {cuda}, and such images did not start on {ami} in AWS's tests",
+            allowed=str(chosen),
+            reads=(f"models.{placement.variant.model}.tensorflow",),
+        )
+        warns = carries(ami, cuda)
+        yield replace(finding, severity=Severity.WARNING) if warns else finding
 
 
 class AmiFamily(AmiRule):

@@ -90,6 +90,25 @@ variants.primary.instance_type = "ml.g5.xlarge\""""
             )
 
 
+class RegionWithoutEndpoints(Rule):
+    """CloudFormation creates an endpoint only where it has the resource type for it.
+
+    AWS's price list has hosting in these regions too, so that an endpoint made otherwise may exist there.
+    Source: infra/catalog/availability.json, from CloudFormation's own schemas of each region
+    """
+
+    acknowledgeable = True
+    example = 'region = "me-central-1"'
+    key = "region"
+    problem = "CloudFormation has no AWS::SageMaker::Endpoint in {environment.region}"
+    allowed = "other regions, such as eu-west-1"
+    remedy = "choose another region, or try one endpoint there and acknowledge this finding"
+
+    def look(self) -> Findings:
+        if self.environment.region in availability.without_endpoints():
+            yield self.finding(environment=self.environment)
+
+
 class InstanceArchitecture(InstanceRule):
     """The TensorFlow Serving images are built for x86-64.
 

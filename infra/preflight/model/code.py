@@ -187,8 +187,8 @@ class CodeHoldsSecrets(ModelRule):
 
     Secrets are recognized by name (`.env`, `*.key`, `*.pem` with more than certificates, `id_ed25519`,
     `credentials`, `.netrc`, `*.tfvars` and similar), and in text files of at most 256 KiB by content
-    (private keys, AWS secret access keys and access key ids). Each file is accepted separately:
-    `"code-holds-secrets:FILE" = "the reason"`.
+    (private keys, tokens of AWS, GitHub, Slack and others, passwords in URLs). Each file is accepted
+    separately: `"code-holds-secrets:FILE" = "the reason"`.
     Source: https://docs.aws.amazon.com/secretsmanager/latest/userguide/best-practices.html
     """
 

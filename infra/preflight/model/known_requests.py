@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from infra.catalog import images
-from infra.parameters.finding import Finding
+from infra.parameters.finding import Finding, Severity
 from infra.parameters.model import Golden
 from infra.parameters.placement import Placement
 from infra.parameters.table import ProjectPath
@@ -17,6 +17,7 @@ from model_packaging.request_path import HOOKS, wants_ours
 from model_packaging.requests.json_requests import RequestValueError
 from model_packaging.requests.known_requests import (
     CSV,
+    TYPES_READ,
     KnownRequest,
     Reader,
     check_answer,
@@ -129,6 +130,39 @@ class GoldenAnswer(GoldenRule):
                 yield self.finding(key, f"{answer}: the answer {bad}", given=answer, name=name)
 
 
+class ContentTypeRefused(Rule):
+    """A content type that neither NGINX nor Servable's handler reads is answered with 415.
+
+    Code of your own may read any.
+    Source: tensorflowServing.js of the image's public source, https://github.com/aws/deep-learning-containers
+    (read 2026-11-22), observed with the code of 2.20; servable_tensors/codecs.py
+    """
+
+    severity = Severity.WARNING
+    example = 'traffic.content_types = ["image/jpeg"]'
+    key = "traffic.content_types"
+    reads = ("models.{model}",)
+
+    def look(self) -> Findings:
+        for placement in self.candidate.placements:
+            for model in placement.model.multi_model or [placement.variant.model]:
+                if model not in self.environment.models:
+                    continue
+                read_by, _ = reader(self.candidate, placement, model)
+                for content_type in self.environment.traffic.content_types:
+                    # Parameters and case are ignored.
+                    plain = content_type.partition(";")[0].strip().lower()
+                    if read_by in TYPES_READ and plain not in TYPES_READ[read_by]:
+                        yield self.finding(
+                            problem=f"{read_by.value} ({model}) answers {content_type} with 415",
+                            given=content_type,
+                            allowed=", ".join(TYPES_READ[read_by]),
+                            remedy="send one of those, or add code that reads it "
+                            f"(models.{model}.code, preprocess in transforms.py)",
+                            model=model,
+                        )
+
+
 def _targets(candidate: Candidate, model: str) -> list[Target]:
     """The variants that receive a request for the model from `servable verify`."""
     return [
@@ -145,9 +179,9 @@ def judged(
 
     Raises `RequestValueError` for a request that is refused, and OSError.
     """
-    reader, hooks = _reader(candidate, placement, model)
+    read_by, hooks = reader(candidate, placement, model)
     old = not images.has("rewritten_code", placement.tensorflow)
-    if old and sent_as == CSV and reader is Reader.NGINX:
+    if old and sent_as == CSV and read_by is Reader.NGINX:
         return None  # images before 2.20 convert CSV in another way
     try:
         # The newest version answers requests that name no version.
@@ -155,7 +189,7 @@ def judged(
         info = candidate.saved_model(folders[-1]) if folders else None
     except (PackagingError, OSError):
         info = None  # the rule SavedModel reports it
-    request = read_request(file.path.read_bytes(), sent_as, info, reader)
+    request = read_request(file.path.read_bytes(), sent_as, info, read_by)
     if request is None:
         return None
     batching = placement.variant.container.batching
@@ -163,7 +197,7 @@ def judged(
     return request._replace(answered_in=None) if "postprocess" in hooks else request
 
 
-def _reader(candidate: Candidate, placement: Placement, name: str) -> tuple[Reader, set[str]]:
+def reader(candidate: Candidate, placement: Placement, name: str) -> tuple[Reader, set[str]]:
     """The reader of the body, and the hooks of Servable's handler."""
     model = candidate.environment.models[name]
     folder = model.code.path if model.code else None

@@ -1,5 +1,7 @@
 """Rules about the alarms' thresholds and subscribers."""
 
+import re
+
 from infra.parameters.finding import Severity
 from infra.preflight.rule import Findings, Rule
 
@@ -47,3 +49,38 @@ class AlarmsAddressTwice(Rule):
                 yield self.finding(
                     f"alarms.{key}", f"{address} is listed more than once", given=address
                 )
+
+
+# Incoming webhooks, which take messages of their own form. PagerDuty's, Opsgenie's and Datadog's addresses
+# for SNS confirm a subscription. https://docs.aws.amazon.com/sns/latest/dg/sns-http-https-endpoint-as-subscriber.html
+_WEBHOOKS = re.compile(
+    r"https://(hooks\.slack(-gov)?\.com/|[^/]*\.?discord(app)?\.com/api/webhooks/|chat\.googleapis\.com/"
+    r"|[^/]*\.webhook\.office\.com/|outlook\.office(365)?\.com/webhook/|[^/]*\.logic\.azure\.com[:/]"
+    r"|[^/]*\.environment\.api\.powerplatform\.com[:/]|api\.telegram\.org/|open\.(feishu\.cn|larksuite\.com)/"
+    r"|events(\.eu)?\.pagerduty\.com/v2/)",
+    re.IGNORECASE,
+)
+
+
+class AlarmsWebhook(Rule):
+    """A chat's incoming webhook never confirms SNS's subscription: no message arrives, and no error.
+
+    Source: https://docs.aws.amazon.com/sns/latest/dg/sns-http-https-endpoint-as-subscriber.html (the endpoint
+    must answer SubscriptionConfirmation); https://docs.aws.amazon.com/chatbot/latest/adminguide/what-is.html
+    """
+
+    severity = Severity.WARNING
+    example = 'alarms.notify = ["https://hooks.slack.com/services/T0/B0/x"]'
+    problem = "{host} is a chat's webhook, which does not confirm a subscription of SNS: nobody is notified"
+    allowed = "e-mail addresses, and https URLs that confirm subscriptions of SNS"
+    remedy = (
+        "write the channel's e-mail address, or subscribe Amazon Q Developer in chat to the topic"
+    )
+
+    def look(self) -> Findings:
+        lists = {"notify": self.environment.alarms.notify, "page": self.environment.alarms.page}
+        for key, addresses in lists.items():
+            for address in filter(_WEBHOOKS.match, addresses):
+                # The path is the webhook's password.
+                host = address.split("/")[2]
+                yield self.finding(f"alarms.{key}", given=host, host=host)

@@ -1,5 +1,6 @@
 """Rules about scaling policies: their metrics, steps and cooldowns."""
 
+import itertools
 from collections import Counter
 
 from infra.parameters.finding import Severity
@@ -100,6 +101,42 @@ class ScalingStep(ScalingRule):
                     allowed="each bound once",
                     remedy="take one out",
                 )
+
+
+class ScalingStepsCross(ScalingRule):
+    """Steps answer more load with more instances; where they cross, two of them act against each other.
+
+    A larger excess that adds fewer instances than a smaller one comes too late. If instances are removed
+    below a rate at which others are added, the number of instances goes up and down without end.
+    Source: https://docs.aws.amazon.com/autoscaling/application/userguide/step-scaling-policy-overview.html
+    (2026-11-22)
+    """
+
+    severity = Severity.WARNING
+    example = """\
+variants.primary.scaling.steps = [{ above_rps = 50, change = 2 }, { below_rps = 80, change = -1 }]"""
+    key = "variants.{name}.scaling.steps"
+    remedy = "correct the bounds, or the changes"
+
+    def look(self, name: str, variant: Variant, scaling: Scaling) -> Findings:
+        up = sorted((step.above_rps, step.change) for step in scaling.steps if step.above_rps)
+        down = sorted((step.below_rps, step.change) for step in scaling.steps if step.below_rps)
+        for word, steps in (("above_rps", up), ("below_rps", down)):
+            for (rate, change), (further, other) in itertools.pairwise(steps):
+                if other < change:
+                    yield self.finding(
+                        problem=f"{word} {rate:g} changes by {change}, but {word} {further:g} by {other}",
+                        given=other,
+                        allowed="changes that do not fall from one bound to the next",
+                        name=name,
+                    )
+        if up and down and up[0][0] <= down[-1][0]:
+            yield self.finding(
+                problem=f"above_rps {up[0][0]:g} adds instances that below_rps {down[-1][0]:g} removes",
+                given=up[0][0],
+                allowed=f"above_rps above {down[-1][0]:g}",
+                name=name,
+            )
 
 
 class ScalingWithoutProvisioned(ScalingRule):

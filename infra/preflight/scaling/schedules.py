@@ -1,13 +1,15 @@
 """Rules about scheduled actions: their time, time zone and range."""
 
+import contextlib
 import functools
+import itertools
 import zoneinfo
 
 from infra.parameters.finding import Severity, meant
-from infra.parameters.scaling import Scheduled
+from infra.parameters.scaling import Scaling, Scheduled
 from infra.parameters.variant import Variant
-from infra.preflight.rule import Findings, Parts, Rule
-from servable_scaling.schedule import ScheduleError, last_run
+from infra.preflight.rule import Findings, Parts, Rule, VariantTableRule
+from servable_scaling.schedule import ScheduleError, last_run, same_minute
 
 
 class ScheduledRule(Rule):
@@ -88,6 +90,39 @@ class ScalingScheduleExpression(ScheduledRule):
             last_run(action.at)
         except ScheduleError as wrong:
             yield self.finding(key, f"{action.at}: {wrong}", given=action.at, allowed=wrong.allowed)
+
+
+class ScalingScheduleTogether(VariantTableRule):
+    """Two actions in one minute run in an order that AWS does not state: either one's range may remain.
+
+    Actions that set different bounds, or the same to the same value, do not contradict each other.
+    Source:
+    https://docs.aws.amazon.com/autoscaling/application/userguide/scheduled-scaling-policy-overview.html
+    (2026-11-22)
+    """
+
+    severity = Severity.WARNING
+    example = """\
+variants.primary.max_instances = 4
+variants.primary.scaling.max_rps_per_instance = 100
+variants.primary.scaling.schedule = [
+  { at = "cron(0 7 * * ? *)", at_least = 2 },
+  { at = "cron(0 7 ? * MON *)", at_least = 4 },
+]"""
+    table = "scaling"
+    key = "variants.{name}.scaling.schedule"
+    problem = "{first.at} and {second.at} run in the same minute, and set other bounds"
+    allowed = "one action in a minute"
+    remedy = "join them, or give one another minute or other days"
+
+    def look(self, name: str, variant: Variant, scaling: Scaling) -> Findings:
+        for first, second in itertools.combinations(scaling.schedule, 2):
+            bounds = ((first.at_least, second.at_least), (first.at_most, second.at_most))
+            differ = any(None not in pair and pair[0] != pair[1] for pair in bounds)
+            with contextlib.suppress(ScheduleError):  # ScalingScheduleExpression reports it
+                zone = first.timezone == second.timezone
+                if differ and zone and same_minute(first.at, second.at):
+                    yield self.finding(given=second.at, name=name, first=first, second=second)
 
 
 class ScalingSchedulePast(ScheduledRule):

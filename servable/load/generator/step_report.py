@@ -4,6 +4,7 @@ A request is recorded with two list appends; everything else is done for many at
 report is made. Times are of `time.perf_counter()`.
 """
 
+import math
 import time
 from collections import Counter, defaultdict
 from dataclasses import asdict
@@ -29,6 +30,7 @@ class Recorder:
         self._due: list[float] = []
         self._took: list[float] = []
         self._lags: list[float] = []
+        self._failed: list[float] = []
         self._errors: Counter[str] = Counter()
         self._first_answers: dict[str, str] = {}
         self._timeouts = 0
@@ -50,7 +52,9 @@ class Recorder:
         if kind == OK:
             self._due.append(due)
             self._took.append(now - due)
-        elif kind == TIMEOUT:
+            return
+        self._failed.append(due)
+        if kind == TIMEOUT:
             self._timeouts += 1
         else:
             self._errors[kind] += 1
@@ -59,6 +63,7 @@ class Recorder:
 
     def never_sent(self, due: float, kind: str) -> None:
         if self.begin <= due < self.end:
+            self._failed.append(due)
             self._errors[kind] += 1
 
     def late(self, seconds: float) -> None:
@@ -80,10 +85,11 @@ class Recorder:
 
     def report(self) -> dict[str, Any]:
         """All since the last one, as numbers and texts: it goes to another process."""
-        finished, due, took, lags = (
-            np.array(times) for times in (self._finished, self._due, self._took, self._lags)
+        finished, due, took, lags, failed = (
+            np.array(times)
+            for times in (self._finished, self._due, self._took, self._lags, self._failed)
         )
-        self._finished, self._due, self._took, self._lags = [], [], [], []
+        self._finished, self._due, self._took, self._lags, self._failed = [], [], [], [], []
         errors, timeouts = dict(self._errors), self._timeouts
         self._errors, self._timeouts = Counter(), 0
         windows = ((finished - self.begin) / WINDOW_SECONDS).astype(int)
@@ -95,6 +101,7 @@ class Recorder:
                 int(block): asdict(Latencies.of(1000 * took[blocks == block]))
                 for block in np.unique(blocks)
             },
+            "failed": dict(Counter(((failed - self.begin) / BLOCK_SECONDS).astype(int).tolist())),
             "lags": asdict(Latencies.of(1000 * lags)),
             "errors": errors,
             "first_answers": self._first_answers,
@@ -111,6 +118,7 @@ class Tally:
         self._final: set[str] = set()
         self._windows: Counter[int] = Counter()
         self._blocks: dict[int, Latencies] = defaultdict(Latencies)
+        self._failed: Counter[int] = Counter()
         self._lags = Latencies()
         self._errors: Counter[str] = Counter()
         self._first_answers: dict[str, str] = {}
@@ -125,6 +133,7 @@ class Tally:
         self._windows.update(report["windows"])
         for block, latencies in report["blocks"].items():
             self._blocks[block] += Latencies(**latencies)
+        self._failed.update(report["failed"])
         self._lags += Latencies(**report["lags"])
         self._errors.update(report["errors"])
         self._first_answers = report["first_answers"] | self._first_answers
@@ -164,14 +173,18 @@ class Tally:
 
     def step(self, options: dict[str, Any]) -> LoadStep:
         blocks = [self._blocks[block] for block in sorted(self._blocks)]
-        seconds = self.seconds
+        latencies, seconds = sum(blocks, start=Latencies()), self.seconds
+        slow_ms = latencies.p95_ms if latencies.count else 0.0
+        parts = range(math.ceil(seconds / BLOCK_SECONDS))
         return LoadStep(
             users=options.get("users"),
             rate_rps=options.get("rate_rps"),
             warm_up_seconds=options["warm_up_seconds"],
             seconds=seconds,
             throughput_rps=self._answered(),
-            latencies=sum(blocks, start=Latencies()),
+            latencies=latencies,
+            tails=tuple(self._blocks[block].above(slow_ms) for block in parts),
+            failures=tuple(self._failed[block] for block in parts),
             p95_interval_ms=percentile(blocks, 95),
             p99_interval_ms=percentile(blocks, 99),
             errors=dict(sorted(self._errors.items())),

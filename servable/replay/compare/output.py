@@ -21,7 +21,7 @@ SHOWN, MOST_LINES = 5, 20
 
 
 def lines(comparison: Comparison, limits: Replay, *, side_by_side: bool) -> list[str]:
-    """Number of compared requests, a line for each output that differs, the worst requests, the latencies."""
+    """Number of compared requests, a line for each output that differs, worst requests, latencies."""
     share = comparison.differing_rows / comparison.rows if comparison.rows else 0.0
     rows = [
         f"compared: {comparison.compared:,} of {comparison.requests:,} requests; "

@@ -1,4 +1,4 @@
-"""The page of a comparison: differences by output, the requests that differ most, latency of both sides."""
+"""The page of a comparison: differences by output, the worst requests, latency of both sides."""
 
 import math
 from collections.abc import Sequence

@@ -15,9 +15,7 @@ from numpy.typing import NDArray
 from servable.tune.search.gaussian_process import Array, GaussianProcess, Prediction
 from servable.tune.search.space import Space
 from servable.tune.search.trial import (
-    NOISE_REPEATS,
     TRIALS,
-    Ranks,
     bent,
     logarithms,
     noise_of,
@@ -38,11 +36,6 @@ STOP_FROM = 12
 # Today's settings are measured again at once, so often at most, and once for so many trials: all else
 # is compared with them, and how far repeats differ is the noise.
 MOST_REPEATS, REPEAT_EVERY = 2, 16
-# Repeats of the highest and of the lowest that show that a surface is flat: so far apart, in standard
-# deviations, it is not; further, it is not even after fewer.
-FLAT_PAIRS, APART, FAR_APART = 4, 2.5, 3.5
-# The scatter that noise alone exceeds once in a hundred times, in standard deviations.
-UNLIKELY = 2.326
 _below = np.vectorize(NormalDist().cdf, otypes=[float])
 # Noise of "it ran" (1) and "it did not" (0): few settings run today and not tomorrow.
 _RAN_NOISE = 0.1
@@ -54,7 +47,6 @@ class Proposal:
 
     number: int | None
     stopped: str | None = None
-    flat: bool = False
 
 
 def propose(
@@ -73,8 +65,6 @@ def propose(
     calm = undisturbed(numbers, values)
     logs = logarithms(values)
     noise = noise_of(numbers[calm & ran], logs[calm & ran])
-    if ran.all() and (flat := _flat(numbers, logs, noise, len(first), trials)):
-        return flat
     at = space.features
     # What did not run says nothing of how good it would be; a chance says whether it would run.
     learnt = ran & calm if ran.any() else ~ran
@@ -125,46 +115,3 @@ def chance_to_run(at: Array, tried: Array, ran: NDArray[np.bool_]) -> Array:
     expected = GaussianProcess(tried, ran.astype(float), noise=_RAN_NOISE).expected(at)
     chance: Array = _below((expected.mean - 0.5) / np.hypot(expected.deviation, _RAN_NOISE))
     return chance
-
-
-def _flat(numbers: Ranks, logs: Array, noise: float, begun: int, trials: int) -> Proposal | None:
-    """Whether points as different as the space allows are all the same: until that is shown, or refuted.
-
-    Where all but the lowest scatter little enough for noise, the highest and the lowest are measured
-    again, in turn: only these new measurements decide, since the first ones were chosen by luck.
-    """
-    if not begun <= len(numbers) <= begun + 2 * FLAT_PAIRS or trials < begun + 2 * FLAT_PAIRS:
-        return None
-    first, at = np.unique(numbers[:begun], return_index=True)
-    once = logs[at]
-    if len(once) > 2:
-        scatter = float(np.sort(once)[1:].var(ddof=1)) / noise**2
-        if _paulson(scatter, len(once) - 2, begun - len(first) + NOISE_REPEATS) > UNLIKELY:
-            return None
-    ends = int(first[once.argmax()]), int(first[once.argmin()])
-    again = [logs[begun:][numbers[begun:] == end] for end in ends]
-    pairs = min(len(repeats) for repeats in again)
-    if pairs:
-        high, low = (float(np.sort(repeats[:pairs])[pairs // 2]) for repeats in again)
-        apart = (high - low) / (noise * math.sqrt(2 / pairs))
-        if apart > (APART if pairs == FLAT_PAIRS else FAR_APART):
-            return None
-        if pairs == FLAT_PAIRS:
-            spread = math.expm1(2 * float(once.std(ddof=1)))
-            sentence = (
-                f"the surface is flat: {len(once)} points as different as the space allows scatter by "
-                f"{spread:.0%} (two standard deviations), no more than measurements of one point do; "
-                "no setting tried here matters"
-            )
-            return Proposal(number=None, stopped=sentence, flat=True)
-    return Proposal(number=ends[(len(numbers) - begun) % 2])
-
-
-def _paulson(ratio: float, above: int, below: int) -> float:
-    """A ratio of two variances of so many degrees of freedom, in standard deviations.
-
-    Source: Paulson, An Approximate Normalization of the Analysis of Variance Distribution, 1942.
-    """
-    root = math.cbrt(ratio)
-    a, b = 2 / (9 * above), 2 / (9 * below)
-    return ((1 - b) * root - (1 - a)) / math.sqrt(b * root**2 + a)

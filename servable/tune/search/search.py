@@ -8,12 +8,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from model_packaging.private_folder import private_folder, private_opener
-from servable.tune.search.next_point import STARTS, propose
+from servable.tune.search.confirmation import pairs_planned
+from servable.tune.search.next_point import STARTS, Proposal, propose
 from servable.tune.search.recommended import ChosenPoint, choose, values_of
 from servable.tune.search.space import Point, Space
 from servable.tune.search.start import starts
-from servable.tune.search.trial import Budget, Measurement, Trial
+from servable.tune.search.trial import Budget, Measurement, Trial, noise_of, undisturbed
 
 Measure = Callable[[Point], Measurement]
 Told = Callable[[Trial], None]
@@ -31,8 +34,8 @@ class Search:
     """One search; with a `file` it goes on where it was interrupted.
 
     `wanted`: tried first, the first of them is what the others are compared with.
-    `confirm`: so often the choice and the first one are measured again, in turn, at the end; where
-    the first one is the choice, it and the best of the others.
+    `confirm`: the least pairs of the choice and the first one that are measured at the end; where the
+    noise needs more of them, they take up to half of all trials. 0: none.
     """
 
     def __init__(
@@ -56,39 +59,47 @@ class Search:
         self, measure: Measure, budget: Budget, told: Told = lambda trial: None
     ) -> SearchResult:
         """Until it ends. `told` hears of each trial once it is kept."""
-        stopped, flat = None, False
+        stopped, confirming = None, [each for each in self._trials if each.confirms]
         while stopped is None:
-            kept = budget.without(2 * self._confirm, self.trials())
+            pairs = self._pairs(budget.fit(self.trials()))
+            kept = budget.without(2 * pairs, self.trials())
             stopped = kept.ended(self.trials())
-            if stopped is None and self._confirmed():
+            if stopped is None and confirming:
                 stopped = "the choice of an earlier run was being confirmed; --new searches again"
             if stopped is None:
-                # From the recorded trials alone, so that a resumed search asks for the same point.
-                measured = values_of(self._space, self._trials)
-                tried, values = [number for number, _ in measured], [value for _, value in measured]
-                trials = kept.fit(self.trials())
-                proposal = propose(self._space, self._starts, tried, values, trials)
-                stopped, flat = proposal.stopped, proposal.flat
+                proposal = self._proposal(kept.fit(self.trials()))
+                stopped = proposal.stopped
                 if proposal.number is not None:
                     self._measure(self._space.point(proposal.number), measure, told)
-        # On a flat surface the highest was measured again already, and was no better.
-        for number in range(self._confirmed(), 0 if flat else 2 * self._confirm):
+        confirms = confirming[0].confirms if confirming else 2 * pairs
+        for number in range(len(confirming), confirms):
             choice = self.choice()
-            if choice is None or choice.compared is None or budget.ended(self.trials()):
+            if choice is None or choice.point == choice.start or choice.confirmation.refuted:
                 break
-            point = choice.start if number % 2 else choice.compared
-            self._measure(point, measure, told, confirms=True)
-        choice = self.choice()
-        if flat and choice is not None and choice.better:
-            choice = dataclasses.replace(choice, confirmed=False)
-        return SearchResult(trials=self.trials(), stopped=stopped, choice=choice)
+            if budget.ended(self.trials()):
+                break
+            # Counterbalanced, so that what slowly changes on the computer favours neither.
+            point = choice.start if number % 4 in (1, 2) else choice.point
+            self._measure(point, measure, told, confirms=confirms)
+        return SearchResult(trials=self.trials(), stopped=stopped, choice=self.choice())
 
-    def _confirmed(self) -> int:
-        return sum(trial.confirms for trial in self._trials)
+    def _pairs(self, trials: int) -> int:
+        """Pairs that confirm the choice, of at most `trials` in all: repeats say how noisy one is."""
+        measured = [
+            (number, value) for number, value in values_of(self._space, self._trials) if value
+        ]
+        numbers, values = np.array(measured, float).reshape(-1, 2).T
+        calm = undisturbed(numbers, values)
+        noise = noise_of(numbers[calm], np.log(values[calm]))
+        return pairs_planned(noise, trials, least=self._confirm) if self._confirm else 0
 
-    def _measure(
-        self, point: Point, measure: Measure, told: Told, *, confirms: bool = False
-    ) -> None:
+    def _proposal(self, trials: int) -> Proposal:
+        """Propose a point from the recorded trials alone, so that a resumed search asks for the same one."""
+        measured = values_of(self._space, self._trials)
+        tried, values = [number for number, _ in measured], [value for _, value in measured]
+        return propose(self._space, self._starts, tried, values, trials)
+
+    def _measure(self, point: Point, measure: Measure, told: Told, *, confirms: int = 0) -> None:
         """Kept when it is done: what was under way when the process was killed is measured anew."""
         began = time.monotonic()
         measured = measure(dict(point))

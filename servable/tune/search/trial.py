@@ -39,8 +39,8 @@ class Trial:
     point: Point
     measured: Measurement
     seconds: float
-    confirms: bool = False
-    """Measured again at the end, the choice and today's settings in turn."""
+    confirms: int = 0
+    """Trials that confirm the choice at the end, this one among them, as planned before the first; else 0."""
 
     @property
     def usd(self) -> float:

@@ -21,7 +21,7 @@ NO_CHANGES = (
 
 @dataclass(frozen=True)
 class ResourceChange:
-    """One resource's part. `replacement` of what is modified: a change set's True, False or Conditional."""
+    """One resource's part. `replacement`: a change set's True, False or Conditional."""
 
     action: Literal["Add", "Modify", "Remove"]
     logical_id: str

@@ -41,7 +41,7 @@ class FormulaTrials(Trials):
     trial_pace = curve_pace = Pace()
     start_seconds = 1.0
     log: Path | None = None
-    flat = False
+    rps = staticmethod(value)
     fails: type[BaseException] | None = None
     fails_at: int | None = None
 
@@ -75,7 +75,7 @@ class FormulaTrials(Trials):
             raise self.fails("as the test wants")
         if self._begun == self.fails_at:
             raise LoadError("as the test wants")
-        rps = 100.0 if self.flat else value(point)
+        rps = self.rps(point)
         about = {"rps": {"value": rps, "low": rps, "high": rps}, "p99_ms": 50.0, "p50_ms": 20.0}
         self._say("end", point)
         return self._valued(Measurement(value=rps, about=about), point, 0.0)

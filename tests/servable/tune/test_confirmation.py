@@ -1,82 +1,150 @@
-"""What the measurements at the end say of the choice."""
+"""The verdict of a search: what the pairs of trials at its end show of the choice."""
 
+import math
+from collections.abc import Sequence
+
+import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from servable.tune.search.recommended import ChosenPoint, Repeats, choose
+from benchmarks.verdicts.tune import search
+from servable.tune.search.confirmation import confirmation, pairs_planned
+from servable.tune.search.recommended import ChosenPoint, choose
 from servable.tune.search.space import Space
-from servable.tune.search.trial import Measurement, Trial
+from servable.tune.search.trial import TRIALS, Measurement, Trial
 
-SPACE = Space({"workers": (1, 2, 4, 8)})
+FOUR = Space({"workers": (1, 2, 4, 8)})
 START, BETTER = 0, 3
 
 
-def trial(point: int, value: float, *, confirms: bool = False) -> Trial:
+def trial(point: int, value: float, *, confirms: int = 0) -> Trial:
     measured = Measurement(value=value, failure=None if value else "no ping")
     return Trial(
-        number=0, point=SPACE.point(point), measured=measured, seconds=1.0, confirms=confirms
+        number=0, point=FOUR.point(point), measured=measured, seconds=1.0, confirms=confirms
     )
 
 
 SEARCHED = [trial(START, 100.0), trial(1, 110.0), trial(2, 150.0), trial(BETTER, 200.0)]
+# In the order of the search: the choice, twice today's settings, the choice.
+PAIRS = ((BETTER, 190.0), (START, 101.0), (START, 99.0), (BETTER, 185.0))
 
 
-def chosen(*again: tuple[int, float]) -> ChosenPoint:
-    trials = [*SEARCHED, *(trial(point, value, confirms=True) for point, value in again)]
-    found = choose(SPACE, START, trials)
+def chosen(*again: tuple[int, float], searched: Sequence[Trial] = SEARCHED) -> ChosenPoint:
+    trials = [*searched, *(trial(*each, confirms=len(again)) for each in again)]
+    found = choose(FOUR, START, trials)
     assert found is not None
     return found
 
 
-CASES = {
-    "nothing was measured again": ((), None),
-    "both were, the choice is the better one": (((BETTER, 190.0), (START, 101.0)), True),
-    "today's settings are the better ones": (((BETTER, 180.0), (START, 185.0)), False),
-    "as good as today's": (((BETTER, 180.0), (START, 180.0)), False),
-    "only the choice was": (((BETTER, 190.0),), False),
-    "one of both was disturbed": (
-        ((BETTER, 60.0), (START, 101.0), (BETTER, 130.0), (START, 99.0)),
-        True,
-    ),
-    "the choice failed once": (
-        ((BETTER, 0.0), (START, 101.0), (BETTER, 190.0), (START, 99.0)),
-        False,
-    ),
-}
+def test_without_pairs_nothing_is_called_better_however_large_the_gain_of_the_search() -> None:
+    assert chosen().confirmation.verdict == "cannot be told"
 
 
-@pytest.mark.parametrize(("again", "confirmed"), CASES.values(), ids=CASES)
-def test_the_choice_is_confirmed_by_what_is_measured_again(
-    again: tuple[tuple[int, float], ...], *, confirmed: bool | None
-) -> None:
-    assert chosen(*again).confirmed is confirmed
+def test_a_pair_is_the_choice_and_today_s_settings_in_either_order() -> None:
+    gain = chosen(*PAIRS).confirmation.gain
+    assert gain is not None
+    assert gain.value == pytest.approx(math.sqrt(190 / 101 * 185 / 99) - 1)
 
 
-def test_what_was_not_confirmed_is_not_kept() -> None:
-    assert chosen((BETTER, 180.0), (START, 185.0)).kept == SPACE.point(START)
+def test_the_interval_is_that_of_a_textbook_s_paired_t_test() -> None:
+    # By scipy.stats.ttest_1samp(log ratios, 0).confidence_interval(0.95), SciPy 1.17.1.
+    gain = confirmation([(math.exp(log), 1.0) for log in (0.10, 0.20, 0.15, 0.05)]).gain
+    assert gain is not None
+    ends = [math.log1p(end) for end in (gain.low, gain.high)]
+    assert ends == pytest.approx([0.02228, 0.22772], abs=0.001)
 
 
-def test_what_was_confirmed_is_kept() -> None:
-    assert chosen((BETTER, 190.0), (START, 101.0)).kept == SPACE.point(BETTER)
+def test_the_better_choice_is_kept() -> None:
+    assert chosen(*PAIRS, *PAIRS).kept == FOUR.point(BETTER)
 
 
-def test_repeats_that_differ_most_are_told() -> None:
-    assert chosen((BETTER, 210.0), (START, 50.0)).repeats == Repeats(lowest=50.0, highest=100.0)
-
-
-def test_a_repeat_that_failed_is_the_lowest() -> None:
-    assert chosen((BETTER, 210.0), (START, 0.0)).repeats == Repeats(lowest=0.0, highest=100.0)
-
-
-def test_nothing_measured_twice_has_no_repeats() -> None:
-    assert chosen().repeats is None
-
-
-@pytest.mark.parametrize(("highest", "noisy"), [(130.0, False), (130.1, True)])
-def test_repeats_are_noisy_where_they_differ_by_more_than_thirty_percent(
-    highest: float, *, noisy: bool
-) -> None:
-    assert Repeats(lowest=100.0, highest=highest).noisy is noisy
+def test_what_is_not_shown_to_be_better_is_not_kept() -> None:
+    assert chosen((BETTER, 180.0), (START, 185.0)).kept == FOUR.point(START)
 
 
 def test_what_is_being_confirmed_stays_the_choice() -> None:
-    assert chosen((2, 140.0), (START, 100.0)).point == SPACE.point(2)
+    assert chosen((2, 140.0), (START, 100.0)).point == FOUR.point(2)
+
+
+def test_a_choice_that_fails_once_is_refuted() -> None:
+    assert chosen(*PAIRS, (BETTER, 0.0), (START, 100.0)).confirmation.verdict == "not better"
+
+
+def test_where_no_other_settings_ran_none_is_better() -> None:
+    failed = [trial(START, 100.0), trial(1, 0.0)]
+    assert chosen(searched=failed).confirmation.verdict == "not better"
+
+
+def test_where_no_others_were_tried_it_cannot_be_told() -> None:
+    assert chosen(searched=SEARCHED[:1]).confirmation.verdict == "cannot be told"
+
+
+CALM = [(120.0, 100.0), (121.0, 100.0), (119.0, 100.0), (120.0, 100.0)]
+
+
+def test_a_pair_that_something_else_slowed_is_left_out() -> None:
+    assert confirmation([*CALM, (60.0, 100.0)]).verdict == "better"
+
+
+def test_pairs_that_are_slow_too_often_count() -> None:
+    assert confirmation([*CALM, (60.0, 100.0), (60.0, 100.0)]).verdict == "cannot be told"
+
+
+@pytest.mark.parametrize(
+    ("ratios", "verdict"),
+    [
+        ((1.20, 1.22, 1.18), "better"),
+        ((0.80, 0.82, 0.78), "not better"),
+        ((1.00, 1.01, 0.99), "not better"),
+        ((1.30, 1.00, 0.95), "cannot be told"),
+    ],
+    ids=["above", "below", "a gain of 5 % is out of the question", "either"],
+)
+def test_a_verdict_has_three_values(ratios: tuple[float, ...], verdict: str) -> None:
+    assert confirmation([(100 * ratio, 100.0) for ratio in ratios]).verdict == verdict
+
+
+LOGS = st.lists(st.floats(-0.2, 0.2), min_size=3, max_size=9)
+
+
+@given(logs=LOGS)
+@settings(max_examples=60, deadline=None)
+def test_as_many_pairs_as_are_said_to_be_needed_would_tell(logs: list[float]) -> None:
+    found = confirmation([(math.exp(log), 1.0) for log in logs])
+    if found.needed is not None:
+        # As many more of the same: their deviation is hardly below that of these.
+        times = math.ceil(1.2 * found.needed / len(logs)) + 1
+        assert (
+            confirmation([(math.exp(log), 1.0) for log in logs * times]).verdict != "cannot be told"
+        )
+
+
+@given(noise=st.floats(0.01, 0.5), trials=st.integers(8, 200))
+def test_pairs_take_at_most_half_of_the_trials(noise: float, trials: int) -> None:
+    assert 2 <= pairs_planned(noise, trials, least=2) <= trials / 4
+
+
+def test_more_noise_needs_more_pairs() -> None:
+    planned = [pairs_planned(noise, TRIALS, least=2) for noise in (0.02, 0.05, 0.2)]
+    assert planned == sorted({*planned})
+
+
+@pytest.mark.parametrize("pairs", [3, 10])
+def test_settings_that_are_the_same_are_called_better_in_at_most_2_5_of_a_hundred(
+    pairs: int,
+) -> None:
+    # Draws of a rate of 2.5 % are above 3.8 % less than once in a thousand times.
+    chance, draws = np.random.default_rng(pairs), 1500
+    measured = np.exp(chance.normal(0, 0.2, (draws, pairs, 2))).tolist()
+    assert sum(confirmation(each).verdict == "better" for each in measured) <= 0.038 * draws
+
+
+def test_a_planted_setting_is_kept() -> None:
+    kept = [search((("one_setting", 0.4, 0.05, "normal"), 11, number))[1] for number in (0, 1)]
+    assert sum(kept) >= 1
+
+
+def test_nothing_is_kept_but_today_s_settings_where_they_are_the_best() -> None:
+    jobs = ((("today_best", 0.0, 0.2, "heavy_tails"), 12, number) for number in (0, 1))
+    assert sum(verdict == "better" for verdict, _, _ in map(search, jobs)) == 0

@@ -9,7 +9,8 @@ from servable.load.knee import Knee
 from servable.load.measurement import MeasuredTarget
 from servable.precision import Interval
 from servable.tune.recommendation import Recommendation, headline, recommend
-from servable.tune.search.recommended import ChosenPoint, Effect, Repeats
+from servable.tune.search.confirmation import Confirmation
+from servable.tune.search.recommended import ChosenPoint, Effect
 from tests.servable.tune.example_content import ENVIRONMENT, OBJECTIVE, interval
 
 ASKED = MeasuredTarget(
@@ -20,10 +21,14 @@ CHOICE = ChosenPoint(
     point={"tfs_processes": 4, "gunicorn_workers": 8, "batching.max_batch_size": 64},
     value=100.0,
     start={"tfs_processes": 1, "gunicorn_workers": 8, "batching.max_batch_size": 8},
-    gain=Interval(value=0.2, low=0.1, high=0.3),
     noise=0.05,
+    confirmation=Confirmation(pairs=6, gain=Interval(value=0.2, low=0.1, high=0.3)),
 )
 
+UNSURE = dataclasses.replace(
+    CHOICE,
+    confirmation=Confirmation(pairs=7, gain=Interval(value=0.05, low=-0.02, high=0.12), needed=19),
+)
 EFFECTS = {
     "tfs_processes": (Effect(value=1, relative=Interval(value=0.7, low=0.6, high=0.8)),),
     "batching.max_batch_size": (Effect(value=8, relative=Interval(value=1.0, low=0.9, high=1.1)),),
@@ -57,8 +62,7 @@ def test_only_settings_that_change_are_written() -> None:
 
 
 def test_settings_that_are_not_shown_to_be_better_are_not_written() -> None:
-    unsure = dataclasses.replace(CHOICE, gain=Interval(value=0.05, low=-0.02, high=0.12))
-    assert not recommended(choice=unsure).changes
+    assert not recommended(choice=UNSURE).changes
 
 
 def test_on_another_instance_type_every_setting_is_written() -> None:
@@ -131,23 +135,28 @@ def test_the_effect_of_all_keys_together_is_said_once() -> None:
     )
 
 
-REFUTED = dataclasses.replace(CHOICE, confirmed=False)
+REFUTED = dataclasses.replace(CHOICE, confirmation=Confirmation(pairs=1, refuted=True))
 
 
-def test_what_was_not_better_when_measured_again_is_not_recommended() -> None:
+def test_what_failed_when_measured_again_is_not_recommended() -> None:
     assert not recommended(choice=REFUTED).changes
 
 
-def test_what_was_not_better_when_measured_again_is_said() -> None:
-    assert "measured again they were not better" in headline(REFUTED, "throughput")
+def test_what_failed_when_measured_again_is_said() -> None:
+    assert "when they were measured again" in headline(REFUTED, "throughput")
 
 
-def test_a_computer_too_noisy_to_tell_is_said_with_what_was_measured() -> None:
-    noisy = dataclasses.replace(REFUTED, repeats=Repeats(lowest=310.0, highest=4892.0))
-    said = headline(noisy, "throughput")
-    assert "repeats of the same settings ranged from 310 to 4,892 requests/s" in said
+def test_a_difference_that_was_not_shown_is_said_with_its_size() -> None:
+    assert headline(UNSURE, "throughput").startswith(
+        "Today's settings stay: no difference above 12.0% was shown (the best of the others: +5.0% "
+    )
 
 
-def test_repeats_as_close_as_usual_are_no_noise() -> None:
-    close = dataclasses.replace(REFUTED, repeats=Repeats(lowest=100.0, highest=130.0))
-    assert "too noisy" not in headline(close, "throughput")
+def test_what_cannot_be_told_says_how_many_pairs_more_would_tell() -> None:
+    said = headline(UNSURE, "throughput")
+    assert "12 more would tell; end other programs, or give --new and 2.8 times the trials" in said
+
+
+def test_too_few_trials_to_compare_anything_are_said() -> None:
+    none = dataclasses.replace(CHOICE, confirmation=Confirmation())
+    assert "too few trials were left to compare" in headline(none, "throughput")

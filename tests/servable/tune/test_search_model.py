@@ -217,30 +217,3 @@ def test_todays_settings_are_repeated_at_once_as_often_as_the_trials_bear(
         number = propose(space, [3, 1, 2, 0, 5], tried, [1.0] * len(tried), trials).number
         tried.append(number or 0)
     assert tried.count(3) == times
-
-
-def flat_until(lowest: float, again: float, *, after: int) -> tuple[int | None, bool]:
-    """What is proposed after so many repeats, where one point in ten measured `lowest`, then `again`."""
-    space, starts = Space(COUNTS), [*range(10)]
-    values = [1.0, 1.03, 0.98, *np.linspace(0.98, 1.04, 9)]
-    values[5] = lowest
-    tried = [0, 0, *starts]
-    for number in range(after):
-        proposal = propose(space, starts, tried, values, 36)
-        assert proposal.number is not None
-        tried.append(proposal.number)
-        values.append(again if proposal.number == 3 else 1.0 + number / 1000)
-    proposal = propose(space, starts, tried, values, 36)
-    return proposal.number, proposal.flat
-
-
-def test_a_low_measurement_that_is_not_repeated_makes_no_surface_uneven() -> None:
-    assert flat_until(0.5, 1.0, after=8) == (None, True)
-
-
-def test_what_might_be_flat_is_measured_again_where_it_is_lowest() -> None:
-    assert flat_until(0.5, 1.0, after=1)[0] == 3
-
-
-def test_a_low_measurement_that_repeats_is_no_flat_surface() -> None:
-    assert not flat_until(0.5, 0.5, after=8)[1]

@@ -1,13 +1,15 @@
 """`servable tune` as a user runs it. What is measured is a formula; the rest is the command's own."""
 
 import json
+import math
 import os
+import random
 import shutil
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
@@ -24,10 +26,11 @@ from servable.tune.command import tune
 from servable.tune.content import RUN, Content
 from servable.tune.run import RUNS, TuneError, alone
 from servable.tune.search.search import SearchResult
+from servable.tune.search.space import Point
 from servable.tune.trials import NotServedError
 from tests.checkouts import ROOT
 from tests.conftest import RANKER, VALID
-from tests.servable.tune.formula_trials import HOLD, FormulaTrials
+from tests.servable.tune.formula_trials import HOLD, FormulaTrials, value
 from tests.servable.tune.measured import curve, step
 
 FEW = ["--setting", "gunicorn_workers", "--setting", "tfs_processes", "--setting", "onednn"]
@@ -102,15 +105,15 @@ def test_what_check_refuses_is_not_measured(project: Path) -> None:
     (project / "environments" / "bad.toml").write_text(text.replace('"model"', '"no_model"'))
     said = CliRunner().invoke(tune, ["bad", "--body", "a.json"], standalone_mode=False)
     (project / "environments" / "bad.toml").unlink()
-    assert (said.return_value, "no_model" in said.stderr) == (1, True)
+    assert (said.return_value, "no_model" in said.stderr) == (2, True)
 
 
 def test_without_a_request_it_says_what_to_give(project: Path) -> None:
     said = CliRunner().invoke(tune, ["prod"], standalone_mode=False)
-    assert (said.return_value, "--body" in said.output) == (1, True)
+    assert (said.return_value, "--body" in said.output) == (2, True)
 
 
-def test_where_aws_does_not_answer_it_says_so_and_ends_with_1(
+def test_where_aws_does_not_answer_it_says_so_and_ends_with_2(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
@@ -118,10 +121,10 @@ def test_where_aws_does_not_answer_it_says_so_and_ends_with_1(
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "nothing")
     where = ["--target", "sagemaker", "--dollars", "1", "--endpoint-url", "http://127.0.0.1:1"]
     said = returned(*where)
-    assert (said.return_value, "could not be asked" in said.stderr) == (1, True)
+    assert (said.return_value, "could not be asked" in said.stderr) == (2, True)
 
 
-def test_what_cannot_be_measured_ends_with_1_and_no_trace(
+def test_what_cannot_be_measured_ends_with_2_and_no_trace(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(FormulaTrials, "fails", LoadError)
@@ -129,7 +132,7 @@ def test_what_cannot_be_measured_ends_with_1_and_no_trace(
     last = said.stderr.splitlines()[-2:]
     wanted = ["servable tune: as the test wants", "report of what was measured: "]
     began = [line[: len(start)] for line, start in zip(last, wanted, strict=True)]
-    assert (said.return_value, began) == (1, wanted)
+    assert (said.return_value, began) == (2, wanted)
 
 
 def not_served(*_: object) -> NoReturn:
@@ -154,7 +157,7 @@ def test_on_a_busy_computer_it_stops_with_what_load_says(
 
     monkeypatch.setattr(FormulaTrials, "full_curve", busy)
     said = returned("--p99-ms", "79")
-    assert said.return_value == 1
+    assert said.return_value == 2
     assert (
         f"servable tune: today's settings: {late.refused}; the same command goes on when it is quiet"
         in said.stderr
@@ -206,7 +209,7 @@ def test_minutes_that_hold_no_comparison_are_refused_before_anything_is_measured
     project: Path,
 ) -> None:
     said = returned("--minutes", "1", "--p99-ms", "71")
-    assert (said.return_value, said.stderr.startswith("servable tune: 1 minutes hold")) == (1, True)
+    assert (said.return_value, said.stderr.startswith("servable tune: 1 minutes hold")) == (2, True)
 
 
 def test_a_run_that_fails_later_leaves_a_report(
@@ -233,6 +236,13 @@ def test_dollars_that_leave_no_trial_are_said(
 def test_ctrl_c_ends_with_130(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(FormulaTrials, "fails", KeyboardInterrupt)
     assert returned().return_value == 130
+
+
+CHANCE = random.Random(1)
+
+
+def unsure(point: Point) -> float:
+    return 100.0 * math.exp(CHANCE.gauss(0, 0.3))
 
 
 @dataclass(frozen=True)
@@ -310,10 +320,26 @@ def test_forced_this_machine_s_numbers_are_written_too(written: str) -> None:
     assert "p99_latency_ms" in written
 
 
+@pytest.mark.parametrize(
+    ("rps", "limit", "code"),
+    [(value, "91", 0), (lambda point: 100.0, "92", 1), (unsure, "93", 3)],
+    ids=["better", "not better", "cannot be told"],
+)
+def test_the_verdict_is_the_exit_code(
+    project: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    rps: Callable[[Point], float],
+    limit: str,
+    code: int,
+) -> None:
+    monkeypatch.setattr(FormulaTrials, "rps", staticmethod(rps))
+    assert returned("--trials", "12", "--p99-ms", limit).return_value == code
+
+
 def test_where_nothing_is_better_the_file_stays_also_with_write(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(FormulaTrials, "flat", True)
+    monkeypatch.setattr(FormulaTrials, "rps", staticmethod(lambda point: 100.0))
     before = (project / "environments" / "prod.toml").read_text()
     said = ran("--trials", "12", "--write", "--json", "--p99-ms", "99")
     after = (project / "environments" / "prod.toml").read_text()

@@ -41,7 +41,12 @@ def _is_running(pid: int) -> bool:
     ("files", "folders", "variables", "sentence"),
     [
         ({"readme.txt": b""}, {}, {}, "it holds readme.txt"),
-        ({"1/saved_model.pb": b"x"}, {}, {"OMP_NUM_THREADS": "0"}, "OMP_NUM_THREADS: '0'"),
+        (
+            {"1/saved_model.pb": b"x", "code/inference.py": b""},
+            {},
+            {"SAGEMAKER_GUNICORN_WORKERS": "0"},
+            "SAGEMAKER_GUNICORN_WORKERS=0",
+        ),
         (
             {"a/1/saved_model.pb": b"x"},
             {},

@@ -38,9 +38,20 @@ def test_an_archive_without_model_is_told_what_it_holds(tmp_path: Path) -> None:
         find_models(tmp_path)
 
 
-def test_version_zero_is_refused_as_the_container_would(tmp_path: Path) -> None:
+def test_version_zero_is_refused_as_the_container_before_2_20_would(tmp_path: Path) -> None:
     with pytest.raises(LayoutError, match="version 0"):
-        find_models(_files(tmp_path, "00/saved_model.pb"))
+        find_models(_files(tmp_path, "00/saved_model.pb"), takes_zero=False)
+
+
+def test_version_zero_is_found_as_in_the_container_of_2_20(tmp_path: Path) -> None:
+    assert find_models(_files(tmp_path, "0/saved_model.pb")) == {"model": {0: tmp_path / "0"}}
+
+
+def test_a_version_folder_without_a_saved_model_is_refused_as_the_container_ends(
+    tmp_path: Path,
+) -> None:
+    with pytest.raises(LayoutError, match=r"a/2 holds no saved_model\.pb"):
+        find_models(_files(tmp_path, "a/1/saved_model.pb", "a/2/readme.txt"))
 
 
 def test_without_code_there_is_no_python_side(tmp_path: Path) -> None:

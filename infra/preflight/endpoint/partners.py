@@ -1,0 +1,221 @@
+"""Rules about keys that need another key of the same file: to have an effect, or to be in order."""
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+from infra.catalog.limits import documented
+from infra.parameters.alarms import WATCHED
+from infra.parameters.environment import Environment
+from infra.parameters.finding import Severity
+from infra.parameters.placement import Placement
+from infra.parameters.rollout import SHARE
+from infra.policy.container import worker_class_of
+from infra.preflight.candidate import Candidate
+from infra.preflight.rule import Findings, Rule
+
+MS_PER_SECOND = MICROS_PER_MS = 1000
+MOST_PLAIN = 100_000
+TARGETS = (
+    "max_rps_per_instance",
+    "max_concurrency_per_instance",
+    "max_backlog_per_instance",
+    "provisioned_use_percent",
+)
+
+
+class _Partner(NamedTuple):
+    """Partner of a key, without which the key does nothing, or harm."""
+
+    needs: str
+    """The partner, as the file writes it."""
+    holds: Callable[[Environment], bool]
+    otherwise: str = "has no effect here"
+
+
+def _strategy(name: str) -> _Partner:
+    def chosen(environment: Environment) -> bool:
+        return environment.rollout is None or environment.rollout.strategy == name
+
+    return _Partner(f'rollout.strategy = "{name}"', chosen)
+
+
+def _published(metric: str) -> _Partner:
+    needs = f"an endpoint that publishes {metric}, which this kind does not"
+    return _Partner(needs, lambda environment: environment.kind.publishes(metric))
+
+
+def _scaled(name: str, keys: tuple[str, ...]) -> _Partner:
+    def targeted(environment: Environment) -> bool:
+        scaling = environment.variants[name].scaling
+        return scaling is None or any(getattr(scaling, key) for key in keys)
+
+    return _Partner(f"{', '.join(keys[:-1])} or {keys[-1]}", targeted)
+
+
+_ONE_AT_A_TIME = _Partner(
+    "several workers or threads, or gunicorn_worker_class = gevent",
+    lambda _: False,
+    "makes each request wait for a batch of its own: one worker sends one at a time",
+)
+_QUEUE = _Partner("[asynchronous]", lambda environment: environment.kind.queued)
+_MAXIMUM = _Partner(
+    "[variants.NAME.scaling], and max_instances above min_instances",
+    lambda environment: any(
+        variant.scales and variant.capacity[1] > variant.capacity[0]
+        for variant in environment.variants.values()
+    ),
+)
+
+
+def _partners(candidate: Candidate) -> Iterator[tuple[str, _Partner]]:
+    """(key, its partner): a key has as many rows as partners."""
+    environment, instances = candidate.environment, candidate.instances
+    # A type that is not known, which another rule reports, may have a GPU.
+    unknown = len(instances) < len(candidate.instance_keys)
+    gpus = unknown or any(instance.gpus for _, instance in instances.values())
+    for strategy, key in SHARE.items():
+        yield f"rollout.{key}", _strategy(strategy)
+    yield "rollout.rollback_batch_percent", _strategy("rolling")
+    for alarms in WATCHED.values():
+        for _, metric, _, key in alarms.values():
+            if metric.startswith("GPU") and environment.kind.publishes(metric):
+                yield f"alarms.{key}", _Partner("an instance type with a GPU", lambda _: gpus)
+            else:
+                yield f"alarms.{key}", _published(metric)
+    yield "alarms.no_traffic_minutes", _published("Invocations")
+    yield "alarms.oldest_request_minutes", _QUEUE
+    yield "alarms.async_failures_per_minute", _QUEUE
+    yield "alarms.at_max_minutes", _MAXIMUM
+    for name, variant in environment.variants.items():
+        key = f"variants.{name}"
+        yield f"{key}.scaling.safety_factor", _scaled(name, TARGETS[:3])
+        for cooldown in ("scale_out_cooldown_seconds", "scale_in_cooldown_seconds"):
+            yield f"{key}.scaling.{cooldown}", _scaled(name, (*TARGETS, "steps"))
+        if variant.scaling is not None and variant.scaling.hold:
+            test = _Partner(
+                "production = false, an incident, or the first of two deploys",
+                lambda _: not candidate.in_production,
+                "is true, so that nothing scales in production",
+            )
+            yield f"{key}.scaling.hold", test
+    for placement in candidate.placements:
+        if _sends_one_at_a_time(placement):
+            yield placement.key("container.batching"), _ONE_AT_A_TIME
+
+
+def _sends_one_at_a_time(placement: Placement) -> bool:
+    """Whether its only worker sends a request when it has the answer to the one before."""
+    settings, multi_model = placement.settings, placement.served.multi_model
+    kind = worker_class_of(settings, placement.tensorflow, multi_model=multi_model)
+    threads = settings.gunicorn_threads or 1
+    return kind in ("sync", "gthread") and placement.workers * threads == 1
+
+
+class KeyWithoutPartner(Rule):
+    """A key that only another key gives an effect changes nothing without it, and nothing says so.
+
+    What a base file sets for several environments is not reported in those that do not need it.
+    Source: infra/parameters (which key reads which), infra/catalog/metrics.json (which endpoints publish
+    what)
+    """
+
+    severity = Severity.WARNING
+    example = """\
+alarms.p99_latency_ms = 100
+rollout = { strategy = "canary", step_percent = 20 }"""
+    remedy = "take it out, or set what it needs"
+
+    def look(self) -> Findings:
+        for key, partner in _partners(self.candidate):
+            path = tuple(key.split("."))
+            own = self.loaded.source.origins.get(path) == self.loaded.file
+            if own and not partner.holds(self.environment):
+                given: Any = self.candidate.value_of(key)
+                given = None if given is True else given
+                yield self.finding(
+                    key,
+                    " ".join(
+                        [path[-1], *([] if given is None else [f"{given:g}"]), partner.otherwise]
+                    ),
+                    given=given,
+                    allowed=f"only with {partner.needs}",
+                )
+
+
+def _orders(environment: Environment) -> Iterator[tuple[str, float | None, str, float | None, str]]:
+    """(key, its value, the limit's name, the limit, what happens above it)."""
+    alarms, traffic = environment.alarms, environment.traffic
+    p50, p90, p99 = alarms.p50_latency_ms, alarms.p90_latency_ms, alarms.p99_latency_ms
+    first = "the higher percentile's alarm always fires first"
+    yield "alarms.p50_latency_ms", p50, "p90_latency_ms", p90, first
+    yield "alarms.p50_latency_ms", p50, "p99_latency_ms", p99, first
+    yield "alarms.p90_latency_ms", p90, "p99_latency_ms", p99, first
+    quietest = "the quietest hour has more than the busiest minute"
+    yield "traffic.quiet_rps", traffic.quiet_rps, "peak_rps", traffic.peak_rps, quietest
+    for name, variant in environment.variants.items():
+        key, scaling, batching = f"variants.{name}", variant.scaling, variant.container.batching
+        if batching is not None and not environment.kind.queued:
+            answer_ms = MS_PER_SECOND * int(documented("answer_seconds"))
+            most = MICROS_PER_MS * min(traffic.caller_timeout_ms or answer_ms, answer_ms)
+            waits, late = (
+                "the microseconds that a caller waits,",
+                "a lone request is answered too late",
+            )
+            yield (
+                f"{key}.container.batching.timeout_micros",
+                batching.timeout_micros,
+                waits,
+                most,
+                late,
+            )
+        if scaling is None:
+            continue
+        others = scaling.max_concurrency_per_instance or scaling.steps or scaling.schedule
+        if traffic.peak_rps and variant.most_instances > variant.min_instances and not others:
+            most, peak = (
+                2 * traffic.peak_rps / scaling.safety_factor,
+                "twice peak_rps / safety_factor,",
+            )
+            never, rate = "no instance is ever added", scaling.max_rps_per_instance
+            yield f"{key}.scaling.max_rps_per_instance", rate, peak, most, never
+        # A range stays until another action sets one: nothing is put back. Source: the guide's
+        # scheduled-scaling-policy-overview (2026-11-22)
+        for bound, (own, whole) in zip(("at_least", "at_most"), _BOUNDS, strict=True):
+            stated = [getattr(action, bound) for action in scaling.schedule]
+            highest = max((each for each in stated if each is not None), default=None)
+            gone = "after the first action it never comes back"
+            value = None if variant.serverless else getattr(variant, whole)
+            yield f"{key}.{own}", value, f"every {bound} of the schedule,", highest, gone
+
+
+_BOUNDS = (("min_instances", "min_instances"), ("max_instances", "most_instances"))
+
+
+class KeysCrossed(Rule):
+    """A key that is above another one of the file, or above what follows from it: one of both is mistaken.
+
+    A higher percentile is never below a lower one. A target that the peak does not reach is often a rate
+    for a minute. A batch may not wait longer than the caller. A schedule that only lowers a bound lowers
+    it for ever.
+    Source: https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-scaling-loadtest.html,
+    https://docs.aws.amazon.com/autoscaling/application/userguide/scheduled-scaling-policy-overview.html,
+    https://github.com/tensorflow/serving/blob/master/tensorflow_serving/batching/README.md
+    """
+
+    severity = Severity.WARNING
+    example = """\
+alarms.p50_latency_ms = 200
+alarms.p99_latency_ms = 100"""
+    remedy = "correct one of them"
+
+    def look(self) -> Findings:
+        for key, value, name, limit, why in _orders(self.environment):
+            if value is not None and limit is not None and value > limit:
+                shown = f"{round(limit, 2):,g}" if limit < MOST_PLAIN else f"{limit:,.0f}"
+                yield self.finding(
+                    key,
+                    f"{key.rpartition('.')[2]} {value:{',' if isinstance(value, int) else 'g'}} is above "
+                    f"{name} {shown}: {why}",
+                    given=value,
+                    allowed=f"at most {shown}",
+                )

@@ -1,0 +1,143 @@
+"""Rules about what a model's graph reads when it is loaded: its variables, and files of its assets."""
+
+from collections.abc import Iterator
+
+from infra.catalog import images
+from infra.parameters.model import Model
+from infra.parameters.placement import Placement
+from infra.parameters.sources import shown_path
+from infra.preflight.rule import Findings, ModelRule, VariantRule
+from model_packaging.refusal import PackagingError
+from model_packaging.saved_model.initialization import RestoredVariable, vocabulary_fault
+from model_packaging.saved_model.variables import StoredVariable, stored_variables
+
+# Half a second, at about 15 MB/s.
+MOST_CHECKED_BYTES = 8 << 20
+BYTES_PER_MB = 10**6
+_TOO_LARGE = "--run, which loads the model: its graph is too large to be followed"
+
+
+class ModelVariables(ModelRule):
+    """Variables of another model, or with a damaged byte, are found only when the model is loaded.
+
+    The rule compares names, data types and shapes with what the graph restores, and the checksum of each
+    tensor with its bytes, in models of up to 8 MiB of variables.
+    Source: tensorflow/core/util/tensor_bundle/tensor_bundle.cc (BundleReader::GetValue) and
+    tensorflow/core/kernels/save_restore_tensor.cc (2026-11-24)
+    """
+
+    example = "# variables/ of one export beside the saved_model.pb of another"
+    key = "models.{name}.saved_model"
+    allowed = "the files of one export"
+    remedy = "export the SavedModel again, or copy all of its files again"
+
+    def look(self, name: str, model: Model) -> Findings:
+        for folder, info in self.candidate.saved_models(name):
+            try:
+                stored = stored_variables(folder)
+                restored = self.candidate.graph(folder).restored if info.has_variables else ()
+                if restored is None:
+                    yield self.not_checked(f"models.{name}.saved_model", _TOO_LARGE)
+                problems = list(_differences(restored or (), stored))
+                if info.variable_bytes <= MOST_CHECKED_BYTES:
+                    problems += [
+                        f"{variable.file.name}: the checksum of {key!r} does not match its bytes"
+                        for key, variable in stored.items()
+                        if not variable.is_intact
+                    ]
+                else:
+                    megabytes = info.variable_bytes / BYTES_PER_MB
+                    needs = f"--run, which loads the {megabytes:,.0f} MB of variables"
+                    yield self.not_checked(f"models.{name}.saved_model", needs)
+            except (PackagingError, OSError):
+                continue  # the rule SavedModel reports it
+            if problems:
+                more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+                shown = shown_path(folder / "variables", self.loaded.root)
+                yield self.finding(
+                    problem=f"{shown}: {problems[0]}{more}", given=model.saved_model, name=name
+                )
+
+
+def _differences(
+    restored: tuple[RestoredVariable, ...], stored: dict[str, StoredVariable]
+) -> Iterator[str]:
+    """What the graph restores and the checkpoint does not have."""
+    for variable in restored:
+        there = stored.get(variable.key)
+        if there is None:
+            yield f"variables.index has no {variable.key!r}, which the graph restores"
+        elif there.dtype != variable.dtype:
+            yield f"{variable.key!r} is {there.dtype}, and the graph restores {variable.dtype}"
+        elif variable.shape is not None and not _fits(there.shape, variable.shape):
+            shape = [size or "?" for size in variable.shape]
+            yield f"{variable.key!r} has the shape {list(there.shape)}, and the graph's {shape}"
+
+
+def _fits(shape: tuple[int, ...], declared: tuple[int | None, ...]) -> bool:
+    return len(shape) == len(declared) and all(
+        size in (None, given) for given, size in zip(shape, declared, strict=True)
+    )
+
+
+class ModelVocabulary(ModelRule):
+    """A table is filled from its file when the model is loaded: a key that is there twice ends the load.
+
+    The rule reads the text files from which the graph fills tables, up to the first line that TensorFlow
+    would refuse.
+    Source: tensorflow/core/kernels/lookup_util.cc and lookup_table_op.h (2026-11-24), tried with 2.21
+    """
+
+    example = "# assets/vocabulary.txt with a word twice"
+    key = "models.{name}.saved_model"
+    allowed = "one line for each key, none of them empty"
+    remedy = "correct the file, and export the SavedModel again"
+
+    def look(self, name: str, model: Model) -> Findings:
+        for folder, info in self.candidate.saved_models(name):
+            if not info.assets:
+                continue
+            try:
+                tables = self.candidate.graph(folder).vocabularies
+                if tables is None:
+                    yield self.not_checked(f"models.{name}.saved_model", _TOO_LARGE)
+                faults = {
+                    folder / "assets" / table.file: fault
+                    for table in tables or ()
+                    if (fault := vocabulary_fault(folder / "assets" / table.file, table))
+                }
+            except (PackagingError, OSError):
+                continue  # the rule SavedModel reports it
+            for file, fault in faults.items():
+                yield self.finding(
+                    problem=f"{shown_path(file, self.loaded.root)}: {fault}",
+                    given=model.saved_model,
+                    name=name,
+                )
+
+
+class VersionZero(VariantRule):
+    """Images before 2.20 write version 0 as no version into the model server's configuration, and end.
+
+    Since 2.20 it is a version as any other.
+    Source: find_model_versions in tfs_utils.py, https://github.com/aws/sagemaker-tensorflow-serving-container
+    (it strips all leading zeros; read 2026-11-24); observed with the code of image 2.20
+    """
+
+    example = "# the version folder model/0 with TensorFlow 2.19"
+    allowed = "versions from 1 on, or TensorFlow 2.20"
+    remedy = "rename the folder to 1, or set tensorflow to 2.20"
+
+    def look(self, placement: Placement) -> Findings:
+        if images.has("rewritten_code", placement.tensorflow) or placement.model.image is not None:
+            return
+        for name in self.candidate.served_by(placement):
+            model = self.environment.models[name]
+            folders = self.candidate.version_folders(name)
+            stated = [model.version] if model.version is not None else []
+            if 0 in (stated or [int(folder.name) for folder in folders]):
+                yield self.finding(
+                    f"models.{name}.saved_model",
+                    f"the image of TensorFlow {placement.tensorflow} does not start with version 0",
+                    reads=(f"models.{placement.variant.model}.tensorflow",),
+                )

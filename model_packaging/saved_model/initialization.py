@@ -1,0 +1,216 @@
+"""Operations that run when a SavedModel is loaded: what restores variables, and what fills tables.
+
+They are followed from the graph through the functions that it calls, as far as names of tensors and of
+files are constants or assets.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from servable_tensors import wire
+from servable_tensors.wire_fields import Buffer
+
+_RESTORE, _ASSIGN = b"RestoreV2", frozenset({b"AssignVariableOp", b"Assign"})
+FILLS = frozenset({b"InitializeTableFromTextFileV2", b"InitializeTableFromTextFile"})
+_MOST_STEPS = 100  # through operations that hand on their input
+
+
+@dataclass(frozen=True, kw_only=True)
+class RestoredVariable:
+    """One tensor that is read from the checkpoint."""
+
+    key: str
+    dtype: str
+    shape: tuple[int | None, ...] | None
+    """Shape of the variable that takes it; None if it is not known, or the variable is partitioned."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class VocabularyTable:
+    """A table that is filled from a text file among the assets."""
+
+    file: str
+    key_column: int
+    """-1: the line's number. -2: the whole line."""
+    value_column: int
+    delimiter: str
+    lines: int
+    """Lines that are read; -1 means all."""
+
+
+def vocabulary_fault(file: Path, table: VocabularyTable) -> str | None:
+    """Describe why TensorFlow refuses to fill the table from the file; None if it does not. Raises OSError.
+
+    Source: tensorflow/core/kernels/lookup_util.cc (TextFileLineIterator) and lookup_table_op.h (DoInsert),
+    tried with TensorFlow 2.21
+    """
+    lines = file.read_bytes().replace(b"\r", b"").split(b"\n")
+    if not lines[-1]:
+        del lines[-1]
+    if not lines:
+        return "is empty"
+    if table.lines > len(lines):
+        return f"has {len(lines)} lines, and the graph reads {table.lines}"
+    values: dict[bytes | int, bytes | int] = {}
+    for number, line in enumerate(lines[: table.lines] if table.lines > 0 else lines):
+        if not line:
+            return f"line {number + 1} is empty"
+        columns = line.split(table.delimiter.encode())
+        pair: list[bytes | int] = []
+        for column in (table.key_column, table.value_column):
+            if column >= len(columns):
+                problem = f"line {number + 1} has {len(columns)} columns"
+                return f"{problem}, and the graph reads column {column + 1}"
+            whole = number if column == -1 else line
+            pair.append(whole if column < 0 else columns[column])
+        if values.setdefault(pair[0], pair[1]) != pair[1]:
+            return f"line {number + 1}: the key {_text(pair[0])!r} is there a second time, with another value"
+    return None
+
+
+def _text(key: bytes | int) -> str:
+    return key.decode(errors="replace")[:60] if isinstance(key, bytes) else str(key)
+
+
+class _Frame:
+    """The nodes of the graph, or of one call of a function."""
+
+    def __init__(self, nodes: Sequence[Any], arguments: Mapping[bytes, Any]) -> None:
+        self.nodes = nodes
+        self._by_name = {node.name: node for node in nodes}
+        self._arguments = arguments
+        # TensorFlow 2 hands an asset's path on through a variable.
+        self._assigned = {
+            node.input[0]: node.input[1] for node in nodes if node.op == b"AssignVariableOp"
+        }
+
+    def source(self, tensor: bytes) -> tuple[Any, int]:
+        """(node, number of its output) that computes a tensor; None in place of a node that is not known."""
+        for _ in range(_MOST_STEPS):
+            name, _, output = tensor.partition(b":")
+            if name in self._arguments:
+                return self._arguments[name], 0
+            node = self._by_name.get(name)
+            handed_on = None
+            if node is not None and node.op in (b"Identity", b"Cast"):
+                handed_on = node.input[0]
+            elif node is not None and node.op == b"ReadVariableOp":
+                handed_on = self._assigned.get(node.input[0])
+            if handed_on is None:
+                return node, int(output.rpartition(b":")[2] or 0)
+            tensor = handed_on
+        return None, 0
+
+    def inputs(self, node: Any) -> list[bytes]:
+        return [tensor for tensor in node.input if not tensor.startswith(b"^")]
+
+    def needed_by(self, name: bytes) -> Iterator[Any]:
+        """The node of that name, and every node that runs before it."""
+        waiting, seen = [name], set()
+        while waiting:
+            name = waiting.pop().lstrip(b"^").partition(b":")[0]
+            if name not in seen and (node := self._by_name.get(name)) is not None:
+                seen.add(name)
+                yield node
+                waiting += node.input
+
+
+class Initialization:
+    """`functions`: name to where in the file its FunctionDef is. `nodes`: of the graph itself."""
+
+    def __init__(
+        self, data: Buffer, nodes: Sequence[Any], functions: Mapping[str, tuple[int, int]]
+    ) -> None:
+        self._data, self._functions = data, functions
+        self._graph = _Frame(nodes, {})
+
+    def restored(self, operation: str) -> Iterator[RestoredVariable]:
+        """Tensors that the restore operation of a graph reads from the checkpoint."""
+        nodes = list(self._graph.needed_by(operation.encode()))
+        for frame, part in self._frames(self._graph, nodes, frozenset()):
+            shapes: dict[tuple[bytes, int], Any] = {}
+            for node in part:
+                if node.op in _ASSIGN:
+                    variable, value = map(frame.source, frame.inputs(node)[:2])
+                    if variable[0] is not None and value[0] is not None:
+                        shape = attributes(variable[0]).get("shape")
+                        shapes[value[0].name, value[1]] = shape
+            for node in part:
+                if node.op == _RESTORE:
+                    yield from _restored(node, frame, shapes)
+
+    def vocabularies(self, files: Mapping[bytes, str]) -> Iterator[VocabularyTable]:
+        """Tables that are filled from the assets; `files`: node that is fed with an asset, to its name."""
+        for frame, part in self._frames(self._graph, self._graph.nodes, frozenset()):
+            for node in part:
+                inputs = frame.inputs(node)
+                if node.op not in FILLS or len(inputs) < 2:
+                    continue
+                asset, _ = frame.source(inputs[1])
+                if asset is None or asset.name not in files:
+                    continue
+                given = attributes(node)
+                yield VocabularyTable(
+                    file=files[asset.name],
+                    key_column=given["key_index"].i,
+                    value_column=given["value_index"].i,
+                    delimiter=given["delimiter"].s.decode() if "delimiter" in given else "\t",
+                    lines=given["vocab_size"].i if "vocab_size" in given else -1,
+                )
+
+    def _frames(
+        self, frame: _Frame, nodes: Sequence[Any], above: frozenset[str]
+    ) -> Iterator[tuple[_Frame, Sequence[Any]]]:
+        """The frame with these of its nodes, and one for each call among them."""
+        yield frame, nodes
+        for node in nodes:
+            name = attributes(node)["f"].func.name if node.op in _CALLS else node.op.decode()
+            if name not in self._functions or name in above:
+                continue
+            first, last = self._functions[name]
+            function = wire.FunctionDef.FromString(self._data[first:last])
+            given = [frame.source(tensor)[0] for tensor in frame.inputs(node)]
+            names = [argument.name.encode() for argument in function.signature.input_arg]
+            body = _Frame(function.node_def, dict(zip(names, given, strict=False)))
+            yield from self._frames(body, function.node_def, above | {name})
+
+
+_CALLS = frozenset({b"PartitionedCall", b"StatefulPartitionedCall"})
+
+
+def attributes(node: Any) -> dict[str, Any]:
+    """Attribute to its wire.AttrValue."""
+    entries = map(wire.AttrEntry.FromString, node.attr)
+    return {entry.key: entry.value for entry in entries}
+
+
+def _restored(
+    node: Any, frame: _Frame, shapes: Mapping[tuple[bytes, int], Any]
+) -> Iterator[RestoredVariable]:
+    _, names, slices = frame.inputs(node)[:3]
+    keys, parts = _strings(frame.source(names)[0]), _strings(frame.source(slices)[0])
+    dtypes = attributes(node)["dtypes"].list.type
+    for number, (key, dtype) in enumerate(zip(keys, dtypes, strict=False)):
+        written = shapes.get((node.name, number))
+        whole = number < len(parts) and not parts[number]
+        shape = None
+        if written is not None and whole:
+            message = wire.TensorShapeProto.FromString(written.shape)
+            sizes = tuple(None if dim.size < 0 else dim.size for dim in message.dim)
+            shape = None if message.unknown_rank else sizes
+        yield RestoredVariable(key=key.decode(), dtype=wire.dtype_name(dtype), shape=shape)
+
+
+def _strings(node: Any) -> list[bytes]:
+    """Strings of a constant; none if it is no constant."""
+    if node is None or node.op != b"Const":
+        return []
+    tensor = wire.TensorProto.FromString(attributes(node)["value"].tensor)
+    count = 1
+    for dim in tensor.tensor_shape.dim:
+        count *= dim.size
+    values = list(tensor.string_val)
+    # protobuf's short form: the last value is repeated.
+    return values + values[-1:] * (count - len(values))

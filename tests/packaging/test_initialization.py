@@ -1,0 +1,82 @@
+"""What a graph restores and fills when it is loaded is read from the files that TensorFlow wrote."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from model_packaging.saved_model.initialization import VocabularyTable, vocabulary_fault
+from model_packaging.saved_model.operations import operations
+from model_packaging.saved_model.variables import stored_variables
+
+EXPORTS = Path(__file__).resolve().parents[1] / "exports" / "models"
+WITH_VARIABLES = sorted(file.parents[2] for file in EXPORTS.glob("*/1/variables/variables.index"))
+WORDS = VocabularyTable(file="v", key_column=-2, value_column=-1, delimiter="\t", lines=-1)
+COLUMNS = VocabularyTable(file="v", key_column=0, value_column=1, delimiter="\t", lines=-1)
+NUMBERED = VocabularyTable(file="v", key_column=-1, value_column=-2, delimiter="\t", lines=-1)
+THREE = VocabularyTable(file="v", key_column=-2, value_column=-1, delimiter="\t", lines=3)
+# Table, text, the fault; tests/packaging/test_against_tensorflow.py asks TensorFlow about each.
+VOCABULARIES = [
+    (WORDS, "a\nb\nc\n", None),
+    (WORDS, "a\nb\nc", None),
+    (WORDS, "a\r\nb\r\n", None),
+    (WORDS, "a b\nb\ta\n\u00e9\n", None),
+    (WORDS, "A\na\n a\n", None),
+    (WORDS, "a\nb\na\n", "line 3: the key 'a' is there a second time, with another value"),
+    (WORDS, "a\r\na\n", "line 2: the key 'a' is there a second time, with another value"),
+    (WORDS, "", "is empty"),
+    (WORDS, "a\n\nb\n", "line 2 is empty"),
+    (WORDS, "\n", "line 1 is empty"),
+    (NUMBERED, "a\nb\na\n", None),
+    (COLUMNS, "a\t1\nb\t2\na\t1\n", None),
+    (COLUMNS, "a\t1\na\t2\n", "line 2: the key 'a' is there a second time, with another value"),
+    (COLUMNS, "a\t1\nb\n", "line 2 has 1 columns, and the graph reads column 2"),
+    (THREE, "a\nb\nc\nd\n", None),
+    (THREE, "a\nb\nc\na\n", None),
+    (THREE, "a\nb\n", "has 2 lines, and the graph reads 3"),
+]
+
+
+@pytest.mark.parametrize(("table", "text", "fault"), VOCABULARIES)
+def test_a_vocabulary_is_judged_as_tensorflow_fills_its_table(
+    tmp_path: Path, table: VocabularyTable, text: str, fault: str | None
+) -> None:
+    (tmp_path / "v").write_bytes(text.encode())
+    assert vocabulary_fault(tmp_path / "v", table) == fault
+
+
+def test_the_table_of_a_vocabulary_is_found_through_the_functions(saved_models: Path) -> None:
+    (table,) = operations(saved_models / "module" / "1").vocabularies or ()
+    assert (table.file, table.key_column, table.value_column) == ("words.txt", 0, -1)
+
+
+@pytest.mark.parametrize("export", WITH_VARIABLES, ids=lambda export: str(export.name))
+def test_what_a_graph_restores_is_in_its_own_checkpoint(export: Path) -> None:
+    stored = stored_variables(export / "1")
+    missing = [
+        variable.key
+        for variable in operations(export / "1").restored or ()
+        if stored[variable.key].dtype != variable.dtype
+        or (variable.shape is not None and stored[variable.key].shape != variable.shape)
+    ]
+    assert missing == []
+
+
+def test_what_was_read_is_the_same_from_the_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("model_packaging.saved_model.operations.CACHED_FROM_BYTES", 0)
+    version = WITH_VARIABLES[0] / "1"
+    first = operations(version, cache=tmp_path)
+    assert list(tmp_path.rglob("*.json")) != []
+    assert operations(version, cache=tmp_path) == first
+
+
+def test_a_damaged_byte_is_seen(tmp_path: Path) -> None:
+    version = shutil.copytree(EXPORTS / "keras-open" / "1", tmp_path / "1")
+    data = version / "variables" / "variables.data-00000-of-00001"
+    damaged = bytearray(data.read_bytes())
+    damaged[3] ^= 1
+    data.write_bytes(damaged)
+    damage = [key for key, variable in stored_variables(version).items() if not variable.is_intact]
+    assert damage == ["variables/0/.ATTRIBUTES/VARIABLE_VALUE"]

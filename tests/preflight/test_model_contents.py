@@ -1,0 +1,133 @@
+"""What a model reads when it is loaded: its own variables, whole, and vocabularies that fill a table."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from infra.parameters.finding import Finding, Severity
+from infra.preflight.candidate import Candidate
+from infra.preflight.check import check, check_all
+from infra.preflight.model import contents
+from infra.preflight.rule import ModelRule
+from model_packaging.saved_model.initialization import VocabularyTable
+from model_packaging.saved_model.reading import SavedModelInfo
+from tests.preflight.overlay import overlaid
+
+EXPORTS = Path(__file__).resolve().parents[1] / "exports" / "models"
+Export = Callable[[str], Path]
+
+
+@pytest.fixture
+def export(project: Path) -> Export:
+    """`export("keras-open")` copies that export to the project's model/, with version 1."""
+
+    def copied(name: str) -> Path:
+        shutil.rmtree(project / "model")
+        return Path(shutil.copytree(EXPORTS / name, project / "model")) / "1"
+
+    return copied
+
+
+def of(project: Path, rule: str, lines: str = "") -> list[Finding]:
+    return [finding for finding in check(overlaid(project, lines)) if finding.rule == rule]
+
+
+@pytest.mark.parametrize("name", ["keras-open", "keras2-saved", "tf1-simple", "jax-open"])
+def test_an_exports_own_variables_are_no_finding(project: Path, export: Export, name: str) -> None:
+    export(name)
+    assert of(project, "model-variables") == []
+
+
+@pytest.mark.parametrize(
+    ("name", "other", "problem"),
+    [
+        ("keras-open", "keras-fixed", "has the shape [4, 2], and the graph's [3, 3, 3, 2]"),
+        ("tf1-simple", "keras-fixed", "variables.index has no 'w', which the graph restores"),
+        ("module-signatures", "keras-fixed", "variables.index has no 'w/.ATTRIBUTES"),
+    ],
+)
+def test_variables_of_another_export_are_named(
+    project: Path, export: Export, name: str, other: str, problem: str
+) -> None:
+    version = export(name)
+    shutil.rmtree(version / "variables")
+    shutil.copytree(EXPORTS / other / "1" / "variables", version / "variables")
+    (finding,) = of(project, "model-variables")
+    assert problem in finding.problem
+
+
+def test_a_flipped_bit_in_the_variables_is_an_error(project: Path, export: Export) -> None:
+    data = export("keras-open") / "variables" / "variables.data-00000-of-00001"
+    damaged = bytearray(data.read_bytes())
+    damaged[10] ^= 4
+    data.write_bytes(damaged)
+    (finding,) = of(project, "model-variables")
+    assert "the checksum of 'variables/0/" in finding.problem
+
+
+def test_more_variables_than_are_read_in_half_a_second_are_not_checked(
+    project: Path, export: Export, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    export("keras-open")
+    monkeypatch.setattr(contents, "MOST_CHECKED_BYTES", 1)
+    severities = {
+        finding.severity
+        for finding in check_all(overlaid(project, ""))
+        if finding.rule == "model-variables"
+    }
+    assert severities == {Severity.NOT_CHECKED}
+
+
+def test_a_vocabulary_that_tensorflow_refuses_is_named_with_its_line(
+    project: Path, export: Export, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """tests/packaging/test_initialization.py reads the table from a graph with one."""
+    version = export("keras-open")
+    (version / "assets").mkdir(exist_ok=True)
+    (version / "assets" / "words.txt").write_text("a\na\n")
+    table = VocabularyTable(
+        file="words.txt", key_column=-2, value_column=-1, delimiter="\t", lines=-1
+    )
+    rule = _rule(project, contents.ModelVocabulary)
+    info = _info(version, assets=("words.txt",))
+    monkeypatch.setattr(type(rule.candidate), "saved_models", lambda *_: [(version, info)])
+    graph = rule.candidate.graph(version)
+    object.__setattr__(graph, "vocabularies", (table,))
+    (finding,) = rule.check()
+    assert finding.problem.startswith("model/1/assets/words.txt: line 2: the key 'a'")
+
+
+@pytest.mark.parametrize(("tensorflow", "count"), [("2.20", 0), ("2.19", 1)])
+def test_version_zero_starts_since_2_20(
+    project: Path, export: Export, tensorflow: str, count: int
+) -> None:
+    version = export("keras-open")
+    version.rename(version.with_name("0"))
+    lines = f'models.ranker.tensorflow = "{tensorflow}"'
+    assert len(of(project, "version-zero", lines)) == count
+
+
+def test_a_model_without_version_folder_may_be_version_zero(project: Path, export: Export) -> None:
+    lines = f'models.ranker = {{ saved_model = "{export("keras-open")}", version = 0 }}'
+    assert check(overlaid(project, lines)) == []
+
+
+def _rule(project: Path, kind: type[ModelRule]) -> ModelRule:
+    loaded = overlaid(project, "")
+    assert loaded.draft is not None
+    return kind(Candidate(loaded, loaded.draft))
+
+
+def _info(version: Path, *, assets: tuple[str, ...]) -> SavedModelInfo:
+    return SavedModelInfo(
+        folder=version,
+        tags=frozenset({"serve"}),
+        tensorflow_version="2.20.0",
+        signatures={},
+        assets=assets,
+        has_variables=False,
+        variable_bytes=0,
+        has_warm_up=False,
+    )

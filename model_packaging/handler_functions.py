@@ -218,8 +218,16 @@ def _returned(name: str, inside: list[ast.AST], called: _Called, first: str) -> 
         yield does[0].lineno, f"{name} returns nothing", f"return {called.returns}"
         return
     assigned = _assigned_once(inside)
+    # There always is a request, so that what answers its absence never runs.
+    never = {f"not {first}", f"{first} is None"}
+    absent = [
+        node for node in inside if isinstance(node, ast.If) and ast.unparse(node.test) in never
+    ]
+    unreached = {id(part) for node in absent for part in ast.walk(ast.Module(node.body, []))}
     for node in returns:
         value = node.value
+        if id(node) in unreached:
+            continue
         if value is None or (isinstance(value, ast.Constant) and value.value is None):
             yield node.lineno, f"{name} returns nothing here", f"return {called.returns}"
             continue

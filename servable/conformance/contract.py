@@ -15,6 +15,8 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from servable.conformance.observed_cases import ATTRIBUTES
 from servable.conformance.targets import ContainerTarget
 
@@ -26,7 +28,7 @@ _REQUESTS = 300
 _SIZES = {"20 KB": 20_000, "64 KB": 65_536, "6 MB": 6_000_000, "7 MB": 7_000_000}
 _IDLE_SECONDS = 2
 _MOST_IDLE_SECONDS = 8  # keepalive_timeout is 3, and NGINX looks when it has time
-_SLOW_SECONDS = 3.0
+_SLOW_SECONDS = 4.0
 Seen = tuple[int, bytes]
 
 
@@ -158,6 +160,14 @@ def _takes_bodies(target: ContainerTarget, size: int) -> str | None:
     return f"{status} {str(body)[:100]}, not 200 and {size:,} bytes"
 
 
+def _keeps_digits(target: ContainerTarget) -> str | None:
+    row = np.array([0.1, 1 / 3, 2 / 3, 1e-7, 123456.789, -98765.4321, 3.1415926], np.float32)
+    status, body = _predictions(target, "mult", [row.tolist()])
+    if status == 200 and np.array_equal(np.array(body, np.float32), [row * np.float32(3)]):
+        return None
+    return f"{status} {str(body)[:160]}, not {(row * np.float32(3)).tolist()}"
+
+
 def _computes_slowly(target: ContainerTarget) -> str | None:
     with ThreadPoolExecutor(1) as caller:
         answer = caller.submit(_predictions, target, "slow", [_SLOW_SECONDS])
@@ -189,7 +199,8 @@ MODEL_CHECKS: dict[str, Callable[[ContainerTarget], str | None]] = {
     f"answers {name} with {name}": partial(_takes_bodies, size=size)
     for name, size in _SIZES.items()
 } | {
-    f"answers a model that computes for {_SLOW_SECONDS:g} s, and /ping meanwhile": _computes_slowly
+    "writes every digit of a float32": _keeps_digits,
+    f"answers a model that computes for {_SLOW_SECONDS:g} s, and /ping meanwhile": _computes_slowly,
 }
 
 

@@ -63,7 +63,7 @@ def golden(
         selection, left_out = _selected(loaded, place, local=local)
     except PlaceError as error:
         click.echo(f"servable golden: {error}", err=True)
-        return 1
+        return 2
     chosen = selection.chosen(most)
     for reason, count in left_out.most_common():
         click.echo(f"left out: {count:,} {reason}", err=True)

@@ -138,7 +138,7 @@ def tune(
     loaded, _ = one_environment(environment, folder, sets)
     if problems := refused(loaded):
         click.echo("\n".join(problems), err=True)
-        return 1
+        return 2
     placement = _placement(loaded, variant)
     as_ctrl_c()
     try:
@@ -159,7 +159,7 @@ def tune(
         tuned = search(loaded, placement, options, speaker(options.trials), anew=anew)
     except (TuneError, LaunchError, LoadError, PackagingError, BodyError, TemporaryError) as error:
         click.echo(f"servable tune: {error}", err=True)
-        return 1
+        return 2
     except ValueError as error:
         raise click.UsageError(str(error)) from None
     except KeyboardInterrupt:

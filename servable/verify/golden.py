@@ -5,9 +5,9 @@ An asynchronous endpoint is called through its bucket, and waited for at most tw
 
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from botocore.exceptions import ClientError
 
@@ -15,9 +15,10 @@ from infra.parameters.environment import Environment
 from infra.parameters.model import Golden
 from servable.aws_account import Account, unless_absent
 from servable.golden_answers import differing, known_answer
-from servable.verify.difference import Difference
+from servable.verify.difference import Answers, Difference, Report
 
 KIND = "golden answer"
+_KNOWN: tuple[Answers, ...] = get_args(Answers)
 NO_ANSWER = "an answer"  # is wanted, and none came
 # An instance that runs answers within it; one that must first be started needs minutes more.
 WAIT_SECONDS = 120.0
@@ -35,13 +36,14 @@ class NoInstanceError(Exception):
 
 
 def look(
-    account: Account, environment: Environment, root: Path, note: Callable[[str], None]
+    account: Account, environment: Environment, root: Path, report: Report
 ) -> Iterator[Difference]:
-    """Send the golden requests of each model to each of its variants once."""
-    any_request = False
+    """Send the golden requests of each model to each of its variants once; `report` says how far."""
+    done: dict[str, Answers] = {}
     for variant, settings in environment.variants.items():
         if settings.shadow:
             continue  # nobody may ask it by name, and its answers are thrown away
+        done[variant], any_request = "not asked", False
         model = environment.models[settings.model]
         names = model.multi_model or [settings.model]
         for name in names:
@@ -52,9 +54,13 @@ def look(
                 target["TargetModel"] = f"{name}.tar.gz"
             for golden in environment.models[name].golden_requests.values():
                 any_request = True
-                yield from _ask(account, environment, target, golden, root, note)
-    if not any_request:
-        note("no golden request was sent: no model has one; set models.NAME.golden")
+                answer = yield from _ask(account, environment, target, golden, root, report)
+                done[variant] = max(done[variant], answer, key=_KNOWN.index)
+        if not any_request:
+            report.notes.append(
+                f"{variant}: no golden request was sent: its model has none; set models.NAME.golden"
+            )
+    report.answers = min(done.values(), key=_KNOWN.index)
 
 
 def _ask(
@@ -63,8 +69,8 @@ def _ask(
     target: Mapping[str, str],
     golden: Golden,
     root: Path,
-    note: Callable[[str], None],
-) -> Iterator[Difference]:
+    report: Report,
+) -> Generator[Difference, None, Answers]:
     endpoint = environment.endpoint.name
     resource = f"{endpoint}/{target.get('TargetModel', target['TargetVariant'])}"
 
@@ -78,7 +84,7 @@ def _ask(
         body = (root / golden.request).read_bytes()
     except OSError as wrong:
         yield differs(wrong.strerror, "a file", f"{wrong.filename}: write it, or take the key out")
-        return
+        return "not asked"
     wanted = known_answer(root, golden)
     try:
         if environment.kind.queued:
@@ -89,21 +95,24 @@ def _ask(
             )
             actual = answer["Body"].read()
     except NoInstanceError:
-        note(
+        report.notes.append(
             "no golden request was sent, since no instance runs and it would wait for one to start"
         )
-        return
+        return "not asked"
     except (ClientError, NotAnsweredError) as error:
         yield differs(str(error), NO_ANSWER, "look at the endpoint's log group")
-        return
+        return "not compared"
     if wanted is None:
         write = f"servable invoke ENV --body {golden.request} --output {golden.answer or 'FILE'}"
-        note(f"{resource}: {golden.request} was answered, and compared with nothing: `{write}`")
-        return
+        report.notes.append(
+            f"{resource}: {golden.request} was answered, and compared with nothing: `{write}`"
+        )
+        return "not compared"
     for key, expected, present in differing(wanted, actual, golden.tolerance):
         remedy = "the model, its code or its image is another; or write the new answer"
         yield differs(present, expected, remedy, key)
-        return  # one place says it
+        break  # one place says it
+    return "compared"
 
 
 def _ask_async(account: Account, endpoint: str, body: bytes, content_type: str) -> bytes:

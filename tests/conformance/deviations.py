@@ -202,7 +202,7 @@ DEVIATIONS: dict[str, Deviation] = {
     ),
     "404 is 400": Deviation(answer=_status(404, 400)),
     "415 is 400": Deviation(answer=_status(415, 400)),
-    "500 is 502": Deviation(answer=_status(405, 500)),
+    "502 is 500": Deviation(answer=_status(502, 500)),
     "400 is 200": Deviation(answer=_status(400, 200)),
     "the content type has a charset": Deviation(
         answer=_header("content-type", "application/json; charset=utf-8")

@@ -102,15 +102,15 @@ def test_what_check_refuses_is_not_measured(project: Path) -> None:
     (project / "environments" / "bad.toml").write_text(text.replace('"model"', '"no_model"'))
     said = CliRunner().invoke(tune, ["bad", "--body", "a.json"], standalone_mode=False)
     (project / "environments" / "bad.toml").unlink()
-    assert (said.return_value, "no_model" in said.stderr) == (1, True)
+    assert (said.return_value, "no_model" in said.stderr) == (2, True)
 
 
 def test_without_a_request_it_says_what_to_give(project: Path) -> None:
     said = CliRunner().invoke(tune, ["prod"], standalone_mode=False)
-    assert (said.return_value, "--body" in said.output) == (1, True)
+    assert (said.return_value, "--body" in said.output) == (2, True)
 
 
-def test_where_aws_does_not_answer_it_says_so_and_ends_with_1(
+def test_where_aws_does_not_answer_it_says_so_and_ends_with_2(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
@@ -118,10 +118,10 @@ def test_where_aws_does_not_answer_it_says_so_and_ends_with_1(
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "nothing")
     where = ["--target", "sagemaker", "--dollars", "1", "--endpoint-url", "http://127.0.0.1:1"]
     said = returned(*where)
-    assert (said.return_value, "could not be asked" in said.stderr) == (1, True)
+    assert (said.return_value, "could not be asked" in said.stderr) == (2, True)
 
 
-def test_what_cannot_be_measured_ends_with_1_and_no_trace(
+def test_what_cannot_be_measured_ends_with_2_and_no_trace(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(FormulaTrials, "fails", LoadError)
@@ -129,7 +129,7 @@ def test_what_cannot_be_measured_ends_with_1_and_no_trace(
     last = said.stderr.splitlines()[-2:]
     wanted = ["servable tune: as the test wants", "report of what was measured: "]
     began = [line[: len(start)] for line, start in zip(last, wanted, strict=True)]
-    assert (said.return_value, began) == (1, wanted)
+    assert (said.return_value, began) == (2, wanted)
 
 
 def not_served(*_: object) -> NoReturn:
@@ -154,7 +154,7 @@ def test_on_a_busy_computer_it_stops_with_what_load_says(
 
     monkeypatch.setattr(FormulaTrials, "full_curve", busy)
     said = returned("--p99-ms", "79")
-    assert said.return_value == 1
+    assert said.return_value == 2
     assert (
         f"servable tune: today's settings: {late.refused}; the same command goes on when it is quiet"
         in said.stderr
@@ -206,7 +206,7 @@ def test_minutes_that_hold_no_comparison_are_refused_before_anything_is_measured
     project: Path,
 ) -> None:
     said = returned("--minutes", "1", "--p99-ms", "71")
-    assert (said.return_value, said.stderr.startswith("servable tune: 1 minutes hold")) == (1, True)
+    assert (said.return_value, said.stderr.startswith("servable tune: 1 minutes hold")) == (2, True)
 
 
 def test_a_run_that_fails_later_leaves_a_report(

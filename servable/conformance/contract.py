@@ -152,10 +152,12 @@ def _closes_idle_connections(target: ContainerTarget) -> str | None:
 
 
 def _takes_bodies(target: ContainerTarget, size: int) -> str | None:
-    # Numbers, so that no two parts are alike, and letters that the model makes large.
-    word = "".join(f"{number}x" for number in range(size // 4))[:size]
-    status, body = _predictions(target, "words", [word])
-    if status == 200 and body == [word.upper()]:
+    # Numbers, so that no two parts are alike, and letters that the model makes large; in eight rows, as
+    # many as the container with batching takes.
+    text = "".join(f"{number}x" for number in range(size // 4))[:size]
+    rows = [text[at::8] for at in range(8)]
+    status, body = _predictions(target, "words", rows)
+    if status == 200 and body == [row.upper() for row in rows]:
         return None
     return f"{status} {str(body)[:100]}, not 200 and {size:,} bytes"
 

@@ -68,11 +68,20 @@ class ContainerTarget:
                 raise TargetError(f"{self.url}: no container answers: {reason}; start it first")
             time.sleep(0.5)
 
+    def status_of(self, path: str) -> int:
+        """Return the status of a GET."""
+        try:
+            return self.send("GET", path)[0]
+        except (OSError, http.client.HTTPException):
+            return NO_ANSWER
+
     def unload_all(self) -> None:
-        """Unload all models of a multi-model container, as the table begins."""
-        status, body = self.send("GET", "/models")
-        for name in json.loads(body) if status == 200 else ():
-            self.send("DELETE", f"/models/{name}")
+        """Unload all models of a multi-model container, as the table begins. Raises `TargetError`."""
+        try:
+            for name in json.loads(self.send("GET", "/models")[1]):
+                self.send("DELETE", f"/models/{name}")
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            raise TargetError(f"{self.url}: its models cannot be unloaded: {error!r}") from None
 
     def ask(self, case: Case) -> ObservedAnswer:
         """Send a case with its own headers, Host and Content-Length."""
@@ -199,14 +208,14 @@ def missing(target: Target, container: ContainerSetup) -> Iterator[str]:
                 yield f"model {model}"
         return
     if container.is_multi_model:
-        if target.send("GET", "/models")[0] != 200:
+        if target.status_of("/models") != 200:
             yield "multi-model mode"
         return
     for model in MODELS:
-        if target.send("GET", f"/tfs/v1/models/{model}")[0] == 404:
+        if target.status_of(f"/tfs/v1/models/{model}") == 404:
             yield f"model {model}"
     # Without code NGINX asks for a content type, and with code a GET succeeds.
-    status, _ = target.send("GET", "/invocations")
+    status = target.status_of("/invocations")
     if container.code and status == 415:
         yield "code"
     if not container.code and status == 200:

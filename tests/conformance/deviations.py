@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
 ATTRIBUTES = "x-amzn-sagemaker-custom-attributes"
-_REAL = re.compile(rb"-?[0-9]+\.[0-9]+")
+_REAL = re.compile(rb"(?<![0-9])-?[0-9]+\.[0-9]+")
 _REASONS = {200: "OK", 400: "Bad Request", 413: "Too Large", 500: "Error", 502: "Bad Gateway"}
 
 
@@ -165,7 +165,7 @@ def _late(seconds: float) -> Change:
 
 
 def _slow_is_504(exchange: Exchange) -> None:
-    if "slow" in exchange.sent.get(ATTRIBUTES, ""):
+    if "slow" in exchange.sent.get(ATTRIBUTES, ""):  # as if the answer were waited for less long
         exchange.answer(504)
 
 
@@ -283,11 +283,17 @@ class _Server:
                 if not head.done():
                     head.cancel()
                     ended.cancel()
+                    await asyncio.gather(head, ended, return_exceptions=True)
                     return
                 if idle == 0 and ended.done():  # the container closed its side
                     up_reader, up_writer = await asyncio.open_connection(*self._upstream)
                     ended = asyncio.create_task(up_reader.read(1))
-                text = await head
+                try:
+                    text = await head
+                except asyncio.IncompleteReadError:
+                    ended.cancel()
+                    await asyncio.gather(ended, return_exceptions=True)
+                    return
                 up = up_reader, up_writer, ended
                 if not await self._exchange(text, (reader, writer), up):
                     return

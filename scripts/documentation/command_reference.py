@@ -1,6 +1,7 @@
 """docs/commands.md: what every `servable COMMAND --help` says, word for word."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import click
 
@@ -8,42 +9,7 @@ from servable.main import COMMANDS, servable
 
 COLUMNS = 100  # a page is not as wide as somebody's terminal
 
-HEAD = """\
-# Every command
-
-For whoever types a command: the help of each, word for word. Generated from `servable COMMAND --help` by
-`python scripts/generate.py`; do not edit.
-
-What people read goes to stdout and problems to stderr; `--json` is for programs. A verdict has three values,
-and the exit code says which: [verdicts.md](verdicts.md) says what each verdict looks at and how often it is wrong.
-
-| exit code | for a verdict | for any command |
-|---|---|---|
-| 0 | holds | done |
-| 1 | does not hold | it found problems |
-| 2 | | wrong use, or it could not do its work: a file, AWS, a container |
-| 3 | cannot be told; the output names what is missing | |
-| 130 | | interrupted; 143 by SIGTERM, 129 by SIGHUP |
-
-Commands without a verdict (`init`, `invoke`, `new`, `package`, `pin`, `report`, `serve`) end with 1 also where they could not
-do their work.
-
-| command | 0 | 1 | 3 |
-|---|---|---|---|
-| `check` | no finding is an error | one is | |
-| `check --run` | the models load and answer | one does not | an environment was not run, or without an answer to compare with |
-| `conformance` | every answer is the image's, or excused | one is not, or a part of the contract is broken | models or code of the requests are missing |
-| `doctor` | nothing is in the way | something is | AWS did not answer a check |
-| `golden` | requests were chosen | none can be a golden one | |
-| `load` | every step was measured | a step has no valid measurement | |
-| `load --gate` | the objective is met, at 99 % confidence | it is not | too few requests |
-| `plan` | nothing changes, or one deploy does it | two deploys, a deletion, or refused | |
-| `rehearse` | no minute was outside of the objective | one was | |
-| `replay` | all requests were answered; `--gate`: within the limits | one failed; a limit is exceeded | |
-| `tune` | the search ended | | |
-| `verify` | as deployed, and each variant answered as known | a difference | as deployed, answers not asked |
-
-"""
+HEAD = Path(__file__).with_name("commands_head.md")
 
 
 def page(group: click.Group = servable) -> str:
@@ -52,7 +18,7 @@ def page(group: click.Group = servable) -> str:
     for path, summary, text in _commands(group, group.name or ""):
         table += f"| [{path}](#{path.replace(' ', '-')}) | {summary} |\n"
         sections += f"\n## {path}\n\n```text\n{text}\n```\n"
-    return HEAD + table + sections
+    return HEAD.read_text(encoding="utf-8") + table + sections
 
 
 def _commands(group: click.Group, path: str) -> Iterator[tuple[str, str, str]]:

@@ -11,7 +11,7 @@ QUIETLY = sh scripts/quietly.sh
 # Every process of the tests would compile our modules anew: a tenth of their time.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help install demo test test-long test-pythons wheels release-check bench-install bench-check bench-packaging bench-local bench-serving bench-client bench-synth bench-load bench-search bench-tune bench-seeds bench-rehearse bench-replay check format lock audit site clean
+.PHONY: help install demo test test-long test-pythons wheels release-check bench-install bench-check bench-packaging bench-local bench-serving bench-client bench-synth bench-load bench-search bench-tune bench-seeds bench-rehearse bench-replay bench-verdicts check format lock audit site clean
 
 help:            # this list
 	@awk -F ' *# *' '/^[a-z-]+:/ && NF > 1 { split($$1, target, ":"); printf "  make %-15s %s\n", target[1], $$2 }' $(MAKEFILE_LIST)
@@ -83,6 +83,9 @@ bench-replay: .venv/.everything  # captured requests replayed: memory, pace; wri
 
 bench-seeds: .venv/.everything  # the articles' experiments, both sides in one run; writes docs/performance.md (15 minutes)
 	@$(BIN)/python -m benchmarks.seeds $(SEEDS)
+
+bench-verdicts: .venv/.everything  # how often verdicts are wrong; SEED=N repeats; writes docs/verdicts.md (30 minutes)
+	@$(BIN)/python -m benchmarks.verdicts $(if $(SEED),--seed $(SEED))
 
 check: .venv/.everything  # types, style, import contract, generated docs, templates under three linters
 	@$(BIN)/python scripts/check.py

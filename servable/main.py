@@ -1,6 +1,7 @@
 """The command `servable`: finds the subcommand and calls it.
 
-Exit codes: 0 done, 1 problems were found, 2 wrong use, 130 interrupted (143 by SIGTERM, 129 by SIGHUP).
+Exit codes: 0 done, 1 problems were found, 2 the command could not do its work, 3 its verdict cannot be
+told, 130 interrupted (143 by SIGTERM, 129 by SIGHUP).
 """
 
 import errno
@@ -45,6 +46,7 @@ COMMANDS = {
 }
 # Each command is in servable/NAME/command.py, except these:
 ELSEWHERE = {"pin": "servable.package.pin"}
+COULD_NOT = 2
 # Returned by a command that keeps what it has done when Ctrl-C or another signal ends it.
 INTERRUPTED = 130
 
@@ -97,14 +99,14 @@ def main(arguments: list[str] | None = None) -> Any:
         sys.exit(interrupted_code() if code == INTERRUPTED else code)
     except click.ClickException as wrong:
         wrong.show()
-        sys.exit(wrong.exit_code)
+        sys.exit(COULD_NOT)
     except HiddenPackageError as wrong:
         click.echo(str(wrong), err=True)
-        sys.exit(2)
+        sys.exit(COULD_NOT)
     except OSError as wrong:
         # A full disk or a read-only folder: the state of the computer, not a fault of the code.
         click.echo(f"{_program(arguments)}: {_problem(wrong)}", err=True)
-        sys.exit(1)
+        sys.exit(COULD_NOT)
     except (click.Abort, KeyboardInterrupt):
         click.echo("interrupted", err=True)
         sys.exit(interrupted_code())

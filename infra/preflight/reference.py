@@ -14,7 +14,7 @@ needs no AWS; `cdk synth` and `cdk deploy` show the same findings and stop only 
 (`cdk synth` without a selector then exits with 1). A rule that lacks an input counts as *not checked*,
 never as passed: `--against REF` gives the revision that is deployed, `[traffic]` the callers' requests,
 `artifact.size_gib` an archive's size. [beyond-linters.md](beyond-linters.md) counts which of these faults
-template linters find.
+template linters find, [verdicts.md](verdicts.md) what no rule can see.
 
 A key's type, form and range are not rules: invalid values are refused when the file is read.
 [parameters.md](parameters.md) lists the keys, and environments/schema.json, which editors use, their bounds.

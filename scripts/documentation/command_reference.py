@@ -1,6 +1,7 @@
 """docs/commands.md: what every `servable COMMAND --help` says, word for word."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import click
 
@@ -8,17 +9,7 @@ from servable.main import COMMANDS, servable
 
 COLUMNS = 100  # a page is not as wide as somebody's terminal
 
-HEAD = """\
-# Every command
-
-For whoever types a command: the help of each, word for word. Generated from `servable COMMAND --help` by
-`python scripts/generate.py`; do not edit.
-
-Every command exits with 0 when it is done, 1 when it found problems, 2 when it was used wrongly, 130 when it
-was interrupted, 143 by SIGTERM. What people read goes to stdout and problems to stderr; `--json` is for
-programs.
-
-"""
+HEAD = Path(__file__).with_name("commands_head.md")
 
 
 def page(group: click.Group = servable) -> str:
@@ -27,7 +18,7 @@ def page(group: click.Group = servable) -> str:
     for path, summary, text in _commands(group, group.name or ""):
         table += f"| [{path}](#{path.replace(' ', '-')}) | {summary} |\n"
         sections += f"\n## {path}\n\n```text\n{text}\n```\n"
-    return HEAD + table + sections
+    return HEAD.read_text(encoding="utf-8") + table + sections
 
 
 def _commands(group: click.Group, path: str) -> Iterator[tuple[str, str, str]]:

@@ -1,18 +1,28 @@
 """`servable conformance`: compare a container's or endpoint's answers with those of the AWS image."""
 
 import json
+import tomllib
 from pathlib import Path
 
 import click
+from pydantic import TypeAdapter
 
-from servable.conformance.conformance import GroupResult, agreement_percent, asked, counted
-from servable.conformance.contract import failures
+from servable.conformance.conformance import (
+    ConformanceReport,
+    Reasons,
+    Verdict,
+    agreement_percent,
+    report_of,
+)
 from servable.conformance.observed_cases import Agreement, ContainerSetup, cases, containers
 from servable.conformance.prepare import MODELS_PATH, asking, prepare, start_script
-from servable.conformance.targets import ContainerTarget, Target, TargetError, target_at
+from servable.conformance.targets import TargetError
 from servable.findings import styled_echo
 
 VERSIONS = ("2.20", "2.19")
+SHOWN_DIFFERENCES = 20
+EXIT_CODES: dict[Verdict, int] = {"holds": 0, "does not hold": 1, "cannot be told": 3}
+REMEDY = "`servable conformance --prepare FOLDER` makes it, and says how to start it"
 LOCAL_ONLY = (
     "Servable's local container answered, not the image: the result says that the local container "
     "answers as the image was observed to, and nothing about an image or SageMaker."
@@ -43,11 +53,10 @@ LOCAL_ONLY = (
     help="Folder of the models inside the multi-model container.",
 )
 @click.option(
-    "--least-percent",
-    type=click.FloatRange(0, 100),
-    default=99.0,
-    show_default=True,
-    help="Minimum agreement in percent; exit 1 below it.",
+    "--excused",
+    "excuses_file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="TOML file of differences that you accept: [GROUP] CASE = reason.",
 )
 @click.option(
     "--wait-seconds",
@@ -64,80 +73,65 @@ def conformance(
     tensorflow: str,
     prepared: Path | None,
     models_path: str,
-    least_percent: float,
+    excuses_file: Path | None,
     wait_seconds: float,
     as_json: bool,
 ) -> int:
     """Send the recorded requests to containers or endpoints, and compare their answers with the image's.
 
-    --prepare writes the models that they have to serve. docs/conformance.md describes the steps.
+    Exit 0: the answers are the image's; 1: they differ; 2: a container does not answer; 3: one does not
+    serve what the requests were recorded with. --prepare writes it: docs/conformance.md.
     """
-    wanted = containers(case for case in cases() if case.image == tensorflow)
+    setups = containers(case for case in cases() if case.image == tensorflow)
     if prepared is not None:
-        _prepare(wanted, prepared)
+        _prepare(setups, prepared)
         return 0
-    addresses = _addresses(wanted, tensorflow, [("plain", url), ("handler", code_url)], at)
-    groups: list[GroupResult] = []
-    contract: dict[str, dict[str, str | None]] = {}
-    targets: dict[str, Target] = {}
+    addresses = _addresses(setups, tensorflow, [("plain", url), ("handler", code_url)], at)
+    reasons = _reasons(excuses_file)
     try:
-        for container in wanted:
-            if container.name not in addresses:
-                continue
-            target = target_at(addresses[container.name], models_path=models_path)
-            target.wait(wait_seconds)
-            targets[container.name] = target
-            if isinstance(target, ContainerTarget) and not container.is_multi_model:
-                contract[container.name] = failures(target)
-            groups += counted(asked(target, container))
-    except TargetError as error:
+        report = report_of(
+            setups, addresses, models_path=models_path, wait_seconds=wait_seconds, reasons=reasons
+        )
+    except (TargetError, OSError) as error:
         raise click.ClickException(str(error)) from None
-    percent = agreement_percent(groups)
-    local_only = all(target.is_local for target in targets.values())
-    unasked = [container.name for container in wanted if container.name not in targets]
     if as_json:
-        output = {
-            "tensorflow": tensorflow,
-            "agreement_percent": round(percent, 2),
-            "local_container_only": local_only,
-            "targets": {name: [target.url, target.server] for name, target in targets.items()},
-            "unasked": unasked,
-            "groups": [group.as_json() for group in groups],
-            "differences": [
-                difference.as_json() for group in groups for difference in group.differences
-            ],
-            "contract": contract,
-        }
-        click.echo(json.dumps(output, indent=2))
+        click.echo(json.dumps(report.as_json(), indent=2))
     else:
-        _show(groups, contract, targets, unasked)
-        click.echo(f"\n{percent:.1f} % agree; required: at least {least_percent:g} %")
-        if local_only:
-            styled_echo(LOCAL_ONLY, fg="yellow")
-    broken = any(seen for checks in contract.values() for seen in checks.values())
-    return int(broken or percent < least_percent)
+        _show(report)
+    return EXIT_CODES[report.verdict]
 
 
-def _prepare(wanted: list[ContainerSetup], folder: Path) -> None:
-    prepare(wanted, folder)
-    (folder / "start.sh").write_text(start_script(wanted), encoding="utf-8")
+def _reasons(file: Path | None) -> Reasons:
+    """Return what the caller accepts. Raises `click.UsageError`."""
+    try:
+        text = "" if file is None else file.read_text(encoding="utf-8")
+        return TypeAdapter(dict[str, dict[str, str]]).validate_python(tomllib.loads(text))
+    except ValueError as error:
+        raise click.UsageError(
+            f'--excused {file}: {error}; expected tables as ["2.20 plain"] with "CASE" = "reason"'
+        ) from None
+
+
+def _prepare(setups: list[ContainerSetup], folder: Path) -> None:
+    prepare(setups, folder)
+    (folder / "start.sh").write_text(start_script(setups), encoding="utf-8")
     # Further options are passed on.
-    (folder / "ask.sh").write_text(f'#!/bin/sh\nexec {asking(wanted)} "$@"\n', encoding="utf-8")
-    click.echo(f"{folder}: models and code of {len(wanted)} containers, start.sh and ask.sh")
+    (folder / "ask.sh").write_text(f'#!/bin/sh\nexec {asking(setups)} "$@"\n', encoding="utf-8")
+    click.echo(f"{folder}: models and code of {len(setups)} containers, start.sh and ask.sh")
     click.echo("next, with Docker and the image:")
     click.echo(f"  sh {folder / 'start.sh'} IMAGE")
     click.echo(f"  sh {folder / 'ask.sh'}          # which is:")
-    click.echo(f"  {asking(wanted)}")
+    click.echo(f"  {asking(setups)}")
 
 
 def _addresses(
-    wanted: list[ContainerSetup],
+    setups: list[ContainerSetup],
     tensorflow: str,
     pairs: list[tuple[str, str | None]],
     at: tuple[str, ...],
 ) -> dict[str, str]:
     """Name of a setup -> address. Raises `click.UsageError`."""
-    names = [container.name for container in wanted]
+    names = [container.name for container in setups]
     for option in at:
         name, equals, url = option.partition("=")
         if not equals:
@@ -155,33 +149,33 @@ def _addresses(
     return addresses
 
 
-def _show(
-    groups: list[GroupResult],
-    contract: dict[str, dict[str, str | None]],
-    targets: dict[str, Target],
-    unasked: list[str],
-) -> None:
-    for name, target in targets.items():
+def _show(report: ConformanceReport) -> None:
+    for name, target in report.targets.items():
         click.echo(f"{name}: {target.url} ({target.server or 'no Server header'})")
-    width = max(len(group.group) for group in groups)
-    kinds = [kind.value for kind in Agreement]
-    heads = [*kinds, "changed", "not asked"]
+    width = max((len(group.group) for group in report.groups), default=5)
+    heads = [*(kind.value for kind in Agreement), "excused", "not asked"]
     click.echo("\n" + f"{'group':{width}}  " + "  ".join(f"{head:>11}" for head in heads))
-    for group in groups:
-        numbers = [*group.counts.values(), group.changed, group.unasked]
+    for group in report.groups:
+        numbers = [*group.counts.values(), group.excused, group.unasked]
         click.echo(f"{group.group:{width}}  " + "  ".join(f"{number:11,}" for number in numbers))
-    if any(group.changed for group in groups):
-        click.echo(
-            "changed: Servable's handler has been changed on purpose since then; not compared"
-        )
-    if unasked:
-        click.echo(f"containers not asked: {', '.join(unasked)}; give --at NAME=URL")
-    for group in groups:
-        for difference in group.differences:
-            styled_echo(str(difference), fg="red")
-    for name, checks in contract.items():
+    if any(group.excused for group in report.groups):
+        click.echo("excused: a list names these answers, each with the reason why it may differ")
+    if report.unasked:
+        click.echo(f"containers not asked: {', '.join(report.unasked)}; give --at NAME=URL")
+    for difference in report.differences[:SHOWN_DIFFERENCES]:
+        styled_echo(str(difference), fg="red")
+    if (more := len(report.differences) - SHOWN_DIFFERENCES) > 0:
+        styled_echo(f"and {more:,} more differences: --json lists all", fg="red")
+    for name, checks in report.contract.items():
         held = sum(seen is None for seen in checks.values())
         click.echo(f"contract, {name}: {held} of {len(checks)} hold")
         for sentence, seen in checks.items():
             if seen is not None:
                 styled_echo(f"  {name} does not: {sentence} ({seen})", fg="red")
+    for name, lacks in report.missing.items():
+        styled_echo(f"{name}: not asked: it lacks {', '.join(lacks)}; {REMEDY}", fg="red")
+    percent = agreement_percent(report.groups)
+    agreement = "nothing was compared" if percent is None else f"{percent:.1f} % agree"
+    click.echo(f"\n{report.verdict}: {agreement}")
+    if report.is_local:
+        styled_echo(LOCAL_ONLY, fg="yellow")

@@ -1,29 +1,44 @@
-"""SageMaker's requirements of a container, and the keep-alive of the image's NGINX; for any model.
+"""SageMaker's requirements of a container, and what the image's nginx.conf sets for size and time.
 
 Each check is a sentence about the container, and a function that returns what was seen instead,
-None where the sentence is true.
+None where the sentence is true. CHECKS hold for any model, MODEL_CHECKS for the table's models.
 Source: https://docs.aws.amazon.com/sagemaker/latest/dg/your-algorithms-inference-code.html (2026-11-22)
 """
 
 import http.client
+import json
 import socket
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
+from typing import Any
 
+import numpy as np
+
+from servable.conformance.observed_cases import ATTRIBUTES
 from servable.conformance.targets import ContainerTarget
 
 _ROW = b'{"instances": [[1.0, 2.0]]}'
 _CALLERS = 16
+_REQUESTS = 300
+# NGINX passes a body on from memory only up to its buffers' size, and refuses one above
+# client_max_body_size: 1 MB by default, and 6 MB was InvokeEndpoint's limit.
+_SIZES = {"20 KB": 20_000, "64 KB": 65_536, "6 MB": 6_000_000, "7 MB": 7_000_000}
+_IDLE_SECONDS = 2
+_MOST_IDLE_SECONDS = 8  # keepalive_timeout is 3, and NGINX looks when it has time
+_SLOW_SECONDS = 4.0
 Seen = tuple[int, bytes]
 
 
-def failures(target: ContainerTarget) -> dict[str, str | None]:
-    """Run every check: its sentence -> what was observed instead; None: the sentence holds."""
+def failures(target: ContainerTarget, code: str) -> dict[str, str | None]:
+    """Run every check: its sentence -> what was observed instead; None: the sentence holds.
+
+    `code`: as `ContainerSetup.code`; that of code_io and code_transforms takes no other model.
+    """
     failed: dict[str, str | None] = {}
-    for sentence, check in CHECKS.items():
+    for sentence, check in (CHECKS if code.startswith("code_") else CHECKS | MODEL_CHECKS).items():
         try:
             failed[sentence] = check(target)
         except (OSError, http.client.HTTPException) as error:
@@ -100,6 +115,72 @@ def _tells_callers_apart(target: ContainerTarget) -> str | None:
     return f"{wrong} of {_CALLERS} answers were others than alone" if wrong else None
 
 
+def _repeats_itself(target: ContainerTarget) -> str | None:
+    with _socket(target) as wire:
+        answers = []
+        for _ in range(_REQUESTS):
+            wire.sendall(_head(target, f"Content-Length: {len(_ROW)}") + _ROW)
+            answers.append(_answer(wire))
+    other = next((answer for answer in answers if answer != answers[0]), answers[0])
+    return _unlike(answers[0], other)
+
+
+def _compresses_nothing(target: ContainerTarget) -> str | None:
+    alone = target.send("POST", "/invocations", _ROW)
+    return _unlike(
+        alone, target.send("POST", "/invocations", _ROW, {"Accept-Encoding": "gzip, deflate, br"})
+    )
+
+
+def _closes_idle_connections(target: ContainerTarget) -> str | None:
+    request = _head(target, f"Content-Length: {len(_ROW)}") + _ROW
+    with _socket(target) as wire:
+        wire.sendall(request)
+        first = _answer(wire)
+        time.sleep(_IDLE_SECONDS)
+        wire.sendall(request)
+        if (unlike := _unlike(first, _answer(wire))) is not None:
+            return unlike
+        wire.settimeout(_MOST_IDLE_SECONDS)
+        began = time.monotonic()
+        try:
+            more = wire.recv(1)
+        except TimeoutError:
+            return f"open after {_MOST_IDLE_SECONDS} s"
+        seconds = time.monotonic() - began
+    return None if more == b"" and seconds >= _IDLE_SECONDS else f"closed after {seconds:.1f} s"
+
+
+def _takes_bodies(target: ContainerTarget, size: int) -> str | None:
+    # Numbers, so that no two parts are alike, and letters that the model makes large; in eight rows, as
+    # many as the container with batching takes.
+    text = "".join(f"{number}x" for number in range(size // 4))[:size]
+    rows = [text[at::8] for at in range(8)]
+    status, body = _predictions(target, "words", rows)
+    if status == 200 and body == [row.upper() for row in rows]:
+        return None
+    return f"{status} {str(body)[:100]}, not 200 and {size:,} bytes"
+
+
+def _keeps_digits(target: ContainerTarget) -> str | None:
+    row = np.array([0.1, 1 / 3, 2 / 3, 1e-7, 123456.789, -98765.4321, 3.1415926], np.float32)
+    status, body = _predictions(target, "mult", [row.tolist()])
+    if status == 200 and np.array_equal(np.array(body, np.float32), [row * np.float32(3)]):
+        return None
+    return f"{status} {str(body)[:160]}, not {(row * np.float32(3)).tolist()}"
+
+
+def _computes_slowly(target: ContainerTarget) -> str | None:
+    with ThreadPoolExecutor(1) as caller:
+        answer = caller.submit(_predictions, target, "slow", [_SLOW_SECONDS])
+        time.sleep(_SLOW_SECONDS / 3)
+        pinged = _pings(target)
+        status, body = answer.result()
+    if (status, body) != (200, [_SLOW_SECONDS]):
+        return f"{status} {str(body)[:100]}, not 200"
+    return None if pinged is None else f"/ping meanwhile: {pinged}"
+
+
 CHECKS: dict[str, Callable[[ContainerTarget], str | None]] = {
     "accepts a connection within 250 ms": _connects,
     "answers GET /ping with 200 within 2 s": _pings,
@@ -110,6 +191,18 @@ CHECKS: dict[str, Callable[[ContainerTarget], str | None]] = {
     "closes the connection of a caller who asks for it": _closes_when_asked,
     "answers 400 to what is no HTTP": _refuses_garbage,
     f"gives each of {_CALLERS} callers at once its own answer": _tells_callers_apart,
+    f"gives {_REQUESTS} equal requests of a connection the same answer": _repeats_itself,
+    "compresses no answer": _compresses_nothing,
+    f"keeps an idle connection for {_IDLE_SECONDS} s, and not for {_MOST_IDLE_SECONDS} s": (
+        _closes_idle_connections
+    ),
+}
+MODEL_CHECKS: dict[str, Callable[[ContainerTarget], str | None]] = {
+    f"answers {name} with {name}": partial(_takes_bodies, size=size)
+    for name, size in _SIZES.items()
+} | {
+    "writes every digit of a float32": _keeps_digits,
+    f"answers a model that computes for {_SLOW_SECONDS:g} s, and /ping meanwhile": _computes_slowly,
 }
 
 
@@ -133,6 +226,17 @@ def _answer(wire: socket.socket) -> Seen:
     response = http.client.HTTPResponse(wire)
     response.begin()
     return response.status, response.read()
+
+
+def _predictions(target: ContainerTarget, model: str, rows: list[Any]) -> tuple[int, Any]:
+    """Return the status and the predictions of the model; the whole body if there are none."""
+    named = {ATTRIBUTES: f"tfs-model-name={model}"}
+    request = json.dumps({"instances": rows}).encode()
+    status, body = target.send("POST", "/invocations", request, named)
+    try:
+        return status, json.loads(body)["predictions"]
+    except (ValueError, KeyError, TypeError):
+        return status, body
 
 
 def _unlike(wanted: Seen, seen: Seen) -> str | None:

@@ -3,8 +3,9 @@
 observed/cases.jsonl was observed with the unmodified code of the image (2.20, and up to 2.19 where
 a case says so) behind NGINX, with a model server of ours behind it: what the container does before
 and after user code is the image's, texts of the model server and numbers are ours.
-observed/changed.toml names the answers of our own handler that are others since, each with its
-reason. models.py.txt makes the models; code_io and code_transforms are the code of some groups.
+observed/changed.toml names the answers of our own handler that are others since, and excused.toml
+what may differ anywhere, each with its reason. models.py.txt makes the models; code_io and
+code_transforms are the code of some groups.
 """
 
 import base64
@@ -34,15 +35,22 @@ _ADDRESS = re.compile(r"(localhost|127\.0\.0\.1):[0-9]+")
 _FUNCTION = re.compile(r"__inference_\w+")
 _PORTS = re.compile(r"rest port [0-9]+ and grpc port [0-9]+")
 _REAL = re.compile(rb"-?[0-9]+(?:\.[0-9]+(?:[eE][-+]?[0-9]+)?|[eE][-+]?[0-9]+)")
-_TOLERANCE = 1e-4  # float32, by another build of TensorFlow
+_TOLERANCE = 1e-5  # float32, by another build of TensorFlow
+_PROTOBUF = "application/x-protobuf"
+# Compared where the observed answer has them.
+_HEADERS = ("allow", "retry-after")
+NO_ANSWER = 0
+"""The status of a request that got no HTTP answer."""
 
 
 class Agreement(Enum):
-    """Result of comparing an answer with the observed one; numbers may differ in their last digits."""
+    """Result of comparing an answer with the observed one. All but EQUAL need an excuse."""
 
     EQUAL = "equal"
+    LAST_DIGITS = "last digits"
+    """The same but for numbers that differ by at most a hundred-thousandth."""
     OTHER_WORDS = "other words"
-    """The same error status and content type, with another message, as from another model server."""
+    """The same error status and content type, and JSON of the same keys, with another message."""
     DIFFERENT = "different"
 
 
@@ -54,51 +62,83 @@ class ObservedAnswer:
     content_type: str | None
     """None if unknown: SageMaker does not pass on the content type of an error."""
     body: bytes
+    headers: tuple[tuple[str, str], ...] | None = None
+    """Those of Allow and Retry-After; None if unknown."""
 
     @classmethod
-    def of(cls, status: int, content_type: str | None, body: bytes) -> "ObservedAnswer":
+    def of(
+        cls,
+        status: int,
+        content_type: str | None,
+        body: bytes,
+        headers: Mapping[str, str] | None = None,
+    ) -> "ObservedAnswer":
         """Return an answer without what differs from run to run: ports and the order of protobuf maps."""
+        kept = None
+        if headers is not None:
+            kept = tuple((name, headers[name]) for name in _HEADERS if headers.get(name))
         if body.startswith(b"<html>"):
-            return cls(status, content_type, b"<html>")
-        if content_type == "application/x-protobuf" and status == 200:
+            return cls(status, content_type, b"<html>", kept)
+        if content_type == _PROTOBUF and status == 200:
             with contextlib.suppress(DecodeError):
                 message = wire.PredictResponse.FromString(body)
-                return cls(status, content_type, message.SerializeToString(deterministic=True))
+                ordered = message.SerializeToString(deterministic=True)
+                return cls(status, content_type, ordered, kept)
         text = body.decode("latin-1")
         for pattern, word in ((_PORTS, "ports"), (_ADDRESS, "HOST:PORT"), (_FUNCTION, "function")):
             text = pattern.sub(word, text)
-        return cls(status, content_type, text.encode("latin-1"))
+        return cls(status, content_type, text.encode("latin-1"), kept)
 
     def agreement(self, other: "ObservedAnswer") -> Agreement:
         """Return how far `other` agrees with this observed answer."""
         known = other.content_type is not None
         if self.status != other.status or (known and self.content_type != other.content_type):
             return Agreement.DIFFERENT
-        if self.body == other.body or (self.status == 200 and self._close_to(other)):
+        if other.headers is not None and (self.headers or ()) != other.headers:
+            return Agreement.DIFFERENT
+        if self.body == other.body:
             return Agreement.EQUAL
-        return Agreement.OTHER_WORDS if self.status >= 400 else Agreement.DIFFERENT
+        if self.status == 200:
+            return self._compared_numbers(other)
+        same_keys = self.status >= 400 and _keys(self.body) == _keys(other.body)
+        return Agreement.OTHER_WORDS if same_keys else Agreement.DIFFERENT
 
-    def _close_to(self, other: "ObservedAnswer") -> bool:
+    def _compared_numbers(self, other: "ObservedAnswer") -> Agreement:
         codec = CODECS.get(self.content_type or "")
         if codec is not None and not codec.is_text:
             try:
                 mine, others = codec.read_answer(self.body), codec.read_answer(other.body)
             except (TensorError, ValueError):
-                return False
-            return mine.keys() == others.keys() and all(
+                return Agreement.DIFFERENT
+            if mine.keys() != others.keys():
+                return Agreement.DIFFERENT
+            if self.content_type == _PROTOBUF:
+                if _model_spec(self.body) != _model_spec(other.body):
+                    return Agreement.DIFFERENT
+                # TensorFlow Serving may write the same tensor in another field.
+                if all(np.array_equal(mine[name], others[name]) for name in mine):
+                    return Agreement.EQUAL
+            close = all(
                 mine[name].dtype == others[name].dtype
                 and mine[name].shape == others[name].shape
                 and mine[name].dtype.kind == "f"
                 and np.allclose(mine[name], others[name], _TOLERANCE, _TOLERANCE, equal_nan=True)
                 for name in mine
             )
+            return Agreement.LAST_DIGITS if close else Agreement.DIFFERENT
         if _REAL.split(self.body) != _REAL.split(other.body):
-            return False
+            return Agreement.DIFFERENT
         pairs = zip(_REAL.findall(self.body), _REAL.findall(other.body), strict=True)
-        return all(
-            math.isclose(float(a), float(b), rel_tol=_TOLERANCE, abs_tol=_TOLERANCE)
+        # The same number written in another way is no matter of last digits.
+        close = all(
+            a == b
+            or (
+                float(a) != float(b)
+                and math.isclose(float(a), float(b), rel_tol=_TOLERANCE, abs_tol=_TOLERANCE)
+            )
             for a, b in pairs
         )
+        return Agreement.LAST_DIGITS if close else Agreement.DIFFERENT
 
 
 @dataclass(frozen=True)
@@ -166,6 +206,30 @@ def changed() -> dict[str, dict[str, str]]:
     return tomllib.loads((OBSERVED / "changed.toml").read_text(encoding="utf-8"))
 
 
+@dataclass(frozen=True)
+class Excuses:
+    """Differences that are accepted, each with its reason: the columns of excused.toml."""
+
+    other_words: Mapping[str, str]
+    """Part of an observed error -> why its message may have other words."""
+    last_digits: Mapping[str, str]
+    """Model -> why the last digits of its numbers may differ."""
+
+    def accept(self, case: Case, agreement: Agreement, *, is_local: bool) -> bool:
+        """Whether an answer that agrees so far with the observed one counts as the image's."""
+        if agreement is Agreement.LAST_DIGITS:
+            return case.model in self.last_digits
+        if agreement is Agreement.OTHER_WORDS:
+            text = case.answer.body.decode("utf-8", "replace")
+            return not is_local and any(part in text for part in self.other_words)
+        return agreement is Agreement.EQUAL
+
+
+def excuses() -> Excuses:
+    """Return what may differ from the observed answers, wherever it is asked."""
+    return Excuses(**tomllib.loads((OBSERVED / "excused.toml").read_text(encoding="utf-8")))
+
+
 def containers(of: Iterable[Case]) -> list[ContainerSetup]:
     """Return the containers that the cases need, each named after its first group."""
     cases_by_setup: dict[str, list[Case]] = {}
@@ -196,9 +260,26 @@ def _case(line: dict[str, Any]) -> Case:
         request["path"],
         request["headers"],
         _bytes(request),
-        ObservedAnswer.of(answer["status"], content_type, _bytes(answer)),
+        ObservedAnswer.of(answer["status"], content_type, _bytes(answer), answer["headers"]),
     )
 
 
 def _bytes(part: dict[str, str]) -> bytes:
     return base64.b64decode(part["base64"]) if "base64" in part else part["text"].encode()
+
+
+def _keys(body: bytes) -> object:
+    """The keys of an error in JSON and its title, by which an error in other words is the same."""
+    try:
+        error = json.loads(body)
+    except ValueError:
+        return body
+    if not isinstance(error, dict) or not all(isinstance(text, str) for text in error.values()):
+        return body
+    return sorted(error), error.get("title"), all(error.values())
+
+
+def _model_spec(body: bytes) -> bytes:
+    message = wire.PredictResponse.FromString(body)
+    message.ClearField("outputs")
+    return bytes(message.SerializeToString(deterministic=True))

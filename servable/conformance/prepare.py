@@ -16,6 +16,8 @@ from servable.conformance.observed_cases import OBSERVED, ContainerSetup
 
 MODELS_PATH = "/opt/ml/models"
 """Where SageMaker puts the models of multi-model mode."""
+MODELS = ("mult", "words", "cols", "text", "vision", "slow")
+"""The models of every other container; no observed case asks `slow`, which the contract does."""
 # The models of multi-model mode: name -> model, code.
 _MEMBERS = {
     "alpha": ("mult", "handler"),

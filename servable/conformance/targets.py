@@ -4,11 +4,18 @@ import http.client
 import json
 import re
 import time
+from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
-from servable.conformance.observed_cases import ATTRIBUTES, DEFAULT_MODEL, Case, ObservedAnswer
-from servable.conformance.prepare import MODELS_PATH
+from servable.conformance.observed_cases import (
+    ATTRIBUTES,
+    NO_ANSWER,
+    Case,
+    ContainerSetup,
+    ObservedAnswer,
+)
+from servable.conformance.prepare import MODELS, MODELS_PATH
 
 LOCAL_SERVER = "servable-local-container"
 """The Server header of Servable's local container."""
@@ -61,11 +68,20 @@ class ContainerTarget:
                 raise TargetError(f"{self.url}: no container answers: {reason}; start it first")
             time.sleep(0.5)
 
+    def status_of(self, path: str) -> int:
+        """Return the status of a GET."""
+        try:
+            return self.send("GET", path)[0]
+        except (OSError, http.client.HTTPException):
+            return NO_ANSWER
+
     def unload_all(self) -> None:
-        """Unload all models of a multi-model container, as the table begins."""
-        status, body = self.send("GET", "/models")
-        for name in json.loads(body) if status == 200 else ():
-            self.send("DELETE", f"/models/{name}")
+        """Unload all models of a multi-model container, as the table begins. Raises `TargetError`."""
+        try:
+            for name in json.loads(self.send("GET", "/models")[1]):
+                self.send("DELETE", f"/models/{name}")
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            raise TargetError(f"{self.url}: its models cannot be unloaded: {error!r}") from None
 
     def ask(self, case: Case) -> ObservedAnswer:
         """Send a case with its own headers, Host and Content-Length."""
@@ -84,18 +100,26 @@ class ContainerTarget:
             except http.client.IncompleteRead as cut:
                 content = cut.partial
         except (OSError, http.client.HTTPException) as error:
-            raise TargetError(f"{self.url}: {case.group}, {case.name}: {error!r}") from None
+            return ObservedAnswer(NO_ANSWER, None, repr(error).encode())
         finally:
             connection.close()
         self._note(response)
-        return ObservedAnswer.of(response.status, response.getheader("Content-Type", ""), content)
+        headers = {name.lower(): value for name, value in response.getheaders()}
+        content_type = response.getheader("Content-Type", "")
+        return ObservedAnswer.of(response.status, content_type, content, headers)
 
-    def send(self, method: str, path: str, json_body: bytes | None = None) -> tuple[int, bytes]:
+    def send(
+        self,
+        method: str,
+        path: str,
+        json_body: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> tuple[int, bytes]:
         """Send a request; return the status and the body of its answer."""
-        headers = {"Content-Type": "application/json"} if json_body else {}
+        sent = {"Content-Type": "application/json"} if json_body else {}
         connection = self.connection()
         try:
-            connection.request(method, path, json_body, headers)
+            connection.request(method, path, json_body, {**sent, **(headers or {})})
             response = connection.getresponse()
             self._note(response)
             return response.status, response.read()
@@ -174,11 +198,29 @@ def target_at(url: str, *, models_path: str = MODELS_PATH) -> Target:
     return EndpointTarget(url, endpoint[1]) if endpoint else ContainerTarget(url, models_path)
 
 
-def check_models(target: Target) -> None:
-    """Raise `TargetError` if a container does not serve the table's models."""
-    path = f"/tfs/v1/models/{DEFAULT_MODEL}"
-    if isinstance(target, ContainerTarget) and target.send("GET", path)[0] != 200:
-        raise TargetError(
-            f"{target.url}: this container does not serve the table's models ({DEFAULT_MODEL} is "
-            "missing); `servable conformance --prepare FOLDER` makes them and says how to start it"
-        )
+def missing(target: Target, container: ContainerSetup) -> Iterator[str]:
+    """Yield what the target lacks of the table's container, as far as it can be seen from outside."""
+    if isinstance(target, EndpointTarget):
+        for model in MODELS:
+            case = next((case for case in container.cases if _succeeded(case, model)), None)
+            answer = None if case is None else target.ask(case)
+            if answer is not None and answer.status == 404:
+                yield f"model {model}"
+        return
+    if container.is_multi_model:
+        if target.status_of("/models") != 200:
+            yield "multi-model mode"
+        return
+    for model in MODELS:
+        if target.status_of(f"/tfs/v1/models/{model}") == 404:
+            yield f"model {model}"
+    # Without code NGINX asks for a content type, and with code a GET succeeds.
+    status = target.status_of("/invocations")
+    if container.code and status == 415:
+        yield "code"
+    if not container.code and status == 200:
+        yield "an archive without code"
+
+
+def _succeeded(case: Case, model: str) -> bool:
+    return (case.model, case.answer.status, case.method) == (model, 200, "POST")

@@ -31,7 +31,7 @@ def account(name: str, environment: Environment, aws: Account) -> Iterator[Check
         return
     except AwsError as wrong:
         mend = remedy_for(wrong, "check the network, the clock and the credentials")
-        yield CheckResult("credentials", "open", f"could not be checked: {wrong}", mend)
+        yield CheckResult("credentials", "unknown", f"could not be checked: {wrong}", mend)
         return
     fine = str(identity["Account"]) == environment.account
     mend = f"use credentials of {environment.account}, which the file names"
@@ -44,7 +44,7 @@ def account(name: str, environment: Environment, aws: Account) -> Iterator[Check
             yield from look(environment, aws)
         except AwsError as wrong:
             mend = "check the credentials' permissions and the network"
-            yield CheckResult(subject, "open", f"could not be checked: {wrong}", mend)
+            yield CheckResult(subject, "unknown", f"could not be checked: {wrong}", mend)
 
 
 def endpoint_stack(name: str, environment: Environment, aws: Account) -> Iterator[CheckResult]:

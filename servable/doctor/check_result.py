@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 from typing import Literal
 
-State = Literal["ok", "problem", "open"]
+State = Literal["ok", "problem", "open", "unknown"]
 
 
 @dataclass(frozen=True)
 class CheckResult:
-    """The result of one check. `state` "open": it could not be checked, or is no problem by itself."""
+    """The result of one check. `state` "open": no problem by itself; "unknown": AWS did not say."""
 
     name: str
     state: State

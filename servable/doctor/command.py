@@ -10,7 +10,7 @@ from servable.doctor.check_result import CheckResult
 from servable.doctor.machine import machine
 from servable.project import ENVIRONMENTS, SET, one_environment, project
 
-COLOURS = {"ok": "green", "problem": "red", "open": "yellow"}
+COLOURS = {"ok": "green", "problem": "red", "open": "yellow", "unknown": "red"}
 
 
 @click.command()
@@ -22,7 +22,10 @@ COLOURS = {"ok": "green", "problem": "red", "open": "yellow"}
 def doctor(
     environment: str | None, folder: str, sets: tuple[str, ...], local: bool, as_json: bool
 ) -> int:
-    """Check this computer and, with ENV, the account it is deployed to; exit 1 on a problem."""
+    """Check this computer and, with ENV, the account it is deployed to.
+
+    Exit 0: ready; 1: a problem; 3: a check of the account could not be done.
+    """
     root, _ = project(folder)
     looks = list(machine(root))
     if environment is not None:
@@ -51,4 +54,5 @@ def doctor(
                 click.echo(f"{'':7}  {'':{width}}  -> {look.mend}")
         if environment is None:
             click.echo("the account was not checked: `servable doctor ENV` checks it")
-    return int(any(look.state == "problem" for look in looks))
+    states = {look.state for look in looks}
+    return 1 if "problem" in states else 3 if "unknown" in states else 0

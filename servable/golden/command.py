@@ -67,7 +67,7 @@ def golden(
                 left_out[reason] += 1
     except PlaceError as error:
         click.echo(f"servable golden: {error}", err=True)
-        return 1
+        return 2
     for skipped in index.skipped:
         click.echo(str(skipped), err=True)
     chosen = selection.chosen(most)

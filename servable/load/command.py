@@ -64,7 +64,7 @@ def load(what: str | None, folder: str, **values: Any) -> int:
             return _measured(held, what, folder, options)
     except (LoadError, LaunchError, PackagingError, BodyError, TemporaryError) as error:
         click.echo(f"servable load: {error}", err=True)
-        return 1
+        return 2
 
 
 def _measured(held: ExitStack, what: str, folder: str, options: LoadOptions) -> int:

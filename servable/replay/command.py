@@ -194,7 +194,7 @@ def replay(what: str, folder: str, **values: Any) -> int:
         LaunchError, LoadError, PackagingError, PlaceError, RedactionError, ReplayError,
     ) as error:  # fmt: skip
         click.echo(f"servable replay: {error}", err=True)
-        return 1
+        return 2
 
 
 def _checked(what: str, options: ReplayOptions) -> ReplayOptions:

@@ -11,6 +11,8 @@ from servable.project import ENVIRONMENTS, SET, one_environment
 from servable.verify.run import Report
 from servable.verify.run import verify as verify_environment
 
+EXIT_CODES = {"holds": 0, "does not hold": 1, "cannot be told": 3}
+
 
 @click.command()
 @click.argument("environment", metavar="ENV")
@@ -27,25 +29,27 @@ def verify(
     no_invoke: bool,
     as_json: bool,
 ) -> int:
-    """List every difference between ENV's file, CloudFormation and what runs; exit 1 on any."""
+    """List every difference between ENV's file, CloudFormation and what runs.
+
+    Exit 0: as deployed, and every variant gave a known answer to a golden request; 1: a difference; 3: as
+    deployed, answers not asked. With --no-invoke, 0 without asking.
+    """
     loaded, files = one_environment(environment, folder, sets)
     try:
         account = account_of(loaded.environment, local=local)
         report = verify_environment(loaded, files, account, invoke=not no_invoke)
     except PackagingError as wrong:
         click.echo(f"servable verify: {wrong}", err=True)
-        return 1
+        return 2
     if as_json:
         click.echo(json.dumps(report.as_json(), indent=2, default=str))
     else:
         _show(report)
-    return int(bool(report.differences))
+    return EXIT_CODES[report.verdict]
 
 
 def _show(report: Report) -> None:
-    count = len(report.differences)
-    verdict = "as deployed" if not count else f"{count} difference{'s' if count > 1 else ''}"
-    click.echo(f"{report.environment}  {verdict}")
+    click.echo(f"{report.environment}  {report.words}")
     for variant, measured in report.measured.items():
         limit = (
             "no alarm" if measured["alarm_ms"] is None else f"alarm at {measured['alarm_ms']:g} ms"

@@ -3,10 +3,12 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import takewhile
-from typing import Any
+from typing import Any, Literal
 
 from servable.verify.resolving import UNKNOWN
 
+Answers = Literal["not asked", "not compared", "compared"]
+"""In the order of what is known of the endpoint's answers."""
 # What names an item of a list, where the order is AWS's own.
 _NAMES = (
     "VariantName",
@@ -62,9 +64,26 @@ class Report:
     measured: dict[str, Any] = field(default_factory=dict)
     patchable: str | None = None
     """Whether AWS can patch the endpoint, in words; None if there is no endpoint."""
+    answers: Answers = "not asked"
+    """What was done with golden requests; the variant of which least is known decides."""
+    invoke: bool = True
+    """Whether golden requests are sent at all."""
+
+    @property
+    def verdict(self) -> Literal["holds", "does not hold", "cannot be told"]:
+        if self.differences:
+            return "does not hold"
+        return "holds" if self.answers == "compared" or not self.invoke else "cannot be told"
+
+    @property
+    def words(self) -> str:
+        """The verdict in a few words."""
+        if count := len(self.differences):
+            return f"{count} difference{'s' if count > 1 else ''}"
+        return "as deployed" + (f", answers {self.answers}" if self.answers != "compared" else "")
 
     def as_json(self) -> dict[str, Any]:
-        return {"ok": not self.differences, **asdict(self)}
+        return {"ok": self.verdict == "holds", "verdict": self.verdict, **asdict(self)}
 
 
 def _excerpts(*values: object, most: int = 160) -> list[str]:

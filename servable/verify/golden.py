@@ -5,8 +5,8 @@ An asynchronous endpoint is called through its bucket, and waited for at most tw
 
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from collections.abc import Generator, Iterator, Mapping
+from typing import Any, get_args
 
 from botocore.exceptions import ClientError
 
@@ -14,9 +14,10 @@ from infra.parameters.environment import Environment
 from infra.parameters.model import Golden
 from servable.aws_account import Account, unless_absent
 from servable.golden_answers import differing, known_answer
-from servable.verify.difference import Difference
+from servable.verify.difference import Answers, Difference, Report
 
 KIND = "golden answer"
+_KNOWN: tuple[Answers, ...] = get_args(Answers)
 NO_ANSWER = "an answer"  # is wanted, and none came
 # An instance that runs answers within it; one that must first be started needs minutes more.
 WAIT_SECONDS = 120.0
@@ -33,14 +34,13 @@ class NoInstanceError(Exception):
     """The endpoint is scaled to no instance, so a request would wait until one has been started."""
 
 
-def look(
-    account: Account, environment: Environment, note: Callable[[str], None]
-) -> Iterator[Difference]:
-    """Send the golden requests of each model to each of its variants once."""
-    any_request = False
+def look(account: Account, environment: Environment, report: Report) -> Iterator[Difference]:
+    """Send the golden requests of each model to each of its variants once; `report` says how far."""
+    done: dict[str, Answers] = {}
     for variant, settings in environment.variants.items():
         if settings.shadow:
             continue  # nobody may ask it by name, and its answers are thrown away
+        done[variant], any_request = "not asked", False
         model = environment.models[settings.model]
         names = model.multi_model or [settings.model]
         for name in names:
@@ -51,9 +51,13 @@ def look(
                 target["TargetModel"] = f"{name}.tar.gz"
             for golden in environment.models[name].golden_requests.values():
                 any_request = True
-                yield from _ask(account, environment, target, golden, note)
-    if not any_request:
-        note("no golden request was sent: no model has one; set models.NAME.golden")
+                answer = yield from _ask(account, environment, target, golden, report)
+                done[variant] = max(done[variant], answer, key=_KNOWN.index)
+        if not any_request:
+            report.notes.append(
+                f"{variant}: no golden request was sent: its model has none; set models.NAME.golden"
+            )
+    report.answers = min(done.values(), key=_KNOWN.index)
 
 
 def _ask(
@@ -61,8 +65,8 @@ def _ask(
     environment: Environment,
     target: Mapping[str, str],
     golden: Golden,
-    note: Callable[[str], None],
-) -> Iterator[Difference]:
+    report: Report,
+) -> Generator[Difference, None, Answers]:
     endpoint = environment.endpoint.name
     resource = f"{endpoint}/{target.get('TargetModel', target['TargetVariant'])}"
 
@@ -76,7 +80,7 @@ def _ask(
         body = golden.request.path.read_bytes()
     except OSError as wrong:
         yield differs(wrong.strerror, "a file", f"{wrong.filename}: write it, or take the key out")
-        return
+        return "not asked"
     wanted = known_answer(golden)
     try:
         if environment.kind.queued:
@@ -87,21 +91,24 @@ def _ask(
             )
             actual = answer["Body"].read()
     except NoInstanceError:
-        note(
+        report.notes.append(
             "no golden request was sent, since no instance runs and it would wait for one to start"
         )
-        return
+        return "not asked"
     except (ClientError, NotAnsweredError) as error:
         yield differs(str(error), NO_ANSWER, "look at the endpoint's log group")
-        return
+        return "not compared"
     if wanted is None:
         write = f"servable invoke ENV --body {golden.request} --output {golden.answer or 'FILE'}"
-        note(f"{resource}: {golden.request} was answered, and compared with nothing: `{write}`")
-        return
+        report.notes.append(
+            f"{resource}: {golden.request} was answered, and compared with nothing: `{write}`"
+        )
+        return "not compared"
     for key, expected, present in differing(wanted, actual, golden.tolerance):
         remedy = "the model, its code or its image is another; or write the new answer"
         yield differs(present, expected, remedy, key)
-        return  # one place says it
+        break  # one place says it
+    return "compared"
 
 
 def _ask_async(account: Account, endpoint: str, body: bytes, content_type: str) -> bytes:

@@ -60,7 +60,7 @@ def compare(
     invoke: bool = True,
 ) -> Report:
     """Compare stacks with what is live. `stacks`: synthesised with the overrides in force."""
-    report = Report(environment=loaded.name)
+    report = Report(environment=loaded.name, invoke=invoke)
     for synthesised_stack in stacks:
         live = deployed(account, synthesised_stack.name)
         if live is None:
@@ -70,14 +70,14 @@ def compare(
         report.differences += dependencies.look(live)
         if synthesised_stack.kind == MAIN:
             report.differences += stack.overrides(live, meant)
-            report.differences += _endpoint(live, loaded, account, report, invoke)
+            report.differences += _endpoint(live, loaded, account, report)
             if not any(each.kind in UNCOMPARED for each in report.differences):
                 report.patchable = patching.verdict(live, report.differences)
     return report
 
 
 def _endpoint(
-    live: DeployedStack, loaded: ValidFile, account: Account, report: Report, invoke: bool
+    live: DeployedStack, loaded: ValidFile, account: Account, report: Report
 ) -> Iterator[Difference]:
     environment, note = loaded.environment, report.notes.append
     differences = list(endpoint.look(live))
@@ -90,8 +90,8 @@ def _endpoint(
     yield from model.patched_images(live, environment, note)
     if any(difference.kind in UNCOMPARED for difference in differences):
         return
-    if invoke:
-        yield from golden.look(account, environment, note)
+    if report.invoke:
+        yield from golden.look(account, environment, report)
     yield from latency.look(account, environment, report.measured, note)
 
 

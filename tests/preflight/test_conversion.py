@@ -18,7 +18,7 @@ def found(project: Path, lines: str) -> list[tuple[str, Severity]]:
 
 
 @pytest.mark.parametrize(
-    ("size", "findings"), [(10_000, []), (10_001, [(GOLDEN, Severity.WARNING)])]
+    ("size", "findings"), [(250_000, []), (250_001, [(GOLDEN, Severity.WARNING)])]
 )
 def test_a_golden_request_of_csv_is_measured(
     project: Path, size: int, findings: list[tuple[str, Severity]]
@@ -30,7 +30,7 @@ def test_a_golden_request_of_csv_is_measured(
 
 def test_so_is_the_golden_request_of_an_update(project: Path) -> None:
     (project / "golden").mkdir(exist_ok=True)
-    (project / "golden" / "big.csv").write_bytes(b"1" * 20_000)
+    (project / "golden" / "big.csv").write_bytes(b"1" * 300_000)
     assert found(project, ROLLED) == [("rollout.golden_requests.body", Severity.WARNING)]
 
 

@@ -4,7 +4,8 @@ import http.server
 import json
 import subprocess
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,12 @@ from click.testing import CliRunner, Result
 
 from servable.conformance import contract
 from servable.conformance.command import LOCAL_ONLY, conformance
+from servable.conformance.conformance import counted
 from servable.conformance.observed_cases import Agreement, Case, ObservedAnswer, cases, containers
-from servable.conformance.prepare import start_script
+from servable.conformance.prepare import MODELS, start_script
 from servable.conformance.targets import LOCAL_SERVER
 from servable_local.container.http_messages import HttpAnswer, encoded
+from servable_tensors import wire
 
 pytestmark = pytest.mark.long
 
@@ -34,7 +37,8 @@ def _answer(text: str, content_type: str = "application/json") -> ObservedAnswer
     ("observed", "seen", "agreement"),
     [
         (_answer("[1.0, 2.5]"), _answer("[1.0, 2.5]"), Agreement.EQUAL),
-        (_answer("[1.0, 2.5]"), _answer("[1.00000005, 2.5]"), Agreement.EQUAL),
+        (_answer("[1.0, 2.5]"), _answer("[1.00000005, 2.5]"), Agreement.LAST_DIGITS),
+        (_answer("[1.0, 2.5]"), _answer("[1.00, 2.5]"), Agreement.DIFFERENT),
         (_answer("[1.0, 2.5]"), _answer("[1.001, 2.5]"), Agreement.DIFFERENT),
         (_answer("[1.0,\n 2.5]"), _answer("[1.0, 2.5]"), Agreement.DIFFERENT),
         (_answer("[10000001]"), _answer("[10000002]"), Agreement.DIFFERENT),
@@ -44,7 +48,15 @@ def _answer(text: str, content_type: str = "application/json") -> ObservedAnswer
             ObservedAnswer(400, "application/json", b'{"error": "not"}'),
             Agreement.OTHER_WORDS,
         ),
+        (ERROR, ObservedAnswer(400, "application/json", b'{"error": ""}'), Agreement.DIFFERENT),
+        (ERROR, ObservedAnswer(400, "application/json", b'{"why": "no"}'), Agreement.DIFFERENT),
+        (ERROR, ObservedAnswer(400, "application/json", b"no"), Agreement.DIFFERENT),
         (ERROR, ObservedAnswer(400, None, b'{"error": "no"}'), Agreement.EQUAL),
+        (
+            ObservedAnswer(405, "", b"", (("allow", "POST"),)),
+            ObservedAnswer(405, "", b"", ()),
+            Agreement.DIFFERENT,
+        ),
         (ERROR, ObservedAnswer(500, "application/json", b'{"error": "no"}'), Agreement.DIFFERENT),
     ],
 )
@@ -57,6 +69,14 @@ def test_how_far_an_answer_agrees(
 def test_arrays_agree_but_for_their_last_digits() -> None:
     (npz,) = [one for one in cases() if one.name == "text npz npz" and one.group == "2.20 texth"]
     assert npz.answer.agreement(npz.answer) is Agreement.EQUAL
+
+
+def test_a_protobuf_answer_of_another_version_differs() -> None:
+    (case,) = [one for one in cases() if one.name == "pb pb" and one.group == "2.20 handler"]
+    message = wire.PredictResponse.FromString(case.answer.body)
+    message.model_spec.version.value += 1
+    other = replace(case.answer, body=message.SerializeToString(deterministic=True))
+    assert case.answer.agreement(other) is Agreement.DIFFERENT
 
 
 def test_every_case_is_asked_of_one_container() -> None:
@@ -79,7 +99,7 @@ class Replay(http.server.BaseHTTPRequestHandler):
 
     protocol_version = "HTTP/1.1"
     name = "nginx/1.22.1"
-    has_models = True
+    models: Sequence[str] = MODELS
     answers: dict[Any, tuple[Case, ObservedAnswer]]
     altered: Altered
 
@@ -93,7 +113,7 @@ class Replay(http.server.BaseHTTPRequestHandler):
         case, answer = self.answers.get(key, (None, ObservedAnswer(404, "application/json", b"")))
         if case is not None:
             answer = type(self).altered(case, answer)
-        elif self.path.startswith("/tfs/v1/models/mult") and self.has_models:
+        elif self.path.removeprefix("/tfs/v1/models/") in self.models:
             answer = ObservedAnswer(200, "application/json", b"{}")
         self.send_response_only(answer.status)
         self.send_header("Server", self.name)
@@ -115,8 +135,9 @@ def _key(method: str, path: str, headers: dict[str, str], body: bytes) -> Any:
 
 @pytest.fixture
 def replay(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., str]]:
-    """replay(altered, name=…, has_models=…): the address of a container."""
+    """replay(altered, name=…, models=…): the address of a container."""
     monkeypatch.setattr(contract, "CHECKS", {})
+    monkeypatch.setattr(contract, "MODEL_CHECKS", {})
     servers: list[http.server.ThreadingHTTPServer] = []
 
     def started(altered: Altered = lambda case, answer: answer, **attributes: object) -> str:
@@ -164,13 +185,67 @@ def _some_wrong(case: Case, answer: ObservedAnswer) -> ObservedAnswer:
     return ObservedAnswer(418, answer.content_type, b"") if wrong else answer
 
 
-def test_below_the_agreement_it_is_1_and_the_cases_are_listed(replay: Callable[..., str]) -> None:
+def test_any_difference_is_1_and_is_listed(replay: Callable[..., str]) -> None:
     ran = _run("--url", replay(_some_wrong))
     assert (ran.return_value, "2.20 words, 'words csv comma': 418" in ran.output) == (1, True)
 
 
-def test_a_lower_agreement_can_be_wanted(replay: Callable[..., str]) -> None:
-    assert _run("--url", replay(_some_wrong), "--least-percent", "90").return_value == 0
+def _one_wrong(case: Case, answer: ObservedAnswer) -> ObservedAnswer:
+    wrong = (case.group, case.name) == ("2.20 words", "words csv comma")
+    return ObservedAnswer(418, answer.content_type, b"") if wrong else answer
+
+
+def test_one_difference_of_a_whole_container_is_1(replay: Callable[..., str]) -> None:
+    assert _run("--url", replay(_one_wrong)).return_value == 1
+
+
+def test_a_difference_that_a_list_names_with_its_reason_is_0(
+    replay: Callable[..., str], tmp_path: Path
+) -> None:
+    excused = tmp_path / "excused.toml"
+    excused.write_text('["2.20 words"]\n"words csv comma" = "our image reads CSV in another way"\n')
+    assert _run("--url", replay(_one_wrong), "--excused", str(excused)).return_value == 0
+
+
+def test_a_list_without_reasons_is_refused(tmp_path: Path) -> None:
+    excused = tmp_path / "excused.toml"
+    excused.write_text('["2.20 words"]\n"words csv comma" = true\n')
+    ran = _run("--url", "http://127.0.0.1:1", "--excused", str(excused))
+    assert 'with "CASE" = "reason"' in str(ran.exception)
+
+
+def _all_wrong(case: Case, answer: ObservedAnswer) -> ObservedAnswer:
+    return ObservedAnswer(418, "text/plain", b"") if case.method == "POST" else answer
+
+
+def test_the_list_of_differences_ends(replay: Callable[..., str]) -> None:
+    lines = _run("--url", replay(_all_wrong)).output.splitlines()
+    shown = [line for line in lines if line.endswith("more differences: --json lists all")]
+    assert (len(lines) < 50, len(shown)) == (True, 1)
+
+
+def _other_words(case: Case, answer: ObservedAnswer) -> ObservedAnswer:
+    """As another model server would write its own errors."""
+    text = b"JSON Parse error"
+    return (
+        replace(answer, body=answer.body.replace(text, b"Cannot parse"))
+        if text in answer.body
+        else answer
+    )
+
+
+def test_the_model_servers_own_words_may_differ(replay: Callable[..., str]) -> None:
+    assert _run("--url", replay(_other_words)).return_value == 0
+
+
+def test_those_of_the_local_container_may_not(replay: Callable[..., str]) -> None:
+    assert _run("--url", replay(_other_words, name=LOCAL_SERVER)).return_value == 1
+
+
+def test_an_answer_that_is_excused_but_for_its_words_keeps_its_status() -> None:
+    (case,) = [one for one in cases() if (one.group, one.name) == ("2.20 handler", "ct x")]
+    (group,) = counted([(case, replace(case.answer, status=500))])
+    assert [difference.case for difference in group.differences] == [case]
 
 
 def test_programs_get_groups_differences_and_who_answered(replay: Callable[..., str]) -> None:
@@ -203,11 +278,26 @@ def test_what_cannot_be_asked_is_said(words: tuple[str, ...], sentence: str) -> 
     assert sentence in str(_run(*words).exception)
 
 
-def test_a_container_without_the_models_is_told_from_one_that_differs(
-    replay: Callable[..., str],
+@pytest.mark.parametrize("model", MODELS)
+def test_without_one_of_the_models_it_cannot_be_told(
+    replay: Callable[..., str], model: str
 ) -> None:
-    said = str(_run("--url", replay(has_models=False)).exception)
-    assert "does not serve the table's models" in said
+    ran = _run("--url", replay(models=[name for name in MODELS if name != model]))
+    assert (ran.return_value, f"it lacks model {model};" in ran.output) == (3, True)
+
+
+@pytest.mark.parametrize(
+    ("option", "altered", "lacks"),
+    [
+        ("--code-url", lambda case, answer: answer, "code"),
+        ("--url", lambda case, answer: ObservedAnswer(200, "", b"{}"), "an archive without code"),
+    ],
+)
+def test_a_container_with_other_code_is_told_from_one_that_differs(
+    replay: Callable[..., str], option: str, altered: Altered, lacks: str
+) -> None:
+    ran = _run(option, replay(altered))
+    assert (ran.return_value, f"it lacks {lacks};" in ran.output) == (3, True)
 
 
 def test_the_script_starts_every_container_with_its_variables(tmp_path: Path) -> None:

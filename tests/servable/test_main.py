@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from servable import __version__
 from servable.extras import MissingExtraError, explained
-from servable.main import COMMANDS, servable
+from servable.main import COMMANDS, main, servable
 from servable.project import SET
 from tests.conftest import VALID
 
@@ -32,6 +32,17 @@ def command(name: str) -> click.Command:
 
 def reads_environments(name: str) -> bool:
     return any("--environments" in parameter.opts for parameter in command(name).params)
+
+
+def test_a_command_that_cannot_do_its_work_ends_with_2(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "environments").mkdir()
+    (tmp_path / "environments" / "prod.toml").write_text("nothing = 1")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as ended:
+        main(["verify", "prod"])
+    assert ended.value.code == 2
 
 
 def test_version_is_that_of_the_package() -> None:

@@ -18,6 +18,7 @@ from servable.doctor.check_result import CheckResult
 from servable.plan.synthesis import SynthesisedStack
 from servable.verify import command as verify_command
 from servable.verify.deployed import DeployedStack
+from servable.verify.difference import Answers
 from servable.verify.latency import look
 from servable.verify.run import Difference, Report
 from servable.verify.stack import template
@@ -37,11 +38,13 @@ def in_project(project: Path, monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyP
     return monkeypatch
 
 
-def verified(patch: pytest.MonkeyPatch, answer: Any, *more: str) -> Result:
+def verified(
+    patch: pytest.MonkeyPatch, answer: Any, *more: str, answers: Answers = "compared"
+) -> Result:
     def found(*_: Any, **__: Any) -> Report:
         if isinstance(answer, Exception):
             raise answer
-        return Report(environment="prod", differences=answer)
+        return Report(environment="prod", differences=answer, answers=answers)
 
     patch.setattr(verify_command, "verify_environment", found)
     return CliRunner().invoke(verify_command.verify, ["prod", *more], standalone_mode=False)
@@ -49,6 +52,24 @@ def verified(patch: pytest.MonkeyPatch, answer: Any, *more: str) -> Result:
 
 def test_as_deployed_is_0(in_project: pytest.MonkeyPatch) -> None:
     assert verified(in_project, []).return_value == 0
+
+
+@pytest.mark.parametrize("answers", ["not asked", "not compared"])
+def test_without_a_known_answer_it_cannot_be_told_and_is_3(
+    in_project: pytest.MonkeyPatch, answers: Answers
+) -> None:
+    ran = verified(in_project, [], answers=answers)
+    assert (ran.return_value, ran.stdout) == (3, f"prod  as deployed, answers {answers}\n")
+
+
+def test_programs_read_that_it_cannot_be_told(in_project: pytest.MonkeyPatch) -> None:
+    parsed = json.loads(verified(in_project, [], "--json", answers="not asked").stdout)
+    assert (parsed["ok"], parsed["verdict"]) == (False, "cannot be told")
+
+
+def test_whoever_wants_no_request_to_be_sent_gets_0() -> None:
+    report = Report(environment="prod", invoke=False)
+    assert (report.verdict, report.words) == ("holds", "as deployed, answers not asked")
 
 
 def test_a_difference_is_1_and_is_said_with_what_to_do(in_project: pytest.MonkeyPatch) -> None:
@@ -117,16 +138,18 @@ def test_programs_read_differences_as_json(in_project: pytest.MonkeyPatch) -> No
     assert (parsed["ok"], parsed["differences"][0]["kind"]) == (False, "drifted weight")
 
 
-def test_what_could_not_be_asked_is_1_in_a_sentence(in_project: pytest.MonkeyPatch) -> None:
+def test_what_could_not_be_asked_is_2_in_a_sentence(in_project: pytest.MonkeyPatch) -> None:
     ran = verified(
         in_project, PackagingError(Path("AWS"), "could not be asked", "give credentials")
     )
-    assert ran.return_value == 1
+    assert ran.return_value == 2
     assert ran.stderr == "servable verify: AWS: could not be asked; give credentials\n"
 
 
-@pytest.mark.parametrize(("state", "code"), [("ok", 0), ("open", 0), ("problem", 1)])
-def test_only_a_problem_makes_doctor_end_with_1(
+@pytest.mark.parametrize(
+    ("state", "code"), [("ok", 0), ("open", 0), ("problem", 1), ("unknown", 3)]
+)
+def test_the_code_of_doctor_is_its_worst_check(
     in_project: pytest.MonkeyPatch, state: Any, code: int
 ) -> None:
     looks = [CheckResult(name="Node", state=state, said="20", mend="install it")]

@@ -247,15 +247,15 @@ def test_without_a_place_in_the_file_a_pipelines_gate_passes_and_a_replay_is_wro
 # --- what cannot be replayed
 
 
-def test_a_place_that_is_not_there_is_a_sentence_and_exit_1(sending: Sending) -> None:
+def test_a_place_that_is_not_there_is_a_sentence_and_exit_2(sending: Sending) -> None:
     ended = ran("--captured", "nowhere")
-    assert ended.return_value == 1
+    assert ended.return_value == 2
     assert ended.stderr.startswith("servable replay: nowhere: there is no such file or folder")
 
 
-def test_no_request_that_is_chosen_is_a_sentence_and_exit_1(sending: Sending) -> None:
+def test_no_request_that_is_chosen_is_a_sentence_and_exit_2(sending: Sending) -> None:
     ended = ran("--where", "tier=none")
-    assert (ended.return_value, folders()) == (1, [])
+    assert (ended.return_value, folders()) == (2, [])
     assert "captured: no request to send: 6 lines were read; give another PLACE" in ended.stderr
 
 
@@ -389,7 +389,7 @@ def test_bodies_are_kept_as_redact_returns_them(sending: Sending) -> None:
 def test_a_redaction_that_fails_ends_it_with_a_sentence(sending: Sending) -> None:
     Path("hide.py").write_text("def redact(body, content_type): raise ValueError(body)\n")
     ended = ran("--redact", "hide.py")
-    assert ended.return_value == 1
+    assert ended.return_value == 2
     assert "redact raised ValueError for a body of type application/json" in ended.stderr
 
 
@@ -458,4 +458,4 @@ def test_a_run_that_another_process_is_at_is_left_to_it(sending: Sending) -> Non
     (file,) = folders()
     with AnswerLog(file.parent):
         ended = ran()
-    assert (ended.return_value, "another replay is at work here" in ended.stderr) == (1, True)
+    assert (ended.return_value, "another replay is at work here" in ended.stderr) == (2, True)

@@ -159,7 +159,7 @@ def test_wrong_use_ends_with_2(arguments: list[str]) -> None:
 
 def test_an_address_without_a_body_says_what_to_give() -> None:
     said = CliRunner().invoke(load, ["http://127.0.0.1:1"], standalone_mode=False)
-    assert (said.return_value, "--body" in said.output) == (1, True)
+    assert (said.return_value, "--body" in said.output) == (2, True)
 
 
 @pytest.mark.long

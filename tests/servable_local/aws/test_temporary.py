@@ -274,7 +274,7 @@ def test_servable_load_refuses_credentials_of_another_account(
     command = f"prod --target deployed --endpoint-url {account.aws.url} --body a.json"
     said = CliRunner().invoke(load, command.split(), standalone_mode=False)
     wanted = f"are of account {account.number}; the environment is 111111111111"
-    assert (said.return_value, wanted in said.stderr) == (1, True)
+    assert (said.return_value, wanted in said.stderr) == (2, True)
 
 
 def test_servable_load_makes_one_loads_it_and_deletes_it(

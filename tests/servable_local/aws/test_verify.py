@@ -13,12 +13,14 @@ import pytest
 from infra.constructs.access.pipeline_role import LOOKS
 from infra.parameters.loading import ValidFile
 from servable.aws_account import Account
+from servable.verify import golden
 from servable.verify import model as verified_model
 from servable.verify.deployed import DeployedStack, Resource
 from servable.verify.run import Report
 from servable_local.aws.clock import ManualClock
 from servable_local.aws.local_aws import LocalAws
 from stacks.pipeline_stack import _reads
+from tests.conftest import valid
 from tests.servable_local.aws.container_stand_in import Launcher
 from tests.servable_local.aws.verified import GOLDEN, Project, Verified
 
@@ -49,6 +51,33 @@ def untouched(embedded: LocalAws, launcher: Launcher, written: Project) -> Verif
 
 def test_a_fresh_deployment_has_no_difference(untouched: Verified) -> None:
     assert [str(difference) for difference in untouched.report().differences] == []
+
+
+def test_a_golden_request_with_its_answer_lets_the_verdict_hold(untouched: Verified) -> None:
+    assert (untouched.report().words, untouched.report().verdict) == ("as deployed", "holds")
+
+
+def golden_of(untouched: Verified, **change: Any) -> Report:
+    """What is known of the answers with another golden request."""
+    environment = valid(untouched.project.loaded).environment
+    model = environment.models["ranker"]
+    model = model.model_copy(
+        update={"golden": model.golden and model.golden.model_copy(update=change)}
+    )
+    if not change:
+        model = model.model_copy(update={"golden": None})
+    report = Report(environment="prod")
+    changed = environment.model_copy(update={"models": {"ranker": model}})
+    report.differences += golden.look(untouched.asked, changed, report)
+    return report
+
+
+def test_without_a_golden_request_answers_are_not_asked(untouched: Verified) -> None:
+    assert golden_of(untouched).words == "as deployed, answers not asked"
+
+
+def test_without_its_answer_they_are_not_compared(untouched: Verified) -> None:
+    assert golden_of(untouched, answer=None).words == "as deployed, answers not compared"
 
 
 def weigh(deployed: Verified, **change: Any) -> None:

@@ -3,16 +3,20 @@
 What our handler answers otherwise since then stands in changed.toml, each with its reason.
 """
 
+import http.client
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from servable.conformance.conformance import asked
+from servable.conformance.conformance import asked, counted
+from servable.conformance.contract import CHECKS, MODEL_CHECKS
 from servable.conformance.observed_cases import Case, ContainerSetup, cases, changed, containers
 from servable.conformance.prepare import prepare
 from servable.conformance.targets import ContainerTarget
 from servable_local.container.launch import launch
+from tests.conformance.deviations import DEVIATIONS, Deviation, proxy
 
 CASES = cases()
 CONTAINERS = {f"{one.image} {one.name}": one for one in containers(CASES)}
@@ -49,6 +53,77 @@ def test_the_local_container_answers_as_the_image_did(name: str, local: Containe
         (case.group, case.name) for case, answer in asked(local, container) if answer != case.answer
     }
     assert wrong == CHANGED & _named(container)
+
+
+@pytest.fixture(scope="module")
+def plain(prepared: Path) -> Iterator[str]:
+    """The address of the container without code."""
+    archive = prepared / "2.20" / "plain.tar.gz"
+    with launch(archive, CONTAINERS["2.20 plain"].variables, tensorflow="2.20") as process:
+        yield process.url
+
+
+def _differing(url: str) -> int:
+    container = CONTAINERS["2.20 plain"]
+    # One of vision's requests ends the model server, which then takes seconds to start again.
+    cases = tuple(case for case in container.cases if case.model != "vision")
+    groups = counted(asked(ContainerTarget(url), replace(container, cases=cases)), is_local=True)
+    return sum(len(group.differences) for group in groups)
+
+
+@pytest.mark.long
+def test_a_proxy_that_changes_nothing_changes_no_answer(plain: str) -> None:
+    with proxy(plain, Deviation()) as url:
+        assert _differing(url) == 0
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "name",
+    [
+        "version 2 answers for version 1",
+        "Accept is ignored",
+        "404 is 400",
+        "the content type has a charset",
+        "JSON without line breaks",
+        "keys in another order",
+        "whole numbers without a fraction",
+        "numbers a millionth larger",
+        "errors in other words",
+        "the connection ends inside a body",
+    ],
+)
+def test_a_planted_deviation_is_a_difference(plain: str, name: str) -> None:
+    with proxy(plain, DEVIATIONS[name]) as url:
+        assert _differing(url) > 0
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("a body of 20 KB is 500", "answers 20 KB with 20 KB"),
+        ("a body of 7 MB is 413", "answers 7 MB with 7 MB"),
+        ("an idle connection is closed after 1 s", "keeps an idle connection for 2 s"),
+    ],
+)
+def test_a_planted_deviation_breaks_the_contract(plain: str, name: str, sentence: str) -> None:
+    checks = CHECKS | MODEL_CHECKS
+    (check,) = [checks[one] for one in checks if one.startswith(sentence)]
+    with proxy(plain, DEVIATIONS[name]) as url:
+        try:
+            broken = check(ContainerTarget(url)) is not None
+        except (OSError, http.client.HTTPException):
+            broken = True
+    assert broken
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("sentence", MODEL_CHECKS)
+def test_the_local_container_keeps_the_contract_of_the_tables_models(
+    plain: str, sentence: str
+) -> None:
+    assert MODEL_CHECKS[sentence](ContainerTarget(plain)) is None
 
 
 def _named(container: ContainerSetup) -> set[tuple[str, str]]:

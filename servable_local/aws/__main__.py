@@ -79,6 +79,7 @@ def _serve(options: argparse.Namespace, state_file: StateFile, done: threading.E
             started=started,
             secret_access_key=server.access.secret_access_key,
             seconds_per_minute=clock.seconds_per_minute,
+            most_containers=options.containers,
         )
     )
     done.wait()

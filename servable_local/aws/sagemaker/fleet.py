@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from servable_local.aws.loopback import Loopback
-from servable_local.aws.sagemaker.container import Container, Launch, VariantStartError
+from servable_local.aws.sagemaker.container import Container, Launch, NoProcess, VariantStartError
 from servable_local.aws.sagemaker.instances import (
     NO_CAPACITY,
     Shortage,
@@ -212,10 +212,12 @@ class FleetLauncher:
         containers = model.get("Containers") or [model["PrimaryContainer"]]
         container = of_package(containers[0], self.aws)
         url = data_url(container)
-        if len(containers) != 1 or url is None:
+        if self.most_containers and (len(containers) != 1 or url is None):
             raise VariantStartError(f"{_ONLY}; variant {name} has another.")
         many = container.get("Mode") == "MultiModel"
-        path = None if many else fetch_model_data(url, self.aws, archives / f"{name}.tar.gz")
+        path = None
+        if self.most_containers and url is not None and not many:
+            path = fetch_model_data(url, self.aws, archives / f"{name}.tar.gz")
         variables = version_of_image(container.get("Image", "")) | container.get("Environment", {})
         variables |= {MULTI_MODEL: "true"} if many else {}  # set by SageMaker, by no template
         ready_timeout_seconds = float(
@@ -223,6 +225,8 @@ class FleetLauncher:
         )
 
         def start() -> Container:
+            if not self.most_containers:
+                return Container(NoProcess)
             return Container(
                 lambda: self.launch(
                     path,
@@ -250,7 +254,7 @@ class FleetLauncher:
         except Exception:
             instances.close()
             raise
-        models = TargetModels(running, url, aws=self.aws, folder=archives / name)
+        models = TargetModels(running, url or "", aws=self.aws, folder=archives / name)
         return HostedVariant(
             name=name,
             weight=float(specification.get("InitialVariantWeight", 1.0)),

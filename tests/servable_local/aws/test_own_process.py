@@ -84,6 +84,7 @@ def test_the_process_writes_where_it_is_while_it_serves(process: Any, tmp_path: 
     assert state == {
         "pid": os.getpid(), "port": 81, "url": "http://127.0.0.1:81",
         "secret_access_key": "secret", "seconds_per_minute": 60.0,
+        "most_containers": 1,
     }  # fmt: skip
     assert not (tmp_path / "state" / "aws.json").exists()
 

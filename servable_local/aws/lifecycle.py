@@ -81,12 +81,12 @@ def spawn(
     seconds_per_minute: float | None,
     most_containers: int | None = None,
 ) -> "subprocess.Popen[bytes]":
-    """`seconds_per_minute` None: a clock moved by hand. `most_containers` None: 1 if one can run here."""
-    if most_containers is None:
-        most_containers = int(importlib.util.find_spec("tensorflow") is not None)
+    """`seconds_per_minute` None: a clock that is moved by hand."""
     minute = "manual" if seconds_per_minute is None else str(seconds_per_minute)
     command = [sys.executable, "-m", "servable_local.aws", "--folder", str(folder)]
-    command += ["--port", str(port), "--minute", minute, "--containers", str(most_containers)]
+    command += ["--port", str(port), "--minute", minute]
+    if most_containers is not None:
+        command += ["--containers", str(most_containers)]
     inherited = {key: value for key, value in os.environ.items() if not key.startswith("AWS_")}
     with open(folder / "aws.log", "ab", opener=private_opener) as log:
         return subprocess.Popen(

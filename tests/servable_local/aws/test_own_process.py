@@ -1,5 +1,6 @@
 """The process of a local AWS: its arguments, what it writes, and how it ends. Its server is a stand-in."""
 
+import importlib.util
 import json
 import os
 import signal
@@ -75,6 +76,15 @@ def test_the_process_serves_until_it_is_signalled(process: Any, tmp_path: Path) 
     assert (code, Server.last.closed, StateFile(tmp_path / "state").held()) == (0, True, False)
     assert (given["port"], given["most_containers"], clock.seconds_per_minute) == (81, 3, 2.5)
     assert isinstance(clock, ScaledClock)
+
+
+@pytest.mark.parametrize(("installed", "most"), [(True, 1), (False, 0)])
+def test_without_tensorflow_endpoints_have_no_container_unless_a_number_is_stated(
+    process: Any, monkeypatch: pytest.MonkeyPatch, installed: bool, most: int
+) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: installed or None)
+    process()
+    assert Server.last.given["most_containers"] == most
 
 
 def test_the_process_writes_where_it_is_while_it_serves(process: Any, tmp_path: Path) -> None:

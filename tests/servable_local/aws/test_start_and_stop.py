@@ -192,17 +192,6 @@ def test_a_process_that_does_not_end_in_time_is_killed(hears: bool | None, kille
     assert (process.ended, bool(process.killed)) == (1, killed)
 
 
-@pytest.mark.parametrize(("installed", "most"), [(True, "1"), (False, "0")])
-def test_without_tensorflow_endpoints_have_no_container_unless_a_number_is_stated(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, installed: bool, most: str
-) -> None:
-    calls: list[list[str]] = []
-    monkeypatch.setattr(subprocess, "Popen", lambda words, **_: calls.append(words))
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: object() if installed else None)
-    lifecycle.spawn(tmp_path, 0, with_parent=False, seconds_per_minute=None)
-    assert calls[0][-1] == most
-
-
 @pytest.mark.parametrize("with_parent", [False, True])
 def test_it_is_started_in_a_session_of_its_own_without_settings_of_aws(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, with_parent: bool

@@ -24,20 +24,25 @@ PROGRAMS = Path(sys.executable).parent
 
 def test_hadolint_finds_nothing_in_the_dockerfile() -> None:
     """https://github.com/hadolint/hadolint parses it as Docker does."""
-    command = [PROGRAMS / "hadolint", "--no-color", DOCKERFILE]
+    command: list[str | Path] = [PROGRAMS / "hadolint", "--no-color", DOCKERFILE]
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (ran.returncode, ran.stdout + ran.stderr) == (0, "")
 
 
 def test_the_action_is_of_the_schema_of_actions() -> None:
     """The schema of https://www.schemastore.org, which check-jsonschema carries."""
-    command = [PROGRAMS / "check-jsonschema", "--builtin-schema", "vendor.github-actions", ACTION]
+    command: list[str | Path] = [
+        PROGRAMS / "check-jsonschema",
+        "--builtin-schema",
+        "vendor.github-actions",
+        ACTION,
+    ]
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stdout + ran.stderr
 
 
 def test_zizmor_finds_nothing_in_the_action() -> None:
-    command = [PROGRAMS / "zizmor", "--offline", "--quiet", ACTION]
+    command: list[str | Path] = [PROGRAMS / "zizmor", "--offline", "--quiet", ACTION]
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stdout + ran.stderr
 
@@ -61,7 +66,7 @@ def test_the_command_of_the_dockerfile_starts_a_local_aws_of_the_working_folder(
     (words,) = re.findall(r"^CMD (\[.*\])$", DOCKERFILE.read_text(), re.MULTILINE)
     program, *arguments = json.loads(words)
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    command = [PROGRAMS / program, *arguments]
+    command: list[str | Path] = [PROGRAMS / program, *arguments]
     with subprocess.Popen(command, cwd=folder, env=environment) as process:
         while process.poll() is None and status(folder=folder / ".servable") is None:
             time.sleep(0.05)

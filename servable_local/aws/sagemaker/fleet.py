@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -224,18 +225,8 @@ class FleetLauncher:
             specification.get("ContainerStartupHealthCheckTimeoutInSeconds", _READY_TIMEOUT_SECONDS)
         )
 
-        def start() -> Container:
-            if not self.most_containers:
-                return Container(NoProcess)
-            return Container(
-                lambda: self.launch(
-                    path,
-                    variables,
-                    ready_timeout_seconds=ready_timeout_seconds,
-                    log=self.folder / f"{self.endpoint_name}-{name}.log",
-                )
-            )
-
+        log = self.folder / f"{self.endpoint_name}-{name}.log"
+        start = partial(self._container, path, variables, ready_timeout_seconds, log)
         running = start()
         # Models are loaded into one container; a serverless variant has no instances.
         single = many or "ServerlessConfig" in specification
@@ -262,6 +253,21 @@ class FleetLauncher:
             instances=instances,
             serverless=specification.get("ServerlessConfig"),
             models=models if many else None,
+        )
+
+    def _container(
+        self,
+        archive: Path | None,
+        variables: Mapping[str, str],
+        ready_timeout_seconds: float,
+        log: Path,
+    ) -> Container:
+        if not self.most_containers:
+            return Container(NoProcess)
+        return Container(
+            lambda: self.launch(
+                archive, variables, ready_timeout_seconds=ready_timeout_seconds, log=log
+            )
         )
 
 

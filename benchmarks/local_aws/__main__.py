@@ -141,7 +141,7 @@ def fields(result: Result) -> dict[str, Any]:
         deployed = [made, ", ".join(refused), ", ".join(unmade)]
         starts = [[start[key] for start in measured["starts"]] for key in ("seconds", "memory_mb")]
         rows.append([f"{name} {measured['version']}", *deployed, predicts, *map(spread, starts)])
-    head = ("", "of ten", "refused", "accepted, not made", "predicts", "start, s", "memory, MB")
+    head = ("", "of ten", "refused", "accepted, not as asked", "predicts", "start, s", "memory, MB")
     apps = "; ".join(f"{name} ({app['makes']})" for name, app in APPS.items())
     return {"rows": table(head, rows), "apps": apps}
 

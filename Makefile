@@ -11,7 +11,7 @@ QUIETLY = sh scripts/quietly.sh
 # Every process of the tests would compile our modules anew: a tenth of their time.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help install demo test test-long test-pythons wheels release-check bench-install bench-check bench-packaging bench-local bench-serving bench-client bench-synth bench-load bench-search bench-tune bench-seeds bench-rehearse bench-replay bench-verdicts check format lock audit site clean
+.PHONY: help install demo test test-long test-pythons wheels release-check bench-install bench-check bench-packaging bench-local bench-local-aws bench-serving bench-client bench-synth bench-load bench-search bench-tune bench-seeds bench-rehearse bench-replay bench-verdicts check format lock audit site clean
 
 help:            # this list
 	@awk -F ' *# *' '/^[a-z-]+:/ && NF > 1 { split($$1, target, ":"); printf "  make %-15s %s\n", target[1], $$2 }' $(MAKEFILE_LIST)
@@ -56,6 +56,9 @@ bench-packaging: .venv/.everything  # how fast packing is; writes docs/performan
 
 bench-local: .venv/.everything  # what the endpoint and the AWS on this computer cost; writes docs/performance.md (3 minutes)
 	@$(BIN)/python -m benchmarks.local
+
+bench-local-aws: .venv/.everything  # the local AWS beside others that are on PATH; writes docs/performance.md (10 minutes)
+	@$(BIN)/python -m benchmarks.local_aws
 
 bench-serving: .venv/.everything  # what the handler costs, against other ways; writes docs/performance.md (6 minutes)
 	@$(BIN)/python -m benchmarks.serving

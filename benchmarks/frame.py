@@ -26,6 +26,7 @@ PAGE = ROOT / "docs" / "performance.md"
 SECTIONS = {
     "packaging": "Packing",
     "local": "The endpoint on this computer",
+    "local_aws": "The local AWS beside others",
     "serving": "The handler",
     "client": "The client",
     "synth": "Synth",
@@ -126,8 +127,9 @@ def markdown() -> str:
 def section(name: str) -> str:
     """A benchmark's section: its page.md with the fields of its result."""
     result, benchmark = read(name), _benchmark(name)
+    command = f"make bench-{name}".replace("_", "-")
     if not result:
-        return f"`make bench-{name}` has not been run here yet.\n"
+        return f"`{command}` has not been run here yet.\n"
     fields = {"bounds": bounds_table(_bounds(benchmark, result)), "computer": ""}
     if machine := result.get("machine"):
         fields["computer"] = (
@@ -140,7 +142,7 @@ def section(name: str) -> str:
         for name, field in fields.items()
     }
     template = result_file(name).with_name("page.md").read_text(encoding="utf-8")
-    source = f"Generated from `benchmarks/{name}/result.json`; measured by `make bench-{name}`."
+    source = f"Generated from `benchmarks/{name}/result.json`; measured by `{command}`."
     return f"## {SECTIONS[name]}\n\n{source}\n\n{template.format(result=result, **texts)}"
 
 

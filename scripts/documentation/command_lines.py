@@ -50,6 +50,7 @@ OTHERS = {
     "npm": "installs package-lock.json",
     "npx": "starts the CDK CLI that npm installed",
     "sed": "edits a file, where a page changes one in a line",
+    "export": "of the shell",
     "source": "of the shell",
     "uv": "installs the command; the README's first minute is typed into an empty home",
 }

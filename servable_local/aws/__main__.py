@@ -1,6 +1,7 @@
 """The process of a local AWS: `python -m servable_local.aws --folder F`. Started by lifecycle.py."""
 
 import argparse
+import importlib.util
 import os
 import select
 import shutil
@@ -31,7 +32,12 @@ def main() -> int:
     parser.add_argument("--folder", type=Path, required=True, help="state, logs, client settings")
     parser.add_argument("--port", type=int, default=0, help="0: any free port")
     parser.add_argument("--minute", default="60", help="seconds that its minute lasts, or manual")
-    parser.add_argument("--containers", type=int, default=1, help="at most, of one variant")
+    parser.add_argument(
+        "--containers",
+        type=int,
+        default=int(importlib.util.find_spec("tensorflow") is not None),
+        help="at most, of one variant",
+    )
     parser.add_argument(
         "--with-parent",
         action="store_true",
@@ -79,6 +85,7 @@ def _serve(options: argparse.Namespace, state_file: StateFile, done: threading.E
             started=started,
             secret_access_key=server.access.secret_access_key,
             seconds_per_minute=clock.seconds_per_minute,
+            most_containers=options.containers,
         )
     )
     done.wait()

@@ -19,6 +19,10 @@ from servable_local.aws.state_file import default_folder
 from servable_local.terminal import escape_output
 
 DONE, FOUND_PROBLEMS, MISSING = 0, 1, 2
+_NO_CONTAINERS = (
+    "# SageMaker endpoints are in service without a container and answer no request; "
+    "containers need 'servable-local[run]': TensorFlow, 2 GB"
+)
 # Variables that clients would read before ours, or send with our key.
 _LEAD_ELSEWHERE = re.compile(
     r"AWS_((DEFAULT_)?PROFILE|(SESSION|SECURITY)_TOKEN)$|AWS_ENDPOINT_URL_|AWS_IGNORE_CONFIGURED_ENDPOINT_URLS"
@@ -30,7 +34,7 @@ def started(
     *,
     port: int = 0,
     minute: float = SECONDS_PER_MINUTE,
-    containers: int = 1,
+    containers: int | None = None,
     folder: Path | None = None,
     as_json: bool = False,
 ) -> str:
@@ -108,10 +112,10 @@ def commands(program: str, folder: Callable[[], Path]) -> click.Group:
     )
     @click.option(
         "--containers",
-        default=1,
-        show_default=True,
-        type=click.IntRange(1, 64),
-        help="Maximum number of containers per variant; further instances are only counted.",
+        show_default="1, or 0 where TensorFlow is not installed",
+        type=click.IntRange(0, 64),
+        help="Maximum number of containers per variant; further instances are only counted. "
+        "0: endpoints are in service and answer no request.",
     )
     @as_json
     @click.pass_context
@@ -143,7 +147,9 @@ def commands(program: str, folder: Callable[[], Path]) -> click.Group:
 def main(words: Sequence[str] | None = None) -> int:
     """The console script `servable-local`."""
     escape_output()
-    program = commands("servable-local", default_folder)
+    # Under uvx it is on no PATH of the user's; `uv run` names the environment too.
+    by_uvx = "UV" in os.environ and os.environ.get("VIRTUAL_ENV") != sys.prefix
+    program = commands("uvx servable-local" if by_uvx else "servable-local", default_folder)
     arguments = list(sys.argv[1:] if words is None else words)
     try:
         with program.make_context("servable-local", arguments) as context:
@@ -168,13 +174,17 @@ def _described(aws: LocalAws) -> dict[str, Any]:
         "pid": aws.pid,
         "started": aws.started,
         "seconds_per_minute": aws.seconds_per_minute,
+        "most_containers": aws.most_containers,
         "environment": aws.environment(),
     }
 
 
 def _for_the_shell(program: str, aws: LocalAws) -> str:
     """Return lines to paste or to `eval`; every other printed line is a comment."""
-    lines = [f'# paste these, or eval "$({program} up)": cdk, boto3 and aws then use the local AWS']
+    lines = [] if aws.most_containers else [_NO_CONTAINERS]
+    lines += [
+        f'# paste these, or eval "$({program} up)": cdk, boto3 and aws then use the local AWS'
+    ]
     variables = aws.environment()
     lines += [
         f"unset {name}"

@@ -77,14 +77,16 @@ def spawn(
     folder: Path,
     port: int,
     seconds_per_minute: float | None,
-    most_containers: int = 1,
+    most_containers: int | None = None,
     *,
     with_parent: bool,
 ) -> "subprocess.Popen[bytes]":
     """`seconds_per_minute` None: a clock that is moved by hand."""
     minute = "manual" if seconds_per_minute is None else str(seconds_per_minute)
     command = [sys.executable, "-m", "servable_local.aws", "--folder", str(folder)]
-    command += ["--port", str(port), "--minute", minute, "--containers", str(most_containers)]
+    command += ["--port", str(port), "--minute", minute]
+    if most_containers is not None:
+        command += ["--containers", str(most_containers)]
     inherited = {key: value for key, value in os.environ.items() if not key.startswith("AWS_")}
     with open(folder / "aws.log", "ab", opener=private_opener) as log:
         return subprocess.Popen(
@@ -123,12 +125,13 @@ def up(
     port: int = 0,
     folder: Path | None = None,
     seconds_per_minute: float = SECONDS_PER_MINUTE,
-    most_containers: int = 1,
+    most_containers: int | None = None,
 ) -> LocalAws:
     """The local AWS of a folder (None: `.servable` here), started where it does not run yet.
 
     `seconds_per_minute`: how long a minute of its alarms and deployments lasts; `most_containers`:
-    how many a variant has at most, whatever its count of instances. It outlives
+    how many a variant has at most, whatever its count of instances (None: 1, or 0 where none can run:
+    endpoints are then in service and answer no request). It outlives
     this process and its shell; `down` ends it. Raises `LocalAwsStartError`.
     """
     state_file = StateFile(folder or default_folder())
@@ -181,12 +184,12 @@ def down(*, folder: Path | None = None) -> bool:
 
 @contextlib.contextmanager
 def running(
-    *, seconds_per_minute: float | None = SECONDS_PER_MINUTE, most_containers: int = 1
+    *, seconds_per_minute: float | None = SECONDS_PER_MINUTE, most_containers: int | None = None
 ) -> Iterator[LocalAws]:
     """A private one, in a temporary folder; it ends with the block, or with this process.
 
     `seconds_per_minute`: how long a minute of its alarms and deployments lasts; None for a
-    clock that stands still until `LocalAws.advance`. `most_containers`: of a variant.
+    clock that stands still until `LocalAws.advance`. `most_containers`: of a variant, as in `up`.
     """
     _require_moto()
     folder = Path(tempfile.mkdtemp(prefix="servable-aws-"))
@@ -267,4 +270,5 @@ def _found(state_file: StateFile) -> LocalAws | None:
         state_file.folder,
         state.secret_access_key,
         seconds_per_minute=state.seconds_per_minute,
+        most_containers=state.most_containers,
     )

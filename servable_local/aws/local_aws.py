@@ -29,6 +29,8 @@ class LocalAws:
     already_up: bool = False
     # How long a minute of its alarms and deployments lasts; None: moved by `advance`.
     seconds_per_minute: float | None = SECONDS_PER_MINUTE
+    # The most that a variant has; 0: endpoints are in service without any.
+    most_containers: int = 1
 
     @property
     def port(self) -> int:

@@ -38,6 +38,7 @@ class RunningState:
     secret_access_key: str = field(repr=False)
     # None: its clock is moved by hand.
     seconds_per_minute: float | None = SECONDS_PER_MINUTE
+    most_containers: int = 1
 
 
 def default_folder() -> Path:

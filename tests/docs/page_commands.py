@@ -15,7 +15,7 @@ from tests.docs.test_tutorial import PICTURES, TYPED, typed
 Words = tuple[str, ...]
 
 # Programs of the shell; what they do is seen in the tutorial's test.
-SHELL = ("cd", "echo", "eval", "mkdir", "source")
+SHELL = ("cd", "echo", "eval", "export", "mkdir", "source")
 
 _EXCEPTIONS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 TYPED_BY: dict[str, str] = _EXCEPTIONS["typed_by"]

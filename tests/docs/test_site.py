@@ -26,8 +26,13 @@ pytestmark = pytest.mark.long
 SITE = ROOT / "build" / "site"
 SOURCES = sorted(file.relative_to(ROOT) for one in PATTERNS for file in ROOT.glob(one))
 ELEMENTS = {"h1", "h2", "h3", "h4", "li", "pre", "code", "table", "td", "img", "em", "strong"}
+VERBATIM = {"code", "pre", "script", "style"}
 # What a browser fetches by itself when it opens a page.
 FETCHED = {"script": "src", "img": "src", "iframe": "src", "source": "src", "link": "href"}
+
+
+# Markdown that no parser took for mark-up. A power such as 2**53 is none.
+RAW = re.compile(r"\]\(|\*\*\w[^*]*\*\*|`|\|\s*:?-{3}|^#{1,6} \w|^\s*[*-] \w", re.MULTILINE)
 
 
 class Elements(HTMLParser):
@@ -37,18 +42,26 @@ class Elements(HTMLParser):
         super().__init__()
         self.found: list[tuple[str, dict[str, str | None]]] = []
         self.counted: Counter[str] = Counter()
+        self.prose: list[str] = []
+        self._verbatim = 0
         self._within, self._inside = within, within is None
         self.feed(text)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self._inside |= tag == self._within
+        self._verbatim += tag in VERBATIM
         self.found.append((tag, dict(attrs)))
         if self._inside and tag in ELEMENTS:
             self.counted[tag] += 1
 
     def handle_endtag(self, tag: str) -> None:
+        self._verbatim -= tag in VERBATIM
         if tag == self._within:
             self._inside = False
+
+    def handle_data(self, data: str) -> None:
+        if self._inside and not self._verbatim:
+            self.prose.append(data)
 
 
 def page_of(source: Path) -> Path:
@@ -83,6 +96,24 @@ def test_a_page_has_the_elements_that_commonmark_reads_in_it(pages: dict[Path, E
         if pages[page_of(source)].counted != expected:
             wrong[str(source)] = (pages[page_of(source)].counted, expected)
     assert wrong == {}
+
+
+def test_no_page_shows_mark_up_as_text(pages: dict[Path, Elements]) -> None:
+    raw = [
+        f"{page.relative_to(SITE)}: {text.strip()[:80]}"
+        for page, elements in pages.items()
+        for text in elements.prose
+        if RAW.search(text)
+    ]
+    assert raw == []
+
+
+@pytest.mark.parametrize(
+    "markdown", ["[a](b.md)", "**bold**", "a `name`", "| a |\n|---|", "## Title", "- item"]
+)
+def test_mark_up_in_a_page_is_seen(markdown: str) -> None:
+    (text,) = Elements(f"<article><p>{markdown}</p></article>", within="article").prose
+    assert RAW.search(text)
 
 
 def test_every_link_within_the_site_leads_somewhere(pages: dict[Path, Elements]) -> None:

@@ -5,11 +5,16 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Mapping
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Protocol, cast
 from urllib.parse import urlparse
 
 Answered = tuple[int, http.client.HTTPMessage, bytes]
+NO_CONTAINER = (
+    "This endpoint has no container: the local AWS was started with --containers 0, the default "
+    "without TensorFlow. pip install 'servable-local[run]' brings what a container needs."
+)
 
 
 class VariantStartError(Exception):
@@ -19,9 +24,19 @@ class VariantStartError(Exception):
 class Process(Protocol):
     """A container that serves."""
 
-    url: str
+    @property
+    def url(self) -> str: ...
 
     def close(self) -> None: ...
+
+
+class NoProcess:
+    """Stands for the container of an endpoint that has none; its address is empty."""
+
+    url = ""
+
+    def close(self) -> None:
+        pass
 
 
 class Launch(Protocol):
@@ -94,6 +109,8 @@ class Container:
         self, path: str, body: bytes, headers: Mapping[str, str], *, timeout_seconds: float
     ) -> Answered:
         """Status, headers and body. Raises OSError or HTTPException where no answer comes."""
+        if not self.url:
+            return HTTPStatus.SERVICE_UNAVAILABLE, http.client.HTTPMessage(), NO_CONTAINER.encode()
         where = urlparse(self.url)
         connection = http.client.HTTPConnection(
             where.hostname or "127.0.0.1", where.port, timeout=timeout_seconds

@@ -6,11 +6,12 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from servable_local.aws.loopback import Loopback
-from servable_local.aws.sagemaker.container import Container, Launch, VariantStartError
+from servable_local.aws.sagemaker.container import Container, Launch, NoProcess, VariantStartError
 from servable_local.aws.sagemaker.instances import (
     NO_CAPACITY,
     Shortage,
@@ -212,26 +213,20 @@ class FleetLauncher:
         containers = model.get("Containers") or [model["PrimaryContainer"]]
         container = of_package(containers[0], self.aws)
         url = data_url(container)
-        if len(containers) != 1 or url is None:
+        if self.most_containers and (len(containers) != 1 or url is None):
             raise VariantStartError(f"{_ONLY}; variant {name} has another.")
         many = container.get("Mode") == "MultiModel"
-        path = None if many else fetch_model_data(url, self.aws, archives / f"{name}.tar.gz")
+        path = None
+        if self.most_containers and url is not None and not many:
+            path = fetch_model_data(url, self.aws, archives / f"{name}.tar.gz")
         variables = version_of_image(container.get("Image", "")) | container.get("Environment", {})
         variables |= {MULTI_MODEL: "true"} if many else {}  # set by SageMaker, by no template
         ready_timeout_seconds = float(
             specification.get("ContainerStartupHealthCheckTimeoutInSeconds", _READY_TIMEOUT_SECONDS)
         )
 
-        def start() -> Container:
-            return Container(
-                lambda: self.launch(
-                    path,
-                    variables,
-                    ready_timeout_seconds=ready_timeout_seconds,
-                    log=self.folder / f"{self.endpoint_name}-{name}.log",
-                )
-            )
-
+        log = self.folder / f"{self.endpoint_name}-{name}.log"
+        start = partial(self._container, path, variables, ready_timeout_seconds, log)
         running = start()
         # Models are loaded into one container; a serverless variant has no instances.
         single = many or "ServerlessConfig" in specification
@@ -250,7 +245,7 @@ class FleetLauncher:
         except Exception:
             instances.close()
             raise
-        models = TargetModels(running, url, aws=self.aws, folder=archives / name)
+        models = TargetModels(running, url or "", aws=self.aws, folder=archives / name)
         return HostedVariant(
             name=name,
             weight=float(specification.get("InitialVariantWeight", 1.0)),
@@ -258,6 +253,21 @@ class FleetLauncher:
             instances=instances,
             serverless=specification.get("ServerlessConfig"),
             models=models if many else None,
+        )
+
+    def _container(
+        self,
+        archive: Path | None,
+        variables: Mapping[str, str],
+        ready_timeout_seconds: float,
+        log: Path,
+    ) -> Container:
+        if not self.most_containers:
+            return Container(NoProcess)
+        return Container(
+            lambda: self.launch(
+                archive, variables, ready_timeout_seconds=ready_timeout_seconds, log=log
+            )
         )
 
 

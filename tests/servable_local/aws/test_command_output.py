@@ -1,6 +1,7 @@
 """`up`, `status` and `down` of the local AWS: what they print, their exit codes and their options."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -43,10 +44,19 @@ def test_up_refuses_what_the_running_one_is_not(
         command.started("tool", minute=minute, port=port)
 
 
+@pytest.mark.parametrize(("most", "lines"), [(0, 1), (1, 0)])
+def test_up_says_in_one_line_what_containers_need_where_there_are_none(
+    aws: LocalAws, monkeypatch: pytest.MonkeyPatch, most: int, lines: int
+) -> None:
+    monkeypatch.setattr(command, "up", lambda **_: replace(aws, most_containers=most))
+    printed = command.started("tool").splitlines()
+    assert len([line for line in printed if "'servable-local[run]'" in line]) == lines
+
+
 def test_up_and_status_as_json_are_one_description(aws: LocalAws) -> None:
     described = {
         "url": aws.url, "port": 81, "pid": 7, "started": "today", "seconds_per_minute": 2.0,
-        "environment": aws.environment(),
+        "most_containers": 1, "environment": aws.environment(),
     }  # fmt: skip
     assert json.loads(command.started("tool", as_json=True)) == described | {"already_up": True}
     text, runs = command.shown("tool", as_json=True)

@@ -93,6 +93,28 @@ def test_a_variant_that_says_nothing_else_has_one_instance_and_the_weight_1(
     assert (started.image, started.models, started.serverless) == (IMAGE, None, None)
 
 
+@pytest.mark.parametrize(
+    "unserved",
+    [model(), model(ModelDataUrl=None), {"Containers": [{"Image": IMAGE}, {"Image": IMAGE}]}],
+    ids=["an archive", "no archive", "two containers"],
+)
+def test_without_containers_any_model_is_in_service_and_nothing_is_started(
+    tmp_path: Path, unserved: dict[str, Any]
+) -> None:
+    without = Launcher(tmp_path, most_containers=0)
+    without.models["a"] = unserved
+    (started,) = without.start(variant(InitialInstanceCount=2)).everybody()
+    assert (started.instances.serving, without.started) == (2, [])
+
+
+def test_a_request_for_an_endpoint_without_containers_is_answered_what_to_install(
+    tmp_path: Path,
+) -> None:
+    (started,) = Launcher(tmp_path, most_containers=0).start(variant()).everybody()
+    status, _, answer = started.instances.pick().post("/invocations", b"", {}, timeout_seconds=1)
+    assert (status, b"'servable-local[run]'" in answer) == (503, True)
+
+
 def test_a_variant_has_the_weight_and_the_count_of_its_configuration(launcher: Launcher) -> None:
     (started,) = launcher.start(
         variant(InitialVariantWeight="0.25", InitialInstanceCount="3")

@@ -1,5 +1,6 @@
 """The process of a local AWS: its arguments, what it writes, and how it ends. Its server is a stand-in."""
 
+import importlib.util
 import json
 import os
 import signal
@@ -77,6 +78,15 @@ def test_the_process_serves_until_it_is_signalled(process: Any, tmp_path: Path) 
     assert isinstance(clock, ScaledClock)
 
 
+@pytest.mark.parametrize(("installed", "most"), [(True, 1), (False, 0)])
+def test_without_tensorflow_endpoints_have_no_container_unless_a_number_is_stated(
+    process: Any, monkeypatch: pytest.MonkeyPatch, installed: bool, most: int
+) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: installed or None)
+    process()
+    assert Server.last.given["most_containers"] == most
+
+
 def test_the_process_writes_where_it_is_while_it_serves(process: Any, tmp_path: Path) -> None:
     process()
     state = Server.last.state
@@ -84,6 +94,7 @@ def test_the_process_writes_where_it_is_while_it_serves(process: Any, tmp_path: 
     assert state == {
         "pid": os.getpid(), "port": 81, "url": "http://127.0.0.1:81",
         "secret_access_key": "secret", "seconds_per_minute": 60.0,
+        "most_containers": 1,
     }  # fmt: skip
     assert not (tmp_path / "state" / "aws.json").exists()
 

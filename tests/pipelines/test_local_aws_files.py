@@ -1,0 +1,104 @@
+"""The Dockerfile and the GitHub action that start a local AWS: their syntax, and their commands, run here."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from servable_local.aws import down, status
+from tests.checkouts import ROOT
+
+FOLDER = ROOT / "wheels" / "servable-local"
+DOCKERFILE, ACTION = FOLDER / "Dockerfile", FOLDER / "action.yml"
+VERSION = tomllib.loads((FOLDER / "pyproject.toml").read_text())["project"]["version"]
+PROGRAMS = Path(sys.executable).parent
+
+
+def test_hadolint_finds_nothing_in_the_dockerfile() -> None:
+    """https://github.com/hadolint/hadolint parses it as Docker does."""
+    command: list[str | Path] = [PROGRAMS / "hadolint", "--no-color", DOCKERFILE]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stdout + ran.stderr) == (0, "")
+
+
+def test_the_action_is_of_the_schema_of_actions() -> None:
+    """The schema of https://www.schemastore.org, which check-jsonschema carries."""
+    command: list[str | Path] = [
+        PROGRAMS / "check-jsonschema",
+        "--builtin-schema",
+        "vendor.github-actions",
+        ACTION,
+    ]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+
+
+def test_zizmor_finds_nothing_in_the_action() -> None:
+    command: list[str | Path] = [PROGRAMS / "zizmor", "--offline", "--quiet", ACTION]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+
+
+def test_the_files_install_the_version_of_the_wheel() -> None:
+    (argument,) = re.findall(r"^ARG VERSION=(\S+)$", DOCKERFILE.read_text(), re.MULTILINE)
+    inputs = yaml.safe_load(ACTION.read_text())["inputs"]
+    assert (argument, inputs["version"]["default"]) == (VERSION, VERSION)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    yield tmp_path
+    down(folder=tmp_path / ".servable")
+
+
+@pytest.mark.long
+def test_the_command_of_the_dockerfile_starts_a_local_aws_of_the_working_folder(
+    folder: Path,
+) -> None:
+    (words,) = re.findall(r"^CMD (\[.*\])$", DOCKERFILE.read_text(), re.MULTILINE)
+    program, *arguments = json.loads(words)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command: list[str | Path] = [PROGRAMS / program, *arguments]
+    with subprocess.Popen(command, cwd=folder, env=environment) as process:
+        while process.poll() is None and status(folder=folder / ".servable") is None:
+            time.sleep(0.05)
+        running = status(folder=folder / ".servable")
+        process.terminate()
+    assert running is not None
+
+
+@pytest.fixture
+def runner(folder: Path) -> Path:
+    """The folder of a runner on which the action has started a local AWS, with its files of variables."""
+    program = folder / "servable-local" / "bin" / "servable-local"
+    program.parent.mkdir(parents=True)
+    main = "from servable_local.aws.command import main; raise SystemExit(main())"
+    program.write_text(f"#!/bin/sh\nexec {sys.executable} -c '{main}' \"$@\"\n")
+    program.chmod(0o755)
+    (step,) = (one for one in yaml.safe_load(ACTION.read_text())["runs"]["steps"] if "id" in one)
+    variables = {"RUNNER_TEMP": str(folder), "MINUTE": "2", "PYTHONPATH": str(ROOT)}
+    files = {name: str(folder / name) for name in ("GITHUB_ENV", "GITHUB_OUTPUT")}
+    # As GitHub's runner starts a step with `shell: bash`.
+    subprocess.run(
+        ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]],
+        cwd=folder,
+        env={**os.environ, **variables, **files},
+        check=True,
+    )
+    return folder
+
+
+@pytest.mark.long
+def test_the_action_leads_later_steps_to_the_local_aws_that_it_starts(runner: Path) -> None:
+    running = status(folder=runner / ".servable")
+    assert running is not None
+    lines = (runner / "GITHUB_ENV").read_text().splitlines()
+    assert dict(line.split("=", 1) for line in lines) == running.environment()

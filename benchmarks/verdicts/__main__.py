@@ -7,7 +7,6 @@ none is given.
 """
 
 import argparse
-import importlib
 import secrets
 import time
 from collections.abc import Callable, Mapping
@@ -15,24 +14,19 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.frame import ROOT, Log, Result, clock, read, write
+from benchmarks.verdicts import load_gate, tune
 from model_packaging.beside import beside
-from tests.benchmarks.verdict_trials import GATE_RUNS, conformance_verdicts, load_gate
+from tests.benchmarks.verdict_trials import conformance_verdicts
 
 PAGE = ROOT / "docs" / "verdicts.md"
-SEARCHES = 15
-BROKEN_BY_A_TENTH, KEPT_BY_A_TENTH = 0.011, 0.009
-
-
-def tune_verdicts(seed: int, log: Log) -> list[Result]:
-    """Search made-up endpoints."""
-    rows: list[Result] = importlib.import_module("benchmarks.verdicts.tune").trials(seed, SEARCHES)
-    return rows
-
+# Of each case.
+RUNS, SEARCHES = 500, 15
+GATE = ("met", "NOT met", "cannot be told")
 
 MEASURES: Mapping[str, Callable[[int, Log], Any]] = {
-    "load": load_gate,
+    "load": lambda seed, log: load_gate.trials(seed, RUNS),
     "conformance": conformance_verdicts,
-    "tune": tune_verdicts,
+    "tune": lambda seed, log: tune.trials(seed, SEARCHES),
 }
 
 
@@ -44,12 +38,15 @@ def page(result: Result) -> str:
         command = f"python -m benchmarks.verdicts --seed {measured['seed']} {name}"
         fields[f"{name}_command"] = f"Measured on {measured['date']} by `{command}`."
     if rows := result.get("load", {}).get("measured"):
-        fields["load_green"] = _worst(rows, BROKEN_BY_A_TENTH, "0")
-        fields["load_red"] = _worst(rows, KEPT_BY_A_TENTH, "1")
+        cases: dict[tuple[str, bool], list[Result]] = {}
+        for row in rows:
+            cases.setdefault((row["kind"], row["holds"]), []).append(row)
+        fields["load_green"] = _between(cases["alone", False], "met")
+        fields["load_red"] = _between(cases["alone", True], "NOT met")
         fields["load_rows"] = "\n".join(
-            f"| {row['share']:.1%} | {row['stall']} | {row['requests']:,} | "
-            f"{' | '.join(f'{share:.1%}' for share in row['codes'].values())} |"
-            for row in rows
+            f"| {kind.replace('_', ' ')} | {load_gate.KEPT if holds else load_gate.BROKEN:.1%} | "
+            f"{' | '.join(_between(each, verdict) for verdict in GATE)} |"
+            for (kind, holds), each in cases.items()
         )
     if measured := result.get("conformance", {}).get("measured"):
         sound, codes = measured["sound"], measured["deviations"]
@@ -62,13 +59,17 @@ def page(result: Result) -> str:
         nothing = [row for row in rows if not row["planted"]]
         fields["tune_green"] = _counted(nothing, "falsely better")
         fields["tune_red"] = _counted(planted, "not better")
+        shown = ("trials", "kept", "better", "not better", "cannot be told")
+        fields["tune_rows"] = "\n".join(
+            f"| {row['case']} | {' | '.join(str(row[name]) for name in shown)} |" for row in rows
+        )
     return Path(__file__).with_name("page.md").read_text(encoding="utf-8").format_map(fields)
 
 
-def _worst(rows: list[Result], share: float, code: str) -> str:
-    """The worst of all lengths of a run, where each request is slow by itself."""
-    alone = [row for row in rows if (row["stall"], row["share"]) == (1, share)]
-    return f"at most {max(row['codes'][code] for row in alone):.1%} of {GATE_RUNS:,} runs"
+def _between(rows: list[Result], verdict: str) -> str:
+    """The least and the greatest share of a verdict over rates, lengths and arrivals."""
+    shares = [row[verdict] / row["trials"] for row in rows]
+    return f"{min(shares):.1%} to {max(shares):.1%}"
 
 
 def _counted(rows: list[Result], name: str) -> str:

@@ -165,7 +165,7 @@ def trials(seed: int, count: int) -> list[dict[str, Any]]:
         better = [verdict == "better" for verdict in verdicts]
         rows.append(
             {
-                "case": f"{surface.replace('_', ' ')}, {gain:+.0%}, {noise:.0%} noise, {kind}",
+                "case": f"{surface}, {gain:+.0%}, {noise:.0%} noise, {kind}".replace("_", " "),
                 "planted": gain > 0,
                 "gain": gain,
                 "noise": noise,

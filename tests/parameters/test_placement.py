@@ -21,7 +21,7 @@ def placed(project: Path, lines: str) -> Placement:
 @pytest.mark.parametrize(
     ("lines", "value", "origin"),
     [
-        ("", "al2023-ami-sagemaker-inference-gpu-4-1", "derived"),
+        ("", "al2-ami-sagemaker-inference-gpu-3-1", "derived"),
         ('variants.primary.inference_ami = "al2-ami-1"', "al2-ami-1", "file"),
     ],
 )

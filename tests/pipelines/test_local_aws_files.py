@@ -6,19 +6,18 @@ import re
 import subprocess
 import sys
 import time
-import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import yaml
 
+from servable import __version__
 from servable_local.aws import down, status
 from tests.checkouts import ROOT
 
 FOLDER = ROOT / "wheels" / "servable-local"
 DOCKERFILE, ACTION = FOLDER / "Dockerfile", FOLDER / "action.yml"
-VERSION = tomllib.loads((FOLDER / "pyproject.toml").read_text())["project"]["version"]
 PROGRAMS = Path(sys.executable).parent
 
 
@@ -50,7 +49,7 @@ def test_zizmor_finds_nothing_in_the_action() -> None:
 def test_the_files_install_the_version_of_the_wheel() -> None:
     (argument,) = re.findall(r"^ARG VERSION=(\S+)$", DOCKERFILE.read_text(), re.MULTILINE)
     inputs = yaml.safe_load(ACTION.read_text())["inputs"]
-    assert (argument, inputs["version"]["default"]) == (VERSION, VERSION)
+    assert (argument, inputs["version"]["default"]) == (__version__, __version__)
 
 
 @pytest.fixture

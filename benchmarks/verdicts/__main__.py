@@ -41,7 +41,10 @@ def page(result: Result) -> str:
         cases: dict[tuple[str, bool], list[Result]] = {}
         for row in rows:
             cases.setdefault((row["kind"], row["holds"]), []).append(row)
-        fields["load_green"] = _between(cases["alone", False], "met")
+        alone = _between(cases["alone", False], "met")
+        fields["load_green"] = (
+            f"{alone} where none comes together with another; below, where they do"
+        )
         fields["load_red"] = _between(cases["alone", True], "NOT met")
         fields["load_rows"] = "\n".join(
             f"| {kind.replace('_', ' ')} | {load_gate.KEPT if holds else load_gate.BROKEN:.1%} | "

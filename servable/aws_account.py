@@ -20,6 +20,8 @@ CONNECT_TIMEOUT_SECONDS = 5
 READ_TIMEOUT_SECONDS = 60
 _ATTEMPTS = 3
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
+# Returns the boto3 client of a service.
+Clients = Callable[[str], Any]
 Answered = TypeVar("Answered")
 # The exceptions of a call: AWS answered with an error, or was not reached.
 AwsError = (BotoCoreError, ClientError)

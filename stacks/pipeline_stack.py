@@ -13,7 +13,7 @@ from infra.constructs.access.pipeline_role import (
     PipelineRole,
 )
 from infra.constructs.access.role_rules import RoleRules
-from infra.constructs.endpoint.model_endpoint import endpoint_arn
+from infra.constructs.endpoint.model_endpoint import endpoint_arns
 from infra.constructs.model.archive import model_package_arn
 from infra.constructs.scaling.endpoint_scaling import SERVICE, SERVICE_ROLE
 from infra.parameters.environment import Environment, stack_name
@@ -119,7 +119,7 @@ def _reads_of_plan(stack: cdk.Stack, name: str, environment: Environment) -> dic
     return {
         "cloudformation:DescribeStacks": stacks,
         "cloudformation:GetTemplate": stacks,
-        "sagemaker:DescribeEndpoint": [endpoint_arn(stack, environment.endpoint.name)],
+        "sagemaker:DescribeEndpoint": endpoint_arns(stack, environment.endpoint.name),
         "sagemaker:DescribeEndpointConfig": [_all_of(stack, "endpoint-config")],
     }
 
@@ -134,7 +134,7 @@ def _reads(stack: cdk.Stack, name: str, environment: Environment) -> dict[str, l
     account = environment.account
     stem = f"{environment.service}-{name}" if environment.service else name
     stacks = [f"{stack.format_arn(service='cloudformation', resource='stack')}/{stem}-*/*"]
-    endpoint = endpoint_arn(stack, environment.endpoint.name)
+    endpoint = endpoint_arns(stack, environment.endpoint.name)
     # The buckets of [capture] and [asynchronous], which CloudFormation names.
     samples = f"arn:{stack.partition}:s3:::{stem.lower()}-data-*"
     role = f"arn:{stack.partition}:iam::{account}:role"
@@ -150,7 +150,7 @@ def _reads(stack: cdk.Stack, name: str, environment: Environment) -> dict[str, l
     queue = {}
     if environment.asynchronous is not None:  # the golden request goes through it
         queue["s3:PutObject"] = [f"{samples}/requests/*"]
-        queue[environment.kind.invoke_action] = [endpoint]
+        queue[environment.kind.invoke_action] = endpoint
     return {
         "cloudformation:DescribeStacks": stacks,
         "cloudformation:DescribeStackEvents": stacks,
@@ -165,11 +165,11 @@ def _reads(stack: cdk.Stack, name: str, environment: Environment) -> dict[str, l
         "s3:GetBucketVersioning": [samples],
         "s3:GetEncryptionConfiguration": [samples, _assets(stack, environment)],
         **_archive_reads(stack, environment, samples),
-        "sagemaker:DescribeEndpoint": [endpoint],
+        "sagemaker:DescribeEndpoint": endpoint,
         "sagemaker:DescribeEndpointConfig": [_all_of(stack, "endpoint-config")],
         "sagemaker:DescribeModel": [_all_of(stack, "model")],
         **_model_package_reads(stack, environment),
-        "sagemaker:InvokeEndpoint": [endpoint],
+        "sagemaker:InvokeEndpoint": endpoint,
         "ssm:GetParameter": parameters,
         "ssm:GetParameterHistory": parameters,
         **queue,

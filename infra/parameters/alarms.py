@@ -88,8 +88,8 @@ class Alarms(Table):
     """Whether `notify` receives a message when an update starts, reaches a stage, is rolled back (with
     the reason) or fails. Scaling sends none."""
     runbook: str = Field(default="docs/runbook.md", min_length=1, max_length=200)
-    """Address of the runbook; every alarm links to its section. Write an address that the on-call
-    engineer can open."""
+    """Address of the runbook; every alarm says what to do first and links to its section. Write an
+    address that the on-call engineer can open from an e-mail; the default is a file of the project."""
     topic_kms_key: KmsKeyArn | None = None
     """KMS key of the notifications. If omitted, the stack creates one. The key's policy must allow what
     docs/permissions.md lists."""

@@ -10,7 +10,8 @@ from infra.parameters.environment import Environment, stack_name
 from infra.policy.sizing import instances_during_update
 from servable.aws_account import Account, AwsError, absent, remedy_for, unless_absent
 from servable.doctor.check_result import CheckResult, judged
-from servable.plan.live import unlocking_command
+from servable.plan.live import deployed_stack, unlocking_command
+from servable.plan.taken_names import taken_names
 
 # The synthesised stacks require it: requiresBootstrapStackVersion.
 LEAST_BOOTSTRAP = 6
@@ -38,7 +39,11 @@ def account(name: str, environment: Environment, aws: Account) -> Iterator[Check
     yield judged("credentials", fine, f"{identity['Arn']}", mend)
     if not fine:
         return
-    looks = {**_ASKED, "stack": lambda *given: endpoint_stack(name, *given)}
+    looks = {
+        **_ASKED,
+        "stack": lambda *given: endpoint_stack(name, *given),
+        "names": lambda *given: names(name, *given),
+    }
     for subject, look in looks.items():
         try:
             yield from look(environment, aws)
@@ -57,6 +62,16 @@ def endpoint_stack(name: str, environment: Environment, aws: Account) -> Iterato
     if unlocking:
         status += "; it is protected, so that no deployment can replace it"
     yield judged("stack", unlocking is None, status, mend)
+
+
+def names(name: str, environment: Environment, aws: Account) -> Iterator[CheckResult]:
+    stack = stack_name(name, environment, "endpoint")
+    _, template = deployed_stack(stack, aws.client("cloudformation"))
+    problems = [
+        CheckResult(taken.resource, "problem", taken.problem, taken.remedy)
+        for taken in taken_names(environment, template, aws.client)
+    ]
+    yield from problems or [CheckResult("names", "ok", "not taken by anything outside the stack")]
 
 
 def _region(environment: Environment, aws: Account) -> Iterator[CheckResult]:

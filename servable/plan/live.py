@@ -1,19 +1,19 @@
 """The live state of an environment, from CloudFormation, SageMaker and Application Auto Scaling."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from infra.parameters.environment import stack_name
+from infra.parameters.environment import Environment, stack_name
 from infra.parameters.loading import ValidFile, deployed_by
 from infra.policy.refused_updates import DeployedVariant
 from model_packaging.refusal import PackagingError
-from servable.aws_account import AwsError, remedy_for, unless_absent
+from servable.aws_account import AwsError, Clients, remedy_for, unless_absent
+from servable.plan.taken_names import TakenName, taken_names
 from servable.plan.template_changes import endpoint_name
 
-Clients = Callable[[str], Any]
 # The rollback of a first deployment is over: such a stack can only be deleted, as `cdk deploy` does first.
 # https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/view-stack-events.html (2026-11-23)
 CREATION_FAILED = ("ROLLBACK_COMPLETE", "ROLLBACK_FAILED")
@@ -29,6 +29,8 @@ class LiveState:
     """Command that lets a protected stack be deleted whose creation failed; None if there is none."""
     template: Mapping[str, Any] | None = None
     """Template as it was deployed."""
+    taken: Sequence[TakenName] = ()
+    """Names that the file needs and something outside the stack has."""
     endpoint_name: str | None = None
     """Name of the stack's endpoint; else the file's, if an endpoint outside the stack has that name."""
     endpoint_status: str | None = None
@@ -66,7 +68,7 @@ def live(loaded: ValidFile, client: Clients) -> LiveState:
                 Path(loaded.file), problem, "use a profile of that account (AWS_PROFILE)"
             )
         name = stack_name(loaded.name, environment, "endpoint")
-        return _live(environment.endpoint.name, name, client)
+        return _live(environment, name, client)
     except AwsError as wrong:
         remedy = remedy_for(
             wrong, "check credentials and network, or give --local or --against REF"
@@ -76,16 +78,18 @@ def live(loaded: ValidFile, client: Clients) -> LiveState:
         ) from None
 
 
-def _live(name: str, stack: str, client: Clients) -> LiveState:
-    """Return the live state. `name`: the endpoint's name in the file."""
-    stack_details, template = _stack(stack, client("cloudformation"))
+def _live(environment: Environment, stack: str, client: Clients) -> LiveState:
+    stack_details, template = deployed_stack(stack, client("cloudformation"))
     own = endpoint_name(template) if template else None
     sagemaker = client("sagemaker")
-    described = unless_absent(sagemaker.describe_endpoint, EndpointName=own or name)
+    described = unless_absent(
+        sagemaker.describe_endpoint, EndpointName=own or environment.endpoint.name
+    )
     state = LiveState(
         stack_status=stack_details.get("StackStatus"),
         unlocking=unlocking_command(stack_details),
         template=template,
+        taken=tuple(taken_names(environment, template, client)),
         endpoint_name=own,
     )
     if described is None:
@@ -148,7 +152,10 @@ def unlocking_command(stack: Mapping[str, Any]) -> str | None:
     )
 
 
-def _stack(name: str, cloudformation: Any) -> tuple[Mapping[str, Any], Mapping[str, Any] | None]:
+def deployed_stack(
+    name: str, cloudformation: Any
+) -> tuple[Mapping[str, Any], Mapping[str, Any] | None]:
+    """Return the answer of DescribeStacks, empty without a stack, and the deployed template."""
     described = unless_absent(cloudformation.describe_stacks, StackName=name)
     stack = {} if described is None else described["Stacks"][0]
     if not stack or stack["StackStatus"] in ("REVIEW_IN_PROGRESS", "DELETE_COMPLETE"):

@@ -118,9 +118,7 @@ def _verdict(
             "being deleted, as `cdk deploy` does before it tries again: unlock it, then deploy, which "
             "protects it again"
         )
-    if now.template is None and now.endpoint_name is not None:
-        taken = f"an endpoint {name} exists already outside this stack"
-        blocked.append(f"{taken}: choose another endpoint.name, or delete that endpoint")
+    blocked += [f"{taken.problem}: {taken.remedy}" for taken in now.taken]
     if blocked or now.template is None:
         return ("refused" if blocked else "create"), blocked
     if now.stack_status is not None and now.stack_status not in CALM:

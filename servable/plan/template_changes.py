@@ -73,6 +73,13 @@ def endpoint_name(template: Template) -> str | None:
     return None
 
 
+def log_group_names(template: Template) -> set[str]:
+    """Return the names of the template's log groups that are fixed."""
+    resources = template.get("Resources", {}).values()
+    groups = [one["Properties"] for one in resources if one["Type"] == "AWS::Logs::LogGroup"]
+    return {group["LogGroupName"] for group in groups if "LogGroupName" in group}
+
+
 def keeps_endpoint(template: Template) -> bool:
     """Whether CloudFormation keeps the old endpoint when it replaces it."""
     return any(

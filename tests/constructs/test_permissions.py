@@ -300,5 +300,15 @@ def test_callers_may_invoke_this_endpoint_and_nothing_else(synthesise: Synthesis
     )
 
 
+def test_callers_of_a_name_with_capitals_may_invoke_it_in_both_spellings(
+    synthesise: Synthesise,
+) -> None:
+    callers = 'name = "myRanker"\ncallers = ["arn:aws:iam::111111111111:role/web"]'
+    found = synthesise(VALID.replace('name = "ranker"', callers)).one("AWS::IAM::ManagedPolicy")
+    (statement,) = found["PolicyDocument"]["Statement"]
+    arns = statement["Resource"]
+    assert {arn.rpartition("/")[2] for arn in arns} == {"myranker", "myRanker"}
+
+
 def test_without_callers_there_is_no_policy_for_them(synthesise: Synthesise) -> None:
     assert synthesise().all("AWS::IAM::ManagedPolicy") == []

@@ -3,9 +3,11 @@
 import re
 from typing import Any
 
+import botocore.session
 import pytest
 
 from infra.constructs.endpoint.endpoint_logs import QUESTIONS
+from infra.constructs.monitoring.first_steps import FIRST_STEPS, LONGEST_DESCRIPTION
 from infra.parameters.loading import load
 from servable.plan.synthesis import endpoint_template
 from tests.checkouts import ROOT
@@ -32,6 +34,27 @@ def test_every_alarm_has_its_section_and_every_section_its_alarm(
 ) -> None:
     named = {alarm["AlarmDescription"].rpartition("#")[2] for alarm in alarms}
     assert named == SECTIONS
+
+
+def test_every_alarm_says_in_its_own_description_what_to_do_first(
+    alarms: list[dict[str, Any]],
+) -> None:
+    assert [one for one in alarms if "First: " not in one["AlarmDescription"]] == []
+
+
+def test_no_first_step_is_of_an_alarm_that_is_not_there() -> None:
+    assert set(FIRST_STEPS) == SECTIONS
+
+
+def test_the_longest_description_is_one_that_cloudwatch_takes(
+    alarms: list[dict[str, Any]],
+) -> None:
+    """With the longest names of an endpoint and a variant, and the longest address."""
+    spare = 63 - len("everything") + 3 * 63 + 200
+    length = max(len(one["AlarmDescription"]) for one in alarms)
+    model = botocore.session.get_session().get_service_model("cloudwatch")
+    described = model.operation_model("PutMetricAlarm").input_shape.members["AlarmDescription"]
+    assert length + spare <= described.metadata["max"] == LONGEST_DESCRIPTION
 
 
 def test_every_saved_question_that_it_names_is_there() -> None:

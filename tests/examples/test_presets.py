@@ -7,6 +7,7 @@ import pytest
 from infra.parameters.finding import Severity
 from infra.parameters.loading import load
 from infra.preflight.check import check, errors
+from tests.conftest import valid
 from tests.presets import templates
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -48,6 +49,11 @@ def test_every_preset_has_its_environments() -> None:
 def test_a_preset_has_no_finding_that_is_not_accepted(name: str) -> None:
     found = check(LOADED[name])
     assert [str(one) for one in found if one.severity is not Severity.ACKNOWLEDGED] == []
+
+
+@pytest.mark.parametrize("name", ["ranking/c5", "retrieval/c5"])
+def test_a_preset_whose_article_scales_finely_scales(name: str) -> None:
+    assert [*valid(LOADED[name]).environment.scaled] == ["primary"]
 
 
 @pytest.mark.parametrize("name", WORKING)

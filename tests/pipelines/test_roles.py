@@ -89,6 +89,7 @@ def test_a_pull_request_may_do_what_plan_and_diff_ask_and_nothing_else(
         "application-autoscaling:DescribeScalableTargets": ["*"],
         "cloudformation:DescribeStacks": stacks,
         "cloudformation:GetTemplate": stacks,
+        "logs:DescribeLogGroups": ["*"],
         "sagemaker:DescribeEndpoint": [f"{place}endpoint/ranker"],
         "sagemaker:DescribeEndpointConfig": [f"{place}endpoint-config/*"],
     }

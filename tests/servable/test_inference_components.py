@@ -12,6 +12,7 @@ from servable.verify.difference import Difference
 from servable.verify.endpoint import look
 from servable.verify.golden import KIND, NO_ANSWER
 from servable.verify.patching import verdict
+from tests.servable.test_cost import environment
 
 LIVE = {
     "EndpointName": "ranker",
@@ -40,7 +41,7 @@ class Client:
         return {"Stacks": [{"StackStatus": "DELETE_COMPLETE"}]}
 
     def get_paginator(self, _: str) -> Any:
-        return SimpleNamespace(paginate=lambda **_: [{"ScalableTargets": []}])
+        return SimpleNamespace(paginate=lambda **_: [{"ScalableTargets": [], "logGroups": []}])
 
 
 def resource(kind: str, physical: str = "", **properties: Any) -> Resource:
@@ -55,7 +56,7 @@ def deployed(*resources: Resource) -> DeployedStack:
 
 
 def test_plan_refuses_it_with_a_sentence() -> None:
-    now = _live("ranker", "prod-endpoint", lambda _: Client())
+    now = _live(environment(), "prod-endpoint", lambda _: Client())
     loaded = cast("Any", SimpleNamespace(name="prod"))
     said, (reason,) = _verdict(loaded, "ranker", now, {}, True)
     assert (said, reason.split(":")[0]) == (

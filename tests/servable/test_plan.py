@@ -13,6 +13,7 @@ from infra.parameters.loading import load
 from servable.plan.command import plan
 from servable.plan.live import LiveState
 from servable.plan.plan import DeployPlan, planned
+from servable.plan.taken_names import TakenName
 from tests.checkouts import ROOT
 from tests.conftest import VALID, valid
 from tests.servable.test_check_against import SCALED, SECOND, git
@@ -131,19 +132,22 @@ def after_a_failed_creation(project: Path, **state: Any) -> DeployPlan:
     )
 
 
+LEFT = TakenName("endpoint", "an endpoint ranker exists already outside this stack", "delete it")
+
+
 def test_a_creation_that_failed_is_made_again_by_one_deploy(project: Path) -> None:
     assert after_a_failed_creation(project).verdict == "create"
 
 
 @pytest.mark.parametrize(
-    ("endpoint", "words"),
-    [(None, ["deleted"]), ("ranker", ["deleted", "outside this stack"])],
+    ("taken", "words"),
+    [((), ["deleted"]), ((LEFT,), ["deleted", "outside this stack"])],
     ids=["nothing is left", "an endpoint is left"],
 )
 def test_the_plan_of_a_locked_stack_says_all_that_is_in_the_way(
-    project: Path, endpoint: str | None, words: list[str]
+    project: Path, taken: tuple[TakenName, ...], words: list[str]
 ) -> None:
-    shown = after_a_failed_creation(project, unlocking="aws", endpoint_name=endpoint)
+    shown = after_a_failed_creation(project, unlocking="aws", taken=taken)
     pairs = zip(words, shown.reasons, strict=True)
     assert (shown.verdict, [word for word, reason in pairs if word in reason]) == ("refused", words)
 

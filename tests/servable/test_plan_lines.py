@@ -11,6 +11,7 @@ from infra.policy.refused_updates import DeployedVariant
 from servable.plan.live import LiveState, _live
 from servable.plan.plan import Deploy, planned
 from tests.checkouts import ROOT
+from tests.servable.test_cost import environment
 
 
 def template(config: str) -> dict[str, object]:
@@ -76,7 +77,7 @@ def test_what_is_live_is_known_with_its_shadow_and_its_queue() -> None:
         "ShadowProductionVariants": [{"VariantName": "b", "InstanceType": "ml.c5.xlarge"}],
         "AsyncInferenceConfig": {},
     }
-    paginator = SimpleNamespace(paginate=lambda **_: [{"ScalableTargets": []}])
+    paginator = SimpleNamespace(paginate=lambda **_: [{"ScalableTargets": [], "logGroups": []}])
     answers: dict[str, Any] = {
         "describe_stacks": {"Stacks": [{"StackStatus": "UPDATE_COMPLETE"}]},
         "get_template": {"TemplateBody": template("c")},
@@ -87,6 +88,6 @@ def test_what_is_live_is_known_with_its_shadow_and_its_queue() -> None:
     clients = SimpleNamespace(
         **{name: lambda *_, _answer=answer, **__: _answer for name, answer in answers.items()}
     )
-    found = _live("ranker-staging", "staging-endpoint", lambda service: clients)
+    found = _live(environment(), "staging-endpoint", lambda service: clients)
     shadows = {name: variant.shadow for name, variant in found.variants.items()}
     assert (shadows, found.queued) == ({"a": False, "b": True}, True)

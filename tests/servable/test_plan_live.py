@@ -66,13 +66,15 @@ def look(
     config: Mapping[str, Any] | None = None,
     pages: tuple[tuple[str, ...], ...] = ((),),
     exists: bool = True,
+    groups: Sequence[str] = (),
+    other: bool = False,
 ) -> LiveState:
     """`live` of an account whose services answer so, and expect exactly these calls."""
     stubs = {
         service: Stubber(client(service))
-        for service in ("sts", "cloudformation", "sagemaker", "application-autoscaling")
+        for service in ("sts", "cloudformation", "sagemaker", "application-autoscaling", "logs")
     }
-    sts, stack, sagemaker, scaling = stubs.values()
+    sts, stack, sagemaker, scaling, logs = stubs.values()
     sts.add_response("get_caller_identity", {"Account": account})
     if status is None:
         stack.add_client_error(
@@ -83,8 +85,15 @@ def look(
         stack.add_response("describe_stacks", {"Stacks": [one]}, {"StackName": STACK})
         asked = {"StackName": STACK, "TemplateStage": "Original"}
         stack.add_response("get_template", {"TemplateBody": json.dumps(template)}, asked)
+    new = loaded.environment.endpoint.name
+    group = f"/aws/sagemaker/Endpoints/{new}"
+    logs.add_response(
+        "describe_log_groups",
+        {"logGroups": [{"logGroupName": one} for one in groups]},
+        {"logGroupNamePrefix": group},
+    )
+    message = f'Could not find endpoint "{ARN}:endpoint/{name}".'
     if not exists:
-        message = f'Could not find endpoint "{ARN}:endpoint/{name}".'
         sagemaker.add_client_error("describe_endpoint", "ValidationException", message)
     described = {
         "EndpointName": name,
@@ -95,7 +104,15 @@ def look(
         "LastModifiedTime": AT,
         **({"ProductionVariants": [*running]} if running else {}),
     }
-    sagemaker.add_response("describe_endpoint", described, {"EndpointName": name})
+    deployed = status not in (None, "REVIEW_IN_PROGRESS", "DELETE_COMPLETE")
+    if exists:
+        sagemaker.add_response("describe_endpoint", described, {"EndpointName": name})
+        if not deployed:
+            sagemaker.add_response("describe_endpoint", described, {"EndpointName": new})
+    if other:
+        sagemaker.add_response("describe_endpoint", described, {"EndpointName": new})
+    elif new != name or (not exists and not deployed):
+        sagemaker.add_client_error("describe_endpoint", "ValidationException", message)
     configured = {
         "EndpointConfigName": "config-7",
         "EndpointConfigArn": f"{ARN}:endpoint-config/config-7",
@@ -254,6 +271,22 @@ def test_neither_a_stack_nor_an_endpoint_is_nothing_live(loaded: ValidFile) -> N
 def test_an_endpoint_of_the_files_name_outside_the_stack_is_seen(loaded: ValidFile) -> None:
     found = look(loaded, status=None)
     assert (found.template, found.endpoint_name) == (None, "ranker")
+
+
+def test_a_log_group_of_another_endpoint_whose_name_begins_alike_is_not_in_the_way(
+    loaded: ValidFile,
+) -> None:
+    assert look(loaded, groups=["/aws/sagemaker/Endpoints/ranker-2"]).taken == ()
+
+
+def test_an_endpoint_of_the_new_name_of_a_rename_is_in_the_way(environment: Environment) -> None:
+    renamed = environment(VALID, **{'name = "ranker"': 'name = "other"'})
+    assert [taken.resource for taken in look(renamed, other=True).taken] == ["endpoint"]
+
+
+def test_a_log_group_of_the_files_name_outside_the_stack_is_in_the_way(loaded: ValidFile) -> None:
+    (taken,) = look(loaded, groups=["/aws/sagemaker/Endpoints/ranker"]).taken
+    assert taken.resource == "log group"
 
 
 def test_the_stacks_own_endpoint_is_looked_at_where_the_file_renames_it(

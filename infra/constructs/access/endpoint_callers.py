@@ -29,7 +29,7 @@ class EndpointCallers(Construct):
         requests and answers of an asynchronous endpoint."""
         super().__init__(scope, construct_id)
         statements = [
-            iam.PolicyStatement(actions=[endpoint.kind.invoke_action], resources=[endpoint.arn])
+            iam.PolicyStatement(actions=[endpoint.kind.invoke_action], resources=endpoint.arns)
         ]
         written: list[str] = []
         if locations is not None:

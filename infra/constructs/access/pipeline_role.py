@@ -41,7 +41,10 @@ LOOKS = (
     "sns:ListSubscriptionsByTopic",
 )
 # Actions of `servable plan` that take no resource.
-PLAN_LOOKS = ("application-autoscaling:DescribeScalableTargets",)
+PLAN_LOOKS = (
+    "application-autoscaling:DescribeScalableTargets",
+    "logs:DescribeLogGroups",
+)
 WHY_ANY = "these actions only read, and take no resource or any"
 WHY_PREFIX = "CloudFormation ends the names of what it makes: this is how those of the stack begin"
 

@@ -121,7 +121,7 @@ class ModelEndpoint(Construct):
         if logs is not None:
             self.resource.node.add_dependency(logs)
         self._region = cdk.Stack.of(self).region
-        self.arn = endpoint_arn(cdk.Stack.of(self), name)
+        self.arns = endpoint_arns(cdk.Stack.of(self), name)
 
     def _endpoint(self, *, protect: bool) -> sagemaker.CfnEndpoint:
         # An update keeps the number of instances that scaling has reached; weights come
@@ -165,7 +165,7 @@ class ModelEndpoint(Construct):
         return iam.Grant.add_to_principal(
             grantee=grantee,
             actions=[self.kind.invoke_action],
-            resource_arns=[self.arn],
+            resource_arns=self.arns,
         )
 
     def metric_model_latency(self, variant: str, statistic: str) -> cloudwatch.Metric:
@@ -173,12 +173,17 @@ class ModelEndpoint(Construct):
         return self.metrics.model_latency(variant, statistic).for_cdk
 
 
-def endpoint_arn(stack: cdk.Stack, name: str) -> str:
-    """The endpoint's ARN, which SageMaker writes in lower case; IAM compares case-sensitively.
+def endpoint_arns(stack: cdk.Stack, name: str) -> list[str]:
+    """The endpoint's ARN as SageMaker writes it, in lower case, and as the name is spelt.
 
+    IAM compares case-sensitively, and no page of AWS says which of the two it is asked about; one of AWS's
+    solutions came to name both: https://github.com/aws-solutions/research-service-workbench-on-aws/pull/1048
     AWS's example of an event has EndpointName MyEndpoint and endpoint/myendpoint among its resources:
     https://docs.aws.amazon.com/sagemaker/latest/dg/automating-sagemaker-with-eventbridge.html (2026-11-22)
     """
     # A name that only CloudFormation knows cannot be changed here.
-    lower = name if cdk.Token.is_unresolved(name) else name.lower()
-    return stack.format_arn(service="sagemaker", resource="endpoint", resource_name=lower)
+    spelt = [name] if cdk.Token.is_unresolved(name) else dict.fromkeys((name.lower(), name))
+    return [
+        stack.format_arn(service="sagemaker", resource="endpoint", resource_name=each)
+        for each in spelt
+    ]

@@ -7,6 +7,7 @@ from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_sns as sns
 from constructs import Construct
 
+from infra.constructs.monitoring.first_steps import directions
 from infra.constructs.monitoring.signals import Signal, endpoint_signals
 from infra.constructs.monitoring.watched_endpoint import WatchedEndpoint
 from infra.constructs.monitoring.widget import Line
@@ -84,7 +85,7 @@ class EndpointAlarms(Construct):
                 signal=signal,
                 name=f"{endpoint.name}-{signal.name}",
                 description=f"{endpoint.name}{of}: {signal.said} {signal.window}. "
-                f"{signal.few_samples}{signal.earliest}Runbook: {alarms.runbook}#{signal.kind}",
+                f"{signal.few_samples}{signal.earliest}{directions(signal.kind, alarms.runbook)}",
                 actions=[inform.topic_arn],
             )
             if endpoint.resource is not None:
@@ -100,7 +101,7 @@ class EndpointAlarms(Construct):
             "Resource",
             alarm_name=f"{endpoint.name}-{OBJECTIVE}",
             alarm_description=f"{endpoint.name}: the service objective is broken: {conditions}. "
-            f"{first.earliest}Runbook: {alarms.runbook}#{OBJECTIVE}",
+            f"{first.earliest}{directions(OBJECTIVE, alarms.runbook)}",
             alarm_rule=f"({any_of})",
             alarm_actions=actions,
             ok_actions=actions,

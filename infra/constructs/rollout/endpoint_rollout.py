@@ -10,6 +10,7 @@ from infra.constructs.acknowledged import HIPAA, NIST, accept_for
 from infra.constructs.endpoint.model_endpoint import ModelEndpoint
 from infra.constructs.model.execution_role import rollback_prefix
 from infra.constructs.monitoring.endpoint_alarms import EndpointAlarm
+from infra.constructs.monitoring.first_steps import directions
 from infra.constructs.monitoring.measured import Computed, Measured
 from infra.constructs.monitoring.signals import Signal
 from infra.constructs.monitoring.watched_endpoint import EndpointMetrics
@@ -116,7 +117,7 @@ class EndpointRollout(Construct):
                 name=f"{rollback_prefix(endpoint.name)}{signal.name}-{short}",
                 description=f"Takes back an update of {endpoint.name} to configuration {short}: "
                 f"{signal.said}{where}. {signal.few_samples}{signal.earliest}"
-                f"Runbook: {alarms.runbook}#rollback",
+                f"{directions('rollback', alarms.runbook)}",
             ).alarm
             accept_for((NIST, HIPAA), alarm, SILENT)
             names.append(alarm.ref)

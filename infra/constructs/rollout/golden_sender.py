@@ -15,8 +15,9 @@ from constructs import Construct
 from infra.constructs.access.role_rules import RoleRules
 from infra.constructs.acknowledged import AUDITORS, accept_for, accept_wildcards
 from infra.constructs.endpoint.endpoint_logs import removal_policy
-from infra.constructs.endpoint.model_endpoint import endpoint_arn
+from infra.constructs.endpoint.model_endpoint import endpoint_arns
 from infra.constructs.monitoring.endpoint_alarms import EndpointAlarm
+from infra.constructs.monitoring.first_steps import directions
 from infra.constructs.monitoring.measured import Measured
 from infra.constructs.monitoring.signals import Signal
 from infra.parameters.alarms import Unit
@@ -127,7 +128,7 @@ class GoldenSender(Construct):
             name=f"{endpoint_name}-{signal.kind}",
             description=f"{endpoint_name}: {signal.said}, so that an update that nobody else calls is "
             f"judged by nothing. The function's log says why: {_log_name(endpoint_name)}. "
-            f"Runbook: {runbook}#{signal.kind}",
+            f"{directions(signal.kind, runbook)}",
             actions=[inform.topic_arn],
         )
 
@@ -167,7 +168,6 @@ class GoldenSender(Construct):
 
     def _policy(self, role: iam.Role, endpoint_name: str, log_group_name: str) -> iam.Policy:
         stack = cdk.Stack.of(self)
-        endpoint = endpoint_arn(stack, endpoint_name)
         streams = stack.format_arn(
             service="logs",
             resource="log-group",
@@ -181,7 +181,7 @@ class GoldenSender(Construct):
             statements=[
                 iam.PolicyStatement(
                     actions=["sagemaker:DescribeEndpoint", "sagemaker:InvokeEndpoint"],
-                    resources=[endpoint],
+                    resources=endpoint_arns(stack, endpoint_name),
                 ),
                 iam.PolicyStatement(
                     actions=["logs:CreateLogStream", "logs:PutLogEvents"], resources=[streams]

@@ -51,6 +51,30 @@ class AlarmsAddressTwice(Rule):
                 )
 
 
+class AlarmsRunbookUnreachable(Rule):
+    """The runbook's address stands in every alarm's e-mail, where a path of the repository opens nothing.
+
+    Source: https://sre.google/sre-book/being-on-call/
+    """
+
+    severity = Severity.WARNING
+    example = """\
+production = true
+variants.primary.min_instances = 2
+alarms.notify = ["oncall@example.com"]"""
+    key = "alarms.runbook"
+    problem = "{runbook} cannot be opened from an alarm's e-mail, and this is production"
+    allowed = "an https address"
+    remedy = "write the address of the page where your copy of docs/runbook.md is read"
+    reads = ("production", "alarms.notify", "alarms.page")
+
+    def look(self) -> Findings:
+        alarms = self.environment.alarms
+        on_call = bool(alarms.notify or alarms.page) and self.candidate.in_production
+        if on_call and not alarms.runbook.startswith(("https://", "http://")):
+            yield self.finding(given=alarms.runbook, runbook=alarms.runbook)
+
+
 # Incoming webhooks, which take messages of their own form. PagerDuty's, Opsgenie's and Datadog's addresses
 # for SNS confirm a subscription. https://docs.aws.amazon.com/sns/latest/dg/sns-http-https-endpoint-as-subscriber.html
 _WEBHOOKS = re.compile(

@@ -1,4 +1,4 @@
-"""InvokeEndpointAsync: the request from S3, the answer to S3, and a topic told of it.
+"""InvokeEndpointAsync: the request from S3 or in the call, the answer to S3, and a topic told of it.
 
 Source: https://docs.aws.amazon.com/sagemaker/latest/dg/async-inference-check-predictions.html
 """
@@ -32,6 +32,8 @@ class QueuedInvocation:
     config: Mapping[str, Any]
     """AsyncInferenceConfig of the endpoint configuration."""
     input_location: str
+    """Empty if the request was sent inline."""
+    inline: bytes
     content_type: str
     inference_id: str
     number: str
@@ -39,12 +41,17 @@ class QueuedInvocation:
 
     @classmethod
     def of(
-        cls, endpoint: str, config: Mapping[str, Any], headers: Mapping[str, str]
+        cls,
+        endpoint: str,
+        config: Mapping[str, Any],
+        headers: Mapping[str, str],
+        inline: bytes = b"",
     ) -> "QueuedInvocation":
         return cls(
             endpoint=endpoint,
             config=config,
-            input_location=headers["X-Amzn-SageMaker-InputLocation"],
+            input_location=headers.get("X-Amzn-SageMaker-InputLocation", ""),
+            inline=inline,
             content_type=headers.get("X-Amzn-SageMaker-Content-Type", ""),
             inference_id=headers.get("X-Amzn-SageMaker-Inference-Id") or str(uuid.uuid4()),
             number=str(uuid.uuid4()),
@@ -63,9 +70,8 @@ class QueuedInvocation:
         """Run the invocation to its success or failure; errors of the local AWS itself are logged."""
         received = clock.now().isoformat()
         try:
-            bucket, key = s3_location(self.input_location)
             try:
-                body = aws.client("s3").get_object(Bucket=bucket, Key=key)["Body"].read()
+                body = self.inline or self._download(aws)
             except ClientError as error:
                 count("InvocationFailures")
                 count("RequestDownloadFailures")
@@ -83,6 +89,11 @@ class QueuedInvocation:
         except Exception:
             print(f"the request {self.inference_id} to {self.endpoint} is lost", file=sys.stderr)
             traceback.print_exc()
+
+    def _download(self, aws: Loopback) -> bytes:
+        bucket, key = s3_location(self.input_location)
+        body: bytes = aws.client("s3").get_object(Bucket=bucket, Key=key)["Body"].read()
+        return body
 
     def _fail(self, aws: Loopback, received: str, status: int, reason: str) -> None:
         where = self.failure_location

@@ -28,6 +28,8 @@ from servable_local.aws.sagemaker.queued_invocation import QueuedInvocation
 
 # botocore's sagemaker-runtime model: BodyBlob, max.
 LARGEST_BODY_BYTES = 6_291_456
+# The same model: InvokeEndpointAsync, Body, max.
+LARGEST_INLINE_BYTES = 128_000
 # The larger number that an environment's file acknowledges; AWS knows no such tag, and states 25 MB too:
 # https://docs.aws.amazon.com/sagemaker/latest/dg/hosting-faqs.html (2026-11-22)
 REQUEST_BYTES_TAG = "servable:request-bytes"
@@ -154,9 +156,15 @@ class RuntimeApi(BaseResponse):
             raise ValidationError(
                 f"Endpoint {endpoint.name} is not asynchronous: call InvokeEndpoint."
             )
-        if not self.headers.get("X-Amzn-SageMaker-InputLocation", "").startswith("s3://"):
+        inline: bytes = self.raw_body
+        location = self.headers.get("X-Amzn-SageMaker-InputLocation", "")
+        if inline and location:
+            raise ValidationError("Body and InputLocation: provide exactly one of them.")
+        if len(inline) > LARGEST_INLINE_BYTES:
+            raise ValidationError(f"Body: provide at most {LARGEST_INLINE_BYTES} bytes.")
+        if not inline and not location.startswith("s3://"):
             raise ValidationError("InputLocation: name an object as s3://bucket/key.")
-        queued = QueuedInvocation.of(endpoint.name, config, self.headers)
+        queued = QueuedInvocation.of(endpoint.name, config, self.headers, inline)
         headers = {
             "Content-Type": queued.content_type,
             "Accept": self.headers.get("X-Amzn-SageMaker-Accept"),

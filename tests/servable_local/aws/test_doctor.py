@@ -153,6 +153,30 @@ def stack_look(status: str, protected: bool) -> CheckResult:
     return look
 
 
+GROUP = "/aws/sagemaker/Endpoints/ranker"
+
+
+@pytest.fixture
+def taken_group(embedded: LocalAws) -> Iterator[None]:
+    logs = embedded.client("logs", account="111111111111", region="us-west-2")
+    logs.create_log_group(logGroupName=GROUP)
+    yield
+    logs.delete_log_group(logGroupName=GROUP)
+
+
+@pytest.mark.usefixtures("taken_group")
+def test_a_log_group_that_is_not_the_stacks_is_a_problem_with_the_command_that_deletes_it(
+    embedded: LocalAws,
+) -> None:
+    look = asked(embedded)["log group"]
+    command = f"`aws logs delete-log-group --log-group-name {GROUP} --region us-west-2`"
+    assert (look.state, command in look.mend) == ("problem", True)
+
+
+def test_an_account_where_no_name_is_taken_is_ok(embedded: LocalAws) -> None:
+    assert asked(embedded)["names"].state == "ok"
+
+
 def test_that_the_embedded_aws_has_no_quotas_is_one_short_sentence(embedded: LocalAws) -> None:
     look = asked(embedded)["quotas"]
     assert (look.state, look.said) == ("open", "the local AWS has none")

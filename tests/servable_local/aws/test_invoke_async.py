@@ -79,6 +79,17 @@ def test_the_container_gets_the_object_and_the_callers_headers(queue: Queue) -> 
     assert headers["x-amzn-sagemaker-custom-attributes"] == "tier=gold"
 
 
+def test_a_request_in_the_call_itself_needs_no_object(queue: Queue) -> None:
+    answer = queue.account.client("sagemaker-runtime").invoke_endpoint_async(
+        EndpointName="ranker", Body=b"3,4", ContentType="text/csv"
+    )
+    assert json.loads(queue.read(answer["OutputLocation"]))["body"] == "3,4"
+
+
+def test_a_request_is_an_object_or_in_the_call_and_not_both(queue: Queue) -> None:
+    assert "exactly one" in refused(lambda: queue.submit(Body="3,4"))
+
+
 def test_what_cannot_be_downloaded_is_counted_and_lies_under_the_failure_path(
     queue: Queue, clock: ManualClock
 ) -> None:

@@ -126,12 +126,14 @@ def test_the_role_of_pull_requests_may_ask_everything_that_planning_asks(deploye
         prefix = metadata.get("signingName", metadata["endpointPrefix"])
         asked.add(f"{prefix}:{model.name}")
 
-    services = ("application-autoscaling", "cloudformation", "sagemaker", "sts")
+    services = ("application-autoscaling", "cloudformation", "logs", "sagemaker", "sts")
     one = deployed.loaded({})
     assert isinstance(one, ValidFile)
     for service in services:
         deployed.client(service).meta.events.register("before-call", note, unique_id="planned")
     live(one, deployed.client)
+    # Log groups are asked for where the stack has none of the name.
+    live(deployed.loaded({"service": "another"}), deployed.client)
     for service in services:
         deployed.client(service).meta.events.unregister("before-call", note, unique_id="planned")
     allowed = {*PLAN_LOOKS, *_reads_of_plan(cdk.Stack(), one.name, one.environment)}
@@ -158,6 +160,30 @@ def test_an_endpoint_that_is_not_the_stacks_own_is_in_the_way(
     now = live(one, deployed.client)
     plan = planned(one, now, deployed.template(one), against="what is live", folder="environments")
     assert (plan.verdict, plan.deploys) == ("refused", [])
+
+
+def log_group_left(embedded: LocalAws, launcher: Launcher, clock: ManualClock) -> Live:
+    """An account in which somebody's endpoint of that name left its log group."""
+    made = Live(Account(embedded, launcher), clock)
+    made.client("logs").create_log_group(logGroupName=f"/aws/sagemaker/Endpoints/{ENDPOINT}")
+    return made
+
+
+def test_a_log_group_that_an_earlier_endpoint_left_is_seen_before_it_fails_the_deploy(
+    embedded: LocalAws, launcher: Launcher, clock: ManualClock
+) -> None:
+    made = log_group_left(embedded, launcher, clock)
+    assert (made.plan().verdict, made.deploy()) == ("refused", "ROLLBACK_COMPLETE")
+
+
+def test_once_the_log_group_is_deleted_as_the_plan_says_nothing_is_in_the_way(
+    embedded: LocalAws, launcher: Launcher, clock: ManualClock
+) -> None:
+    made = log_group_left(embedded, launcher, clock)
+    (reason,) = made.plan().reasons
+    words = shlex.split(reason.split("`")[1])
+    made.client("logs").delete_log_group(logGroupName=words[words.index("--log-group-name") + 1])
+    assert made.plan().verdict == "create"
 
 
 def test_the_same_file_changes_nothing(deployed: Live) -> None:

@@ -12,6 +12,7 @@ import pytest
 from servable_local.aws.clock import ManualClock
 from servable_local.aws.cloudwatch.metric_store import MetricStore
 from servable_local.aws.errors import ValidationError
+from servable_local.aws.loopback import service_model
 from servable_local.aws.sagemaker import runtime_api
 from servable_local.aws.sagemaker.endpoint import Route
 from servable_local.aws.sagemaker.runtime_api import LARGEST_BODY_BYTES, RuntimeApi
@@ -303,7 +304,19 @@ def test_a_real_time_endpoint_takes_no_queued_request(case: Case) -> None:
 @pytest.mark.parametrize("headers", [{}, {"X-Amzn-SageMaker-InputLocation": "https://b/k"}])
 def test_a_queued_request_names_an_object_of_s3(case: Case, headers: dict[str, str]) -> None:
     case.endpoint.config = {"AsyncInferenceConfig": {}}
-    assert case.refusal("invoke_endpoint_async", **headers).startswith("InputLocation: name an")
+    message = case.refusal("invoke_endpoint_async", body=b"", **headers)
+    assert message.startswith("InputLocation: name an")
+
+
+def test_a_queued_request_in_the_call_is_at_most_as_long_as_botocores_model_says(
+    case: Case,
+) -> None:
+    case.endpoint.config = {"AsyncInferenceConfig": {}}
+    operation = service_model("sagemaker-runtime").operation_model("InvokeEndpointAsync")
+    most = operation.input_shape.members["Body"].metadata["max"]
+    assert case.refusal("invoke_endpoint_async", body=bytes(most + 1)) == (
+        f"Body: provide at most {most} bytes."
+    )
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,45 @@
+"""The first thing to do about each alarm, for its description: an e-mail at night opens no file.
+
+docs/runbook.md has the rest, in a section for each of these names.
+"""
+
+# CloudWatch takes no longer description, of an alarm or of a composite one.
+# https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_PutMetricAlarm.html (2026-11-24)
+LONGEST_DESCRIPTION = 1024
+_LATENCY = (
+    "see whether a deployment just began, which [rollout] rolls back by itself; else look at the "
+    "alarm cpu and at the log."
+)
+_FULL = "if at-max is in ALARM too, raise max_instances; else scaling starts instances, which takes minutes."
+FIRST_STEPS = {
+    "objective": "see whether a deployment just began, which [rollout] rolls back by itself; without it "
+    "deploy the last good commit again. The dashboard's top row shows which alarm it is.",
+    "p50-latency": _LATENCY,
+    "p90-latency": _LATENCY,
+    "p99-latency": _LATENCY,
+    "overhead-latency": "look at the alarm cpu; see whether bodies grew or instances were just added.",
+    "4xx": "see in the log's access lines which status it is; ask what a caller or deployment changed.",
+    "5xx": "read the log's last errors. After a deployment: `servable history ENV --restore N --write`, "
+    "then deploy.",
+    "model-errors": "see whether 4xx or 5xx are in ALARM; if not, containers die while they answer.",
+    "cpu": _FULL,
+    "memory": "look for SIGKILL in the log; deploy fewer processes and workers, or a larger type.",
+    "disk": "deploy any change of the container's settings, which replaces the instance.",
+    "gpu": _FULL,
+    "gpu-memory": "deploy fewer processes, or a larger type, before one fails to get memory.",
+    "no-traffic": "call the endpoint: `servable invoke ENV`. If it answers, ask the callers.",
+    "at-max": "raise max_instances if the traffic is meant; the account's quota must allow it.",
+    "queue-age": "raise max_instances if the backlog grows; if it stands still, read the log.",
+    "failed-requests": "read the log; the failures lie in the bucket under failures/. Send them again.",
+    "expired-requests": "raise max_instances, or read the log if instances answer nothing.",
+    "failed-notifications": "answers are in the bucket. `servable verify ENV` shows what was changed.",
+    "queue-refused": "if cpu is in ALARM too, raise max_instances; else max_enqueued_batches.",
+    "golden-requests": "put updates off, or call the endpoint while one runs.",
+    "rollback": "nothing is to be done at once: SageMaker goes back by itself. Mend the model, then "
+    "deploy again.",
+}
+
+
+def directions(kind: str, runbook: str) -> str:
+    """Return the end of an alarm's description. `runbook` is the address of its page."""
+    return f"First: {FIRST_STEPS[kind]} Runbook: {runbook}#{kind}"

@@ -58,7 +58,8 @@ PUBLIC = """
 of the environment, or files in the model's and code's folders. They were chosen for their kinds and not
 drawn at random, so that the shares are not those of all faults. {unknowable} of them are not knowable
 without AWS or without running the code. Of the other {knowable}, `servable check` finds {name}
-by name, {vaguely} vaguely (it refuses the file, but its message does not name the fault) and misses {no}; cfn-lint finds {cfn}
+by name, {vaguely} vaguely (it refuses the file, but its message does not name the fault)
+and misses {no}; cfn-lint finds {cfn}
 and cloudformation-validate {validate}, where any message that the valid file's template does not get counts.
 {templates} of the faults change lines that can be in a template, of which {lost} make none; the others are in
 files. Each row's lines are in `tests/preflight/beyond_linters_faults.toml`;

@@ -26,6 +26,7 @@ from infra.preflight.check import RULES, check
 from stacks.environment_stage import EnvironmentStage
 from tests.checkouts import ROOT
 from tests.conftest import RANKER, valid
+from tests.preflight.beyond_linters_public import FAULTS, reproduced
 from tests.preflight.overlay import overlaid
 from tests.preflight.test_every_rule import ROWS
 
@@ -49,6 +50,25 @@ TAIL = """\
 {lost} of the faults make no template: synthesis fails, where `servable check` says why. Faults in files (a \
 SavedModel that is cut short, code that does not import, a secret in the code folder) are in no template, \
 and not in this table. Found by a linter too: {found}."""
+
+PUBLIC = """
+## Faults that public threads tell of
+
+{count} faults that people met and described in public threads, each reproduced here over a valid file: lines
+of the environment, or files in the model's and code's folders. They were chosen for their kinds and not
+drawn at random, so that the shares are not those of all faults. {unknowable} of them are not knowable
+without AWS or without running the code. Of the other {knowable}, `servable check` finds {name}
+by name, {vaguely} vaguely (it refuses the file, but its message does not name the fault)
+and misses {no}; cfn-lint finds {cfn}
+and cloudformation-validate {validate}, where any message that the valid file's template does not get counts.
+{templates} of the faults change lines that can be in a template, of which {lost} make none; the others are in
+files. Each row's lines are in `tests/preflight/beyond_linters_faults.toml`;
+`python -m pytest tests/preflight/test_beyond_linters.py` repeats what check says, and the command
+above all of it.
+
+| fault | thread | servable check | cfn-lint | cloudformation-validate |
+|---|---|---|---|---|
+"""
 
 
 def main() -> int:
@@ -75,7 +95,8 @@ def main() -> int:
             if rule and messages - said[""][linter]:
                 both.add(rule)
                 counts[subjects[rule]][linter] += 1
-    PAGE.write_text("".join(_page(counts, both, len(rows))), encoding="utf-8")
+    text = "".join((*_page(counts, both, len(rows)), *_public()))
+    PAGE.write_text(text, encoding="utf-8")
     return 0
 
 
@@ -89,6 +110,41 @@ def _page(counts: dict[str, Counter[str]], both: set[str], faults: int) -> Itera
     found = ", ".join(f"[{rule}](rules.md#{rule})" for rule in sorted(both)) or "none"
     last = TAIL.format(lost=total["no template"], found=found)
     yield f"\n{textwrap.fill(last, 110, break_long_words=False, break_on_hyphens=False)}\n"
+
+
+def _public() -> Iterator[str]:
+    """The section about faults of public threads."""
+    with tempfile.TemporaryDirectory(prefix="servable-faults-") as temporary:
+        folder = Path(temporary)
+        templates = {"": _template(reproduced({}, folder / "base"), folder / "valid")}
+        for fault in FAULTS:
+            if "lines" in fault:
+                loaded = reproduced(fault, folder / fault["id"])
+                templates[fault["id"]] = _template(loaded, folder / f"{fault['id']}-out")
+        ids = _said({name: file for name, file in templates.items() if file})
+    found = {
+        linter: {name for name, by in ids.items() if by[linter] - ids[""][linter]}
+        for linter in LINTERS
+    }
+    verdicts = Counter(fault["found"] for fault in FAULTS)
+    yield PUBLIC.format(
+        count=len(FAULTS),
+        knowable=len(FAULTS) - verdicts["unknowable"],
+        **{name: verdicts[name] for name in ("unknowable", "name", "vaguely", "no")},
+        cfn=len(found["cfn-lint"]),
+        validate=len(found["cloudformation-validate"]),
+        templates=len(templates) - 1,
+        lost=sum(file is None for file in templates.values()),
+    )
+    for fault in FAULTS:
+        rule = fault["rule"]
+        # Findings about a key's form have no rule, and no place on the page of rules.
+        link = rule if rule in ("", "parameters") else f"[{rule}](rules.md#{rule})"
+        verdict = {"name": link, "vaguely": f"vaguely: {link}"}.get(fault["found"], fault["found"])
+        by = " | ".join("yes" if fault["id"] in found[linter] else "no" for linter in LINTERS)
+        thread = "/".join(fault["address"].removeprefix("https://github.com/").split("/")[1::2])
+        cells = f"[{thread}]({fault['address']}), {fault['date']} | {verdict} | {by}"
+        yield f"| {fault['fault']} | {cells} |\n"
 
 
 def _project(folder: Path) -> Path:

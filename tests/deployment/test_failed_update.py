@@ -34,8 +34,8 @@ def deployed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
         yield made
 
 
-@pytest.fixture(scope="module", params=["code", "variables"])
-def failed(request: pytest.FixtureRequest, deployed: Deployment) -> Failed:
+@pytest.fixture(scope="module")
+def failed(deployed: Deployment) -> Failed:
     done, errors, answered = threading.Event(), list[str](), list[int]()
 
     def ask() -> None:
@@ -50,7 +50,7 @@ def failed(request: pytest.FixtureRequest, deployed: Deployment) -> Failed:
                 errors.append(str(error))
 
     caller = threading.Thread(target=ask)
-    with broken(deployed.project, request.param):
+    with broken(deployed.project):
         caller.start()
         try:
             ran = deployed.cdk("deploy", "local/*", "--require-approval", "never")
@@ -65,15 +65,11 @@ def failed(request: pytest.FixtureRequest, deployed: Deployment) -> Failed:
 
 
 @contextmanager
-def broken(project: Path, what: str) -> Iterator[None]:
-    """The ranker's code, or its variables, are such that the model cannot be loaded."""
-    ranker = project / "examples" / "ranker"
-    file = ranker / "code" / "inference.py"
-    if what == "variables":
-        file = next((ranker / "model" / "1" / "variables").glob("variables.data-*"))
+def broken(project: Path) -> Iterator[None]:
+    """The ranker's code is such that the container does not start. A broken model is seen before."""
+    file = project / "examples" / "ranker" / "code" / "inference.py"
     before = file.read_bytes()
-    raising = before + b'\nraise RuntimeError("broken by a test")\n'
-    file.write_bytes(raising if what == "code" else b"\0" * len(before))
+    file.write_bytes(before + b'\nraise RuntimeError("broken by a test")\n')
     yield
     file.write_bytes(before)
 

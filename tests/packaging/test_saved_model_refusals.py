@@ -170,7 +170,7 @@ def test_a_model_without_the_serve_tag_is_refused(breakable: Breakable) -> None:
 
 def test_a_model_without_callable_signature_is_refused(breakable: Breakable) -> None:
     problem = "has no signature that a request could call"
-    remedy = "export it with signatures, as Keras' model.export() does"
+    remedy = "export it with signatures of dense inputs, as Keras' model.export() does"
     assert refusal(breakable("unsigned")) == ("saved_model.pb", problem, remedy)
 
 

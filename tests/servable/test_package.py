@@ -167,4 +167,4 @@ def test_an_output_that_is_full_names_program_folder_and_remedy(prod: Path, part
         text=True,
         check=False,
     )
-    assert (said.returncode, part.format(prod=prod) in said.stderr) == (1, True)
+    assert (said.returncode, part.format(prod=prod) in said.stderr) == (2, True)

@@ -121,7 +121,9 @@ def repacked(name: str, folder: Path) -> None:
         if ".." not in file.parts and file.suffix != ".pyc" and file.name != "direct_url.json"
     }
     (wheel,) = (text for file, text in files.items() if file.endswith(".dist-info/WHEEL"))
-    tag = next(line.split()[1] for line in wheel.decode().splitlines() if line[:4] == "Tag:")
+    tags = [line.split()[1] for line in wheel.decode().splitlines() if line[:4] == "Tag:"]
+    # py2-none-any and py3-none-any are one name: the last is that of any Python here.
+    tag = tags[-1]
     normal = canonicalize_name(name).replace("-", "_")
     file = folder / f"{normal}-{installed.version}-{tag}.whl"
     file.write_bytes(wheel_bytes(files))

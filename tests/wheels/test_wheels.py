@@ -122,12 +122,14 @@ def test_every_package_is_in_one_wheel(held: dict[str, set[str]]) -> None:
 
 
 def test_the_version_stands_in_one_place() -> None:
-    """What is generated, as cdk.json, is held to it by `make check`."""
+    """What is generated, as cdk.json, is held to it by `make check`; the action of the local AWS, by its
+    own test, since nothing reads it before it is run."""
     kinds = (".toml", ".py", ".cfg", ".in", ".yml")
     literal = re.compile(rf"""["'=v]{re.escape(__version__)}["']""")
     places = [name for name in tracked(".") if name.endswith(kinds) and "tests/" not in name]
     assert [name for name in places if literal.search((ROOT / name).read_text("utf-8"))] == [
-        "servable/__init__.py"
+        "servable/__init__.py",
+        "wheels/servable-local/action.yml",
     ]
 
 

@@ -196,5 +196,5 @@ def test_a_page_that_cannot_be_written_does_not_cost_the_comparison(
 
 def test_no_request_to_send_is_a_sentence(place: Path) -> None:
     code, _, words = ended(started(place, "http://127.0.0.1:9", "--where", "variant=b"))
-    assert (code, "captured: no request to send: 40 lines were read" in words) == (1, True)
+    assert (code, "captured: no request to send: 40 lines were read" in words) == (2, True)
     assert not (place / RUNS).exists()

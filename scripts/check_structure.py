@@ -140,11 +140,18 @@ COUNTS: Mapping[str, tuple[Callable[[Sources], Iterator[str]], int]] = {
     "circles of imports": (circles, 0),
     f"modules of at most {LINES_OF_A_SPLINTER} lines with one importer": (splinters, 30),
 }
-# 74,000 is wanted; to be lowered whenever it can be (decision 0046).
-MOST_LINES = 74_830
+# 74,430 lines when all that went had gone (74,000 was wanted), and what each feature since has added. To be
+# lowered whenever they can be (decision 0046).
+GROWN = {
+    "names, hashes and the local AWS by itself": 325,
+    "rules about code, keys, models and places": 2_169,
+    "verdicts of three values, and their rates": 861,
+    "taken names, alarms at night": 187,
+}
+MOST_LINES = 74_430 + sum(GROWN.values())
 # Command to the most lines of functions that it may run (scripts/lines_run.py): what its reader reads.
-# 4,300 and 6,400 are wanted; a synth without .servable reads more than one with it.
-MOST_LINES_RUN = {"check": 4_357, "synth": 6_615}
+# Without the rules since, 4,298 and 6,450 (6,400 was wanted) of a synth without .servable.
+MOST_LINES_RUN = {"check": 5_214, "synth": 7_340}
 
 
 def main() -> int:

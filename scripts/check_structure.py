@@ -147,11 +147,12 @@ GROWN = {
     "rules about code, keys, models and places": 2_169,
     "verdicts of three values, and their rates": 861,
     "taken names, alarms at night": 187,
+    "this table": 8,
 }
 MOST_LINES = 74_430 + sum(GROWN.values())
 # Command to the most lines of functions that it may run (scripts/lines_run.py): what its reader reads.
 # Without the rules since, 4,298 and 6,450 (6,400 was wanted) of a synth without .servable.
-MOST_LINES_RUN = {"check": 5_214, "synth": 7_340}
+MOST_LINES_RUN = {"check": 5_214, "synth": 7_339}
 
 
 def main() -> int:

@@ -19,7 +19,7 @@ from model_packaging.beside import beside
 from tests.benchmarks.verdict_trials import conformance_verdicts
 
 PAGE = ROOT / "docs" / "verdicts.md"
-# Of each case.
+# Simulated runs and searches of each case.
 RUNS, SEARCHES = 500, 15
 GATE = ("met", "NOT met", "cannot be told")
 

@@ -9,6 +9,7 @@ from infra.parameters.loading import ValidFile, deployed_by
 from infra.policy.refused_updates import DeployedVariant
 from servable.plan.live import LiveState
 from servable.plan.plan import DeployPlan, planned
+from servable.plan.taken_names import TakenName
 from servable.plan.template_changes import (
     LONGEST_SHOWN,
     changes,
@@ -221,11 +222,9 @@ def test_an_endpoint_of_inference_components_takes_no_deploy(loaded: ValidFile) 
 
 
 def test_an_endpoint_of_that_name_outside_the_stack_takes_no_deploy(loaded: ValidFile) -> None:
-    found = plan(loaded, LiveState(endpoint_name="ranker", endpoint_status="InService"))
-    assert found.reasons == [
-        "an endpoint ranker exists already outside this stack: choose another endpoint.name, or delete "
-        "that endpoint"
-    ]
+    taken = TakenName("endpoint", "an endpoint ranker exists", "delete it")
+    found = plan(loaded, LiveState(taken=[taken]))
+    assert found.reasons == ["an endpoint ranker exists: delete it"]
 
 
 def test_the_same_template_is_no_deploy(loaded: ValidFile) -> None:

@@ -20,8 +20,8 @@ _EXIT_CODES: dict[Held, int] = {"met": 0, "NOT met": 1, "cannot be told": 3}
 # A false "met" comes in at most one run of a hundred, and so does a false "NOT met". MLPerf's loadgen
 # decides at 99 % too.
 CONFIDENCE = 0.99
-# 459 tell p99 where none is slow (0.99 ** 459 < 0.01); of 1,000, two may be.
-_LEAST_REQUESTS = 1000
+# Of 1,000 two may be slow, and from two nobody sees whether they come together: docs/verdicts.md.
+_LEAST_REQUESTS = 2000
 # The variance of fewer blocks says little.
 _LEAST_BLOCKS = 8
 
@@ -148,8 +148,8 @@ def design_effect(counts: Sequence[int]) -> float:
 
     Requests that a stall makes slow come together, so their number varies more than that of independent
     ones, whose variance is their mean: by this factor. It is 1 where chance alone explains the variance in
-    one of a hundred runs. Of few stalls the next may be longer: twice the standard error of so many is
-    added. Blocks of several lengths are compared, since a stall may outlast one.
+    one of a hundred runs. It is the upper end of the 99 % interval of so many stalls of exponential lengths.
+    Blocks of several lengths are compared, since a stall may outlast one.
     Source: Kish, Survey Sampling, 1965, section 8.2.
     """
     largest, blocks = 1.0, np.array(counts, float)
@@ -161,7 +161,7 @@ def design_effect(counts: Sequence[int]) -> float:
         largest = max(largest, spread / free if spread > chance else 1.0)
         blocks = blocks[: len(blocks) // 2 * 2].reshape(-1, 2).sum(axis=1)
     stalls = sum(counts) / largest
-    return largest * (1 + 2 / math.sqrt(stalls)) if largest > 1 else 1.0
+    return largest * math.exp(2.326 / math.sqrt(stalls)) if largest > 1 else 1.0
 
 
 def share_held(count: int, number: int, allowed: float) -> Held:

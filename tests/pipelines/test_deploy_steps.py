@@ -16,7 +16,7 @@ BORNE = {
 # A hundred requests in ten seconds: what the gate decides is asked here, and not how sure it is.
 SHORTER = (
     ("options.py", "default=30.0", "default=10.0"),
-    ("gate.py", "_LEAST_REQUESTS = 1000", "_LEAST_REQUESTS = 100"),
+    ("gate.py", "_LEAST_REQUESTS = 2000", "_LEAST_REQUESTS = 100"),
     ("gate.py", "CONFIDENCE = 0.99", "CONFIDENCE = 0.5"),
 )
 

@@ -158,7 +158,7 @@ def test_a_step_lasts_until_its_rate_has_sent_what_a_verdict_needs(
     values: dict[str, Any] = dict.fromkeys(LoadOptions.__dataclass_fields__)
     options = LoadOptions(**(values | {"step_seconds": 30.0}))
     filled = expected(loaded.environment, options)
-    assert (filled.rates, filled.least_seconds, filled.step_seconds) == ((10,), 100, 100)
+    assert (filled.rates, filled.least_seconds, filled.step_seconds) == ((10,), 200, 200)
 
 
 def test_a_file_that_expects_nothing_is_told_which_keys_say_it(

@@ -6,6 +6,7 @@ import os
 import select
 import shutil
 import signal
+import socket
 import sys
 import threading
 from datetime import UTC, datetime
@@ -46,12 +47,15 @@ def main() -> int:
     options = parser.parse_args()
     # All that this process and its containers write: models, their logs, the secret of the run.
     os.umask(0o077)
-    done = threading.Event()
+    # A signal between Python's look and a lock's wait would be slept through; what it wrote is read.
+    done, ends = socket.socketpair()
+    ends.setblocking(False)
+    signal.set_wakeup_fd(ends.fileno())
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: done.set())
+        signal.signal(number, lambda *_: None)
     if options.with_parent:
         parent = os.getppid()
-        threading.Thread(target=_watch, args=(parent, done), daemon=True).start()
+        threading.Thread(target=_watch, args=(parent, ends), daemon=True).start()
     state_file = StateFile(options.folder)
     with state_file.hold() as held:
         if not held:
@@ -62,7 +66,7 @@ def main() -> int:
     return code
 
 
-def _serve(options: argparse.Namespace, state_file: StateFile, done: threading.Event) -> int:
+def _serve(options: argparse.Namespace, state_file: StateFile, done: socket.socket) -> int:
     write_client_settings(options.folder / "client")
     clock = ManualClock() if options.minute == "manual" else ScaledClock(float(options.minute))
     endpoints = options.folder / "endpoints"
@@ -88,19 +92,19 @@ def _serve(options: argparse.Namespace, state_file: StateFile, done: threading.E
             most_containers=options.containers,
         )
     )
-    done.wait()
+    done.recv(1)
     state_file.remove()
     server.close()
     return 0
 
 
-def _watch(parent: int, done: threading.Event) -> None:
+def _watch(parent: int, ends: socket.socket) -> None:
     """The pipe tells at once; the parent's number, where another process inherited the pipe."""
     while os.getppid() == parent:
         readable, _, _ = select.select([sys.stdin], [], [], _PARENT_CHECK_SECONDS)
         if readable and not os.read(sys.stdin.fileno(), 1):
             break
-    done.set()
+    ends.send(b"\0")
 
 
 if __name__ == "__main__":

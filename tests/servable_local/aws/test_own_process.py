@@ -4,6 +4,7 @@ import importlib.util
 import json
 import os
 import signal
+import socket
 import sys
 import threading
 import time
@@ -66,6 +67,7 @@ def process(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Any]:
 
     yield run
     os.umask(mask)
+    signal.set_wakeup_fd(-1)
     for number, handler in zip(numbers, handlers, strict=True):
         signal.signal(number, handler)
 
@@ -151,8 +153,8 @@ def test_a_private_process_goes_on_while_its_parent_lives(
     looks = iter([1, 1, 1, 2])
     monkeypatch.setattr(os, "getppid", lambda: next(looks))
     monkeypatch.setattr(program, "_PARENT_CHECK_SECONDS", 0.001)
-    done = threading.Event()
-    with os.fdopen(reading) as pipe, os.fdopen(writing, "w"):
+    done, ends = socket.socketpair()
+    with done, ends, os.fdopen(reading) as pipe, os.fdopen(writing, "w"):
         monkeypatch.setattr(sys, "stdin", pipe)
-        program._watch(1, done)
-    assert (done.is_set(), list(looks)) == (True, [])
+        program._watch(1, ends)
+        assert (done.recv(9), list(looks)) == (b"\0", [])

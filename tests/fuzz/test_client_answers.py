@@ -183,6 +183,7 @@ def taken(form: str, body: bytes) -> tuple[float, int]:
     return seconds, grown
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", HOSTILE)
 def test_an_answer_of_a_megabyte_takes_little_time_and_memory(name: str) -> None:
     form, times, made = HOSTILE[name]
@@ -201,6 +202,7 @@ def decode_once_for_imports(form: str) -> None:
         pass
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", [name for name in HOSTILE if name not in SLOW_FOR_THE_REFERENCE])
 def test_an_answer_of_a_megabyte_is_read_as_the_reference_reads_it_or_refused(name: str) -> None:
     form, _, made = HOSTILE[name]

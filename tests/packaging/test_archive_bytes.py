@@ -63,6 +63,7 @@ def archive(folder: Path, content: Content, seed: int) -> Path:
     ).path
 
 
+@pytest.mark.long
 @settings(max_examples=40, deadline=None)
 @given(content=TREES)
 def test_what_is_unpacked_is_what_was_packed(content: Content) -> None:
@@ -72,6 +73,7 @@ def test_what_is_unpacked_is_what_was_packed(content: Content) -> None:
         assert read(Path(folder) / "out" / "m" / "1") == {**content, "saved_model.pb": b"graph"}
 
 
+@pytest.mark.long
 @settings(max_examples=40, deadline=None)
 @given(content=TREES, seed=st.integers(0, 2**32))
 def test_order_times_modes_and_owners_change_no_byte(content: Content, seed: int) -> None:

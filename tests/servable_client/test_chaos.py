@@ -51,16 +51,19 @@ def test_every_prediction_ends_right_or_with_a_name_and_none_is_executed_twice(
     assert {x: times for x, times in ran.executed.items() if times > 1} == {}
 
 
+@pytest.mark.long
 def test_most_predictions_are_answered_all_the_same(run: Run) -> None:
     alone = {x: found for x, found in run(200).outcomes.items() if x >= 100}
     answered = [found for found in alone.values() if isinstance(found, int)]
     assert len(answered) > 0.75 * len(alone)
 
 
+@pytest.mark.long
 def test_with_retry_unsafe_nearly_all_are_answered(run: Run) -> None:
     found = run(200, retry_unsafe=True).outcomes.values()
     assert sum(isinstance(one, int) for one in found) >= 195
 
 
+@pytest.mark.long
 def test_with_retry_unsafe_some_are_executed_twice(run: Run) -> None:
     assert max(run(200, retry_unsafe=True).executed.values()) > 1

@@ -86,11 +86,13 @@ def lock(tmp_path: Path) -> Path:
     return lock
 
 
+@pytest.mark.long
 def test_a_file_with_the_locked_hash_is_installed(lock: Path, tmp_path: Path) -> None:
     ran = install(tmp_path / "house", lock, tmp_path / "installed")
     assert (ran.returncode, (tmp_path / "installed" / "plain.py").exists()) == (0, True), ran.stderr
 
 
+@pytest.mark.long
 def test_a_changed_file_of_the_same_name_and_version_is_refused(lock: Path, tmp_path: Path) -> None:
     (file,) = (tmp_path / "house").glob("*.whl")
     # Bytes before a zip's own are allowed: still a wheel, and another file.
@@ -99,12 +101,14 @@ def test_a_changed_file_of_the_same_name_and_version_is_refused(lock: Path, tmp_
     assert (ran.returncode, "DO NOT MATCH THE HASHES" in ran.stderr) == (1, True)
 
 
+@pytest.mark.long
 def test_a_requirement_without_a_hash_is_refused(lock: Path, tmp_path: Path) -> None:
     lock.write_text(lock.read_text().partition(" --hash")[0])
     ran = install(tmp_path / "house", lock, tmp_path / "installed")
     assert (ran.returncode, "Hashes are required" in ran.stderr) == (1, True)
 
 
+@pytest.mark.long
 def test_a_dependency_that_the_lock_does_not_hold_is_refused(lock: Path, tmp_path: Path) -> None:
     file = wheel(tmp_path / "house", "needy", requires=("plain",))
     lock.write_text(f"needy=={file.name.split('-')[1]} --hash=sha256:{sha256_of(file)}\n")

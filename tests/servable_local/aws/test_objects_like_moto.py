@@ -285,6 +285,7 @@ def compared(
         return wanted, answers(ours, steps, versioned=versioned)
 
 
+@pytest.mark.long
 @given(STEPS, st.booleans())
 @settings(max_examples=25)
 def test_objects_in_files_are_answered_as_moto_answers(

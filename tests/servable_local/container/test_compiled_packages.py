@@ -148,6 +148,7 @@ print(importlib.import_module(sys.argv[1]).__file__)
 @pytest.mark.parametrize(
     ("name", "module"), [("pillow", "PIL._imaging"), ("orjson", "orjson.orjson")]
 )
+@pytest.mark.long
 def test_a_real_package_of_another_python_works_here(
     name: str, module: str, tmp_path: Path, house: Path
 ) -> None:
@@ -163,6 +164,7 @@ def test_a_real_package_of_another_python_works_here(
     assert ran.stdout.startswith(str(tmp_path / "cache")), ran.stderr
 
 
+@pytest.mark.long
 @pytest.mark.skipif(HERE == "3.12", reason="code/lib is for this Python")
 def test_serve_asks_the_index_that_requirements_name(
     environment: Environment, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

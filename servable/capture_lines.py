@@ -152,6 +152,9 @@ def line_id(file: str, number: int) -> str:
 def seconds_of(text: str) -> float:
     """Return seconds since 1970; UTC unless a zone is named. Raises CaptureLineError."""
     try:
+        # fromisoformat takes any character before the hour, and a NUL at the end.
+        if not _HEADER.fullmatch(text):
+            raise ValueError(text)
         moment = datetime.datetime.fromisoformat(text)
         if moment.tzinfo is None:
             moment = moment.replace(tzinfo=datetime.UTC)

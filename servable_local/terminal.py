@@ -2,6 +2,7 @@
 
 A terminal acts on them: they hide lines, write to the clipboard and change the title.
 Source: https://invisible-island.net/xterm/ctlseqs/ctlseqs.html (2026-11-23)
+Characters of Bidi_Control show text in another order: https://www.unicode.org/reports/tr9/ (2026-11-24)
 """
 
 import io
@@ -10,10 +11,10 @@ import sys
 from collections.abc import Iterable
 from typing import Any
 
-# C0, DEL and C1; ends of lines and tabs are layout.
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+# C0, DEL, C1 and Bidi_Control; ends of lines and tabs are layout.
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 # A line's end would begin another sentence; a surrogate cannot be written to a file.
-_NOT_OF_A_NAME = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+_NOT_OF_A_NAME = re.compile(rf"{_CONTROL.pattern}|[\t\n\u2028\u2029\ud800-\udfff]")
 
 
 def escaped(text: str, characters: re.Pattern[str] = _CONTROL) -> str:

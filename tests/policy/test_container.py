@@ -94,6 +94,7 @@ def test_batching_has_the_images_defaults() -> None:
         ("tfs_processes", 1, 0),
         ("tfs_processes", 1_000_000, 1_000_001),
         ("grpc_from_bytes", 0, -1),
+        ("gunicorn_workers", 1_000_000, 1_000_001),
         ("gunicorn_workers", 0, -1),
         ("omp_threads", 0, -1),
         ("gpu_memory_margin", 2.0, float("-inf")),

@@ -15,7 +15,7 @@ from botocore.stub import ANY, Stubber
 from infra.parameters.loading import ValidFile
 from infra.policy.refused_updates import DeployedVariant
 from model_packaging.refusal import PackagingError
-from servable.plan.live import LiveState, hosts_components, live, types_of
+from servable.plan.live import LiveState, hosts_components, live, types_of, unlocking_command
 from servable.plan.plan import planned
 from tests.conftest import VALID, Environment, valid
 
@@ -336,3 +336,26 @@ def test_the_preferred_type_of_pools_is_the_one_with_the_lowest_priority() -> No
         {"InstanceType": "a", "Priority": 2},
     ]
     assert types_of({"InstancePools": pools, "InstanceType": "x"}) == ("a", "c", "b")
+
+
+@pytest.mark.parametrize(
+    ("status", "protected", "commands"),
+    [
+        ("ROLLBACK_COMPLETE", True, 1),
+        ("ROLLBACK_FAILED", True, 1),
+        ("ROLLBACK_COMPLETE", False, 0),
+        ("CREATE_COMPLETE", True, 0),
+        ("UPDATE_ROLLBACK_COMPLETE", True, 0),
+    ],
+)
+def test_only_a_protected_stack_whose_creation_failed_is_to_be_unlocked(
+    status: str, protected: bool, commands: int
+) -> None:
+    stack = {
+        "StackName": "prod-endpoint",
+        "StackId": "arn:aws:cloudformation:eu-west-1:123456789012:stack/prod-endpoint/1",
+        "StackStatus": status,
+        "EnableTerminationProtection": protected,
+    }
+    command = unlocking_command(stack) or ""
+    assert command.count("--stack-name prod-endpoint --region eu-west-1") == commands

@@ -29,9 +29,11 @@ from tests.conftest import VALID
 from tests.servable.replay.captures import request, written
 from tests.servable.tune.servers import Server
 
-# Sets the title, rings, sets a background, begins the line anew, clears the screen (C1), deletes.
-HOSTILE = "\x1b]0;owned\x07\x1b[45m\r\x9b2J\x7f"
-SHOWN = r"\x1b]0;owned\x07\x1b[45m\r\x9b2J\x7f"
+# Sets the title, rings, sets a background, begins the line anew, clears the screen (C1), deletes, turns text.
+HOSTILE = "\x1b]0;owned\x07\x1b[45m\r\x9b2J\x7f\u202e"
+SHOWN = r"\x1b]0;owned\x07\x1b[45m\r\x9b2J\x7f\u202e"
+# Source: https://www.unicode.org/reports/tr9/, Bidi_Control (2026-11-24)
+ORDERING = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 # Sequences of ours: styles but backgrounds, moves and erasures of a live line, the cursor.
 OURS = re.compile(
     r"\x1b\[(?:0|1|2|3[1-6]|1;3[1-6]|\d{1,3}A|2K|\?25[lh]|38;5;\d+)m?|\r(?=\x1b\[(?:2K|1A))"
@@ -92,11 +94,11 @@ def run(terminal: Begin, monkeypatch: pytest.MonkeyPatch) -> Run:
 
 def controls(shown: str) -> str:
     """Control characters that are neither layout nor a sequence of ours."""
-    return re.sub(r"[^\x00-\x08\x0b-\x1f\x7f-\x9f]", "", OURS.sub("", shown))
+    return re.sub(rf"[^\x00-\x08\x0b-\x1f\x7f-\x9f{ORDERING}]", "", OURS.sub("", shown))
 
 
 def test_the_sequences_of_data_are_not_taken_for_ours() -> None:
-    assert controls(HOSTILE) == "\x1b\x07\x1b\r\x9b\x7f"
+    assert controls(HOSTILE) == "\x1b\x07\x1b\r\x9b\x7f\u202e"
 
 
 @given(st.text(st.characters(max_codepoint=0x2FFF)))
@@ -110,7 +112,17 @@ def test_a_name_that_is_data_is_one_line_that_can_be_written(name: str) -> None:
     assert len(escaped_name(name).splitlines()) <= 1
 
 
-@given(st.text(st.characters(exclude_categories=["Cc", "Cs", "Zl", "Zp"])))
+@pytest.mark.parametrize("show", [escaped, escaped_name])
+@pytest.mark.parametrize("ordering", ORDERING, ids=ascii)
+def test_what_turns_the_order_of_a_text_is_escaped(
+    show: Callable[[str], str], ordering: str
+) -> None:
+    assert show(f"a{ordering}b") == f"a{ascii(ordering)[1:-1]}b"
+
+
+@given(
+    st.text(st.characters(exclude_categories=["Cc", "Cs", "Zl", "Zp"], exclude_characters=ORDERING))
+)
 def test_other_text_is_shown_as_it_is(text: str) -> None:
     assert (escaped(text), escaped_name(text)) == (text, text)
 

@@ -1,6 +1,7 @@
 """When scheduled actions run, and what they leave behind."""
 
 import itertools
+import time
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -46,6 +47,18 @@ def test_at_runs_once_to_the_minute() -> None:
 def test_at_is_in_its_time_zone() -> None:
     found = _runs("at(2026-11-23T07:00:00)", at(0), 1440, time_zone="America/New_York")
     assert found == ["12:00"]
+
+
+def test_without_a_time_zone_it_is_utc_whatever_the_computers_zone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("TZ", "EST+5")
+    time.tzset()
+    try:
+        assert _runs("cron(0 7 * * ? *)", at(0), 1440) == ["07:00"]
+    finally:
+        monkeypatch.undo()
+        time.tzset()
 
 
 def test_a_rate_runs_at_intervals_from_its_start_on() -> None:

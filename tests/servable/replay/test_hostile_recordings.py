@@ -79,6 +79,9 @@ HOSTILE: dict[str, bytes] = {
     "time null": metadata(inferenceTime=None),
     "time a surrogate": metadata(inferenceTime="\ud800"),
     "time of escapes": metadata(inferenceTime=ESCAPES),
+    "time with an escape before its hour": metadata(inferenceTime="2026-11-21\x1b09:00:00Z"),
+    "time with a surrogate before its hour": metadata(inferenceTime="2026-11-21\ud80009:00:00Z"),
+    "time with a NUL at its end": metadata(inferenceTime="2026-11-21T09:00:00Z\0"),
     # texts
     "event id a surrogate": metadata(eventId="\ud800"),
     "event id of escapes": metadata(eventId=ESCAPES),
@@ -128,7 +131,9 @@ HOSTILE: dict[str, bytes] = {
 # Rehearsals count requests by their time alone; these have none, or are no JSON with each key once.
 WITHOUT_TIME = {"year 0", "year 1 in the east", "year 1", "year 1969", "year 9999 in the west", "year 10000",
     "month 13", "time empty", "time a number", "time null", "time a surrogate", "time of escapes",
-    "latency of 5,000 digits", *list(HOSTILE)[list(HOSTILE).index("metadata a list"):],
+    "time with an escape before its hour", "time with a surrogate before its hour",
+    "time with a NUL at its end", "latency of 5,000 digits",
+    *list(HOSTILE)[list(HOSTILE).index("metadata a list"):],
     } - {"data of a record null"}  # fmt: skip
 each_hostile = pytest.mark.parametrize("name", HOSTILE)
 

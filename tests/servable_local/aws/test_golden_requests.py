@@ -298,7 +298,7 @@ def test_errors_of_the_function_tell_the_topic(templates: list[dict[str, Any]]) 
     assert action["Ref"].startswith("AlarmTopic")
 
 
-def test_arns_of_the_endpoint_are_in_lower_case() -> None:
+def test_policies_name_an_endpoint_with_capitals_in_both_spellings() -> None:
     caller = '["arn:aws:iam::333333333333:role/caller"]'
     template = canary({"endpoint.name": "Updates-Canary", "endpoint.callers": caller})
     statements = [
@@ -308,8 +308,9 @@ def test_arns_of_the_endpoint_are_in_lower_case() -> None:
         for statement in resource["Properties"]["PolicyDocument"]["Statement"]
         if "sagemaker:InvokeEndpoint" in statement["Action"]
     ]
-    arn = "arn:aws:sagemaker:eu-west-1:333333333333:endpoint/updates-canary"
-    assert [one["Resource"] for one in statements] == [arn, arn]
+    arn = "arn:aws:sagemaker:eu-west-1:333333333333:endpoint/"
+    spellings = [f"{arn}Updates-Canary", f"{arn}updates-canary"]
+    assert [one["Resource"] for one in statements] == [spellings, spellings]
 
 
 def test_without_the_table_the_template_has_no_function() -> None:

@@ -20,7 +20,7 @@ from tests.benchmarks.verdict_trials import conformance_verdicts
 
 PAGE = ROOT / "docs" / "verdicts.md"
 # Simulated runs and searches of each case.
-RUNS, SEARCHES = 500, 15
+RUNS, SEARCHES = 200, 15
 GATE = ("met", "NOT met", "cannot be told")
 
 MEASURES: Mapping[str, Callable[[int, Log], Any]] = {

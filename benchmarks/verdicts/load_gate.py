@@ -3,30 +3,27 @@
 python -m benchmarks.verdicts.load_gate --seed 7 --count 2000
 
 An endpoint breaks its objective by a tenth of its budget (1.1 % of the requests are slow) or keeps it with
-half of it (0.5 %). Slow requests come alone or together in stalls; requests arrive evenly or in bursts.
+half of it (0.5 %). Slow requests come alone, together in stalls or pauses, or with a load that wanders;
+requests arrive evenly or in bursts.
 """
 
 import argparse
 import itertools
+import math
 import secrets
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from servable.latencies import Latencies
-from servable.load.gate import expected_seconds, verdict
+from servable.load.gate import EventCount, design_effect, expected_seconds
 from servable.load.generator.step_report import BLOCK_SECONDS
-from servable.load.measurement import LoadCurve, LoadStep, MeasuredTarget
-from servable.load.objective import Objective
-from servable.precision import Interval
 
-LIMIT_MS, FAST_MS, SLOW_MS = 100.0, 10.0, 300.0
 BROKEN, KEPT = 0.011, 0.005
 RUNS = ((30.0, 10.0), (60.0, 50.0), (120.0, 30.0), (60.0, 100.0))  # (--step-seconds, requests/s)
-ASKED = MeasuredTarget(target="local", address="", started_at="2026-11-24T00:00:00Z", machine="")
 Case = tuple[str, float, tuple[float, float], bool]
 Chance = np.random.Generator
 Times = NDArray[np.float64]
@@ -54,7 +51,30 @@ def rare_stalls(due: Times, share: float, seconds: float, chance: Chance) -> Any
     return stalls(due, share, seconds, chance, count=1)
 
 
-KINDS = {each.__name__: each for each in (alone, stalls, few_stalls, rare_stalls)}
+def pauses(due: Times, share: float, seconds: float, chance: Chance) -> Any:
+    """A collector's, of 50 to 500 ms and 5 s apart on the average: slow is who waits long enough in one."""
+    slow = np.zeros(len(due), bool)
+    # Of a length between 50 and 500 ms, on the average (500 - borne)² / 900 is beyond `borne`.
+    borne_ms = 500 - math.sqrt(900 * 5000 * share)
+    for begins in chance.uniform(0, seconds, chance.poisson(seconds / 5)):
+        slow |= (due >= begins) & (due < begins + (chance.uniform(50, 500) - borne_ms) / 1000)
+    return slow
+
+
+def wandering(due: Times, share: float, seconds: float, chance: Chance) -> Any:
+    """The latency follows a load that resembles itself for 5 s, and a quarter of its variance does not."""
+    steps, load = chance.normal(0, 1, int(10 * seconds) + 1).tolist(), [float(chance.normal())]
+    kept = math.exp(-0.1 / 5)  # of a tenth of a second
+    for each in steps:
+        load.append(kept * load[-1] + math.sqrt(1 - kept**2) * each)
+    own = chance.normal(0, 0.5, len(due))
+    latency = math.sqrt(0.75) * np.array(load)[(10 * due).astype(int)] + own
+    return latency > NormalDist().inv_cdf(1 - share)
+
+
+KINDS = {
+    each.__name__: each for each in (alone, stalls, pauses, few_stalls, rare_stalls, wandering)
+}
 
 
 def arrivals(rate: float, seconds: float, bursts: bool, chance: Chance) -> Times:
@@ -69,23 +89,10 @@ def run(kind: str, share: float, seconds: float, rate: float, bursts: bool, chan
     """Return the verdict on a run as long as the gate makes it."""
     seconds = expected_seconds(seconds, [rate])
     due = arrivals(rate, seconds, bursts, chance)
-    took = np.where(KINDS[kind](due, share, seconds, chance), SLOW_MS, FAST_MS)
-    blocks = np.bincount(
-        (due[took > LIMIT_MS] / BLOCK_SECONDS).astype(int), minlength=int(2 * seconds)
-    )
-    rps = len(due) / seconds
-    step = LoadStep(
-        rate_rps=rate,
-        warm_up_seconds=0,
-        seconds=seconds,
-        throughput_rps=Interval(value=rps, low=rps, high=rps),
-        latencies=Latencies.of(took),
-        tails=tuple(Latencies.of([SLOW_MS] * int(slow)) for slow in blocks),
-        send_lags=Latencies(),
-        generator_cpu_share=0.1,
-    )
-    curve = LoadCurve(asked=ASKED, loop="open", steps=(step,))
-    return verdict(curve, Objective(most_ms=LIMIT_MS)).held
+    slow = KINDS[kind](due, share, seconds, chance)
+    blocks = np.bincount((due[slow] / BLOCK_SECONDS).astype(int), minlength=int(2 * seconds))
+    together = design_effect(blocks.tolist())
+    return EventCount(int(slow.sum()), len(due), together).held(0.01)
 
 
 def trials(seed: int, count: int) -> list[dict[str, Any]]:

@@ -41,8 +41,8 @@ def failures(target: ContainerTarget, code: str) -> dict[str, str | None]:
     for sentence, check in (CHECKS if code.startswith("code_") else CHECKS | MODEL_CHECKS).items():
         try:
             failed[sentence] = check(target)
-        except (OSError, http.client.HTTPException) as error:
-            failed[sentence] = repr(error)
+        except (OSError, http.client.HTTPException, ValueError, TypeError) as error:
+            failed[sentence] = repr(error)  # no answer, or one that no check could read
     return failed
 
 

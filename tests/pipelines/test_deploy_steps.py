@@ -17,6 +17,7 @@ BORNE = {
 SHORTER = (
     ("options.py", "default=30.0", "default=10.0"),
     ("gate.py", "_LEAST_REQUESTS = 2000", "_LEAST_REQUESTS = 100"),
+    ("gate.py", "_LEAST_SECONDS = 120.0", "_LEAST_SECONDS = 10.0"),
     ("gate.py", "CONFIDENCE = 0.99", "CONFIDENCE = 0.5"),
 )
 

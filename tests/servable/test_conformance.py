@@ -17,7 +17,7 @@ from servable.conformance.command import LOCAL_ONLY, conformance
 from servable.conformance.conformance import counted
 from servable.conformance.observed_cases import Agreement, Case, ObservedAnswer, cases, containers
 from servable.conformance.prepare import MODELS, start_script
-from servable.conformance.targets import LOCAL_SERVER
+from servable.conformance.targets import LOCAL_SERVER, ContainerTarget
 from servable_local.container.http_messages import HttpAnswer, encoded
 from servable_tensors import wire
 
@@ -320,3 +320,16 @@ def test_the_script_starts_every_container_with_its_variables(tmp_path: Path) ->
     assert "--env SAGEMAKER_TFS_DEFAULT_MODEL_NAME=mult" in started[0]
     assert started[0].endswith("IMAGE serve")
     assert f"--volume {tmp_path}/multi-model:/opt/ml/models:ro" in started[-1]
+
+
+def test_an_answer_that_a_check_cannot_read_breaks_the_contract(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (digits,) = (name for name in contract.MODEL_CHECKS if "digit" in name)
+    monkeypatch.setattr(contract, "CHECKS", {})
+    monkeypatch.setattr(contract, "MODEL_CHECKS", {digits: contract.MODEL_CHECKS[digits]})
+    monkeypatch.setattr(
+        ContainerTarget, "send", lambda *given, **named: (200, b'{"outputs": [[0.3]]}')
+    )
+    seen = contract.failures(ContainerTarget("http://127.0.0.1:1"), "")[digits]
+    assert "ValueError" in str(seen)

@@ -15,7 +15,14 @@ from benchmarks.verdicts.load_gate import run as simulated
 from infra.parameters.loading import ValidFile
 from servable.latencies import Latencies
 from servable.load.command import load
-from servable.load.gate import design_effect, expected, share_held, verdict
+from servable.load.gate import (
+    EventCount,
+    design_effect,
+    expected,
+    expected_seconds,
+    share_held,
+    verdict,
+)
 from servable.load.measurement import LoadCurve
 from servable.load.objective import Objective
 from servable.load.options import LoadOptions
@@ -128,6 +135,11 @@ def test_as_many_that_came_in_two_stalls_do_not_tell() -> None:
     assert gate.held == "cannot be told"
 
 
+def test_a_part_of_a_stall_counts_as_a_whole_one() -> None:
+    # 0.8 of 600: of none 459 would show it, and of one 662.
+    assert EventCount(8, 6000, 10.0).held(0.01) == "cannot be told"
+
+
 def test_a_single_stall_is_not_called_too_slow() -> None:
     gate = verdict(stalled([0] * 20 + [60] + [0] * 39), OBJECTIVE)
     assert gate.held == "cannot be told"
@@ -139,6 +151,17 @@ def test_endpoints_that_break_their_objective_by_a_tenth_hardly_ever_pass(kind: 
     chance = np.random.default_rng(5)
     held = [simulated(kind, BROKEN, 60.0, 50.0, False, chance) for _ in range(12)]
     assert held.count("met") <= 1
+
+
+@pytest.mark.parametrize("took_ms", [100.0, 100.5])
+def test_what_is_within_1_percent_of_the_objective_counts_for_no_verdict(took_ms: float) -> None:
+    # Counts are by bins of 1 %; that of 100 ms reaches from 99.96 to 100.96.
+    near = Latencies.of([10.0] * 900 + [took_ms] * 100)
+    gate = verdict(sent(latencies=near), OBJECTIVE)
+    assert (gate.held, "100 within 1 % of the objective" in gate.lines[0]) == (
+        "cannot be told",
+        True,
+    )
 
 
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=80))
@@ -159,6 +182,11 @@ def test_a_step_lasts_until_its_rate_has_sent_what_a_verdict_needs(
     options = LoadOptions(**(values | {"step_seconds": 30.0}))
     filled = expected(loaded.environment, options)
     assert (filled.rates, filled.least_seconds, filled.step_seconds) == ((10,), 200, 200)
+
+
+@pytest.mark.parametrize(("rate", "seconds"), [(10.0, 200), (100.0, 120)])
+def test_a_step_lasts_two_minutes_or_2_000_requests(rate: float, seconds: float) -> None:
+    assert expected_seconds(30.0, [rate]) == seconds
 
 
 def test_a_file_that_expects_nothing_is_told_which_keys_say_it(

@@ -40,7 +40,7 @@ class VocabularyTable:
     delimiter: str
     lines: int
     """Lines that are read; -1 means all."""
-    types: tuple[str, str]
+    types: tuple[str, str] = ("", "")
     """Data types of key and value; empty where reading does not tell them."""
 
 

@@ -39,6 +39,7 @@ _ONE_VALUE = frozenset(
 _TAKE_TEXT = frozenset(
     {"json.loads", "np.frombuffer", "numpy.frombuffer", "base64.b64decode", "len"}
 )
+_METHODS = frozenset({"json", "read"})
 # Code that asks what an argument is knows what it does.
 _ASKS = re.compile(r"\A(getattr|hasattr|isinstance|type)\(|\Atry:(.|\n)*AttributeError")
 
@@ -69,7 +70,8 @@ class _Called(NamedTuple):
 
 _STREAM = (
     "a stream, read with data.read()",
-    frozenset({"decode", "get", "items", "json", "content", "text"}),
+    frozenset({"decode", "get", "items", "json", "content", "text"})
+    | frozenset({"body", "data", "files", "form", "get_data", "get_json"}),
 )
 _CALLED = {
     "handler": _Called("data", *_STREAM, _BODY),
@@ -184,6 +186,10 @@ def _misused(inside: list[ast.AST], arguments: list[ast.arg], called: _Called) -
         if not isinstance(node, ast.Attribute | ast.Call | ast.Subscript):
             continue
         of = next(iter(node.args), None) if isinstance(node, ast.Call) else node.value
+        if isinstance(of, ast.Attribute) and of.attr in _METHODS and _wants_value(node):
+            method = ast.unparse(of)
+            if method == f"{arguments[0].arg}.{of.attr}" and arguments[0].arg in certain:
+                yield node.lineno, f"{method} is a method, which is not called", f"write {method}()"
         if not isinstance(of, ast.Name) or of.id not in certain:
             continue
         first = of.id == arguments[0].arg
@@ -206,6 +212,14 @@ def _misused(inside: list[ast.AST], arguments: list[ast.arg], called: _Called) -
             problem = f"{of.id}.{node.attr}: the container's context has no {node.attr}"
             close = difflib.get_close_matches(node.attr, _CONTEXT, n=1)
             yield node.lineno, problem, f"write {close[0]}" if close else "take it from where it is"
+
+
+def _wants_value(node: ast.AST) -> bool:
+    """Whether it takes what it is given for a value, and never for a function."""
+    return isinstance(node, ast.Subscript) or (
+        isinstance(node, ast.Call)
+        and last_name(node.func) in ("dumps", "loads", "array", "asarray", "len")
+    )
 
 
 def _returned(name: str, inside: list[ast.AST], called: _Called, first: str) -> Iterator[_Wrong]:
@@ -274,7 +288,9 @@ def _is_other(
         starred = any(isinstance(element, ast.Starred) for element in value.elts)
         if called.returns == _REQUEST:
             return isinstance(value, ast.Tuple)
-        return pair and len(value.elts) != 2 and not starred
+        kind = value.elts[-1] if value.elts else None
+        number = isinstance(kind, ast.Constant) and isinstance(kind.value, int | float)
+        return pair and (len(value.elts) != 2 or number) and not starred
     if isinstance(value, ast.Dict | ast.DictComp):
         return called.returns != _ARRAYS
     if called.returns == _ARRAYS:

@@ -1,10 +1,12 @@
 """Would the image import this code, and find its handlers? Known by reading, never by running."""
 
 import ast
+import sys
 from collections.abc import Collection, Iterator
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
 
+from model_packaging.code_faults.extensions import foreign_extensions
 from model_packaging.code_faults.hidden_modules import IMAGE_MODULES, hidden_by, hiding_files
 from model_packaging.code_faults.module_names import missing_names
 from model_packaging.code_faults.undefined_names import undefined_names
@@ -102,6 +104,10 @@ def check_code(
             if not files and not imported.optional:
                 findings += _missing(file, imported, code, there, python)
     findings += hiding_files(folder, used)
+    if (folder / requirements_file.WANTED).is_file():
+        findings += [CodeFinding(*fault) for fault in requirements_file.faults(folder)]
+    if (folder / "lib").is_dir():
+        findings += foreign_extensions(folder / "lib", python or "")
     return sorted(findings, key=lambda finding: (str(finding.file), finding.line))
 
 
@@ -198,6 +204,11 @@ class CodeFolder:
         extensions = [*lib.glob(f"{module}.*.so"), *lib.glob(f"{module}.so")]
         return bool(extensions) or (self._folder / module).is_dir()
 
+    def extends_path(self, module: str) -> bool:
+        """Whether the code adds folders to sys.path itself, and one of the name is somewhere in it."""
+        added = any(b"sys.path" in path.read_bytes() for path in self._folder.glob("*.py"))
+        return added and any(self._folder.rglob(f"{module}*"))
+
     @property
     def has_requirements(self) -> bool:
         """Whether packages are installed when the container starts: lib/ switches that off."""
@@ -227,6 +238,11 @@ class CodeFolder:
         return files
 
 
+def _is_no_package(module: str) -> bool:
+    """Whether it is a module of the standard library without modules inside it."""
+    return module in sys.stdlib_module_names and not Path(ast.__file__).with_name(module).is_dir()
+
+
 def _missing(
     file: Path,
     imported: Import,
@@ -240,7 +256,13 @@ def _missing(
         yield CodeFinding(file, imported.line, problem, _ADD_IT)
         return
     top = imported.module.split(".")[0]
+    if "." in imported.module and _is_no_package(top) and imported.module != "os.path":
+        problem = f"{statement}, but Python's own {top} is a module and has none inside it"
+        yield CodeFinding(file, imported.line, problem, "import it by its name in the code folder")
+        return
     if top in (there or standard_library(python or PYTHON)) or code.vendors(top):
+        return
+    if code.extends_path(top):
         return
     why = _WITHOUT_TENSORFLOW.get(top)
     if there is None:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
 WANTED = "requirements.txt"
@@ -15,6 +16,8 @@ _INCLUDE = re.compile(r"(?:-r|--requirement|-c|--constraint)[\s=]*(\S+)")
 _SOURCE = re.compile(
     r"(-i|--index-url|--extra-index-url|-f|--find-links|--trusted-host)[\s=]*(\S+)"
 )
+_ELSEWHERE = re.compile(r"://|\$\{|^(git|hg|svn|bzr)\+")
+_PATH = re.compile(r"[./~]|[^\s@]*[/\\]|[^\s@]*\.(whl|zip|tar\.gz)")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _HASH = re.compile(r"--hash[\s=]sha256:([0-9a-f]{64})")
 
@@ -29,6 +32,45 @@ def files(code: Path) -> list[Path]:
                 if included.is_file() and included not in paths:
                     paths.append(included)
     return paths
+
+
+def faults(code: Path) -> Iterator[tuple[Path, int, str, str]]:
+    """(file, line, problem, remedy) of every line that pip refuses. Raises OSError."""
+    for file in files(code):
+        numbers = {line: number for number, line in reversed(list(enumerate(_raw(file), 1)))}
+        for line in _lines(file):
+            if fault := _fault(file, line):
+                first = line.split()[0]
+                places = [at for raw, at in numbers.items() if raw.split()[:1] == [first]]
+                yield file, min(places, default=0), *fault
+
+
+def _fault(file: Path, line: str) -> tuple[str, str] | None:
+    """(problem, remedy)"""
+    if match := _INCLUDE.match(line):
+        there = "://" in line or (file.parent / match[1]).is_file()
+        return None if there else (f"includes {match[1]}, which is not there", "add it")
+    wanted = line.removeprefix("--editable").removeprefix("-e").strip(" =").split(" --")[0]
+    if (line.startswith("-") and not line.startswith(("-e", "--editable"))) or _ELSEWHERE.search(
+        line
+    ):
+        return None
+    if line.startswith("-e") or _PATH.match(wanted):
+        path = file.parent / wanted.partition("[")[0].partition(";")[0].strip()
+        if path.is_file() or any(
+            (path / name).is_file() for name in ("pyproject.toml", "setup.py")
+        ):
+            return None
+        return f"asks for {wanted}, where there is nothing to install", "name a package, or add it"
+    try:
+        Requirement(wanted)
+    except InvalidRequirement:
+        return f"{line[:60]!r} is not a requirement, and pip ends", "write NAME==VERSION"
+    return None
+
+
+def _raw(file: Path) -> list[str]:
+    return file.read_bytes().decode("utf-8-sig", errors="replace").splitlines()
 
 
 def asks(code: Path) -> bool:

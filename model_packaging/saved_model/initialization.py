@@ -4,6 +4,7 @@ They are followed from the graph through the functions that it calls, as far as 
 files are constants or assets.
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,7 @@ from servable_tensors.wire_fields import Buffer
 
 _RESTORE, _ASSIGN = b"RestoreV2", frozenset({b"AssignVariableOp", b"Assign"})
 FILLS = frozenset({b"InitializeTableFromTextFileV2", b"InitializeTableFromTextFile"})
+_NUMBER = re.compile(rb"\s*[+-]?[0-9]+\s*")
 _MOST_STEPS = 100  # through operations that hand on their input
 
 
@@ -38,6 +40,8 @@ class VocabularyTable:
     delimiter: str
     lines: int
     """Lines that are read; -1 means all."""
+    types: tuple[str, str] = ("", "")
+    """Data types of key and value; empty where reading does not tell them."""
 
 
 def vocabulary_fault(file: Path, table: VocabularyTable) -> str | None:
@@ -65,6 +69,15 @@ def vocabulary_fault(file: Path, table: VocabularyTable) -> str | None:
                 return f"{problem}, and the graph reads column {column + 1}"
             whole = number if column == -1 else line
             pair.append(whole if column < 0 else columns[column])
+        for given, dtype in zip(pair, table.types, strict=True):
+            if (
+                isinstance(given, bytes)
+                and dtype.startswith("int")
+                and not _NUMBER.fullmatch(given)
+            ):
+                return (
+                    f"line {number + 1}: {_text(given)!r} is no number, and the table holds {dtype}"
+                )
         if values.setdefault(pair[0], pair[1]) != pair[1]:
             return f"line {number + 1}: the key {_text(pair[0])!r} is there a second time, with another value"
     return None
@@ -152,7 +165,14 @@ class Initialization:
                 if asset is None or asset.name not in files:
                     continue
                 given = attributes(node)
+                handle, _ = frame.source(inputs[0])
+                types = {} if handle is None else attributes(handle)
+                key, value = (
+                    wire.dtype_name(types[name].type) if name in types else ""
+                    for name in ("key_dtype", "value_dtype")
+                )
                 yield VocabularyTable(
+                    types=(key, value),
                     file=files[asset.name],
                     key_column=given["key_index"].i,
                     value_column=given["value_index"].i,

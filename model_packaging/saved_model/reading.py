@@ -64,7 +64,22 @@ SERVE = frozenset({"serve"})
 METHODS = frozenset(f"tensorflow/serving/{name}" for name in ("predict", "classify", "regress"))
 WARM_UP = Path("assets.extra", "tf_serving_warmup_requests")
 _MOST_SHOWN = 5  # of the tags in a message
-_EXPORT_INTO_IT = "export the SavedModel into it"
+# What people put in the place of a SavedModel, and what makes one of it.
+_OTHER_FORMS = {
+    **dict.fromkeys(
+        (".h5", ".hdf5", ".keras"), ("a file of Keras", "keras.models.load_model(it).export")
+    ),
+    ".index": ("a checkpoint", "restore it into its model, and tf.saved_model.save"),
+    ".meta": (
+        "a checkpoint of TensorFlow 1",
+        "restore it, and tf.compat.v1.saved_model.simple_save",
+    ),
+    ".pbtxt": ("a graph as text", "tf.saved_model.load it, and tf.saved_model.save"),
+    ".pb": ("a graph without signatures", "import it, and tf.compat.v1.saved_model.simple_save"),
+    ".tflite": ("a model of TensorFlow Lite", "take the model that it was made of, and export"),
+    ".onnx": ("a model of ONNX", "convert it, with onnx2tf for example,"),
+    ".gz": ("an archive", "tar -xzf"),
+}
 
 
 def versions(folder: Path) -> list[Path]:
@@ -87,7 +102,7 @@ def versions(folder: Path) -> list[Path]:
     numbered.sort(key=lambda path: int(path.name))
     for version in numbered:
         if not (version / "saved_model.pb").is_file():
-            raise PackagingError(version, "holds no saved_model.pb", _EXPORT_INTO_IT)
+            raise _without_graph(version)
     return numbered
 
 
@@ -95,7 +110,7 @@ def read(version: Path) -> SavedModelInfo:
     """Reads the version folder; nothing in it is executed. Raises `PackagingError`, OSError."""
     file = version / "saved_model.pb"
     if not file.is_file():
-        raise PackagingError(version, "holds no saved_model.pb", _EXPORT_INTO_IT)
+        raise _without_graph(version)
     graph = served(file, meta_graphs(file))
     message = graph.message
     signatures = {}
@@ -110,8 +125,7 @@ def read(version: Path) -> SavedModelInfo:
                 defaults=tuple(sorted(signature.defaults)),
             )
     if not signatures:
-        remedy = "export it with signatures of dense inputs, as Keras' model.export() does"
-        raise PackagingError(file, "has no signature that a request could call", remedy)
+        raise _without_signature(file, message)
     # The graph reads them when it starts.
     assets = tuple(sorted({asset.filename for asset in message.asset_file_def}))
     for name in assets:
@@ -144,6 +158,26 @@ def served(file: Path, graphs: list[MetaGraph]) -> MetaGraph:
     return graphs[tags.index(SERVE)]
 
 
+def _without_graph(version: Path) -> PackagingError:
+    """Refusal of a folder without saved_model.pb, which names what is there in its place."""
+    for suffix, (form, command) in _OTHER_FORMS.items():
+        for other in sorted(version.glob(f"*{suffix}")):
+            if other.name != "fingerprint.pb":
+                problem = f"holds no saved_model.pb, but {other.name}, which is {form}"
+                return PackagingError(version, problem, f"{command} into this folder")
+    return PackagingError(version, "holds no saved_model.pb", "export the SavedModel into it")
+
+
+def _without_signature(file: Path, message: Any) -> PackagingError:
+    """Refusal of a graph that no request can call."""
+    inputs = [pair for each in message.signature_def.values() for pair in each.inputs.items()]
+    sparse = sorted({name for name, tensor in inputs if not tensor.name})
+    problem = "has no signature that a request could call"
+    problem += f": its input {sparse[0]} is sparse" if sparse else ""
+    remedy = "export it with signatures of dense inputs, as Keras' model.export() does"
+    return PackagingError(file, problem, remedy)
+
+
 def _tensors(messages: Mapping[str, Any]) -> dict[str, TensorInfo]:
     tensors = {}
     for name, tensor in sorted(messages.items()):
@@ -165,4 +199,6 @@ def _where_to_export(folder: Path) -> str:
             "it is a checkpoint of TensorFlow 1: restore it into a session, and write a SavedModel with "
             f"tf.compat.v1.saved_model.simple_save(session, '{folder.name}/1', inputs, outputs)"
         )
+    for archive in sorted(folder.glob("*.tar.gz")):
+        return f"unpack {archive.name}, in which the version folder may be, and take it out"
     return f"export the SavedModel to {folder.name}/1/"

@@ -186,6 +186,10 @@ def _orders(environment: Environment) -> Iterator[tuple[str, float | None, str, 
             gone = "after the first action it never comes back"
             value = None if variant.serverless else getattr(variant, whole)
             yield f"{key}.{own}", value, f"every {bound} of the schedule,", highest, gone
+        raised = [action.at_least for action in scaling.schedule if action.at_least is not None]
+        if raised and not any(action.at.startswith("at(") for action in scaling.schedule):
+            name, stays = "min_instances", "no action lowers the minimum again"
+            yield f"{key}.scaling.schedule", min(raised), name, variant.min_instances, stays
 
 
 _BOUNDS = (("min_instances", "min_instances"), ("max_instances", "most_instances"))
@@ -196,7 +200,7 @@ class KeysCrossed(Rule):
 
     A higher percentile is never below a lower one. A target that the peak does not reach is often a rate
     for a minute. A batch may not wait longer than the caller. A schedule that only lowers a bound lowers
-    it for ever.
+    it for ever, and one that only raises the minimum never lowers it again.
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-scaling-loadtest.html,
     https://docs.aws.amazon.com/autoscaling/application/userguide/scheduled-scaling-policy-overview.html,
     https://github.com/tensorflow/serving/blob/master/tensorflow_serving/batching/README.md

@@ -113,6 +113,14 @@ class CallersOfAnotherAccount(Rule):
                 yield self.finding(given=caller, caller=caller, environment=self.environment)
 
 
+def _partition(region: str) -> str:
+    """The part of AWS that a region's ARNs name."""
+    for prefix, name in (("cn-", "aws-cn"), ("us-gov-", "aws-us-gov"), ("eusc-", "aws-eusc")):
+        if region.startswith(prefix):
+            return name
+    return "aws"
+
+
 class RoleOfAnotherAccount(Rule):
     """SageMaker takes roles of its own account only; a permissions boundary is of that account or AWS's.
 
@@ -132,7 +140,11 @@ class RoleOfAnotherAccount(Rule):
         for name, model in self.environment.models.items():
             given[f"models.{name}.execution_role"] = model.execution_role
         for key, arn in given.items():
-            if arn is not None and arn.split(":")[4] not in (self.environment.account, "aws"):
+            if arn is not None and arn.split(":")[1] != _partition(self.environment.region):
+                problem = f"{arn} is of another partition than {self.environment.region}"
+                allowed = f"arn:{_partition(self.environment.region)}:…"
+                yield self.finding(key, problem, given=arn, allowed=allowed, reads=("region",))
+            elif arn is not None and arn.split(":")[4] not in (self.environment.account, "aws"):
                 yield self.finding(
                     key,
                     f"{arn} is not in account {self.environment.account}",

@@ -159,6 +159,11 @@ class CodeInstalledAtStart(CodeFolderRule):
         model = self.environment.models[name]
         if model.install == "at start" and dependencies.asks(folder):
             yield self.finding(name=name)
+            if (folder / "lib").is_dir():
+                problem = (
+                    f"{model.code}/lib is there, and so the image never installs requirements.txt"
+                )
+                yield self.finding(f"models.{name}.code", problem, allowed="one of both")
 
 
 class IsolationInstalls(ModelRule):

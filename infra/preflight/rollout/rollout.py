@@ -213,7 +213,7 @@ rollout = { strategy = "canary", canary_percent = 10 }"""
     def look(self, placement: Placement) -> Findings:
         rollout, variant = self.environment.rollout, placement.variant
         alarms = self.environment.alarms
-        if rollout is None or alarms.p99_latency_ms is None or variant.shadow:
+        if rollout is None or alarms.p99_latency_ms is None or variant.shadow or not variant.weight:
             return
         quiet = self.environment.traffic.quiet_rps
         if quiet is None:

@@ -119,6 +119,10 @@ variants.primary.scaling.schedule = [
         for first, second in itertools.combinations(scaling.schedule, 2):
             bounds = ((first.at_least, second.at_least), (first.at_most, second.at_most))
             differ = any(None not in pair and pair[0] != pair[1] for pair in bounds)
+            ranges = ((first.at_least, second.at_most), (second.at_least, first.at_most))
+            differ |= any(
+                low is not None and high is not None and low > high for low, high in ranges
+            )
             with contextlib.suppress(ScheduleError):  # ScalingScheduleExpression reports it
                 zone = first.timezone == second.timezone
                 if differ and zone and same_minute(first.at, second.at):

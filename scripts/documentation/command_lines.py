@@ -53,7 +53,7 @@ OTHERS = {
     "sed": "edits a file, where a page changes one in a line",
     "export": "of the shell",
     "source": "of the shell",
-    "uv": "installs the command; the README's first minute is typed into an empty home",
+    "uv": "installs the command; README's first commands are typed into an empty home",
 }
 
 

@@ -13,7 +13,7 @@ from urllib.parse import urlparse
 Answered = tuple[int, http.client.HTTPMessage, bytes]
 NO_CONTAINER = (
     "This endpoint has no container: the local AWS was started with --containers 0, the default "
-    "without TensorFlow. pip install 'servable-local[run]' brings what a container needs."
+    "without TensorFlow. 'servable-local[run]' in the place of 'servable-local' brings what it needs."
 )
 
 

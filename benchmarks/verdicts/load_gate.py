@@ -54,7 +54,7 @@ def rare_stalls(due: Times, share: float, seconds: float, chance: Chance) -> Any
 def pauses(due: Times, share: float, seconds: float, chance: Chance) -> Any:
     """A collector's, of 50 to 500 ms and 5 s apart on the average: slow is who waits long enough in one."""
     slow = np.zeros(len(due), bool)
-    # Of a length between 50 and 500 ms, on the average (500 - borne)² / 900 is beyond `borne`.
+    # A length between 50 and 500 ms is beyond `borne` by (500 - borne)² / 900 on the average.
     borne_ms = 500 - math.sqrt(900 * 5000 * share)
     for begins in chance.uniform(0, seconds, chance.poisson(seconds / 5)):
         slow |= (due >= begins) & (due < begins + (chance.uniform(50, 500) - borne_ms) / 1000)

@@ -21,7 +21,7 @@ _EXIT_CODES: dict[Held, int] = {"met": 0, "NOT met": 1, "cannot be told": 3}
 # A false "met" comes in at most one run of a hundred, and so does a false "NOT met". MLPerf's loadgen
 # decides at 99 % too.
 CONFIDENCE = 0.99
-# Of 1,000 two may be slow, and from two nobody sees whether they come together: docs/verdicts.md.
+# Two of 1,000 may be slow, and from two nobody sees whether they come together: docs/verdicts.md.
 _LEAST_REQUESTS = 2000
 # A collector's pauses come every few seconds. 30 s contain three that are too long, or by chance none, and
 # passed in 7 % of made-up runs; 120 s in less than 1 %.
@@ -141,7 +141,7 @@ class EventCount:
     number: int
     together: float = 1.0
     unsure: int = 0
-    """Of the others, those within 1 % of the objective: they count in no verdict's favour."""
+    """Latencies within 1 % of the objective among the others: they count in no verdict's favour."""
 
     def held(self, allowed: float) -> Held:
         """Whether they show a share of at most `allowed`, by `share_held`, rounded to neither side."""

@@ -58,9 +58,11 @@ class Placement:
 
     @property
     def start_seconds(self) -> float | None:
-        """Estimated seconds from the decision to add an instance to its first answer; None if serverless."""
+        """Seconds, stated or estimated, from the decision to add an instance to its first answer; None if serverless."""
         if not self.kind.has_instances:
             return None
+        if self.variant.start_seconds is not None:
+            return self.variant.start_seconds
         return start_seconds(self.served, processes=self.processes)
 
     @property

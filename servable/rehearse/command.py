@@ -19,7 +19,14 @@ from servable.rehearse.alternatives import alternatives
 from servable.rehearse.candidates import candidates, proposed
 from servable.rehearse.comparison import compare
 from servable.rehearse.output import show
-from servable.rehearse.rehearsal import Rehearsal, as_json, measured, rehearsed, variant_of
+from servable.rehearse.rehearsal import (
+    EXIT_CODES,
+    Rehearsal,
+    as_json,
+    measured,
+    rehearsed,
+    variant_of,
+)
 from servable.rehearse.traffic import DayOptions, day_of
 from servable.signals import as_ctrl_c
 from servable.tune import environment_edit
@@ -126,7 +133,8 @@ class RehearseOptions(DayOptions):
 def rehearse(environment: str, folder: str, sets: tuple[str, ...], **values: Any) -> int:
     """Rehearse a day of traffic against ENV's scaling policies and alarms.
 
-    Exits with 1 if a minute was outside of the objective, alarms.p99_latency_ms.
+    Exits with 1 if minutes are outside of the objective, alarms.p99_latency_ms, however soon instances
+    come, and with 3 if it cannot be told.
     """
     options = RehearseOptions(**values)
     if options.write and (sets or not options.compared):
@@ -157,7 +165,7 @@ def rehearse(environment: str, folder: str, sets: tuple[str, ...], **values: Any
         from servable.rehearse.page import write  # it needs matplotlib, of the extra [tune]
 
         click.echo(f"page: {write(options.output, result)}", err=options.json_wanted)
-    return 0 if result.held else 1
+    return EXIT_CODES[result.verdict]
 
 
 def _compare(

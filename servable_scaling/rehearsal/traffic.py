@@ -5,6 +5,7 @@ import math
 import random
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from statistics import NormalDist
 from typing import get_args
 
 from servable_scaling.rehearsal import ProfileName
@@ -62,10 +63,17 @@ def profile(name: str, *, peak_rps: float, base_rps: float) -> list[float]:
     return [SECONDS * (base_rps + (peak_rps - base_rps) * shape(at)) for at in range(MINUTES)]
 
 
-def random_day(requests: Sequence[float], seed: int) -> list[float]:
-    """A day like this one; the same for the same seed, whatever is compared on it."""
+def random_day(
+    requests: Sequence[float], seed: int, *, quantile: float | None = None
+) -> list[float]:
+    """A day like this one; the same for the same seed, whatever is compared on it.
+
+    `quantile`: how large the day is among such days, instead of a random size.
+    """
     source = random.Random(seed)
     level = math.exp(source.gauss(0, DAY_SIGMA))
+    if quantile is not None:
+        level = math.exp(NormalDist(0, DAY_SIGMA).inv_cdf(quantile))
     shift = source.randint(-SHIFT_MINUTES, SHIFT_MINUTES)
     keeps, noise = math.exp(-1 / MEMORY_MINUTES), source.gauss(0, MINUTE_SIGMA)
     minutes = []

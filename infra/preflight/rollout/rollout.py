@@ -7,7 +7,6 @@ from infra.catalog.metrics import least_samples
 from infra.parameters.finding import Severity
 from infra.parameters.placement import Placement
 from infra.parameters.rollout import MOST_ALARMS, SHARE, Rollout
-from infra.policy.sizing import start_seconds
 from infra.policy.update import LONGEST
 from infra.preflight.rendering import counted
 from infra.preflight.rule import Findings, Parts, Rule, VariantRule
@@ -111,7 +110,7 @@ rollout = { strategy = "linear", step_percent = 10, bake_minutes = 60 }"""
         rollout, variant = self.environment.rollout, placement.variant
         if rollout is None:
             return
-        start = start_seconds(placement.served, processes=placement.processes) or 0
+        start = placement.start_seconds or 0
         # An unknown start time counts as 0: the bakes alone may be too long.
         possible = rollout.updates(
             least=variant.min_instances,

@@ -88,45 +88,41 @@ def arrivals(requests: Sequence[float], around: Surroundings, chance: Any) -> An
 class _Fleet:
     """Instances with their servers and queues; departures are known when a request comes."""
 
-    def __init__(self, instance: SimulatedInstance, count: int, chance: Any) -> None:
-        self.instance, self.chance = instance, chance
+    def __init__(self, instance: SimulatedInstance, count: int) -> None:
+        self.instance = instance
+        # Of those that take requests: the moments at which their servers are free, and [requests in it].
         self.free: list[list[float]] = []
-        self.outstanding: list[int] = []
-        self.alive: list[int] = []
-        self.departures: list[tuple[float, int]] = []
-        self.turn = 0
+        self.inside: list[list[int]] = []
+        self.departures: list[tuple[float, int, list[int]]] = []
         self.add(count)
 
     def add(self, count: int) -> None:
         for _ in range(count):
-            self.alive.append(len(self.free))
             self.free.append([0.0] * self.instance.servers)
-            self.outstanding.append(0)
+            self.inside.append([0])
 
     def remove(self, count: int) -> None:
         """The newest take no more requests, and finish those that they have."""
         if count > 0:
-            del self.alive[-count:]
+            del self.free[-count:], self.inside[-count:]
 
-    def take(self, at: float, service: float, drawn: float) -> float | None:
+    def take(self, number: int, at: float, service: float, drawn: float) -> float | None:
         """The latency of the request that comes now; None if it is refused."""
-        departures, outstanding = self.departures, self.outstanding
+        departures, inside = self.departures, self.inside
         while departures and departures[0][0] <= at:
-            outstanding[heapq.heappop(departures)[1]] -= 1
-        alive = self.alive
+            heapq.heappop(departures)[2][0] -= 1
         if self.instance.least_outstanding:
-            self.turn = (self.turn + 1) % len(alive)
-            order = alive[self.turn :] + alive[: self.turn] if self.turn else alive
-            number = min(order, key=outstanding.__getitem__)
+            chosen = inside.index(min(inside))
         else:
-            number = alive[int(drawn * len(alive))]
-        if outstanding[number] >= self.instance.servers + self.instance.places:
+            chosen = int(drawn * len(inside))
+        count = inside[chosen]
+        if count[0] >= self.instance.servers + self.instance.places:
             return None
-        free = self.free[number]
+        free = self.free[chosen]
         ends = max(at, free[0]) + service
         heapq.heapreplace(free, ends)
-        outstanding[number] += 1
-        heapq.heappush(departures, (ends, number))
+        count[0] += 1
+        heapq.heappush(departures, (ends, number, count))
         return ends - at
 
 
@@ -209,27 +205,27 @@ def simulate(
     drawn = chance.random(len(moments)).tolist()
     edges = np.searchsorted(moments, np.arange(len(requests) + 1) * MINUTE_SECONDS)
     moments = moments.tolist()
-    fleet, scaler = _Fleet(instance, instances, chance), _Scaler(policy, around, instances)
+    fleet, scaler = _Fleet(instance, instances), _Scaler(policy, around, instances)
     day = SimulatedDay()
     for minute in range(len(requests)):
         scaler.decide(minute, fleet)
         begin, end = int(edges[minute]), int(edges[minute + 1])
-        latencies, refused, ready_at = [], 0, None
+        latencies, refused = [], 0
         ready_at = min((at for at, _ in scaler.starting), default=math.inf)
         for number in range(begin, end):
             at = moments[number]
             if at >= ready_at:
                 fleet.add(scaler.started(at))
                 ready_at = min((at for at, _ in scaler.starting), default=math.inf)
-            latency = fleet.take(at, services[number], drawn[number])
+            latency = fleet.take(number, at, services[number], drawn[number])
             if latency is None:
                 refused += 1
             else:
                 latencies.append(latency)
         fleet.add(scaler.started((minute + 1) * MINUTE_SECONDS))
-        scaler.datapoints.append((end - begin) / len(fleet.alive))
-        day.counts.append(len(fleet.alive))
-        day.instance_minutes += len(fleet.alive) + sum(count for _, count in scaler.starting)
+        scaler.datapoints.append((end - begin) / len(fleet.free))
+        day.counts.append(len(fleet.free))
+        day.instance_minutes += len(fleet.free) + sum(count for _, count in scaler.starting)
         day.refused += refused
         # The slowest 1 %, rounded down, may be above the objective.
         slow = sum(latency > p99_seconds for latency in latencies)

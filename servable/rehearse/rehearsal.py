@@ -177,8 +177,11 @@ def rehearsed(
     instance: MeasuredInstance,
     incidents: Incidents,
     bursts: Bursts | None = None,
+    waiting: float | None = None,
 ) -> Rehearsal:
     """Run the day at each pace, and days like it at the slowest. `bursts`: as recorded.
+
+    `waiting`: requests that may wait in one instance, where the container's settings do not say it.
 
     Raises ClickException for a policy that cannot be read.
     """
@@ -191,6 +194,8 @@ def rehearsed(
             planned = scenario(
                 environment, placed, requests, instance, incidents, pace=pace, bursts=bursts
             )
+            if waiting is not None:
+                planned = replace(planned, model=replace(planned.model, queue=waiting))
             if paced:  # what one day has computed of an instance is the same for the others
                 planned = replace(planned, model=paced[0].scenario.model)
             shown = pace == slowest

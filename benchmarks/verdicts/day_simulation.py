@@ -24,7 +24,7 @@ MOST_REFUSED = 0.01
 
 @dataclass(frozen=True, kw_only=True)
 class SimulatedPolicy:
-    """A tracking policy, in requests a minute and instance, with a schedule of minimums. Without a target: none."""
+    """A tracking policy, in requests a minute and instance, and a schedule of minimums."""
 
     minimum: int
     maximum: int
@@ -201,7 +201,9 @@ def simulate(
     chance = np.random.default_rng(seed)
     moments = arrivals(requests, around, chance)
     sigma = math.log(instance.p99_seconds / instance.p50_seconds) / Z99
-    services = (instance.p50_seconds * np.exp(sigma * chance.standard_normal(len(moments)))).tolist()
+    services = (
+        instance.p50_seconds * np.exp(sigma * chance.standard_normal(len(moments)))
+    ).tolist()
     drawn = chance.random(len(moments)).tolist()
     edges = np.searchsorted(moments, np.arange(len(requests) + 1) * MINUTE_SECONDS)
     moments = moments.tolist()

@@ -74,7 +74,9 @@ def paces(placed: Placement) -> list[Pace]:
     elif scaling.metric_delay_seconds is not None:
         delays = [scaling.metric_delay_seconds]
     return [
-        Pace(start_seconds=start, metric_delay_seconds=delay) for start in starts for delay in delays
+        Pace(start_seconds=start, metric_delay_seconds=delay)
+        for start in starts
+        for delay in delays
     ]
 
 
@@ -117,9 +119,7 @@ def scenario(
     # A shadow variant gets a copy of each request.
     share = None if placed.variant.shadow else environment.share(placed.name)
     traffic = [(1.0 if share is None else share) * minute for minute in requests]
-    pace = pace or Pace(
-        start_seconds=placed.start_seconds or BOOT_SECONDS, metric_delay_seconds=0
-    )
+    pace = pace or Pace(start_seconds=placed.start_seconds or BOOT_SECONDS, metric_delay_seconds=0)
     service = Service(instance.p50_ms / 1000, instance.p99_ms / 1000)
     # The requests that may wait in one instance, by the settings of its container.
     limit = queue_limit(

@@ -115,8 +115,9 @@ def _scatter(comparison: PolicyComparison, priced: bool) -> bytes:
     draw(beaten, "o", color=style.GREY, alpha=0.5, label="beaten by another")
     draw(unbeaten, "o-", color=style.GREEN, label="not beaten", drawstyle="steps-post")
     draw(comparison.compared[:1], "s", color=style.ORANGE, markersize=9, label="the file")
-    label = f"best: {comparison.best.trial.alternative.label}"
-    draw([comparison.best], "o", color=style.BLUE, markersize=15, fillstyle="none", label=label)
+    if comparison.best is not None:
+        label = f"best: {comparison.best.trial.alternative.label}"
+        draw([comparison.best], "o", color=style.BLUE, markersize=15, fillstyle="none", label=label)
     title = f"Each policy on the same {comparison.days} random days"
     x = f"{'$' if priced else 'instance hours'} a day"
     style.finish(axes, title=title, x=x, y="minutes a day outside of the objective", zero="xy")

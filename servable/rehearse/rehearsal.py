@@ -59,8 +59,8 @@ class Rehearsal:
     unstated: Sequence[str]
     """Keys without which the pace is a range."""
     similar: Sequence[float]
-    """Minutes outside of the objective to be expected on days like the given one, at the slowest pace; none
-    where the given day does not hold."""
+    """Minutes outside of the objective on days like the given one, at the slowest pace; none where the given
+    day does not hold."""
     bursts_from: str
     deployment_minutes: int | None
     usd_per_hour: float | None

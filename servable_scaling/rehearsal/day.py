@@ -295,19 +295,29 @@ class _Simulation:
         breaks = 1 - (1 - breaking(counted, slower_at_worst)) * (1 - breaking(counted, share))
         self.day.minutes.append(
             RehearsedMinute(
-                requests, answering, paid, use, p50, p99, refused, round(slower, 6), round(breaks, 6)
+                requests,
+                answering,
+                paid,
+                use,
+                p50,
+                p99,
+                refused,
+                round(slower, 6),
+                round(breaks, 6),
             )
         )
         if slower > MOST_REFUSED_SHARE or refused > MOST_REFUSED_SHARE * requests:
             self.day.broken.append(minute)
 
     def _slower(self, parts: Sequence[Part], requests: float) -> tuple[float, float]:
-        """(share of requests slower than the objective, the same where latencies are longer by the margin)."""
+        """(the share that is slower than the objective, the same with latencies longer by the margin)."""
         most = self.scenario.p99_ms
         if most is None or not parts or not requests:
             return 0.0, 0.0
         seconds, model = most / MILLISECONDS, self.scenario.model
-        return model.slower(parts, seconds), round(model.slower(parts, seconds / (1 + LATENCY_MARGIN)), 5)
+        return model.slower(parts, seconds), round(
+            model.slower(parts, seconds / (1 + LATENCY_MARGIN)), 5
+        )
 
 
 def _together(

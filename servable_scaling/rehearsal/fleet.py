@@ -230,7 +230,8 @@ class QueuedFleet:
         # Behind a burst its backlog is answered; who comes until then waits.
         drains = (most - waiting) / (rate * (1 - low)) if low < 1 else bursts.calm_seconds
         share = (1 - IN_BURSTS) * min(1.0, drains / bursts.calm_seconds)
-        behind, calm = [], []
+        behind: list[Part] = []
+        calm: list[Part] = []
         if share > 0:
             behind, more = self._wave(share, (most, waiting), low, joined, bursts.calm_seconds)
             refused += more

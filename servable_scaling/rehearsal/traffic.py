@@ -9,6 +9,7 @@ from statistics import NormalDist
 from typing import get_args
 
 from servable_scaling.rehearsal import ProfileName
+from servable_scaling.rehearsal.cloudwatch_csv import requests_of, time_of
 
 MINUTES = 24 * 60
 SECONDS = 60
@@ -84,17 +85,20 @@ def random_day(
 
 
 def from_file(file: Path, shown: str = "") -> list[float]:
-    """minute,requests: minutes rise from 0; those left out have no request. Raises TrafficError.
+    """minute,requests: minutes rise from 0; those left out have no request. Or CloudWatch's own CSV.
 
-    `shown`: the file's name in messages.
+    Raises TrafficError. `shown`: the file's name in messages.
     """
     name = shown or str(file)
     try:
         lines = file.read_text(encoding="utf-8-sig", errors="replace").splitlines()
     except OSError as wrong:
         raise TrafficError(f"{name}: cannot be read: {wrong.strerror}") from None
+    rows = list(csv.reader(lines))
+    if any(row and time_of(row[0]) is not None for row in rows):
+        return _from_cloudwatch(rows, name)
     minutes: dict[int, float] = {}
-    for number, row in enumerate(csv.reader(lines), 1):
+    for number, row in enumerate(rows, 1):
         if not row or (number == 1 and row[0].strip().lower() == "minute"):
             continue
         try:
@@ -115,6 +119,18 @@ def from_file(file: Path, shown: str = "") -> list[float]:
     if not minutes:
         raise TrafficError(f"{name}: has no line; write minute,requests, such as 0,1200")
     return filled(minutes)
+
+
+def _from_cloudwatch(rows: Sequence[Sequence[str]], name: str) -> list[float]:
+    try:
+        counts = requests_of(rows)
+    except ValueError as wrong:
+        raise TrafficError(f"{name}: {wrong}") from None
+    if max(counts) >= MOST_MINUTES:
+        raise TrafficError(f"{name}: has {max(counts) // MINUTES + 1} days; allowed: at most 7")
+    if any(not math.isfinite(count) or count < 0 for count in counts.values()):
+        raise TrafficError(f"{name}: has a negative number of requests; allowed: 0 or more")
+    return filled(counts)
 
 
 def filled(minutes: Mapping[int, float]) -> list[float]:

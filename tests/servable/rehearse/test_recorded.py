@@ -31,7 +31,7 @@ def lines(*times: str) -> str:
 def counted(place: Path, *, percent: float = 100.0) -> tuple[list[float], list[str]]:
     """(requests by the minute, what was skipped)"""
     skipped = SkippedLines()
-    found = captured(LocalPlace(place), str(place), skipped, percent=percent)
+    found, _ = captured(LocalPlace(place), str(place), skipped, variant="primary", percent=percent)
     return found, [str(one) for one in skipped.all]
 
 
@@ -94,7 +94,9 @@ def test_a_prefix_of_s3_is_counted() -> None:
             "get_object", {"Body": body}, {"Bucket": "day", "Key": "captured/a.jsonl"}
         )
         place = place_of("s3://day/captured", lambda: s3)
-        assert captured(place, "s3://day/captured", SkippedLines()) == [0, 1]
+        name = "s3://day/captured"
+        minutes, _ = captured(place, name, SkippedLines(), variant="primary")
+        assert minutes == [0, 1]
 
 
 @pytest.mark.parametrize(

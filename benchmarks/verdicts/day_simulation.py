@@ -1,8 +1,8 @@
 """A day, request by request, written apart from `servable_scaling`: the oracle of `servable rehearse`.
 
-Every request has its moment, its instance, its place in that instance's queue and its service time. Instances
-start after so many seconds, datapoints are seen after so many, and a tracking policy or a schedule changes the
-number of instances. Nothing here is imported from what it judges.
+Every request has its moment, its instance, its place in that instance's queue and its service time.
+Instances start after so many seconds, datapoints are seen after so many, and a tracking policy or a schedule
+changes the number of instances. Nothing here is imported from what it judges.
 """
 
 import heapq
@@ -111,10 +111,8 @@ class _Fleet:
         departures, inside = self.departures, self.inside
         while departures and departures[0][0] <= at:
             heapq.heappop(departures)[2][0] -= 1
-        if self.instance.least_outstanding:
-            chosen = inside.index(min(inside))
-        else:
-            chosen = int(drawn * len(inside))
+        fewest = self.instance.least_outstanding
+        chosen = inside.index(min(inside)) if fewest else int(drawn * len(inside))
         count = inside[chosen]
         if count[0] >= self.instance.servers + self.instance.places:
             return None

@@ -58,7 +58,7 @@ class Placement:
 
     @property
     def start_seconds(self) -> float | None:
-        """Seconds, stated or estimated, from a decision to the new instance's first answer; None if serverless."""
+        """Seconds from a decision to the first answer, stated or estimated; None if serverless."""
         if not self.kind.has_instances:
             return None
         if self.variant.start_seconds is not None:

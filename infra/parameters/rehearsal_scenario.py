@@ -1,8 +1,10 @@
 """A day of one variant as the engine takes it: its file's policies, alarms, routing, start and deployment."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any
 
 from infra.parameters.endpoint import Traffic
 from infra.parameters.environment import Environment
@@ -14,7 +16,10 @@ from servable_scaling.rehearsal.fleet import NO_BURSTS, Bursts, InstanceModel, R
 from servable_scaling.rehearsal.queueing import Service
 from servable_scaling.rehearsal.scenario import PlacedDeployment, Scenario
 from servable_scaling.rehearsal.traffic import BASE_SHARE, from_file, profile
-from servable_scaling.schedule import DEFAULTS
+from servable_scaling.scalable_target import ScheduledAction
+from servable_scaling.schedule import DEFAULTS, ActionSchedule
+
+MINUTE, DAY = timedelta(minutes=1), timedelta(days=1)
 
 # InvokeEndpoint waits so long: what waits longer has failed.
 # https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_runtime_InvokeEndpoint.html (2026-11-22)
@@ -116,6 +121,10 @@ def scenario(
     recording; what the file states counts more.
     """
     properties = scaling_properties(environment, placed)
+    targets = {
+        name: {**target, **_in_force(target, Scenario.begins)}
+        for name, target in properties.targets.items()
+    }
     # A shadow variant gets a copy of each request.
     share = None if placed.variant.shadow else environment.share(placed.name)
     traffic = [(1.0 if share is None else share) * minute for minute in requests]
@@ -140,9 +149,9 @@ def scenario(
         ),
         routing=routing,
         resource=properties.resource,
-        instances=_at_first(placed, traffic[0] / 60, instance.rate_rps),
+        instances=_at_first(placed, targets, traffic[0] / 60, instance.rate_rps),
         start_minutes=pace.start_minutes,
-        targets=properties.targets,
+        targets=targets,
         policies=properties.policies,
         alarms=properties.alarms,
         page=properties.page or None,
@@ -154,12 +163,47 @@ def scenario(
     )
 
 
-def _at_first(placed: Placement, rps: float, rate: float) -> int:
+def _in_force(target: Mapping[str, Any], begins: datetime) -> dict[str, int]:
+    """The bounds that the schedule has set in the day before: the last of each counts."""
+    bounds: dict[str, int] = {}
+    try:
+        actions = [ScheduledAction.of(action) for action in target.get("ScheduledActions", ())]
+        schedules = [
+            ActionSchedule(
+                action.schedule,
+                time_zone=action.time_zone,
+                start=action.start,
+                end=action.end,
+                created=begins - DAY,
+            )
+            for action in actions
+        ]
+    except (ValueError, KeyError):
+        return {}  # the day itself says which schedule cannot be read
+    if not actions:
+        return {}
+    for minute in range(1, DAY // MINUTE):
+        for action, schedule in zip(actions, schedules, strict=True):
+            if schedule.due(begins - minute * MINUTE):
+                for name, bound in (
+                    ("MinCapacity", action.minimum),
+                    ("MaxCapacity", action.maximum),
+                ):
+                    if bound is not None:
+                        bounds.setdefault(name, bound)
+    return bounds
+
+
+def _at_first(
+    placed: Placement, targets: Mapping[str, Mapping[str, Any]], rps: float, rate: float
+) -> int:
     """As many as the first minute needs: scaling has been running before midnight."""
     variant, scaling = placed.variant, placed.variant.scaling
     if scaling is None or not variant.scales:
         return max(1, variant.min_instances)
     least, most = variant.capacity
+    for target in targets.values():
+        least, most = target["MinCapacity"], target["MaxCapacity"]
     needed = instances_for(rps, max_rps_per_instance=rate, safety_factor=scaling.safety_factor)
     return min(most, max(least, needed))
 

@@ -54,7 +54,9 @@ def candidates(
         again = load_one(loaded.root, folder, loaded.name, sets, "--compare")
         if not isinstance(again, ValidFile):
             left_out[alternative.label] = str(again.findings[0])
-        elif problems := [problem for problem in refused(again) if problem not in before]:
+        elif alternative.sets and (
+            problems := [problem for problem in refused(again) if problem not in before]
+        ):
             left_out[alternative.label] = problems[0]
         else:
             running.append((alternative, again, variant_of(again, placed.name)))

@@ -33,7 +33,7 @@ EXAMPLE_RPS, EXAMPLE_P50_MS, EXAMPLE_P99_MS = 164.0, 20.0, 60.0
 
 Verdict = Literal["holds", "does not hold", "cannot be told"]
 EXIT_CODES: Mapping[Verdict, int] = {"holds": 0, "does not hold": 1, "cannot be told": 3}
-# Days like the given one, each of another size. Our choice: the largest of them is larger than nineteen of twenty.
+# Days like the given one, each of another size. Our choice: the largest is larger than nineteen of twenty.
 SIMILAR_DAYS = 12
 # Minutes a day on the average, with a margin to the one that a verdict allows.
 MOST_BROKEN_MINUTES = 0.5

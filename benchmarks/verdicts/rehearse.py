@@ -19,7 +19,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
 
-from benchmarks.frame import ROOT
+from benchmarks.frame import ROOT, Log
 from benchmarks.verdicts.day_simulation import (
     SimulatedInstance,
     SimulatedPolicy,
@@ -34,7 +34,7 @@ from servable.rehearse.comparison import compare
 from servable.rehearse.rehearsal import Rehearsal, rehearsed, variant_of
 
 MINUTES = 8 * 60
-COMPARED = ("target=30,50,70", "minimum=1,2,4", "schedule=none,day")
+COMPARED = ("minimum=1,4", "schedule=none,day")
 VERDICTS = ("holds", "does not hold", "cannot be told")
 MOST_BROKEN = 1.0
 # Days like a given one, as `--compare` has them: the size, the shift and the noise are its own choices.
@@ -271,6 +271,50 @@ def comparisons(seed: int, cases: int, days: int) -> Iterator[dict[str, Any]]:
     """A row for each comparison; each uses every core."""
     for number in range(cases):
         yield _compared((seed, number, days))
+
+
+def measured(seed: int, cases: int, compared: int, days: int, log: Log) -> dict[str, Any]:
+    """All rows, of verdicts and of comparisons."""
+    verdicts, named = [], []
+    for row in trials(seed, cases, days):
+        log(f"{row['verdict']}: {row['simulated']} broken minutes a day")
+        verdicts.append(row)
+    for row in comparisons(seed, compared, days):
+        log(f"best: {row}")
+        named.append(row)
+    return {"days": days, "verdicts": verdicts, "compared": named}
+
+
+def wrong(row: dict[str, Any]) -> bool:
+    """Whether the simulation says the contrary of a verdict."""
+    broken = row["simulated"] > MOST_BROKEN
+    return bool(row["verdict"] == ("holds" if broken else "does not hold"))
+
+
+def fields(result: dict[str, Any]) -> dict[str, str]:
+    """The fields of docs/verdicts.md."""
+    by_verdict = {
+        verdict: [row for row in result["verdicts"] if row["verdict"] == verdict]
+        for verdict in VERDICTS
+    }
+    rows = [
+        f"| {verdict} | {len(each)} | {sum(map(wrong, each)) if verdict != VERDICTS[2] else ''} | "
+        f"{max((row['simulated'] for row in each), default=0):.1f} |"
+        for verdict, each in by_verdict.items()
+    ]
+    named = [row for row in result["compared"] if row["best"] is not None]
+    if result["compared"]:
+        held = ", ".join(str(row["held"]) for row in named) or "none"
+        rows.append(
+            f"\nOf {len(result['compared'])} comparisons {len(named)} named a best; days held of "
+            f"{result['days']}: {held}."
+        )
+    holds, breaks = by_verdict["holds"], by_verdict["does not hold"]
+    return {
+        "rehearse_green": f"{sum(map(wrong, holds))} of {len(holds)} days",
+        "rehearse_red": f"{sum(map(wrong, breaks))} of {len(breaks)} days",
+        "rehearse_rows": "\n".join(rows),
+    }
 
 
 if __name__ == "__main__":

@@ -141,11 +141,6 @@ Statistic,"Sum"
 """
 
 
-def read(tmp_path: Path, text: str) -> list[float]:
-    (tmp_path / "day.csv").write_text(text)
-    return from_file(tmp_path / "day.csv")
-
-
 def test_cloudwatchs_own_file_is_read(tmp_path: Path) -> None:
     assert read(tmp_path, CONSOLE) == [0, 120, 0, 240]
 

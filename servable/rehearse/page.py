@@ -13,7 +13,6 @@ from servable.rehearse.comparison_output import lines as conclusions
 from servable.rehearse.output import HEADS, clock, lines, rows, verdict
 from servable.rehearse.rehearsal import Rehearsal
 
-
 # Minutes before and behind a stretch outside of the objective; the least width of one in a picture.
 AROUND_MINUTES, LEAST_SHARE = 60, 0.006
 

@@ -277,10 +277,10 @@ def measured(seed: int, cases: int, compared: int, days: int, log: Log) -> dict[
     """All rows, of verdicts and of comparisons."""
     verdicts, named = [], []
     for row in trials(seed, cases, days):
-        log(f"{row['verdict']}: {row['simulated']} broken minutes a day")
+        log(f"{row}")
         verdicts.append(row)
     for row in comparisons(seed, compared, days):
-        log(f"best: {row}")
+        log(f"{row}")
         named.append(row)
     return {"days": days, "verdicts": verdicts, "compared": named}
 

@@ -10,6 +10,9 @@ from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
 MINUTE = timedelta(minutes=1)
+# Older datapoints are kept by the hour: https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/
+# cloudwatch_concepts.html (2026-11-24).
+LONGEST_PERIOD = timedelta(hours=1)
 _FORMS = ("%m-%d-%Y %H:%M:%S", "%m-%d-%Y %H:%M", "%m-%d-%y %H:%M:%S", "%m-%d-%y %H:%M")
 _UNITS = {"s": 1, "m": 60, "h": 3_600}
 
@@ -89,4 +92,4 @@ def _period(cell: str, times: Sequence[datetime]) -> timedelta:
     if stated := re.match(r"(\d+)\s*([smh]?)", cell.lower()):
         return timedelta(seconds=int(stated[1]) * _UNITS[stated[2] or "s"])
     differences = [later - earlier for earlier, later in pairwise(times)]
-    return max(MINUTE, min(differences, default=MINUTE))
+    return min(LONGEST_PERIOD, max(MINUTE, min(differences, default=MINUTE)))

@@ -36,7 +36,7 @@ from servable.rehearse.rehearsal import Rehearsal, rehearsed, variant_of
 MINUTES = 8 * 60
 COMPARED = ("minimum=1,4", "schedule=none,day")
 VERDICTS = ("holds", "does not hold", "cannot be told")
-MOST_BROKEN = 1.0
+MOST_BROKEN, MOST_RPS = 1.0, 12.0
 # Days like a given one, as `--compare` has them: the size, the shift and the noise are its own choices.
 DAY_SIGMA, SHIFT_MINUTES, NOISE, MEMORY_MINUTES = 0.1, 30, 0.05, 10
 
@@ -63,14 +63,17 @@ def drawn(source: random.Random) -> DayCase:
     p50 = source.uniform(0.08, 0.4)
     p99 = p50 * source.uniform(1.05, 3.5)
     servers = source.choice((1, 2, 4))
+    factor = source.choice((0.3, 0.4, 0.5, 0.6, 0.7))
+    at_peak = source.uniform(0.8, 6.0)
+    # A simulation of millions of requests takes minutes: where more would come, each takes longer.
+    longer = max(1.0, at_peak * factor * servers / p50 / MOST_RPS)
     instance = SimulatedInstance(
         servers=servers,
-        p50_seconds=p50,
-        p99_seconds=p99,
+        p50_seconds=longer * p50,
+        p99_seconds=longer * p99,
         places=source.choice((16, 60, 200)),
         least_outstanding=source.random() < 0.7,
     )
-    factor = source.choice((0.3, 0.4, 0.5, 0.6, 0.7))
     minimum = source.randint(1, 3)
     case = DayCase(
         requests=(),
@@ -88,10 +91,10 @@ def drawn(source: random.Random) -> DayCase:
             burst_seconds=source.choice((1.0, 2.0, 5.0)),
         ),
         safety_factor=factor,
-        p99_ms=round(1000 * p99 * math.exp(source.uniform(0.1, 2.5))),
+        p99_ms=round(1000 * longer * p99 * math.exp(source.uniform(0.1, 2.5))),
     )
     rate = case.rate_rps
-    most = source.uniform(0.8, 6.0) * rate * factor
+    most = at_peak * rate * factor
     shape = source.choice((_hump, _ramp, _steps, _spike))
     requests = tuple(60 * most * each for each in shape(source))
     policy = SimulatedPolicy(

@@ -254,7 +254,8 @@ def _compared(job: tuple[int, int, int]) -> dict[str, Any]:
     """Whether the policy that a comparison names best holds the objective on fresh days."""
     seed, number, days = job
     case = drawn(random.Random(f"{seed} compared {number}"))
-    best, row = best_of(case, judged(case)), {"case": number, "best": None, "days": days}
+    best = best_of(case, judged(case))
+    row: dict[str, Any] = {"case": number, "best": None, "days": days}
     if best is not None:
         label, with_best, instances = best
         minutes = broken_minutes(with_best, instances, days, seed * 1_000 + 500 + number)

@@ -61,9 +61,8 @@ class Placement:
         """Seconds from a decision to the first answer, stated or estimated; None if serverless."""
         if not self.kind.has_instances:
             return None
-        if self.variant.start_seconds is not None:
-            return self.variant.start_seconds
-        return start_seconds(self.served, processes=self.processes)
+        stated = self.variant.start_seconds
+        return stated or start_seconds(self.served, processes=self.processes)
 
     @property
     def version(self) -> Choice[str]:

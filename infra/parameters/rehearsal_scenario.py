@@ -55,7 +55,7 @@ LONGEST_DELAY_SECONDS = 180
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pace:
+class ScalingPace:
     """How soon instances come: the time of a start, and until an alarm sees a datapoint."""
 
     start_seconds: float
@@ -66,7 +66,7 @@ class Pace:
         return math.ceil(self.start_seconds / 60)
 
 
-def paces(placed: Placement) -> list[Pace]:
+def paces(placed: Placement) -> list[ScalingPace]:
     """Each combination of what is stated, or of the least and the most that was seen; the slowest last."""
     scaling, stated = placed.variant.scaling, placed.variant.start_seconds
     estimated = placed.start_seconds or BOOT_SECONDS
@@ -79,7 +79,7 @@ def paces(placed: Placement) -> list[Pace]:
     elif scaling.metric_delay_seconds is not None:
         delays = [scaling.metric_delay_seconds]
     return [
-        Pace(start_seconds=start, metric_delay_seconds=delay)
+        ScalingPace(start_seconds=start, metric_delay_seconds=delay)
         for start in starts
         for delay in delays
     ]
@@ -112,7 +112,7 @@ def scenario(
     requests: Sequence[float],
     instance: MeasuredInstance,
     incidents: Incidents = Incidents(),
-    pace: Pace | None = None,
+    pace: ScalingPace | None = None,
     bursts: Bursts | None = None,
 ) -> Scenario:
     """`requests`: of the endpoint, by the minute; the variant gets its share.
@@ -128,7 +128,9 @@ def scenario(
     # A shadow variant gets a copy of each request.
     share = None if placed.variant.shadow else environment.share(placed.name)
     traffic = [(1.0 if share is None else share) * minute for minute in requests]
-    pace = pace or Pace(start_seconds=placed.start_seconds or BOOT_SECONDS, metric_delay_seconds=0)
+    pace = pace or ScalingPace(
+        start_seconds=placed.start_seconds or BOOT_SECONDS, metric_delay_seconds=0
+    )
     service = Service(instance.p50_ms / 1000, instance.p99_ms / 1000)
     # The requests that may wait in one instance, by the settings of its container.
     limit = queue_limit(

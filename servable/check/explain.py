@@ -107,9 +107,9 @@ def _sizes(placed: Placement, environment: Environment, rps: float | None) -> It
         yield ("cost", "by use", "sizing", why)
         return
     if (start := placed.start_seconds) is not None:
-        stated = placed.variant.start_seconds is not None
-        why = "as seen" if stated else "boot, download, unpack and load, estimated"
-        yield ("start", f"{start:.0f} s", "file" if stated else "sizing", why)
+        own = ("sizing", "boot, download, unpack and load, estimated")
+        of = ("file", "as seen") if placed.variant.start_seconds else own
+        yield ("start", f"{start:.0f} s", *of)
     most = placed.variant.most_instances
     scaling = placed.variant.scaling
     if scaling is not None and scaling.max_rps_per_instance is not None and rps is not None:

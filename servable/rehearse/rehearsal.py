@@ -14,7 +14,7 @@ from infra.parameters.placement import Placement, placement
 from infra.parameters.rehearsal_scenario import (
     Incidents,
     MeasuredInstance,
-    Pace,
+    ScalingPace,
     deployment_seconds,
     paces,
     scenario,
@@ -43,7 +43,7 @@ MOST_BROKEN_MINUTES = 0.5
 class PacedDay:
     """The given day with instances that come at one pace."""
 
-    pace: Pace
+    pace: ScalingPace
     scenario: Scenario
     day: RehearsedDay
 

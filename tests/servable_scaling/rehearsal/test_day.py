@@ -159,7 +159,7 @@ def test_a_minute_breaks_with_the_chance_that_too_many_requests_are_slow(
 
 def test_a_minute_within_a_tenth_of_the_objective_is_not_sure() -> None:
     sure, near = (day([6000.0], p99_ms=limit).minutes[0].breaks for limit in (100, 52))
-    assert (sure, near > 0.1) == (pytest.approx(0, abs=0.01), True)
+    assert (sure < 0.01, near > 0.1) == (True, True)
 
 
 def test_a_metric_that_is_seen_later_brings_instances_later() -> None:

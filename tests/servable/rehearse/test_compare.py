@@ -138,7 +138,7 @@ def test_where_changes_are_left_out_no_part_has_fewer_instances() -> None:
         ("targets=40", "allowed names: target, minimum"),
         ("target=0", "above 0 and at most 100"),
         ("target=", "a value is empty"),
-        ("schedule=7-20@6", "expected none, or HH:MM-HH:MM@COUNT"),
+        ("schedule=7-20@6", "expected none, day, or HH:MM-HH:MM@COUNT"),
         ("instance-type=ml.c5.4xlarge", "write ml.c5.4xlarge@RATE"),
         ("instance-type=ml.c5.4xlrge@1", "did you mean ml.c5.4xlarge?"),
         ("minimum=" + ",".join(map(str, range(501))), "allowed: at most 500"),

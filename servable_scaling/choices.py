@@ -60,11 +60,6 @@ class ScalingChoices:
     tracking_leaves_zero: bool = _chosen(
         True, "a tracking policy whose metric is above its target starts the first instance"
     )
-    cooldown_base: Literal["before", "now"] = _chosen(
-        "before",
-        "capacity from which a larger scale-out is computed during a cooldown: that before the scale-out "
-        "that began it, or that of now less what was added",
-    )
     out_cooldown_of: Literal["policy", "target"] = _chosen(
         "policy", "whether one policy's scale-out cooldown holds back the others of its target"
     )

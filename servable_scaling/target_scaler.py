@@ -70,11 +70,12 @@ class Decision:
 
 @dataclass(frozen=True)
 class _Cooldown:
-    """The cooldown of a scale-out: its end, the capacity from which it began, and what it reached."""
+    """The cooldown of a scale-out: its end, the capacity before it, and what it wanted from `origin`."""
 
     until: datetime
     before: int
-    after: int
+    origin: int
+    wanted: int
 
 
 @dataclass(frozen=True)
@@ -82,6 +83,8 @@ class _Proposal:
     policy: ScalingPolicy
     breach: Breach
     capacity: int
+    origin: int
+    """The capacity from which the proposed one is computed."""
     flapping: bool = False
 
     @property
@@ -111,6 +114,7 @@ class TargetScaler:
         self._running: ScalingActivity | None = None
         self._running_policy: ScalingPolicy | None = None
         self._before = 0
+        self._wanted = (0, 0)
         self._out: dict[str, _Cooldown] = {}
         self._in_until: datetime | None = None
         # Registering moves the capacity inside the bounds, as soon as it can be moved.
@@ -190,7 +194,7 @@ class TargetScaler:
             return
         if not open_end:
             until += timedelta(seconds=policy.out_cooldown_seconds)
-        self._out[self._cooldown_key(policy)] = _Cooldown(until, self._before, reached)
+        self._out[self._cooldown_key(policy)] = _Cooldown(until, self._before, *self._wanted)
 
     def _cooldown_key(self, policy: ScalingPolicy) -> str:
         return policy.name if self.choices.out_cooldown_of == "policy" else ""
@@ -262,17 +266,21 @@ class TargetScaler:
         capacity = self._computed(policy, breach, desired)
         if capacity is None:
             return None
-        cooldown = self._out.get(self._cooldown_key(policy))
+        cooldown, origin = self._out.get(self._cooldown_key(policy)), desired
         if capacity > desired and cooldown is not None and at < cooldown.until:
-            # In a cooldown only a larger scale-out counts, with what was added as a part of it.
-            if self.choices.cooldown_base == "before":
-                capacity = self._computed(policy, breach, cooldown.before)
-            else:
-                capacity -= cooldown.after - cooldown.before
+            # In a cooldown only a larger scale-out counts, with what was added as a part of it: by the
+            # scale-out that began this cooldown, the newest.
+            larger = self._computed(policy, breach, cooldown.origin)
+            if larger is None or larger <= cooldown.wanted:
+                return None
+            origin = cooldown.before
+            capacity = self._computed(policy, breach, origin)
             if capacity is None or capacity <= desired:
                 return None
         tracks_in = isinstance(policy, TargetTracking) and not breach.upward
-        return _Proposal(policy, breach, capacity, flapping=tracks_in and capacity == desired)
+        return _Proposal(
+            policy, breach, capacity, origin, flapping=tracks_in and capacity == desired
+        )
 
     def _computed(self, policy: ScalingPolicy, breach: Breach, capacity: int) -> int | None:
         """The capacity that a policy computes from `capacity`; None for none."""
@@ -308,6 +316,7 @@ class TargetScaler:
             self._leave(decision, proposal.breach, "AlreadyAtMaxCapacity")
             return
         self._in_until = None  # a scale-out ends the cooldown of a scale-in
+        self._wanted = (proposal.origin, proposal.capacity)
         self._begin(decision, capacity, proposal.cause, proposal.policy)
 
     def _scale_in(self, decision: Decision, proposal: _Proposal) -> None:
@@ -329,9 +338,6 @@ class TargetScaler:
             self._running.override(at)
         activity = words.setting(self.target, len(self.activities), cause, desired, at)
         self._running, self._running_policy, self._before = activity, policy, before
-        cooldown = self._out.get(self._cooldown_key(policy)) if policy is not None else None
-        if cooldown is not None and at < cooldown.until and desired > before:
-            self._before = cooldown.before  # the scale-out that began the cooldown
         self._cool(datetime.max, desired)
         self._unscaled = None
         decision.desired = desired

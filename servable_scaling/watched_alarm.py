@@ -74,6 +74,8 @@ class WatchedAlarm:
         """(state before, state now); the last evaluation is kept."""
         before = self.state
         seen = at - timedelta(seconds=self.delay_seconds)
+        # Datapoints are of whole periods, whatever the delay is.
+        seen -= timedelta(seconds=seen.second % min(self.rule.period_seconds, _MINUTE_SECONDS))
         evaluation = self.rule.judge(values, self._points(values, seen), at, before)
         if evaluation is not None:
             self.state, self.evaluation = evaluation.state, evaluation

@@ -14,18 +14,21 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.frame import ROOT, Log, Result, clock, read, write
-from benchmarks.verdicts import load_gate, tune
+from benchmarks.verdicts import load_gate, rehearse, tune
 from model_packaging.beside import beside
 from tests.benchmarks.verdict_trials import conformance_verdicts
 
 PAGE = ROOT / "docs" / "verdicts.md"
 # Simulated runs and searches of each case.
 RUNS, SEARCHES = 200, 15
+# Days of `rehearse` and comparisons of it, and fresh days on which each is simulated.
+REHEARSED, COMPARED, FRESH_DAYS = 20, 3, 20
 GATE = ("met", "NOT met", "cannot be told")
 
 MEASURES: Mapping[str, Callable[[int, Log], Any]] = {
     "load": lambda seed, log: load_gate.trials(seed, RUNS),
     "conformance": conformance_verdicts,
+    "rehearse": lambda seed, log: rehearse.measured(seed, REHEARSED, COMPARED, FRESH_DAYS, log),
     "tune": lambda seed, log: tune.trials(seed, SEARCHES),
 }
 
@@ -66,6 +69,8 @@ def page(result: Result) -> str:
         fields["tune_rows"] = "\n".join(
             f"| {row['case']} | {' | '.join(str(row[name]) for name in shown)} |" for row in rows
         )
+    if measured := result.get("rehearse", {}).get("measured"):
+        fields |= rehearse.fields(measured)
     return Path(__file__).with_name("page.md").read_text(encoding="utf-8").format_map(fields)
 
 

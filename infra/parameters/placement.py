@@ -58,10 +58,11 @@ class Placement:
 
     @property
     def start_seconds(self) -> float | None:
-        """Estimated seconds from the decision to add an instance to its first answer; None if serverless."""
+        """Seconds from a decision to the first answer, stated or estimated; None if serverless."""
         if not self.kind.has_instances:
             return None
-        return start_seconds(self.served, processes=self.processes)
+        stated = self.variant.start_seconds
+        return stated or start_seconds(self.served, processes=self.processes)
 
     @property
     def version(self) -> Choice[str]:

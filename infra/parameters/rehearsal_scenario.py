@@ -1,8 +1,10 @@
 """A day of one variant as the engine takes it: its file's policies, alarms, routing, start and deployment."""
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any
 
 from infra.parameters.endpoint import Traffic
 from infra.parameters.environment import Environment
@@ -10,10 +12,14 @@ from infra.parameters.placement import Placement
 from infra.parameters.scaling_properties import scaling_properties
 from infra.policy.queue_limit import queue_limit
 from infra.policy.sizing import BOOT_SECONDS, instances_for
-from servable_scaling.rehearsal.fleet import InstanceModel, Routing
+from servable_scaling.rehearsal.fleet import NO_BURSTS, Bursts, InstanceModel, Routing
 from servable_scaling.rehearsal.queueing import Service
 from servable_scaling.rehearsal.scenario import PlacedDeployment, Scenario
 from servable_scaling.rehearsal.traffic import BASE_SHARE, from_file, profile
+from servable_scaling.scalable_target import ScheduledAction
+from servable_scaling.schedule import DEFAULTS, ActionSchedule
+
+MINUTE, DAY = timedelta(minutes=1), timedelta(days=1)
 
 # InvokeEndpoint waits so long: what waits longer has failed.
 # https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_runtime_InvokeEndpoint.html (2026-11-22)
@@ -39,6 +45,55 @@ class Incidents:
     zone_fails: tuple[int, ...] = ()
 
 
+# Who states neither has a range. A start: AWS's "minutes" by BOOT_SECONDS, and 426 s as seen in an endpoint
+# that a scaling activity had Updating from 02:28:13 to 02:35:19 (docs/decisions/0063).
+LONGEST_START_SECONDS = 420.0
+# A decision: three minutes of datapoints, seen at once; against that "more than 5 minutes" until instances
+# were added, https://repost.aws/questions/QUf450Wsd9RROGGOIwaolN9w/sagemaker-autoscaling-delay, and "5-6
+# minutes", https://github.com/aws/containers-roadmap/issues/2113 (both 2026-11-24).
+LONGEST_DELAY_SECONDS = 180
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScalingPace:
+    """How soon instances come: the time of a start, and until an alarm sees a datapoint."""
+
+    start_seconds: float
+    metric_delay_seconds: int
+
+    @property
+    def start_minutes(self) -> int:
+        return math.ceil(self.start_seconds / 60)
+
+
+def paces(placed: Placement) -> list[ScalingPace]:
+    """Each combination of what is stated, or of the least and the most that was seen; the slowest last."""
+    scaling, stated = placed.variant.scaling, placed.variant.start_seconds
+    estimated = placed.start_seconds or BOOT_SECONDS
+    starts = [float(BOOT_SECONDS), max(LONGEST_START_SECONDS, estimated)]
+    delays = [0, LONGEST_DELAY_SECONDS]
+    if stated is not None:
+        starts = [float(stated)]
+    if scaling is None or not placed.variant.scales:
+        delays = [0]
+    elif scaling.metric_delay_seconds is not None:
+        delays = [scaling.metric_delay_seconds]
+    return [
+        ScalingPace(start_seconds=start, metric_delay_seconds=delay)
+        for start in starts
+        for delay in delays
+    ]
+
+
+def unstated(placed: Placement) -> list[str]:
+    """Keys without which the pace is a range."""
+    scaling, key = placed.variant.scaling, f"variants.{placed.name}"
+    keys = [f"{key}.start_seconds"] if placed.variant.start_seconds is None else []
+    if scaling is not None and placed.variant.scales and scaling.metric_delay_seconds is None:
+        keys.append(f"{key}.scaling.metric_delay_seconds")
+    return keys
+
+
 def stated_day(traffic: Traffic) -> list[float] | None:
     """The requests by the minute that [traffic] states, or None. Raises TrafficError."""
     if traffic.day is not None:
@@ -57,13 +112,25 @@ def scenario(
     requests: Sequence[float],
     instance: MeasuredInstance,
     incidents: Incidents = Incidents(),
+    pace: ScalingPace | None = None,
+    bursts: Bursts | None = None,
 ) -> Scenario:
-    """`requests`: of the endpoint, by the minute; the variant gets its share."""
+    """`requests`: of the endpoint, by the minute; the variant gets its share.
+
+    `pace`: by default the estimated start, and datapoints that are seen at once. `bursts`: those of a
+    recording; what the file states counts more.
+    """
     properties = scaling_properties(environment, placed)
+    targets = {
+        name: {**target, **_in_force(target, Scenario.begins)}
+        for name, target in properties.targets.items()
+    }
     # A shadow variant gets a copy of each request.
     share = None if placed.variant.shadow else environment.share(placed.name)
     traffic = [(1.0 if share is None else share) * minute for minute in requests]
-    start = placed.start_seconds
+    pace = pace or ScalingPace(
+        start_seconds=placed.start_seconds or BOOT_SECONDS, metric_delay_seconds=0
+    )
     service = Service(instance.p50_ms / 1000, instance.p99_ms / 1000)
     # The requests that may wait in one instance, by the settings of its container.
     limit = queue_limit(
@@ -79,33 +146,92 @@ def scenario(
         routing = "least_outstanding_requests"
     return Scenario(
         requests=traffic,
-        model=InstanceModel(instance.rate_rps, service, waiting),
+        model=InstanceModel(
+            instance.rate_rps, service, waiting, stated_bursts(environment.traffic, bursts)
+        ),
         routing=routing,
         resource=properties.resource,
-        instances=_at_first(placed, traffic[0] / 60, instance.rate_rps),
-        start_minutes=math.ceil((BOOT_SECONDS if start is None else start) / 60),
-        targets=properties.targets,
+        instances=_at_first(placed, targets, traffic[0] / 60, instance.rate_rps),
+        start_minutes=pace.start_minutes,
+        targets=targets,
         policies=properties.policies,
         alarms=properties.alarms,
         page=properties.page or None,
         p99_ms=environment.alarms.p99_latency_ms,
-        deployment=_deployment(environment, incidents.deploy),
+        deployment=_deployment(environment, placed, incidents.deploy),
+        choices=replace(DEFAULTS, metric_delay_seconds=pace.metric_delay_seconds),
         instance_dies=incidents.instance_dies,
         zone_fails=incidents.zone_fails,
     )
 
 
-def _at_first(placed: Placement, rps: float, rate: float) -> int:
+def _in_force(target: Mapping[str, Any], begins: datetime) -> dict[str, int]:
+    """The bounds that the schedule has set in the day before: the last of each counts."""
+    bounds: dict[str, int] = {}
+    try:
+        actions = [ScheduledAction.of(action) for action in target.get("ScheduledActions", ())]
+        schedules = [
+            ActionSchedule(
+                action.schedule,
+                time_zone=action.time_zone,
+                start=action.start,
+                end=action.end,
+                created=begins - DAY,
+            )
+            for action in actions
+        ]
+    except (ValueError, KeyError):
+        return {}  # the day itself says which schedule cannot be read
+    if not actions:
+        return {}
+    for minute in range(1, DAY // MINUTE):
+        for action, schedule in zip(actions, schedules, strict=True):
+            if schedule.due(begins - minute * MINUTE):
+                for name, bound in (
+                    ("MinCapacity", action.minimum),
+                    ("MaxCapacity", action.maximum),
+                ):
+                    if bound is not None:
+                        bounds.setdefault(name, bound)
+    return bounds
+
+
+def _at_first(
+    placed: Placement, targets: Mapping[str, Mapping[str, Any]], rps: float, rate: float
+) -> int:
     """As many as the first minute needs: scaling has been running before midnight."""
     variant, scaling = placed.variant, placed.variant.scaling
     if scaling is None or not variant.scales:
         return max(1, variant.min_instances)
     least, most = variant.capacity
+    for target in targets.values():
+        least, most = target["MinCapacity"], target["MaxCapacity"]
     needed = instances_for(rps, max_rps_per_instance=rate, safety_factor=scaling.safety_factor)
     return min(most, max(least, needed))
 
 
-def _deployment(environment: Environment, minute: int | None) -> PlacedDeployment | None:
+def stated_bursts(traffic: Traffic, recorded: Bursts | None) -> Bursts:
+    """What [traffic] states, else what was recorded, else none."""
+    known = recorded or NO_BURSTS
+    return Bursts(
+        known.peak if traffic.peak_to_mean is None else traffic.peak_to_mean,
+        known.seconds if traffic.burst_seconds is None else traffic.burst_seconds,
+    )
+
+
+def deployment_seconds(environment: Environment, placed: Placement, count: int) -> float | None:
+    """Seconds of an update with so many instances, as `servable plan` computes it; None without [rollout]."""
+    if environment.rollout is None:
+        return None
+    (update,) = environment.rollout.updates(
+        least=count, most=count, window_minutes=environment.window_minutes
+    )
+    return update.expected_seconds(placed.start_seconds or BOOT_SECONDS)
+
+
+def _deployment(
+    environment: Environment, placed: Placement, minute: int | None
+) -> PlacedDeployment | None:
     if minute is None:
         return None
     plan = environment.rollout
@@ -115,7 +241,13 @@ def _deployment(environment: Environment, minute: int | None) -> PlacedDeploymen
         return PlacedDeployment(
             minute=minute, bake_minutes=plan.bake_minutes, batch_percent=plan.batch_percent
         )
-    # The steps of a fleet of 100 instances are percentages.
-    (update,) = plan.updates(least=100, most=100, window_minutes=environment.window_minutes)
-    shares = tuple(float(step) for step in update.steps)
-    return PlacedDeployment(minute=minute, shares=shares, bake_minutes=plan.bake_minutes)
+    window, by_count = environment.window_minutes, {}
+    for count in range(1, max(placed.variant.planned_capacity) + 1):
+        (update,) = plan.updates(least=count, most=count, window_minutes=window)
+        by_count[count] = tuple(100 * step / count for step in update.steps)
+    return PlacedDeployment(
+        minute=minute,
+        by_count=by_count,
+        bake_minutes=plan.bake_minutes,
+        last_bake_minutes=update.last_bake_seconds // 60,
+    )

@@ -68,6 +68,9 @@ class Scaling(Table):
     scale_in_cooldown_seconds: Cooldown | None = None
     """Seconds after removing instances before removing more. Default: twice the scale-out cooldown,
     because an instance too many costs cents and one too few costs requests."""
+    metric_delay_seconds: Annotated[int, Field(ge=0, le=3600)] | None = None
+    """Seconds until an alarm sees a minute's datapoint, for `servable rehearse` alone: those from three
+    minutes above the target to the StateTransitioned of the alarm's history. Default: a range."""
     hold: bool = False
     """true: scaling is suspended and the live number of instances stays as it is, also through updates.
     It is the first of the two deploys that change a scaled variant's instance type."""

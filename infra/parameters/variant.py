@@ -127,6 +127,10 @@ class Variant(Table):
     )
     """Seconds until the container must answer /ping. Default: twice the estimate, or SageMaker's own
     timeout if that is enough."""
+    start_seconds: Annotated[int, Field(ge=30, le=7200)] | None = None
+    """Seconds from the decision to add an instance to its first answer, as seen: the StartTime and EndTime
+    of `aws application-autoscaling describe-scaling-activities`. Default: estimated from the model's size;
+    `servable rehearse` then computes a range."""
     routing: Routing | None = None
     """Routing of a request to an instance. Default: least_outstanding_requests, the instance
     with the fewest requests under way, so that no request waits behind a slow one while another

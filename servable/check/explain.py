@@ -15,7 +15,6 @@ from infra.policy.sizing import (
     HOURS_PER_MONTH,
     instances_for,
     memory,
-    start_seconds,
     usd_per_month,
 )
 from infra.policy.update import SECONDS_PER_MINUTE, Update
@@ -107,10 +106,10 @@ def _sizes(placed: Placement, environment: Environment, rps: float | None) -> It
         why = "billed by use: memory, duration and provisioned concurrency"
         yield ("cost", "by use", "sizing", why)
         return
-    start = start_seconds(placed.served, processes=placed.processes)
-    if start is not None:
-        why = "boot, download, unpack and load, estimated"
-        yield ("start", f"{start:.0f} s", "sizing", why)
+    if (start := placed.start_seconds) is not None:
+        own = ("sizing", "boot, download, unpack and load, estimated")
+        of = ("file", "as seen") if placed.variant.start_seconds else own
+        yield ("start", f"{start:.0f} s", *of)
     most = placed.variant.most_instances
     scaling = placed.variant.scaling
     if scaling is not None and scaling.max_rps_per_instance is not None and rps is not None:
@@ -190,7 +189,7 @@ def update_lines(
     updates = rollout.updates(least=least, most=most, window_minutes=environment.window_minutes)
     if not updates:
         return  # min_instances above max_instances: another rule reports it
-    start = start_seconds(placed.served, processes=placed.processes)
+    start = placed.start_seconds
     why = f"{rollout.strategy} of {rollout.percent} %, in whole instances"
     shares = ", ".join(
         f"{update.steps[0]} of {update.instances} ({update.first_share_percent:.0f} %)"

@@ -12,6 +12,8 @@ import click
 from infra.catalog.instances import instances
 from infra.parameters.finding import meant
 from infra.parameters.placement import Placement
+from servable.rehearse.day_schedule import schedule_of
+from servable_scaling.rehearsal.scenario import Scenario
 
 MOST = 500
 # Short names, and the keys inside [variants.NAME] that they stand for.
@@ -30,6 +32,8 @@ NAMES: Mapping[str, str] = {
 # Where --compare has no value. Our choice: AWS begins with 50 %, and 80 % leaves little.
 TARGETS = (40, 50, 60, 70, 80)
 KEPT = "file"
+# The value of `schedule` that stands for one made from the day.
+OF_THE_DAY = "day"
 _COMMA = re.compile(r",(?![^\[{(]*[\]})])")
 _PLANNED = re.compile(r"([01]\d|2[0-3]):([0-5]\d)-([01]\d|2[0-3]):([0-5]\d)@(\d{1,4})")
 
@@ -49,26 +53,28 @@ class Alternative:
 AS_IT_IS = Alternative(label="the file", sets={})
 
 
-def alternatives(options: Sequence[str], placed: Placement, servers: int) -> list[Alternative]:
-    """The file's policy first, then every combination. `servers`: requests that one instance answers at once.
+def alternatives(options: Sequence[str], placed: Placement, planned: Scenario) -> list[Alternative]:
+    """The file's policy first, then every combination. `planned`: the day, at its slowest pace.
 
     Raises UsageError.
     """
-    given = list(filter(None, options))
-    chosen = [_parted(option) for option in given] if given else list(_usual(placed, servers))
-    names = [name for name, _ in chosen]
-    if len(set(names)) < len(names):
-        raise click.UsageError("--compare: each name may be given once, with all of its values")
-    count = math.prod(len(values) for _, values in chosen)
-    if count > MOST:
-        raise click.UsageError(
-            f"--compare: {count:,} combinations; allowed: at most {MOST}; give fewer values"
-        )
+    given = [_parted(option) for option in filter(None, options)]
+    groups = [given] if given else _usual(placed, planned.model.servers)
     by_label = {AS_IT_IS.label: AS_IT_IS}
-    for combined in itertools.product(*(values for _, values in chosen)):
-        pairs = zip(names, combined, strict=True)
-        alternative = _alternative({name: value for name, value in pairs if value != KEPT}, placed)
-        by_label.setdefault(alternative.label, alternative)
+    for chosen in groups:
+        names = [name for name, _ in chosen]
+        if len(set(names)) < len(names):
+            raise click.UsageError("--compare: each name may be given once, with all of its values")
+        count = math.prod(len(values) for _, values in chosen)
+        if count > MOST:
+            raise click.UsageError(
+                f"--compare: {count:,} combinations; allowed: at most {MOST}; give fewer values"
+            )
+        for combined in itertools.product(*(values for _, values in chosen)):
+            pairs = zip(names, combined, strict=True)
+            values = {name: value for name, value in pairs if value != KEPT}
+            alternative = _alternative(values, placed, planned)
+            by_label.setdefault(alternative.label, alternative)
     return list(by_label.values())
 
 
@@ -85,22 +91,23 @@ def _parted(option: str) -> tuple[str, list[str]]:
     return name, stripped
 
 
-def _usual(placed: Placement, servers: int) -> list[tuple[str, list[str]]]:
-    """Default alternatives: minimums; for a variant that scales also targets and metrics."""
+def _usual(placed: Placement, servers: int) -> list[list[tuple[str, list[str]]]]:
+    """Default alternatives: minimums; of a variant that scales also targets, a schedule and concurrency."""
     least, most = (
         placed.variant.capacity if placed.variant.scales else (placed.variant.min_instances, None)
     )
     minimums = sorted({least, least + 1, 2 * least, 3 * least})
     counts = [str(count) for count in minimums if most is None or count <= most]
     if placed.variant.scaling is None or not placed.variant.scales:
-        return [("minimum", counts)]
-    usual = [("target", [KEPT, *map(str, TARGETS)]), ("minimum", counts)]
+        return [[("minimum", counts)]]
+    fewest, scheduled = ("minimum", counts), ("schedule", [KEPT, OF_THE_DAY])
+    usual = [[("target", [KEPT, *map(str, TARGETS)]), fewest, scheduled]]
     if placed.variant.scaling.max_concurrency_per_instance is None:
-        usual.append(("concurrency", [KEPT, str(servers)]))
+        usual.append([fewest, ("concurrency", [str(servers)])])
     return usual
 
 
-def _alternative(values: Mapping[str, str], placed: Placement) -> Alternative:
+def _alternative(values: Mapping[str, str], placed: Placement, planned: Scenario) -> Alternative:
     table, sets, rate = f"variants.{placed.name}", {}, None
     for name, value in values.items():
         key = f"{table}.{NAMES[name]}" if name in NAMES else name
@@ -108,7 +115,11 @@ def _alternative(values: Mapping[str, str], placed: Placement) -> Alternative:
             sets[key] = _share(value)
         elif name == "schedule":
             least = values.get("minimum", str(placed.variant.min_instances))
-            sets[key] = _schedule(value, least)
+            if value == OF_THE_DAY:
+                most = int(values.get("maximum", placed.variant.most_instances))
+                sets[key] = schedule_of(planned, least=int(least), most=most)
+            else:
+                sets[key] = _schedule(value, least)
         elif name == "instance-type":
             sets[key], rate = _instance(value, placed)
             scaling = placed.variant.scaling
@@ -141,7 +152,8 @@ def _schedule(value: str, least: str) -> str:
     match = _PLANNED.fullmatch(value)
     if match is None:
         raise click.UsageError(
-            f"--compare schedule={value}: expected none, or HH:MM-HH:MM@COUNT (UTC), such as 07:30-20:00@6"
+            f"--compare schedule={value}: expected none, day, or HH:MM-HH:MM@COUNT (UTC), such as "
+            "07:30-20:00@6"
         )
     begin_hour, begin, end_hour, end, count = map(int, match.groups())
     return (

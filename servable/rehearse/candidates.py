@@ -12,13 +12,16 @@ from tomlkit.exceptions import TOMLKitError
 
 from infra.parameters.loading import ValidFile, load_one
 from infra.parameters.placement import Placement
-from infra.parameters.rehearsal_scenario import Incidents, MeasuredInstance, scenario
+from infra.parameters.rehearsal_scenario import Incidents, MeasuredInstance, paces, scenario
 from servable.project import refused
 from servable.rehearse.alternatives import Alternative
 from servable.rehearse.comparison import PolicyComparison, PolicyTrial
-from servable.rehearse.rehearsal import variant_of
+from servable.rehearse.rehearsal import unwatched, variant_of
 from servable.tune import environment_edit
 from servable.tune.environment_edit import KeyChange
+from servable_scaling.rehearsal.fleet import Bursts
+
+PolicyTrials = tuple[list[PolicyTrial], dict[str, str], bool]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,7 +41,8 @@ def candidates(
     requests: Sequence[float],
     measured: MeasuredInstance,
     incidents: Incidents,
-) -> tuple[list[PolicyTrial], dict[str, str], bool]:
+    bursts: Bursts | None,
+) -> PolicyTrials:
     """(the file's policy and the alternatives that `servable check` accepts, {alternative: why not}, priced).
 
     Raises ClickException where instance types are compared whose prices are not known.
@@ -50,7 +54,9 @@ def candidates(
         again = load_one(loaded.root, folder, loaded.name, sets, "--compare")
         if not isinstance(again, ValidFile):
             left_out[alternative.label] = str(again.findings[0])
-        elif problems := [problem for problem in refused(again) if problem not in before]:
+        elif alternative.sets and (
+            problems := [problem for problem in refused(again) if problem not in before]
+        ):
             left_out[alternative.label] = problems[0]
         else:
             running.append((alternative, again, variant_of(again, placed.name)))
@@ -65,7 +71,12 @@ def candidates(
     for alternative, again, where in running:
         rate = alternative.rate_rps
         instance = measured if rate is None else replace(measured, rate_rps=rate)
-        planned = scenario(again.environment, where, requests, instance, incidents)
+        *_, slowest = paces(where)
+        planned = unwatched(
+            scenario(
+                again.environment, where, requests, instance, incidents, pace=slowest, bursts=bursts
+            )
+        )
         price = prices[where.instance.name]
         per_hour = 1.0 if price is None else price
         if not any(other.scenario == planned and other.per_hour == per_hour for other in trials):
@@ -79,11 +90,12 @@ def _price(loaded: ValidFile, placed: Placement) -> float | None:
 
 
 def proposed(loaded: ValidFile, comparison: PolicyComparison) -> PolicyProposal:
-    """The file with the best policy, where its advantage holds."""
+    """The file with the best policy, where there is one and its advantage holds."""
     file = loaded.root / loaded.file
     before = after = file.read_text(encoding="utf-8")
-    if comparison.advantage is not None and comparison.advantage.holds:
-        sets = comparison.best.trial.alternative.sets
+    best, advantage = comparison.best, comparison.advantage
+    if best is not None and advantage is not None and advantage.holds:
+        sets = best.trial.alternative.sets
         changes = [
             KeyChange(key=tuple(key.split(".")), value=_item(value), reason="")
             for key, value in sets.items()

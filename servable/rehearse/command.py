@@ -1,7 +1,7 @@
 """`servable rehearse ENV`: a day of traffic against the policies, before it costs anything."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -11,15 +11,22 @@ import click
 
 from infra.parameters.loading import ValidFile
 from infra.parameters.placement import Placement
-from infra.parameters.rehearsal_scenario import Incidents, MeasuredInstance
+from infra.parameters.rehearsal_scenario import Incidents
 from servable.load.options import ENDPOINT_URL, LOCAL, with_options
 from servable.project import ENVIRONMENTS, SET, one_environment
 from servable.rehearse import comparison_output
-from servable.rehearse.alternatives import alternatives
-from servable.rehearse.candidates import candidates, proposed
+from servable.rehearse.alternatives import Alternative, alternatives
+from servable.rehearse.candidates import PolicyTrials, candidates, proposed
 from servable.rehearse.comparison import compare
 from servable.rehearse.output import show
-from servable.rehearse.rehearsal import Rehearsal, as_json, measured, rehearsed, variant_of
+from servable.rehearse.rehearsal import (
+    EXIT_CODES,
+    Rehearsal,
+    as_json,
+    measured,
+    rehearsed,
+    variant_of,
+)
 from servable.rehearse.traffic import DayOptions, day_of
 from servable.signals import as_ctrl_c
 from servable.tune import environment_edit
@@ -126,14 +133,15 @@ class RehearseOptions(DayOptions):
 def rehearse(environment: str, folder: str, sets: tuple[str, ...], **values: Any) -> int:
     """Rehearse a day of traffic against ENV's scaling policies and alarms.
 
-    Exits with 1 if a minute was outside of the objective, alarms.p99_latency_ms.
+    Exits with 1 if minutes are outside of the objective, alarms.p99_latency_ms, however soon instances
+    come, and with 3 if it cannot be told; with --compare it exits with 1 if no policy holds it.
     """
     options = RehearseOptions(**values)
     if options.write and (sets or not options.compared):
         raise click.UsageError("--write goes with --compare, and not with --set")
     loaded, files = one_environment(environment, folder, sets)
     placed = variant_of(loaded, options.variant)
-    requests = day_of(loaded, options)
+    requests, bursts = day_of(loaded, placed, options)
     instance = measured(
         loaded,
         placed,
@@ -146,9 +154,13 @@ def rehearse(environment: str, folder: str, sets: tuple[str, ...], **values: Any
         instance_dies=options.instance_dies,
         zone_fails=options.zone_fails,
     )
-    result = rehearsed(loaded, placed, requests, instance, incidents)
+    result = rehearsed(loaded, placed, requests, instance, incidents, bursts)
     if options.compared:
-        return _compare(loaded, files, placed, requests, instance, incidents, result, options)
+
+        def trials(several: Sequence[Alternative]) -> PolicyTrials:
+            return candidates(loaded, files, placed, several, requests, instance, incidents, bursts)
+
+        return _compare(loaded, placed, trials, result, options)
     if options.json_wanted:
         click.echo(json.dumps(as_json(result), default=datetime.isoformat))
     else:
@@ -157,25 +169,19 @@ def rehearse(environment: str, folder: str, sets: tuple[str, ...], **values: Any
         from servable.rehearse.page import write  # it needs matplotlib, of the extra [tune]
 
         click.echo(f"page: {write(options.output, result)}", err=options.json_wanted)
-    return 0 if result.held else 1
+    return EXIT_CODES[result.verdict]
 
 
 def _compare(
     loaded: ValidFile,
-    files: Path,
     placed: Placement,
-    requests: Sequence[float],
-    instance: MeasuredInstance,
-    incidents: Incidents,
+    trials: Callable[[Sequence[Alternative]], PolicyTrials],
     result: Rehearsal,
     options: RehearseOptions,
 ) -> int:
     """The comparison on the screen, and on the page beside the file's own day."""
-    servers = result.scenario.model.servers
-    several = alternatives(options.compared, placed, servers)
-    running, left_out, priced = candidates(
-        loaded, files, placed, several, requests, instance, incidents
-    )
+    several = alternatives(options.compared, placed, result.scenario)
+    running, left_out, priced = trials(several)
     as_ctrl_c()
     try:
         comparison = compare(
@@ -203,4 +209,4 @@ def _compare(
         tab = comparison_tab(comparison, to_write, priced=priced)
         page = write(options.output, result, (tab,))
         click.echo(f"page: {page}", err=options.json_wanted)
-    return 0
+    return 1 if comparison.best is None else 0

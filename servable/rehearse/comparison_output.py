@@ -30,13 +30,12 @@ def heads(*, priced: bool) -> tuple[str, ...]:
 
 
 def row(policy: PolicyResult, comparison: PolicyComparison) -> tuple[str, ...]:
-    refused = sum(day.refused_share for day in policy.days) / len(policy.days)
     marks = {"best": policy is comparison.best, "not beaten": policy.unbeaten}
     return (
         policy.trial.alternative.label,
         f"{policy.cost:,.2f}",
         f"{policy.broken:,.1f}",
-        f"{refused:.2%}",
+        f"{policy.refused:.2%}",
         ", ".join(mark for mark, applies in marks.items() if applies),
     )
 
@@ -45,10 +44,15 @@ def by_cost(comparison: PolicyComparison) -> list[PolicyResult]:
     return sorted(comparison.compared, key=lambda policy: (policy.cost, policy.broken))
 
 
+def nearest(comparison: PolicyComparison) -> PolicyResult:
+    """The policy with the fewest minutes outside of the objective."""
+    return min(comparison.compared, key=lambda policy: (policy.broken, policy.cost))
+
+
 def show(
     comparison: PolicyComparison, proposed: PolicyProposal, *, priced: bool, write: bool
 ) -> None:
-    always = (comparison.compared[0], comparison.best)
+    always = (comparison.compared[0], comparison.best, nearest(comparison))
     kept = [policy for policy in by_cost(comparison) if policy.unbeaten or policy in always]
     table = [heads(priced=priced), *(row(policy, comparison) for policy in kept)]
     wide = max(len(cells[0]) for cells in table)
@@ -69,7 +73,7 @@ def lines(comparison: PolicyComparison, *, priced: bool) -> Iterator[str]:
     are = "is" if beaten == 1 else "are"
     yield (
         f"{count} policies on the same {comparison.days} random days; {beaten} {are} beaten: another is "
-        "cheaper and holds the objective as well, or costs as much and holds it better"
+        "cheaper, has fewer minutes outside or refuses less, and is as good in the others"
     )
     if comparison.left_out:
         label, why = next(iter(comparison.left_out.items()))
@@ -81,9 +85,19 @@ def lines(comparison: PolicyComparison, *, priced: bool) -> Iterator[str]:
 
 def verdict(comparison: PolicyComparison, *, priced: bool) -> str:
     """Whether the best is better than the file's policy, with the intervals."""
+    if comparison.best is None:
+        policy = nearest(comparison)
+        return (
+            f"none of them holds the objective on all of {comparison.days} days and as many others; the "
+            f"nearest is {policy.trial.alternative.label}, with {policy.broken:,.1f} minutes a day outside; "
+            "try larger minimums, another schedule or a larger max_instances"
+        )
     label, advantage = comparison.best.trial.alternative.label, comparison.advantage
     if advantage is None:
-        return "the file's policy is the best of them; it stays"
+        return (
+            "the file's policy is the best of them; it stays: it holds the objective on these days and on "
+            f"{comparison.days} others"
+        )
     unit, form = ("$", ",.2f") if priced else ("hours", ",.1f")
     cost, low, high = (f"{number:+{form}}" for number in advantage.cost)
     minutes, fewest, most = (f"{number:+,.1f}" for number in advantage.broken)
@@ -103,6 +117,7 @@ def as_json(
     interval = ("value", "low", "high")
     return {
         "days": comparison.days,
+        "best": comparison.best and comparison.best.trial.alternative.label,
         "unit": "usd" if priced else "instance hours",
         "policies": [
             {
@@ -110,6 +125,7 @@ def as_json(
                 "keys": dict(policy.trial.alternative.sets),
                 "cost_a_day": policy.cost,
                 "minutes_outside_a_day": policy.broken,
+                "refused_share": policy.refused,
                 "unbeaten": policy.unbeaten,
                 "best": policy is comparison.best,
                 "by_day": [vars(day) for day in policy.days],

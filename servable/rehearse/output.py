@@ -2,13 +2,17 @@
 
 import math
 from collections.abc import Iterator, Sequence
+from statistics import NormalDist
 
 import click
 
-from servable.rehearse.rehearsal import Rehearsal
-from servable_scaling.rehearsal.day import RehearsedMinute
+from servable.rehearse.rehearsal import MOST_BROKEN_MINUTES, SIMILAR_DAYS, Rehearsal
+from servable_scaling.rehearsal.day import LATENCY_MARGIN, RehearsedMinute
+from servable_scaling.rehearsal.traffic import DAY_SIGMA, SHIFT_MINUTES
 
 ROWS = 24
+# The largest of the similar days, by the middle of its stratum.
+LARGEST = math.exp(NormalDist(0, DAY_SIGMA).inv_cdf(1 - 0.5 / SIMILAR_DAYS)) - 1
 HEADS = ("from", "requests/s", "instances", "p50 ms", "p99 ms", "refused", "outside")
 
 
@@ -57,16 +61,34 @@ def lines(result: Rehearsal) -> Iterator[str]:
     day, instance, scenario = result.day, result.measured, result.scenario
     yield (
         f"an instance: {instance.rate_rps:g} requests/s, p50 {instance.p50_ms:g} ms, "
-        f"p99 {instance.p99_ms:g} ms ({instance.source}); it starts in {scenario.start_minutes} min and "
-        f"lets {scenario.model.queue:,.0f} requests wait"
+        f"p99 {instance.p99_ms:g} ms ({instance.source}); it lets {scenario.model.queue:,.0f} requests wait"
     )
+    bursts = scenario.model.bursts
+    if bursts.peak > 1:
+        yield (
+            f"requests: half of them in bursts of {bursts.seconds:g} s at {bursts.peak:g} times the "
+            f"minute's mean ({result.bursts_from})"
+        )
+    else:
+        yield f"requests: at random moments of a minute (traffic.peak_to_mean: {result.bursts_from})"
+    for paced in result.paced:
+        pace, sent = paced.pace, sum(minute.requests for minute in paced.day.minutes)
+        yield (
+            f"a start of {pace.start_minutes} min, metrics seen after {pace.metric_delay_seconds} s: "
+            f"{len(paced.day.broken):,} minutes outside, "
+            f"{paced.day.refused / sent if sent else 0:.2%} refused"
+        )
+    if len(result.paced) > 1:
+        yield "the table is of the last of them, the slowest"
+    if result.deployment_minutes is not None:
+        yield (
+            f"the deployment, with {day.deployed_with} instances, takes about "
+            f"{result.deployment_minutes} min with the estimated or stated start"
+        )
     woken = ", ".join(clock(minute) for minute in day.woken)
     yield f"the on-call engineer is woken {f'at {woken}' if woken else 'never'}"
     cost = "unknown price" if result.usd is None else f"${result.usd:,.2f}"
     yield f"cost: {cost} for {day.instance_hours:,.1f} instance hours"
-    changed = scenario.choices.changed()
-    if changed:
-        yield f"scaling choices that differ: {changed}"
     yield verdict(result)
 
 
@@ -74,10 +96,37 @@ def verdict(result: Rehearsal) -> str:
     """The answer, in one sentence."""
     day, most = result.day, result.scenario.p99_ms
     objective = "no refused requests" if most is None else f"p99 at most {most:g} ms"
-    if result.held:
-        return f"holds: {objective} in all {len(day.minutes):,} minutes"
-    minutes = f"in {len(day.broken):,} of {len(day.minutes):,} minutes"
-    begins = f"breaks at {clock(day.broken[0])}"
+    similar = (
+        f"{result.similar_broken:,.1f} minutes a day outside on {SIMILAR_DAYS} days like it, up to "
+        f"{LARGEST:.0%} larger and {SHIFT_MINUTES} min earlier or later"
+    )
+    if result.verdict == "holds":
+        return f"holds: {objective} in all {len(day.minutes):,} minutes; {similar}"
+    if result.verdict == "cannot be told":
+        return f"cannot be told: {_missing(result, objective, similar)}"
+    paced = min(result.paced, key=lambda each: len(each.day.broken))
+    minutes = f"in {len(paced.day.broken):,} of {len(day.minutes):,} minutes"
+    if len(paced.day.broken) < len(day.broken):
+        minutes = minutes.replace(" of ", f" to {len(day.broken):,} of ")
+    begins = f"breaks at {clock(paced.day.broken[0])}"
     if most is None:
         return f"{begins}: requests are refused {minutes}, {day.refused:,.0f} in all"
     return f"{begins}: {objective} is missed {minutes}; {day.refused:,.0f} requests are refused"
+
+
+def _missing(result: Rehearsal, objective: str, similar: str) -> str:
+    """Why the verdict is not certain, and what would make it so."""
+    broken = [len(paced.day.broken) for paced in result.paced]
+    if any(broken):
+        keys = " and ".join(result.unstated)
+        return (
+            f"{objective} is missed in {min(broken):,} to {max(broken):,} minutes, as soon as instances "
+            f"come; state {keys} as you saw them"
+        )
+    if max(paced.day.expected_broken for paced in result.paced) > MOST_BROKEN_MINUTES:
+        return (
+            f"the day is within {LATENCY_MARGIN:.0%} of {objective} and 1 % refused, or its minutes have so "
+            "few requests that one of them decides; measure the instance with `servable load`, or leave "
+            "more room"
+        )
+    return f"the day itself holds {objective}, but {similar}; leave more room, see --compare"

@@ -13,10 +13,12 @@ from servable.rehearse.comparison_output import lines as conclusions
 from servable.rehearse.output import HEADS, clock, lines, rows, verdict
 from servable.rehearse.rehearsal import Rehearsal
 
+# Minutes before and behind a stretch outside of the objective; the least width of one in a picture.
+AROUND_MINUTES, LEAST_SHARE = 60, 0.006
+
 
 def write(folder: Path, result: Rehearsal, more: Sequence[Tab] = ()) -> Path:
     """report.html and pictures/*.png in `folder`, with `more` tabs first. Returns the page."""
-    alt = "requests, instances and latency by the hour"
     hours = [Row(cells, "failed" if cells[-1] else "") for cells in rows(result)]
     activities = [
         Row((activity.started.strftime("%H:%M"), activity.description, activity.cause))
@@ -28,7 +30,7 @@ def write(folder: Path, result: Rehearsal, more: Sequence[Tab] = ()) -> Path:
         Tab(
             "day",
             "Day",
-            [Picture("day", alt, _day(result))],
+            _pictures(result),
             list(lines(result))[:-1],
             [ReportTable("By the hour", HEADS, hours)],
         ),
@@ -40,15 +42,46 @@ def write(folder: Path, result: Rehearsal, more: Sequence[Tab] = ()) -> Path:
     return document.write(folder, tabs, title=title, abouts=[About(verdict(result), where)])
 
 
-def _day(result: Rehearsal) -> bytes:
-    minutes = result.day.minutes
-    hours = [minute / 60 for minute in range(len(minutes))]
+def stretches(broken: Sequence[int]) -> list[tuple[int, int]]:
+    """(first, last) of the minutes that follow one another."""
+    found: list[tuple[int, int]] = []
+    for minute in broken:
+        if found and found[-1][1] == minute - 1:
+            found[-1] = (found[-1][0], minute)
+        else:
+            found.append((minute, minute))
+    return found
+
+
+def _pictures(result: Rehearsal) -> list[Picture]:
+    """The day, and where it breaks the minutes around the longest stretch, which a day hardly shows."""
+    count, alt = len(result.day.minutes), "requests, instances and latency by the hour"
+    pictures = [Picture("day", alt, _day(result, 0, count))]
+    if broken := stretches(result.day.broken):
+        first, last = max(broken, key=lambda stretch: stretch[1] - stretch[0])
+        begin, end = max(0, first - AROUND_MINUTES), min(count, last + 1 + AROUND_MINUTES)
+        if end - begin < count:
+            alt = f"the same from {clock(begin)} to {clock(end)}, around the minutes outside"
+            pictures.append(Picture("outside", alt, _day(result, begin, end)))
+    return pictures
+
+
+def _day(result: Rehearsal, begin: int, end: int) -> bytes:
+    minutes = result.day.minutes[begin:end]
+    hours = [minute / 60 for minute in range(begin, end)]
     figure = style.figure(high=10.0)
     traffic, fleet, latency = figure.subplots(3, 1, sharex=True)
     sent = [minute.requests / 60 for minute in minutes]
     traffic.plot(hours, sent, color=style.BLUE, label="sent")
     refused = [minute.refused / 60 for minute in minutes]
     traffic.fill_between(hours, refused, color=style.RED, lw=0, label="refused")
+    # A stretch of minutes is as wide as an eye sees, and begins where it began.
+    least = (end - begin) * LEAST_SHARE
+    for number, (first, last) in enumerate(stretches(result.day.broken)):
+        for axes in (traffic, fleet, latency):
+            name = "outside of\nthe objective" if not number and axes is latency else None
+            ends = max(last + 1, first + least) / 60
+            axes.axvspan(first / 60, ends, color=style.RED, alpha=0.18, lw=0, label=name)
     answering = [minute.answering for minute in minutes]
     fleet.step(hours, answering, where="post", color=style.GREEN, label="answering")
     paid = [minute.paid for minute in minutes]
@@ -69,7 +102,7 @@ def _day(result: Rehearsal) -> bytes:
     style.finish(traffic, title="Requests", y="per second", zero="y")
     style.finish(fleet, title="Instances", y="instances", zero="y")
     style.finish(latency, title="Latency", x="hour of the day", y="ms (log)")
-    latency.set_xlim(0, len(minutes) / 60)
+    latency.set_xlim(begin / 60, end / 60)
     return style.png(figure)
 
 
@@ -115,8 +148,9 @@ def _scatter(comparison: PolicyComparison, priced: bool) -> bytes:
     draw(beaten, "o", color=style.GREY, alpha=0.5, label="beaten by another")
     draw(unbeaten, "o-", color=style.GREEN, label="not beaten", drawstyle="steps-post")
     draw(comparison.compared[:1], "s", color=style.ORANGE, markersize=9, label="the file")
-    label = f"best: {comparison.best.trial.alternative.label}"
-    draw([comparison.best], "o", color=style.BLUE, markersize=15, fillstyle="none", label=label)
+    if comparison.best is not None:
+        label = f"best: {comparison.best.trial.alternative.label}"
+        draw([comparison.best], "o", color=style.BLUE, markersize=15, fillstyle="none", label=label)
     title = f"Each policy on the same {comparison.days} random days"
     x = f"{'$' if priced else 'instance hours'} a day"
     style.finish(axes, title=title, x=x, y="minutes a day outside of the objective", zero="xy")

@@ -1,17 +1,29 @@
 """A day of one variant: what was measured, what its environment file says, and what came of it."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import math
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import click
 
 from infra.parameters.loading import ValidFile
 from infra.parameters.placement import Placement, placement
-from infra.parameters.rehearsal_scenario import Incidents, MeasuredInstance, scenario
+from infra.parameters.rehearsal_scenario import (
+    Incidents,
+    MeasuredInstance,
+    ScalingPace,
+    deployment_seconds,
+    paces,
+    scenario,
+    unstated,
+)
 from servable_scaling.rehearsal.day import RehearsedDay, rehearse
+from servable_scaling.rehearsal.fleet import Bursts
 from servable_scaling.rehearsal.scenario import Scenario
+from servable_scaling.rehearsal.traffic import random_day
 
 LOADS = Path(".servable") / "load"
 # The article's retrieval model on ml.c5.9xlarge; it names a rate and no latency, which are a choice of ours.
@@ -19,16 +31,47 @@ LOADS = Path(".servable") / "load"
 EXAMPLE_RPS, EXAMPLE_P50_MS, EXAMPLE_P99_MS = 164.0, 20.0, 60.0
 
 
+Verdict = Literal["holds", "does not hold", "cannot be told"]
+EXIT_CODES: Mapping[Verdict, int] = {"holds": 0, "does not hold": 1, "cannot be told": 3}
+# Days like the given one, each of another size. Our choice: the largest is larger than nineteen of twenty.
+SIMILAR_DAYS = 12
+# Minutes a day on the average, with a margin to the one that a verdict allows.
+MOST_BROKEN_MINUTES = 0.5
+
+
+@dataclass(frozen=True, kw_only=True)
+class PacedDay:
+    """The given day with instances that come at one pace."""
+
+    pace: ScalingPace
+    scenario: Scenario
+    day: RehearsedDay
+
+
 @dataclass(frozen=True, kw_only=True)
 class Rehearsal:
-    """The day with what is needed to show it."""
+    """The day with what is needed to show it. `paced`: the day at each pace, the slowest last."""
 
     environment: str
     variant: str
     measured: MeasuredInstance
-    scenario: Scenario
-    day: RehearsedDay
+    paced: Sequence[PacedDay]
+    unstated: Sequence[str]
+    """Keys without which the pace is a range."""
+    similar: Sequence[float]
+    """Minutes outside of the objective on days like the given one, at the slowest pace; none where the given
+    day does not hold."""
+    bursts_from: str
+    deployment_minutes: int | None
     usd_per_hour: float | None
+
+    @property
+    def scenario(self) -> Scenario:
+        return self.paced[-1].scenario
+
+    @property
+    def day(self) -> RehearsedDay:
+        return self.paced[-1].day
 
     @property
     def usd(self) -> float | None:
@@ -36,8 +79,18 @@ class Rehearsal:
         return None if self.usd_per_hour is None else hours * self.usd_per_hour
 
     @property
-    def held(self) -> bool:
-        return not self.day.broken
+    def similar_broken(self) -> float:
+        """Minutes outside a day, on the average of days like the given one."""
+        return statistics.fmean(self.similar) if self.similar else math.nan
+
+    @property
+    def verdict(self) -> Verdict:
+        if all(paced.day.broken for paced in self.paced):
+            return "does not hold"
+        expected = [paced.day.expected_broken for paced in self.paced]
+        if any(paced.day.broken for paced in self.paced) or max(expected) > MOST_BROKEN_MINUTES:
+            return "cannot be told"
+        return "holds" if self.similar_broken <= MOST_BROKEN_MINUTES else "cannot be told"
 
 
 def measured(
@@ -123,23 +176,65 @@ def rehearsed(
     requests: Sequence[float],
     instance: MeasuredInstance,
     incidents: Incidents,
+    bursts: Bursts | None = None,
+    waiting: float | None = None,
 ) -> Rehearsal:
-    """Run the day. Raises ClickException for a policy that cannot be read."""
-    environment = loaded.environment
-    planned = scenario(environment, placed, requests, instance, incidents)
+    """Run the day at each pace, and days like it at the slowest. `bursts`: as recorded.
+
+    `waiting`: requests that may wait in one instance, where the container's settings do not say it.
+
+    Raises ClickException for a policy that cannot be read.
+    """
+    environment, traffic = loaded.environment, loaded.environment.traffic
     row = environment.prices.instance(placed.instance.name, environment.region)
+    paced: list[PacedDay] = []
+    *_, slowest = several = paces(placed)
     try:
-        day = rehearse(planned)
+        for pace in several:
+            planned = scenario(
+                environment, placed, requests, instance, incidents, pace=pace, bursts=bursts
+            )
+            if waiting is not None:
+                planned = replace(planned, model=replace(planned.model, queue=waiting))
+            if paced:  # what one day has computed of an instance is the same for the others
+                planned = replace(planned, model=paced[0].scenario.model)
+            shown = pace == slowest
+            day = rehearse(planned if shown else unwatched(planned))
+            paced.append(PacedDay(pace=pace, scenario=planned, day=day))
+        held = not any(each.day.broken for each in paced)
+        similar = [day.expected_broken for day in similar_days(planned)] if held else []
     except ValueError as wrong:
         raise click.ClickException(f"{loaded.file}: {wrong}") from None
+    stated = traffic.peak_to_mean is not None or traffic.burst_seconds is not None
+    count, seconds = paced[-1].day.deployed_with, None
+    if count is not None:
+        seconds = deployment_seconds(environment, placed, count)
     return Rehearsal(
         environment=loaded.name,
         variant=placed.name,
         measured=instance,
-        scenario=planned,
-        day=day,
+        paced=paced,
+        unstated=unstated(placed),
+        similar=similar,
+        bursts_from="stated" if stated else "as recorded" if bursts else "not stated",
+        deployment_minutes=None if seconds is None else round(seconds / 60),
         usd_per_hour=None if row is None else row.usd_per_hour,
     )
+
+
+def unwatched(planned: Scenario) -> Scenario:
+    """The same day without percentiles and without alarms that only wake somebody: four times as fast."""
+    acting = [alarm for alarm in planned.alarms if alarm.get("AlarmActions")]
+    return replace(planned, alarms=acting, page=None, latencies=False)
+
+
+def similar_days(planned: Scenario) -> Iterator[RehearsedDay]:
+    """Days like the planned one, each of another size."""
+    quick = unwatched(planned)
+    for seed in range(SIMILAR_DAYS):
+        quantile = (seed + 0.5) / SIMILAR_DAYS
+        requests = random_day(planned.requests, seed, quantile=quantile)
+        yield rehearse(replace(quick, requests=requests))
 
 
 def as_json(result: Rehearsal) -> dict[str, Any]:
@@ -148,7 +243,23 @@ def as_json(result: Rehearsal) -> dict[str, Any]:
     return {
         "environment": result.environment,
         "variant": result.variant,
-        "held": result.held,
+        "verdict": result.verdict,
+        "held": {"holds": True, "does not hold": False}.get(result.verdict),
+        "unstated": list(result.unstated),
+        "paces": [
+            {
+                "start_minutes": paced.pace.start_minutes,
+                "metric_delay_seconds": paced.pace.metric_delay_seconds,
+                "broken_minutes": len(paced.day.broken),
+                "expected_broken_minutes": paced.day.expected_broken,
+                "refused": paced.day.refused,
+            }
+            for paced in result.paced
+        ],
+        "similar_days_broken_minutes": list(result.similar),
+        "peak_to_mean": scenario.model.bursts.peak,
+        "burst_seconds": scenario.model.bursts.seconds,
+        "deployment_minutes": result.deployment_minutes,
         "objective": {"p99_ms": scenario.p99_ms},
         "broken_minutes": day.broken,
         "woken_minutes": day.woken,

@@ -9,16 +9,14 @@ import click
 
 from infra.parameters.environment import Environment
 from infra.parameters.loading import ValidFile
+from infra.parameters.placement import Placement
 from infra.parameters.rehearsal_scenario import stated_day
 from model_packaging.refusal import PackagingError
 from servable.rehearse.recorded import captured, invocations
 from servable.replay.places import PlaceError, place_of
 from servable.replay.skipped import SkippedLines, skipped_lines
-from servable_scaling.rehearsal.traffic import (
-    PROFILES,
-    TrafficError,
-    from_file,
-)
+from servable_scaling.rehearsal.fleet import Bursts
+from servable_scaling.rehearsal.traffic import PROFILES, TrafficError, from_file
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,8 +31,10 @@ class DayOptions:
     endpoint_url: str | None
 
 
-def day_of(loaded: ValidFile, options: DayOptions) -> list[float]:
-    """Requests by the minute. Raises UsageError, ClickException."""
+def day_of(
+    loaded: ValidFile, placed: Placement, options: DayOptions
+) -> tuple[list[float], Bursts | None]:
+    """(the endpoint's requests by the minute, recorded bursts). Raises UsageError, ClickException."""
     days = (options.traffic, options.shape, options.recording, options.cloudwatch)
     if sum(day is not None for day in days) > 1:
         raise click.UsageError("give one of --traffic, --profile, --recording and --cloudwatch")
@@ -44,6 +44,8 @@ def day_of(loaded: ValidFile, options: DayOptions) -> list[float]:
             "--local and --endpoint-url go with --cloudwatch and --recording s3://…"
         )
     try:
+        if options.recording is not None:
+            return _recorded(loaded.environment, placed, options, options.recording)
         stated = _day(loaded, options)
     except (TrafficError, PlaceError, PackagingError, OSError) as wrong:
         raise click.ClickException(str(wrong)) from None
@@ -53,7 +55,7 @@ def day_of(loaded: ValidFile, options: DayOptions) -> list[float]:
             f"give either --traffic FILE or --profile {shapes}, --recording or --cloudwatch; or write "
             f"profile and peak_rps into [traffic] of {loaded.file}"
         )
-    return stated
+    return stated, None
 
 
 def _day(loaded: ValidFile, options: DayOptions) -> list[float] | None:
@@ -64,8 +66,6 @@ def _day(loaded: ValidFile, options: DayOptions) -> list[float] | None:
         raise click.UsageError(
             f"--profile needs peak_rps in [traffic] of {loaded.file}, or --set traffic.peak_rps=…"
         )
-    if options.recording is not None:
-        return _recorded(environment, options, options.recording)
     if options.cloudwatch is not None:
         return _counted(loaded, options, options.cloudwatch)
     traffic = environment.traffic
@@ -74,7 +74,9 @@ def _day(loaded: ValidFile, options: DayOptions) -> list[float] | None:
     return stated_day(traffic)
 
 
-def _recorded(environment: Environment, options: DayOptions, recording: str) -> list[float]:
+def _recorded(
+    environment: Environment, placed: Placement, options: DayOptions, recording: str
+) -> tuple[list[float], Bursts | None]:
     def s3() -> Any:
         # Only here: it needs boto3, of the extra [aws].
         from servable.aws_account import account_of
@@ -84,7 +86,16 @@ def _recorded(environment: Environment, options: DayOptions, recording: str) -> 
 
     known, skipped = environment.capture, SkippedLines()
     percent = known.sample_percent if known else 100
-    found = captured(place_of(recording, s3), recording, skipped, percent=percent)
+    # A shadow variant's requests are the endpoint's, and of a variant without weight nothing is known.
+    share = (None if placed.variant.shadow else environment.share(placed.name)) or 1.0
+    found = captured(
+        place_of(recording, s3),
+        recording,
+        skipped,
+        variant=placed.name,
+        share=share,
+        percent=percent,
+    )
     for sentence in skipped_lines(skipped.all):
         click.echo(sentence, err=True)
     return found

@@ -30,6 +30,8 @@ def decide(
         # All that is there breaches; premature if the oldest of the last N is as old as M.
         ages = [age for age, breach in enumerate(reversed(breaching[-n:]), start=1) if breach]
         if max(ages, default=0) >= m:
-            return "ALARM" if treatment == "missing" else now
+            # With `ignore` M breaching datapoints are an alarm, as wherever they are seen: inferred, AWS's
+            # tables have no row of it.
+            return "ALARM" if treatment == "missing" or len(real) >= m else now
     filled = max(0, n - len(real)) if treatment == "breaching" else 0
     return "ALARM" if sum(real[-n:]) + filled >= m else "OK"

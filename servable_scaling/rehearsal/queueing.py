@@ -107,13 +107,24 @@ def percentile(
     low, high = 0.0, 4 * cells[-1][1] + max(delay + 8 * waited for _, delay, _, waited in parts)
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
-        slower = 0.0
-        for part, delay, waits, waited in parts:
-            for cell, seconds in cells:
-                spare = middle - delay - seconds
-                if spare < 0:
-                    slower += part * cell
-                elif waited > 0:
-                    slower += part * cell * waits * math.exp(-spare / waited)
-        low, high = (middle, high) if slower > 1 - share else (low, middle)
+        low, high = (
+            (middle, high) if slower_share(cells, parts, middle) > 1 - share else (low, middle)
+        )
     return (low + high) / 2
+
+
+def slower_share(
+    cells: Sequence[tuple[float, float]],
+    parts: Sequence[tuple[float, float, float, float]],
+    limit_seconds: float,
+) -> float:
+    """The share of the requests that take longer than the limit, waiting included."""
+    slower = 0.0
+    for part, delay, waits, waited in parts:
+        for cell, seconds in cells:
+            spare = limit_seconds - delay - seconds
+            if spare < 0:
+                slower += part * cell
+            elif waited > 0:
+                slower += part * cell * waits * math.exp(-spare / waited)
+    return slower

@@ -24,6 +24,10 @@ class PlacedDeployment:
     shares: tuple[float, ...] = (100.0,)
     bake_minutes: int = 0
     batch_percent: float | None = None
+    by_count: Mapping[int, tuple[float, ...]] = field(default_factory=dict)
+    """{instances: shares}: a share is of whole instances; `shares` counts where the number is not here."""
+    last_bake_minutes: int | None = None
+    """Minutes from the last share to the end of the old fleet; None: as long as the others."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,9 +5,11 @@ import math
 import random
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from statistics import NormalDist
 from typing import get_args
 
 from servable_scaling.rehearsal import ProfileName
+from servable_scaling.rehearsal.cloudwatch_csv import requests_of, time_of
 
 MINUTES = 24 * 60
 SECONDS = 60
@@ -62,10 +64,17 @@ def profile(name: str, *, peak_rps: float, base_rps: float) -> list[float]:
     return [SECONDS * (base_rps + (peak_rps - base_rps) * shape(at)) for at in range(MINUTES)]
 
 
-def random_day(requests: Sequence[float], seed: int) -> list[float]:
-    """A day like this one; the same for the same seed, whatever is compared on it."""
+def random_day(
+    requests: Sequence[float], seed: int, *, quantile: float | None = None
+) -> list[float]:
+    """A day like this one; the same for the same seed, whatever is compared on it.
+
+    `quantile`: how large the day is among such days, instead of a random size.
+    """
     source = random.Random(seed)
     level = math.exp(source.gauss(0, DAY_SIGMA))
+    if quantile is not None:
+        level = math.exp(NormalDist(0, DAY_SIGMA).inv_cdf(quantile))
     shift = source.randint(-SHIFT_MINUTES, SHIFT_MINUTES)
     keeps, noise = math.exp(-1 / MEMORY_MINUTES), source.gauss(0, MINUTE_SIGMA)
     minutes = []
@@ -76,17 +85,20 @@ def random_day(requests: Sequence[float], seed: int) -> list[float]:
 
 
 def from_file(file: Path, shown: str = "") -> list[float]:
-    """minute,requests: minutes rise from 0; those left out have no request. Raises TrafficError.
+    """minute,requests: minutes rise from 0; those left out have no request. Or CloudWatch's own CSV.
 
-    `shown`: the file's name in messages.
+    Raises TrafficError. `shown`: the file's name in messages.
     """
     name = shown or str(file)
     try:
         lines = file.read_text(encoding="utf-8-sig", errors="replace").splitlines()
     except OSError as wrong:
         raise TrafficError(f"{name}: cannot be read: {wrong.strerror}") from None
+    rows = list(csv.reader(lines))
+    if any(row and time_of(row[0]) is not None for row in rows):
+        return _from_cloudwatch(rows, name)
     minutes: dict[int, float] = {}
-    for number, row in enumerate(csv.reader(lines), 1):
+    for number, row in enumerate(rows, 1):
         if not row or (number == 1 and row[0].strip().lower() == "minute"):
             continue
         try:
@@ -107,6 +119,18 @@ def from_file(file: Path, shown: str = "") -> list[float]:
     if not minutes:
         raise TrafficError(f"{name}: has no line; write minute,requests, such as 0,1200")
     return filled(minutes)
+
+
+def _from_cloudwatch(rows: Sequence[Sequence[str]], name: str) -> list[float]:
+    try:
+        counts = requests_of(rows)
+    except ValueError as wrong:
+        raise TrafficError(f"{name}: {wrong}") from None
+    if max(counts) >= MOST_MINUTES:
+        raise TrafficError(f"{name}: has {max(counts) // MINUTES + 1} days; allowed: at most 7")
+    if any(not math.isfinite(count) or count < 0 for count in counts.values()):
+        raise TrafficError(f"{name}: has a negative number of requests; allowed: 0 or more")
+    return filled(counts)
 
 
 def filled(minutes: Mapping[int, float]) -> list[float]:

@@ -33,7 +33,6 @@ def test_choices_of_ours_have_these_defaults() -> None:
         "step_datapoints": "None",
         "scale_in_percent": "10.0",
         "tracking_leaves_zero": "True",
-        "cooldown_base": "before",
         "out_cooldown_of": "policy",
         "unscalable_schedule_sets_bounds": "False",
         "rate_from": "start_time",

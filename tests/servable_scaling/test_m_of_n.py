@@ -103,3 +103,13 @@ def test_the_state_before_matters_only_where_missing_is_ignored(
     points, m, n = one
     states = {decide(points, m=m, n=n, treatment=treatment, now=s) for s in (now, NOW)}
     assert len(states) == 1 or treatment == "ignore"
+
+
+# Inferred: AWS's tables have no row with a breach less than N and all that is there breaching.
+@pytest.mark.parametrize(
+    ("breaches", "after"), [([True, None, True], "ALARM"), ([True, None, None], "OK")]
+)
+def test_where_missing_is_ignored_m_breaching_datapoints_are_an_alarm(
+    breaches: list[bool | None], after: State
+) -> None:
+    assert decide(breaches, m=2, n=3, treatment="ignore", now="OK") == after

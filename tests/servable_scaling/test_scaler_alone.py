@@ -180,11 +180,22 @@ def test_activities_are_numbered_as_they_begin() -> None:
     assert [activity.number for activity in numbers] == [0, 1]
 
 
-def test_a_larger_scale_out_in_a_cooldown_begins_another_from_the_same_capacity() -> None:
+# "The capacity added by the initiating scale-out activity is calculated as part of the desired capacity for
+# the next": of the cooldown that holds now the newest scale-out is the initiating one.
+# https://docs.aws.amazon.com/autoscaling/application/userguide/step-scaling-policy-overview.html (2026-11-24)
+def test_a_larger_scale_out_in_a_cooldown_begins_another_from_the_capacity_before_the_newest() -> (
+    None
+):
     fleet = Fleet(2, target=target(), policies={"track": tracking(50, ScaleOutCooldown=600)})
-    # 4 at 3; 5 at 6, both from 2; 175 wants 7 from 2, and not 18 from 5.
-    numbers = Numbers(Use=[100, 100, 100, 100, 100, 120, 120, 120, 175])
-    assert fleet.run(range(1, 12), numbers) == {3: 4, 6: 5, 9: 7}
+    # 4 at 3 and 5 at 6, both from 2; 130 wants 6 from 2, which is larger: 11 from the 4 before the newest.
+    numbers = Numbers(Use=[100, 100, 100, 100, 100, 120, 120, 120, 130])
+    assert fleet.run(range(1, 12), numbers) == {3: 4, 6: 5, 9: 11}
+
+
+def test_what_is_not_larger_than_the_newest_scale_out_adds_nothing_in_its_cooldown() -> None:
+    fleet = Fleet(2, target=target(), policies={"track": tracking(50, ScaleOutCooldown=600)})
+    numbers = Numbers(Use=[100, 100, 100, 100, 100, 120, 120, 120, 120])
+    assert fleet.run(range(1, 12), numbers) == {3: 4, 6: 5}
 
 
 def test_an_alarm_names_its_policy_in_the_cause() -> None:

@@ -108,16 +108,6 @@ class TestCooldowns:
         numbers = Numbers(Use=[100, 100, 100, 100, 100, 120])
         assert fleet.run(range(1, 9), numbers) == {3: 4, 6: 5}
 
-    def test_from_the_capacity_of_now_where_it_is_so_chosen(self) -> None:
-        fleet = Fleet(
-            2,
-            target=target(),
-            policies={"track": tracking(50, ScaleOutCooldown=600)},
-            choices=ScalingChoices(cooldown_base="now"),
-        )
-        # 4 x 100 / 50 = 8, of which 2 were added: 6.
-        assert fleet.run(range(1, 5), Numbers(Use=[100])) == {3: 4, 4: 6}
-
     def test_a_scale_in_blocks_the_next_one_in_its_cooldown(self) -> None:
         fleet = Fleet(9, target=target(), policies={"track": tracking(50, ScaleInCooldown=180)})
         assert fleet.run(range(1, 24), Numbers(Use=[10])) == {15: 8, 19: 7, 23: 6}

@@ -111,13 +111,13 @@ rollout = { strategy = "linear", step_percent = 10, bake_minutes = 60 }"""
         rollout, variant = self.environment.rollout, placement.variant
         if rollout is None:
             return
-        start = start_seconds(placement.served, processes=placement.processes) or 0
-        # An unknown start time counts as 0: the bakes alone may be too long.
+        estimated = start_seconds(placement.served, processes=placement.processes) or 0
         possible = rollout.updates(
             least=variant.min_instances,
             most=variant.most_instances,
             window_minutes=self.environment.window_minutes,
         )
+        start = variant.start_seconds or estimated  # unknown is 0: bakes may be too long alone
         lengths = [(update.expected_seconds(start) or 0, update.instances) for update in possible]
         seconds, count = max(lengths, default=(0, 0))
         if seconds > most(LONGEST):

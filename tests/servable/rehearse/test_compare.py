@@ -1,6 +1,8 @@
 """`servable rehearse --compare`: policies on the same random days, and a diff where the best is better."""
 
+import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ from click.testing import CliRunner
 
 from infra.parameters.loading import ValidFile
 from infra.parameters.placement import placement
+from infra.parameters.rehearsal_scenario import MeasuredInstance, scenario
 from servable.rehearse.alternatives import alternatives
 from servable.rehearse.command import rehearse
 from servable.rehearse.comparison import (
@@ -23,12 +26,14 @@ from servable.rehearse.comparison import (
     unbeaten,
 )
 from servable.rehearse.comparison_output import lines
+from servable.rehearse.day_schedule import _few
 from servable_scaling.rehearsal.fleet import InstanceModel
 from servable_scaling.rehearsal.queueing import Service
 from servable_scaling.rehearsal.scenario import Scenario
 from servable_scaling.rehearsal.traffic import random_day
 from tests.servable.rehearse.test_rehearse import SCALED
 
+SCHEDULE = "variants.primary.scaling.schedule"
 Write = Callable[..., ValidFile]
 # Six times as many requests at once: only a larger minimum holds the objective.
 HOUR = "".join(f"{minute},{3000 if minute < 20 else 18_000}\n" for minute in range(40))
@@ -44,7 +49,11 @@ def tried(environment: Write) -> Callable[..., list[Any]]:
         assert isinstance(loaded, ValidFile)
         placed = placement(loaded.environment, "primary")
         assert placed is not None
-        return alternatives(options, placed, servers=4)
+        requests = [6000.0] * 600 + [24_000.0] * 60 + [6000.0] * 780
+        instance = MeasuredInstance(rate_rps=100, p50_ms=38, p99_ms=50, source="given")
+        return alternatives(
+            options, placed, scenario(loaded.environment, placed, requests, instance)
+        )
 
     return of
 
@@ -93,11 +102,34 @@ def test_another_instance_type_brings_its_rate(tried: Callable[..., list[Any]]) 
     )
 
 
-def test_without_a_name_minimums_targets_and_concurrency_are_tried(
+def test_without_a_name_minimums_targets_a_schedule_and_concurrency_are_tried(
     tried: Callable[..., list[Any]],
 ) -> None:
-    found = tried("")
-    assert "target 60 %, minimum 4, concurrency 4" in labels(found)
+    wanted = {"target 60 %, minimum 4, schedule day", "minimum 4, concurrency 4"}
+    assert wanted <= set(labels(tried("")))
+
+
+# Of the requests of 10:00 to 11:00, an hour earlier and half an hour later, with the start.
+def test_a_schedule_of_the_day_raises_the_minimum_before_the_traffic_comes(
+    tried: Callable[..., list[Any]],
+) -> None:
+    (_, found) = tried("schedule=day")
+    times = re.findall(r"cron\((\d+) (\d+) .*?at_least = (\d+)", found.sets[SCHEDULE])
+    busy = max(int(count) for *_, count in times)
+    (begin,) = [(int(hour), int(minute)) for minute, hour, count in times if int(count) == busy]
+    assert ((9, 0) <= begin < (10, 0), busy > 4) == (True, True)
+
+
+def test_a_schedule_of_the_day_changes_at_most_eight_times(tried: Callable[..., list[Any]]) -> None:
+    parts = [(minute, 1 + (minute // 30) % 7) for minute in range(0, 1440, 30)]
+    assert len(_few(parts)) <= 8
+
+
+def test_where_changes_are_left_out_no_part_has_fewer_instances() -> None:
+    parts = [(minute, 1 + (minute * 7 // 30) % 11) for minute in range(0, 1440, 30)]
+    kept = _few(parts)
+    in_force = [max((k for k in kept if k[0] <= at), default=kept[-1])[1] for at, _ in parts]
+    assert all(has >= needs for has, (_, needs) in zip(in_force, parts, strict=True))
 
 
 @pytest.mark.parametrize(
@@ -106,7 +138,7 @@ def test_without_a_name_minimums_targets_and_concurrency_are_tried(
         ("targets=40", "allowed names: target, minimum"),
         ("target=0", "above 0 and at most 100"),
         ("target=", "a value is empty"),
-        ("schedule=7-20@6", "expected none, or HH:MM-HH:MM@COUNT"),
+        ("schedule=7-20@6", "expected none, day, or HH:MM-HH:MM@COUNT"),
         ("instance-type=ml.c5.4xlarge", "write ml.c5.4xlarge@RATE"),
         ("instance-type=ml.c5.4xlrge@1", "did you mean ml.c5.4xlarge?"),
         ("minimum=" + ",".join(map(str, range(501))), "allowed: at most 500"),
@@ -164,13 +196,18 @@ def test_the_beaten_are_counted_in_english(days: list[tuple[float, int]], said: 
 
 
 def test_the_best_is_the_cheapest_that_holds() -> None:
-    holds, cheap = compared((12, 0)), compared((9, 5))
-    assert chosen([compared((14, 0)), holds, cheap], allowed_minutes=0) is holds
+    holds, cheap, dear = compared((12, 0)), compared((9, 5)), compared((14, 0))
+    assert chosen([dear, holds, cheap], allowed_minutes=0) == [holds, dear]
 
 
-def test_where_nothing_holds_the_best_has_the_fewest_minutes() -> None:
-    fewest = compared((20, 2))
-    assert chosen([compared((9, 5)), fewest], allowed_minutes=1) is fewest
+def test_what_breaks_the_objective_on_one_day_is_not_the_best() -> None:
+    assert chosen([compared((9, 0), (9, 0), (9, 1))], allowed_minutes=0) == []
+
+
+def test_what_refuses_less_is_not_beaten_by_what_is_cheaper() -> None:
+    cheap, spares = compared((10, 3)), compared((11, 3))
+    refuses = replace(cheap, days=[replace(cheap.days[0], refused_share=0.2)])
+    assert [each.unbeaten for each in unbeaten([refuses, spares])] == [True, True]
 
 
 def test_an_interval_is_students() -> None:
@@ -201,11 +238,11 @@ def test_the_best_is_written_where_its_advantage_holds(
     monkeypatch.chdir(root)
     (tmp_path / "hour.csv").write_text(HOUR)
     day = ("--traffic", str(tmp_path / "hour.csv"), "--days", "5", "--write")
-    answer = CliRunner().invoke(rehearse, ["prod", *day, "--compare", "minimum=1,4,99"])
+    answer = CliRunner().invoke(rehearse, ["prod", *day, "--compare", "minimum=1,9,99"])
     screen, after = answer.output, (root / "environments" / "prod.toml").read_text()
     said = (
-        "better than the file's policy: minimum 4: " in screen,
-        "min_instances = 4 #" in after,
+        "better than the file's policy: minimum 9: " in screen,
+        "min_instances = 9 #" in after,
         "left out: 1 policy, such as minimum 99: " in screen,
     )
     assert said == (True, True, True), screen

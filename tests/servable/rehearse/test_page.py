@@ -8,6 +8,7 @@ from click.testing import CliRunner
 
 from infra.parameters.loading import ValidFile
 from servable.rehearse.command import rehearse
+from servable.rehearse.page import stretches
 from tests.servable.rehearse.test_compare import HOUR, SPARSE
 
 pytestmark = pytest.mark.long
@@ -21,7 +22,7 @@ def folder(
     (tmp_path / "hour.csv").write_text(HOUR)
     day = ("--traffic", str(tmp_path / "hour.csv"), "--days", "5")
     page = ("--output", str(tmp_path / "page"))
-    answer = CliRunner().invoke(rehearse, ["prod", *day, "--compare", "minimum=1,4", *page])
+    answer = CliRunner().invoke(rehearse, ["prod", *day, "--compare", "minimum=1,9", *page])
     assert answer.exception is None, answer.output
     return tmp_path / "page"
 
@@ -29,9 +30,13 @@ def folder(
 def test_the_page_has_the_picture_and_the_diff_of_the_best(folder: Path) -> None:
     page = (folder / "report.html").read_text()
     held = [
-        "better than the file&#39;s policy: minimum 4" in page,
-        "+min_instances = 4 #" in page,
+        "better than the file&#39;s policy: minimum 9" in page,
+        "+min_instances = 9 #" in page,
         (folder / "pictures" / "comparison.png").is_file(),
         (folder / "pictures" / "day.png").is_file(),
     ]
     assert held == [True] * 4
+
+
+def test_minutes_that_follow_one_another_are_one_stretch() -> None:
+    assert stretches([3, 4, 5, 9, 11, 12]) == [(3, 5), (9, 9), (11, 12)]

@@ -59,7 +59,8 @@ def test_without_an_objective_the_verdict_is_of_refused_requests(
     text = SCALED.replace("p99_latency_ms = 100", "")
     last = run("--profile", "spike", text=text).stdout.splitlines()[-1]
     assert re.fullmatch(
-        r"breaks at 12:\d\d: requests are refused in [\d,]+ of 1,440 minutes, [\d,]+ in all", last
+        r"breaks at 12:\d\d: requests are refused in \d+ to \d+ of 1,440 minutes, [\d,]+ in all",
+        last,
     )
 
 
@@ -70,7 +71,60 @@ def test_a_day_outside_of_the_objective_ends_with_1(run: Callable[..., Result]) 
 
 
 def test_a_day_that_rises_slowly_holds_it(run: Callable[..., Result]) -> None:
-    assert "holds: p99 at most 100 ms" in run("--profile", "daily").stdout
+    found = run("--profile", "daily", "--set", "variants.primary.scaling.safety_factor=0.5")
+    assert "holds: p99 at most 100 ms" in found.stdout
+
+
+KNOWN = ("--set", "variants.primary.start_seconds=240")
+SEEN = (*KNOWN, "--set", "variants.primary.scaling.metric_delay_seconds=60")
+
+
+def test_without_start_and_delay_the_day_runs_at_both_ends_of_their_ranges(
+    run: Callable[..., Result],
+) -> None:
+    paces = result(run("--profile", "daily", "--json"))["paces"]
+    assert [(one["start_minutes"], one["metric_delay_seconds"]) for one in paces] == [
+        (3, 0), (3, 180), (7, 0), (7, 180),
+    ]  # fmt: skip
+
+
+def test_with_start_and_delay_as_seen_there_is_one_pace(run: Callable[..., Result]) -> None:
+    (pace,) = result(run("--profile", "daily", "--json", *SEEN))["paces"]
+    assert (pace["start_minutes"], pace["metric_delay_seconds"]) == (4, 60)
+
+
+# The spike is over before instances come that take longer than it lasts: 10:00 to 10:08.
+def test_what_depends_on_the_start_cannot_be_told_without_it(
+    run: Callable[..., Result], tmp_path: Path
+) -> None:
+    ramp = "".join(f"{minute},{60 * (100 + 3 * max(0, minute - 60))}\n" for minute in range(100))
+    (tmp_path / "day.csv").write_text(ramp)
+    last = run("--traffic", str(tmp_path / "day.csv")).stdout.splitlines()[-1]
+    assert re.match("cannot be told: .*state variants.primary.start_seconds", last)
+
+
+def test_what_cannot_be_told_ends_with_3(run: Callable[..., Result], tmp_path: Path) -> None:
+    run("--help")
+    (tmp_path / "day.csv").write_text("0,6000\n1,6000\n")
+    one = ["--p99-ms", "97", "--traffic", str(tmp_path / "day.csv")]
+    assert rehearse.main(["prod", *one], standalone_mode=False) == 3
+
+
+def test_bursts_that_the_file_states_break_what_holds_without(
+    run: Callable[..., Result], tmp_path: Path
+) -> None:
+    (tmp_path / "day.csv").write_text("".join(f"{minute},8400\n" for minute in range(60)))
+    day = ("--traffic", str(tmp_path / "day.csv"), "--json", "--rate-per-instance", "100")
+    stated = ("--set", "traffic.peak_to_mean=2.5", "--set", "traffic.burst_seconds=1")
+    verdicts = [result(run(*day, *more))["verdict"] for more in ((), stated)]
+    assert verdicts[1] == "does not hold" != verdicts[0]
+
+
+def test_a_deployment_takes_as_long_as_plan_says(run: Callable[..., Result]) -> None:
+    text = SCALED + '[rollout]\nstrategy = "canary"\ncanary_percent = 10\nbake_minutes = 10\n'
+    found = result(run("--profile", "daily", "--deploy-at", "180", "--json", *KNOWN, text=text))
+    # A start of 4 minutes, a bake of the canary, and the last bake: the alarms' window of 3 and one more.
+    assert found["deployment_minutes"] == 4 + 10 + 4
 
 
 def test_a_file_may_leave_minutes_out(run: Callable[..., Result], tmp_path: Path) -> None:

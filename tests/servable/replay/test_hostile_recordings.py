@@ -169,7 +169,7 @@ def test_a_rehearsal_skips_a_line_without_a_time_and_counts_the_others(
     tmp_path: Path, name: str
 ) -> None:
     skipped = SkippedLines()
-    counts = captured(place_with(tmp_path, name), "a.jsonl", skipped)
+    counts, _ = captured(place_with(tmp_path, name), "a.jsonl", skipped, variant="primary")
     assert (sum(counts), len(skipped.all)) == ((2, 1) if name in WITHOUT_TIME else (3, 0))
 
 

@@ -1,11 +1,13 @@
 """A day against policies: what starts when, what callers see meanwhile, and who is woken."""
 
+import math
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from servable_scaling.rehearsal.day import RehearsedDay, rehearse
+from servable_scaling.choices import ScalingChoices
+from servable_scaling.rehearsal.day import RehearsedDay, breaking, rehearse
 from servable_scaling.rehearsal.fleet import InstanceModel
 from servable_scaling.rehearsal.queueing import Service
 from servable_scaling.rehearsal.scenario import PlacedDeployment, Scenario
@@ -136,3 +138,40 @@ def test_two_hundred_instances_come_and_go() -> None:
     requests = [6000.0] * 30 + [600_000.0] * 30 + [6000.0] * 600
     answering = [one.answering for one in day(requests, **wide).minutes]
     assert (max(answering), answering[-1]) == (200, 2)
+
+
+# Of 100 requests one may be slow: two or more of a mean of 1 come with 1 - 2/e.
+@pytest.mark.parametrize(
+    ("requests", "share", "chance"),
+    [
+        (100, 0.01, 1 - 2 / math.e),
+        (50, 0.01, 1 - math.exp(-0.5)),
+        (100, 0, 0),
+        (6000, 0.001, 0),
+        (6000, 0.1, 1),
+    ],
+)
+def test_a_minute_breaks_with_the_chance_that_too_many_requests_are_slow(
+    requests: int, share: float, chance: float
+) -> None:
+    assert breaking(requests, share) == pytest.approx(chance, abs=1e-6)
+
+
+def test_a_minute_within_a_tenth_of_the_objective_is_not_sure() -> None:
+    sure, near = (day([6000.0], p99_ms=limit).minutes[0].breaks for limit in (100, 52))
+    assert (sure < 0.01, near > 0.1) == (True, True)
+
+
+def test_a_metric_that_is_seen_later_brings_instances_later() -> None:
+    late = day(SPIKE, **SCALED, choices=ScalingChoices(metric_delay_seconds=90))
+    # Seen after 90 s: at the begin of the second minute after.
+    assert [one.answering for one in late.minutes][18:20] == [2, 8]
+
+
+def test_the_last_bake_of_a_deployment_may_be_shorter() -> None:
+    plan = PlacedDeployment(
+        minute=2, by_count={2: (50.0, 100.0)}, bake_minutes=5, last_bake_minutes=2
+    )
+    found = day([3000.0] * 20, deployment=plan)
+    paid = [one.paid for one in found.minutes]
+    assert (paid, found.deployed_with) == ([2] * 2 + [4] * 11 + [2] * 7, 2)

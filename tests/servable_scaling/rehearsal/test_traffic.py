@@ -128,3 +128,45 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
 
 def test_minutes_left_out_have_no_request() -> None:
     assert filled({1: 2.0, 3: 4.0}) == [0, 2.0, 0, 4.0]
+
+
+# As the console writes it: rows of words, then a row for each period; the newest may come first.
+CONSOLE = """\
+Full label,"Invocations"
+Label,"Invocations"
+Period,"60"
+Statistic,"Sum"
+"2026/11/20 00:03:00","240"
+"2026/11/20 00:01:00","120"
+"""
+
+
+def test_cloudwatchs_own_file_is_read(tmp_path: Path) -> None:
+    assert read(tmp_path, CONSOLE) == [0, 120, 0, 240]
+
+
+def test_a_period_of_five_minutes_is_spread_over_them(tmp_path: Path) -> None:
+    text = CONSOLE.replace('"60"', '"300"').replace("00:03", "00:06")
+    assert read(tmp_path, text) == [0] + [24] * 5 + [48] * 5
+
+
+def test_of_several_metrics_the_invocations_are_taken(tmp_path: Path) -> None:
+    text = (
+        "Label,InvocationsPerInstance,Invocations\n2026-11-20T00:00:00.000Z,30,60\n"
+        "2026-11-20T00:01:00.000Z,40,80\n"
+    )
+    assert read(tmp_path, text) == [60, 80]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (CONSOLE.replace("Sum", "Average"), "its statistic is Average; allowed: Sum"),
+        ("Label,a,b\n2026-11-20 00:00:00,1,2\n", "it has 2 metrics; allowed: one, Invocations"),
+        ("2026-11-20 00:00:00,many\n", "many at 2026-11-20 00:00 is no number"),
+        ("2026-11-20 00:00:00,1\n2026-12-20 00:00:00,1\n", "has 31 days; allowed: at most 7"),
+    ],
+)
+def test_what_is_no_file_of_invocations_is_refused(tmp_path: Path, text: str, said: str) -> None:
+    with pytest.raises(TrafficError, match=said):
+        read(tmp_path, text)

@@ -14,6 +14,7 @@ from click.testing import CliRunner, Result
 
 from infra.parameters.loading import ValidFile, load
 from servable.replay.command import replay
+from servable.replay.compare.gate import ReplayVerdict
 from servable.replay.compare.output import WORST_FILE
 from servable.serve.container import serve_locally
 from servable.serve.serve import prepared
@@ -117,7 +118,7 @@ def test_the_pages_pictures_and_tables_name_every_output(tmp_path: Path) -> None
         DEFAULTS,
         title="a against b",
         where="",
-        gate=["x"],
+        gate=ReplayVerdict(exceeded=("x",)),
         side_by_side=False,
     )
     text = page.read_text()

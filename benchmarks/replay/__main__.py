@@ -1,7 +1,8 @@
 """Captured requests replayed: `make bench-replay`. Writes result.json and docs/performance.md.
 
 100,000 requests of 2 KB as fast as a server that does nothing answers, with the memory of all processes of
-the command; then 500 requests per second at the captured pace.
+the command; then 500 requests per second at the captured pace; then 100,000 requests whose captured answers
+have a key of their own each.
 """
 
 import json
@@ -9,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
@@ -30,11 +31,24 @@ REQUESTS, PACED, ROUNDS = 100_000, 15_000, 3
 RATE_RPS = 500.0
 # The null server's answer.
 ANSWER = RecordedAnswer(body=b'{"outputs":[0.5]}', content_type=workload.JSON, status=200)
+
+
+def own_key(number: int) -> RecordedAnswer:
+    """An answer whose only key is data, and is in no other answer."""
+    answer = {"users": {f"customer-{number}@example.com": 0.5}}
+    return RecordedAnswer(body=json.dumps(answer).encode(), content_type=workload.JSON, status=200)
+
+
 VARIANTS = ("primary", "canary")
 WATCH_SECONDS = 0.1
 
 
-def captured(folder: Path, count: int, rate_rps: float) -> Path:
+def captured(
+    folder: Path,
+    count: int,
+    rate_rps: float,
+    answer: Callable[[int], RecordedAnswer] = lambda number: ANSWER,
+) -> Path:
     """Write captured requests of one body each, in a file for each variant and hour."""
     body = workload.body(workload.JSON, 1)
     begin = 1795251600.0  # 2026-11-21 09:00 UTC
@@ -51,7 +65,7 @@ def captured(folder: Path, count: int, rate_rps: float) -> Path:
             time=moment,
             content_type=workload.JSON,
             body=body,
-            answer=ANSWER,
+            answer=answer(number),
             file=str(path),
             line=0,
         )
@@ -95,11 +109,13 @@ def measure(folder: Path, log: Log) -> Result:
     before = machine()
     many = captured(folder / "many", REQUESTS, 5000.0)
     pace = captured(folder / "pace", PACED, RATE_RPS)
+    keys = captured(folder / "keys", REQUESTS, 5000.0, own_key)
     log(f"{REQUESTS:,} and {PACED:,} captured requests are written")
     with null_server() as server:
         replay = partial(run, server.url)
         ways = {"fast": partial(replay, many, "--as-fast"), "paced": partial(replay, pace)}
         runs = rounds(ways, ROUNDS, log)
+        runs |= rounds({"keys": partial(replay, keys, "--as-fast")}, 1, log)
     about = {"body_bytes": len(workload.body(workload.JSON, 1)), "requests": REQUESTS}
     return {"machine": before, **about, "rate_rps": RATE_RPS, **runs}
 
@@ -113,6 +129,9 @@ def bounds(result: Result) -> Iterator[Bound]:
     """The benchmark's bounds. Source: the requirements of this project."""
     memory = [run["memory_mb"] for run in result["fast"]]
     label = f"memory of all processes, {result['requests']:,} requests"
+    yield Bound(label=label, values=memory, most=300.0, form=".0f", unit=" MB")
+    label = f"memory of all processes, {result['requests']:,} requests with as many keys"
+    memory = [run["memory_mb"] for run in result["keys"]]
     yield Bound(label=label, values=memory, most=300.0, form=".0f", unit=" MB")
     for name, most in (("p50", 2.0), ("p99", 20.0)):
         label = f"sent late at {result['rate_rps']:g} requests/s, {name}"

@@ -1,6 +1,6 @@
 """How often verdicts are wrong: measures it, and writes docs/verdicts.md.
 
-python -m benchmarks.verdicts [--seed N] [load | conformance | tune]...
+python -m benchmarks.verdicts [--seed N] [load | conformance | tune | replay]...
 
 A false green says that something holds which does not, a false red the contrary. A fresh seed is drawn where
 none is given.
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.frame import ROOT, Log, Result, clock, read, write
-from benchmarks.verdicts import load_gate, rehearse, tune
+from benchmarks.verdicts import load_gate, rehearse, replay_gate, tune
 from model_packaging.beside import beside
 from tests.benchmarks.verdict_trials import conformance_verdicts
 
@@ -30,6 +30,7 @@ MEASURES: Mapping[str, Callable[[int, Log], Any]] = {
     "conformance": conformance_verdicts,
     "rehearse": lambda seed, log: rehearse.measured(seed, REHEARSED, COMPARED, FRESH_DAYS, log),
     "tune": lambda seed, log: tune.trials(seed, SEARCHES),
+    "replay": lambda seed, log: replay_gate.trials(seed),
 }
 
 
@@ -71,6 +72,14 @@ def page(result: Result) -> str:
         )
     if measured := result.get("rehearse", {}).get("measured"):
         fields |= rehearse.fields(measured)
+    if rows := result.get("replay", {}).get("measured"):
+        sides = {holds: [row for row in rows if row["holds"] is holds] for holds in (True, False)}
+        fields["replay_green"] = _counted(sides[False], "met", "planted regressions")
+        fields["replay_red"] = _counted(sides[True], "NOT met", "replays without one")
+        fields["replay_rows"] = "\n".join(
+            f"| {row['case']} | {' | '.join(str(row[name]) for name in ('trials', *GATE))} |"
+            for row in rows
+        )
     return Path(__file__).with_name("page.md").read_text(encoding="utf-8").format_map(fields)
 
 
@@ -80,8 +89,8 @@ def _between(rows: list[Result], verdict: str) -> str:
     return f"{min(shares):.1%} to {max(shares):.1%}"
 
 
-def _counted(rows: list[Result], name: str) -> str:
-    return f"{sum(row[name] for row in rows):,} of {sum(row['trials'] for row in rows):,} searches"
+def _counted(rows: list[Result], name: str, what: str = "searches") -> str:
+    return f"{sum(row[name] for row in rows):,} of {sum(row['trials'] for row in rows):,} {what}"
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Prices of instances, serverless inference, and data in and out, as far as a source states them."""
+"""Prices of instances, serverless inference, data, and what stands, as far as a source states them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -43,7 +43,21 @@ class DataPrice:
     source: str
 
 
-Row = TypeVar("Row", Price, ServerlessPrice, DataPrice)
+@dataclass(frozen=True)
+class StandingPrice:
+    """The price by the month of something that is paid whatever runs, from prices.json."""
+
+    item: str
+    usd_per_month: float
+    region: str
+    as_of: str
+    source: str
+
+
+Row = TypeVar("Row", Price, ServerlessPrice, DataPrice, StandingPrice)
+# The regions in China are billed in CNY, at prices of their own: no price of another region tells them.
+# https://www.amazonaws.cn/en/pricing/ (2026-11-24)
+_CHINA = "cn-"
 
 
 def price(instance: str, region: str) -> Price | None:
@@ -63,6 +77,14 @@ def data_price(region: str) -> DataPrice | None:
     return _of_region([DataPrice(**row) for row in table("prices")["data"]], region)
 
 
+def standing_price(item: str, region: str) -> StandingPrice | None:
+    """The region's price of a key, a dashboard, an alarm; else the newest of any region; None if unknown."""
+    rows = [StandingPrice(**row) for row in table("prices")["standing"] if row["item"] == item]
+    return _of_region(rows, region)
+
+
 def _of_region(rows: Sequence[Row], region: str) -> Row | None:
     own = [row for row in rows if row.region == region]
+    if region.startswith(_CHINA):
+        rows = own
     return max(own or rows, key=lambda row: row.as_of, default=None)

@@ -21,7 +21,7 @@ from infra.parameters.finding import Finding, Severity
 from infra.parameters.loading import ValidFile
 from infra.parameters.model import Golden
 from model_packaging.refusal import PackagingError
-from servable.golden_answers import differing, known_answer
+from servable.golden_answers import content_type_of, differing, known_answer
 from servable.serve.container import serve_locally
 from servable.serve.serve import PreparedVariant, prepared
 from servable_local.container.launch import LaunchError
@@ -153,7 +153,10 @@ def _asked(loaded: ValidFile, url: str, sent: SentRequest, log: Path) -> Iterato
                     remedy = "correct the request, the code or the model"
                     yield _finding(loaded, "run-request", sent.key, problem, remedy)
                     return
-                for where, wanted, actual in differing(known or answer, answer, golden.tolerance):
+                kind = content_type_of(golden)
+                for where, wanted, actual in differing(
+                    known or answer, answer, golden.tolerance, kind
+                ):
                     problem = f"{how} {where or 'with'} {actual!r:.100} and not {wanted!r:.100}"
                     remedy = "correct the code or the model, or write the new answer"
                     key = sent.key.replace(".request", ".answer")

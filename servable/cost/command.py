@@ -1,5 +1,6 @@
 """`servable cost ENV [--against REF]`: show what it costs, and what a change costs."""
 
+import datetime
 import json
 from collections.abc import Iterator
 
@@ -10,6 +11,7 @@ from infra.parameters.finding import meant
 from infra.policy.sizing import HOURS_PER_MONTH
 from servable.cost.cost import (
     EXAMPLE_SECONDS,
+    MOST_SAVED_SHARE,
     NOT_INCLUDED,
     SERVERLESS,
     UNKNOWN,
@@ -109,6 +111,8 @@ def _show(costs: Cost) -> None:
         less = f"  without {', '.join(costs.unknown)}" if costs.unknown and hour is not None else ""
         click.echo(f"{words:24} {_counted(costs, which)}  {price}{each}{less}")
     click.echo(f"{'data in and out':24}  {_data(costs.data)}")
+    for line in _monthly(costs):
+        click.echo(line)
     if costs.unknown:
         click.echo(f"without {', '.join(costs.unknown)}: {UNKNOWN}; in the file it would be:")
         for key in costs.missing_keys:
@@ -116,7 +120,50 @@ def _show(costs: Cost) -> None:
         click.echo(
             f"or read instances' prices from AWS: servable cost {costs.environment} --refresh"
         )
+    if (old := _oldest(costs)) is not None:
+        click.echo(
+            f"prices of {old} are more than a year old: `servable cost {costs.environment} --refresh` writes "
+            "AWS's of today into the file"
+        )
     click.echo(NOT_INCLUDED)
+
+
+def _monthly(costs: Cost) -> Iterator[str]:
+    """Yield what is paid by the month beside the instances, the sum of all, and what a commitment saves."""
+    for variant in costs.variants:
+        if (volume := variant.volume) is not None:
+            yield (
+                f"{'volumes, ' + variant.variant:24}  ${volume.usd_per_month:.2f}/month for each instance: "
+                f"{volume.count:g} GB at ${volume.usd_each:g} ({volume.price_of})"
+            )
+    if (month := costs.standing.usd_per_month) is None:
+        yield f"{'when nothing runs':24}  not known: {UNKNOWN}"
+    else:
+        several = (
+            f"{item.count:g} {item.name}{'s' if item.count > 1 else ''} ${item.usd_per_month:.2f}"
+            for item in costs.standing.items
+        )
+        yield f"{'when nothing runs':24}  about ${month:.2f}/month stays: {', '.join(several)}"
+    for which in ("min_instances", "max_instances"):
+        in_all, alone = costs.usd_per_month_in_all(which), costs.usd_per_month(which)
+        if in_all is not None and alone is not None:
+            saved = in_all - MOST_SAVED_SHARE * alone
+            yield (
+                f"{'in all, ' + _WORDS[which]:24}  ${in_all:,.2f}/month; not less than ${saved:,.2f} with a "
+                "SageMaker Savings Plan (1 or 3 years; at most "
+                f"{MOST_SAVED_SHARE:.0%} off instances and serverless, by type)"
+            )
+
+
+def _oldest(costs: Cost) -> str | None:
+    """Return the date of the oldest price of a variant if it is more than a year ago."""
+    today = datetime.datetime.now(datetime.UTC)
+    year_ago = f"{today.year - 1}-{today:%m}"
+    dates = [
+        variant.priced_on for variant in costs.variants if (variant.priced_on or "")[:1].isdigit()
+    ]
+    oldest = min(filter(None, dates), default=None)
+    return oldest if oldest is not None and oldest[:7] < year_ago else None
 
 
 def _data(data: DataCost) -> str:

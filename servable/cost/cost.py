@@ -9,6 +9,7 @@ from infra.parameters.environment import Environment
 from infra.parameters.prices import STATED, Prices
 from infra.parameters.variant import Serverless, Variant
 from infra.policy.sizing import HOURS_PER_MONTH, MIB_PER_GIB, instances_during_update
+from servable.cost.standing import StandingCost, StandingItem, standing, volume
 
 SECONDS_PER_HOUR = 3600
 MILLION = 1_000_000
@@ -20,9 +21,14 @@ SERVERLESS = "serverless"
 MISSING = {SERVERLESS: "serverless_usd_per_gib_second"}
 
 NOT_INCLUDED = (
-    "not included: volumes, alarms, dashboard, logs, stored archives and samples, keys, transfer out of "
-    "the region"
+    "not included: what is written to logs ($0.50 to $0.70 per GB: $0.10 to $0.14 per million requests for "
+    "each 200 bytes that a handler writes of one), samples and archives in S3 ($0.023 to $0.025 per GB and "
+    "month), transfer to another region ($0.09 per GB), interface endpoints of [network], functions of "
+    "golden requests, tax; AWS's free allowances and discounts are not taken off"
 )
+# https://aws.amazon.com/savingsplans/ml-pricing/, as https://www.factualminds.com/blog/
+# aws-sagemaker-ai-savings-plans-commitment-flexibility.md quotes it (2026-06-13).
+MOST_SAVED_SHARE = 0.64
 
 Which = Literal["min_instances", "max_instances", "max_during_update"]
 WHICH: tuple[Which, ...] = ("min_instances", "max_instances", "max_during_update")
@@ -49,6 +55,10 @@ class VariantCost:
     """The instance types of which no price is known."""
     price_of: str
     """Where and when the price held, or that none is known."""
+    priced_on: str | None
+    """Date of the price, as 2026-11 or 2026-11-24; None: not stated."""
+    volume: StandingItem | None
+    """The volume of each instance, by the GB; None: there is none, or no price of it."""
     max_rps_per_instance: float | None
     """Measured requests per second of one instance, from the file."""
     safety_factor: float | None
@@ -87,6 +97,10 @@ class VariantCost:
         assert self.usd_per_second is not None  # as above
         second = answering * self.usd_per_second + kept * (self.usd_per_warm_second or 0.0)
         return second * SECONDS_PER_HOUR
+
+    def usd_per_month_of_volumes(self, which: Which) -> float:
+        count: int = getattr(self, which)
+        return count * self.volume.usd_per_month if self.volume else 0.0
 
     @property
     def usd_per_million_predictions(self) -> float | None:
@@ -145,6 +159,7 @@ class Cost:
     environment: str
     variants: tuple[VariantCost, ...]
     data: DataCost
+    standing: StandingCost
     p99_latency_ms: float | None
     """The objective that the file states."""
 
@@ -177,6 +192,14 @@ class Cost:
         hour = self.usd_per_hour(which)
         return None if hour is None else hour * HOURS_PER_MONTH
 
+    def usd_per_month_in_all(self, which: Which) -> float | None:
+        """With volumes and what stays when nothing runs; None if no price of instances is known."""
+        month = self.usd_per_month(which)
+        if month is None:
+            return None
+        volumes = sum(variant.usd_per_month_of_volumes(which) for variant in self.variants)
+        return month + volumes + (self.standing.usd_per_month or 0.0)
+
     def usd_per_million_predictions(self, which: Which) -> float | None:
         """Every instance as busy as was measured; in an update, both fleets for one's traffic."""
         rates = [variant.rps(which) for variant in self.variants]
@@ -197,7 +220,10 @@ class Cost:
             "missing_keys": self.data.missing_keys,
             "usd_per_million_predictions": self.data.usd_per_million_predictions,
         }
+        output["standing"]["usd_per_month"] = self.standing.usd_per_month
         return output | {
+            "usd_per_month_in_all": {which: self.usd_per_month_in_all(which) for which in WHICH},
+            "most_saved_share": MOST_SAVED_SHARE,
             "usd_per_hour": {which: self.usd_per_hour(which) for which in WHICH},
             "usd_per_month": {which: self.usd_per_month(which) for which in WHICH},
             "usd_per_million_predictions": {
@@ -228,6 +254,7 @@ def cost(name: str, environment: Environment) -> Cost:
             variant_cost(variant_name, variant, region, batches=batches, prices=environment.prices)
             for variant_name, variant in environment.variants.items()
         ),
+        standing=standing(environment),
         p99_latency_ms=environment.alarms.p99_latency_ms,
     )
 
@@ -260,6 +287,8 @@ def variant_cost(
         least_usd_per_instance_hour=min((row.usd_per_hour for row in known), default=None),
         without_price=missing,
         price_of=_said(used or dearest, region),
+        priced_on=price.as_of if (price := used or dearest) else None,
+        volume=volume(variant, region),
         max_rps_per_instance=scaling.max_rps_per_instance if scaling else None,
         safety_factor=scaling.safety_factor if scaling else None,
         serverless=serverless,

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from servable.answer_outputs import outputs_of
 from servable.captured import CapturedRequest
-from servable.replay.compare.decoding import outputs_of
 from servable_local.capture_record import media_type
 from servable_tensors import wire
 from servable_tensors.codecs import CODECS, JSON, PROTOBUF

@@ -40,6 +40,8 @@ class AnswerPair:
     """The answer of the replay's target."""
     other: RecordedAnswer | None = None
     """The answer of the other target, with `--against`."""
+    second: RecordedAnswer | None = None
+    """The answer of a second known-good target, with `--against` twice: it shows what differs by itself."""
     send_lag_ms: float = 0.0
     """Delay of the request behind its scheduled time; not part of either latency."""
 
@@ -79,6 +81,7 @@ class AnswerLog:
                 request=redaction.request(pair.request),
                 answered=redaction.answer(pair.answered),
                 other=redaction.answer(pair.other) if pair.other else None,
+                second=redaction.answer(pair.second) if pair.second else None,
             )
         kept: dict[str, Any] = {
             "file": pair.request.file,
@@ -86,8 +89,9 @@ class AnswerLog:
             "sendLagMs": round(pair.send_lag_ms, 3),
             "answered": _written(pair.answered),
         }
-        if pair.other is not None:
-            kept["other"] = _written(pair.other)
+        for name, answer in (("other", pair.other), ("second", pair.second)):
+            if answer is not None:
+                kept[name] = _written(answer)
         text = write_line(pair.request, {"replayed": kept})[:-1]
         self._file.write(text + _CHECK % zlib.crc32(text))
 
@@ -111,12 +115,12 @@ def read_pairs(folder: Path) -> Iterator[AnswerPair]:
             request = request_of(record, file=kept["file"], number=kept["line"])
         except CaptureLineError:
             continue  # a redaction that returns what no header may hold
-        other = kept.get("other")
+        others = {name: _read(kept[name]) for name in ("other", "second") if name in kept}
         yield AnswerPair(
             request=request,
             answered=_read(kept["answered"]),
-            other=_read(other) if other is not None else None,
             send_lag_ms=kept["sendLagMs"],
+            **others,
         )
 
 

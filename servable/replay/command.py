@@ -29,6 +29,7 @@ from servable.load.options import (
 from servable.load.reached import ReadyTarget, reached_by
 from servable.project import ENVIRONMENTS, SET, one_environment
 from servable.project_folder import standing_in
+from servable.replay.capture_notes import capture_notes
 from servable.replay.compare.against import other_target
 from servable.replay.compare.judged import ReplayComparison, output_names
 from servable.replay.index import CaptureIndex, CaptureSelection
@@ -120,9 +121,11 @@ OPTIONS = (
     ),
     click.option(
         "--against",
+        multiple=True,
         metavar="ENV|REF|URL",
         help="Ask this target in turns and compare with its answers, instead of the captured ones: another "
-        "environment, ENV at a git revision, or an address.",
+        "environment, ENV at a git revision, or an address. Given twice: two known-good targets, and what "
+        "they disagree in is noise.",
     ),
     # --- how fast
     click.option(
@@ -136,7 +139,7 @@ OPTIONS = (
     click.option(
         "--gate",
         is_flag=True,
-        help="Hold the answers to the limits of ENV's [replay]; exit 1 if one is exceeded.",
+        help="Hold the answers to the limits of ENV's [replay]: exit 0 met, 1 not met, 3 cannot be told.",
     ),
     click.option(
         "--redact",
@@ -163,7 +166,7 @@ class ReplayOptions(TargetOptions):
     content_types: tuple[str, ...]
     where: tuple[tuple[str, str], ...]
     timeout_seconds: float
-    against: str | None
+    against: tuple[str, ...]
     speed: float
     as_fast: bool
     p99_ms: float | None
@@ -180,7 +183,7 @@ def replay(what: str, folder: str, **values: Any) -> int:
     """Send captured requests again, at the captured pace, and compare the answers.
 
     A run that Ctrl-C or a kill ended goes on with the same command. Exits with 1 if a request failed; with
-    --gate, if a limit is exceeded.
+    --gate, with 1 if a limit is exceeded, and with 3 if too little was compared to tell.
     """
     options = _checked(what, ReplayOptions(**values))
     loaded = None if is_url(what) else one_environment(what, folder, options.sets)[0]
@@ -203,6 +206,8 @@ def _checked(what: str, options: ReplayOptions) -> ReplayOptions:
         raise click.UsageError("--speed and --as-fast are two paces: give one of them")
     if options.p99_ms and not options.as_fast:
         raise click.UsageError("--p99-ms is the objective of --as-fast: give both")
+    if len(options.against) > 2:
+        raise click.UsageError("--against: give it once, or twice for two known-good targets")
     if options.local and options.endpoint_url:
         raise click.UsageError("--local and --endpoint-url are two places: give one of them")
     if options.local or options.endpoint_url:
@@ -234,18 +239,17 @@ def _limits(loaded: ValidFile | None) -> Replay:
 
 def _judged(what: str, loaded: ValidFile | None, folder: str, options: ReplayOptions) -> int:
     redaction = Redaction(options.redact) if options.redact else None
-    against = options.against
     judged = ReplayComparison(
         _limits(loaded),
         gate=options.gate,
-        side_by_side=against is not None,
+        side_by_side=bool(options.against),
         outputs=output_names(loaded, options.variant),
         redaction=redaction,
     )
     result = _played(what, loaded, folder, options, redaction, judged)
     code = _ended(result, judged, as_json=options.as_json)
     if not result.interrupted:
-        title = f"{what} against {against or 'captured answers'}"
+        title = f"{what} against {' and '.join(options.against) or 'captured answers'}"
         judged.write(result.folder, title, f"captured: {options.place}")
     return code
 
@@ -259,6 +263,7 @@ def _played(
     judged: ReplayComparison,
 ) -> ReplayResult:
     index = _indexed(loaded, options)
+    judged.lines = index.lines
     root = loaded.root if loaded else standing_in()
     with ExitStack() as held:
         # Without --variant all variants share the requests, whoever answered them.
@@ -266,8 +271,9 @@ def _played(
             reached_by(what, loaded, [], private_folder(root / RUNS), options)
         )
         several = [reached]
-        if options.against:
-            other = other_target(options.against, loaded, folder, root / RUNS, options)
+        for number, against in enumerate(options.against, start=1):
+            output = root / RUNS / f"against-{number}"
+            other = other_target(against, loaded, folder, output, options)
             several.append(held.enter_context(other))
         pace = _pace(loaded, options)
         run = run_folder(root, what, _question(what, loaded, several, options), anew=options.anew)
@@ -313,7 +319,9 @@ def _indexed(loaded: ValidFile | None, options: ReplayOptions) -> CaptureIndex:
                 lambda: f"reading {options.place}: {done / 1e6:,.0f} of {total / 1e6:,.0f} MB"
             ),
         )
-    for sentence in skipped_lines(index.skipped):
+    variants = loaded.environment.variants if loaded else {}
+    shadows = {name for name, variant in variants.items() if variant.shadow}
+    for sentence in [*skipped_lines(index.skipped), *capture_notes(index, shadows)]:
         click.echo(sentence, err=True)
     if not len(index):
         raise ReplayError(
@@ -336,7 +344,7 @@ def _question(
     """Return everything by which answers differ: what is sent, where to, how fast."""
     names = (
         "place", "begin", "end", "sample", "content_types", "where", "target", "local", "endpoint_url",
-        "variant", "speed", "as_fast", "p99_ms", "against", "sets",
+        "variant", "speed", "as_fast", "p99_ms", "sets",
     )  # fmt: skip
     deployed = None
     if options.target == "deployed" and loaded is not None:
@@ -351,6 +359,10 @@ def _question(
         "what": what,
         "models": [one.asked.model_sha256 or deployed for one in several],
         "redact": str(redact) if redact else None,
+        # As it was before two could be given, so that a run of then goes on.
+        "against": list(options.against)
+        if len(options.against) > 1
+        else next(iter(options.against), None),
         **{name: getattr(options, name) for name in names},
     }
 
@@ -366,5 +378,5 @@ def _ended(result: ReplayResult, judged: ReplayComparison, *, as_json: bool) -> 
     if result.interrupted:
         click.echo("interrupted; the same command goes on with the others", err=True)
         return 130
-    sentences = judged.sentences()
-    return int(bool(result.summary.failures if sentences is None else sentences))
+    verdict = judged.verdict()
+    return int(bool(result.summary.failures)) if verdict is None else verdict.exit_code

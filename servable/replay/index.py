@@ -7,6 +7,7 @@ were written, the number of requests is known before the first is sent, and memo
 
 import hashlib
 from array import array
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -16,17 +17,20 @@ from numpy.typing import NDArray
 from servable.capture_lines import CaptureLineError, read_line
 from servable.captured import CapturedRequest
 from servable.replay.places import (
+    SUFFIX,
     CaptureFile,
     CapturePlace,
     PlaceError,
     captured_files,
     captured_lines,
 )
-from servable.replay.skipped import SkipCount, SkippedLines
+from servable.replay.skipped import ReadLines, SkipCount, SkippedLines
 from servable_local.capture_record import media_type
 
 # A file of an hour may hold what was asked for a little before or after it.
 _HOUR_SECONDS, _MARGIN_SECONDS = 3600.0, 600.0
+# An endpoint has ten: https://docs.aws.amazon.com/general/latest/gr/sagemaker.html (2026-11-22).
+_MOST_VARIANTS = 100
 # Several times a second, and next to no work.
 _LINES_PER_REPORT = 2000
 Report = Callable[[int, int], None]
@@ -88,6 +92,8 @@ class CaptureIndex:
         self._skipped = SkippedLines()
         self.lines_read = 0
         """Lines of all files that were read, skipped ones included."""
+        self.variants: Counter[str] = Counter()
+        """Variant -> chosen requests that it answered."""
         self._times = array("d")
         self._place_of = array("Q")
         """File, line, offset, size of each request, one after the other."""
@@ -112,6 +118,10 @@ class CaptureIndex:
             self._skipped.add(file.name, line, str(error))
             return
         if self._selection.wants(request):
+            known = len(self.variants) < _MOST_VARIANTS or request.variant in self.variants
+            self.variants[
+                (request.variant or "without a variant") if known else "other variants"
+            ] += 1
             self._times.append(request.time)
             self._place_of.extend((number, line, offset, len(content)))
 
@@ -129,6 +139,16 @@ class CaptureIndex:
     def skipped(self) -> list[SkipCount]:
         """Skipped lines, by file and reason."""
         return self._skipped.all
+
+    @property
+    def lines(self) -> ReadLines:
+        """How many lines were read and skipped; files of data capture that could not be read at all."""
+        whole = (count.file for count in self.skipped if not count.lines)
+        return ReadLines(
+            read=self.lines_read,
+            skipped=sum(count.lines for count in self.skipped),
+            unread_files=tuple(file for file in whole if file.endswith(SUFFIX)),
+        )
 
     def __len__(self) -> int:
         return len(self.times)

@@ -16,7 +16,7 @@ from typing import Any
 
 from servable.replay.skipped import SkippedLines
 
-_SUFFIX = ".jsonl"
+SUFFIX = ".jsonl"
 # Bodies are at most 6 MB, 8 MB in BASE64, in both directions; what is longer is no line of data capture.
 # https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_runtime_InvokeEndpoint.html (2026-11-22)
 MOST_LINE_BYTES = 32_000_000
@@ -176,10 +176,10 @@ def lines_of(chunks: Iterator[bytes]) -> Iterator[tuple[int, int, bytes | None]]
 def captured_files(place: CapturePlace, skipped: SkippedLines) -> Iterator[CaptureFile]:
     """Yield the files of data capture; others are skipped by name. Raises PlaceError."""
     for file in place.files():
-        if file.name.endswith(_SUFFIX):
+        if file.name.endswith(SUFFIX):
             yield file
         else:
-            skipped.add(file.name, 0, f"its name does not end in {_SUFFIX}")
+            skipped.add(file.name, 0, f"its name does not end in {SUFFIX}")
 
 
 def captured_lines(

@@ -73,9 +73,9 @@ def replay(
 ) -> ReplayResult:
     """Send what the folder has no answer to yet, and keep each answer as it comes.
 
-    `targets`: one, or two that are asked in turns. `variables`: environment of the sending process; None:
-    that of this process. `seen` gets every pair of answers, those of an earlier process first. Ctrl-C ends
-    it: the result says `interrupted`, and the next call goes on; requests under way are then sent again.
+    `targets`: one, or up to three that are asked in turns. `variables`: environment of the sending process;
+    None: that of this process. `seen` gets every pair of answers, those of an earlier process first. Ctrl-C
+    ends it: the result says `interrupted`, and the next call goes on; requests under way are then sent again.
     Raises ReplayError, LoadError, PlaceError, RedactionError.
     """
     began = time.monotonic()

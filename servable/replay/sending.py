@@ -33,7 +33,7 @@ class ReplayPace:
 
 
 class ReplaySender:
-    """Sends requests to one target, or to two in turns. Memory: bounded by what the process takes in."""
+    """Sends requests to up to three targets in turns. Memory: bounded by what the process takes in."""
 
     def __init__(
         self,
@@ -174,5 +174,6 @@ def _pair(request: CapturedRequest, answered: dict[str, Any], bodies: bytes) -> 
         request=request,
         answered=answers[0],
         other=answers[1] if len(answers) > 1 else None,
+        second=answers[2] if len(answers) > 2 else None,
         send_lag_ms=answered["lagMs"],
     )

@@ -13,7 +13,7 @@ from botocore.exceptions import ClientError
 from infra.parameters.environment import Environment
 from infra.parameters.model import Golden
 from servable.aws_account import Account, unless_absent
-from servable.golden_answers import differing, known_answer
+from servable.golden_answers import content_type_of, differing, known_answer
 from servable.verify.difference import Answers, Difference, Report
 
 KIND = "golden answer"
@@ -104,7 +104,9 @@ def _ask(
             f"{resource}: {golden.request} was answered, and compared with nothing: `{write}`"
         )
         return "not compared"
-    for key, expected, present in differing(wanted, actual, golden.tolerance):
+    for key, expected, present in differing(
+        wanted, actual, golden.tolerance, content_type_of(golden)
+    ):
         remedy = "the model, its code or its image is another; or write the new answer"
         yield differs(present, expected, remedy, key)
         break  # one place says it

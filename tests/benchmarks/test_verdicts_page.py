@@ -6,8 +6,8 @@ from benchmarks.frame import ROOT, read
 from benchmarks.verdicts.__main__ import PAGE, page
 
 COMMANDS = [
-    "check", "check --run", "load --gate", "tune", "conformance", "verify", "replay", "rehearse", "plan",
-    "doctor",
+    "check", "check --run", "load --gate", "tune", "conformance", "verify", "replay --gate", "rehearse",
+    "plan", "doctor",
 ]  # fmt: skip
 PAGES = [
     "rules",

@@ -26,7 +26,7 @@ def other_target(
     An environment's name comes before a git revision of the same name. A revision is packed as it was, and
     runs on this computer. Raises click.UsageError, and what preparing a target raises.
     """
-    output = private_folder(output / "against")
+    output = private_folder(output)
     if is_url(against):
         with reached_by(against, None, [], output, options) as reached:
             yield reached

@@ -14,16 +14,12 @@ import heapq
 import math
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import TypeVar
+from dataclasses import dataclass
 
 import numpy as np
 
 from infra.parameters.replay import Replay
-from servable.captured import RecordedAnswer
-from servable.replay.answers import AnswerPair
-from servable.replay.compare.decoding import UNKNOWN, AnswerOutputs, outputs_of
-from servable.replay.compare.difference import (
+from servable.answer_differences import (
     MISSING,
     ArrayDifference,
     compared,
@@ -31,14 +27,16 @@ from servable.replay.compare.difference import (
     magnitude,
     tolerance_of,
 )
+from servable.answer_outputs import UNKNOWN, AnswerOutputs, outputs_of
+from servable.captured import RecordedAnswer
+from servable.replay.answers import AnswerPair
 from servable.replay.compare.latency_ratio import LatencyRatio
-from servable.replay.compare.sketch import Sketch
+from servable.replay.compare.output_statistics import OutputStatistics
 from servable_local.capture_record import media_type
 from servable_local.terminal import escaped_name
 from servable_tensors import UNNAMED_OUTPUT
 from servable_tensors.tensors import Array
 
-_Counted = TypeVar("_Counted")
 # Answers that are held back; enough for a mean, and little memory.
 _HELD_PAIRS, _HELD_BYTES = 256, 8 << 20
 # Outputs of an answer that are looked for under another name, each with each.
@@ -50,81 +48,6 @@ _ARRAY_BYTES = 256  # of one number, in memory
 WORST = 20
 """Requests that differ most, which are kept."""
 _WORST_BYTES = 32 << 20
-
-
-@dataclass(kw_only=True)
-class OutputStatistics:
-    """Differences of one output so far. Counts are of rows where nothing else is stated."""
-
-    name: str
-    rows: int = 0
-    differing: int = 0
-    requests: int = 0
-    """Answers that had the output on either side."""
-    differing_requests: int = 0
-    absolute: Sketch = field(default_factory=Sketch)
-    relative: Sketch = field(default_factory=Sketch)
-    nan: int = 0
-    infinite: int = 0
-    added: int = 0
-    """Answers with the output although none was expected."""
-    problems: Counter[str] = field(default_factory=Counter)
-    """Reason against a comparison by value, as MISSING or a changed type or shape -> answers."""
-    labels: int = 0
-    """Changed labels."""
-    examples: Counter[tuple[str, str]] = field(default_factory=Counter)
-    top: Counter[int] = field(default_factory=Counter)
-    """k -> rows whose k highest scores are others."""
-    shifts: Counter[int] = field(default_factory=Counter)
-    """Number by which most labels of an answer, or its scores' places, moved -> answers."""
-    other_names: Counter[str] = field(default_factory=Counter)
-    """Name under which the expected values came -> answers."""
-    tolerance: float | None = None
-    """Relative tolerance; None: compared exactly."""
-
-    @property
-    def share(self) -> float:
-        return self.differing / self.rows if self.rows else float(bool(self.added))
-
-    @property
-    def swapped_with(self) -> str | None:
-        """The name under which most of the expected values came."""
-        return _most(self.other_names, self.differing_requests)
-
-    @property
-    def shift(self) -> int | None:
-        """The number by which labels, or places of scores, moved in most answers that differ."""
-        return _most(self.shifts, self.differing_requests)
-
-    def add(self, difference: ArrayDifference, rows: int) -> None:
-        self.rows += rows
-        self.requests += 1
-        self.absolute.add(difference.absolute)
-        self.relative.add(difference.relative)
-        if difference.equal:
-            return
-        self.differing += int(difference.differing.sum())
-        self.differing_requests += 1
-        self.nan += difference.nan_rows
-        self.infinite += difference.infinite_rows
-        self.labels += difference.labels
-        if difference.problem:
-            # Shapes may be endlessly many.
-            known = len(self.problems) < _MOST_EXAMPLES or difference.problem in self.problems
-            self.problems[difference.problem if known else "other shapes"] += 1
-        self.top.update(difference.top)
-        if difference.shift is not None and (
-            len(self.shifts) < 100 or difference.shift in self.shifts
-        ):
-            self.shifts[difference.shift] += 1
-        for example in difference.examples:
-            if len(self.examples) < _MOST_EXAMPLES or example in self.examples:
-                self.examples[example] += 1
-
-
-def _most(counts: Counter[_Counted], of: int) -> _Counted | None:
-    """Return the value that at least three quarters of `of` share; None: there is none."""
-    return next((value for value, count in counts.most_common(1) if count >= 0.75 * of), None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,10 +67,12 @@ class _Held:
     media_types: tuple[str, str]
     expected: AnswerOutputs
     answered: AnswerOutputs
+    second: AnswerOutputs | None
+    """Outputs of the second known-good target."""
 
 
 class Comparison:
-    """The differences between the answers of two sides."""
+    """The differences between the answers of two sides; noise, if a second known-good target was asked."""
 
     def __init__(
         self, settings: Replay, *, only_output: str = UNNAMED_OUTPUT, shown: Collection[str] = ()
@@ -171,6 +96,12 @@ class Comparison:
         self.failed_on_both = 0
         self.ignored = [name for name, output in settings.outputs.items() if output.ignored]
         """Outputs that [replay.outputs] leaves out."""
+        self.allowed: Counter[str] = Counter()
+        """Outputs that were not expected and may be there, by [replay] added_outputs -> answers."""
+        self.noisy = 0
+        """Answers that two known-good targets gave too."""
+        self.second_errors = 0
+        """Requests that the second known-good target failed although the first answered."""
         self.content_types: Counter[tuple[str, str]] = Counter()
         """Expected and answered content type, where they differ -> answers."""
         self.latency = LatencyRatio()
@@ -208,12 +139,19 @@ class Comparison:
         if expected.latency_ms is not None and answered.latency_ms is not None:
             self.latency.add(expected.latency_ms, answered.latency_ms)
         media_types = (media_type(expected.content_type), media_type(answered.content_type))
-        held = _Held(pair, media_types, *self._read(expected, answered))
+        first, judged = self._read(expected, answered)
+        second = None
+        if pair.second is not None and pair.second.failed:
+            self.second_errors += 1
+        elif pair.second is not None:
+            _, second = self._read(expected, pair.second, first)
+        held = _Held(pair, media_types, first, judged, second)
         if self._scales is not None:
             self._compare(held)
             return
         self._held.append(held)
-        arrays = len(held.expected.arrays) + len(held.answered.arrays)
+        sides = (held.expected, held.answered, *([second] if second else []))
+        arrays = sum(len(side.arrays) for side in sides)
         self._held_bytes += _size(pair) + _ARRAY_BYTES * arrays
         if len(self._held) >= _HELD_PAIRS or self._held_bytes >= _HELD_BYTES:
             self.finish()
@@ -235,16 +173,25 @@ class Comparison:
             differing |= difference.differing
             self._of(name).add(difference, len(difference.differing))
         self._renamed(expected, answered, differences)
+        if held.second is not None:
+            self._add_noise(held, held.second, differences)
         unequal = {name: one for name, one in differences.items() if not one.equal}
         reasons = [f"{self._of(name).name}: {_reason(one)}" for name, one in unequal.items()]
         for name in [name for name in answered.arrays if name not in expected.arrays]:
+            if self._settings.added_outputs:
+                hidden = self._shown and name not in self._shown
+                self.allowed["outputs" if hidden else self._key(name, self.allowed)] += 1
+                continue
             self._of(name).added += 1
             self._of(name).requests += 1
             reasons.append(f"{self._of(name).name}: added")
             differing[:] = True
         before, after = held.media_types
         if before != after and not {before, after} & set(UNKNOWN):
-            self.content_types[before, after] += 1
+            kinds = (before, after)
+            if len(self.content_types) >= _MOST_EXAMPLES and kinds not in self.content_types:
+                kinds = ("other content types",) * 2
+            self.content_types[kinds] += 1
             reasons.append(f"content type {before} became {after}")
             differing[:] = True
         self.compared += 1
@@ -255,6 +202,19 @@ class Comparison:
             severities = [difference.severity for difference in differences.values()]
             known = math.inf if len(reasons) > len(unequal) else 0.0
             self._keep(held.pair, max([known, *severities]), tuple(reasons[:_MOST_EXAMPLES]))
+
+    def _add_noise(
+        self, held: _Held, second: AnswerOutputs, differences: Mapping[str, ArrayDifference]
+    ) -> None:
+        """Count by output how far the judged target and the second known-good one are off."""
+        self.noisy += 1
+        known = dict(self._differences(held.expected, second))
+        for name, difference in differences.items():
+            self._of(name).noise.add(difference.severity, known[name].severity)
+        for name in {**held.answered.arrays, **second.arrays}:
+            if name not in differences and not self._settings.added_outputs:
+                sides = (name in side.arrays for side in (held.answered, second))
+                self._of(name).noise.add(*(math.inf if there else 0.0 for there in sides))
 
     def _differences(
         self, expected: AnswerOutputs, answered: AnswerOutputs
@@ -285,15 +245,11 @@ class Comparison:
             bfloat16=name in expected.bfloat16 & answered.bfloat16,
             scale=(self._scales or {}).get(name, 0.0),
         )
-        self._of(name).tolerance = None if tolerance is None else tolerance.relative
-        return compared(
-            array,
-            other,
-            tolerance,
-            rows=expected.rows_of(name),
-            typed=typed,
-            tops=self._settings.top,
-        )
+        rows = expected.rows_of(name)
+        output = self._of(name)
+        output.tolerance = None if tolerance is None else tolerance.relative
+        output.columns.add(array, tolerance, rows)
+        return compared(array, other, tolerance, rows=rows, typed=typed, tops=self._settings.top)
 
     def _renamed(
         self,
@@ -314,9 +270,10 @@ class Comparison:
                     break
 
     def _read(
-        self, expected: RecordedAnswer, answered: RecordedAnswer
+        self, expected: RecordedAnswer, answered: RecordedAnswer, known: AnswerOutputs | None = None
     ) -> tuple[AnswerOutputs, AnswerOutputs]:
-        before = self._named(outputs_of(expected.body, expected.content_type))
+        """`known`: the outputs of the expected answer, if it was read before."""
+        before = known or self._named(outputs_of(expected.body, expected.content_type))
         if (expected.body, expected.content_type) == (answered.body, answered.content_type):
             return before, before
         return before, self._named(outputs_of(answered.body, answered.content_type))
@@ -331,14 +288,17 @@ class Comparison:
         return dataclasses.replace(outputs, arrays=arrays)
 
     def _of(self, name: str) -> OutputStatistics:
-        key = escaped_name(name)[:_MOST_NAME_CHARACTERS]
-        if key not in self.outputs and len(self.outputs) >= MOST_OUTPUTS:
-            key = OTHER_OUTPUTS
+        key = self._key(name, self.outputs)
         if key not in self.outputs:
             hidden = self._shown and name not in self._shown
             shown = f"output {len(self.outputs) + 1}" if hidden else key
             self.outputs[key] = OutputStatistics(name=shown)
         return self.outputs[key]
+
+    def _key(self, name: str, kept: Collection[str]) -> str:
+        """Return the name under which an output is counted: names that are data share one."""
+        key = escaped_name(name)[:_MOST_NAME_CHARACTERS]
+        return OTHER_OUTPUTS if key not in kept and len(kept) >= MOST_OUTPUTS else key
 
     def _keep(self, pair: AnswerPair, severity: float, reasons: tuple[str, ...]) -> None:
         self._kept -= 1  # of equal ones the earlier stays
@@ -355,8 +315,8 @@ class Comparison:
 
 
 def _size(pair: AnswerPair) -> int:
-    expected = 0 if pair.expected is None else len(pair.expected.body)
-    return len(pair.request.body) + expected + len(pair.answered.body)
+    several = (pair.expected, pair.answered, pair.second)
+    return len(pair.request.body) + sum(len(answer.body) for answer in several if answer)
 
 
 def _scales(held: list[_Held]) -> dict[str, float]:

@@ -12,11 +12,12 @@ from infra.parameters.replay import Replay
 from model_packaging.refusal import PackagingError
 from model_packaging.saved_model import read
 from model_packaging.saved_model.reading import DEFAULT_SIGNATURE
+from servable.answer_outputs import WHOLE_BODY
 from servable.replay.compare.comparison import Comparison
-from servable.replay.compare.decoding import WHOLE_BODY
-from servable.replay.compare.gate import exceeded
+from servable.replay.compare.gate import ReplayVerdict, judged
 from servable.replay.compare.output import as_object, lines, write_worst
 from servable.replay.redaction import Redaction
+from servable.replay.skipped import ReadLines
 from servable_tensors import UNNAMED_OUTPUT
 
 
@@ -56,34 +57,36 @@ class ReplayComparison:
         only = outputs[0] if len(outputs) == 1 else UNNAMED_OUTPUT
         names = {only, WHOLE_BODY, *limits.outputs, *outputs} if redaction else set()
         self.comparison = Comparison(limits, only_output=only, shown=names)
+        self.lines = ReadLines()
+        """Captured lines that were read, once they are."""
 
-    def sentences(self) -> list[str] | None:
-        """Violations of the gate's limits; None without a gate."""
+    def verdict(self) -> ReplayVerdict | None:
+        """The gate's verdict; None without a gate."""
         self.comparison.finish()
         if not self._gate:
             return None
-        return exceeded(self.comparison, self._limits, side_by_side=self._side_by_side)
+        return judged(self.comparison, self._limits, self.lines, side_by_side=self._side_by_side)
 
     def as_object(self) -> dict[str, Any]:
-        sentences = self.sentences()
-        return as_object(self.comparison, self._limits, sentences, side_by_side=self._side_by_side)
+        verdict = self.verdict()
+        return as_object(self.comparison, self._limits, verdict, side_by_side=self._side_by_side)
 
     def show(self, *, whole: bool) -> None:
         """Print what was compared. `whole`: all requests were sent, so that the gate decides."""
-        sentences = self.sentences() if whole else None
+        verdict = self.verdict() if whole else None
         self.comparison.finish()
         for line in lines(self.comparison, self._limits, side_by_side=self._side_by_side):
             click.echo(line)
-        if sentences is not None:
-            click.echo("gate: NOT met" if sentences else "gate: met")
-            for sentence in sentences:
+        if verdict is not None:
+            click.echo(f"gate: {verdict.held}")
+            for sentence in verdict.lines:
                 click.echo(f"gate: {sentence}")
 
     def write(self, folder: Path, title: str, where: str) -> None:
         """Write the page, and the requests that differ most as a capture file."""
         from servable.replay.compare.page import write  # a second of imports
 
-        sentences = self.sentences()
+        verdict = self.verdict()
         if self._redaction is not None:
             # Labels are parts of bodies.
             for output in self.comparison.outputs.values():
@@ -98,7 +101,7 @@ class ReplayComparison:
             self._limits,
             title=title,
             where=where,
-            gate=sentences,
+            gate=verdict,
             side_by_side=self._side_by_side,
         )
         if worst is not None:

@@ -12,8 +12,18 @@ from model_packaging.beside import beside
 from servable.capture_lines import write_line
 from servable.captured import CapturedRequest
 from servable.precision import readable
-from servable.replay.compare.comparison import Comparison, OutputStatistics, WorstRequest
-from servable.replay.compare.gate import difference_of, latency_ratios, percent
+from servable.replay.compare.columns import UNSEEN_CHANGE
+from servable.replay.compare.comparison import Comparison, WorstRequest
+from servable.replay.compare.gate import (
+    ReplayVerdict,
+    difference_of,
+    latency_ratios,
+    least_rows,
+    most_share,
+    percent,
+    shown_line,
+)
+from servable.replay.compare.output_statistics import OutputStatistics
 
 WORST_FILE = "worst.jsonl"
 """The requests that differ most, as a capture file that `servable replay` can play alone."""
@@ -27,13 +37,17 @@ def lines(comparison: Comparison, limits: Replay, *, side_by_side: bool) -> list
         f"compared: {comparison.compared:,} of {comparison.requests:,} requests; "
         f"{comparison.differing_rows:,} of {comparison.rows:,} rows differ ({percent(share)})"
     ]
+    rows += [shown_line(comparison)] if comparison.rows else []
     rows += ignored_lines(comparison)
+    rows += unseen_lines(comparison)
     if comparison.without_expected:
         rows.append(f"without a captured answer: {comparison.without_expected:,}")
     if comparison.new_errors:
         rows.append(
             f"failed: {comparison.new_errors:,}, although the expected answer is none of an error"
         )
+    if comparison.second_errors:
+        rows.append(f"failed by the second known-good target alone: {comparison.second_errors:,}")
     if comparison.mended or comparison.failed_on_both:
         rows.append(
             f"expected errors: {comparison.failed_on_both:,} failed again, {comparison.mended:,} are "
@@ -54,9 +68,32 @@ def lines(comparison: Comparison, limits: Replay, *, side_by_side: bool) -> list
 
 
 def ignored_lines(comparison: Comparison) -> list[str]:
-    """One line with the outputs that are left out; none if all are compared."""
-    names = ", ".join(comparison.ignored)
-    return [f"not compared, ignored by [replay.outputs]: {names}"] if names else []
+    """Lines with the outputs that are left out; none if all are compared."""
+    lines = []
+    if comparison.ignored:
+        lines.append(f"not compared, ignored by [replay.outputs]: {', '.join(comparison.ignored)}")
+    if comparison.allowed:
+        names = [f"{name} in {count:,}" for name, count in comparison.allowed.most_common(SHOWN)]
+        names += (
+            [f"{len(comparison.allowed) - SHOWN:,} more"] if len(comparison.allowed) > SHOWN else []
+        )
+        lines.append(f"not compared, allowed by [replay] added_outputs: {', '.join(names)}")
+    return lines
+
+
+def unseen_lines(comparison: Comparison) -> list[str]:
+    """Lines with the columns that are too small for the tolerance of their rows, by output."""
+    lines = []
+    for output in comparison.outputs.values():
+        if columns := output.columns.unseen:
+            names = ", ".join(map(str, columns[:SHOWN]))
+            more = f" and {len(columns) - SHOWN:,} more" if len(columns) > SHOWN else ""
+            lines.append(
+                f"{output.name}: a change of {percent(UNSEEN_CHANGE)} in column {names}{more} of "
+                f"{output.columns.count:,} is within the tolerance, since the rows have far larger numbers; "
+                f"[replay.outputs] {output.name} = {{ absolute = … }} would find it"
+            )
+    return lines[:SHOWN]
 
 
 def differing_outputs(comparison: Comparison) -> list[OutputStatistics]:
@@ -85,9 +122,9 @@ def latency_lines(comparison: Comparison, limits: Replay, *, side_by_side: bool)
 
 
 def as_object(
-    comparison: Comparison, limits: Replay, gate: list[str] | None, *, side_by_side: bool
+    comparison: Comparison, limits: Replay, gate: ReplayVerdict | None, *, side_by_side: bool
 ) -> dict[str, Any]:
-    """The comparison as JSON. `gate`: its sentences; None where no gate was asked for."""
+    """The comparison as JSON. `gate`: None where no gate was asked for."""
     return {
         "requests": comparison.requests,
         "compared": comparison.compared,
@@ -98,15 +135,23 @@ def as_object(
         "rows": comparison.rows,
         "differing_rows": comparison.differing_rows,
         "differing_requests": comparison.differing_requests,
+        "shown": {
+            "confidence": 0.95,
+            "most_differing_share": most_share(comparison.differing_rows, comparison.rows),
+            "detectable_share": limits.detectable_share,
+            "least_rows": least_rows(limits),
+        },
         "content_types": [
             {"expected": before, "answered": after, "answers": count}
             for (before, after), count in comparison.content_types.items()
         ],
         "ignored": comparison.ignored,
+        "allowed": dict(comparison.allowed),
+        "known_good": {"answers": comparison.noisy, "errors": comparison.second_errors},
         "outputs": {one.name: _output(one) for _, one in sorted(comparison.outputs.items())},
         "latency": _latency(comparison, limits, side_by_side),
         "worst": [_worst(request) for request in comparison.worst],
-        "gate": None if gate is None else {"held": not gate, "lines": gate},
+        "gate": None if gate is None else gate.as_object(),
     }
 
 
@@ -124,6 +169,12 @@ def _output(output: OutputStatistics) -> dict[str, Any]:
         "changed_top": {str(k): count for k, count in sorted(output.top.items())},
         "problems": dict(output.problems),
         "added": output.added,
+        "unseen_columns": output.columns.unseen,
+        "noise": {
+            "answers": output.noise.answers,
+            "disagreeing": output.noise.disagreeing,
+            "least_answers": output.noise.least_answers,
+        },
         "came_as": output.swapped_with,
     }
 

@@ -13,9 +13,22 @@ from servable.load.curve_pictures import slower_than
 from servable.pages import document, style
 from servable.pages.document import About, Cell, Picture, ReportTable, Row, Tab
 from servable.precision import readable
-from servable.replay.compare.comparison import Comparison, OutputStatistics
-from servable.replay.compare.gate import difference_of, latency_ratios, percent, short
-from servable.replay.compare.output import differing_outputs, ignored_lines, latency_lines
+from servable.replay.compare.comparison import Comparison
+from servable.replay.compare.gate import (
+    ReplayVerdict,
+    difference_of,
+    latency_ratios,
+    percent,
+    short,
+    shown_line,
+)
+from servable.replay.compare.output import (
+    differing_outputs,
+    ignored_lines,
+    latency_lines,
+    unseen_lines,
+)
+from servable.replay.compare.output_statistics import OutputStatistics
 from servable_tensors.tensors import Array
 
 # Outputs in a picture; the table has all.
@@ -30,20 +43,19 @@ def write(
     *,
     title: str,
     where: str,
-    gate: Sequence[str] | None,
+    gate: ReplayVerdict | None,
     side_by_side: bool,
 ) -> Path:
-    """report.html and pictures/*.png in `folder`. `gate`: its sentences; None: not asked for. Returns the
-    page."""
+    """report.html and pictures/*.png in `folder`. `gate`: None: not asked for. Returns the page."""
     abouts = [About(sentence(comparison, gate), where)]
     shown = tabs(comparison, limits, gate=gate, side_by_side=side_by_side)
     return document.write(folder, shown, title=title, abouts=abouts)
 
 
-def sentence(comparison: Comparison, gate: Sequence[str] | None) -> str:
+def sentence(comparison: Comparison, gate: ReplayVerdict | None) -> str:
     """The answer, in one sentence."""
     share = comparison.differing_rows / comparison.rows if comparison.rows else 0.0
-    verdict = "" if gate is None else ("Gate not met: " if gate else "Gate met: ")
+    verdict = "" if gate is None else f"Gate {gate.held.lower()}: "
     errors = f", and {comparison.new_errors:,} requests failed" if comparison.new_errors else ""
     return (
         f"{verdict}{comparison.differing_rows:,} of {comparison.rows:,} rows differ ({percent(share)}) in "
@@ -52,10 +64,12 @@ def sentence(comparison: Comparison, gate: Sequence[str] | None) -> str:
 
 
 def tabs(
-    comparison: Comparison, limits: Replay, *, gate: Sequence[str] | None, side_by_side: bool
+    comparison: Comparison, limits: Replay, *, gate: ReplayVerdict | None, side_by_side: bool
 ) -> list[Tab]:
     # First what a reader looks for: the gate, where the differences are, and examples.
-    texts = [] if gate is None else list(gate or ["Every limit of the gate is kept."])
+    texts = [] if gate is None else (gate.lines or ["Every limit of the gate is kept."])
+    texts += [f"{shown_line(comparison)}."] if comparison.rows else []
+    texts += [f"{line}." for line in unseen_lines(comparison)]
     if not comparison.worst:
         texts.append("No request differs.")
     picture = Picture("outputs", "differences by output", _differences(comparison))

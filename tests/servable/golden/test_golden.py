@@ -143,3 +143,30 @@ def test_a_golden_answer_in_protobuf_is_compared_by_its_numbers(off: float, coun
         for value in (0.5, 0.5 + off)
     )
     assert len(list(differing(before, after, 1e-4))) == count
+
+
+def as_json(value: object) -> bytes:
+    return json.dumps(value).encode()
+
+
+@pytest.mark.parametrize(
+    ("wanted", "actual", "found"),
+    [
+        ({"predictions": [[0.1, 0.2], [0.3, 0.4]]}, {"predictions": [[0.1, 0.2], [0.3, 0.5]]},
+         ("output[1][1]", 0.4, 0.5)),
+        ({"predictions": [{"label": "a"}]}, {"predictions": [{"label": "b"}]}, ("label[0]", "a", "b")),
+        ({"outputs": {"a": [1]}}, {"outputs": {}}, ("a", "an output", "none")),
+        ({"predictions": [[1, 2]]}, {"predictions": [[1]]}, ("output", "int64 [1, 2]", "int64 [1, 1]")),
+    ],
+)  # fmt: skip
+def test_the_first_element_that_differs_is_named_with_both_values(
+    wanted: object, actual: object, found: tuple[object, ...]
+) -> None:
+    assert next(differing(as_json(wanted), as_json(actual), 1e-4)) == found
+
+
+def test_numbers_of_csv_are_compared_within_the_tolerance() -> None:
+    assert list(differing(b"0.5,1\n0.6,2\n", b"0.5,1\n0.60001,2\n", 1e-4, CSV)) == []
+    assert list(differing(b"0.5,1\n0.6,2\n", b"0.5,1\n0.7,2\n", 1e-4, CSV)) == [
+        ("output[1][0]", 0.6, 0.7)
+    ]

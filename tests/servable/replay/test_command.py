@@ -27,7 +27,7 @@ from tests.servable.replay.captures import ANSWER, NINE, request, written
 # What `servable replay prod` is given without an option.
 OPTIONS = ReplayOptions(
     sets=(), place=None, begin=None, end=None, sample=1.0, content_types=(), where=(), target="local",
-    local=False, endpoint_url=None, variant=None, timeout_seconds=60.0, against=None, speed=1.0,
+    local=False, endpoint_url=None, variant=None, timeout_seconds=60.0, against=(), speed=1.0,
     as_fast=False, p99_ms=None, gate=False, redact=None, anew=False, as_json=False,
 )  # fmt: skip
 URL, OTHER = "http://127.0.0.1:9/invocations", "http://127.0.0.1:9/other"
@@ -60,9 +60,10 @@ class Sending:
             if len(self.sent) == self.interrupted_after:
                 raise KeyboardInterrupt
             self.sent.append((moment, captured))
-            first, *others = (self.models[at](captured) for at in range(len(self.targets)))
-            other = others[0] if others else None
-            yield AnswerPair(request=captured, answered=first, other=other, send_lag_ms=1.0)
+            several = [self.models[at](captured) for at in range(len(self.targets))]
+            names = ("answered", "other", "second")[: len(several)]
+            answers = dict(zip(names, several, strict=True))
+            yield AnswerPair(request=captured, send_lag_ms=1.0, **answers)
 
     @property
     def numbers(self) -> list[int]:
@@ -87,7 +88,7 @@ def sending(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Sending:
 
 def _written_page(folder: Path, comparison: object, limits: object, **given: object) -> Path:
     file = folder / "report.html"
-    file.write_text(json.dumps(given))
+    file.write_text(json.dumps(given, default=str))
     return file
 
 
@@ -181,6 +182,13 @@ def test_another_address_is_asked_in_turns_with_the_first(sending: Sending) -> N
     assert [target.url for target in sending.targets] == [URL, OTHER]
 
 
+def test_two_known_good_targets_are_asked_in_turns_too(sending: Sending) -> None:
+    sending.models = [lambda captured: SLOW] * 3
+    known_good = printed("--against", OTHER, "--against", URL)["comparison"]["known_good"]
+    assert [target.url for target in sending.targets] == [URL, OTHER, URL]
+    assert known_good == {"answers": 6, "errors": 0}
+
+
 # --- options that cannot be combined, and values that are none
 
 
@@ -196,6 +204,7 @@ def test_another_address_is_asked_in_turns_with_the_first(sending: Sending) -> N
         (("--from", "yesterday"), "write a time, as 2026-11-21T09:00"),
         (("--where", "primary"), "write NAME=VALUE, as variant=primary"),
         (("--where", "=primary"), "write NAME=VALUE, as variant=primary"),
+        (("--against", URL) * 3, "give it once, or twice"),
         (("--against", "main"), "beside an address only another address can be asked"),
         (("--against", "ftp://x"), "give a whole address"),
     ],
@@ -313,16 +322,25 @@ def test_nothing_else_is_printed_beside_json(sending: Sending) -> None:
     assert len(ran("--json").stdout.splitlines()) == 1
 
 
-@pytest.mark.parametrize("model", [SLOW, None], ids=["same", "changed"])
-def test_the_gate_decides_the_exit_code(sending: Sending, model: RecordedAnswer | None) -> None:
-    sending.models = [other_score] if model is None else [lambda captured: SLOW]
+@pytest.mark.parametrize(
+    ("rows", "model", "ends"),
+    [
+        (1, other_score, (1, "gate: NOT met")),
+        (1, lambda captured: captured.answer, (3, "gate: cannot be told")),
+        (300, lambda captured: captured.answer, (0, "gate: met")),
+    ],
+    ids=["changed", "the same in too few rows", "the same"],
+)
+def test_the_gate_decides_the_exit_code(
+    sending: Sending, tmp_path: Path, rows: int, model: Model, ends: tuple[int, str]
+) -> None:
+    answer = replace(SLOW, body=json.dumps({"outputs": [0.5] * rows}).encode())
+    several = [request(number, answer=answer) for number in range(10)]
+    written(tmp_path / "captured" / "x.jsonl", *several)
+    sending.models = [model]
     ended = ran("--gate")
     gate = [line for line in ended.stdout.splitlines() if line.startswith("gate: ")]
-    if model is None:
-        assert (ended.return_value, gate[0]) == (1, "gate: NOT met")
-        assert gate[1].startswith("gate: Output ")
-    else:
-        assert (ended.return_value, gate) == (0, ["gate: met"])
+    assert (ended.return_value, gate[0]) == ends
 
 
 def test_without_a_gate_a_difference_does_not_fail(sending: Sending) -> None:

@@ -6,8 +6,9 @@ import pytest
 
 from infra.parameters.replay import OutputTolerance, Replay
 from servable.replay.compare.comparison import MOST_OUTPUTS, OTHER_OUTPUTS, Comparison
-from servable.replay.compare.gate import exceeded
+from servable.replay.compare.gate import ReplayVerdict, exceeded, judged
 from servable.replay.compare.output import as_object, lines
+from servable.replay.skipped import ReadLines
 from tests.servable.replay.pairs import comparison_of, gate, pair_of, recorded
 from tests.servable.replay.test_comparison import of_json
 
@@ -123,7 +124,7 @@ def test_an_answer_with_many_outputs_is_printed_in_few_lines() -> None:
     found = of_json(users(200, 0.5), users(200, 0.6))
     shown = lines(found, Replay(), side_by_side=False)
     sentences = exceeded(found, Replay(), side_by_side=False)
-    assert (len(shown), len(sentences), max(map(len, shown)) < 3_000) == (23, 21, True)
+    assert (len(shown), len(sentences), max(map(len, shown)) < 3_000) == (24, 21, True)
 
 
 def test_answers_with_many_outputs_are_not_held_back_until_there_are_256() -> None:
@@ -165,7 +166,11 @@ def test_under_redaction_no_name_is_printed_that_may_be_data(
     comparison.finish()
     sentences = exceeded(comparison, Replay(), side_by_side=False)
     shown = [*lines(comparison, Replay(), side_by_side=False), *sentences]
-    printed = json.dumps(as_object(comparison, Replay(), sentences, side_by_side=False))
+    printed = json.dumps(
+        as_object(
+            comparison, Replay(), ReplayVerdict(exceeded=tuple(sentences)), side_by_side=False
+        )
+    )
     assert "example.com" not in printed + "".join(shown)
 
 
@@ -200,8 +205,11 @@ def test_another_output_is_compared_all_the_same() -> None:
 def test_an_output_that_is_ignored_is_named_as_not_compared() -> None:
     comparison = ignoring("id")
     comparison.finish()
-    assert lines(comparison, Replay(), side_by_side=False)[1].endswith(": id")
+    assert lines(comparison, Replay(), side_by_side=False)[2].endswith(": id")
 
 
-def test_a_gate_that_ignores_every_output_is_not_met() -> None:
-    assert len(finished(ignoring("id", "output"))) == 1
+def test_a_gate_that_ignores_every_output_cannot_be_told() -> None:
+    comparison = ignoring("id", "output")
+    comparison.finish()
+    verdict = judged(comparison, Replay(), ReadLines(), side_by_side=False)
+    assert (verdict.held, len(verdict.missing)) == ("cannot be told", 1)

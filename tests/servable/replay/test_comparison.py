@@ -6,12 +6,14 @@ import numpy as np
 import pytest
 
 from infra.parameters.replay import OutputTolerance, Replay
+from servable.answer_outputs import outputs_of
 from servable.latencies import Latencies
 from servable.replay.compare.comparison import WORST, Comparison
-from servable.replay.compare.decoding import outputs_of
+from servable.replay.compare.gate import ReplayVerdict, judged
 from servable.replay.compare.latency_ratio import LatencyRatio
 from servable.replay.compare.output import as_object, lines
 from servable.replay.compare.sketch import Sketch
+from servable.replay.skipped import ReadLines
 from servable_tensors.codecs import CSV, JSON_LINES, PROTOBUF
 from tests.servable.replay.pairs import comparison_of, gate, pair_of, recorded, written
 
@@ -160,13 +162,18 @@ def test_the_requests_that_differ_most_are_kept_and_bounded() -> None:
 
 def test_no_body_and_no_label_is_printed() -> None:
     found = of_json({"predictions": ["secret"]}, {"predictions": ["private"]})
-    printed = json.dumps(as_object(found, Replay(), [], side_by_side=False))
+    printed = json.dumps(as_object(found, Replay(), ReplayVerdict(), side_by_side=False))
     shown = "".join(lines(found, Replay(), side_by_side=False))
     assert not [word for word in ("secret", "private") if word in printed + shown]
 
 
 def test_nothing_compared_does_not_pass() -> None:
-    assert "No answer was compared" in gate(iter([pair_of(0, None, recorded(b"{}"))]))
+    nothing = comparison_of(iter([pair_of(0, None, recorded(b"{}"))]))
+    verdict = judged(nothing, Replay(), ReadLines(), side_by_side=False)
+    assert (verdict.held, "No answer was compared" in verdict.missing[0]) == (
+        "cannot be told",
+        True,
+    )
 
 
 def test_a_percentile_of_a_sketch_is_within_its_bound() -> None:

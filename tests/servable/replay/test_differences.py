@@ -11,22 +11,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from infra.parameters.replay import OutputTolerance, Replay, TypeTolerances
-from servable.captured import RecordedAnswer
-from servable.replay.answers import AnswerPair
-from servable.replay.compare import comparison as comparison_module
-from servable.replay.compare.comparison import WORST, Comparison, _reason, _scales
-from servable.replay.compare.decoding import WHOLE_BODY, outputs_of
-from servable.replay.compare.difference import (
+from servable.answer_differences import (
     ArrayDifference,
     Tolerance,
     compared,
     magnitude,
     tolerance_of,
 )
+from servable.answer_outputs import WHOLE_BODY, outputs_of
+from servable.captured import RecordedAnswer
+from servable.replay.answers import AnswerPair
+from servable.replay.compare import comparison as comparison_module
+from servable.replay.compare.comparison import WORST, Comparison, _reason, _scales
 from servable.replay.compare.gate import (
+    ReplayVerdict,
     answers,
     difference_of,
     exceeded,
+    judged,
     percent,
     rows,
     short,
@@ -34,6 +36,7 @@ from servable.replay.compare.gate import (
 from servable.replay.compare.latency_ratio import LatencyRatio
 from servable.replay.compare.output import as_object, latency_lines, lines
 from servable.replay.compare.sketch import Sketch
+from servable.replay.skipped import ReadLines
 from servable_tensors.codecs import CSV, JSON_LINES, NPY
 from tests.servable.replay.pairs import comparison_of, pair_of, recorded
 
@@ -325,9 +328,8 @@ def test_latencies_may_be_slower_by_as_much_as_their_limit(slower: float, held: 
 
 
 def test_no_request_at_all_does_not_pass() -> None:
-    assert exceeded(comparison_of(iter([])), Replay(), side_by_side=False) == [
-        "No request was replayed, so nothing is known of the answers."
-    ]
+    verdict = judged(comparison_of(iter([])), Replay(), ReadLines(), side_by_side=False)
+    assert verdict.missing == ("No request was replayed, so nothing is known of the answers.",)
 
 
 def test_only_errors_are_a_verdict_about_errors() -> None:
@@ -364,14 +366,15 @@ def test_lines_count_what_was_compared_and_what_was_not() -> None:
         )
     )
     shown = lines(found, Replay(), side_by_side=False)
-    assert shown[:4] == [
+    assert shown[:5] == [
         "compared: 2 of 7 requests; 1 of 2 rows differ (50 %)",
+        "1 of 2 rows show that fewer than 100 % of all rows differ, with 95 % confidence",
         "without a captured answer: 2",
         "failed: 2, although the expected answer is none of an error",
         "expected errors: 1 failed again, 1 are answered now",
     ]
-    assert shown[4].startswith("  output: 1 of 2 rows differ (50 %)")
-    stored = as_object(found, Replay(), ["x"], side_by_side=False)
+    assert shown[5].startswith("  output: 1 of 2 rows differ (50 %)")
+    stored = as_object(found, Replay(), ReplayVerdict(exceeded=("x",)), side_by_side=False)
     assert {
         name: stored[name]
         for name in ("requests", "compared", "without_expected", "answered_now", "failed_on_both")
@@ -383,7 +386,7 @@ def test_lines_count_what_was_compared_and_what_was_not() -> None:
         "failed_on_both": 1,
     }
     assert (stored["errors"], stored["gate"]) == (
-        {"status 400": 2}, {"held": False, "lines": ["x"]},
+        {"status 400": 2}, {"held": False, "verdict": "NOT met", "lines": ["x"]},
     )  # fmt: skip
 
 

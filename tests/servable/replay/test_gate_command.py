@@ -14,6 +14,7 @@ from click.testing import CliRunner, Result
 
 from infra.parameters.loading import ValidFile, load
 from servable.replay.command import replay
+from servable.replay.compare.gate import ReplayVerdict
 from servable.replay.compare.output import WORST_FILE
 from servable.serve.container import serve_locally
 from servable.serve.serve import prepared
@@ -24,6 +25,8 @@ from tests.servable.replay.pairs import DEFAULTS, comparison_of, pairs
 pytestmark = pytest.mark.long
 
 OURS = VALID.replace('saved_model = "model"', 'saved_model = "model"\nhandler = "servable"')
+# 40 requests of three rows show no less.
+OURS += "\n[replay]\ndetectable_share = 0.025\n"
 BATCHED = """\
 extends = "prod"
 endpoint.name = "batched"
@@ -117,7 +120,7 @@ def test_the_pages_pictures_and_tables_name_every_output(tmp_path: Path) -> None
         DEFAULTS,
         title="a against b",
         where="",
-        gate=["x"],
+        gate=ReplayVerdict(exceeded=("x",)),
         side_by_side=False,
     )
     text = page.read_text()

@@ -17,6 +17,7 @@ from servable.pages.document import Cell, Tab, shown
 from servable.replay.answers import AnswerPair
 from servable.replay.compare import page
 from servable.replay.compare.comparison import Comparison
+from servable.replay.compare.gate import ReplayVerdict, shown_line
 from servable.replay.compare.judged import ReplayComparison, output_names
 from servable.replay.compare.page import sentence
 from servable_tensors.codecs import CSV
@@ -36,6 +37,9 @@ def several(
         if number < failing:
             answered = recorded(b"", status=500)
         yield pair_of(number, expected, answered)
+
+
+NOT_MET, TOO_FEW = ReplayVerdict(exceeded=("too many",)), ReplayVerdict(missing=("too few",))
 
 
 @pytest.fixture
@@ -62,7 +66,8 @@ def test_the_page_names_every_output_and_has_its_pictures(
     tmp_path: Path, changed: Comparison
 ) -> None:
     file = page.write(
-        tmp_path, changed, DEFAULTS, title="a against b", where="captured: x", gate=["too many"],
+        tmp_path, changed, DEFAULTS, title="a against b", where="captured: x",
+        gate=NOT_MET,
         side_by_side=False,
     )  # fmt: skip
     text = file.read_text()
@@ -86,12 +91,16 @@ def test_a_page_of_nothing_compared_says_so(tmp_path: Path) -> None:
 def test_tabs_are_the_differences_the_outputs_and_the_latency(
     monkeypatch: pytest.MonkeyPatch, changed: Comparison
 ) -> None:
-    assert list(tabs_of(monkeypatch, changed, gate=[])) == ["differences", "outputs", "latency"]
+    assert list(tabs_of(monkeypatch, changed, gate=ReplayVerdict())) == [
+        "differences",
+        "outputs",
+        "latency",
+    ]
 
 
-@pytest.mark.parametrize("gate", [None, [], ["a limit is exceeded"]])
+@pytest.mark.parametrize("gate", [None, ReplayVerdict(), NOT_MET])
 def test_the_first_tab_has_the_picture_and_the_requests_that_differ_most(
-    monkeypatch: pytest.MonkeyPatch, changed: Comparison, gate: list[str] | None
+    monkeypatch: pytest.MonkeyPatch, changed: Comparison, gate: ReplayVerdict | None
 ) -> None:
     first = next(iter(tabs_of(monkeypatch, changed, gate=gate).values()))
     assert (
@@ -106,7 +115,8 @@ def test_the_first_tab_has_the_picture_and_the_requests_that_differ_most(
 def test_without_a_gate_no_limit_is_said_to_be_kept(
     monkeypatch: pytest.MonkeyPatch, changed: Comparison
 ) -> None:
-    assert tabs_of(monkeypatch, changed)["differences"].texts == []
+    texts = tabs_of(monkeypatch, changed)["differences"].texts
+    assert texts == [f"{shown_line(changed)}."]
 
 
 def test_without_captured_latencies_there_is_no_such_tab(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -114,12 +124,12 @@ def test_without_captured_latencies_there_is_no_such_tab(monkeypatch: pytest.Mon
     assert "latency" not in tabs_of(monkeypatch, comparison)
 
 
-@pytest.mark.parametrize("gate", [[], ["a limit is exceeded"]])
+@pytest.mark.parametrize("gate", [ReplayVerdict(), NOT_MET, TOO_FEW])
 def test_the_first_tab_has_the_gates_sentences_or_says_that_it_is_kept(
-    monkeypatch: pytest.MonkeyPatch, changed: Comparison, gate: list[str]
+    monkeypatch: pytest.MonkeyPatch, changed: Comparison, gate: ReplayVerdict
 ) -> None:
     tab = tabs_of(monkeypatch, changed, gate=gate)["differences"]
-    assert tab.texts == (gate or ["Every limit of the gate is kept."])
+    assert tab.texts[:-1] == (gate.lines or ["Every limit of the gate is kept."])
 
 
 def test_outputs_stand_with_their_counts_the_one_that_differs_most_first(
@@ -203,13 +213,17 @@ def test_ratios_of_latencies_stand_with_their_limits(
     ("gate", "failing", "text"),
     [
         (None, 0, "20 of 20 rows differ (100 %) in 20 compared answers."),
-        ([], 0, "Gate met: 20 of 20 rows differ (100 %) in 20 compared answers."),
-        (["x"], 0, "Gate not met: 20 of 20 rows differ (100 %) in 20 compared answers."),
+        (ReplayVerdict(), 0, "Gate met: 20 of 20 rows differ (100 %) in 20 compared answers."),
+        (
+            NOT_MET,
+            0,
+            "Gate not met: 20 of 20 rows differ (100 %) in 20 compared answers.",
+        ),
         (None, 5, "15 of 15 rows differ (100 %) in 15 compared answers, and 5 requests failed."),
         (None, 20, "0 of 0 rows differ (0 %) in 0 compared answers, and 20 requests failed."),
     ],
 )
-def test_the_answer_is_one_sentence(gate: list[str] | None, failing: int, text: str) -> None:
+def test_the_answer_is_one_sentence(gate: ReplayVerdict | None, failing: int, text: str) -> None:
     assert sentence(comparison_of(several(failing=failing)), gate) == text
 
 
@@ -224,12 +238,14 @@ def judged(*, gate: bool = True, side_by_side: bool = False, **limits: Any) -> R
 
 
 def test_without_a_gate_there_is_no_verdict() -> None:
-    assert judged(gate=False).sentences() is None
+    assert judged(gate=False).verdict() is None
 
 
 def test_latencies_decide_only_side_by_side() -> None:
-    several_ = [judged(side_by_side=side, differing_rows_share=1).sentences() for side in (0, 1)]  # type: ignore[arg-type]
-    assert [bool(sentences) for sentences in several_] == [False, True]
+    several_ = [
+        judged(side_by_side=side, differing_rows_share=1).verdict() for side in (False, True)
+    ]
+    assert [bool(verdict and verdict.exceeded) for verdict in several_] == [False, True]
 
 
 def test_the_gate_is_shown_after_all_requests_were_sent(
@@ -244,7 +260,7 @@ def test_the_gate_is_shown_after_all_requests_were_sent(
 
 
 def test_a_gate_that_is_met_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    judged(differing_rows_share=1).show(whole=True)
+    judged(differing_rows_share=1, detectable_share=0.15).show(whole=True)
     assert capsys.readouterr().out.splitlines()[-1] == "gate: met"
 
 

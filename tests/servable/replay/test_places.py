@@ -256,7 +256,7 @@ def prepared(monkeypatch: pytest.MonkeyPatch, project: Path) -> Prepared:
 
 def test_an_address_is_asked_as_it_is(prepared: Prepared, project: Path) -> None:
     assert prepared.target("http://127.0.0.1:9", None, project) == "reached"
-    assert prepared.given == [("http://127.0.0.1:9", None, project / "out" / "against", OPTIONS)]
+    assert prepared.given == [("http://127.0.0.1:9", None, project / "out", OPTIONS)]
 
 
 def test_another_environment_is_asked_at_its_own_first_variant(

@@ -143,13 +143,22 @@ def everywhere(rows: int, problem: str) -> ArrayDifference:
     return ArrayDifference(differing=np.ones(rows, bool), problem=problem, severity=math.inf)
 
 
-def _by_row(array: Array, rows: int) -> Array:
+def by_row(array: Array, rows: int) -> Array:
     """The elements of each row side by side: shape (rows, elements)."""
     return array.reshape(rows, -1) if array.size else np.empty((rows, 0), array.dtype)
 
 
+def references(sizes: Array, tolerance: Tolerance) -> Array:
+    """The magnitude that each number is judged beside. `sizes`: their own, shape (rows, elements)."""
+    if tolerance.absolute is not None:
+        return sizes
+    others = np.where(sizes < _MASK, sizes, 0.0)
+    largest = others.max(axis=1, keepdims=True, initial=0.0)
+    return np.asarray(np.maximum(sizes, np.maximum(largest, tolerance.scale)))
+
+
 def _labels(expected: Array, answered: Array, rows: int) -> ArrayDifference:
-    changed = _by_row(np.asarray(expected != answered, bool), rows)
+    changed = by_row(np.asarray(expected != answered, bool), rows)
     before, after = expected[expected != answered], answered[expected != answered]
     shift = None
     if expected.dtype.kind in "iu" and len(before):
@@ -174,16 +183,12 @@ def _shown(label: object) -> str:
 def _numbers(
     expected: Array, answered: Array, tolerance: Tolerance, rows: int, tops: Sequence[int]
 ) -> ArrayDifference:
-    was, now = (_by_row(_plain(array), rows) for array in (expected, answered))
+    was, now = (by_row(_plain(array), rows) for array in (expected, answered))
     nan = np.isnan(was) != np.isnan(now)
     equal = (was == now) | (np.isnan(was) & np.isnan(now))
     infinite = ~equal & ~nan & ~(np.isfinite(was) & np.isfinite(now))
     absolute = np.where(equal, 0.0, np.abs(now - was))
-    size = np.where(np.isfinite(was), np.abs(was), 0.0)
-    if tolerance.absolute is None:
-        others = np.where(size < _MASK, size, 0.0)
-        largest = others.max(axis=1, keepdims=True, initial=0.0)
-        size = np.maximum(size, np.maximum(largest, tolerance.scale))
+    size = references(np.where(np.isfinite(was), np.abs(was), 0.0), tolerance)
     relative = np.where(equal, 0.0, absolute / size)
     limit = tolerance.relative * size + (tolerance.absolute or 0.0)
     excess = np.where(equal, 0.0, absolute / limit)

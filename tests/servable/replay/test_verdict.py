@@ -1,0 +1,219 @@
+"""The gate says met only where enough was compared to tell; noise is what known-good versions have too."""
+
+import dataclasses
+import json
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+
+from infra.parameters.replay import OutputTolerance, Replay
+from servable.captured import RecordedAnswer
+from servable.replay.answers import AnswerPair
+from servable.replay.compare.comparison import Comparison
+from servable.replay.compare.gate import (
+    ReplayVerdict,
+    judged,
+    least_rows,
+    most_share,
+    shown_line,
+)
+from servable.replay.compare.output import ignored_lines, unseen_lines
+from servable.replay.skipped import ReadLines
+from tests.servable.replay.pairs import comparison_of, pair_of, recorded
+
+ALL_READ = ReadLines(read=30, skipped=0)
+ROWS = 100
+
+
+def answer(values: object, **beside: object) -> RecordedAnswer:
+    return recorded(json.dumps({"outputs": {"scores": values}} | beside).encode())
+
+
+SCORES = np.linspace(0.1, 0.9, ROWS).tolist()
+SAME = answer(SCORES)
+
+
+def alike(count: int, rows: int = ROWS) -> Iterator[AnswerPair]:
+    expected = answer(SCORES[:rows])
+    return (pair_of(number, expected, expected) for number in range(count))
+
+
+def verdict(
+    comparison: Comparison, limits: Replay | None = None, lines: ReadLines = ALL_READ
+) -> ReplayVerdict:
+    return judged(comparison, limits or Replay(), lines, side_by_side=False)
+
+
+@pytest.mark.parametrize(("share", "rows"), [(1e-4, 30_000), (1e-3, 3_000), (0.015, 200), (1, 3)])
+def test_a_share_takes_three_divided_by_it_rows(share: float, rows: int) -> None:
+    assert least_rows(Replay(detectable_share=share)) == rows
+
+
+# 95 % limits of a Poisson count, from a table of chi-square (Pearson and Hartley, table 8): half of the 95 %
+# quantile of 2 k + 2 degrees of freedom.
+@pytest.mark.parametrize(("differing", "limit"), [(0, 3.0), (1, 4.744), (4, 9.154), (14, 21.886)])
+def test_the_share_that_may_differ_is_the_limit_of_a_poisson_count(
+    differing: int, limit: float
+) -> None:
+    assert most_share(differing, 10_000) == pytest.approx(limit / 10_000, rel=0.01)
+
+
+def test_enough_rows_without_a_difference_are_met() -> None:
+    assert verdict(comparison_of(alike(30))).held == "met"
+
+
+def test_a_row_too_few_cannot_be_told() -> None:
+    several = [*alike(29), next(alike(1, rows=99))]
+    found = verdict(comparison_of(iter(several)))
+    assert (found.held, found.exit_code) == ("cannot be told", 3)
+    assert "takes 3,000 rows" in found.missing[0]
+    assert "detectable_share = 0.0011." in found.missing[0]
+
+
+def test_one_request_cannot_be_told_however_many_rows_it_has() -> None:
+    few = Replay(detectable_share=0.05)
+    assert verdict(comparison_of(alike(1)), few).held == "cannot be told"
+    assert verdict(comparison_of(alike(10, rows=10)), few).held == "met"
+
+
+def test_skipped_lines_above_their_limit_cannot_be_told() -> None:
+    found = verdict(comparison_of(alike(30)), lines=ReadLines(read=31, skipped=8))
+    assert (found.held, "8 of 31 captured lines were skipped" in found.missing[0]) == (
+        "cannot be told",
+        True,
+    )
+
+
+def test_skipped_lines_within_their_limit_are_met() -> None:
+    assert verdict(comparison_of(alike(30)), lines=ReadLines(read=100, skipped=1)).held == "met"
+
+
+def test_a_file_that_was_not_read_cannot_be_told() -> None:
+    lines = ReadLines(read=30, unread_files=("captured/a.jsonl",))
+    assert (
+        "captured/a.jsonl was not read" in verdict(comparison_of(alike(30)), lines=lines).lines[0]
+    )
+
+
+def test_requests_without_a_captured_answer_cannot_be_told() -> None:
+    several = [*alike(30), *(pair_of(number, None, SAME) for number in range(30, 33))]
+    found = verdict(comparison_of(iter(several)))
+    assert "3 of 33 requests have no captured answer" in found.missing[0]
+
+
+def test_a_difference_in_one_row_is_not_met_whatever_is_missing() -> None:
+    changed = pair_of(30, SAME, answer([*SCORES[:-1], 0.5]))
+    assert verdict(comparison_of(iter([changed]))).held == "NOT met"
+
+
+def test_a_share_so_near_to_its_limit_that_it_may_be_above_cannot_be_told() -> None:
+    changed = answer([*SCORES[:-27], *np.linspace(0.2, 0.3, 27).tolist()])
+    several = [*alike(29), pair_of(29, SAME, changed)]
+    limits = Replay(differing_rows_share=0.01)
+    assert "up to 1.24 % of all may" in verdict(comparison_of(iter(several)), limits).missing[0]
+
+
+def test_so_many_rows_show_a_share() -> None:
+    line = "0 of 3,000 rows show that fewer than 0.1 % of all rows differ, with 95 % confidence"
+    assert shown_line(comparison_of(alike(30))) == line
+
+
+# --- two known-good targets
+
+Version = Callable[[np.random.Generator], RecordedAnswer]
+
+
+def noisy(scale: float, **beside: object) -> Version:
+    """A version whose scores are off by noise in every answer."""
+    return lambda chance: answer((SCORES + chance.normal(0, scale, ROWS)).tolist(), **beside)
+
+
+def against_two(judged_: Version, good: Version, count: int = 60, seed: int = 0) -> Comparison:
+    chance = np.random.default_rng(seed)
+
+    def pair(number: int) -> AnswerPair:
+        first, second, new = good(chance), good(chance), judged_(chance)
+        return dataclasses.replace(pair_of(number, None, new), other=first, second=second)
+
+    return comparison_of(pair(number) for number in range(count))
+
+
+def test_noise_that_known_good_versions_have_too_is_met() -> None:
+    assert verdict(against_two(noisy(1e-3), noisy(1e-3))).held == "met"
+
+
+def test_noise_alone_is_not_met_beside_one_target() -> None:
+    chance = np.random.default_rng(0)
+    version = noisy(1e-3)
+    several = (pair_of(number, version(chance), version(chance)) for number in range(60))
+    assert verdict(comparison_of(several)).held == "NOT met"
+
+
+def test_more_than_the_noise_is_not_met() -> None:
+    found = verdict(against_two(noisy(1e-2), noisy(1e-4)))
+    assert (found.held, "the two known-good targets differ" in found.lines[0]) == ("NOT met", True)
+
+
+def test_a_label_beside_noise_is_compared() -> None:
+    changed = noisy(1e-3, label="b")
+    assert "Output label" in verdict(against_two(changed, noisy(1e-3, label="a"))).exceeded[0]
+
+
+def test_a_few_labels_that_known_good_versions_never_change_cannot_be_told() -> None:
+    def rarely(chance: np.random.Generator) -> RecordedAnswer:
+        version = noisy(1e-3, label="b" if chance.random() < 0.05 else "a")
+        return version(chance)
+
+    found = verdict(against_two(rarely, noisy(1e-3, label="a")))
+    assert (found.held, found.missing[0].startswith("Output label differs in")) == (
+        "cannot be told",
+        True,
+    )
+
+
+def test_an_output_that_comes_and_goes_in_known_good_versions_too_is_met() -> None:
+    def sometimes(chance: np.random.Generator) -> RecordedAnswer:
+        return answer(SCORES, **({"note": 1.0} if chance.random() < 0.5 else {}))
+
+    assert verdict(against_two(sometimes, sometimes)).held == "met"
+
+
+def test_errors_of_the_second_known_good_target_are_counted() -> None:
+    failed = recorded(b"", "", error="timeout")
+    pair = dataclasses.replace(pair_of(0, None, SAME), other=SAME, second=failed)
+    found = comparison_of(iter([pair]))
+    assert (found.second_errors, found.noisy, found.new_errors) == (1, 0, 0)
+
+
+# --- what is not compared, and what is not seen
+
+
+@pytest.mark.parametrize(("added", "held"), [(False, "NOT met"), (True, "met")])
+def test_added_outputs_are_allowed_where_the_file_says_so(added: bool, held: str) -> None:
+    limits = Replay(added_outputs=added)
+    more = answer(SCORES, explanation="x")
+    comparison = comparison_of((pair_of(n, SAME, more) for n in range(30)), limits)
+    assert verdict(comparison, limits).held == held
+    assert ignored_lines(comparison) == (
+        ["not compared, allowed by [replay] added_outputs: explanation in 30"] if added else []
+    )
+
+
+def columns(relative: float | None = None, absolute: float | None = None) -> list[str]:
+    """Lines of an output with a column far below the others of its rows."""
+    tolerance = OutputTolerance(relative=relative, absolute=absolute)
+    several = answer([[1e6, 0.5, 0.0, 2e4]] * ROWS)
+    outputs = {"scores": tolerance}
+    pairs = (pair_of(number, several, several) for number in range(3))
+    return unseen_lines(comparison_of(pairs, Replay(outputs=outputs)))
+
+
+def test_a_column_far_below_its_rows_scale_is_named() -> None:
+    (line,) = columns()
+    assert line.startswith("scores: a change of 1 % in column 2 of 4 is within the tolerance")
+
+
+@pytest.mark.parametrize("tolerance", [{"relative": 1e-9}, {"absolute": 1e-4}])
+def test_a_tolerance_that_sees_the_column_names_none(tolerance: dict[str, float]) -> None:
+    assert columns(**tolerance) == []

@@ -1,0 +1,121 @@
+"""`servable cost` beside three published bills, and what stays when nothing runs beside the templates."""
+
+import datetime
+
+import pytest
+
+from infra.catalog.prices import standing_price
+from infra.parameters.prices import Prices
+from servable.cost.command import _oldest
+from servable.cost.cost import cost
+from servable.cost.standing import StandingCost, StandingItem, alarm_metrics, standing, volume
+from tests.presets import environments, templates
+from tests.servable.test_cost import environment
+
+# A bill of December 2023, EU (Ireland): https://github.com/aws-samples/sagemaker-ssh-helper/blob/
+# b6bf9ba39119784eb6ce6683ae9a6a2ed8ef4cd3/Sample_Costs.md (read 2026-11-24).
+# Hosting type -> (hours, USD of the bill, USD per hour of the bill).
+HOSTING = {
+    "ml.m5.xlarge": (8.208, 2.11, 0.257),
+    "ml.g4dn.4xlarge": (74.998, 125.85, 1.678),
+    "ml.g4dn.12xlarge": (31.543, 172.00, 5.453),
+    "ml.g5.12xlarge": (22.409, 177.26, 7.91),
+}
+HOSTING_USD = 478.29  # with 1.299 hours of ml.g4dn.xlarge at 0.821
+ENDPOINT_VOLUMES = (0.222, 0.03)  # GB-months, USD
+# A bill of May 2025, Asia Pacific (Singapore): https://github.com/rahmat-ullah/DocParser/blob/
+# d890afd0132a77830a6244c67d434f21a08058f8/backend/sample_full_document.md (read 2026-11-24).
+KEYS, CUSTOM_METRICS = (0.995, 0.99), (13.233, 3.97)
+# A bill of 2026-01-16 to 2026-02-16: https://github.com/diy-accounting-uk/submit.diyaccounting.co.uk/blob/
+# d5d056fcdea5363924eba207b97cdd92785a17e9/AWS_COSTS.md (read 2026-11-24). Ten alarms of an account are free.
+ALARMS = (206 - 10, 19.62)
+
+
+@pytest.mark.parametrize("name", HOSTING)
+def test_hours_of_hosting_cost_what_the_bill_says(name: str) -> None:
+    hours, usd, each = HOSTING[name]
+    stated = {"as_of": "2023-12", "instance_usd_per_hour": {name: each}}
+    found = cost("prod", environment(1, instance_type=name, region="eu-west-1", prices=stated))
+    assert (found.usd_per_hour("min_instances") or 0) * hours == pytest.approx(usd, abs=0.01)
+
+
+@pytest.mark.parametrize("name", HOSTING)
+def test_a_price_of_another_region_is_within_a_fifth_of_the_bills(name: str) -> None:
+    price = Prices().instance(name, "eu-west-1")
+    assert price is not None
+    assert price.usd_per_hour == pytest.approx(HOSTING[name][2], rel=0.2)
+
+
+def test_volumes_and_data_of_that_bill_are_below_a_twentieth_of_its_hosting() -> None:
+    gb_months, usd = ENDPOINT_VOLUMES
+    price = standing_price("volume gb", "eu-west-1")
+    assert price is not None
+    assert price.usd_per_month * gb_months == pytest.approx(usd, abs=0.005)
+    assert usd < 0.05 * HOSTING_USD
+
+
+@pytest.mark.parametrize(
+    ("item", "billed"),
+    [("key", KEYS), ("custom metric", CUSTOM_METRICS), ("alarm metric", ALARMS)],
+)
+def test_what_stands_costs_what_the_bills_say(item: str, billed: tuple[float, float]) -> None:
+    price = standing_price(item, "us-east-1")
+    assert price is not None
+    assert price.usd_per_month * billed[0] == pytest.approx(billed[1], rel=0.01)
+
+
+@pytest.mark.parametrize("name", ["environments/prod", "variants/ab-test", "variants/serverless"])
+def test_what_stands_is_what_the_templates_have(name: str) -> None:
+    loaded = environments()[name]
+    resources = [each for made in templates(name).values() for each in made["Resources"].values()]
+    kinds = [each["Type"] for each in resources]
+    alarms = [each["Properties"] for each in resources if each["Type"] == "AWS::CloudWatch::Alarm"]
+    watched = sum(
+        sum("MetricStat" in each for each in alarm.get("Metrics", [])) or 1 for alarm in alarms
+    )
+    tracked = 2 * sum(  # which Application Auto Scaling makes
+        each["Type"] == "AWS::ApplicationAutoScaling::ScalingPolicy"
+        and each["Properties"]["PolicyType"] == "TargetTrackingScaling"
+        for each in resources
+    )
+    counts = {item.name: item.count for item in standing(loaded.environment).items}
+    assert counts["key"] == kinds.count("AWS::KMS::Key")
+    assert counts["dashboard"] == kinds.count("AWS::CloudWatch::Dashboard")
+    assert counts["composite alarm"] == kinds.count("AWS::CloudWatch::CompositeAlarm")
+    assert counts["custom metric"] == kinds.count("AWS::Logs::MetricFilter")
+    assert abs(alarm_metrics(loaded.environment) - watched - tracked) <= 3  # 0.30 USD
+
+
+def test_what_stands_and_volumes_are_in_the_sum() -> None:
+    found = cost("prod", environment(2))
+    month, in_all = (
+        sum_("min_instances") or 0 for sum_ in (found.usd_per_month, found.usd_per_month_in_all)
+    )
+    assert in_all == pytest.approx(month + 2 * 30 * 0.154 + (found.standing.usd_per_month or 0))
+    assert 5 < (found.standing.usd_per_month or 0) < 9
+
+
+def test_an_instance_with_local_disks_has_no_volume() -> None:
+    (variant,) = environment(instance_type="ml.g5.xlarge").variants.values()
+    assert volume(variant, "us-east-1") is None
+
+
+def test_in_china_no_price_of_another_currency_is_taken() -> None:
+    found = cost("prod", environment(region="cn-northwest-1"))
+    assert (found.usd_per_hour("min_instances"), found.data.usd_per_gb, found.standing) == (
+        None,
+        None,
+        StandingCost(items=()),
+    )
+
+
+@pytest.mark.parametrize(("years", "old"), [(2, True), (0, False)])
+def test_a_price_of_more_than_a_year_ago_is_called_old(years: int, old: bool) -> None:
+    today = datetime.datetime.now(datetime.UTC)
+    as_of = f"{today.year - years}-{today:%m}"
+    stated = {"as_of": as_of, "instance_usd_per_hour": {"ml.c5.xlarge": 0.2}}
+    assert _oldest(cost("prod", environment(prices=stated))) == (as_of if old else None)
+
+
+def test_an_item_costs_its_price_as_often_as_it_is_there() -> None:
+    assert StandingItem("key", 2, 1.5, "us-east-1, 2026-11").usd_per_month == 3

@@ -17,7 +17,8 @@ def synthesise(
     """Writes the cloud assembly of the project in `root` to `outdir`, or where the CDK CLI says.
 
     The CLI's context, or `context`, selects the folder of environment files (`environments`), overrides,
-    the roles of a pipeline, and audits. Exits with a message if synthesis is not possible.
+    the roles of a pipeline, audits, and packing at once (`pack=synth`). Exits with a message if synthesis
+    is not possible.
     """
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _exit)
@@ -43,6 +44,9 @@ def synthesise(
         stack_traces=False,
         tree_metadata=False,
     )
+    packing = app.node.try_get_context("pack")
+    if packing not in (None, "synth"):
+        sys.exit(f"-c pack={packing}: allowed: synth, or leave it out to pack when it is published")
     folder = root / (app.node.try_get_context("environments") or "environments")
     if not folder.is_dir():
         sys.exit(f"{folder}: there is no such folder; give one with -c environments=FOLDER")
@@ -71,6 +75,11 @@ def synthesise(
     # The CLI would take an old report for this run's, and refuse what has been corrected since.
     Path(app.outdir, "validation-report.json").unlink(missing_ok=True)
     app.synth()
+    if packing:
+        from stacks.packed_assembly import pack
+
+        for packed in pack(Path(app.outdir)):
+            print(f"packed {packed}", file=sys.stderr)
 
 
 def start_cdk() -> None:

@@ -89,7 +89,7 @@ def scenario(
         alarms=properties.alarms,
         page=properties.page or None,
         p99_ms=environment.alarms.p99_latency_ms,
-        deployment=_deployment(environment, incidents.deploy),
+        deployment=None if incidents.deploy is None else deployment(environment, incidents.deploy),
         instance_dies=incidents.instance_dies,
         zone_fails=incidents.zone_fails,
     )
@@ -105,9 +105,8 @@ def _at_first(placed: Placement, rps: float, rate: float) -> int:
     return min(most, max(least, needed))
 
 
-def _deployment(environment: Environment, minute: int | None) -> PlacedDeployment | None:
-    if minute is None:
-        return None
+def deployment(environment: Environment, minute: int) -> PlacedDeployment:
+    """A deployment that begins in this minute of the day, by the file's own rollout."""
     plan = environment.rollout
     if plan is None:
         return PlacedDeployment(minute=minute)

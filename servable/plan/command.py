@@ -1,6 +1,7 @@
 """`servable plan ENV`: show what the next deploy changes, and in how many deploys."""
 
 import json
+import math
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,8 @@ import click
 
 from infra.parameters.loading import ValidFile
 from infra.parameters.placement import placements
+from infra.parameters.rehearsal_scenario import deployment
+from infra.policy.update import SECONDS_PER_MINUTE
 from infra.preflight.check import check, errors
 from model_packaging.refusal import PackagingError
 from servable.aws_account import account_of
@@ -64,11 +67,13 @@ def plan(
         deploy_plan = _against(loaded, folder, against) if against else _live(loaded, folder, local)
     except PackagingError as wrong:
         raise click.ClickException(str(wrong)) from None
-    lines = _lines(loaded, deploy_plan)
+    lines, warnings = _lines(loaded, deploy_plan), _warnings(loaded, deploy_plan)
     if as_json:
-        click.echo(json.dumps(_as_object(deploy_plan, lines), indent=2))
+        click.echo(json.dumps(_as_object(deploy_plan, lines, warnings), indent=2))
     else:
         _show(deploy_plan, lines)
+        for warning in warnings:
+            styled_echo(f"{deploy_plan.environment}: {warning}", fg="yellow", err=True)
     return int(deploy_plan.needs_attention)
 
 
@@ -106,13 +111,43 @@ def _lines(loaded: ValidFile, deploy_plan: DeployPlan) -> dict[str, list[Said]]:
     }
 
 
-def _as_object(deploy_plan: DeployPlan, lines: dict[str, list[Said]]) -> dict[str, Any]:
+def _warnings(loaded: ValidFile, deploy_plan: DeployPlan) -> list[str]:
+    """Return where `servable rehearse` counts the update otherwise: in percent of a fleet, with whole bakes."""
+    environment, warnings = loaded.environment, []
+    if environment.rollout is None or not deploy_plan.new_fleet:
+        return []
+    for placed in placements(environment):
+        variant = placed.variant
+        if placed.pool or variant.serverless is not None:
+            continue
+        count = deploy_plan.instances.get(placed.name) or variant.min_instances
+        (here,) = environment.rollout.updates(
+            least=count, most=count, window_minutes=environment.window_minutes
+        )
+        counted = deployment(environment, 0)
+        first, minutes = counted.shares[0], len(counted.shares) * counted.bake_minutes
+        if (percent := counted.batch_percent) is not None:
+            first, minutes = percent, math.ceil(100 / percent) * counted.bake_minutes
+        bakes = here.bakes_seconds / SECONDS_PER_MINUTE
+        if (round(here.first_share_percent, 1), bakes) != (round(first, 1), minutes):
+            warnings.append(
+                f"{placed.name}: `servable rehearse` counts this update as a first share of {first:g} % and "
+                f"{minutes} min of baking; with {here.instances} instances it is "
+                f"{here.first_share_percent:.0f} % and {bakes:g} min"
+            )
+    return warnings
+
+
+def _as_object(
+    deploy_plan: DeployPlan, lines: dict[str, list[Said]], warnings: list[str]
+) -> dict[str, Any]:
     updates = {
         variant: {name: {"value": value, "reason": reason} for name, value, _, reason in settings}
         for variant, settings in lines.items()
     }
     attention = deploy_plan.needs_attention
-    return asdict(deploy_plan) | {"needs_attention": attention, "update": updates}
+    more = {"needs_attention": attention, "update": updates, "warnings": warnings}
+    return asdict(deploy_plan) | more
 
 
 def _show(deploy_plan: DeployPlan, lines: dict[str, list[Said]]) -> None:

@@ -23,7 +23,7 @@ from infra.preflight.rendering import counted
 
 # Fault -> what sees it where no alarm does; "" of those that an alarm sees if it is asked for.
 UNSEEN = {
-    "": "no alarm sees it: set alarms.model_error_percent, or add [rollout.golden_requests]",
+    "": "no alarm sees it: add [rollout.golden_requests], or alarms.model_error_percent with rollback_on_4xx",
     "answers slowly": "no alarm sees it: set alarms.p99_latency_ms",
     "answers wrongly": "no alarm sees it: `servable verify` compares golden answers after the deployment",
 }
@@ -241,6 +241,8 @@ def _seen(environment: Environment, rollout: Rollout) -> Iterator[Said]:
     for fault in FAULTS:
         kinds = rollout.seen(fault, environment.alarms, kind=environment.kind)
         minutes = environment.window_minutes
+        if "golden-requests" in kinds:  # their alarm is a minute earlier than the others
+            minutes = max(1, minutes - 1)
         value = f"back after {counted(minutes, 'minute')}" if kinds else "goes live"
         why = f"seen by {', '.join(kinds)}" if kinds else UNSEEN.get(fault, UNSEEN[""])
         yield f"a model that {fault}", value, "sizing", why

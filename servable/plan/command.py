@@ -112,7 +112,7 @@ def _lines(loaded: ValidFile, deploy_plan: DeployPlan) -> dict[str, list[Said]]:
 
 
 def _warnings(loaded: ValidFile, deploy_plan: DeployPlan) -> list[str]:
-    """Return where `servable rehearse` counts the update otherwise: in percent of a fleet, with whole bakes."""
+    """Return where `servable rehearse` counts otherwise: in percent of a fleet, with whole bakes."""
     environment, warnings = loaded.environment, []
     if environment.rollout is None or not deploy_plan.new_fleet:
         return []

@@ -3,23 +3,34 @@
 import json
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.checkouts import ROOT, run_in
-from tests.deployment.conftest import Deployment
+from tests.deployment.conftest import Deployment, bootstrapped_copy
 
-pytestmark = [pytest.mark.long, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
 
 
 @pytest.fixture(scope="module")
-def elsewhere(deployment: Deployment, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def bootstrapped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
+    with bootstrapped_copy(tmp_path_factory.mktemp("packed")) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def elsewhere(bootstrapped: Deployment, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the assembly alone."""
-    ran = deployment.cdk("synth", "--quiet", "--output", "asm", "--context", "pack=synth")
-    assert (deployment.project / "asm").is_dir(), ran.stdout + ran.stderr
+    arguments = ("synth", "--quiet", "--output", "asm", "--context", "pack=synth")
+    ran = run_in(
+        bootstrapped.project, "cdk", *arguments,
+        environment=bootstrapped.environment, timeout_seconds=250,
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stdout + ran.stderr
     folder = tmp_path_factory.mktemp("elsewhere")
-    shutil.move(deployment.project / "asm", folder / "asm")
+    shutil.move(bootstrapped.project / "asm", folder / "asm")
     return folder
 
 
@@ -29,30 +40,27 @@ def test_no_manifest_runs_a_command(elsewhere: Path) -> None:
     assert (len(sources) > 3, [one for one in sources if "executable" in one]) == (True, [])
 
 
-def test_its_template_is_the_one_that_packs_when_it_is_published(
-    deployment: Deployment, elsewhere: Path
-) -> None:
-    (file,) = (elsewhere / "asm" / "assembly-local").glob("*.template.json")
-    assert json.loads(file.read_text()) == deployment.template()
+def test_the_archive_lies_in_it(elsewhere: Path) -> None:
+    assert len(list((elsewhere / "asm" / "assembly-local" / "packed").glob("*.tar.gz"))) == 1
 
 
 def test_it_is_deployed_without_the_project(
-    deployment: Deployment, elsewhere: Path, tmp_path: Path
+    bootstrapped: Deployment, elsewhere: Path, tmp_path: Path
 ) -> None:
     for name, program in (
         ("node", ROOT / ".venv/bin/node"),
         ("cdk", ROOT / "node_modules/.bin/cdk"),
     ):
         (tmp_path / name).symlink_to(program.resolve())
-    environment = deployment.aws.environment_over(
+    environment = bootstrapped.aws.environment_over(
         {"PATH": f"{tmp_path}:/usr/bin:/bin", "HOME": os.environ["HOME"]}
     )
-    hidden = deployment.project.rename(deployment.project.with_name("hidden"))
+    hidden = bootstrapped.project.rename(bootstrapped.project.with_name("hidden"))
     try:
         ran = run_in(
             elsewhere, "cdk", "deploy", "--app", "asm", "local/*", "--require-approval", "never",
-            environment=environment,
+            environment=environment, timeout_seconds=250,
         )  # fmt: skip
     finally:
-        hidden.rename(deployment.project)
+        hidden.rename(bootstrapped.project)
     assert ran.returncode == 0, ran.stdout + ran.stderr

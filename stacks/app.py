@@ -9,6 +9,10 @@ import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import aws_cdk as cdk
 
 
 def synthesise(
@@ -44,9 +48,6 @@ def synthesise(
         stack_traces=False,
         tree_metadata=False,
     )
-    packing = app.node.try_get_context("pack")
-    if packing not in (None, "synth"):
-        sys.exit(f"-c pack={packing}: allowed: synth, or leave it out to pack when it is published")
     folder = root / (app.node.try_get_context("environments") or "environments")
     if not folder.is_dir():
         sys.exit(f"{folder}: there is no such folder; give one with -c environments=FOLDER")
@@ -72,6 +73,14 @@ def synthesise(
         from stacks.audits import audit  # a second of its own: only who asks waits for it
 
         audit(app, str(nag))
+    _write(app)
+
+
+def _write(app: "cdk.App") -> None:
+    """Write the assembly, packed where `pack=synth` asks for it. Exits for another value."""
+    packing = app.node.try_get_context("pack")
+    if packing not in (None, "synth"):
+        sys.exit(f"-c pack={packing}: allowed: synth, or leave it out to pack when it is published")
     # The CLI would take an old report for this run's, and refuse what has been corrected since.
     Path(app.outdir, "validation-report.json").unlink(missing_ok=True)
     app.synth()

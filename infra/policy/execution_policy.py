@@ -33,6 +33,12 @@ LEFT_OUT = "|".join(
 # Needed beside what the handlers state: Application Auto Scaling asks for it on behalf of who registers.
 BESIDE = ("sagemaker:UpdateEndpointWeightsAndCapacities",)
 
+# Of Application Auto Scaling, which CloudFormation has made where the account has none yet.
+LINKED_ROLE = (
+    "sagemaker.application-autoscaling.amazonaws.com/"
+    "AWSServiceRoleForApplicationAutoScaling_SageMakerEndpoint"
+)
+
 # Actions -> place of their resources; the first that matches.
 PLACES: Mapping[str, str] = {
     "application-autoscaling:Describe.*|kms:CreateKey": "any_resource",
@@ -110,16 +116,12 @@ class Deployed:
         dashboards = [f"{aws}:cloudwatch::{self.account}:dashboard/{self.endpoint}-*"]
         iam = f"{aws}:iam::{self.account}"
         roles = [f"{iam}:role{self.iam_path}{begin}*" for begin in begins]
-        linked = (
-            f"{iam}:role/aws-service-role/sagemaker.application-autoscaling.amazonaws.com/"
-            "AWSServiceRoleForApplicationAutoScaling_SageMakerEndpoint"
-        )
+        linked = f"{iam}:role/aws-service-role/{LINKED_ROLE}"
         buckets = [f"{aws}:s3:::{begin.lower()}*" for begin in begins]
         keys = [f"{aws}:kms:{here}:key/*"]
         # Systems Manager names what has no name CFN-…
         parameters = [f"{aws}:ssm:{here}:parameter/{begin}*" for begin in ["CFN-", *begins]]
-        groups = [f"/aws/sagemaker/Endpoints/{self.endpoint}"]
-        groups += [f"/aws/lambda/{self.endpoint}-golden-requests"]
+        groups = [f"sagemaker/Endpoints/{self.endpoint}", f"lambda/{self.endpoint}-golden-requests"]
         return {
             "any_resource": [
                 "*"

@@ -213,6 +213,7 @@ def test_json_has_the_plan_and_what_it_means_for_each_variant(plan: Planner) -> 
         "new_fleet": True,
         "instances": {},
         "needs_attention": False,
+        "warnings": [],
     }
     assert update["primary"]["instances during an update"]["value"] == "up to 2"
     assert update["primary"]["instances during an update"]["reason"]
@@ -257,3 +258,24 @@ def test_an_environment_that_the_revision_lacks_is_created(
 
     monkeypatch.setattr(command, "checked_out", checked_out)
     assert plan("--against", "main").stdout.startswith("prod, against main: creates the endpoint")
+
+
+CANARY = VALID + 'min_instances = 2\nmax_instances = 2\n[rollout]\nstrategy = "canary"\n'
+
+
+def test_a_rollout_that_rehearse_counts_otherwise_is_a_warning(plan: Planner) -> None:
+    plan.after = template(model="b")
+    said = plan(text=CANARY).stderr
+    assert (
+        "first share of 10 % and 20 min of baking; with 2 instances it is 50 % and 14 min" in said
+    )
+
+
+def test_one_that_it_counts_alike_is_none(plan: Planner) -> None:
+    plan.after = template(model="b")
+    alike = CANARY.replace('"canary"', '"all_at_once"')
+    assert json.loads(plan("--json", text=alike).stdout)["warnings"] == []
+
+
+def test_without_a_new_fleet_there_is_no_warning(plan: Planner) -> None:
+    assert "rehearse" not in plan(text=CANARY).stderr

@@ -140,7 +140,7 @@ class Deployed:
             "keys": keys,
             "linked_role": [linked],
             "log_groups": [
-                f"{aws}:logs:{here}:log-group:{group}{end}"
+                f"{aws}:logs:{here}:log-group:/aws/{group}{end}"
                 for group in groups
                 for end in ("", ":*")
             ],

@@ -148,3 +148,9 @@ def test_arns_are_of_the_regions_partition(region: str, partition: str) -> None:
 def test_several_environments_share_the_statements() -> None:
     other = changed(endpoint="detector", stacks=["staging-endpoint", "staging-data"])
     assert by_name(PROD, other)["Models"] == by_name()["Models"]
+
+
+def test_log_groups_are_the_endpoints_and_its_golden_requests() -> None:
+    names = {arn.split(":log-group:")[1] for arn in by_name()["LogGroups"]["Resource"]}
+    groups = {"/aws/sagemaker/Endpoints/Ranker", "/aws/lambda/Ranker-golden-requests"}
+    assert names == groups | {f"{group}:*" for group in groups}

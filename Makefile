@@ -11,7 +11,7 @@ QUIETLY = sh scripts/quietly.sh
 # Every process of the tests would compile our modules anew: a tenth of their time.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help install demo test test-long test-pythons wheels release-check bench-install bench-check bench-packaging bench-local bench-local-aws bench-serving bench-client bench-synth bench-load bench-search bench-tune bench-seeds bench-rehearse bench-replay bench-verdicts check format lock audit site clean
+.PHONY: help install demo test test-long test-pythons wheels release-check bench-install bench-check bench-packaging bench-local bench-local-aws bench-serving bench-client bench-synth bench-load bench-search bench-tune bench-seeds bench-rehearse bench-replay bench-verdicts rollout-table every-preset check format lock audit site clean
 
 help:            # this list
 	@awk -F ' *# *' '/^[a-z-]+:/ && NF > 1 { split($$1, target, ":"); printf "  make %-15s %s\n", target[1], $$2 }' $(MAKEFILE_LIST)
@@ -35,7 +35,13 @@ wheels: .venv/.synth  # the five wheels, into dist/; REPOSITORY=https://github.c
 	@rm -f dist/servable*.whl
 	@$(BIN)/python -m scripts.build_wheels dist $(REPOSITORY:%=--repository %)
 
-release-check: .venv/.everything wheels  # a release, without network: wheels built twice, their files, versions, descriptions; an SBOM
+release-rollout-table: .venv/.everything  # what a rollout does with a faulty model; writes the table of docs/updating.md (3 minutes)
+	@$(BIN)/python -m scripts.rollout_table
+
+every-preset: .venv/.everything  # each call of every preset's deployment, update, rollback and deletion against the execution role's policies (3 minutes)
+	@$(BIN)/python -m pytest tests/servable_local/aws/every_preset.py
+
+check: .venv/.everything wheels  # a release, without network: wheels built twice, their files, versions, descriptions; an SBOM
 	@mkdir -p build
 	@sed "s/^dynamic = .*/version = \"$$($(BIN)/servable --version | cut -d' ' -f2)\"/" pyproject.toml >build/pyproject.toml
 	@cat requirements.txt requirements-local.txt requirements-tuning.txt | $(BIN)/cyclonedx-py requirements --pyproject build/pyproject.toml \

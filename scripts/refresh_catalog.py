@@ -1,18 +1,20 @@
 """Regenerate infra/catalog's data files from the published sources.
 
-    python -m scripts.refresh_catalog [images] [instances] [availability] [limits] [prices]
+    python -m scripts.refresh_catalog [TABLE ...]
 
 images.json from the SageMaker SDK's image table; instances.json from the EC2 instance
 table that moto ships (a copy of DescribeInstanceTypes), kept to the types that SageMaker's
 API accepts; availability.json from cfn-lint's data; limits.json from botocore's service
-models; prices.json from the Price List API where there are credentials. Rows that no
-published table holds (retired ml.p2, ml.p3) and facts that none states (CUDA of an image,
+models; handler_permissions.json from CloudFormation's schemas, which cfn-lint brings;
+prices.json from the Price List API where there are credentials. Rows that no published
+table holds (retired ml.p2, ml.p3) and facts that none states (CUDA of an image,
 end of patch) are written by hand in the other files, each with its source.
 """
 
 import datetime
 import gzip
 import json
+import re
 import sys
 from collections.abc import Callable
 from importlib import metadata, resources
@@ -161,6 +163,32 @@ def limits() -> dict[str, Any]:
     }
 
 
+# handler_permissions.json: the actions with which CloudFormation makes, reads, changes and deletes a type.
+def handler_permissions() -> dict[str, Any]:
+    """Resource type -> actions, as its handlers in the CloudFormation registry state them."""
+    from cfnlint.schema import PROVIDER_SCHEMA_MANAGER  # half a second, for whoever asks
+
+    table = json.loads((CATALOG / "handler_permissions.json").read_text(encoding="utf-8"))
+    types: dict[str, list[str]] = {}
+    for name in table["types"]:  # another type is added to the file by hand, as []
+        schema = PROVIDER_SCHEMA_MANAGER.get_resource_schema("us-east-1", name).schema
+        handlers = [
+            schema["handlers"].get(verb, {}) for verb in ("create", "read", "update", "delete")
+        ]
+        stated = {
+            action
+            for one in [*handlers, schema.get("tagging") or {}]
+            for action in one.get("permissions", [])
+        }
+        # Among them is s3:REST.PUT.OBJECT, which IAM takes for no action.
+        types[name] = sorted(action for action in stated if re.fullmatch(r"[a-z0-9-]+:\w+", action))
+    return {
+        "source": f"cfn-lint {metadata.version('cfn-lint')}, data/schemas: handlers (create, read, "
+        "update, delete) and tagging of each resource type's schema in the CloudFormation registry",
+        "types": types,
+    }
+
+
 # prices.json: what an instance costs an hour, from the Price List API where there are credentials.
 # Without them the rows stay as they are: each has its own source and date, and none is from memory.
 def prices() -> dict[str, Any]:
@@ -193,6 +221,7 @@ TABLES: dict[str, Callable[[], dict[str, Any]]] = {
     "instances": instances,
     "availability": availability,
     "limits": limits,
+    "handler_permissions": handler_permissions,
     "prices": prices,
 }
 

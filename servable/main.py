@@ -26,6 +26,7 @@ COMMANDS = {
     "check": "Check environments against every rule, before anything is deployed.",
     "package": "Pack the models of an environment, and list what the archive holds.",
     "plan": "Show what the next deploy of an environment changes, and in how many deploys.",
+    "permissions": "Write the IAM policies of CloudFormation's execution role for environments.",
     "pin": "Write the hash and size of an environment's artifacts in S3 into its file.",
     "replay": "Send captured requests again, and keep the answers.",
     "rehearse": "Rehearse a day of traffic against the scaling policies of an environment.",

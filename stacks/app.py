@@ -9,6 +9,10 @@ import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import aws_cdk as cdk
 
 
 def synthesise(
@@ -17,7 +21,8 @@ def synthesise(
     """Writes the cloud assembly of the project in `root` to `outdir`, or where the CDK CLI says.
 
     The CLI's context, or `context`, selects the folder of environment files (`environments`), overrides,
-    the roles of a pipeline, and audits. Exits with a message if synthesis is not possible.
+    the roles of a pipeline, audits, and packing at once (`pack=synth`). Exits with a message if synthesis
+    is not possible.
     """
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _exit)
@@ -68,9 +73,22 @@ def synthesise(
         from stacks.audits import audit  # a second of its own: only who asks waits for it
 
         audit(app, str(nag))
+    _write(app)
+
+
+def _write(app: "cdk.App") -> None:
+    """Write the assembly, packed where `pack=synth` asks for it. Exits for another value."""
+    packing = app.node.try_get_context("pack")
+    if packing not in (None, "synth"):
+        sys.exit(f"-c pack={packing}: allowed: synth, or leave it out to pack when it is published")
     # The CLI would take an old report for this run's, and refuse what has been corrected since.
     Path(app.outdir, "validation-report.json").unlink(missing_ok=True)
     app.synth()
+    if packing:
+        from stacks.packed_assembly import pack
+
+        for packed in pack(Path(app.outdir)):
+            print(f"packed {packed}", file=sys.stderr)
 
 
 def start_cdk() -> None:

@@ -1,6 +1,6 @@
 """[rollout]: how an update replaces the live fleet, and the golden requests sent while it bakes."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Annotated, Literal
 
@@ -23,6 +23,18 @@ CONTENT_TYPES = {
 MOST_ALARMS = 10
 # Strategy to the key with the first share of an update; all_at_once has no such key.
 SHARE = {"canary": "canary_percent", "linear": "step_percent", "rolling": "batch_percent"}
+
+
+# Fault of a new model -> kinds of alarms that see it. 5xx are answers of the model; what is no HTTP answer
+# counts among its errors alone, and in no latency that is documented.
+# https://docs.aws.amazon.com/sagemaker/latest/dg/monitoring-cloudwatch.html (2026-11-24)
+FAULTS: Mapping[str, tuple[str, ...]] = {
+    "answers 400": ("golden-requests", "model-errors", "4xx"),
+    "answers 500": ("5xx", "golden-requests", "model-errors"),
+    "answers slowly": ("latency",),
+    "answers wrongly": (),
+    "does not answer": ("golden-requests", "model-errors"),
+}
 
 
 class GoldenRequests(Table):
@@ -108,6 +120,11 @@ class Rollout(Table):
         if alarms.error_4xx_percent is not None:
             watched += [(name, "4xx") for name in variants]
         return watched
+
+    def seen(self, fault: str, alarms: Alarms, *, kind: EndpointKind) -> list[str]:
+        """Kinds of the alarms that roll back an update to a model with this fault; none: it goes live."""
+        watched = self.rollback_alarms(alarms, variants=["any"], kind=kind)
+        return [each for _, each in watched if each in FAULTS[fault]]
 
     def updates(self, *, least: int, most: int, window_minutes: int) -> list[Update]:
         """The updates that a fleet of `least` to `most` instances may go through.

@@ -7,7 +7,7 @@ from typing import Any
 from infra.parameters.environment import Environment
 from infra.parameters.loading import Loaded
 from infra.parameters.placement import Placement, placements
-from infra.parameters.rollout import MOST_ALARMS, Rollout
+from infra.parameters.rollout import FAULTS, MOST_ALARMS, Rollout
 from infra.policy.container import Batching
 from infra.policy.derived_settings import Choice
 from infra.policy.scaling import cooldowns, invocations_per_instance_per_minute
@@ -20,6 +20,12 @@ from infra.policy.sizing import (
 from infra.policy.update import SECONDS_PER_MINUTE, Update
 from infra.preflight.rendering import counted
 
+# Fault -> what sees it where no alarm does; "" of those that an alarm sees if it is asked for.
+UNSEEN = {
+    "": "no alarm sees it: add [rollout.golden_requests], or alarms.model_error_percent with rollback_on_4xx",
+    "answers slowly": "no alarm sees it: set alarms.p99_latency_ms",
+    "answers wrongly": "no alarm sees it: `servable verify` compares golden answers after the deployment",
+}
 QUOTA = "what the account's quota must allow"
 
 Said = tuple[str, str, str, str]
@@ -203,6 +209,7 @@ def update_lines(
     yield ("earliest rollback", bakes, "sizing", f"an alarm must see {counted(earliest, 'minute')}")
     if not variant.shadow:
         yield _rolled_back_by(environment, rollout, placed.name, updates)
+        yield from _seen(environment, rollout)
     seconds = [update.expected_seconds(start) or float(update.bakes_seconds) for update in updates]
     short, long = (round(end(seconds) / SECONDS_PER_MINUTE) for end in (min, max))
     about = "at least" if start is None else "about"
@@ -226,6 +233,18 @@ def _rolled_back_by(
     else:
         why = "4xx count whoever causes them where the first share is the whole fleet"
     return "rolled back by", ", ".join(kinds), "sizing", why
+
+
+def _seen(environment: Environment, rollout: Rollout) -> Iterator[Said]:
+    """Yield what becomes of an update to a model with each fault that every request meets."""
+    for fault in FAULTS:
+        kinds = rollout.seen(fault, environment.alarms, kind=environment.kind)
+        minutes = environment.window_minutes
+        if "golden-requests" in kinds:  # their alarm is a minute earlier than the others
+            minutes = max(1, minutes - 1)
+        value = f"back after {counted(minutes, 'minute')}" if kinds else "goes live"
+        why = f"seen by {', '.join(kinds)}" if kinds else UNSEEN.get(fault, UNSEEN[""])
+        yield f"a model that {fault}", value, "sizing", why
 
 
 def _parts(updates: list[Update], start: float | None) -> str:

@@ -17,7 +17,8 @@ from servable.cost.price_list import rows_of
 CATALOG = Path(__file__).resolve().parents[2] / "infra" / "catalog"
 NAMES = sorted(file.stem for file in CATALOG.glob("*.json"))
 GENERATED: dict[str, Callable[[], dict[str, Any]]] = {
-    name: refresh_catalog.TABLES[name] for name in ("availability", "images", "instances", "limits")
+    name: refresh_catalog.TABLES[name]
+    for name in ("availability", "handler_permissions", "images", "instances", "limits")
 }
 
 

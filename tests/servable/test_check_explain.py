@@ -140,3 +140,43 @@ def test_it_says_which_errors_roll_an_update_back(
         if setting["name"] == "rolled back by"
     ]
     assert (line["value"], line["reason"].startswith(reason)) == (kinds, True)
+
+
+FAULTY = VALID + "min_instances = 2\nmax_instances = 2\n[alarms]\nwindow_minutes = 4\n"
+
+
+@pytest.mark.parametrize(
+    ("lines", "fault", "value", "reason"),
+    [
+        ("[rollout]\nstrategy = \"canary\"\n", "answers 500", "back after 4 minutes", "seen by 5xx"),
+        ("[rollout]\nstrategy = \"canary\"\n", "answers 400", "goes live", "no alarm sees it: add"),
+        ("[rollout]\nstrategy = \"canary\"\n", "answers slowly", "goes live", "no alarm sees it: set"),
+        (
+            "model_error_percent = 2\n[rollout]\nstrategy = \"rolling\"\n",
+            "does not answer",
+            "back after 4 minutes",
+            "seen by model-errors",
+        ),
+        (
+            "[rollout]\nstrategy = \"canary\"\ngolden_requests = { body = \"golden.json\" }\n",
+            "answers 400",
+            "back after 3 minutes",
+            "seen by golden-requests",
+        ),
+    ],
+)  # fmt: skip
+def test_it_says_what_becomes_of_a_model_with_a_fault(
+    project: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    lines: str,
+    fault: str,
+    value: str,
+    reason: str,
+) -> None:
+    (project / "golden.json").write_text("{}")
+    (project / "environments" / "dev.toml").write_text(FAULTY + lines)
+    monkeypatch.chdir(project)
+    ran = CliRunner().invoke(check, ["--explain", "--json"], standalone_mode=False)
+    found = {one["name"]: one for one in json.loads(ran.stdout)["dev"]["settings"]}
+    line = found[f"a model that {fault}"]
+    assert (line["value"], line["reason"].startswith(reason)) == (value, True)

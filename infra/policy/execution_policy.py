@@ -1,0 +1,245 @@
+"""The policies of CloudFormation's execution role, which makes what the templates name.
+
+`cdk bootstrap` gives that role AdministratorAccess unless it is told of others. These hold the actions that
+the handlers of our resource types state in CloudFormation's registry
+(infra/catalog/handler_permissions.json), each on the resources whose names are known beforehand.
+Sources, read on 2026-11-24: https://docs.aws.amazon.com/cdk/v2/guide/bootstrapping-customizing.html,
+https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_iam-quotas.html,
+https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-auto-scaling-prerequisites.html
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from infra.catalog.table import table
+
+# IAM counts no white space, and attaches ten managed policies to a role unless the quota is raised.
+MOST_CHARACTERS = 6144
+Statement = dict[str, Any]
+
+# Actions of a handler for properties that no template of ours sets (tests/policy holds the templates to it).
+LEFT_OUT = "|".join(
+    (
+        "(ec2|elasticfilesystem|firehose|s3files|s3tables):.*",  # metadata tables, a function's VPC and files
+        "iam:.*(User|Group)Polic.*",  # our policies are on roles
+        "kms:(Decrypt|Encrypt|GenerateDataKey)",  # a function's variables under a key of one's own
+        "lambda:(.*ProvisionedConcurrencyConfig|GetCodeSigningConfig|GetLayerVersion|PassCapacityProvider)",
+        "lambda:AssociateRuntimeAlias",  # IAM's reference does not know it
+    )
+)
+# Needed beside what the handlers state: Application Auto Scaling asks for it on behalf of who registers.
+BESIDE = ("sagemaker:UpdateEndpointWeightsAndCapacities",)
+
+# Of Application Auto Scaling, which CloudFormation has made where the account has none yet.
+LINKED_ROLE = (
+    "sagemaker.application-autoscaling.amazonaws.com/"
+    "AWSServiceRoleForApplicationAutoScaling_SageMakerEndpoint"
+)
+
+# Actions -> place of their resources; the first that matches.
+PLACES: Mapping[str, str] = {
+    "application-autoscaling:Describe.*|kms:CreateKey": "any_resource",
+    "cloudwatch:(DescribeAlarms|GetMetricData)": "any_resource",
+    "application-autoscaling:.*": "scalable_targets",
+    "cloudwatch:.*Dashboards?": "dashboards",
+    "cloudwatch:(DeleteAlarms|Put.*Alarm)": "alarms",
+    "cloudwatch:.*(Tag|Untag).*": "watching",
+    "events:.*": "rules",
+    "iam:(Attach|Detach)RolePolicy": "holders",
+    "iam:CreateServiceLinkedRole": "linked_role",
+    "iam:PassRole": "passed_roles",
+    "iam:.*Role.*": "roles",
+    "iam:.*": "policies",
+    "kms:CreateGrant": "granted_keys",
+    "kms:DescribeKey": "described_keys",
+    "kms:.*": "keys",
+    "lambda:.*": "functions",
+    "logs:.*(LogDelivery|IndexPolic|ResourcePolic|QueryDefinition|LogGroups).*": "any_resource",
+    "logs:.*": "log_groups",
+    "s3:GetObject.*": "assets",
+    "s3:.*Object(Acl)?": "objects",
+    "s3:.*": "buckets",
+    "sagemaker:.*EndpointConfig": "configurations",
+    "sagemaker:(Create|Update)Endpoint": "updated",
+    "sagemaker:.*Endpoint.*": "endpoints",
+    "sagemaker:.*Model": "models",
+    "sagemaker:.*Tags": "hosting",
+    "sns:.*": "topics",
+    "ssm:GetParameters": "read_parameters",
+    "ssm:.*": "parameters",
+}
+
+
+def partition(region: str) -> str:
+    """The partition of a region, of those where SageMaker hosts models for everybody and for governments."""
+    return next(
+        (f"aws-{word}" for word in ("cn", "us-gov") if region.startswith(f"{word}-")), "aws"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Deployed:
+    """What is known of one environment before it is deployed."""
+
+    account: str
+    region: str
+    stacks: Sequence[str]
+    endpoint: str
+    iam_path: str
+    """IAM path of its roles and policies; / where none is given."""
+    boundary: str | None
+    """ARN of the permissions boundary of its roles."""
+    roles: Sequence[str]
+    """ARNs of roles of one's own that models take on."""
+    callers: Sequence[str]
+    """ARNs of the roles that get the policy that invokes the endpoint."""
+    keys: Sequence[str]
+    """ARNs of KMS keys of one's own on volumes."""
+
+    def places(self) -> dict[str, list[str]]:
+        """Place -> ARNs. CloudFormation's own names begin with the stack's, of which it may cut the end."""
+        aws = f"arn:{partition(self.region)}"
+        here = f"{self.region}:{self.account}"
+        begins = [name[:24] for name in self.stacks]
+        # SageMaker writes ARNs in lower case, and IAM compares them as they are.
+        names = list(dict.fromkeys((self.endpoint.lower(), self.endpoint)))
+        endpoints = [f"{aws}:sagemaker:{here}:endpoint/{name}" for name in names]
+        configurations = [f"{aws}:sagemaker:{here}:endpoint-config/*"]
+        models = [f"{aws}:sagemaker:{here}:model/*"]
+        alarms = [
+            f"{aws}:cloudwatch:{here}:alarm:{self.endpoint}-*",
+            f"{aws}:cloudwatch:{here}:alarm:TargetTracking-endpoint/{self.endpoint}/*",
+        ]
+        dashboards = [f"{aws}:cloudwatch::{self.account}:dashboard/{self.endpoint}-*"]
+        iam = f"{aws}:iam::{self.account}"
+        roles = [f"{iam}:role{self.iam_path}{begin}*" for begin in begins]
+        linked = f"{iam}:role/aws-service-role/{LINKED_ROLE}"
+        buckets = [f"{aws}:s3:::{begin.lower()}*" for begin in begins]
+        keys = [f"{aws}:kms:{here}:key/*"]
+        # Systems Manager names what has no name CFN-…
+        parameters = [f"{aws}:ssm:{here}:parameter/{begin}*" for begin in ["CFN-", *begins]]
+        groups = [f"sagemaker/Endpoints/{self.endpoint}", f"lambda/{self.endpoint}-golden-requests"]
+        return {
+            "any_resource": [
+                "*"
+            ],  # these actions take no resource, or none that is known beforehand
+            "alarms": alarms,
+            "assets": [f"{aws}:s3:::cdk-*-assets-{self.account}-{self.region}/*"],
+            "buckets": buckets,
+            "configurations": configurations,
+            "dashboards": dashboards,
+            "described_keys": [*keys, *self.keys],
+            "endpoints": endpoints,
+            "functions": [f"{aws}:lambda:{here}:function:{begin}*" for begin in begins],
+            "granted_keys": [*keys, *self.keys],
+            "holders": [*roles, *self.callers],
+            "hosting": [*endpoints, *configurations, *models],
+            "keys": keys,
+            "linked_role": [linked],
+            "log_groups": [
+                f"{aws}:logs:{here}:log-group:/aws/{group}{end}"
+                for group in groups
+                for end in ("", ":*")
+            ],
+            "models": models,
+            "objects": [f"{bucket}/*" for bucket in buckets],
+            "parameters": parameters,
+            "passed_roles": [*roles, *self.roles, linked],
+            "policies": [f"{iam}:policy{self.iam_path}{begin}*" for begin in begins],
+            "read_parameters": [*parameters, f"{aws}:ssm:{here}:parameter/cdk-bootstrap/*"],
+            "roles": roles,
+            "rules": [f"{aws}:events:{here}:rule/{begin}*" for begin in begins],
+            "scalable_targets": [f"{aws}:application-autoscaling:{here}:scalable-target/*"],
+            "topics": [f"{aws}:sns:{here}:{begin}*" for begin in begins],
+            "updated": [*endpoints, *configurations],
+            "watching": [*alarms, *dashboards],
+        }
+
+
+def actions() -> list[str]:
+    """Every action that the role needs."""
+    types: Mapping[str, Sequence[str]] = table("handler_permissions")["types"]
+    stated = {action for needed in types.values() for action in needed}
+    return sorted({*BESIDE, *(action for action in stated if not re.fullmatch(LEFT_OUT, action))})
+
+
+def place_of(action: str) -> str:
+    """The place of an action's resources."""
+    return next(place for pattern, place in PLACES.items() if re.fullmatch(pattern, action))
+
+
+def statements(deployed: Sequence[Deployed]) -> Iterator[Statement]:
+    """The statements for these environments of one account and region, one for a place."""
+    places: dict[str, dict[str, None]] = {}
+    for one in deployed:
+        for place, arns in one.places().items():
+            places.setdefault(place, {}).update(dict.fromkeys(arns))
+    by_place: dict[str, list[str]] = {}
+    for action in actions():
+        by_place.setdefault(place_of(action), []).append(action)
+    for place, allowed in sorted(by_place.items()):
+        yield from _statements(place, allowed, list(places[place]), deployed)
+
+
+def _statements(
+    place: str, allowed: list[str], resources: list[str], deployed: Sequence[Deployed]
+) -> Iterator[Statement]:
+    """The statements of one place: one, or with a permissions boundary two for roles."""
+    boundaries = sorted({one.boundary for one in deployed if one.boundary})
+    condition: dict[str, Any] = {}
+    if place == "passed_roles":
+        services = ("sagemaker", "lambda", "sagemaker.application-autoscaling")
+        passed = [f"{service}.amazonaws.com" for service in services]
+        condition = {"StringEquals": {"iam:PassedToService": passed}}
+    elif place == "holders":
+        policies = [arn for one in deployed for arn in one.places()["policies"]]
+        condition = {"ArnLike": {"iam:PolicyARN": list(dict.fromkeys(policies))}}
+    elif place == "granted_keys":
+        condition = {"Bool": {"kms:GrantIsForAWSResource": "true"}}
+    elif place == "roles" and all(one.boundary for one in deployed):
+        bound = [action for action in allowed if re.search("Create|Put", action)]
+        condition = {"StringEquals": {"iam:PermissionsBoundary": boundaries}}
+        yield _statement("RolesWithinTheBoundary", bound, resources, condition)
+        # Without the boundary they could be given anything.
+        allowed = [
+            one for one in allowed if one not in (*bound, "iam:DeleteRolePermissionsBoundary")
+        ]
+        condition = {}
+    name = "".join(word.capitalize() for word in place.split("_"))
+    yield _statement(name, allowed, resources, condition)
+
+
+def _statement(
+    name: str, allowed: Sequence[str], resources: Sequence[str], condition: Mapping[str, Any]
+) -> Statement:
+    statement = {
+        "Sid": name,
+        "Effect": "Allow",
+        "Action": list(allowed),
+        "Resource": list(resources),
+    }
+    return statement | ({"Condition": dict(condition)} if condition else {})
+
+
+def policies(deployed: Sequence[Deployed]) -> list[dict[str, Any]]:
+    """The documents, none of more than `MOST_CHARACTERS`. Raises ValueError where one statement is longer."""
+    documents: list[dict[str, Any]] = []
+    for statement in sorted(statements(deployed), key=characters, reverse=True):
+        for document in documents:
+            if characters(document) + characters(statement) + 1 <= MOST_CHARACTERS:
+                document["Statement"].append(statement)
+                break
+        else:
+            document = {"Version": "2012-10-17", "Statement": [statement]}
+            if characters(document) > MOST_CHARACTERS:
+                raise ValueError(f"the statement {statement['Sid']} is longer than a policy may be")
+            documents.append(document)
+    return documents
+
+
+def characters(document: Mapping[str, Any]) -> int:
+    """The length that IAM counts."""
+    return len(json.dumps(document, separators=(",", ":")))

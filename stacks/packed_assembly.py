@@ -1,0 +1,37 @@
+"""Packs everything into a synthesised cloud assembly (-c pack=synth), which then needs nothing of ours.
+
+An archive's asset is a command, which the CDK CLI runs when it publishes: with this project's Python, in this
+project's folder. An assembly that is deployed elsewhere, after an approval, has neither. So the commands are
+run here, and the manifests name their files. Templates name the same objects either way (decision 0066).
+"""
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+
+def pack(assembly: Path) -> Iterator[str]:
+    """Pack what each manifest of the assembly would have packed when published; yields what was packed.
+
+    Exits with a command's own message if it fails.
+    """
+    for manifest in sorted(assembly.glob("**/*.assets.json")):
+        content = json.loads(manifest.read_text(encoding="utf-8"))
+        for name, asset in content.get("files", {}).items():
+            command = asset["source"].get("executable")
+            if command is None:
+                continue
+            ran = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
+            if ran.returncode:
+                sys.exit(f"{asset.get('displayName', name)}: not packed, see above")
+            target = manifest.parent / "packed" / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            # A copy, because the files of a model can change after this.
+            shutil.copyfile(ran.stdout.splitlines()[-1], target)
+            path = target.relative_to(manifest.parent).as_posix()
+            asset["source"] = {"path": path, "packaging": "file"}
+            yield f"{path}: {asset.get('displayName', name)}"
+        manifest.write_text(json.dumps(content, indent=2), encoding="utf-8")

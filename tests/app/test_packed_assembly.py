@@ -1,0 +1,64 @@
+"""What the CDK CLI would have packed when it publishes lies in the assembly."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stacks.packed_assembly import pack
+
+KEPT = {"displayName": "template", "source": {"path": "x.template.json", "packaging": "file"}}
+
+
+def assembly(folder: Path, program: str) -> Path:
+    """One stage whose manifest has a template, and an archive that this program makes."""
+    asset = {
+        "displayName": "model.tar.gz of ranker",
+        "source": {"executable": [sys.executable, "-c", program]},
+        "destinations": {"here": {"objectKey": "key/model.tar.gz"}},
+    }
+    manifest = folder / "assembly-prod" / "prod.assets.json"
+    manifest.parent.mkdir()
+    files = {"template": KEPT, "key/model.tar.gz": asset}
+    manifest.write_text(json.dumps({"version": "1", "files": files}))
+    return manifest
+
+
+def files(manifest: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(manifest.read_text())["files"]
+    return found
+
+
+@pytest.fixture
+def packed(tmp_path: Path) -> Path:
+    made = tmp_path / "made"
+    made.write_text("packed")
+    manifest = assembly(tmp_path, f"print('some words'); print({str(made)!r})")
+    list(pack(tmp_path))
+    return manifest
+
+
+def test_the_manifest_names_a_file_beside_it(packed: Path) -> None:
+    source = files(packed)["key/model.tar.gz"]["source"]
+    assert source == {"path": "packed/key/model.tar.gz", "packaging": "file"}
+
+
+def test_the_file_is_the_one_that_the_last_line_of_output_names(packed: Path) -> None:
+    assert (packed.parent / "packed" / "key" / "model.tar.gz").read_text() == "packed"
+
+
+def test_where_it_is_published_stays(packed: Path) -> None:
+    destinations = files(packed)["key/model.tar.gz"]["destinations"]
+    assert destinations == {"here": {"objectKey": "key/model.tar.gz"}}
+
+
+def test_what_is_a_file_already_stays(packed: Path) -> None:
+    assert files(packed)["template"] == KEPT
+
+
+def test_what_cannot_be_packed_ends_the_synthesis_by_its_name(tmp_path: Path) -> None:
+    assembly(tmp_path, "raise SystemExit('no model')")
+    with pytest.raises(SystemExit, match="model.tar.gz of ranker: not packed"):
+        list(pack(tmp_path))

@@ -1,0 +1,156 @@
+"""The policies of CloudFormation's execution role fit IAM's limits and its own table of actions."""
+
+import json
+import re
+from importlib.resources import files
+from typing import Any
+
+import pytest
+
+from infra.policy.execution_policy import (
+    LEFT_OUT,
+    MOST_CHARACTERS,
+    Deployed,
+    actions,
+    characters,
+    policies,
+    statements,
+)
+
+PROD = Deployed(
+    account="123456789012",
+    region="eu-west-1",
+    stacks=["prod-endpoint", "prod-data"],
+    endpoint="Ranker",
+    iam_path="/",
+    boundary=None,
+    roles=[],
+    callers=["arn:aws:iam::123456789012:role/app"],
+    keys=[],
+)
+LONG = "a" * 60
+BOUNDARY = "arn:aws:iam::123456789012:policy/boundary"
+# IAM's reference as cfn-lint brings it: service -> actions and the resources that each takes.
+REFERENCE: dict[str, Any] = json.loads(
+    files("cfnlint").joinpath("data/AdditionalSpecs/Policies.json").read_text()
+)
+# What the handlers state and that reference does not know: names of operations of S3. They allow nothing.
+NO_ACTIONS = "s3:(Delete.*|PutBucketReplication|PutObjectLockConfiguration)"
+
+
+def changed(**values: Any) -> Deployed:
+    return Deployed(**{**vars(PROD), **values})
+
+
+def by_name(*deployed: Deployed) -> dict[str, dict[str, Any]]:
+    return {one["Sid"]: one for one in statements(deployed or [PROD])}
+
+
+@pytest.mark.parametrize(
+    "deployed",
+    [
+        [PROD],
+        [
+            changed(
+                endpoint=LONG, stacks=[LONG, LONG + "b"], iam_path=f"/{LONG}/", boundary=BOUNDARY
+            )
+        ],
+        [changed(endpoint=f"{LONG}{n}", stacks=[f"{n}-endpoint", f"{n}-data"]) for n in range(5)],
+    ],
+    ids=["one", "long names", "five environments"],
+)
+def test_no_policy_is_longer_than_iam_allows(deployed: list[Deployed]) -> None:
+    assert max(map(characters, policies(deployed))) <= MOST_CHARACTERS
+
+
+def test_every_action_is_allowed_once() -> None:
+    allowed = [
+        one
+        for document in policies([PROD])
+        for row in document["Statement"]
+        for one in row["Action"]
+    ]
+    assert sorted(allowed) == actions()
+
+
+def known(action: str) -> dict[str, Any] | None:
+    service, name = action.split(":")
+    found: dict[str, Any] | None = REFERENCE[service]["Actions"].get(name.lower())
+    return found
+
+
+def test_every_action_is_one_of_iams_reference() -> None:
+    unknown = [one for one in actions() if known(one) is None]
+    assert [one for one in unknown if not re.fullmatch(NO_ACTIONS, one)] == []
+
+
+@pytest.mark.parametrize("statement", by_name().values(), ids=by_name())
+def test_an_action_takes_one_of_the_resources_that_its_statement_names(
+    statement: dict[str, Any],
+) -> None:
+    """That of an action without resources is a star, or the action would be allowed on nothing."""
+    missed = []
+    for action in statement["Action"]:
+        service = REFERENCE[action.split(":")[0]]
+        found = known(action)
+        taken = ["bucket"] if found is None else found.get("Resources", [])
+        forms = [form for one in taken for form in service["Resources"][one.lower()]["ARNFormats"]]
+        pattern = "|".join(re.sub(r"\$\{\w+\}", "[^:]*", form) for form in forms)
+        if not any(one == "*" or re.fullmatch(pattern, one) for one in statement["Resource"]):
+            missed.append(action)
+    assert missed == []
+
+
+def test_only_one_statement_is_about_every_resource() -> None:
+    assert [name for name, one in by_name().items() if "*" in one["Resource"]] == ["AnyResource"]
+
+
+def test_an_endpoint_with_capitals_is_named_in_both_spellings() -> None:
+    where = "arn:aws:sagemaker:eu-west-1:123456789012:endpoint"
+    assert by_name()["Endpoints"]["Resource"] == [f"{where}/ranker", f"{where}/Ranker"]
+
+
+def test_a_caller_gets_no_policy_but_the_stacks_own() -> None:
+    condition = by_name()["Holders"]["Condition"]["ArnLike"]["iam:PolicyARN"]
+    assert condition == [f"arn:aws:iam::123456789012:policy/{name}*" for name in PROD.stacks]
+
+
+def test_roles_are_passed_to_the_services_of_an_endpoint_alone() -> None:
+    services = by_name()["PassedRoles"]["Condition"]["StringEquals"]["iam:PassedToService"]
+    assert services[:2] == ["sagemaker.amazonaws.com", "lambda.amazonaws.com"]
+
+
+def test_with_a_boundary_no_role_is_made_without_it() -> None:
+    made = next(
+        one for one in statements([changed(boundary=BOUNDARY)]) if "iam:CreateRole" in one["Action"]
+    )
+    assert made["Condition"] == {"StringEquals": {"iam:PermissionsBoundary": [BOUNDARY]}}
+
+
+def test_with_a_boundary_none_is_taken_off() -> None:
+    allowed = {one for row in statements([changed(boundary=BOUNDARY)]) for one in row["Action"]}
+    assert "iam:DeleteRolePermissionsBoundary" not in allowed
+
+
+def test_what_no_template_needs_is_left_out() -> None:
+    assert [one for one in actions() if re.fullmatch(LEFT_OUT, one)] == []
+
+
+@pytest.mark.parametrize(
+    ("region", "partition"),
+    [("eu-west-1", "aws"), ("cn-north-1", "aws-cn"), ("us-gov-west-1", "aws-us-gov")],
+)
+def test_arns_are_of_the_regions_partition(region: str, partition: str) -> None:
+    (arn, *_) = by_name(changed(region=region))["Models"]["Resource"]
+    assert arn.split(":")[1] == partition
+
+
+def test_several_environments_share_the_statements() -> None:
+    other = changed(endpoint="detector", stacks=["staging-endpoint", "staging-data"])
+    assert by_name(PROD, other)["Models"] == by_name()["Models"]
+
+
+def test_log_groups_are_the_endpoints_and_its_golden_requests() -> None:
+    names = {arn.split(":log-group:")[1] for arn in by_name()["LogGroups"]["Resource"]}
+    groups = {"/aws/sagemaker/Endpoints/Ranker", "/aws/lambda/Ranker-golden-requests"}
+    assert names == groups | {f"{group}:*" for group in groups}

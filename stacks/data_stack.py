@@ -30,9 +30,15 @@ class DataStack(cdk.Stack):
             description=f"What is kept of the SageMaker endpoint {endpoint_name}",
             tags=tags,
         )
-        self.captured = CaptureStore(self, "Capture", capture=capture).captured if capture else None
+        self.captured = (
+            CaptureStore(self, "Capture", capture=capture, fixed_exports=True).captured
+            if capture
+            else None
+        )
         self.queued = (
-            AsyncInferenceStore(self, "Queue", asynchronous=asynchronous).locations
+            AsyncInferenceStore(
+                self, "Queue", asynchronous=asynchronous, fixed_exports=True
+            ).locations
             if asynchronous
             else None
         )

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import aws_cdk as cdk
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
 from constructs import Construct
 
 from infra.constructs.access.endpoint_callers import EndpointCallers
@@ -93,7 +95,9 @@ class EndpointStack(cdk.Stack):
             "Logs",
             endpoint_name=table.name,
             retention_days=table.log_retention_days,
-            kms_key_arn=table.log_kms_key,
+            key=kms.Key.from_key_arn(self, "LogsKey", table.log_kms_key)
+            if table.log_kms_key
+            else None,
             keep=table.log_removal == "retain",
         )
         self._key = NotificationKey(
@@ -129,7 +133,7 @@ class EndpointStack(cdk.Stack):
             "Endpoint",
             name=table.name,
             variants=self._variants,
-            volume_kms_key=table.volume_kms_key,
+            volume_key=table.volume_kms_key,
             capture=data_capture(environment.capture, captured)
             if environment.capture and captured
             else None,
@@ -163,8 +167,10 @@ class EndpointStack(cdk.Stack):
                 self,
                 "Callers",
                 endpoint=endpoint,
-                roles=environment.endpoint.callers,
-                locations=self._queued,
+                roles=[
+                    iam.Role.from_role_arn(self, f"Caller{number}", arn)
+                    for number, arn in enumerate(environment.endpoint.callers)
+                ],
                 path=environment.security.iam_path,
             )
 

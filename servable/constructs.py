@@ -1,12 +1,15 @@
 """The constructs, for use in your own CDK app: `from servable.constructs import ModelEndpoint`.
 
 They are CDK constructs like any other: add them to your stacks next to your own. Each docstring
-states reasons and units. Nothing here reads environment files. The constructs live in a package
-called `infra`; if your app has a package of that name, the import fails and says what to do.
+states defaults, reasons and units; docs/own-app.md begins with a whole app. Only `Environment` reads an
+environment file. The constructs live in a package called `infra`, and `Environment` in one called
+`stacks`; if your app has a package of that name, the import fails and says what to do.
 
-    alarms = EndpointAlarms(stack, "Alarms", endpoint=watched, alarms=Alarms(p99_latency_ms=80))
-    EndpointDashboard(stack, "Dashboard", endpoint=watched, alarms=alarms)
+    endpoint = ModelEndpoint(stack, "Endpoint", name="search", variants=[variant], logs=logs)
+    EndpointAlarms(stack, "Alarms", endpoint=endpoint, alarms=Alarms(p99_latency_ms=80), inform=topic)
 """
+
+from typing import TYPE_CHECKING, Any
 
 from servable.hidden import refuse_hidden
 
@@ -38,13 +41,29 @@ from infra.parameters.rollout import Rollout
 from infra.parameters.scaling import Scaling
 from infra.policy.container import Batching, ContainerSettings
 
+if TYPE_CHECKING:
+    from stacks.environment_stage import EnvironmentFileError
+    from stacks.environment_stage import EnvironmentStacks as Environment
+
 # fmt: off
 __all__ = [
     "AlarmTopic", "Alarms", "AsyncInference", "AsyncInferenceLocations", "AsyncInferenceStore",
     "Asynchronous", "Batching", "Capture", "CaptureStore", "ContainerSettings", "DataCapture",
     "Destination", "EndpointAlarm", "EndpointAlarms", "EndpointCallers", "EndpointDashboard",
     "EndpointEvents", "EndpointLogs", "EndpointRollout", "EndpointScaling", "EndpointVariant",
-    "IEndpoint", "InstanceVariant", "MetricProps", "Metrics", "ModelEndpoint", "Network",
-    "NotificationKey", "PackedModel", "RoleRules", "Rollout", "Scaling", "ServedModel", "Traffic",
-    "WatchedEndpoint", "WatchedVariant", "data_capture", "packed_model",
+    "Environment", "EnvironmentFileError", "IEndpoint", "InstanceVariant", "MetricProps", "Metrics",
+    "ModelEndpoint", "Network", "NotificationKey", "PackedModel", "RoleRules", "Rollout", "Scaling",
+    "ServedModel", "Traffic", "WatchedEndpoint", "WatchedVariant", "data_capture", "packed_model",
 ]
+# fmt: on
+
+
+def __getattr__(name: str) -> Any:
+    """What a whole environment file needs: the package `stacks`, which apps often have one of."""
+    if name not in ("Environment", "EnvironmentFileError"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    refuse_hidden(("stacks",))
+    from stacks import environment_stage
+
+    names = {"Environment": "EnvironmentStacks"}
+    return getattr(environment_stage, names.get(name, name))

@@ -22,11 +22,13 @@ class DataStack(cdk.Stack):
         tags: Mapping[str, str],
         asynchronous: Asynchronous | None = None,
         stack_name: str | None = None,
+        env: cdk.Environment | None = None,
     ) -> None:
         super().__init__(
             scope,
             construct_id,
             stack_name=stack_name,
+            env=env,
             description=f"What is kept of the SageMaker endpoint {endpoint_name}",
             tags=tags,
         )

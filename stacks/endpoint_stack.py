@@ -43,22 +43,25 @@ class EndpointStack(cdk.Stack):
         captured: Destination | None = None,
         queued: AsyncInferenceLocations | None = None,
         stack_name: str | None = None,
+        env: cdk.Environment | None = None,
     ) -> None:
-        """`root` is the project. `captured` is the destination of samples with [capture], `queued` that of
-        requests and answers with [asynchronous]."""
+        """`root` is the project, and `env` None means the stage's. `captured` is the destination of samples
+        with [capture], `queued` that of requests and answers with [asynchronous]."""
         super().__init__(
             scope,
             construct_id,
             stack_name=stack_name,
+            env=env,
             description=f"The SageMaker endpoint {environment.endpoint.name}",
             tags=environment.tags,
             termination_protection=environment.endpoint.protect,
         )
         self._environment, self._root, self._queued = environment, root, queued
-        endpoint = self._endpoint(captured)
+        self.endpoint = endpoint = self._endpoint(captured)
         notified = Notifications(
             self, endpoint_name=endpoint.name, alarms=environment.alarms, key=self._key
         )
+        self.topic = notified.inform
         self._operate(endpoint, notified)
         alarms = EndpointAlarms(
             self,

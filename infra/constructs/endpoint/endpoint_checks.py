@@ -4,18 +4,18 @@ The endpoint is described as an environment file would describe it, when the app
 constructs are made; a finding goes to the construct that it is about.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import aws_cdk as cdk
 import jsii
+from aws_cdk import aws_sagemaker as sagemaker
 from constructs import IConstruct
 from pydantic import ValidationError
 
-from infra.constructs.endpoint.endpoint_variant import InstanceVariant
+from infra.constructs.endpoint.endpoint_variant import EndpointVariant, InstanceVariant
+from infra.constructs.monitoring.watched_endpoint import Tables
 from infra.parameters.endpoint import Endpoint, Traffic
 from infra.parameters.environment import Environment
 from infra.parameters.finding import Finding, Severity
@@ -27,9 +27,6 @@ from infra.parameters.sources import Source
 from infra.parameters.table import Table
 from infra.parameters.variant import Variant
 
-if TYPE_CHECKING:
-    from infra.constructs.endpoint.model_endpoint import ModelEndpoint
-
 # Stand for what only CloudFormation knows. No finding about the region is shown then.
 SOME_ACCOUNT, SOME_REGION, SOME_NAME = "000000000000", "us-east-1", "endpoint"
 # A key of an environment file that an argument has another name for.
@@ -38,8 +35,17 @@ _ARGUMENTS = {"saved_model": "folder"}
 _OF_FILES = frozenset({"alarms-runbook-unreachable", "endpoint-name-shared"})
 
 
+class CheckedEndpoint(IConstruct, Protocol):
+    """A `ModelEndpoint`, as far as it is looked at."""
+
+    name: str
+    tables: Tables
+    variants: tuple[EndpointVariant, ...]
+    resource: sagemaker.CfnEndpoint
+
+
 def check_when_synthesised(
-    endpoint: ModelEndpoint,
+    endpoint: CheckedEndpoint,
     *,
     metrics: Metrics,
     production: bool,
@@ -64,7 +70,7 @@ def check_when_synthesised(
 class _Checks:
     """Visits one construct, the endpoint's resource, after all others are made."""
 
-    def __init__(self, endpoint: ModelEndpoint, fixed: Mapping[str, Any]) -> None:
+    def __init__(self, endpoint: CheckedEndpoint, fixed: Mapping[str, Any]) -> None:
         self._endpoint, self._fixed = endpoint, fixed
 
     def visit(self, node: IConstruct) -> None:
@@ -95,7 +101,7 @@ class _Checks:
                 _say(endpoint, finding)
 
 
-def _described(endpoint: ModelEndpoint, fixed: Mapping[str, Any]) -> Environment:
+def _described(endpoint: CheckedEndpoint, fixed: Mapping[str, Any]) -> Environment:
     """The endpoint as an environment file describes it. Raises ValidationError."""
     stack = cdk.Stack.of(endpoint)
     models: dict[str, Model] = {}
@@ -149,7 +155,7 @@ def _known(value: str, otherwise: str) -> str:
     return otherwise if cdk.Token.is_unresolved(value) else value
 
 
-def _say(endpoint: ModelEndpoint, finding: Finding) -> None:
+def _say(endpoint: CheckedEndpoint, finding: Finding) -> None:
     allowed = f"; allowed: {finding.allowed}" if finding.allowed else ""
     text = f"{_argument(finding.key)}: {finding.problem}{allowed}; {finding.remedy}"
     annotations = _annotate(endpoint, finding.key)
@@ -159,12 +165,12 @@ def _say(endpoint: ModelEndpoint, finding: Finding) -> None:
         annotations.add_warning_v2(finding.acknowledgement, text)
 
 
-def _annotate(endpoint: ModelEndpoint, key: str) -> cdk.Annotations:
+def _annotate(endpoint: CheckedEndpoint, key: str) -> cdk.Annotations:
     """The annotations of the construct that a dotted key is about."""
     return cdk.Annotations.of(next(_constructs(endpoint, key)))
 
 
-def _constructs(endpoint: ModelEndpoint, key: str) -> Iterator[IConstruct]:
+def _constructs(endpoint: CheckedEndpoint, key: str) -> Iterator[IConstruct]:
     for table, (construct, _) in endpoint.tables.items():
         if f"{key}.".startswith(f"{table}."):
             yield construct

@@ -87,6 +87,20 @@ class ModelEndpoint(IEndpoint):
     Scaling, rollouts, alarms and dashboards take a `ModelEndpoint`, never its name, so that
     CloudFormation orders them. Of instances of `packed_model`, everything is checked that `servable check`
     knows of an environment file; the findings are annotations of the construct that they are about.
+
+    name: Name that callers invoke, unique in account and region.
+    variants: The variants, for example an `InstanceVariant`.
+    volume_key: KMS key of the instances' volumes: a key, or its id, alias or ARN. Default: that of the
+        variants' models, or else a temporary key of SageMaker's.
+    capture: Samples that are kept in S3, from `data_capture`. Default: none.
+    async_inference: Queue of an asynchronous endpoint. Default: none, the endpoint answers at once.
+    logs: Log group, which must exist before the endpoint. Default: SageMaker makes one.
+    metrics: Detailed observability and enhanced metrics. Default: neither.
+    protect: Whether CloudFormation retains the endpoint when its stack is deleted. Default: False.
+    production: Whether callers depend on it, so that rules about redundancy apply. Default: False.
+    traffic: Requests of the callers, for rules that need them. Default: unknown.
+    acknowledge: Findings that are accepted: rule to reason. Default: none.
+    acknowledged_request_bytes: Size of requests above AWS's API, a tag for the local AWS. Default: none.
     """
 
     def __init__(
@@ -107,20 +121,6 @@ class ModelEndpoint(IEndpoint):
         acknowledge: Mapping[str, str] | None = None,
         acknowledged_request_bytes: int | None = None,
     ) -> None:
-        """name: Name that callers invoke, unique in account and region.
-        variants: The variants, for example an `InstanceVariant`.
-        volume_key: KMS key of the instances' volumes: a key, or its id, alias or ARN. Default: that of the
-            variants' models, or else a temporary key of SageMaker's.
-        capture: Samples that are kept in S3, from `data_capture`. Default: none.
-        async_inference: Queue of an asynchronous endpoint. Default: none, the endpoint answers at once.
-        logs: Log group, which must exist before the endpoint. Default: SageMaker makes one.
-        metrics: Detailed observability and enhanced metrics. Default: neither.
-        protect: Whether CloudFormation retains the endpoint when its stack is deleted. Default: False.
-        production: Whether callers depend on it, so that rules about redundancy apply. Default: False.
-        traffic: Requests of the callers, for rules that need them. Default: unknown.
-        acknowledge: Findings that are accepted: rule to reason. Default: none.
-        acknowledged_request_bytes: Size of requests above AWS's API, a tag for the local AWS. Default: none.
-        """
         super().__init__(scope, construct_id)
         self.name = name
         self.variants = tuple(variants)
@@ -137,24 +137,7 @@ class ModelEndpoint(IEndpoint):
         key_arn = (
             volume_key if volume_key is None or isinstance(volume_key, str) else volume_key.key_arn
         )
-        # It has no name on purpose: a configuration cannot be updated, only
-        # replaced, and CloudFormation cannot replace what has a fixed name.
-        self.config = sagemaker.CfnEndpointConfig(
-            self,
-            "Config",
-            production_variants=[v.production_variant() for v in variants if not v.shadow],
-            shadow_production_variants=[v.production_variant() for v in variants if v.shadow]
-            or None,
-            kms_key_id=key_arn,
-            data_capture_config=_data_capture(capture) if capture else None,
-            async_inference_config=async_inference.config if async_inference else None,
-            # Also the fields that are off: SageMaker's defaults depend on the day of creation.
-            metrics_config=Config.MetricsConfigProperty(
-                enable_detailed_observability=metrics.detailed_observability,
-                enable_enhanced_metrics=metrics.enhanced_metrics,
-                metric_publish_frequency_in_seconds=metrics.publish_seconds,
-            ),
-        )
+        self.config = self._configuration(key_arn, capture, async_inference, metrics)
         if not takes_volume_key([instance_type for some in types for instance_type in some]):
             # Without a key and without NVMe it stays a finding.
             accept_for(AUDITORS, self.config, DISKS)
@@ -179,6 +162,31 @@ class ModelEndpoint(IEndpoint):
                 capture=capture.capture if capture else None,
                 asynchronous=async_inference.asynchronous if async_inference else None,
             )
+
+    def _configuration(
+        self,
+        key_arn: str | None,
+        capture: DataCapture | None,
+        async_inference: AsyncInference | None,
+        metrics: Metrics,
+    ) -> sagemaker.CfnEndpointConfig:
+        # It has no name on purpose: a configuration cannot be updated, only
+        # replaced, and CloudFormation cannot replace what has a fixed name.
+        return sagemaker.CfnEndpointConfig(
+            self,
+            "Config",
+            production_variants=[*self._properties(shadow=False)],
+            shadow_production_variants=[*self._properties(shadow=True)] or None,
+            kms_key_id=key_arn,
+            data_capture_config=_data_capture(capture) if capture else None,
+            async_inference_config=async_inference.config if async_inference else None,
+            # Also the fields that are off: SageMaker's defaults depend on the day of creation.
+            metrics_config=Config.MetricsConfigProperty(
+                enable_detailed_observability=metrics.detailed_observability,
+                enable_enhanced_metrics=metrics.enhanced_metrics,
+                metric_publish_frequency_in_seconds=metrics.publish_seconds,
+            ),
+        )
 
     def _join(
         self,

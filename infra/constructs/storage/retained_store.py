@@ -32,22 +32,15 @@ class RetainedStore(Construct):
         key: kms.IKey | None,
         fixed_exports: bool,
     ) -> None:
-        """`holds` is one word, the bucket's id and the prefix of its exports. `contents` are named
-        in the key's description. `kms_key` is the ARN of a key that is not given as one."""
+        """`holds` is one word, the bucket's id and the prefix of its exports; `contents` are named in
+        the key's description; `kms_key` is the ARN of a key that is not given as one."""
         super().__init__(scope, construct_id)
         # Without the flag, which an app may lack, S3's log delivery gets an ACL, which this bucket refuses.
         self.node.set_context("@aws-cdk/aws-s3:serverAccessLogsUseBucketPolicy", True)
-        given = key is not None or kms_key is not None
         if key is None and kms_key is not None:
             key = kms.Key.from_key_arn(self, "Given", kms_key)
-        elif key is None:
-            key = kms.Key(
-                self,
-                "Key",
-                description=f"Encrypts {contents}",
-                enable_key_rotation=True,
-                removal_policy=cdk.RemovalPolicy.RETAIN,
-            )
+        own_key = key is None
+        key = key or self._key(contents)
         accesses = self._bucket(
             "Accesses",
             # https://docs.aws.amazon.com/AmazonS3/latest/userguide/enable-server-access-logging.html
@@ -76,11 +69,20 @@ class RetainedStore(Construct):
         )
         stack = cdk.Stack.of(self)
         self._name, self.key_arn = kept.bucket_name, key.key_arn
+        name = f"{stack.stack_name}-{holds}"
         if fixed_exports:
-            name = f"{stack.stack_name}-{holds}"
-            self._name = str(stack.export_value(kept.bucket_name, name=name))
-            if not given:
-                self.key_arn = str(stack.export_value(key.key_arn, name=f"{name}-key"))
+            self._name = str(stack.export_value(self._name, name=name))
+        if fixed_exports and own_key:
+            self.key_arn = str(stack.export_value(self.key_arn, name=f"{name}-key"))
+
+    def _key(self, contents: str) -> kms.Key:
+        return kms.Key(
+            self,
+            "Key",
+            description=f"Encrypts {contents}",
+            enable_key_rotation=True,
+            removal_policy=cdk.RemovalPolicy.RETAIN,
+        )
 
     def destination(self, prefix: str) -> Destination:
         return Destination(

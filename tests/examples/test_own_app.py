@@ -38,7 +38,7 @@ def synthesised(app: str, stack: str, out: Path) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def resources(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    made = synthesised("app.py", "search-watch", tmp_path_factory.mktemp("own_app"))
+    made = synthesised("watch.py", "search-watch", tmp_path_factory.mktemp("own_app"))
     return [one["Type"] for one in made.values()]
 
 

@@ -90,7 +90,7 @@ class _Checks:
             root=Path.cwd(),
             draft=draft,
             findings=(),
-            source=Source(),
+            source=Source(values=draft.model_dump(exclude_unset=True, exclude_none=True)),
             overrides={},
         )
         agnostic = cdk.Token.is_unresolved(cdk.Stack.of(endpoint).region)

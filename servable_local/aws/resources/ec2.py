@@ -20,7 +20,7 @@ class Ec2Resource(ResourceType):
     """
 
     make: ClassVar[tuple[str, ...]]
-    fixed: ClassVar[tuple[str, ...]]
+    fixed: ClassVar[tuple[str, ...]] = ()
     removal: ClassVar[tuple[str, str]]
     id_attribute: ClassVar[str] = "Id"
     others: ClassVar[tuple[str, ...]] = ()

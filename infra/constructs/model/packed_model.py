@@ -108,7 +108,7 @@ class PackedModel(ServedModel):
             "version": version if (Path(folder) / "saved_model.pb").is_file() else None,
             "code": None if code is None else str(code),
             "handler": handler,
-            "install": install,
+            "install": install if _has_requirements(code) else "vendored",
             "warm_up": [str(file) for file in warm_up],
             "tensorflow": tensorflow,
             "network_isolation": network_isolation,
@@ -158,6 +158,10 @@ class PackedModel(ServedModel):
 
 packed_model = PackedModel
 """The name under which an app makes a `PackedModel`."""
+
+
+def _has_requirements(code: Path | str | None) -> bool:
+    return code is not None and Path(code, "requirements.txt").is_file()
 
 
 def _placement(environment: Environment, name: str) -> Placement:

@@ -4,6 +4,7 @@ The endpoint is described as an environment file would describe it, when the app
 constructs are made; a finding goes to the construct that it is about.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Protocol
@@ -33,6 +34,9 @@ SOME_ACCOUNT, SOME_REGION, SOME_NAME = "000000000000", "us-east-1", "endpoint"
 _ARGUMENTS = {"saved_model": "folder"}
 # Rules about what an app gives as things and not as values: addresses are on its own topics.
 _OF_FILES = frozenset({"alarms-runbook-unreachable", "endpoint-name-shared"})
+# Errors of a file that an app may have a reason for: another construct of its own may scale.
+_WARNINGS = frozenset({"capacity-nothing-scales"})
+_SCALING_TABLE = re.compile(r"a table \[variants\.[\w-]+\.scaling\]")
 
 
 class CheckedEndpoint(IConstruct, Protocol):
@@ -157,11 +161,12 @@ def _known(value: str, otherwise: str) -> str:
 
 def _say(endpoint: CheckedEndpoint, finding: Finding) -> None:
     allowed = f"; allowed: {finding.allowed}" if finding.allowed else ""
+    allowed = _SCALING_TABLE.sub("an EndpointScaling, which is this table", allowed)
     text = f"{_argument(finding.key)}: {finding.problem}{allowed}; {finding.remedy}"
     annotations = _annotate(endpoint, finding.key)
-    if finding.severity is Severity.ERROR:
+    if finding.severity is Severity.ERROR and finding.rule not in _WARNINGS:
         annotations.add_error(f"{text} [{finding.acknowledgement}]")
-    elif finding.severity is Severity.WARNING:
+    elif finding.severity in (Severity.ERROR, Severity.WARNING):
         annotations.add_warning_v2(finding.acknowledgement, text)
 
 

@@ -157,7 +157,8 @@ class ExecutionRole(Construct):
         self.role = dependencies.role or self._role(dependencies.roles)
         # Another archive gets another policy; the first one is deleted after the update, because until
         # then the old fleet still reads its own archive when it adds an instance.
-        self.policy = iam.Policy(self, f"Policy{archive.fingerprint[:8]}", roles=[self.role])
+        self.policy = iam.Policy(self, f"Policy{archive.fingerprint[:8]}")
+        self.role.attach_inline_policy(self.policy)  # an immutable role takes none
         self._allow(dependencies)
         accept_for(AUDITORS, self.policy, INLINE)
 

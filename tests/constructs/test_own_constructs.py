@@ -75,7 +75,8 @@ def test_nothing_is_annotated(assembly: Path) -> None:
 
 def test_cdk_nag_finds_nothing(assembly: Path) -> None:
     report = json.loads((assembly / "validation-report.json").read_text())
-    assert [plugin["violations"] for plugin in report["pluginReports"]] == [[]]
+    # Only a pack that found something has a report.
+    assert [plugin["violations"] for plugin in report["pluginReports"]] == []
 
 
 def test_cfn_lint_finds_nothing(assembly: Path) -> None:

@@ -4,6 +4,7 @@ cdk synth --app "python examples/own_app/pipeline.py", from the project's folder
 """
 
 import aws_cdk as cdk
+from aws_cdk import aws_codepipeline as codepipeline
 from aws_cdk import aws_iam as iam
 from aws_cdk import pipelines
 from constructs import Construct
@@ -48,6 +49,7 @@ class Delivery(cdk.Stack):
         pipeline = pipelines.CodePipeline(
             self,
             "Pipeline",
+            pipeline_type=codepipeline.PipelineType.V2,
             cross_account_keys=True,
             synth=pipelines.ShellStep(
                 "Synth",

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from botocore.exceptions import ClientError
 
 from servable_local.aws.resources.resource_type import Logical, Physical, ResourceType, changed_tags
-from servable_local.aws.resources.shapes import Properties
+from servable_local.aws.resources.shapes import Properties, ResourceError
 
 
 class Ec2Resource(ResourceType):
@@ -25,10 +25,20 @@ class Ec2Resource(ResourceType):
     id_attribute: ClassVar[str] = "Id"
     others: ClassVar[tuple[str, ...]] = ()
     """Properties that are set otherwise, or that nothing here depends on."""
+    changeable: ClassVar[tuple[str, ...]] = ()
+    """Those of `fixed` that AWS changes in place; here such a change is refused by name."""
+    refused: ClassVar[tuple[str, ...]] = ()
+    """Properties that are not emulated and would make a new resource."""
 
     def __init_subclass__(cls) -> None:
-        cls.create_only = frozenset(cls.fixed)
+        cls.create_only = frozenset(cls.fixed) - frozenset(cls.changeable) | frozenset(cls.refused)
         cls.emulated = frozenset({*cls.fixed, *cls.others, "Tags"})
+
+    def update(self, physical: str, old: Properties, new: Properties, logical: Logical) -> Physical:
+        changed = [key for key in self.changeable if old.get(key) != new.get(key)]
+        if changed:
+            raise ResourceError(f"{self.type}: a change of {', '.join(changed)} is not emulated")
+        return self.put(physical, old, new, logical)
 
     def create(self, properties: Properties, logical: Logical) -> Physical:
         operation, *path = self.make
@@ -68,6 +78,8 @@ class Vpc(Ec2Resource):
     type = "AWS::EC2::VPC"
     make = ("CreateVpc", "Vpc", "VpcId")
     fixed = ("CidrBlock", "InstanceTenancy")
+    changeable = ("InstanceTenancy",)
+    refused = ("Ipv4IpamPoolId", "Ipv4NetmaskLength", "VpcEncryptionControl")
     others = ("EnableDnsHostnames", "EnableDnsSupport")
     removal = ("DeleteVpc", "VpcId")
     id_attribute = "VpcId"
@@ -89,9 +101,24 @@ class Subnet(Ec2Resource):
     type = "AWS::EC2::Subnet"
     make = ("CreateSubnet", "Subnet", "SubnetId")
     fixed = ("AvailabilityZone", "CidrBlock", "VpcId")
+    refused = (
+        "AvailabilityZoneId",
+        "Ipv4IpamPoolId",
+        "Ipv4NetmaskLength",
+        "Ipv6IpamPoolId",
+        "Ipv6Native",
+        "Ipv6NetmaskLength",
+        "OutpostArn",
+    )
     others = ("MapPublicIpOnLaunch",)
     removal = ("DeleteSubnet", "SubnetId")
     id_attribute = "SubnetId"
+
+    def put(self, physical: str, old: Properties, new: Properties, logical: Logical) -> Physical:
+        if (public := new.get("MapPublicIpOnLaunch")) is not None:
+            change = {"SubnetId": physical, "MapPublicIpOnLaunch": {"Value": public}}
+            logical.call("ec2", "ModifySubnetAttribute", change)
+        return super().put(physical, old, new, logical)
 
 
 class RouteTable(Ec2Resource):
@@ -113,6 +140,12 @@ class Route(Ec2Resource):
     type = "AWS::EC2::Route"
     make = ("CreateRoute",)
     fixed = ("DestinationCidrBlock", "GatewayId", "NatGatewayId", "RouteTableId")
+    changeable = ("GatewayId", "NatGatewayId")
+    refused = ("DestinationIpv6CidrBlock", "DestinationPrefixListId")
+
+    def update(self, physical: str, old: Properties, new: Properties, logical: Logical) -> Physical:
+        logical.call("ec2", "ReplaceRoute", {key: new[key] for key in self.fixed if key in new})
+        return Physical(physical, {"Id": physical})
 
     def delete(self, physical: str, properties: Properties, logical: Logical) -> None:
         route = {key: properties[key] for key in ("DestinationCidrBlock", "RouteTableId")}
@@ -132,6 +165,7 @@ class GatewayAttachment(Ec2Resource):
     type = "AWS::EC2::VPCGatewayAttachment"
     make = ("AttachInternetGateway",)
     fixed = ("InternetGatewayId", "VpcId")
+    changeable = ("InternetGatewayId",)
 
     def delete(self, physical: str, properties: Properties, logical: Logical) -> None:
         with suppress(ClientError):
@@ -144,6 +178,8 @@ class ElasticIp(Ec2Resource):
     type = "AWS::EC2::EIP"
     make = ("AllocateAddress", "PublicIp")
     fixed = ("Domain",)
+    changeable = ("Domain",)
+    refused = ("Address", "IpamPoolId", "NetworkBorderGroup", "TransferAddress")
     removal = ("ReleaseAddress", "PublicIp")
     id_attribute = "PublicIp"
 
@@ -157,6 +193,7 @@ class NatGateway(Ec2Resource):
     type = "AWS::EC2::NatGateway"
     make = ("CreateNatGateway", "NatGateway", "NatGatewayId")
     fixed = ("AllocationId", "ConnectivityType", "SubnetId")
+    refused = ("AvailabilityMode", "PrivateIpAddress", "VpcId")
     removal = ("DeleteNatGateway", "NatGatewayId")
     id_attribute = "NatGatewayId"
 
@@ -179,6 +216,16 @@ class SecurityGroup(Ec2Resource):
         description = properties.pop("GroupDescription")
         return {**properties, "Description": description}
 
+    def put(self, physical: str, old: Properties, new: Properties, logical: Logical) -> Physical:
+        for direction in ("Ingress", "Egress"):
+            before, after = (each.get(f"SecurityGroup{direction}", []) for each in (old, new))
+            for verb, rules, others in (("Authorize", after, before), ("Revoke", before, after)):
+                for rule in (rule for rule in rules if rule not in others):
+                    permission = _permission({**rule, "GroupId": physical})
+                    with suppress(ClientError):  # a new group has the rule that lets all out
+                        logical.call("ec2", f"{verb}SecurityGroup{direction}", permission)
+        return super().put(physical, old, new, logical)
+
 
 class _Rule(Ec2Resource):
     """One rule, as a resource of its own."""
@@ -196,16 +243,7 @@ class _Rule(Ec2Resource):
             logical.call("ec2", f"RevokeSecurityGroup{self.direction}", _permission(properties))
 
 
-_RULE = (
-    "CidrIp",
-    "Description",
-    "DestinationSecurityGroupId",
-    "FromPort",
-    "GroupId",
-    "IpProtocol",
-    "SourceSecurityGroupId",
-    "ToPort",
-)
+_RULE = ("CidrIp", "Description", "FromPort", "GroupId", "IpProtocol", "ToPort")
 
 
 def _permission(rule: Properties) -> dict[str, Any]:
@@ -222,13 +260,23 @@ def _permission(rule: Properties) -> dict[str, Any]:
 class IngressRule(_Rule):
     type = "AWS::EC2::SecurityGroupIngress"
     direction = "Ingress"
-    fixed = _RULE
+    fixed = (*_RULE, "SourceSecurityGroupId")
+    changeable = ("Description",)
+    refused = (
+        "CidrIpv6",
+        "GroupName",
+        "SourcePrefixListId",
+        "SourceSecurityGroupName",
+        "SourceSecurityGroupOwnerId",
+    )
 
 
 class EgressRule(_Rule):
     type = "AWS::EC2::SecurityGroupEgress"
     direction = "Egress"
-    fixed = _RULE
+    fixed = (*_RULE, "DestinationSecurityGroupId")
+    changeable = ("Description",)
+    refused = ("CidrIpv6", "DestinationPrefixListId")
 
 
 class VpcEndpoint(Ec2Resource):
@@ -244,6 +292,14 @@ class VpcEndpoint(Ec2Resource):
         "VpcEndpointType",
         "VpcId",
     )
+    changeable = (
+        "PolicyDocument",
+        "PrivateDnsEnabled",
+        "RouteTableIds",
+        "SecurityGroupIds",
+        "SubnetIds",
+    )
+    refused = ("ResourceConfigurationArn", "ServiceNetworkArn", "ServiceRegion")
 
     def delete(self, physical: str, properties: Properties, logical: Logical) -> None:
         with suppress(ClientError):

@@ -17,7 +17,12 @@ from grpc_tools import protoc
 from infra.parameters import reference
 from infra.policy import permissions_table
 from infra.preflight import reference as rules
-from scripts.documentation import command_reference, import_graph, local_aws
+from scripts.documentation import (
+    command_reference,
+    construct_reference,
+    import_graph,
+    local_aws,
+)
 from servable import __version__
 from servable.new.project_files import STAMP
 from servable_scaling import choices
@@ -119,6 +124,7 @@ GENERATED: dict[str, Callable[[], str]] = {
     "docs/permissions.md": permissions_table.markdown,
     "docs/rules.md": rules.markdown,
     "docs/commands.md": command_reference.page,
+    "docs/constructs.md": construct_reference.markdown,
     "docs/local-aws.md": lambda: with_table("docs/local-aws.md", local_aws.rows()),
     "docs/scaling-rules.md": lambda: with_table("docs/scaling-rules.md", choices.rows()),
     "servable_tensors/descriptors.base64": descriptor_set,

@@ -22,17 +22,25 @@ class DataStack(cdk.Stack):
         tags: Mapping[str, str],
         asynchronous: Asynchronous | None = None,
         stack_name: str | None = None,
+        env: cdk.Environment | None = None,
     ) -> None:
         super().__init__(
             scope,
             construct_id,
             stack_name=stack_name,
+            env=env,
             description=f"What is kept of the SageMaker endpoint {endpoint_name}",
             tags=tags,
         )
-        self.captured = CaptureStore(self, "Capture", capture=capture).captured if capture else None
+        self.captured = (
+            CaptureStore(self, "Capture", capture=capture, fixed_exports=True).captured
+            if capture
+            else None
+        )
         self.queued = (
-            AsyncInferenceStore(self, "Queue", asynchronous=asynchronous).locations
+            AsyncInferenceStore(
+                self, "Queue", asynchronous=asynchronous, fixed_exports=True
+            ).locations
             if asynchronous
             else None
         )

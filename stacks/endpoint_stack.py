@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import aws_cdk as cdk
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
 from constructs import Construct
 
 from infra.constructs.access.endpoint_callers import EndpointCallers
@@ -41,22 +43,25 @@ class EndpointStack(cdk.Stack):
         captured: Destination | None = None,
         queued: AsyncInferenceLocations | None = None,
         stack_name: str | None = None,
+        env: cdk.Environment | None = None,
     ) -> None:
-        """`root` is the project. `captured` is the destination of samples with [capture], `queued` that of
-        requests and answers with [asynchronous]."""
+        """`root` is the project, and `env` None means the stage's. `captured` is the destination of samples
+        with [capture], `queued` that of requests and answers with [asynchronous]."""
         super().__init__(
             scope,
             construct_id,
             stack_name=stack_name,
+            env=env,
             description=f"The SageMaker endpoint {environment.endpoint.name}",
             tags=environment.tags,
             termination_protection=environment.endpoint.protect,
         )
         self._environment, self._root, self._queued = environment, root, queued
-        endpoint = self._endpoint(captured)
+        self.endpoint = endpoint = self._endpoint(captured)
         notified = Notifications(
             self, endpoint_name=endpoint.name, alarms=environment.alarms, key=self._key
         )
+        self.topic = notified.inform
         self._operate(endpoint, notified)
         alarms = EndpointAlarms(
             self,
@@ -93,7 +98,9 @@ class EndpointStack(cdk.Stack):
             "Logs",
             endpoint_name=table.name,
             retention_days=table.log_retention_days,
-            kms_key_arn=table.log_kms_key,
+            key=kms.Key.from_key_arn(self, "LogsKey", table.log_kms_key)
+            if table.log_kms_key
+            else None,
             keep=table.log_removal == "retain",
         )
         self._key = NotificationKey(
@@ -129,7 +136,7 @@ class EndpointStack(cdk.Stack):
             "Endpoint",
             name=table.name,
             variants=self._variants,
-            volume_kms_key=table.volume_kms_key,
+            volume_key=table.volume_kms_key,
             capture=data_capture(environment.capture, captured)
             if environment.capture and captured
             else None,
@@ -163,8 +170,10 @@ class EndpointStack(cdk.Stack):
                 self,
                 "Callers",
                 endpoint=endpoint,
-                roles=environment.endpoint.callers,
-                locations=self._queued,
+                roles=[
+                    iam.Role.from_role_arn(self, f"Caller{number}", arn)
+                    for number, arn in enumerate(environment.endpoint.callers)
+                ],
                 path=environment.security.iam_path,
             )
 

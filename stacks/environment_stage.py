@@ -4,14 +4,18 @@ import hashlib
 import re
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import aws_cdk as cdk
+from aws_cdk import aws_sns as sns
 from constructs import Construct
 
+from infra.constructs.endpoint.model_endpoint import ModelEndpoint
 from infra.parameters.environment import stack_name
 from infra.parameters.finding import Finding, Severity
-from infra.parameters.loading import NAME, Loaded, ValidFile
+from infra.parameters.loading import NAME, Loaded, ValidFile, load_one
+from infra.parameters.overrides import from_options
 from infra.preflight.check import check, errors
 from infra.preflight.rendering import to_mend
 from stacks.endpoint_stack import EndpointStack
@@ -88,35 +92,101 @@ class EnvironmentStage(cdk.Stage):
             loaded.name,
             env=cdk.Environment(account=environment.account, region=environment.region),
         )
-        kept = environment.capture is not None or environment.asynchronous is not None
-        data = self._data_stack(loaded) if kept else None
-        stack = EndpointStack(
-            self,
-            "endpoint",
-            environment=environment,
-            root=loaded.root,
-            overrides=loaded.overrides,
-            captured=data.captured if data else None,
-            queued=data.queued if data else None,
-            stack_name=stack_name(loaded.name, environment, "endpoint"),
-        )
-        if data is not None:
-            stack.add_stack_dependency(data)
-        for finding in findings:
-            if finding.severity is Severity.WARNING:
-                cdk.Annotations.of(stack).add_warning_v2(finding.rule, str(finding))
+        add_stacks(self, loaded, findings)
 
-    def _data_stack(self, loaded: ValidFile) -> "DataStack":
+
+def add_stacks(
+    scope: Construct,
+    loaded: ValidFile,
+    findings: Sequence[Finding],
+    env: cdk.Environment | None = None,
+) -> "tuple[EndpointStack, DataStack | None]":
+    """Adds the stacks of an environment, with its warnings. `env` None: that of the stage."""
+    environment = loaded.environment
+    kept = environment.capture is not None or environment.asynchronous is not None
+    data = None
+    if kept:
         # CDK's modules of S3 and KMS are slow, so they are imported only if needed.
         from stacks.data_stack import DataStack
 
-        environment = loaded.environment
-        return DataStack(
-            self,
+        data = DataStack(
+            scope,
             "data",
             endpoint_name=environment.endpoint.name,
             capture=environment.capture,
             asynchronous=environment.asynchronous,
             tags=environment.tags,
             stack_name=stack_name(loaded.name, environment, "data"),
+            env=env,
         )
+    stack = EndpointStack(
+        scope,
+        "endpoint",
+        environment=environment,
+        root=loaded.root,
+        overrides=loaded.overrides,
+        captured=data.captured if data else None,
+        queued=data.queued if data else None,
+        stack_name=stack_name(loaded.name, environment, "endpoint"),
+        env=env,
+    )
+    if data is not None:
+        stack.add_stack_dependency(data)
+    for finding in findings:
+        if finding.severity is Severity.WARNING:
+            cdk.Annotations.of(stack).add_warning_v2(finding.rule, str(finding))
+    return stack, data
+
+
+class EnvironmentFileError(ValueError):
+    """An environment file that is refused; the message has every error."""
+
+
+class EnvironmentStacks(Construct):
+    """An environment file in an app of one's own: its stacks, in a stage of yours or in the app itself.
+
+    The stacks have the names and the resources that `cdk deploy 'NAME/*'` of a project gives them, so that
+    either may deploy them. What of yours asks the endpoint has its permission by
+    `environment.endpoint.grant_invoke(function)`. Raises `EnvironmentFileError` for a file that is refused.
+
+    file: Path of the environment file, for example environments/prod.toml; bases lie beside it. The
+        context `-c prod.KEY=VALUE` overrides its keys, as in a project.
+    root: Folder of the project, to which paths in the file are relative. Default: the folder above the
+        file's.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        file: Path | str,
+        root: Path | str | None = None,
+    ) -> None:
+        super().__init__(scope, construct_id)
+        path = Path(file).resolve()
+        project = path.parents[1] if root is None else Path(root).resolve()
+        overrides = from_options(self.node.get_all_context()).get(path.stem, {})
+        loaded = load_one(project, path.parent, path.stem, overrides, "-c")
+        findings = check(loaded)
+        wrong = errors(findings)
+        if not isinstance(loaded, ValidFile) or wrong:
+            raise EnvironmentFileError(f"{loaded.file} is refused, {to_mend(wrong)}")
+        environment = loaded.environment
+        self.endpoint_stack, self.data_stack = add_stacks(
+            self,
+            loaded,
+            findings,
+            cdk.Environment(account=environment.account, region=environment.region),
+        )
+        """The stack of the endpoint, and that of what outlives it; None if nothing does."""
+
+    @property
+    def endpoint(self) -> ModelEndpoint:
+        """The endpoint: permissions and metrics for what is beside it. Its `name` is the file's."""
+        return self.endpoint_stack.endpoint
+
+    @property
+    def topic(self) -> sns.ITopic:
+        """The topic of all notifications, for alarms of yours."""
+        return self.endpoint_stack.topic

@@ -13,7 +13,7 @@ from infra.constructs.access.pipeline_role import (
     PipelineRole,
 )
 from infra.constructs.access.role_rules import RoleRules
-from infra.constructs.endpoint.model_endpoint import endpoint_arns
+from infra.constructs.endpoint.endpoint_interface import endpoint_arns
 from infra.constructs.model.archive import model_package_arn
 from infra.constructs.scaling.endpoint_scaling import SERVICE, SERVICE_ROLE
 from infra.parameters.environment import Environment, stack_name

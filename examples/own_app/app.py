@@ -1,29 +1,144 @@
-"""Somebody else's CDK app: alarms and a dashboard for an endpoint that is not ours.
+"""A CDK app of one's own: a network, a key, a role, two endpoints, a function that asks one, and alarms.
 
-cdk synth --app "python examples/own_app/app.py", from the project's folder.
+cdk deploy search --app "python examples/own_app/app.py", from the project's folder; docs/own-app.md
+explains it.
 """
 
+from pathlib import Path
+
 import aws_cdk as cdk
+from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk import aws_cloudwatch_actions as actions
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
+from aws_cdk import aws_lambda as functions
 from aws_cdk import aws_sns as sns
+from constructs import Construct
 
 from servable.constructs import (
     Alarms,
     EndpointAlarms,
     EndpointDashboard,
-    WatchedEndpoint,
-    WatchedVariant,
+    EndpointLogs,
+    EndpointRollout,
+    EndpointScaling,
+    InstanceVariant,
+    ModelEndpoint,
+    Rollout,
+    Scaling,
+    packed_model,
 )
 
+RANKER = Path("examples/ranker")
+FUNCTION = Path("examples/own_app/function")
+OBJECTIVE = Alarms(p99_latency_ms=80)
+
+
+class SearchStack(cdk.Stack):
+    """Everything of a search service; without account and region it can be deployed to any."""
+
+    def __init__(
+        self, scope: Construct, construct_id: str, *, env: cdk.Environment | None = None
+    ) -> None:
+        super().__init__(scope, construct_id, env=env)
+        self.vpc = ec2.Vpc(
+            self,
+            "Vpc",
+            max_azs=2,
+            nat_gateways=1,
+            gateway_endpoints={
+                "S3": ec2.GatewayVpcEndpointOptions(service=ec2.GatewayVpcEndpointAwsService.S3)
+            },
+            # Else a custom resource empties the default group, which nothing here uses.
+            restrict_default_security_group=False,
+        )
+        self.key = kms.Key(self, "Key", enable_key_rotation=True)
+        self.on_call = sns.Topic.from_topic_arn(
+            self, "OnCall", self.format_arn(service="sns", resource="on-call")
+        )
+        ranking = self._ranking()
+        scores = self._scores()
+        ask = functions.Function(
+            self,
+            "Ask",
+            runtime=functions.Runtime.PYTHON_3_13,
+            code=functions.Code.from_asset(str(FUNCTION)),
+            handler="ask.handler",
+            vpc=self.vpc,
+            environment={"RANKING": ranking.endpoint_name},
+        )
+        ranking.grant_invoke(ask)
+        scores.grant_invoke(ask)
+        busy = scores.metric_invocations().create_alarm(
+            self,
+            "Busy",
+            threshold=6_000,
+            evaluation_periods=3,
+            treat_missing_data=cloudwatch.TreatMissingData.NOT_BREACHING,
+        )
+        busy.add_alarm_action(actions.SnsAction(self.on_call))
+
+    def _ranking(self) -> ModelEndpoint:
+        """The endpoint in the VPC, which scales, and whose updates are rolled back by alarms."""
+        logs = EndpointLogs(self, "RankingLogs", endpoint_name="search-ranking", key=self.key)
+        role = iam.Role(self, "Ranking", assumed_by=iam.ServicePrincipal("sagemaker.amazonaws.com"))
+        model = packed_model(
+            self,
+            "RankingModel",
+            name="ranker",
+            folder=RANKER / "model",
+            code=RANKER / "code",
+            warm_up=[RANKER / "golden" / "request-rows.json"],
+            instance_type="ml.c5.xlarge",
+            logs=logs,
+            vpc=self.vpc,
+            role=role,
+            volume_key=self.key,
+        )
+        variant = InstanceVariant(name="primary", model=model, min_instances=2, max_instances=6)
+        endpoint = ModelEndpoint(
+            self, "RankingEndpoint", name="search-ranking", variants=[variant], logs=logs
+        )
+        EndpointScaling(
+            self,
+            "RankingScaling",
+            endpoint=endpoint,
+            variant="primary",
+            scaling=Scaling(max_rps_per_instance=100),
+        )
+        EndpointRollout(
+            self,
+            "RankingRollout",
+            endpoint=endpoint,
+            rollout=Rollout(strategy="canary", canary_percent=50),
+            alarms=OBJECTIVE,
+        )
+        alarms = EndpointAlarms(
+            self, "RankingAlarms", endpoint=endpoint, alarms=OBJECTIVE, inform=self.on_call
+        )
+        EndpointDashboard(self, "RankingDashboard", endpoint=endpoint, alarms=alarms, guarded=True)
+        return endpoint
+
+    def _scores(self) -> ModelEndpoint:
+        """The endpoint of a folder as `model.export` writes it, without versions and without code."""
+        logs = EndpointLogs(self, "ScoresLogs", endpoint_name="search-scores")
+        model = packed_model(
+            self,
+            "ScoresModel",
+            name="scores",
+            folder="examples/ranker/model/1",
+            handler="servable",
+            network_isolation=True,
+            instance_type="ml.m5.large",
+            logs=logs,
+        )
+        variant = InstanceVariant(name="primary", model=model, min_instances=2)
+        return ModelEndpoint(
+            self, "ScoresEndpoint", name="search-scores", variants=[variant], logs=logs
+        )
+
+
 app = cdk.App()
-stack = cdk.Stack(app, "search-watch")
-topic = sns.Topic(stack, "Topic", enforce_ssl=True)
-search = WatchedEndpoint(
-    name="search",
-    region=stack.region,
-    variants=(WatchedVariant(name="AllTraffic", instance_type="ml.c5.xlarge", max_instances=4),),
-)
-alarms = EndpointAlarms(
-    stack, "Alarms", endpoint=search, alarms=Alarms(p99_latency_ms=80), inform=topic
-)
-EndpointDashboard(stack, "Dashboard", endpoint=search, alarms=alarms)
+SearchStack(app, "search")
 app.synth()

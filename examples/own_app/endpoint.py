@@ -34,9 +34,7 @@ model = packed_model(
     instance_type=TYPE,
     logs=logs,
 )
-two_to_six = InstanceVariant(
-    name="primary", model=model, instance_type=TYPE, min_instances=2, max_instances=6
-)
+two_to_six = InstanceVariant(name="primary", model=model, min_instances=2, max_instances=6)
 endpoint = ModelEndpoint(stack, "Endpoint", name="search", variants=[two_to_six], logs=logs)
 carries = Scaling(max_rps_per_instance=100)
 EndpointScaling(stack, "Scaling", endpoint=endpoint, variant="primary", scaling=carries)

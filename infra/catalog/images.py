@@ -23,8 +23,7 @@ class Image:
     def uri(self) -> str:
         if self.own_uri is not None:
             return self.own_uri
-        domain = table("images")["domains"].get(self.region, "amazonaws.com")
-        return f"{self.account}.dkr.ecr.{self.region}.{domain}/{self.repository}:{self.tag}"
+        return f"{self.account}.dkr.ecr.{self.region}.{domain(self.region)}/{self.repository}:{self.tag}"
 
 
 @functools.cache
@@ -33,10 +32,20 @@ def versions() -> tuple[str, ...]:
     return tuple(table("images")["versions"])
 
 
+def registries(version: str) -> dict[str, str]:
+    """The regions that have the image of this TensorFlow version, to the accounts of its registries."""
+    images = table("images")
+    return dict(images["registries"][images["versions"][version]["registries"]])
+
+
 def regions(version: str) -> tuple[str, ...]:
     """Regions that have the image of this TensorFlow version."""
-    images = table("images")
-    return tuple(images["registries"][images["versions"][version]["registries"]])
+    return tuple(registries(version))
+
+
+def domain(region: str) -> str:
+    """The domain of AWS's services in a region's partition."""
+    return str(table("images")["domains"].get(region, "amazonaws.com"))
 
 
 def registry_accounts(region: str | None = None) -> frozenset[str]:

@@ -43,4 +43,8 @@ def _flat(resolved: Any) -> str:
     if isinstance(resolved, str):
         return resolved
     ((function, argument),) = resolved.items()
-    return "".join(map(_flat, argument[1])) if function == "Fn::Join" else str(argument)
+    if function == "Fn::Join":
+        return "".join(map(_flat, argument[1]))
+    if function == "Fn::GetAtt":
+        argument = ".".join(argument)
+    return str(argument) if function == "Fn::ImportValue" else f"<{argument}>"

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from infra.parameters.table import KmsKeyArn, Table
+from infra.parameters.table import OR_TOKEN, KmsKeyArn, Table
 
 Milliseconds = Annotated[
     float, Field(gt=0, le=60_000)
@@ -16,7 +16,9 @@ Share = Annotated[float, Field(gt=0, lt=100)]
 Minutes = Annotated[int, Field(ge=1, le=1440)]
 
 Address = Annotated[
-    str, Field(pattern=r"^([^@\s]+@[^@\s]+\.[^@\s]+|https://[^\s@/]+(/[^\s]*)?)$", max_length=320)
+    str,
+    Field(pattern=r"^([^@\s]+@[^@\s]+\.[^@\s]+|https://[^\s@/]+(/[^\s]*)?)$", max_length=320),
+    OR_TOKEN,
 ]
 
 

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from infra.catalog.limits import most
-from infra.parameters.table import KmsKeyArn, ProjectPath, RoleArn, Table
+from infra.parameters.table import OR_TOKEN, KmsKeyArn, ProjectPath, RoleArn, Table
 from servable_scaling.rehearsal import ProfileName
 
 # https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_PutRetentionPolicy.html
@@ -60,8 +60,8 @@ class Endpoint(Table):
 
 
 # https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_VpcConfig.html
-Subnet = Annotated[str, Field(pattern=r"^subnet-[0-9a-z]{8,32}$")]
-SecurityGroup = Annotated[str, Field(pattern=r"^sg-[0-9a-z]{8,32}$")]
+Subnet = Annotated[str, Field(pattern=r"^subnet-[0-9a-z]{8,32}$"), OR_TOKEN]
+SecurityGroup = Annotated[str, Field(pattern=r"^sg-[0-9a-z]{8,32}$"), OR_TOKEN]
 
 
 class Network(Table):

@@ -3,7 +3,14 @@
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationInfo
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+)
 from pydantic_core import CoreSchema, core_schema
 
 
@@ -13,6 +20,18 @@ class Table(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
 
+def _or_token(value: Any, validate: ValidatorFunctionWrapHandler, info: ValidationInfo) -> Any:
+    """The value, or a token of CDK, which only CloudFormation knows and no pattern fits.
+
+    An environment file has no tokens: it is validated with the project as its context.
+    """
+    if info.context is None and isinstance(value, str) and "{Token[" in value:
+        return value
+    return validate(value)
+
+
+OR_TOKEN = WrapValidator(_or_token)
+
 # An ARN and not an alias: policies name the key itself, and an alias may move to another key.
 # https://docs.aws.amazon.com/kms/latest/developerguide/concepts.html#key-id-key-ARN
 KmsKeyArn = Annotated[
@@ -21,6 +40,7 @@ KmsKeyArn = Annotated[
         pattern=r"^arn:aws[a-z-]*:kms:[a-z0-9-]+:[0-9]{12}:key/[a-zA-Z0-9-]+$",
         max_length=2048,
     ),
+    OR_TOKEN,
 ]
 
 
@@ -46,4 +66,5 @@ class ProjectPath(str):
 RoleArn = Annotated[
     str,
     Field(pattern=r"^arn:aws[a-z-]*:iam::[0-9]{12}:role/[a-zA-Z0-9+=,.@_/-]{1,576}$"),
+    OR_TOKEN,
 ]

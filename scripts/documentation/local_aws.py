@@ -22,6 +22,7 @@ _APIS: dict[str, Any] = {
     "application-autoscaling": ScalingApi,
     "cloudformation": CloudFormationApi,
     "cloudwatch": CloudWatchApi,
+    "ec2": "ec2.EC2Response",
     "ecr": "ecr.ECRResponse",
     "events": "events.EventsHandler",
     "iam": "iam.IamResponse",

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import tarfile
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,13 @@ pytestmark = pytest.mark.long
 
 def synthesised(app: str, stack: str, out: Path) -> dict[str, Any]:
     """The resources of its template."""
+    synthesise(app, out)
+    template = json.loads(Path(out, f"{stack}.template.json").read_text())
+    found: dict[str, Any] = template["Resources"]
+    return found
+
+
+def synthesise(app: str, out: Path) -> None:
     subprocess.run(
         [sys.executable, f"examples/own_app/{app}"],
         cwd=ROOT,
@@ -29,16 +37,13 @@ def synthesised(app: str, stack: str, out: Path) -> dict[str, Any]:
         },
         check=True,
         capture_output=True,
-        timeout=100,
+        timeout=300,
     )
-    template = json.loads(Path(out, f"{stack}.template.json").read_text())
-    found: dict[str, Any] = template["Resources"]
-    return found
 
 
 @pytest.fixture(scope="module")
 def resources(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    made = synthesised("app.py", "search-watch", tmp_path_factory.mktemp("own_app"))
+    made = synthesised("watch.py", "search-watch", tmp_path_factory.mktemp("own_app"))
     return [one["Type"] for one in made.values()]
 
 
@@ -82,3 +87,14 @@ def test_its_updates_are_taken_back_by_its_alarms(endpoint: dict[str, Any]) -> N
 
 def test_it_passes_botocores_validation(endpoint: dict[str, Any]) -> None:
     assert [said for call in calls({"Resources": endpoint}) for said in problems(call)] == []
+
+
+def test_a_pipeline_finds_the_packed_model_in_the_cloud_assembly(tmp_path: Path) -> None:
+    synthesise("pipeline.py", tmp_path)
+    (manifest,) = tmp_path.glob("*/*endpoint*.assets.json")
+    sources = [asset["source"] for asset in json.loads(manifest.read_text())["files"].values()]
+    packed = [manifest.parent / source["path"] for source in sources if "path" in source]
+    assert [tarfile.is_tarfile(file) for file in packed if file.name.startswith("servable-")] == [
+        True,
+        False,
+    ], sources

@@ -26,6 +26,7 @@ class AsyncInference(Construct):
     ) -> None:
         """`key` encrypts the topics."""
         super().__init__(scope, construct_id)
+        self.asynchronous = asynchronous
         self.locations = locations
         self.key_arn = key.key_arn
         self.success_arn = self._topic("Success", asynchronous.notify_success, key)

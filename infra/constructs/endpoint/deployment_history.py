@@ -11,6 +11,7 @@ from aws_cdk import aws_sns as sns
 from constructs import Construct, IDependable
 
 from infra.constructs.endpoint.model_endpoint import ModelEndpoint
+from infra.constructs.file_asset import file_asset
 from infra.recording import FOLDER, OUTPUT, command
 from model_packaging.places import MADE
 
@@ -47,14 +48,13 @@ class DeploymentHistory(Construct):
         fingerprint = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
         # The template contains the name up to its first dot, so that `cdk gc` keeps the record.
         prefix = f"{FOLDER}/{stack_name}"
-        asset = stack.synthesizer.add_file_asset(
-            source_hash=f"{prefix}.{fingerprint}.json",
-            executable=command(
-                {**content, "fingerprint": fingerprint},
-                file=root / MADE / FOLDER / f"{stack_name}.{fingerprint}.json",
-                root=root,
-            ),
-            display_name="record of the deployment",
+        made_by = command(
+            {**content, "fingerprint": fingerprint},
+            file=root / MADE / FOLDER / f"{stack_name}.{fingerprint}.json",
+            root=root,
+        )
+        asset = file_asset(
+            stack, f"{prefix}.{fingerprint}.json", made_by, "record of the deployment"
         )
         pointer = cdk.CfnResource(
             self,

@@ -4,11 +4,14 @@ Syntax: https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/CWL_QuerySyntax
 """
 
 import aws_cdk as cdk
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
 from infra.catalog.log_filters import log_filters
 from infra.catalog.metrics import OWN
+from infra.policy.permissions import KEY_PERMISSIONS
 
 # NGINX's combined access log: … "POST /invocations HTTP/1.1" 200 512 "-" "…"
 _ACCESS = r'parse @message /"(?<method>[A-Z]+) (?<path>\S+) [^"]*" (?<status>\d{3}) (?<bytes>\d+)/'
@@ -65,11 +68,14 @@ class EndpointLogs(Construct):
         *,
         endpoint_name: str,
         retention_days: int = 30,
-        kms_key_arn: str | None = None,
+        key: kms.IKey | None = None,
         keep: bool = False,
     ) -> None:
-        """`retention_days`: 30 covers an incident and the month's review. `keep` is that of
-        `removal_policy`."""
+        """endpoint_name: Name of the endpoint, which is made after its log group.
+        retention_days: Retention of the lines. Default: 30, an incident and the month's review.
+        key: KMS key, which CloudWatch Logs is allowed to use. Default: a key of CloudWatch Logs.
+        keep: Whether the group is retained when its stack is deleted. Default: False.
+        """
         super().__init__(scope, construct_id)
         self.endpoint_name = endpoint_name
         self.group = logs.CfnLogGroup(
@@ -77,7 +83,7 @@ class EndpointLogs(Construct):
             "Resource",
             log_group_name=f"/aws/sagemaker/Endpoints/{endpoint_name}",
             retention_in_days=retention_days,
-            kms_key_id=kms_key_arn,
+            kms_key_id=key.key_arn if key else None,
         )
         self.group.apply_removal_policy(removal_policy(keep=keep))
         self.arn = cdk.Stack.of(self).format_arn(
@@ -86,6 +92,8 @@ class EndpointLogs(Construct):
             resource_name=self.group.log_group_name,
             arn_format=cdk.ArnFormat.COLON_RESOURCE_NAME,
         )
+        if key is not None:
+            self._allow(key)
         log_group_name = self.group.ref
         for log_filter in log_filters():
             logs.CfnMetricFilter(
@@ -113,3 +121,24 @@ class EndpointLogs(Construct):
                 log_group_names=[log_group_name],
                 query_string=question,
             )
+
+    def _allow(self, key: kms.IKey) -> None:
+        """Lets CloudWatch Logs use the key for this log group; an imported key's policy is its owner's."""
+        stack = cdk.Stack.of(self)
+        # Not the group's own ARN: the group needs the key first.
+        name = f"/aws/sagemaker/Endpoints/{self.endpoint_name}"
+        group = stack.format_arn(
+            service="logs",
+            resource="log-group",
+            resource_name=name,
+            arn_format=cdk.ArnFormat.COLON_RESOURCE_NAME,
+        )
+        (allowed,) = [each for each in KEY_PERMISSIONS if each.key == "endpoint.log_kms_key"]
+        key.add_to_resource_policy(
+            iam.PolicyStatement(
+                actions=list(allowed.actions),
+                principals=[iam.ServicePrincipal(f"logs.{stack.region}.amazonaws.com")],
+                resources=["*"],  # in a key's policy the key itself
+                conditions={"ArnEquals": {"kms:EncryptionContext:aws:logs:arn": group}},
+            )
+        )

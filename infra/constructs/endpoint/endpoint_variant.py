@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from aws_cdk import aws_sagemaker as sagemaker
 
@@ -50,27 +50,62 @@ class EndpointVariant(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class InstanceVariant:
-    """A model on instances of one type, with a minimum of arguments."""
+    """A model on instances of one type."""
 
     name: str
+    """Name of the variant, unique in its endpoint."""
     model: ServedModel
-    instance_type: str
+    """The model that `packed_model` has made."""
+    instance_type: str | None = None
+    """SageMaker instance type. Default: the one that `packed_model` chose image and settings for."""
     min_instances: int = 1
-    max_instances: int = 1
+    """Minimum number of instances; without an `EndpointScaling` this is how many run. Default: 1."""
+    max_instances: int | None = None
+    """Maximum number of instances that an `EndpointScaling` may run. Default: min_instances."""
     initial_instances: int | None = None
-    """Instances at creation; None means 1 if the variant scales, else min_instances."""
+    """Instances at creation. Default: 1 with an `EndpointScaling`, which raises them to min_instances, so
+    that another minimum replaces no instance; else min_instances."""
     weight: float = 1.0
+    """Share of the traffic relative to the other variants. Default: 1, an even split."""
+    volume_gb: int | None = None
+    """Size of each instance's EBS volume, in GB. Default: SageMaker's own (30)."""
+    inference_ami: str | None = None
+    """AMI of the host, which has the NVIDIA driver. Default: the oldest that the image runs on."""
+    download_timeout_seconds: int | None = None
+    """Seconds to download and unpack the model. Default: twice the estimate, or SageMaker's own."""
+    startup_timeout_seconds: int | None = None
+    """Seconds until the container must answer /ping. Default: twice the estimate, or SageMaker's own."""
     start_seconds: float | None = None
+    """Seconds until a new instance answers. Default: the estimate for the model."""
     shadow: bool = False
+    """Whether it is a shadow, which gets copies of requests. Default: False."""
     other_models: Sequence[ServedModel] = ()
+    scaled: bool = False
+    """Whether something scales the variant. Default: False; `EndpointScaling` sets it."""
+
+    def __post_init__(self) -> None:
+        placement = self.model.placement
+        defaults: dict[str, Any] = {"max_instances": self.min_instances}
+        if placement is not None:
+            defaults |= {
+                "instance_type": placement.instance.name,
+                "inference_ami": placement.driver.value,
+                "start_seconds": placement.start_seconds,
+                **{name: choice.value for name, choice in placement.timeouts.items()},
+            }
+        for name, value in defaults.items():
+            if getattr(self, name) is None:
+                object.__setattr__(self, name, value)
+        if self.instance_type is None:
+            raise ValueError(f"InstanceVariant {self.name}: give its instance_type")
 
     @property
-    def scaled(self) -> bool:
-        return self.max_instances > self.min_instances
+    def most_instances(self) -> int:
+        return self.min_instances if self.max_instances is None else self.max_instances
 
     @property
     def capacity(self) -> tuple[int, int]:
-        return self.min_instances, self.max_instances
+        return self.min_instances, self.most_instances
 
     @property
     def watched(self) -> WatchedVariant:
@@ -78,8 +113,9 @@ class InstanceVariant:
             name=self.name,
             instance_type=self.instance_type,
             min_instances=self.min_instances,
-            max_instances=self.max_instances,
-            scales=self.scaled,
+            max_instances=self.most_instances,
+            # Not `scaled`: alarms may be made before the scaling.
+            scales=self.most_instances > self.min_instances,
             shadow=self.shadow,
         )
 
@@ -90,8 +126,12 @@ class InstanceVariant:
             instance_type=self.instance_type,
             # The minimum of a scaled variant is not used here, so that changing it replaces no fleet.
             initial_instance_count=self.initial_instances
-            or (1 if self.scaled else self.min_instances),
+            or (1 if self.scaled else max(1, self.min_instances)),
             initial_variant_weight=self.weight,
+            volume_size_in_gb=self.volume_gb,
+            inference_ami_version=self.inference_ami,
+            model_data_download_timeout_in_seconds=self.download_timeout_seconds,
+            container_startup_health_check_timeout_in_seconds=self.startup_timeout_seconds,
             routing_config=sagemaker.CfnEndpointConfig.RoutingConfigProperty(
                 routing_strategy="LEAST_OUTSTANDING_REQUESTS"
             ),

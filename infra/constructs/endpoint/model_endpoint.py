@@ -1,24 +1,37 @@
 """The endpoint configuration, the endpoint, and the metrics it emits."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 import aws_cdk as cdk
-from aws_cdk import aws_cloudwatch as cloudwatch
-from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
 from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
 
 from infra.constructs.acknowledged import AUDITORS, accept_for
 from infra.constructs.async_inference.async_inference import AsyncInference
+from infra.constructs.endpoint.endpoint_checks import check_when_synthesised
+from infra.constructs.endpoint.endpoint_interface import IEndpoint, ImportedEndpoint, endpoint_arns
 from infra.constructs.endpoint.endpoint_logs import EndpointLogs
-from infra.constructs.endpoint.endpoint_variant import EndpointVariant
-from infra.constructs.monitoring.watched_endpoint import EndpointMetrics, WatchedEndpoint
+from infra.constructs.endpoint.endpoint_variant import EndpointVariant, InstanceVariant
+from infra.constructs.monitoring.watched_endpoint import (
+    EndpointMetrics,
+    Tables,
+    WatchedEndpoint,
+    WatchedVariant,
+)
 from infra.constructs.replacement import replacement_fingerprint
 from infra.constructs.storage.locations import Destination
+from infra.parameters.endpoint import Traffic
 from infra.parameters.metrics import Metrics
 from infra.parameters.retained import Capture
 from infra.policy.kinds import kind_of
 from infra.policy.volume_key import takes_volume_key
+
+if TYPE_CHECKING:
+    from aws_cdk import aws_ec2 as ec2
 
 Config = sagemaker.CfnEndpointConfig
 
@@ -32,16 +45,29 @@ DISKS = {
 }
 
 
-def data_capture(
-    capture: Capture, captured: Destination
+@dataclass(frozen=True, kw_only=True)
+class DataCapture:
+    """Samples of requests and answers, and where they go."""
+
+    capture: Capture
+    destination: Destination
+
+
+def data_capture(capture: Capture, captured: Destination) -> DataCapture:
+    """The capture of samples, for a `ModelEndpoint`. `captured` is that of a `CaptureStore`."""
+    return DataCapture(capture=capture, destination=captured)
+
+
+def _data_capture(
+    given: DataCapture,
 ) -> sagemaker.CfnEndpointConfig.DataCaptureConfigProperty:
-    """The data capture property of the endpoint configuration."""
+    capture = given.capture
     kept = {"Input": capture.requests, "Output": capture.answers}
     return Config.DataCaptureConfigProperty(
         enable_capture=True,
         initial_sampling_percentage=capture.sample_percent,
-        destination_s3_uri=captured.url,
-        kms_key_id=captured.key_arn,
+        destination_s3_uri=given.destination.url,
+        kms_key_id=given.destination.key_arn,
         capture_options=[
             Config.CaptureOptionProperty(capture_mode=mode)
             for mode, enabled in kept.items()
@@ -55,11 +81,26 @@ def data_capture(
     )
 
 
-class ModelEndpoint(Construct):
+class ModelEndpoint(IEndpoint):
     """The endpoint configuration, the endpoint, and the metrics it emits.
 
     Scaling, rollouts, alarms and dashboards take a `ModelEndpoint`, never its name, so that
-    CloudFormation orders them.
+    CloudFormation orders them. Of instances of `packed_model`, everything is checked that `servable check`
+    knows of an environment file; the findings are annotations of the construct that they are about.
+
+    name: Name that callers invoke, unique in account and region.
+    variants: The variants, for example an `InstanceVariant`.
+    volume_key: KMS key of the instances' volumes: a key, or its id, alias or ARN. Default: that of the
+        variants' models, or else a temporary key of SageMaker's.
+    capture: Samples that are kept in S3, from `data_capture`. Default: none.
+    async_inference: Queue of an asynchronous endpoint. Default: none, the endpoint answers at once.
+    logs: Log group, which must exist before the endpoint. Default: SageMaker makes one.
+    metrics: Detailed observability and enhanced metrics. Default: neither.
+    protect: Whether CloudFormation retains the endpoint when its stack is deleted. Default: False.
+    production: Whether callers depend on it, so that rules about redundancy apply. Default: False.
+    traffic: Requests of the callers, for rules that need them. Default: unknown.
+    acknowledge: Findings that are accepted: rule to reason. Default: none.
+    acknowledged_request_bytes: Size of requests above AWS's API, a tag for the local AWS. Default: none.
     """
 
     def __init__(
@@ -69,36 +110,75 @@ class ModelEndpoint(Construct):
         *,
         name: str,
         variants: Sequence[EndpointVariant],
-        volume_kms_key: str | None = None,
-        capture: sagemaker.CfnEndpointConfig.DataCaptureConfigProperty | None = None,
+        volume_key: kms.IKey | str | None = None,
+        capture: DataCapture | None = None,
         async_inference: AsyncInference | None = None,
         logs: EndpointLogs | None = None,
         metrics: Metrics | None = None,
         protect: bool = False,
+        production: bool = False,
+        traffic: Traffic | None = None,
+        acknowledge: Mapping[str, str] | None = None,
         acknowledged_request_bytes: int | None = None,
     ) -> None:
-        """`capture` comes from `data_capture`; `logs` must exist before the endpoint. `metrics` None means
-        neither detailed observability nor enhanced metrics. With `protect` CloudFormation retains the
-        endpoint. `acknowledged_request_bytes` above AWS's API become a tag for the local AWS."""
         super().__init__(scope, construct_id)
         self.name = name
         self.variants = tuple(variants)
         types = [variant.watched.instance_types for variant in variants]
         self.kind = kind_of(queued=async_inference is not None, has_instances=all(types))
+        self.locations = async_inference.locations if async_inference else None
         metrics = metrics or Metrics()
         self.metrics = EndpointMetrics(
             endpoint_name=name, kind=self.kind, published=metrics.published(self.kind)
         )
+        self._models = [model for v in variants for model in (v.model, *v.other_models)]
+        own_keys = (model.volume_key for model in self._models)
+        volume_key = volume_key or next(filter(None, own_keys), None)
+        key_arn = (
+            volume_key if volume_key is None or isinstance(volume_key, str) else volume_key.key_arn
+        )
+        self.config = self._configuration(key_arn, capture, async_inference, metrics)
+        if not takes_volume_key([instance_type for some in types for instance_type in some]):
+            # Without a key and without NVMe it stays a finding.
+            accept_for(AUDITORS, self.config, DISKS)
+        self.resource = self._endpoint(protect=protect)
+        if acknowledged_request_bytes is not None:
+            cdk.Tags.of(self.resource).add(REQUEST_BYTES_TAG, str(acknowledged_request_bytes))
+        if logs is not None:
+            self.resource.node.add_dependency(logs)
+        self._region = cdk.Stack.of(self).region
+        self._arns = endpoint_arns(cdk.Stack.of(self), name)
+        self._log_is_counted = logs is not None
+        self.tables: Tables = {}
+        """The tables of an environment file that other constructs of this endpoint stand for."""
+        if all(isinstance(variant, InstanceVariant) for variant in variants):
+            self._join(capture, async_inference, key_arn)
+            check_when_synthesised(
+                self,
+                metrics=metrics,
+                production=production,
+                traffic=traffic or Traffic(),
+                acknowledge=acknowledge or {},
+                capture=capture.capture if capture else None,
+                asynchronous=async_inference.asynchronous if async_inference else None,
+            )
+
+    def _configuration(
+        self,
+        key_arn: str | None,
+        capture: DataCapture | None,
+        async_inference: AsyncInference | None,
+        metrics: Metrics,
+    ) -> sagemaker.CfnEndpointConfig:
         # It has no name on purpose: a configuration cannot be updated, only
         # replaced, and CloudFormation cannot replace what has a fixed name.
-        self.config = sagemaker.CfnEndpointConfig(
+        return sagemaker.CfnEndpointConfig(
             self,
             "Config",
-            production_variants=[v.production_variant() for v in variants if not v.shadow],
-            shadow_production_variants=[v.production_variant() for v in variants if v.shadow]
-            or None,
-            kms_key_id=volume_kms_key,
-            data_capture_config=capture,
+            production_variants=[*self._properties(shadow=False)],
+            shadow_production_variants=[*self._properties(shadow=True)] or None,
+            kms_key_id=key_arn,
+            data_capture_config=_data_capture(capture) if capture else None,
             async_inference_config=async_inference.config if async_inference else None,
             # Also the fields that are off: SageMaker's defaults depend on the day of creation.
             metrics_config=Config.MetricsConfigProperty(
@@ -107,38 +187,30 @@ class ModelEndpoint(Construct):
                 metric_publish_frequency_in_seconds=metrics.publish_seconds,
             ),
         )
-        if not takes_volume_key([instance_type for some in types for instance_type in some]):
-            # Without a key and without NVMe it stays a finding.
-            accept_for(AUDITORS, self.config, DISKS)
-        models = [model for v in variants for model in (v.model, *v.other_models)]
-        self.fingerprint = replacement_fingerprint(
-            self.config, *(model.fingerprint for model in models)
-        )
-        """64 hex digits that change whenever the endpoint configuration is replaced."""
-        self.resource = self._endpoint(protect=protect)
-        if acknowledged_request_bytes is not None:
-            cdk.Tags.of(self.resource).add(REQUEST_BYTES_TAG, str(acknowledged_request_bytes))
-        if logs is not None:
-            self.resource.node.add_dependency(logs)
-        self._region = cdk.Stack.of(self).region
-        self.arns = endpoint_arns(cdk.Stack.of(self), name)
+
+    def _join(
+        self,
+        capture: DataCapture | None,
+        async_inference: AsyncInference | None,
+        volume_key_arn: str | None,
+    ) -> None:
+        """Allows the models' roles what only the endpoint knows of."""
+        for model in self._models:
+            if model.execution is not None:
+                model.execution.add(
+                    captured=capture.destination if capture else None,
+                    async_inference=async_inference,
+                    volume_kms_key=volume_key_arn,
+                )
 
     def _endpoint(self, *, protect: bool) -> sagemaker.CfnEndpoint:
-        # An update keeps the number of instances that scaling has reached; weights come
-        # from the file, else an edited split would deploy green and change nothing.
-        not_retained = ["DesiredWeight"]
-        if not any(variant.scaled for variant in self.variants):
-            not_retained.append("DesiredInstanceCount")
-        retained = sagemaker.CfnEndpoint.VariantPropertyProperty
         resource = sagemaker.CfnEndpoint(
             self,
             "Resource",
             endpoint_name=self.name,
             endpoint_config_name=self.config.attr_endpoint_config_name,
             retain_all_variant_properties=self.kind.has_instances or None,
-            exclude_retained_variant_properties=[
-                retained(variant_property_type=name) for name in not_retained
-            ]
+            exclude_retained_variant_properties=self._not_retained
             if self.kind.has_instances
             else None,
         )
@@ -148,42 +220,128 @@ class ModelEndpoint(Construct):
         return resource
 
     @property
+    def _not_retained(self) -> list[sagemaker.CfnEndpoint.VariantPropertyProperty]:
+        # An update keeps the number of instances that scaling has reached; weights come
+        # from the file, else an edited split would deploy green and change nothing.
+        names = ["DesiredWeight"]
+        if not any(variant.scaled for variant in self.variants):
+            names.append("DesiredInstanceCount")
+        retained = sagemaker.CfnEndpoint.VariantPropertyProperty
+        return [retained(variant_property_type=name) for name in names]
+
+    def scale(self, variant: str) -> EndpointVariant:
+        """The variant of that name, whose number of instances is now that of its scaling.
+
+        `EndpointScaling` calls it. Raises ValueError for an unknown variant.
+        """
+        names = [each.name for each in self.variants]
+        if variant not in names:
+            known = ", ".join(names)
+            raise ValueError(f"{self.node.path}: variant: {variant!r} is none of {known}")
+        at = names.index(variant)
+        scaled = self.variants[at]
+        if not scaled.scaled and isinstance(scaled, InstanceVariant):
+            if (named := "fingerprint" in self.__dict__) and scaled.initial_instances is None:
+                # Rollback alarms are named after the configuration, which may not change any more.
+                scaled = replace(scaled, initial_instances=max(1, scaled.min_instances))
+            scaled = replace(scaled, scaled=True)
+            self.variants = (*self.variants[:at], scaled, *self.variants[at + 1 :])
+            self.resource.exclude_retained_variant_properties = [*self._not_retained]
+            if named:
+                cdk.Annotations.of(self).add_warning_v2(
+                    "scaling-after-rollout",
+                    f"the EndpointScaling of variant {variant} is made after the EndpointRollout, so that "
+                    "another min_instances replaces the fleet; make it before",
+                )
+            elif scaled.shadow:
+                self.config.shadow_production_variants = [*self._properties(shadow=True)]
+            else:
+                self.config.production_variants = [*self._properties(shadow=False)]
+        return scaled
+
+    def _properties(
+        self, *, shadow: bool
+    ) -> list[sagemaker.CfnEndpointConfig.ProductionVariantProperty]:
+        return [v.production_variant() for v in self.variants if v.shadow is shadow]
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """64 hex digits that change whenever the endpoint configuration is replaced."""
+        return replacement_fingerprint(self.config, *(model.fingerprint for model in self._models))
+
+    @property
+    def endpoint_name(self) -> str:
+        """The endpoint's name as CloudFormation's attribute: what uses it is deployed after it."""
+        return self.resource.attr_endpoint_name
+
+    @property
+    def arns(self) -> Sequence[str]:
+        """The ARN in both spellings that IAM may be asked about."""
+        return self._arns
+
+    @property
+    def connections(self) -> "ec2.Connections":
+        """The security groups of the instances of every variant, for what they may reach:
+        `endpoint.connections.allow_to(database, port)`. Raises ValueError without a VPC."""
+        from aws_cdk import aws_ec2 as ec2  # a fifth of a second, for who has a network
+
+        groups = [group for model in self._models for group in model.security_groups]
+        if not groups:
+            raise ValueError(f"{self.node.path}: it has no security group; give packed_model a vpc")
+        return ec2.Connections(security_groups=groups)
+
+    @property
     def watched(self) -> WatchedEndpoint:
         """The endpoint as alarms and dashboards use it."""
         return WatchedEndpoint(
             name=self.name,
             region=self._region,
             variants=tuple(variant.watched for variant in self.variants),
-            log_is_counted=True,
+            log_is_counted=self._log_is_counted,
             resource=self.resource,
             kind=self.kind,
             published=self.metrics.published,
+            tables=self.tables,
         )
 
-    def grant_invoke(self, grantee: iam.IGrantable) -> iam.Grant:
-        """Allows `grantee` to invoke this endpoint, and no other."""
-        return iam.Grant.add_to_principal(
-            grantee=grantee,
-            actions=[self.kind.invoke_action],
-            resource_arns=self.arns,
+    @staticmethod
+    def from_endpoint_name(
+        scope: Construct,
+        construct_id: str,
+        endpoint_name: str,
+        *,
+        variants: Sequence[WatchedVariant] = (),
+        asynchronous: bool = False,
+    ) -> IEndpoint:
+        """An existing endpoint of the stack's account and region.
+
+        variants: Its variants, for alarms, a dashboard and metrics. Default: unknown.
+        asynchronous: Whether requests wait in a queue. Default: False.
+        """
+        return ImportedEndpoint(
+            scope, construct_id, name=endpoint_name, variants=variants, asynchronous=asynchronous
         )
 
-    def metric_model_latency(self, variant: str, statistic: str) -> cloudwatch.Metric:
-        """Time the container took to answer one request. Unit: microseconds."""
-        return self.metrics.model_latency(variant, statistic).for_cdk
+    @staticmethod
+    def from_endpoint_arn(
+        scope: Construct,
+        construct_id: str,
+        endpoint_arn: str,
+        *,
+        variants: Sequence[WatchedVariant] = (),
+        asynchronous: bool = False,
+    ) -> IEndpoint:
+        """An existing endpoint, of whichever account and region the ARN names.
 
-
-def endpoint_arns(stack: cdk.Stack, name: str) -> list[str]:
-    """The endpoint's ARN as SageMaker writes it, in lower case, and as the name is spelt.
-
-    IAM compares case-sensitively, and no page of AWS says which of the two it is asked about; one of AWS's
-    solutions came to name both: https://github.com/aws-solutions/research-service-workbench-on-aws/pull/1048
-    AWS's example of an event has EndpointName MyEndpoint and endpoint/myendpoint among its resources:
-    https://docs.aws.amazon.com/sagemaker/latest/dg/automating-sagemaker-with-eventbridge.html (2026-11-22)
-    """
-    # A name that only CloudFormation knows cannot be changed here.
-    spelt = [name] if cdk.Token.is_unresolved(name) else dict.fromkeys((name.lower(), name))
-    return [
-        stack.format_arn(service="sagemaker", resource="endpoint", resource_name=each)
-        for each in spelt
-    ]
+        Arguments are those of `from_endpoint_name`.
+        """
+        parts = cdk.Stack.of(scope).split_arn(endpoint_arn, cdk.ArnFormat.SLASH_RESOURCE_NAME)
+        return ImportedEndpoint(
+            scope,
+            construct_id,
+            name=parts.resource_name or "",
+            variants=variants,
+            asynchronous=asynchronous,
+            region=parts.region,
+            account=parts.account,
+        )

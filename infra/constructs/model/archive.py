@@ -11,6 +11,7 @@ from typing import Any
 import aws_cdk as cdk
 from aws_cdk import aws_sagemaker as sagemaker
 
+from infra.constructs.file_asset import file_asset
 from infra.packing import together
 from infra.parameters.model import Artifact
 from model_packaging.inputs import ArchiveInputs
@@ -57,10 +58,11 @@ def packed_archive(stack: cdk.Stack, inputs: ArchiveInputs, *, archives: Path) -
     fingerprint = key(inputs, cache=archives.parent)
     # The synthesizer is called directly because aws_s3_assets.Asset would
     # name the object <hash>.gz, and SageMaker documents .tar.gz.
-    asset = stack.synthesizer.add_file_asset(
-        source_hash=f"{fingerprint}.tar.gz",
-        executable=command(inputs, expected_key=fingerprint, archives=archives),
-        display_name=f"model.tar.gz of {inputs.name}",
+    asset = file_asset(
+        stack,
+        f"{fingerprint}.tar.gz",
+        command(inputs, expected_key=fingerprint, archives=archives),
+        f"model.tar.gz of {inputs.name}",
     )
     return Archive(
         fingerprint=fingerprint,
@@ -155,11 +157,7 @@ def _published(
     Other content gets another prefix, so that an old fleet and a rollback still find theirs.
     """
     for name, made_by in commands.items():
-        asset = stack.synthesizer.add_file_asset(
-            source_hash=f"{fingerprint}/{name}",
-            executable=list(made_by),
-            display_name=f"{name} of {of}",
-        )
+        asset = file_asset(stack, f"{fingerprint}/{name}", made_by, f"{name} of {of}")
     prefix = asset.object_key.removesuffix(name)
     listed = Prefix(bucket_arn=_arn(stack, asset.bucket_name), name=prefix)
     return f"s3://{asset.bucket_name}/{prefix}", listed

@@ -1,7 +1,7 @@
 """The role of a model: its container may read the archive and image, and write logs and metrics."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import aws_cdk as cdk
 from aws_cdk import aws_iam as iam
@@ -49,7 +49,9 @@ class ModelDependencies:
     roles: RoleRules = field(default_factory=RoleRules)
     """Path and boundary of every role that is created."""
     execution_role_arn: str | None = None
-    """ARN of an existing role; no role is created then."""
+    """ARN of an existing role; no role is created then, and no permission is added to it."""
+    role: iam.IRole | None = None
+    """An existing role, which gets the permissions unless it is immutable; None creates a role."""
 
     def arns(self, stack: cdk.Stack, image: Image, archive: Archive) -> dict[str, list[str]]:
         """ARNs of the existing resources, by the names of the permission table."""
@@ -127,6 +129,8 @@ def _in_any_account(stack: cdk.Stack, resource: str, names: Sequence[str]) -> li
     Source: https://github.com/runs-on/runs-on/issues/463 (2026-03-16)
     """
     arn = stack.format_arn(service="ec2", account="*", resource=resource)
+    if any(name.startswith("#{Token[") for name in names):
+        return [f"{arn}/*"]  # a list that only CloudFormation knows cannot become a list of ARNs
     return [f"{arn}/{name}" for name in names]
 
 
@@ -146,26 +150,62 @@ class ExecutionRole(Construct):
         dependencies: ModelDependencies,
     ) -> None:
         super().__init__(scope, construct_id)
+        self._archive, self._image = archive, image
+        self._granted: set[str] = set()
+        self._reasons: dict[str, list[str]] = {}
+        self.dependencies = dependencies
+        self.role = dependencies.role or self._role(dependencies.roles)
+        # Another archive gets another policy; the first one is deleted after the update, because until
+        # then the old fleet still reads its own archive when it adds an instance.
+        self.policy = iam.Policy(self, f"Policy{archive.fingerprint[:8]}")
+        self.role.attach_inline_policy(self.policy)  # an immutable role takes none
+        self._allow(dependencies)
+        accept_for(AUDITORS, self.policy, INLINE)
+
+    def _role(self, rules: RoleRules) -> iam.Role:
         stack = cdk.Stack.of(self)
         # SageMaker assumes the role only for this account and region. AWS's guide says to use neither the
         # full ARN of a model or endpoint nor aws:SourceAccount, since the account is part of the ARN:
         # https://docs.aws.amazon.com/sagemaker/latest/dg/security-confused-deputy-prevention.html
         # (SageMaker Inference, 2026-11-22)
         source = {"aws:SourceArn": stack.format_arn(service="sagemaker", resource="*")}
-        self.role = iam.Role(
+        return iam.Role(
             self,
-            f"Resource{dependencies.roles.suffix}",
-            **dependencies.roles.properties(self),
+            f"Resource{rules.suffix}",
+            **rules.properties(self),
             assumed_by=iam.ServicePrincipal(
                 "sagemaker.amazonaws.com", conditions={"ArnLike": source}
             ),
         )
-        arns = dependencies.arns(stack, image, archive)
+
+    def add(
+        self,
+        *,
+        captured: Destination | None = None,
+        async_inference: AsyncInference | None = None,
+        volume_kms_key: str | None = None,
+    ) -> None:
+        """Allows what the endpoint of the model needs besides, as far as it is not allowed yet."""
+        had = self.dependencies
+        self.dependencies = replace(
+            had,
+            captured=had.captured or captured,
+            async_inference=had.async_inference or async_inference,
+            volume_kms_key=had.volume_kms_key or volume_kms_key,
+        )
+        if self.dependencies != had:
+            self._allow(self.dependencies)
+
+    def _allow(self, dependencies: ModelDependencies) -> None:
+        stack, archive = cdk.Stack.of(self), self._archive
+        arns = dependencies.arns(stack, self._image, archive)
         prefix = archive.listed.name if archive.listed else ""
-        statements = []
         # Every resource with a wildcard, with all reasons for it.
-        reasons: dict[str, list[str]] = {}
+        reasons, statements = self._reasons, []
         for permission in granted(arns):
+            if permission.capability in self._granted:
+                continue
+            self._granted.add(permission.capability)
             resources = [arn for place in permission.on for arn in arns[place]] or ["*"]
             for resource in resources:
                 if "*" in resource:
@@ -179,14 +219,6 @@ class ExecutionRole(Construct):
                     conditions=conditions or None,
                 )
             )
-        # Another archive gets another policy; the first one is deleted after the update, because until
-        # then the old fleet still reads its own archive when it adds an instance.
-        self.policy = iam.Policy(
-            self,
-            f"Policy{archive.fingerprint[:8]}",
-            roles=[self.role],
-            statements=statements,
-        )
+        self.policy.add_statements(*statements)
         why = {resource: "; ".join(several) for resource, several in reasons.items()}
         accept_wildcards(self.policy, why)
-        accept_for(AUDITORS, self.policy, INLINE)

@@ -9,7 +9,7 @@ from constructs import Construct
 
 from infra.constructs.monitoring.first_steps import directions
 from infra.constructs.monitoring.signals import Signal, endpoint_signals
-from infra.constructs.monitoring.watched_endpoint import WatchedEndpoint
+from infra.constructs.monitoring.watched_endpoint import Watchable, WatchedEndpoint
 from infra.constructs.monitoring.widget import Line
 from infra.parameters.alarms import Alarms
 
@@ -69,13 +69,25 @@ class EndpointAlarms(Construct):
         scope: Construct,
         construct_id: str,
         *,
-        endpoint: WatchedEndpoint,
+        endpoint: Watchable,
         alarms: Alarms,
         inform: sns.ITopic,
         page: sns.ITopic | None = None,
     ) -> None:
-        """`page` None means that the page goes to the topic of all notifications."""
+        """endpoint: The endpoint: of this app, imported, or a `WatchedEndpoint`.
+        alarms: Thresholds and window.
+        inform: Topic of all notifications. If it is encrypted, CloudWatch must be allowed to use its key.
+        page: Topic that pages the on-call engineer. Default: `inform`.
+        """
         super().__init__(scope, construct_id)
+        watched = endpoint.watched
+        if watched.tables is not None:
+            watched.tables["alarms"] = self, alarms
+        self._make(watched, alarms, inform, page or inform)
+
+    def _make(
+        self, endpoint: WatchedEndpoint, alarms: Alarms, inform: sns.ITopic, page: sns.ITopic
+    ) -> None:
         self.by_name: dict[str, EndpointAlarm] = {}
         for signal in endpoint_signals(endpoint, alarms):
             of = "" if signal.variant is None else f", variant {signal.variant}"
@@ -89,13 +101,13 @@ class EndpointAlarms(Construct):
                 actions=[inform.topic_arn],
             )
             if endpoint.resource is not None:
-                alarm.alarm.add_resource_dependency(endpoint.resource)
+                alarm.alarm.node.add_dependency(endpoint.resource)
             self.by_name[signal.name] = alarm
         broken = [alarm for alarm in self.by_name.values() if alarm.signal.breaks_objective]
         first = min((alarm.signal for alarm in broken), key=lambda signal: signal.earliest_seconds)
         conditions = ", ".join(dict.fromkeys(alarm.signal.said for alarm in broken))
         any_of = " OR ".join(f'ALARM("{alarm.arn}")' for alarm in broken)
-        actions = [(page or inform).topic_arn]
+        actions = [page.topic_arn]
         self.objective = cloudwatch.CfnCompositeAlarm(
             Construct(self, "Objective"),
             "Resource",

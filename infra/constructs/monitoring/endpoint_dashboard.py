@@ -9,7 +9,7 @@ from infra.catalog.log_filters import log_filters
 from infra.constructs.monitoring.endpoint_alarms import EndpointAlarms
 from infra.constructs.monitoring.measured import Computed, searched
 from infra.constructs.monitoring.variant_graphs import VariantGraphs
-from infra.constructs.monitoring.watched_endpoint import WatchedEndpoint
+from infra.constructs.monitoring.watched_endpoint import Watchable, WatchedEndpoint
 from infra.constructs.monitoring.widget import Side, Widget, body, graph
 from infra.parameters.alarms import MILLISECONDS, PERCENT, Unit
 
@@ -29,12 +29,19 @@ class EndpointDashboard(Construct):
         scope: Construct,
         construct_id: str,
         *,
-        endpoint: WatchedEndpoint,
+        endpoint: Watchable,
         alarms: EndpointAlarms,
         guarded: bool = False,
     ) -> None:
-        """`guarded` updates are watched by alarms, so that old and new fleet are shown separately."""
+        """endpoint: The endpoint: of this app, imported, or a `WatchedEndpoint`.
+        alarms: Its alarms, whose states and thresholds are shown.
+        guarded: Whether an `EndpointRollout` watches updates, so that old and new fleet are shown
+            separately. Default: False.
+        """
         super().__init__(scope, construct_id)
+        self._make(endpoint.watched, alarms, guarded=guarded)
+
+    def _make(self, endpoint: WatchedEndpoint, alarms: EndpointAlarms, *, guarded: bool) -> None:
         arns = [alarms.objective.attr_arn, *(alarm.arn for alarm in alarms.by_name.values())]
         # The states of the alarms; one in ALARM is red.
         states = {"title": f"{endpoint.name}: alarms", "alarms": arns}

@@ -2,14 +2,16 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Protocol
 
-import aws_cdk as cdk
+from constructs import IConstruct, IDependable
 
 from infra.catalog import metrics
 from infra.catalog.instances import instances
 from infra.catalog.prices import Price
 from infra.constructs.monitoring.measured import PERIOD_SECONDS, Computed, Measured
 from infra.parameters.metrics import BY_THE_MINUTE, Published
+from infra.parameters.table import Table
 from infra.policy.kinds import REAL_TIME, EndpointKind
 
 MACHINES = "/aws/sagemaker/Endpoints"
@@ -159,17 +161,38 @@ class WatchedVariant:
         return metrics.full_percent(metric, instance)
 
 
+Tables = dict[str, tuple[IConstruct, Table]]
+"""Dotted key of a table of an environment file, to the construct that stands for it and its values."""
+
+
+class Watchable(Protocol):
+    """An endpoint that alarms and dashboards can be made for: a `ModelEndpoint`, an imported one, or a
+    `WatchedEndpoint`."""
+
+    @property
+    def watched(self) -> "WatchedEndpoint":
+        """The endpoint's metrics and instances."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class WatchedEndpoint:
+    """An endpoint that exists, of whichever stack, with its variants."""
+
     name: str
     region: str
     variants: tuple[WatchedVariant, ...]
     log_is_counted: bool = False
     """Whether `EndpointLogs` counts log lines; else there is no metric of refused requests."""
-    resource: cdk.CfnResource | None = None
+    resource: IDependable | None = None
     """The resource that alarms depend on; None for an endpoint of another stack."""
     kind: EndpointKind = REAL_TIME
     published: Published = BY_THE_MINUTE
+    tables: Tables | None = None
+    """Where the endpoint's alarms say their thresholds, for what is checked; None for another's."""
+
+    @property
+    def watched(self) -> "WatchedEndpoint":
+        return self
 
     @property
     def metrics(self) -> EndpointMetrics:

@@ -37,11 +37,15 @@ class EndpointRollout(Construct):
         rollout: Rollout | None,
         alarms: Alarms,
     ) -> None:
-        """`rollout` None means SageMaker's own update, which no alarm watches. `alarms` has thresholds
-        and window."""
+        """endpoint: The endpoint.
+        rollout: Strategy, shares and bake. None: SageMaker's own update, which no alarm watches.
+        alarms: Thresholds and window of the alarms that roll an update back.
+        """
         super().__init__(scope, construct_id)
         if rollout is None:
             return
+        endpoint.tables["rollout"] = self, rollout
+        endpoint.tables.setdefault("alarms", (self, alarms))
         possible = {
             variant.name: rollout.updates(
                 least=variant.watched.min_instances,

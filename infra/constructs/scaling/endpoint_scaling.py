@@ -39,8 +39,13 @@ class EndpointScaling(Construct):
         variant: str,
         scaling: Scaling,
     ) -> None:
+        """endpoint: The endpoint.
+        variant: Name of one of its variants; its min_instances and max_instances are the bounds.
+        scaling: Target tracking, steps and schedules.
+        """
         super().__init__(scope, construct_id)
-        (scaled,) = [each for each in endpoint.variants if each.name == variant]
+        scaled = endpoint.scale(variant)
+        endpoint.tables[f"variants.{variant}.scaling"] = self, scaling
         waits = waits_of(scaling, scaled.start_seconds)
         # The endpoint's attribute and not the literal: CloudFormation then waits for it.
         resource = f"endpoint/{endpoint.resource.attr_endpoint_name}/variant/{variant}"

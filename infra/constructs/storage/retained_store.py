@@ -29,21 +29,18 @@ class RetainedStore(Construct):
         why_one_region: str,
         keep_days: int,
         kms_key: str | None,
+        key: kms.IKey | None,
+        fixed_exports: bool,
     ) -> None:
-        """`holds` is one word, the bucket's id and the prefix of its exports. `contents` are named
-        in the key's description."""
+        """`holds` is one word, the bucket's id and the prefix of its exports; `contents` are named in
+        the key's description; `kms_key` is the ARN of a key that is not given as one."""
         super().__init__(scope, construct_id)
-        key = (
-            kms.Key.from_key_arn(self, "Given", kms_key)
-            if kms_key is not None
-            else kms.Key(
-                self,
-                "Key",
-                description=f"Encrypts {contents}",
-                enable_key_rotation=True,
-                removal_policy=cdk.RemovalPolicy.RETAIN,
-            )
-        )
+        # Without the flag, which an app may lack, S3's log delivery gets an ACL, which this bucket refuses.
+        self.node.set_context("@aws-cdk/aws-s3:serverAccessLogsUseBucketPolicy", True)
+        if key is None and kms_key is not None:
+            key = kms.Key.from_key_arn(self, "Given", kms_key)
+        own_key = key is None
+        key = key or self._key(contents)
         accesses = self._bucket(
             "Accesses",
             # https://docs.aws.amazon.com/AmazonS3/latest/userguide/enable-server-access-logging.html
@@ -71,10 +68,20 @@ class RetainedStore(Construct):
             },
         )
         stack = cdk.Stack.of(self)
-        # The exports have fixed names, so that the importing stack can be synthesised at the same time.
-        self._name = str(stack.export_value(kept.bucket_name, name=f"{stack.stack_name}-{holds}"))
-        self.key_arn = kms_key or str(
-            stack.export_value(key.key_arn, name=f"{stack.stack_name}-{holds}-key")
+        self._name, self.key_arn = kept.bucket_name, key.key_arn
+        name = f"{stack.stack_name}-{holds}"
+        if fixed_exports:
+            self._name = str(stack.export_value(self._name, name=name))
+        if fixed_exports and own_key:
+            self.key_arn = str(stack.export_value(self.key_arn, name=f"{name}-key"))
+
+    def _key(self, contents: str) -> kms.Key:
+        return kms.Key(
+            self,
+            "Key",
+            description=f"Encrypts {contents}",
+            enable_key_rotation=True,
+            removal_policy=cdk.RemovalPolicy.RETAIN,
         )
 
     def destination(self, prefix: str) -> Destination:
@@ -114,7 +121,20 @@ class RetainedStore(Construct):
 class CaptureStore(RetainedStore):
     """The bucket of captured samples."""
 
-    def __init__(self, scope: Construct, construct_id: str, *, capture: Capture) -> None:
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        capture: Capture,
+        key: kms.IKey | None = None,
+        fixed_exports: bool = False,
+    ) -> None:
+        """capture: Days until a sample is deleted, and perhaps the ARN of a key.
+        key: KMS key of the samples. Default: that of `capture`, or else a new one.
+        fixed_exports: Whether another stack imports the bucket by exports whose names do not change.
+            Default: False, CDK makes what exports it needs.
+        """
         super().__init__(
             scope,
             construct_id,
@@ -123,6 +143,8 @@ class CaptureStore(RetainedStore):
             why_one_region="samples for looking at, and the log of who did: losing a region loses no service",
             keep_days=capture.keep_days,
             kms_key=capture.kms_key,
+            key=key,
+            fixed_exports=fixed_exports,
         )
         self.captured = self.destination("captured")
 
@@ -130,7 +152,19 @@ class CaptureStore(RetainedStore):
 class AsyncInferenceStore(RetainedStore):
     """The bucket into which callers put requests and SageMaker writes answers."""
 
-    def __init__(self, scope: Construct, construct_id: str, *, asynchronous: Asynchronous) -> None:
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        asynchronous: Asynchronous,
+        key: kms.IKey | None = None,
+        fixed_exports: bool = False,
+    ) -> None:
+        """asynchronous: Days until a request is deleted, and perhaps the ARN of a key.
+        key: KMS key of requests and answers. Default: that of `asynchronous`, or else a new one.
+        fixed_exports: As for `CaptureStore`.
+        """
         super().__init__(
             scope,
             construct_id,
@@ -139,6 +173,8 @@ class AsyncInferenceStore(RetainedStore):
             why_one_region="requests and answers of one region's endpoint: without it nobody reads them",
             keep_days=asynchronous.keep_days,
             kms_key=asynchronous.kms_key,
+            key=key,
+            fixed_exports=fixed_exports,
         )
         self.locations = AsyncInferenceLocations(
             requests=self.destination("requests"),

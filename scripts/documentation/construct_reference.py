@@ -1,0 +1,121 @@
+"""docs/constructs.md: every public construct with its arguments and defaults, from the docstrings.
+
+The sources are read and not imported: CDK would take seconds.
+"""
+
+import ast
+import inspect
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+FACADE = ROOT / "servable" / "constructs.py"
+HEAD = """\
+# Constructs
+
+Every name of `servable.constructs`, for [a CDK app of your own](own-app.md). Generated from the docstrings by
+`python scripts/generate.py`. All arguments but scope and id are keyword-only.
+"""
+TABLES = "infra.parameters."  # the tables of an environment file, and what is in them
+
+
+def markdown() -> str:
+    """The page."""
+    return HEAD + "".join(f"\n{text}" for text in _sections())
+
+
+def _sections() -> Iterator[str]:
+    tree = ast.parse(FACADE.read_text(encoding="utf-8"))
+    tables = []
+    for name, (module, original) in sorted(_imported(tree).items()):
+        node = _definition(module, original)
+        if module.startswith(TABLES) or module == "infra.policy.container":
+            tables.append(f"`{name}`")
+        elif node is not None:
+            yield f"## {name}\n\n{_described(node)}"
+    yield (
+        f"## Values\n\n{', '.join(tables)} are the tables of an environment file: their keys, units, "
+        "defaults and reasons are in [parameters](parameters.md).\n"
+    )
+
+
+def _imported(tree: ast.Module) -> dict[str, tuple[str, str]]:
+    """Public name to the module and the name that it comes from."""
+    return {
+        alias.asname or alias.name: (node.module, alias.name)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom)
+        and node.module
+        and node.module.startswith(("infra.", "stacks."))
+        for alias in node.names
+        if alias.name[0].isupper() or alias.name == "data_capture"
+    }
+
+
+def _definition(module: str, name: str) -> ast.ClassDef | ast.FunctionDef | None:
+    file = ROOT / (module.replace(".", "/") + ".py")
+    if not file.is_file():
+        return None  # `environment_stage` itself, a module
+    for node in ast.parse(file.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.ClassDef | ast.FunctionDef) and node.name == name:
+            return node
+    return None
+
+
+def _described(node: ast.ClassDef | ast.FunctionDef) -> str:
+    """Docstrings and signatures: of the class, its constructor, its methods and its fields."""
+    parts = [_text(node)]
+    if isinstance(node, ast.FunctionDef):
+        return "\n".join([*parts, _code(_signature(node))])
+    for member in node.body:
+        if isinstance(member, ast.FunctionDef) and member.name == "__init__":
+            parts += [_code(_signature(member)), _text(member)]
+    public = [
+        member
+        for member in node.body
+        if isinstance(member, ast.FunctionDef)
+        and not member.name.startswith("_")
+        and ast.get_docstring(member)
+    ]
+    parts += [f"- `{member.name}`: {_line(ast.get_docstring(member) or '')}\n" for member in public]
+    parts += [f"- `{field}`: {said}\n" for field, said in _fields(node)]
+    return "\n".join(part for part in parts if part).replace("\n\n- ", "\n- ")
+
+
+def _fields(node: ast.ClassDef) -> Iterator[tuple[str, str]]:
+    for field, said in zip(node.body, node.body[1:], strict=False):
+        if (
+            isinstance(field, ast.AnnAssign)
+            and isinstance(said, ast.Expr)
+            and isinstance(said.value, ast.Constant)
+        ):
+            yield ast.unparse(field), _line(str(said.value.value))
+
+
+def _signature(node: ast.FunctionDef) -> str:
+    arguments = [
+        f"    {argument.arg}: {ast.unparse(argument.annotation) if argument.annotation else ''}"
+        + ("" if default is None else f" = {ast.unparse(default)}")
+        for argument, default in zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)
+    ]
+    return ",\n".join(arguments)
+
+
+def _code(text: str) -> str:
+    return f"```text\n{inspect.cleandoc(text)}\n```\n" if text else ""
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _text(node: ast.ClassDef | ast.FunctionDef) -> str:
+    """The docstring; `name: what it is` of an argument becomes an item of a list."""
+    lines = []
+    for line in (ast.get_docstring(node) or "").splitlines():
+        name, colon, said = line.partition(": ")
+        if colon and name.isidentifier() and not line.startswith(" "):
+            lines.append(f"- `{name}`: {said}")
+        else:
+            lines.append(line.replace("    ", "  ") if line.startswith(" ") else line)
+    return "\n".join(lines) + "\n" if lines else ""

@@ -1,0 +1,168 @@
+"""Every public construct in a minimal and in a full stack, of one account and region and of any.
+
+python tests/constructs/own_constructs.py OUT NAG
+"""
+
+import sys
+from pathlib import Path
+
+import aws_cdk as cdk
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
+from aws_cdk import aws_sns as sns
+
+from infra.constructs.acknowledged import accept_wildcards
+from servable import constructs as own
+from stacks.audits import audit
+
+ROOT = Path(__file__).resolve().parents[2]
+RANKER = ROOT / "examples" / "ranker"
+TYPE = "ml.c5.xlarge"
+
+
+def minimal(stack: cdk.Stack, name: str) -> None:
+    """Each construct with nothing but what it needs."""
+    topic = sns.Topic.from_topic_arn(
+        stack, "OnCall", stack.format_arn(service="sns", resource="on-call")
+    )
+    logs = own.EndpointLogs(stack, "Logs", endpoint_name=name)
+    model = own.packed_model(
+        stack, "Model", name="ranker", folder=RANKER / "model", instance_type=TYPE, logs=logs
+    )
+    variant = own.InstanceVariant(name="primary", model=model)
+    endpoint = own.ModelEndpoint(stack, "Endpoint", name=name, variants=[variant])
+    alarms = own.EndpointAlarms(
+        stack, "Alarms", endpoint=endpoint, alarms=own.Alarms(), inform=topic
+    )
+    own.EndpointDashboard(stack, "Dashboard", endpoint=endpoint, alarms=alarms)
+    own.EndpointEvents(stack, "Events", endpoint_name=name, inform=topic)
+    own.ModelEndpoint.from_endpoint_name(stack, "Other", "other").metric_invocations("a")
+
+
+def full(stack: cdk.Stack, name: str) -> None:
+    """Each construct with all that it takes."""
+    key = kms.Key(stack, "Key", enable_key_rotation=True)
+    vpc = ec2.Vpc(stack, "Vpc", max_azs=2, restrict_default_security_group=False)
+    vpc.add_flow_log("Flow")
+    role = iam.Role(stack, "Role", assumed_by=iam.ServicePrincipal("sagemaker.amazonaws.com"))
+    topic = own.AlarmTopic(
+        stack,
+        "Topic",
+        notify=["oncall@example.com"],
+        key=own.NotificationKey(stack, "TopicKey", given_arn=None).key,
+    ).topic
+    logs = own.EndpointLogs(
+        stack, "Logs", endpoint_name=name, retention_days=365, key=key, keep=True
+    )
+    capture = own.Capture(sample_percent=20)
+    captured = own.CaptureStore(stack, "Captured", capture=capture, key=key).captured
+    model = own.packed_model(
+        stack,
+        "Model",
+        name="ranker",
+        folder=str(RANKER / "model" / "1"),
+        version=7,
+        code=str(RANKER / "code"),
+        warm_up=[RANKER / "golden" / "request-rows.json"],
+        instance_type=TYPE,
+        tensorflow="2.20",
+        container=own.ContainerSettings(batching=own.Batching(max_batch_size=64)),
+        variables={"LOG": "short"},
+        logs=logs,
+        vpc=vpc,
+        vpc_subnets=ec2.SubnetSelection(subnet_type=ec2.SubnetType.PRIVATE_WITH_EGRESS),
+        security_groups=[ec2.SecurityGroup(stack, "Group", vpc=vpc, allow_all_outbound=False)],
+        network_isolation=True,
+        role=role,
+        volume_key=key,
+        archive_keys=[key],
+    )
+    model.connections.allow_to(ec2.SecurityGroup(stack, "Store", vpc=vpc), ec2.Port.tcp(6379))
+    captured_by = own.data_capture(capture, captured)
+    variant = own.InstanceVariant(
+        name="primary", model=model, min_instances=2, max_instances=6, weight=1, volume_gb=40
+    )
+    endpoint = own.ModelEndpoint(
+        stack,
+        "Endpoint",
+        name=name,
+        variants=[variant],
+        capture=captured_by,
+        logs=logs,
+        metrics=own.Metrics(detailed_observability=True),
+        production=True,
+        traffic=own.Traffic(peak_rps=100),
+        protect=True,
+    )
+    alarms = own.Alarms(p99_latency_ms=80)
+    scaling = own.Scaling(max_rps_per_instance=100)
+    own.EndpointScaling(stack, "Scaling", endpoint=endpoint, variant="primary", scaling=scaling)
+    rollout = own.Rollout(strategy="canary", canary_percent=50)
+    own.EndpointRollout(stack, "Rollout", endpoint=endpoint, rollout=rollout, alarms=alarms)
+    made = own.EndpointAlarms(
+        stack, "Alarms", endpoint=endpoint, alarms=alarms, inform=topic, page=topic
+    )
+    own.EndpointDashboard(stack, "Dashboard", endpoint=endpoint, alarms=made, guarded=True)
+    own.EndpointEvents(stack, "Events", endpoint_name=name, inform=topic)
+    caller = iam.Role(stack, "Caller", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"))
+    own.EndpointCallers(stack, "Callers", endpoint=endpoint, roles=[caller])
+    other = own.ModelEndpoint.from_endpoint_arn(
+        stack, "Other", "arn:aws:sagemaker:eu-west-1:111111111111:endpoint/other"
+    )
+    other.grant_invoke(caller)
+    other.metric_model_latency("a").create_alarm(
+        stack, "Slow", threshold=80_000, evaluation_periods=3
+    )
+    _asynchronous(stack, f"{name}-async", key, caller)
+
+
+def _asynchronous(stack: cdk.Stack, name: str, key: kms.Key, caller: iam.Role) -> None:
+    asynchronous = own.Asynchronous(max_concurrent_invocations_per_instance=4)
+    store = own.AsyncInferenceStore(stack, "Requests", asynchronous=asynchronous)
+    queue = own.AsyncInference(
+        stack, "Queue", asynchronous=asynchronous, locations=store.locations, key=key
+    )
+    logs = own.EndpointLogs(stack, "QueueLogs", endpoint_name=name)
+    model = own.packed_model(
+        stack,
+        "QueueModel",
+        name="ranker",
+        folder=RANKER / "model",
+        instance_type=TYPE,
+        logs=logs,
+        handler="servable",
+        role_rules=own.RoleRules(path="/search/"),
+        network=own.Network(
+            subnets=["subnet-0123456789abcdef0", "subnet-0123456789abcdef1"],
+            security_groups=["sg-0123456789abcdef0"],
+        ),
+    )
+    variant = own.InstanceVariant(name="primary", model=model)
+    endpoint = own.ModelEndpoint(
+        stack, "QueueEndpoint", name=name, variants=[variant], async_inference=queue, logs=logs
+    )
+    endpoint.grant_invoke(caller)
+    # The owner of a role says why it may write wherever a prefix begins.
+    accept_wildcards(
+        caller,
+        dict.fromkeys(
+            (at.objects_arn for at in vars(store.locations).values()), "callers name their requests"
+        ),
+    )
+
+
+def app(out: str) -> cdk.App:
+    """Four stacks."""
+    made = cdk.App(outdir=out, analytics_reporting=False, builtin_cloud_formation_validation=False)
+    env = cdk.Environment(account="111111111111", region="eu-west-1")
+    for place, where in (("any", None), ("one", env)):
+        minimal(cdk.Stack(made, f"minimal-{place}", env=where), f"minimal-{place}")
+        full(cdk.Stack(made, f"full-{place}", env=where), f"full-{place}")
+    return made
+
+
+if __name__ == "__main__":
+    synthesised = app(sys.argv[1])
+    audit(synthesised, sys.argv[2])
+    synthesised.synth()

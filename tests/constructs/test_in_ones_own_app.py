@@ -1,0 +1,240 @@
+"""Constructs in a stack of one's own: true counts, grants, metrics, tokens, and the checks."""
+
+from pathlib import Path
+from typing import Any
+
+import aws_cdk as cdk
+import pytest
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_iam as iam
+from aws_cdk.assertions import Annotations, Match, Template
+
+from infra.catalog.metrics import UnpublishedMetricError
+from servable.constructs import (
+    Alarms,
+    Capture,
+    CaptureStore,
+    EndpointLogs,
+    EndpointRollout,
+    EndpointScaling,
+    Environment,
+    EnvironmentFileError,
+    InstanceVariant,
+    ModelEndpoint,
+    Network,
+    Rollout,
+    Scaling,
+    packed_model,
+)
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDER = ROOT / "examples" / "ranker" / "model"
+HERE = cdk.Environment(account="111111111111", region="eu-west-1")
+
+
+class Own:
+    """A stack with an endpoint of one variant."""
+
+    def __init__(self, *, env: cdk.Environment | None = HERE, **variant: Any) -> None:
+        model = {name: variant.pop(name) for name in ("vpc", "network", "role") if name in variant}
+        self.stack = cdk.Stack(cdk.App(), "search", env=env)
+        self.logs = EndpointLogs(self.stack, "Logs", endpoint_name="search")
+        if model.pop("vpc", False):
+            model["vpc"] = ec2.Vpc(self.stack, "Vpc", max_azs=2)
+        self.model = packed_model(
+            self.stack,
+            "Model",
+            name="ranker",
+            folder=str(FOLDER / "1"),
+            instance_type="ml.c5.xlarge",
+            logs=self.logs,
+            **model,
+        )
+        own = InstanceVariant(name="primary", model=self.model, **variant)
+        self.endpoint = ModelEndpoint(
+            self.stack, "Endpoint", name="search", variants=[own], logs=self.logs
+        )
+
+    def scale(self) -> None:
+        scaling = Scaling(max_rps_per_instance=100)
+        EndpointScaling(
+            self.stack, "Scaling", endpoint=self.endpoint, variant="primary", scaling=scaling
+        )
+
+    def roll_out(self) -> None:
+        rollout = Rollout(strategy="all_at_once")
+        EndpointRollout(
+            self.stack, "Rollout", endpoint=self.endpoint, rollout=rollout, alarms=Alarms()
+        )
+
+    def of_type(self, kind: str) -> list[dict[str, Any]]:
+        found = Template.from_stack(self.stack).find_resources(kind)
+        return [resource["Properties"] for resource in found.values()]
+
+    @property
+    def count(self) -> int:
+        (config,) = self.of_type("AWS::SageMaker::EndpointConfig")
+        return int(config["ProductionVariants"][0]["InitialInstanceCount"])
+
+
+def test_without_scaling_the_minimum_runs() -> None:
+    assert Own(min_instances=2, max_instances=4).count == 2
+
+
+def test_a_range_that_nothing_scales_is_a_warning_at_the_endpoint() -> None:
+    own = Own(min_instances=2, max_instances=4)
+    found = Annotations.from_stack(own.stack).find_warning(
+        "/search/Endpoint", Match.string_like_regexp("max_instances")
+    )
+    assert len(found) == 1
+
+
+def test_with_scaling_a_fleet_begins_with_one_instance() -> None:
+    own = Own(min_instances=2, max_instances=4)
+    own.scale()
+    assert own.count == 1
+
+
+def test_scaling_that_is_made_after_the_rollout_keeps_the_configuration_it_was_made_for() -> None:
+    own = Own(min_instances=2, max_instances=4)
+    own.roll_out()
+    before = own.endpoint.fingerprint
+    own.scale()
+    assert (own.count, own.endpoint.fingerprint) == (2, before)
+
+
+def test_an_unscaled_fleet_keeps_no_number_of_instances_through_an_update() -> None:
+    (endpoint,) = Own(min_instances=2).of_type("AWS::SageMaker::Endpoint")
+    excluded = [
+        each["VariantPropertyType"] for each in endpoint["ExcludeRetainedVariantProperties"]
+    ]
+    assert excluded == ["DesiredWeight", "DesiredInstanceCount"]
+
+
+def test_a_stack_of_any_region_looks_the_image_up() -> None:
+    (model,) = Own(env=None).of_type("AWS::SageMaker::Model")
+    assert "Fn::FindInMap" in str(model["PrimaryContainer"]["Image"])
+
+
+def test_a_region_without_the_image_is_an_error_that_names_those_that_have_it() -> None:
+    with pytest.raises(
+        ValueError, match=r"region: no image .* in mars-west-1; allowed: .*eu-west-1"
+    ):
+        Own(env=cdk.Environment(account="111111111111", region="mars-west-1"))
+
+
+def test_the_instances_are_in_the_private_subnets_of_a_vpc() -> None:
+    (model,) = Own(vpc=True).of_type("AWS::SageMaker::Model")
+    refs = [subnet["Ref"] for subnet in model["VpcConfig"]["Subnets"]]
+    assert [ref.startswith("VpcPrivateSubnet") for ref in refs] == [True, True]
+
+
+def test_a_model_in_a_vpc_opens_what_it_may_reach() -> None:
+    own = Own(vpc=True)
+    store = ec2.SecurityGroup(
+        own.stack, "Store", vpc=own.stack.node.find_child("Vpc"), allow_all_outbound=False
+    )
+    own.model.connections.allow_to(store, ec2.Port.tcp(6379))
+    (rule,) = own.of_type("AWS::EC2::SecurityGroupIngress")
+    assert rule["FromPort"] == 6379
+
+
+def test_without_a_vpc_there_is_no_security_group_to_open() -> None:
+    with pytest.raises(ValueError, match="give packed_model a vpc"):
+        _ = Own().endpoint.connections
+
+
+def test_a_network_may_be_known_only_to_cloudformation() -> None:
+    subnets = cdk.Fn.split(",", cdk.Fn.import_value("subnets"))
+    groups = [cdk.Fn.import_value("group")]
+    own = Own(network=Network(subnets=subnets, security_groups=groups))
+    (model,) = own.of_type("AWS::SageMaker::Model")
+    assert model["VpcConfig"]["Subnets"] == {"Fn::Split": [",", {"Fn::ImportValue": "subnets"}]}
+
+
+def test_an_existing_role_gets_the_models_permissions() -> None:
+    stack = cdk.Stack(cdk.App(), "roles", env=HERE)
+    role = iam.Role.from_role_name(stack, "Given", "data-science")
+    (policy,) = Own(role=role).of_type("AWS::IAM::Policy")
+    assert policy["Roles"] == ["data-science"]
+
+
+def test_an_immutable_role_stays_as_it_is() -> None:
+    stack = cdk.Stack(cdk.App(), "roles", env=HERE)
+    arn = "arn:aws:iam::111111111111:role/data-science"
+    role = iam.Role.from_role_arn(stack, "Given", arn, mutable=False)
+    assert Own(role=role).of_type("AWS::IAM::Policy") == []
+
+
+def test_an_imported_endpoint_grants_its_own_invocation() -> None:
+    stack = cdk.Stack(cdk.App(), "caller", env=HERE)
+    role = iam.Role(stack, "Role", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"))
+    ModelEndpoint.from_endpoint_name(stack, "Other", "other").grant_invoke(role)
+    Template.from_stack(stack).has_resource_properties(
+        "AWS::IAM::Policy",
+        {"PolicyDocument": {"Statement": [{"Action": "sagemaker:InvokeEndpoint"}]}},
+    )
+
+
+def test_a_metric_of_the_only_variant_needs_no_name() -> None:
+    metric = Own().endpoint.metric_model_latency(statistic="p50")
+    assert (metric.dimensions, metric.statistic) == (
+        {"EndpointName": "search", "VariantName": "primary"},
+        "p50",
+    )
+
+
+def test_a_metric_of_an_imported_endpoint_is_of_the_region_in_its_arn() -> None:
+    stack = cdk.Stack(cdk.App(), "caller", env=HERE)
+    arn = "arn:aws:sagemaker:us-west-2:222222222222:endpoint/other"
+    other = ModelEndpoint.from_endpoint_arn(stack, "Other", arn)
+    metric = other.metric_invocations("primary")
+    assert (metric.region, metric.account) == ("us-west-2", "222222222222")
+
+
+def test_a_metric_that_no_endpoint_publishes_so_is_refused() -> None:
+    with pytest.raises(UnpublishedMetricError):
+        Own().endpoint.metric("ModelLatency", variant="primary", statistic="p99.99x")
+
+
+def test_captured_samples_need_no_feature_flag() -> None:
+    stack = cdk.Stack(cdk.App(), "store")
+    CaptureStore(stack, "Captured", capture=Capture())
+    assert len(Template.from_stack(stack).find_resources("AWS::S3::Bucket")) == 2
+
+
+@pytest.mark.parametrize(
+    ("given", "path", "said"),
+    [
+        ({"min_instances": 3, "max_instances": 2}, "/search/Endpoint", "primary: .*max_instances"),
+        ({"instance_type": "ml.c5.xxlarge"}, "/search/Endpoint", "instance_type"),
+        ({"volume_gb": 100_000}, "/search/Endpoint", "volume_gb"),
+    ],
+    ids=["bounds", "type", "size"],
+)
+def test_what_check_knows_is_an_error_at_the_construct(
+    given: dict[str, Any], path: str, said: str
+) -> None:
+    try:
+        own = Own(**given)
+    except KeyError:
+        pytest.fail("it ended in a KeyError")
+    found = Annotations.from_stack(own.stack).find_error(path, Match.string_like_regexp(said))
+    assert len(found) >= 1
+
+
+def test_an_unknown_instance_type_of_a_model_names_the_nearest() -> None:
+    stack = cdk.Stack(cdk.App(), "search", env=HERE)
+    logs = EndpointLogs(stack, "Logs", endpoint_name="search")
+    with pytest.raises(ValueError, match=r"'ml.c5.xlrge' is no instance type; did you mean ml.c5"):
+        packed_model(
+            stack, "M", name="ranker", folder=FOLDER, instance_type="ml.c5.xlrge", logs=logs
+        )
+
+
+def test_a_refused_environment_file_says_everything(tmp_path: Path) -> None:
+    (tmp_path / "environments").mkdir()
+    file = tmp_path / "environments" / "prod.toml"
+    file.write_text('account = "1"\nregion = "eu-west-1"\n')
+    with pytest.raises(EnvironmentFileError, match=r"(?s)prod.toml is refused.*account.*endpoint"):
+        Environment(cdk.App(), "prod", file=file)

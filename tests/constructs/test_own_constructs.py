@@ -1,0 +1,94 @@
+"""Every public construct, minimal and full, for one account and for any, under three judges."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import cloudformation_validate as validate
+import pytest
+
+from scripts.check_templates import linted, validated
+from servable import constructs as own
+from tests.checkouts import PATH, ROOT
+from tests.constructs import own_constructs
+
+pytestmark = [pytest.mark.long, pytest.mark.timeout(400)]
+# Zones that the CDK CLI looks up when it deploys: a synth without it writes stand-ins.
+OF_THE_CLI = "dummy1"
+# Values, types and results of other constructs; an alarm is made by EndpointAlarms.
+NOT_CALLED = {
+    "AsyncInferenceLocations", "DataCapture", "Destination", "EndpointAlarm", "EndpointVariant",
+    "Environment", "EnvironmentFileError", "IEndpoint", "MetricProps", "PackedModel", "ServedModel",
+    "WatchedEndpoint", "WatchedVariant",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def assembly(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("constructs") / "out"
+    ran = subprocess.run(
+        [sys.executable, own_constructs.__file__, str(out), "AwsSolutions"],
+        cwd=out.parent,
+        env={**os.environ, "PATH": PATH, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert out.is_dir(), ran.stderr
+    return out
+
+
+def templates(assembly: Path) -> list[Path]:
+    return sorted(assembly.glob("*.template.json"))
+
+
+def annotations(assembly: Path) -> Iterator[str]:
+    for file in assembly.glob("*.metadata.json"):
+        for path, entries in json.loads(file.read_text()).items():
+            for entry in entries:
+                if entry["type"] in ("aws:cdk:error", "aws:cdk:warning"):
+                    yield f"{path}: {entry['data']}"
+
+
+def test_every_public_name_is_used_in_the_stacks() -> None:
+    text = Path(own_constructs.__file__).read_text()
+    assert [
+        name for name in own.__all__ if f"own.{name}" not in text and name not in NOT_CALLED
+    ] == []
+
+
+def test_there_are_four_stacks(assembly: Path) -> None:
+    assert [file.name.split(".")[0] for file in templates(assembly)] == [
+        "full-any",
+        "full-one",
+        "minimal-any",
+        "minimal-one",
+    ]
+
+
+def test_nothing_is_annotated(assembly: Path) -> None:
+    assert list(annotations(assembly)) == []
+
+
+def test_cdk_nag_finds_nothing(assembly: Path) -> None:
+    report = json.loads((assembly / "validation-report.json").read_text())
+    # Only a pack that found something has a report.
+    assert [plugin["violations"] for plugin in report["pluginReports"]] == []
+
+
+def test_cfn_lint_finds_nothing(assembly: Path) -> None:
+    assert [line for line in linted(templates(assembly)) if OF_THE_CLI not in line] == []
+
+
+def test_cloudformation_validate_finds_nothing(assembly: Path) -> None:
+    engine = validate.RegoEngine()
+    assert [said for file in templates(assembly) for said in validated(file, engine)] == []
+
+
+def test_the_agnostic_stacks_look_the_registry_up_by_region(assembly: Path) -> None:
+    template = json.loads((assembly / "minimal-any.template.json").read_text())
+    (mapping,) = template["Mappings"].values()
+    assert mapping["eu-west-1"] == {"account": "763104351884", "domain": "amazonaws.com"}

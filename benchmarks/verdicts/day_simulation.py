@@ -90,7 +90,7 @@ class _Fleet:
 
     def __init__(self, instance: SimulatedInstance, count: int) -> None:
         self.instance = instance
-        # Of those that take requests: the moments at which their servers are free, and [requests in it].
+        # For those that take requests: the moments at which their servers are free, and [requests in it].
         self.free: list[list[float]] = []
         self.inside: list[list[int]] = []
         self.departures: list[tuple[float, int, list[int]]] = []

@@ -310,7 +310,7 @@ def fields(result: dict[str, Any]) -> dict[str, str]:
     if result["compared"]:
         held = ", ".join(str(row["held"]) for row in named) or "none"
         rows.append(
-            f"\nOf {len(result['compared'])} comparisons {len(named)} named a best; days held of "
+            f"\n{len(named)} of {len(result['compared'])} comparisons named a best; days held of "
             f"{result['days']}: {held}."
         )
     holds, breaks = by_verdict["holds"], by_verdict["does not hold"]

@@ -12,7 +12,7 @@ from servable.replay.skipped import SkippedLines
 from servable_scaling.rehearsal.fleet import IN_BURSTS, NO_BURSTS, Bursts
 from servable_scaling.rehearsal.traffic import MOST_MINUTES, TrafficError, filled
 
-# Of bursts that last longer the minute's own number tells.
+# The minute's own number tells of bursts that last longer.
 LONGEST_BURST_SECONDS = 30
 # Minutes with fewer requests a second say nothing of seconds, and as many standard deviations are no chance.
 LEAST_RPS, SURE = 0.5, 4.0

@@ -30,7 +30,7 @@ SLICES = 4
 USES = 200
 # The share of the requests that comes in bursts, by definition: the peak then says how short they are.
 IN_BURSTS = 0.5
-# Of the requests that find a queue longer than its places, so many are refused where it is nearly stable.
+# A queue that is nearly stable refuses so many of the requests that find it longer than its places.
 LEAST_TURNED_AWAY = 0.1
 
 

@@ -28,7 +28,7 @@ def test_an_unknown_key_names_the_nearest_known_one(environment: Environment) ->
             "unknown key 'max_instnces'",
             "container, core_dumps, download_timeout_seconds, inference_ami, initial_instances, "
             "instance_pools, instance_type, max_instances, min_instances, model, "
-            "provision_timeout_seconds, routing, scaling, serverless, shadow, ssm_access, "
+            "provision_timeout_seconds, routing, scaling, serverless, shadow, ssm_access, start_seconds, "
             "startup_timeout_seconds, variables, volume_gb, weight",
             "did you mean max_instances?",
         )

@@ -136,7 +136,7 @@ class RouteTableAssociation(Ec2Resource):
     removal = ("DisassociateRouteTable", "AssociationId")
 
 
-class Route(Ec2Resource):
+class VpcRoute(Ec2Resource):
     type = "AWS::EC2::Route"
     make = ("CreateRoute",)
     fixed = ("DestinationCidrBlock", "GatewayId", "NatGatewayId", "RouteTableId")

@@ -131,11 +131,11 @@ def asked(call: Call, roles: Mapping[str, Mapping[str, Any]]) -> Iterator[Asked]
         yield Asked(f"{call.service}:{operation}", resource, context)
         if call.arguments.get("Tags") or call.arguments.get("tags"):
             yield Asked(f"{call.service}:{_TAGS[call.service]}", resource)
-    for role in _passed(call.arguments):
+    for passed in _passed(call.arguments):
         service = {"application-autoscaling": "sagemaker.application-autoscaling"}.get(
             call.service, call.service
         )
-        yield Asked("iam:PassRole", role, {"iam:PassedToService": f"{service}.amazonaws.com"})
+        yield Asked("iam:PassRole", passed, {"iam:PassedToService": f"{service}.amazonaws.com"})
 
 
 def _passed(arguments: Mapping[str, Any]) -> Iterator[str]:

@@ -35,13 +35,7 @@ wheels: .venv/.synth  # the five wheels, into dist/; REPOSITORY=https://github.c
 	@rm -f dist/servable*.whl
 	@$(BIN)/python -m scripts.build_wheels dist $(REPOSITORY:%=--repository %)
 
-release-rollout-table: .venv/.everything  # what a rollout does with a faulty model; writes the table of docs/updating.md (3 minutes)
-	@$(BIN)/python -m scripts.rollout_table
-
-every-preset: .venv/.everything  # each call of every preset's deployment, update, rollback and deletion against the execution role's policies (3 minutes)
-	@$(BIN)/python -m pytest tests/servable_local/aws/every_preset.py
-
-check: .venv/.everything wheels  # a release, without network: wheels built twice, their files, versions, descriptions; an SBOM
+release-check: .venv/.everything wheels  # a release, without network: wheels built twice, their files, versions, descriptions; an SBOM
 	@mkdir -p build
 	@sed "s/^dynamic = .*/version = \"$$($(BIN)/servable --version | cut -d' ' -f2)\"/" pyproject.toml >build/pyproject.toml
 	@cat requirements.txt requirements-local.txt requirements-tuning.txt | $(BIN)/cyclonedx-py requirements --pyproject build/pyproject.toml \
@@ -95,6 +89,12 @@ bench-seeds: .venv/.everything  # the articles' experiments, both sides in one r
 
 bench-verdicts: .venv/.everything  # how often verdicts are wrong; SEED=N repeats; writes docs/verdicts.md (30 minutes)
 	@$(BIN)/python -m benchmarks.verdicts $(if $(SEED),--seed $(SEED))
+
+rollout-table: .venv/.everything  # what a rollout does with a faulty model; writes the table of docs/updating.md (3 minutes)
+	@$(BIN)/python -m scripts.rollout_table
+
+every-preset: .venv/.everything  # each call of every preset's life in the local AWS against the execution role's policies (3 minutes)
+	@$(BIN)/python -m pytest tests/servable_local/aws/every_preset.py
 
 check: .venv/.everything  # types, style, import contract, generated docs, templates under three linters
 	@$(BIN)/python scripts/check.py

@@ -65,9 +65,8 @@ def check_code(
 
     `python` is the image's ("3.12"), `provided` the modules that it holds beside the
     standard library, `variables` the names that the file sets; None: not known, so that an import
-    that depends on it is "not checked". `seconds`: how long an answer may take. Only inference.py,
-    or transforms.py where our handler loads that, and what it imports is read: a training script
-    beside it may import what it likes.
+    that depends on it is "not checked". `seconds`: how long an answer may take. Only inference.py, or
+    transforms.py where our handler loads that, and what it imports is read, and no training script.
     """
     code = CodeFolder(folder)
     hooks = wants_ours(folder)

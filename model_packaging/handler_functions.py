@@ -8,6 +8,7 @@ scripts/docker/tensorflow/inference/sagemaker/python_service.py (_import_handler
 
 import ast
 import difflib
+import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -89,8 +90,13 @@ _CALLED = {
 }
 
 
-def function_findings(file: Path, tree: ast.Module, *, hooks: bool) -> Iterator[CodeFinding]:
-    """Faults of the functions that are called. `hooks`: it is transforms.py."""
+def function_findings(
+    file: Path, tree: ast.Module, *, hooks: bool, seconds: float = math.inf
+) -> Iterator[CodeFinding]:
+    """Faults of the functions that are called.
+
+    `hooks`: it is transforms.py; `seconds` is the longest time that SageMaker waits for an answer.
+    """
     names = top_level_names(tree)
     called = {"preprocess", "postprocess"} & names if hooks else {"handler"} & names
     if not hooks and names >= _PAIR:
@@ -104,6 +110,10 @@ def function_findings(file: Path, tree: ast.Module, *, hooks: bool) -> Iterator[
         function = _defined(tree, name)
         if function is not None:
             yield from (CodeFinding(file, *fault) for fault in _wrong(function, _CALLED[name]))
+            for node in _own(function.body):
+                if isinstance(node, ast.Call) and _sleeps(node) >= seconds:
+                    problem = f"{ast.unparse(node)}: SageMaker waits {seconds} s for the answer"
+                    yield CodeFinding(file, node.lineno, problem, "answer sooner")
 
 
 def _none(file: Path, names: set[str], for_main: set[str], *, hooks: bool) -> CodeFinding:
@@ -183,6 +193,11 @@ def _misused(inside: list[ast.AST], arguments: list[ast.arg], called: _Called) -
             unsure |= {node.id for node in ast.walk(node) if isinstance(node, ast.Name)}
     certain = [argument.arg for argument in arguments if argument.arg not in unsure]
     for node in inside:
+        if isinstance(node, ast.Compare) and ast.unparse(node.left) in certain[1:]:
+            texts = [part for part in ast.walk(node) if isinstance(part, ast.Constant)]
+            if any(map(_is_content_type, texts)):
+                problem = f"{ast.unparse(node)} is never true: the context is a named tuple"
+                yield node.lineno, problem, "compare context.request_content_type"
         if not isinstance(node, ast.Attribute | ast.Call | ast.Subscript):
             continue
         of = next(iter(node.args), None) if isinstance(node, ast.Call) else node.value
@@ -212,6 +227,14 @@ def _misused(inside: list[ast.AST], arguments: list[ast.arg], called: _Called) -
             problem = f"{of.id}.{node.attr}: the container's context has no {node.attr}"
             close = difflib.get_close_matches(node.attr, _CONTEXT, n=1)
             yield node.lineno, problem, f"write {close[0]}" if close else "take it from where it is"
+
+
+def _sleeps(call: ast.Call) -> float:
+    """Seconds for which a call sleeps; 0 if reading does not tell."""
+    match call:
+        case ast.Call(func=function, args=[ast.Constant(value=int() | float() as seconds)]):
+            return seconds if ast.unparse(function) in ("time.sleep", "sleep") else 0
+    return 0
 
 
 def _wants_value(node: ast.AST) -> bool:

@@ -1,6 +1,7 @@
 """Would the image import this code, and find its handlers? Known by reading, never by running."""
 
 import ast
+import math
 import sys
 from collections.abc import Collection, Iterator
 from functools import cached_property, lru_cache, partial
@@ -27,6 +28,8 @@ from model_packaging.request_path import HOOKS, PACKAGES, wants_ours
 # Where a package is named differently from what it is imported as; the common ones.
 _IMPORTED_AS = {
     "beautifulsoup4": "bs4",
+    "opencv-contrib-python": "cv2",
+    "opencv-contrib-python-headless": "cv2",
     "opencv-python": "cv2",
     "opencv-python-headless": "cv2",
     "pillow": "pil",
@@ -56,13 +59,14 @@ def check_code(
     python: str | None,
     provided: Collection[str] | None,
     variables: Collection[str] | None = None,
+    seconds: float = math.inf,
 ) -> list[CodeFinding]:
     """Faults of the code of a model, in the order of files and lines. Raises OSError.
 
     `python` is the image's ("3.12"), `provided` the modules that it holds beside the
     standard library, `variables` the names that the file sets; None: not known, so that an import
-    that depends on it is "not checked". Only inference.py, or transforms.py where our handler loads
-    that, and what it imports is read: a training script beside it may import what it likes.
+    that depends on it is "not checked". `seconds`: how long an answer may take. Only inference.py, or
+    transforms.py where our handler loads that, and what it imports is read, and no training script.
     """
     code = CodeFolder(folder)
     hooks = wants_ours(folder)
@@ -82,7 +86,7 @@ def check_code(
             tree = parse(source, python=python)
             statements = list(imports(tree))
             if file == entry:
-                findings += function_findings(file, tree, hooks=hooks)
+                findings += function_findings(file, tree, hooks=hooks, seconds=seconds)
             findings += _undefined(file, source, python)
             findings += value_faults(file, tree, source, code=folder, variables=variables)
             file_of = partial(code.file_of, importer=file)

@@ -5,6 +5,7 @@ Source of names, defaults and accepted values: the image's public source,
 https://github.com/aws/sagemaker-tensorflow-serving-container (docker/build_artifacts, 2026-11-22).
 """
 
+import re
 from collections.abc import Mapping
 from typing import Annotated, Literal
 
@@ -200,8 +201,17 @@ def variable_of(setting: str) -> str:
     return {field: variable for variable, field in _VARIABLES.items()}[setting]
 
 
-def inert_reason(variable: str, *, tensorflow: str) -> str | None:
+def inert_reason(variable: str, value: str = "", *, tensorflow: str) -> str | None:
     """The reason why a variable has no effect in the image of this version; None if it may have one."""
+    if variable == "GUNICORN_CMD_ARGS":
+        words = set(re.split(r"[\s=]+", value))
+        keys = [key for key, options in _OPTIONS_OF_GUNICORN.items() if options & words]
+        passed = f"the image passes other options after these; use {', '.join(keys)}"
+        return passed if keys else None
+    if variable in ContainerSettings.model_fields:
+        return f"it is a key of `container`; write container.{variable} = {value}"
+    if key := _OF_AN_ENDPOINT.get(variable.replace("_", "").lower().removesuffix("inseconds")):
+        return f"no container reads it; use the key {key} of the variant"
     if variable in (OLD_ONEDNN_SWITCH, OLD_POOL_SWITCH) and is_upstream(tensorflow):
         return f"TensorFlow {tensorflow} does not read it; use the key onednn"
     if variable.startswith(_OF_THE_IMAGE) and setting_of(variable) is None:
@@ -209,6 +219,23 @@ def inert_reason(variable: str, *, tensorflow: str) -> str | None:
     return _INERT.get(variable)
 
 
+# serve.py starts Gunicorn with these, and its command line has the last word:
+# https://docs.gunicorn.org/en/stable/configure.html (2026-11-24)
+_OPTIONS_OF_GUNICORN = {
+    "gunicorn_timeout_seconds": {"--timeout", "-t"},
+    "gunicorn_workers": {"--workers", "-w"},
+    "gunicorn_threads": {"--threads"},
+    "gunicorn_worker_class": {"--worker-class", "-k"},
+    "gunicorn_log_level": {"--log-level"},
+}
+# Fields of an endpoint's configuration, and arguments of the SDK's deploy(), in any spelling:
+# https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ProductionVariant.html (2026-11-24)
+_OF_AN_ENDPOINT = {
+    "containerstartuphealthchecktimeout": "startup_timeout_seconds",
+    "modeldatadownloadtimeout": "download_timeout_seconds",
+    "volumesizeingb": "volume_gb",
+    "initialinstancecount": "min_instances",
+}
 _OF_THE_IMAGE = ("SAGEMAKER_TFS_", "SAGEMAKER_GUNICORN_", "SAGEMAKER_NGINX_")
 _OF_OTHER_IMAGES = (
     "images of other frameworks read it; this one is set up by the keys of `container`"

@@ -27,6 +27,13 @@ PYTHON_OPS = frozenset({"PyFunc", "PyFuncStateless", "EagerPyFunc"})
 _REWRITTEN = frozenset({"AccumulateNV2"})
 # Operations of GPU builds with TensorRT, which no CPU wheel has. The GPU images were not examined.
 _TENSORRT = re.compile(r".*TRT.*|GetCalibrationDataOp")
+# Operations whose CPU kernels take channels last; with oneDNN they take both. Observed with 2.21.
+_CHANNELS_LAST = frozenset(
+    {"Conv2D", "Conv2DBackpropInput", "DepthwiseConv2dNative", "MaxPool", "AvgPool"}
+    | {"Conv3D", "Conv3DBackpropInputV2", "MaxPool3D", "AvgPool3D"}
+)
+# And those that oneDNN does not compute either.
+_NEVER_FIRST = frozenset({"DepthToSpace", "SpaceToDepth"})
 # Attributes with names and notes: a TensorFlow that does not know them computes the same.
 _NOTES = frozenset({"debug_name", "metadata"})
 # The folder into which SageMaker unpacks the archive: paths below it are not checked.
@@ -305,6 +312,8 @@ def _without_kernel(subject: _Subject, table: OpTable) -> str | None:
         return None  # one finding is enough
     if not definition.cpu:
         return f"TensorFlow {table.version} has no CPU kernel for it; {_not_run(operation)}"
+    if operation.op in _NEVER_FIRST and (order := _channels_first(operation)):
+        return f"TensorFlow {table.version} has no CPU kernel for {order}; {_not_run(operation)}"
     if any(_fits(operation, definition, kernel) for kernel in definition.cpu):
         return None
     types = ", ".join(
@@ -313,6 +322,19 @@ def _without_kernel(subject: _Subject, table: OpTable) -> str | None:
         if operation.attributes.get(name, ("", None))[0] == "type"
     )
     return f"TensorFlow {table.version} has no CPU kernel for {types or 'its types'}; {_not_run(operation)}"
+
+
+def _channels_first(operation: Operation) -> str:
+    """The order, such as NCHW; empty for channels last, the default of all."""
+    order = str(operation.attributes.get("data_format", ("s", ""))[1])
+    return order if order.startswith("NC") else ""
+
+
+def _needs_onednn(subject: _Subject, _: OpTable) -> str | None:
+    operation, order = subject.operation, _channels_first(subject.operation)
+    if operation.op not in _CHANNELS_LAST or not order or not subject.cpu or operation.compiled:
+        return None
+    return f"is in {order}, which only oneDNN computes on a CPU; without it {_FAILS}"
 
 
 def _fits(
@@ -387,6 +409,10 @@ _FINDERS: Mapping[str, tuple[_Problem, str]] = {
     "model-op-without-kernel": (
         _without_kernel,
         "choose an instance type with a GPU, or export the model for CPUs",
+    ),
+    "model-channels-first": (
+        _needs_onednn,
+        "set onednn = true in [variants.NAME.container], or export the model with channels last",
     ),
     "model-reads-outside": (
         _outside,

@@ -1,4 +1,4 @@
-"""Paths, variables and ports that code takes for granted, and that the container does not have.
+"""Paths, variables, ports and packages that code takes for granted, and the container does not have.
 
 Only what is certain from reading is reported: a value that is computed, caught, tested for, or
 written by the code itself is taken as it is.
@@ -41,10 +41,12 @@ _LOADERS = frozenset(
     | {"read_csv", "read_json", "read_parquet", "read_pickle", "read_table", "read_excel"}
 )
 _OF_ANOTHER_COMPUTER = re.compile(r"/(home|Users|content|kaggle)/|[A-Za-z]:[\\/]|~")
+_INSTALLS = re.compile(r"\b(apt-get|apt|yum|dnf|conda|pip3?)\b.* install\b")
+_RUN = frozenset({"system", "run", "call", "check_call", "check_output", "Popen", "getoutput"})
 _PORT = re.compile(r"(localhost|127\.0\.0\.1|0\.0\.0\.0):(8500|8501|9000)(?![0-9])")
 # One of these is in every file with such a fault; the search spares the walk.
 _MENTIONED = re.compile(
-    rb"open\(|read_|\.load\(|fromfile|genfromtxt|loadtxt|environ|8500|8501|9000"
+    rb"install|open\(|read_|\.load\(|fromfile|genfromtxt|loadtxt|environ|8500|8501|9000"
 )
 # Tests and handlers that show that the code can do without.
 _ASKS = re.compile(r"exists|is_?file|is_?dir|environ|getenv|platform|__name__|access\(")
@@ -79,6 +81,8 @@ def value_faults(
     unset = () if variables is None else values.variables({*variables, *_SET})
     for fault in (*values.paths(), *values.ports(), *unset):
         yield CodeFinding(file, *fault)
+    for fault in values.installs():
+        yield CodeFinding(file, *fault, "warning")
 
 
 _Fault = tuple[int, str, str]
@@ -138,6 +142,22 @@ class _Values:
             if not any(attribute.attr == field for attribute in self._attributes):
                 problem = f"calls {match[0]}, but in SageMaker the model server has another port"
                 yield node.lineno, problem, f"use context.{field}"
+
+    def installs(self) -> Iterator[_Fault]:
+        """Packages that the code installs itself, in each worker, while SageMaker waits for /ping."""
+        for node in self._nodes:
+            if not isinstance(node, ast.Call) or last_name(node.func) not in _RUN or not node.args:
+                continue
+            words = node.args[0].elts if isinstance(node.args[0], ast.List) else node.args[:1]
+            match = _INSTALLS.search(" ".join(self._text(word) or "?" for word in words))
+            if match is not None:
+                problem = f"runs {match[1]} in every container: it needs the internet"
+                if match[1] in ("apt", "apt-get"):
+                    problem += ", and the image of 2.20 has no apt"
+                remedy = (
+                    "name packages in code/requirements.txt; for others name an image of your own"
+                )
+                yield node.lineno, problem, remedy
 
     def variables(self, given: set[str]) -> Iterator[_Fault]:
         """Variables that are read with os.environ["NAME"], and that nothing sets."""

@@ -6,11 +6,13 @@ Source: https://pip.pypa.io/en/stable/reference/requirements-file-format/
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Literal
 
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
 WANTED = "requirements.txt"
+Severity = Literal["error", "warning"]
 
 _INCLUDE = re.compile(r"(?:-r|--requirement|-c|--constraint)[\s=]*(\S+)")
 _SOURCE = re.compile(
@@ -19,6 +21,21 @@ _SOURCE = re.compile(
 _ELSEWHERE = re.compile(r"://|\$\{|^(git|hg|svn|bzr)\+")
 _PATH = re.compile(r"[./~]|[^\s@]*[/\\]|[^\s@]*\.(whl|zip|tar\.gz)")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_OWN_IMAGE = "name an image of your own that has it (models.NAME.image)"
+# Packages that need a library or a program of the system, which no image installs:
+# https://github.com/aws/deep-learning-containers, docker/tensorflow/inference/2.20/Dockerfile.cpu, and
+# https://github.com/aws/sagemaker-tensorflow-serving-container/issues/159 for older ones (2026-11-24)
+_NEEDS = {
+    "opencv-contrib-python": ("libGL.so.1", "write opencv-contrib-python-headless"),
+    "opencv-python": ("libGL.so.1", "write opencv-python-headless"),
+    "ffmpeg-python": ("the program ffmpeg", _OWN_IMAGE),
+    "pdf2image": ("the program pdftoppm", _OWN_IMAGE),
+    "pydub": ("the program ffmpeg", _OWN_IMAGE),
+    "pytesseract": ("the program tesseract", _OWN_IMAGE),
+    "pyzbar": ("libzbar.so.0", _OWN_IMAGE),
+    "wand": ("libMagickWand", _OWN_IMAGE),
+    "weasyprint": ("libpango", _OWN_IMAGE),
+}
 _HASH = re.compile(r"--hash[\s=]sha256:([0-9a-f]{64})")
 
 
@@ -34,8 +51,11 @@ def files(code: Path) -> list[Path]:
     return paths
 
 
-def faults(code: Path) -> Iterator[tuple[Path, int, str, str]]:
-    """(file, line, problem, remedy) of every line that pip refuses. Raises OSError."""
+def faults(code: Path) -> Iterator[tuple[Path, int, str, str, Severity]]:
+    """(file, line, problem, remedy, severity) of lines that pip refuses, or the image cannot run.
+
+    Raises OSError.
+    """
     for file in files(code):
         numbers = {line: number for number, line in reversed(list(enumerate(_raw(file), 1)))}
         for line in _lines(file):
@@ -45,11 +65,11 @@ def faults(code: Path) -> Iterator[tuple[Path, int, str, str]]:
                 yield file, min(places, default=0), *fault
 
 
-def _fault(file: Path, line: str) -> tuple[str, str] | None:
-    """(problem, remedy)"""
+def _fault(file: Path, line: str) -> tuple[str, str, Severity] | None:
+    """(problem, remedy, severity)"""
     if match := _INCLUDE.match(line):
         there = "://" in line or (file.parent / match[1]).is_file()
-        return None if there else (f"includes {match[1]}, which is not there", "add it")
+        return None if there else (f"includes {match[1]}, which is not there", "add it", "error")
     wanted = line.removeprefix("--editable").removeprefix("-e").strip(" =").split(" --")[0]
     if (line.startswith("-") and not line.startswith(("-e", "--editable"))) or _ELSEWHERE.search(
         line
@@ -61,12 +81,16 @@ def _fault(file: Path, line: str) -> tuple[str, str] | None:
             (path / name).is_file() for name in ("pyproject.toml", "setup.py")
         ):
             return None
-        return f"asks for {wanted}, where there is nothing to install", "name a package, or add it"
+        problem = f"asks for {wanted}, where there is nothing to install"
+        return problem, "name a package, or add it", "error"
     try:
-        Requirement(wanted)
+        name = canonicalize_name(Requirement(wanted).name)
     except InvalidRequirement:
-        return f"{line[:60]!r} is not a requirement, and pip ends", "write NAME==VERSION"
-    return None
+        return f"{line[:60]!r} is not a requirement, and pip ends", "write NAME==VERSION", "error"
+    if name not in _NEEDS:
+        return None
+    needed, remedy = _NEEDS[name]
+    return f"asks for {name}, which needs {needed}: the image does not have it", remedy, "warning"
 
 
 def _raw(file: Path) -> list[str]:

@@ -52,10 +52,11 @@ def predict_request(request: Any, info: SavedModelInfo, *, model: str, rest: boo
     name = request.get("signature_name") or DEFAULT_SIGNATURE
     specs = signature_of(name, info).inputs
     columns = _by_column(request, specs)
+    given = listed(columns)
     if rest and "inputs" in request:
         columns = {key: value for key, value in columns.items() if key in specs}
     if set(columns) != set(specs):
-        raise RequestValueError(f"gives {listed(columns)}; the signature takes {listed(specs)}")
+        raise RequestValueError(f"gives {given}; the signature takes {listed(specs)}")
     message = wire.PredictRequest()
     message.model_spec.name = model
     message.model_spec.signature_name = name
@@ -111,7 +112,6 @@ def tensor(value: Any, spec: TensorInfo) -> Any:
     Strings are text, or {"b64": …} for bytes, as in TensorFlow Serving's REST API.
     """
     shape, flat = flattened(value)
-    check_shape(shape, spec)
     message = wire.TensorProto(dtype=_number(spec.dtype))
     for size in shape:
         message.tensor_shape.dim.add(size=size)
@@ -119,6 +119,7 @@ def tensor(value: Any, spec: TensorInfo) -> Any:
         message.string_val.extend(_bytes(item) for item in flat)
     else:
         message.tensor_content = _content(flat, spec.dtype)
+    check_shape(shape, spec)  # after its type, which says more of base64 for numbers
     return message
 
 

@@ -27,7 +27,9 @@ def found(folder: Path, files: dict[str, str]) -> list[str]:
         lacks = name == "inference.py" and "handler" not in text
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text + HANDLER if lacks else text)
-    findings = check_code(folder, python="3.12", provided=IMAGE.modules, variables={"GIVEN"})
+    findings = check_code(
+        folder, python="3.12", provided=IMAGE.modules, variables={"GIVEN"}, seconds=60
+    )
     return [f"{one.file.relative_to(folder)}:{one.line}: {one.problem}" for one in findings]
 
 

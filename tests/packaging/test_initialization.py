@@ -13,6 +13,9 @@ EXPORTS = Path(__file__).resolve().parents[1] / "exports" / "models"
 WITH_VARIABLES = sorted(file.parents[2] for file in EXPORTS.glob("*/1/variables/variables.index"))
 WORDS = VocabularyTable(file="v", key_column=-2, value_column=-1, delimiter="\t", lines=-1)
 COLUMNS = VocabularyTable(file="v", key_column=0, value_column=1, delimiter="\t", lines=-1)
+NUMBERS = VocabularyTable(
+    file="v", key_column=0, value_column=1, delimiter="\t", lines=-1, types=("string", "int64")
+)
 NUMBERED = VocabularyTable(file="v", key_column=-1, value_column=-2, delimiter="\t", lines=-1)
 THREE = VocabularyTable(file="v", key_column=-2, value_column=-1, delimiter="\t", lines=3)
 # Table, text, the fault; tests/packaging/test_against_tensorflow.py asks TensorFlow about each.
@@ -31,6 +34,9 @@ VOCABULARIES = [
     (COLUMNS, "a\t1\nb\t2\na\t1\n", None),
     (COLUMNS, "a\t1\na\t2\n", "line 2: the key 'a' is there a second time, with another value"),
     (COLUMNS, "a\t1\nb\n", "line 2 has 1 columns, and the graph reads column 2"),
+    (NUMBERS, "a\t1\nb\t-2\n", None),
+    (NUMBERS, "a\t1\nb\ttwo\n", "line 2: 'two' is no number, and the table holds int64"),
+    (NUMBERS, "a\t1.5\n", "line 1: '1.5' is no number, and the table holds int64"),
     (THREE, "a\nb\nc\nd\n", None),
     (THREE, "a\nb\nc\na\n", None),
     (THREE, "a\nb\n", "has 2 lines, and the graph reads 3"),

@@ -130,7 +130,7 @@ def test_json_that_the_model_takes_is_read(body: str, info: SavedModelInfo, rows
         ('{"instances": [[1, 2]]}', PLAIN, "x has shape [1, 2]; the signature takes [any, 3]"),
         ('{"inputs": [1, 2, 3]}', PLAIN, "x has shape [3]; the signature takes [any, 3]"),
         ('{"instances": [{"z": [1, 2, 3]}]}', PLAIN, "gives z; the signature takes x"),
-        ('{"inputs": {"z": [[1, 2, 3]]}}', PLAIN, "gives none; the signature takes x"),
+        ('{"inputs": {"z": [[1, 2, 3]]}}', PLAIN, "gives z; the signature takes x"),
         ('{"instances": [["1", 2, 3]]}', PLAIN, "x holds '1'; the signature takes float32"),
         ('{"instances": [[1, 2, 3], [1, 2]]}', PLAIN, "x is ragged: 2 where other rows have 3"),
         ('{"examples": [{"x": 1}]}', PLAIN, 'must be an object with either "inputs"'),

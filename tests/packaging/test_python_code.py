@@ -106,7 +106,7 @@ def test_servings_protos_are_a_finding_although_they_are_in_the_image(code: Path
 
 
 def test_an_import_inside_a_function_is_a_finding_too(code: Path) -> None:
-    write(code, "def handler(data, context):\n    import orjson\n    return 1, 2\n")
+    write(code, "def handler(data, context):\n    import orjson\n    return 1, 'a/b'\n")
     assert found(code) == [
         "inference.py:2: imports orjson, which neither the image, code/lib nor the code provides; "
         "name its package in code/requirements.txt, or import it inside try/except ImportError"

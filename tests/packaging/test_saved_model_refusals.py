@@ -44,6 +44,28 @@ def test_a_version_without_saved_model_pb_is_refused(breakable: Breakable) -> No
     assert refusal(version) == (".", "holds no saved_model.pb", "export the SavedModel into it")
 
 
+@pytest.mark.parametrize(
+    ("name", "form"),
+    [
+        ("model.h5", "a file of Keras"),
+        ("model.keras", "a file of Keras"),
+        ("model.ckpt-1.index", "a checkpoint"),
+        ("model.ckpt-1.meta", "a checkpoint of TensorFlow 1"),
+        ("saved_model.pbtxt", "a graph as text"),
+        ("frozen_graph.pb", "a graph without signatures"),
+        ("model.tflite", "a model of TensorFlow Lite"),
+        ("model.onnx", "a model of ONNX"),
+        ("model.tar.gz", "an archive"),
+    ],
+)
+def test_another_form_of_model_in_its_place_is_named(
+    breakable: Breakable, name: str, form: str
+) -> None:
+    version = breakable("keras")
+    (version / "saved_model.pb").rename(version / name)
+    assert refusal(version)[1] == f"holds no saved_model.pb, but {name}, which is {form}"
+
+
 def test_an_empty_saved_model_pb_is_refused(breakable: Breakable) -> None:
     version = breakable("keras")
     cut(version / "saved_model.pb", 0)

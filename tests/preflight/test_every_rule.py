@@ -165,6 +165,7 @@ WITH_FILES = {
     "change-variant-removed-while-scaled",
     "change-variants-under-rollout",
     "endpoint-name-shared",
+    "model-channels-first",
     "model-graph-version",
     "model-variables",
     "model-vocabulary",

@@ -305,6 +305,24 @@ def test_a_kernel_takes_some_types(graph: Graph, kind: int, found: list[str]) ->
     assert rules(graph) == found
 
 
+@pytest.mark.parametrize(
+    ("op", "order", "cpu", "found"),
+    [
+        ("Conv2D", b"NCHW", True, ["model-channels-first"]),
+        ("Conv2D", b"NHWC", True, []),
+        ("Conv2D", b"NCHW", False, []),
+        ("SpaceToDepth", b"NCHW", True, ["model-op-without-kernel"]),
+        ("SpaceToDepth", b"NHWC", True, []),
+    ],
+)
+def test_channels_first_needs_onednn_or_a_gpu(
+    graph: Graph, op: str, order: bytes, cpu: bool, found: list[str]
+) -> None:
+    given = {"strides": [1] * 4, "padding": b"SAME"} if op == "Conv2D" else {"block_size": 2}
+    graph.served(op, types=("T",), T=1, data_format=order, **given)
+    assert rules(graph, cpu=cpu) == found
+
+
 def test_what_xla_compiles_needs_no_kernel_of_tensorflows(graph: Graph) -> None:
     graph.called("XlaSetBound", compiled=True)
     assert rules(graph) == []

@@ -82,7 +82,7 @@ def test_every_further_golden_request_is_checked(project: Path) -> None:
     ("request_", "says"),
     [
         ("{", "is not JSON: Expecting property name enclosed in double quotes: line 1 column 2"),
-        ({"inputs": {"ids": [1]}}, "gives none; the signature takes feat_ids, feat_vals"),
+        ({"inputs": {"ids": [1]}}, "gives ids; the signature takes feat_ids, feat_vals"),
         (
             {"instances": [{**ROW, "feat_ids": ["1"] * 39}]},
             "feat_ids holds '1'; the signature takes int64",

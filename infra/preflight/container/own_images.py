@@ -9,6 +9,9 @@ from infra.parameters.placement import Placement
 from infra.preflight.rule import Findings, Parts, Rule, VariantRule
 
 OF_SERVING = "tensorflow-inference"
+# AWS's registry of the images before TensorFlow 1.14, in all regions:
+# https://github.com/aws/sagemaker-python-sdk/issues/912 (2026-11-24)
+OLD_REGISTRY = "520713654638"
 MOVING = ("latest", "current", "stable", "prod", "main", "master")
 
 
@@ -75,11 +78,13 @@ class ImageOwnKind(OwnImageRule):
     reads = ("region",)
 
     def look(self, key: str, address: str, image: Image | None) -> Findings:
-        if image is None or image.account not in images.registry_accounts():
+        if image is None or image.account not in {*images.registry_accounts(), OLD_REGISTRY}:
             return
         here = sorted(images.registry_accounts(self.environment.region))
         built_for = sorted(_words(image) & {"ec2", "ecs", "eks"})
-        if not image.repository.startswith(OF_SERVING):
+        if image.repository == f"{OF_SERVING}-eia":
+            problem = f"{image.repository} is for Elastic Inference, which has ended"
+        elif not image.repository.startswith(OF_SERVING):
             problem = f"{image.repository} of AWS is not an image of TensorFlow Serving"
         elif built_for:
             problem = f"{image.tag} is built for {built_for[0].upper()}"

@@ -161,7 +161,7 @@ class VariableInert(VariableRule):
     remedy = "take it out"
 
     def look(self, placement: Placement, name: str, value: str) -> Findings:
-        reason = inert_reason(name, tensorflow=placement.tensorflow)
+        reason = inert_reason(name, value, tensorflow=placement.tensorflow)
         if reason is not None:
             yield self.finding(
                 placement.key(f"variables.{name}"),

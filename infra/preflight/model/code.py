@@ -1,5 +1,6 @@
 """Rules about the code folder: imports, installed packages, and secrets that must not be packed."""
 
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,6 +20,9 @@ from model_packaging.refusal import PackagingError
 from model_packaging.request_path import needed_modules, wants_ours
 from model_packaging.secret_files import secret_files
 from model_packaging.tree import tree
+
+# https://docs.aws.amazon.com/sagemaker/latest/dg/your-algorithms-inference-code.html (2026-11-24)
+ANSWER_SECONDS = 60
 
 
 def _versions(environment: Environment, model_name: str) -> list[str]:
@@ -65,6 +69,7 @@ class Code(CodeFolderRule):
                 python=image.python if image else None,
                 provided=image.modules if image else None,
                 variables=set.intersection(*given) if image else None,
+                seconds=math.inf if self.environment.asynchronous else ANSWER_SECONDS,
             ):
                 place = f"{fault.file.relative_to(self.loaded.root)}:{fault.line}"
                 key = f"models.{name}.code"

@@ -7,6 +7,7 @@ from infra.packing import variants_running
 from infra.parameters.finding import Severity
 from infra.parameters.placement import Placement
 from infra.parameters.sources import shown_path
+from infra.policy.container import is_upstream
 from infra.preflight.rule import Findings, Parts, Rule
 from model_packaging.refusal import PackagingError
 
@@ -144,6 +145,22 @@ class ModelOpWithoutKernel(GraphRule):
     """
 
     example = "# CudnnRNNV3 on ml.c5.xlarge"
+
+
+class ModelChannelsFirst(GraphRule):
+    """On CPUs only oneDNN convolves and pools with channels first, and not every CPU switches it on.
+
+    Source: answers of TensorFlow 2.21 with oneDNN on, off and left alone, 2026-11-24;
+    https://github.com/tensorflow/serving/issues/1466
+    """
+
+    severity = Severity.WARNING
+    example = '# a Conv2D with data_format "NCHW" on ml.c5.xlarge'
+
+    def look(self, name: str, placement: Placement) -> Findings:
+        if is_upstream(placement.tensorflow) and not placement.settings.onednn:
+            for finding in super().look(name, placement):
+                yield replace(finding, allowed=finding.allowed and "NHWC and NDHWC")
 
 
 class ModelReadsOutside(GraphRule):

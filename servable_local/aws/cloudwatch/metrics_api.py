@@ -201,7 +201,7 @@ class MetricsApi(CloudWatchResponse):
                 "The value for field DashboardName contains invalid characters. It can only "
                 "contain alphanumerics, dash (-) and underscore (_).\n"
             )
-        return super().put_dashboard()  # type: ignore[no-any-return]
+        return super().put_dashboard()
 
     def list_metrics(self) -> ActionResult:
         parameters = self._get_params()

@@ -5,7 +5,8 @@ Statuses, codes, messages and fields are facts that were recorded from AWS by th
 test and the key of each, `observed` the day of it. Requests and what is set up before them are our own words.
 
 In a row `$ACCOUNT` is the caller's account, `${0.StackId}` a member of the first setup's answer, and
-`$START` and `$END` an hour of the local AWS's clock. An answer's `<…>` is any text, and `date` and the like any value.
+`$START` and `$END` an hour of the local AWS's clock. An answer's `<…>` is any text, and `date` and the
+like any value.
 """
 
 import io
@@ -49,7 +50,8 @@ def difference(expected: Any, actual: Any, where: str = "") -> str | None:
         inner = [(f"{where}.{number}", *pair) for number, pair in pairs]
     else:
         return None if _alike(expected, actual) else f"{where}: {actual!r}, on AWS {expected!r}"
-    return next((found for at, *two in inner if (found := difference(*two, where=at))), None)
+    found = (difference(wanted, given, at) for at, wanted, given in inner)
+    return next(filter(None, found), None)
 
 
 def _alike(expected: Any, actual: Any) -> bool:
@@ -75,6 +77,24 @@ def _archive() -> bytes:
     with zipfile.ZipFile(content, "w") as archive:
         archive.writestr("i.py", "def h(event, context): ...")
     return content.getvalue()
+
+
+def client(account: Account, service: str) -> Any:
+    """One that sends what it is given: what is malformed too."""
+    return botocore_session().create_client(
+        service,
+        region_name=REGION,
+        endpoint_url=account.aws.url,
+        config=Config(
+            parameter_validation=False,
+            inject_host_prefix=False,
+            retries={"total_max_attempts": 1},
+            s3={"addressing_style": "path"},
+            proxies={},
+        ),
+        aws_access_key_id=account.number,
+        aws_secret_access_key=account.aws.secret_access_key,
+    )
 
 
 @dataclass
@@ -135,24 +155,10 @@ class Asked:
 
     def _ask(self, service: str, operation: str, request: Mapping[str, Any]) -> Any:
         if service not in self.clients:
-            aws = self.account.aws
-            self.clients[service] = botocore_session().create_client(
-                service,
-                region_name="us-east-1",
-                endpoint_url=aws.url,
-                config=Config(
-                    parameter_validation=False,
-                    retries={"total_max_attempts": 1},
-                    s3={"addressing_style": "path"},
-                    proxies={},
-                ),
-                aws_access_key_id="0",
-                aws_secret_access_key=aws.secret_access_key,
-            )
-        client = self.clients[service]
-        secret = self.account.aws.secret_access_key
-        client._request_signer._credentials = Credentials(self.account.number, secret)
-        return client._make_api_call(operation, self._filled(request))
+            self.clients[service] = client(self.account, service)
+        asked, secret = self.clients[service], self.account.aws.secret_access_key
+        asked._request_signer._credentials = Credentials(self.account.number, secret)
+        return asked._make_api_call(operation, self._filled(request))
 
     def _filled(self, value: Any) -> Any:
         if isinstance(value, dict):

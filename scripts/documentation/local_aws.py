@@ -12,6 +12,7 @@ from servable_local.aws.cloudformation.api import CloudFormationApi
 from servable_local.aws.cloudwatch.alarms_api import CloudWatchApi
 from servable_local.aws.moto_patches.logs import LogsApi
 from servable_local.aws.moto_patches.objects import S3Api
+from servable_local.aws.moto_patches.operations import without_effect
 from servable_local.aws.resources.registry import TYPES
 from servable_local.aws.sagemaker.endpoint_api import SageMakerApi
 from servable_local.aws.sagemaker.runtime_api import RuntimeApi
@@ -55,7 +56,12 @@ def rows() -> Iterator[tuple[str, ...]]:
             module, _, name = api.partition(".")
             api = getattr(importlib.import_module(f"moto.{module}.responses"), name)
         names = session.get_service_model(service).operation_names
-        answered = [name for name in names if hasattr(api, xform_name(name))]
+        of_moto = "awslambda" if service == "lambda" else service
+        answered = [
+            name
+            for name in names
+            if hasattr(api, xform_name(name)) and not without_effect(of_moto, name, api)
+        ]
         ours = [vars(base) for base in api.__mro__ if base.__module__.startswith("servable")]
         acting = [name for name in answered if any(xform_name(name) in base for base in ours)]
         kept = f"{len(answered) - len(acting)} of {len(names)}"

@@ -23,6 +23,14 @@ class ChangeSetNotFoundError(ServiceException):
     code = "ChangeSetNotFound"
 
 
+class InvalidChangeSetStatusError(ServiceException):
+    code = "InvalidChangeSetStatus"
+
+
+class InvalidParameterCombinationError(ServiceException):
+    code = "InvalidParameterCombination"
+
+
 class InvalidParameterValueError(ServiceException):
     code = "InvalidParameterValue"
 

@@ -112,12 +112,20 @@ class RequestRouter:
             )
             return _answer(start_response, status, "application/json", result)
         _hand_on(environ, request, verified)
+        held: list[Any] = []
         try:
-            return self.application(environ, start_response)
+            answer = self.application(environ, lambda *begun: held.append(begun))
+            (status, headers, *_), service = held[-1], request.claimed_service
+            if service != "s3" and dict(headers).get("Content-Type", "").startswith("text/html"):
+                # A page of the server's own: none of the service's paths is this one.
+                raise NotImplementedError(f"{request.method} {request.path} is no operation here")
         except Exception as error:
             # 501 and not 500: AWS clients retry a 500 for up to 50 s and then say nothing.
-            traceback.print_exc()
-            return _failure(environ, start_response, error)
+            if not isinstance(error, NotImplementedError):
+                traceback.print_exc()
+            return _failure(environ, request, start_response, error)
+        start_response(status, headers)
+        return answer
 
     def _body(
         self, environ: _Environ, request: ReceivedRequest, limit: int | None
@@ -178,14 +186,21 @@ def _without_cors(start_response: _Start) -> _Start:
 
 
 def _failure(
-    environ: Mapping[str, Any], start_response: _Start, error: Exception
+    environ: Mapping[str, Any], request: ReceivedRequest, start_response: _Start, error: Exception
 ) -> Iterable[bytes]:
     operation = environ.get("HTTP_X_AMZ_TARGET") or environ.get("PATH_INFO", "")
     message = f"the local AWS failed on {operation}: {type(error).__name__}: {error}"
     status = "501 Not Implemented"
-    if "json" in environ.get("CONTENT_TYPE", ""):
+    kind = environ.get("CONTENT_TYPE", "")
+    query = kind.startswith("application/x-www-form-urlencoded")
+    if "json" in kind or (not query and request.claimed_service not in (None, "s3", "iam", "sts")):
         body = {"__type": "NotImplemented", "message": message}
-        return _answer(start_response, status, "application/x-amz-json-1.1", body)
+        start_response(
+            status,
+            [("Content-Type", "application/x-amz-json-1.1"), ("x-amzn-ErrorType", body["__type"])],
+            sys.exc_info(),
+        )
+        return [json.dumps(body).encode()]
     xml = (
         "<ErrorResponse><Error><Type>Receiver</Type><Code>NotImplemented</Code>"
         f"<Message>{escape(message)}</Message></Error></ErrorResponse>"

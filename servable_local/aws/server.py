@@ -22,8 +22,10 @@ from servable_local.aws.controls import Controls
 from servable_local.aws.loopback import Access, Loopback, Regions
 from servable_local.aws.moto_patches import (
     cloudformation,
+    inputs,
     models,
     objects,
+    operations,
     s3,
     session_keys,
     topics,
@@ -50,6 +52,7 @@ _PATHS = {
     "moto.sagemakerruntime.urls": {
         "{0}/endpoints/(?P<name>[^/]+)/async-invocations$": RuntimeApi.dispatch,
         "{0}/endpoints/(?P<name>[^/]+)/invocations$": RuntimeApi.dispatch,
+        "{0}/endpoints/(?P<name>[^/]+)/invocations-response-stream$": RuntimeApi.dispatch,
     },
     "moto.cloudwatch.urls": {"{0}/$": CloudWatchApi.dispatch},
     "moto.logs.urls": {"{0}/$": LogsApi.dispatch},
@@ -89,7 +92,16 @@ class Server:
         # Before the first request: moto builds an application per service from these once.
         for module, paths in _PATHS.items():
             without_ec2(module).url_paths.update(paths)
-        for patch in (models, s3, objects, topics, cloudformation, session_keys):
+        for patch in (
+            models,
+            s3,
+            objects,
+            topics,
+            cloudformation,
+            inputs,
+            operations,
+            session_keys,
+        ):
             patch.install()
         controls = Controls(self._clock, lambda account, region: self.hostings.of(account, region))
         # A host is looked up once: moto looks through its folder on the disk and two hundred patterns for

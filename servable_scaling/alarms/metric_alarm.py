@@ -139,6 +139,8 @@ class MetricAlarmRule:
         if real:
             data["startDate"] = stamp(real[0][0])
         if isinstance(self.query, MetricQuery):
+            if self.query.unit:
+                data["unit"] = self.query.unit
             data["statistic"] = self.query.statistic
         data |= {
             "period": self.period_seconds,

@@ -6,6 +6,7 @@ a method is answered NotImplemented.
 
 from collections.abc import Mapping
 from contextlib import suppress
+from fnmatch import fnmatchcase
 from typing import Any, ClassVar
 
 from moto.core.responses import ActionResult, BaseResponse, EmptyResult
@@ -17,6 +18,7 @@ from servable_local.aws.cloudformation.template import chosen_parameters, parse,
 from servable_local.aws.errors import (
     AlreadyExistsError,
     ChangeSetNotFoundError,
+    InvalidChangeSetStatusError,
     ValidationError,
 )
 from servable_local.aws.loopback import Regions
@@ -93,15 +95,22 @@ class CloudFormationApi(BaseResponse):
         stack, logical_id = self._stack, self._get_param("LogicalResourceId")
         for resource in _resources(stack, "LastUpdatedTimestamp", logical_id):
             return ActionResult({"StackResourceDetail": resource})
-        raise ValidationError(f"Resource {logical_id} does not exist for stack {stack.name}")
+        asked = self._get_param("StackName")
+        raise ValidationError(f"Resource {logical_id} does not exist for stack {asked}")
 
     def get_template(self) -> ActionResult:
+        if not self._get_param("StackName"):
+            raise ValidationError("StackName is a required parameter.")
         text = self._stack.template_text
         return ActionResult({"TemplateBody": text, "StagesAvailable": ["Original", "Processed"]})
 
     def get_template_summary(self) -> ActionResult:
         name = self._get_param("StackName")
-        text = self.here.get(name).template_text if name else self._text()
+        if name and self._stack.status == "REVIEW_IN_PROGRESS":
+            raise ValidationError(
+                "GetTemplateSummary cannot be called on REVIEW_IN_PROGRESS stacks."
+            )
+        text = self._stack.template_text if name else self._text()
         template = parse(text)
         return ActionResult(
             {
@@ -123,7 +132,17 @@ class CloudFormationApi(BaseResponse):
 
     def validate_template(self) -> ActionResult:
         template = parse(self._text())
-        return ActionResult({"Description": template.get("Description"), "Parameters": []})
+        parameters = [
+            {
+                "ParameterKey": key,
+                "DefaultValue": slot.get("Default"),
+                "NoEcho": bool(slot.get("NoEcho", False)),
+                "Description": slot.get("Description"),
+            }
+            for key, slot in (template.get("Parameters") or {}).items()
+        ]
+        described = template.get("Description")
+        return ActionResult({"Description": described, "Parameters": parameters})
 
     def list_exports(self) -> ActionResult:
         shown = [
@@ -139,7 +158,10 @@ class CloudFormationApi(BaseResponse):
     def create_stack(self) -> ActionResult:
         text = self._text()
         values = self._chosen(text, {})
-        stack = self.here.register(self._get_param("StackName"))
+        name = self._get_param("StackName")
+        stack = self.here.find(name)
+        if stack is None or stack.status != "REVIEW_IN_PROGRESS":
+            stack = self.here.register(name)
         stack.termination_protection = bool(self._get_param("EnableTerminationProtection"))
         keep = self._get_param("DisableRollback") or self._get_param("OnFailure") == "DO_NOTHING"
         try:
@@ -151,9 +173,11 @@ class CloudFormationApi(BaseResponse):
 
     def update_stack(self) -> ActionResult:
         stack = self._stack
+        self.here.check_updatable(stack)
         text = self._text(stack.template_text)
         values = self._chosen(text, stack.parameters)
-        self.here.check_updatable(stack)
+        self._check_rollback_triggers()
+        self._check_types(text)
         about = self._about(stack)
         same = parse(text) == stack.template and values == stack.parameters
         if same and about["tags"] == stack.tags and stack.status != "UPDATE_FAILED":
@@ -161,6 +185,21 @@ class CloudFormationApi(BaseResponse):
         keep = bool(self._get_param("DisableRollback"))
         self.here.deploy(stack, text, values, **about, disable_rollback=keep)
         return ActionResult({"StackId": stack.id})
+
+    def _check_rollback_triggers(self) -> None:
+        configuration = self._get_param("RollbackConfiguration") or {}
+        for trigger in configuration.get("RollbackTriggers", []):
+            if not trigger["Arn"].split(":", 5)[-1].startswith("alarm:"):
+                raise ValidationError("RelativeId of a Rollback Trigger's ARN is incorrect")
+
+    def _check_types(self, text: str) -> None:
+        allowed = self._get_param("ResourceTypes")
+        for resource in parse(text)["Resources"].values() if allowed else ():
+            if not any(fnmatchcase(resource["Type"], pattern) for pattern in allowed):
+                raise ValidationError(
+                    f"Resource type {resource['Type']} is not allowed by parameter ResourceTypes "
+                    f"[{', '.join(allowed)}]"
+                )
 
     def delete_stack(self) -> ActionResult:
         stack = self.here.find(self._get_param("StackName"))
@@ -180,7 +219,7 @@ class CloudFormationApi(BaseResponse):
         if kind == "IMPORT":
             raise ValidationError("Importing resources is not emulated.")
         name, stack_name = self._get_param("ChangeSetName"), self._get_param("StackName")
-        stack = self.here.find(stack_name)
+        stack = known = self.here.find(stack_name)
         if kind == "CREATE":
             if stack is None:
                 # Seen before the stack is registered: a bad template leaves no trace.
@@ -188,8 +227,9 @@ class CloudFormationApi(BaseResponse):
                 stack = self.here.register(stack_name)
                 stack.set_status("REVIEW_IN_PROGRESS", "User Initiated")
             elif stack.status != "REVIEW_IN_PROGRESS":
-                raise AlreadyExistsError(
-                    f"Stack [{stack_name}] already exists and cannot be created."
+                raise ValidationError(
+                    f"Stack [{stack_name}] already exists and cannot be created again with the "
+                    f"changeSet [{name}]."
                 )
         elif stack is None:
             raise ValidationError(f"Stack [{stack_name}] does not exist")
@@ -197,7 +237,12 @@ class CloudFormationApi(BaseResponse):
             self.here.check_updatable(stack)
         if name in stack.change_sets:
             raise AlreadyExistsError(f"ChangeSet {name} already exists")
-        change_set = self._planned(name, stack, kind)
+        try:
+            change_set = self._planned(name, stack, kind)
+        except ValidationError:
+            if known is None:
+                self.here.forget(stack)
+            raise
         stack.change_sets[name] = change_set
         return ActionResult({"Id": change_set.id, "StackId": stack.id})
 
@@ -215,12 +260,7 @@ class CloudFormationApi(BaseResponse):
         )
         on_failure = self._get_param("OnStackFailure")
         change_set.about["disable_rollback"] = on_failure == "DO_NOTHING"
-        try:
-            blueprint = self.here.bind(stack, text, change_set.parameters)
-            change_set.changes = plan(stack, blueprint)
-        except ValidationError as error:
-            change_set.fail(error.message)
-            return change_set
+        change_set.changes = plan(stack, self.here.bind(stack, text, change_set.parameters))
         same_tags = change_set.about["tags"] == stack.tags
         if kind == "UPDATE" and not change_set.changes and same_tags:
             old, new = stack.template, parse(text)
@@ -231,6 +271,8 @@ class CloudFormationApi(BaseResponse):
     def _change_set(self) -> ChangeSet:
         name = self._get_param("StackName")
         stack = self.here.find(name) if name else None
+        if name and stack is None:
+            raise ValidationError(f"Stack [{name}] does not exist")
         return self.here.change_set(self._get_param("ChangeSetName"), stack)
 
     def describe_change_set(self) -> ActionResult:
@@ -239,7 +281,7 @@ class CloudFormationApi(BaseResponse):
     def execute_change_set(self) -> ActionResult:
         change_set = self._change_set()
         if change_set.execution_status != "AVAILABLE":
-            raise ValidationError(
+            raise InvalidChangeSetStatusError(
                 f"ChangeSet [{change_set.id}] cannot be executed in its current status of "
                 f"[{change_set.status}]"
             )
@@ -247,6 +289,7 @@ class CloudFormationApi(BaseResponse):
         if self._get_param("DisableRollback") is not None:
             about["disable_rollback"] = bool(self._get_param("DisableRollback"))
         self.here.deploy(change_set.stack, change_set.text, change_set.parameters, **about)
+        change_set.stack.change_set_id = change_set.id
         # CloudFormation drops every other change set of the stack with it.
         change_set.stack.change_sets.clear()
         change_set.execution_status = "EXECUTE_COMPLETE"

@@ -5,7 +5,12 @@ from typing import Any
 
 from servable_local.aws.cloudformation.intrinsics import LATER, Evaluator, TemplateError
 from servable_local.aws.cloudformation.stacks import Stack, StackResource
-from servable_local.aws.cloudformation.template import Template, creation_order, dependencies
+from servable_local.aws.cloudformation.template import (
+    Template,
+    creation_order,
+    dependencies,
+    references,
+)
 from servable_local.aws.errors import ValidationError
 
 
@@ -35,6 +40,7 @@ class BoundTemplate(Evaluator):
         )
         self.template = template
         self.later: set[str] = set()
+        self.planning = False
         self._resources = stack.resources
         try:
             conditions = template.get("Conditions") or {}
@@ -70,6 +76,10 @@ class BoundTemplate(Evaluator):
                 f"the local AWS has: {names}"
             )
         return resource.attributes[attribute]
+
+    def import_value(self, name: str) -> str:
+        # On AWS too only the deployment misses what nobody exports.
+        return LATER if self.planning and name not in self.exports else super().import_value(name)
 
     def _resource(self, name: str) -> StackResource:
         if name not in self._resources:
@@ -120,14 +130,40 @@ class BoundTemplate(Evaluator):
                     )
 
     def _check_names(self) -> None:
-        named = {name for each in self.declared.values() for name in dependencies(each)}
-        named -= {*self.template["Resources"], *self.parameters, *self.pseudo, "AWS::NoValue"}
-        unknown = sorted(name for name in named if not name.startswith("AWS::NotificationARNs"))
-        if unknown:
+        named = {
+            name
+            for each in self.declared.values()
+            for name in references(self._chosen(each.get("Properties") or {}))
+        }
+        stated = {name for each in self.declared.values() for name in dependencies(each)}
+        named |= stated - {*self.template["Resources"]}
+        if unknown := self._unknown(named):
             raise ValidationError(
-                f"Template format error: Unresolved resource dependencies [{', '.join(unknown)}] "
+                f"Template format error: Unresolved resource dependencies [{unknown}] "
                 "in the Resources block of the template"
             )
+        outputs = [o for o in (self.template.get("Outputs") or {}).values() if self._active(o)]
+        if unknown := self._unknown({*references(self._chosen([o["Value"] for o in outputs]))}):
+            raise ValidationError(
+                f"Unresolved resource dependencies [{unknown}] in the Outputs block of the template"
+            )
+
+    def _unknown(self, named: set[str]) -> str:
+        """Those that are neither a resource which its condition leaves in, nor a parameter."""
+        named = named - {*self.declared, *self.parameters, *self.pseudo, "AWS::NoValue"}
+        unknown = (name for name in named if not name.startswith("AWS::NotificationARNs"))
+        return ", ".join(sorted(unknown))
+
+    def _chosen(self, value: Any) -> Any:
+        """The value without what its Fn::If leave out: that may speak of what is not there."""
+        if isinstance(value, list):
+            return [self._chosen(item) for item in value]
+        if not isinstance(value, dict):
+            return value
+        branches = value.get("Fn::If")
+        if isinstance(branches, list) and len(branches) == 3 and branches[0] in self.conditions:
+            return self._chosen(branches[1] if self.conditions[branches[0]] else branches[2])
+        return {key: self._chosen(item) for key, item in value.items()}
 
 
 def _conditions_in(value: Any) -> set[str]:

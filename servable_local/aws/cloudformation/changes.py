@@ -10,6 +10,7 @@ from servable_local.aws.clock import utc_now
 from servable_local.aws.cloudformation.bound_template import BoundTemplate
 from servable_local.aws.cloudformation.intrinsics import LATER, TemplateError
 from servable_local.aws.cloudformation.stacks import Stack
+from servable_local.aws.cloudformation.template import parse, shown_parameters
 from servable_local.aws.errors import ValidationError
 from servable_local.aws.resources.registry import TYPES
 
@@ -65,6 +66,7 @@ def changed_properties(old: Mapping[str, Any], new: Mapping[str, Any]) -> frozen
 def plan(stack: Stack, blueprint: BoundTemplate) -> list[ResourceChange]:
     """The changes in the order in which they would happen. Raises `ValidationError`."""
     changes = []
+    blueprint.planning = True
     for logical_id in blueprint.order:
         try:
             change = _change(stack, blueprint, logical_id)
@@ -134,6 +136,7 @@ class ChangeSet:
             "Status": self.status,
             "StatusReason": self.reason,
             "ExecutionStatus": self.execution_status,
+            "IncludeNestedStacks": False,
         }
 
     def describe(self) -> dict[str, Any]:
@@ -141,7 +144,7 @@ class ChangeSet:
             "Changes": [change.describe() for change in self.changes],
             "Parameters": [
                 {"ParameterKey": key, "ParameterValue": value}
-                for key, value in self.parameters.items()
+                for key, value in shown_parameters(parse(self.text), self.parameters).items()
             ],
             "Tags": [{"Key": k, "Value": v} for k, v in self.about["tags"].items()],
             "Capabilities": self.about["capabilities"],

@@ -118,11 +118,12 @@ class Evaluator:
 
     def _select(self, argument: Any) -> Any:
         index, choices = self.evaluate(argument)
-        if isinstance(choices, str):
+        if isinstance(choices, str) and LATER in choices:
             return choices
-        if not 0 <= int(index) < len(choices):
+        if not (isinstance(choices, list) and str(index).isdigit() and int(index) < len(choices)):
             raise TemplateError(
-                f"Template error: Fn::Select cannot select nonexistent value at index {index}"
+                "Template error: Fn::Select requires a list argument with two elements: an integer "
+                "index and a list"
             )
         return choices[int(index)]
 
@@ -132,19 +133,25 @@ class Evaluator:
 
     def _find_in_map(self, argument: Any) -> Any:
         value: Any = self.mappings
-        for key in self.evaluate(argument)[:3]:
+        keys = self.evaluate(argument)[:3]
+        for key in keys:
             if key not in value:
-                raise TemplateError(f"Template error: Unable to get mapping for {argument}")
+                asked = "::".join(map(str, keys))
+                raise TemplateError(f"Template error: Unable to get mapping for {asked}")
             value = value[key]
         return value
 
-    def _import_value(self, argument: Any) -> Any:
-        name = self.evaluate(argument)
+    def import_value(self, name: str) -> str:
+        """Value of an export. Raises `TemplateError`."""
         if name not in self.exports:
             raise TemplateError(f"No export named {name} found.")
         return self.exports[name]
 
     def _equals(self, argument: Any) -> bool:
+        if not isinstance(argument, list) or len(argument) != 2:
+            raise TemplateError(
+                "Template error: every Fn::Equals object requires a list of 2 string parameters."
+            )
         left, right = (
             str(value).lower() if isinstance(value, bool) else value
             for value in map(self.evaluate, argument)
@@ -153,6 +160,8 @@ class Evaluator:
 
     def _if(self, argument: Any) -> Any:
         name, yes, no = argument
+        if name not in self.conditions:
+            raise TemplateError(f"Template error: unresolved condition dependency {name} in Fn::If")
         return self._evaluate(yes if self.condition(name) else no)
 
 
@@ -165,7 +174,7 @@ _FUNCTIONS: dict[str, Callable[[Evaluator, Any], Any]] = {
     "Fn::Select": Evaluator._select,
     "Fn::Split": Evaluator._split,
     "Fn::FindInMap": Evaluator._find_in_map,
-    "Fn::ImportValue": Evaluator._import_value,
+    "Fn::ImportValue": lambda scope, name: scope.import_value(scope.evaluate(name)),
     "Fn::GetAZs": lambda scope, region: [
         (scope.evaluate(region) or scope.pseudo["AWS::Region"]) + letter for letter in "abc"
     ],

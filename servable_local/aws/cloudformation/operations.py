@@ -1,5 +1,6 @@
 """The stacks of an account and region, and what is done to one, each by a thread of its own."""
 
+import re
 import threading
 import traceback
 import uuid
@@ -21,6 +22,7 @@ from servable_local.aws.errors import (
 )
 from servable_local.aws.loopback import Loopback
 
+_STACK_NAME = re.compile(r"[a-zA-Z][-a-zA-Z0-9]*|arn:[-a-zA-Z0-9:/._+]*")
 _UPDATABLE = (
     "CREATE_COMPLETE",
     "UPDATE_COMPLETE",
@@ -67,7 +69,12 @@ class CloudFormation:
         }
 
     def register(self, name: str) -> Stack:
-        """A stack that is only a name yet. Raises `AlreadyExistsError`."""
+        """A stack that is only a name yet. Raises `AlreadyExistsError`, `ValidationError`."""
+        if not _STACK_NAME.fullmatch(name):
+            raise ValidationError(
+                f"1 validation error detected: Value '{name}' at 'stackName' failed to satisfy "
+                f"constraint: Member must satisfy regular expression pattern: {_STACK_NAME.pattern}"
+            )
         where = f"arn:aws:cloudformation:{self.aws.region}:{self.aws.account}"
         with self._lock:
             if self.find(name) is not None:

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from servable_local.aws.clock import utc_now
-from servable_local.aws.cloudformation.template import Template
+from servable_local.aws.cloudformation.template import Template, shown_parameters
 
 
 @dataclass
@@ -54,6 +54,7 @@ class Stack:
     outputs: list[dict[str, Any]] = field(default_factory=list)
     events: list[dict[str, Any]] = field(default_factory=list)
     change_sets: dict[str, Any] = field(default_factory=dict)
+    change_set_id: str | None = None
 
     @property
     def in_progress(self) -> bool:
@@ -98,6 +99,7 @@ class Stack:
             "StackId": self.id,
             "StackName": self.name,
             "Description": self.template.get("Description"),
+            "ChangeSetId": None if self.deleted else self.change_set_id,
             "CreationTime": self.created,
             "LastUpdatedTime": self.updated,
             "DeletionTime": self.deleted,
@@ -106,14 +108,15 @@ class Stack:
             "Parameters": [
                 {"ParameterKey": key, "ParameterValue": value}
                 | ({"ResolvedValue": self.resolved[key]} if key in self.resolved else {})
-                for key, value in self.parameters.items()
+                for key, value in shown_parameters(self.template, self.parameters).items()
             ],
             "Tags": [{"Key": key, "Value": value} for key, value in self.tags.items()],
             "Capabilities": self.capabilities,
             "NotificationARNs": self.notification_arns,
             "RoleARN": self.role_arn,
-            "Outputs": self.outputs,
-            "EnableTerminationProtection": self.termination_protection,
+            "Outputs": self.outputs or None,
+            "EnableTerminationProtection": None if self.deleted else self.termination_protection,
+            "RollbackConfiguration": {},
             "DisableRollback": self.disable_rollback,
             "DriftInformation": {"StackDriftStatus": "NOT_CHECKED"},
         }

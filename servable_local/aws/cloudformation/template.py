@@ -10,11 +10,13 @@ from urllib.parse import unquote, urlparse
 import yaml
 from botocore.exceptions import ClientError
 
+from servable_local.aws.cloudformation.template_form import check_form
 from servable_local.aws.errors import ValidationError
 from servable_local.aws.loopback import Loopback
 
 Template = dict[str, Any]
 _FROM_STORE = "AWS::SSM::Parameter::Value<"
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _NAME = re.compile(r"\$\{([^!${}.][^${}.]*)")
 
 
@@ -45,22 +47,21 @@ def parse(text: str) -> Template:
     """Raises `ValidationError` for what is neither, or holds no resources."""
     try:
         template = json.loads(text)
-    except ValueError:
+    except json.JSONDecodeError as not_json:
         try:
             template = yaml.load(text, Loader=_Loader)
         except yaml.YAMLError as error:
-            raise ValidationError(f"Template format error: {error}") from None
-    if not isinstance(template, dict) or not template.get("Resources"):
-        raise ValidationError(
-            "Template format error: At least one Resources member must be defined."
-        )
-    for logical_id, resource in template["Resources"].items():
-        if not isinstance(resource, dict) or not isinstance(resource.get("Type"), str):
-            raise ValidationError(
-                f"Template format error: [/Resources/{logical_id}] Every Resources object must "
-                "contain a Type member."
-            )
-    return template
+            # AWS says no more than that; where it is, helps whoever reads it here.
+            problem = "YAML not well-formed."
+            mark = getattr(error, "problem_mark", None)
+            place = (mark.line + 1, mark.column + 1) if mark else None
+            if text.lstrip().startswith("{"):
+                problem, place = "JSON not well-formed.", (not_json.lineno, not_json.colno + 1)
+            if place:
+                problem += " (line {}, column {})".format(*place)
+            raise ValidationError(f"Template format error: {problem}") from None
+    check_form(template)
+    return template  # type: ignore[no-any-return]
 
 
 def bucket_and_key(url: str) -> tuple[str, str]:
@@ -78,6 +79,11 @@ def bucket_and_key(url: str) -> tuple[str, str]:
 
 def template_at(url: str, aws: Loopback) -> str:
     bucket, key = bucket_and_key(url)
+    parts = urlparse(url)
+    if parts.scheme not in ("http", "https"):
+        raise ValidationError(
+            f"S3 error: Domain name specified in {parts.netloc} is not a valid S3 domain"
+        )
     try:
         body: bytes = aws.client("s3").get_object(Bucket=bucket, Key=key)["Body"].read()
     except ClientError as error:
@@ -109,7 +115,16 @@ def chosen_parameters(
         allowed = declared[name].get("AllowedValues")
         if allowed and value not in [str(item) for item in allowed]:
             raise ValidationError(f"Parameter '{name}' must be one of AllowedValues")
+        if declared[name].get("Type") == "Number" and not _NUMBER.fullmatch(value):
+            raise ValidationError(f"Parameter '{name}' must be a number.")
     return values
+
+
+def shown_parameters(template: Template, values: Mapping[str, str]) -> dict[str, str]:
+    """The values as whoever asks for them sees them: `****` where the template says NoEcho."""
+    declared = template.get("Parameters") or {}
+    secret = {name for name, slot in declared.items() if str(slot.get("NoEcho")).lower() == "true"}
+    return {name: "****" if name in secret else value for name, value in values.items()}
 
 
 def resolved_parameters(
@@ -124,8 +139,9 @@ def resolved_parameters(
             try:
                 stored = aws.client("ssm").get_parameter(Name=value)["Parameter"]
             except ClientError:
+                # AWS's sentence, which does not say it: there is no parameter of that name.
                 raise ValidationError(
-                    f"Unable to fetch parameters [{value}] from parameter store for this account."
+                    f"Parameter {name} should either have input value or default value"
                 ) from None
             value = str(stored["Value"])
             kind = kind.removeprefix(_FROM_STORE).removesuffix(">")

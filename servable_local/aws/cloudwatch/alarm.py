@@ -2,6 +2,7 @@
 
 import functools
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -31,7 +32,6 @@ _TRIGGER = (
     "Unit",
     "Period",
     "EvaluationPeriods",
-    "DatapointsToAlarm",
     "ComparisonOperator",
     "Threshold",
     "TreatMissingData",
@@ -52,7 +52,7 @@ class Alarm:
     configured: datetime
     state: State = "INSUFFICIENT_DATA"
     reason: str = CREATED
-    reason_data: str = "{}"
+    reason_data: str = ""
     tags: dict[str, str] = field(default_factory=dict)
     history: list[dict[str, Any]] = field(default_factory=list)
     updated: datetime = field(init=False)
@@ -76,16 +76,8 @@ class Alarm:
         before = self.state
         data = {
             "version": "1.0",
-            "oldState": {
-                "stateValue": before,
-                "stateReason": self.reason,
-                "stateReasonData": _parsed(self.reason_data),
-            },
-            "newState": {
-                "stateValue": state,
-                "stateReason": reason,
-                "stateReasonData": _parsed(reason_data),
-            },
+            "oldState": _said(before, self.reason, self.reason_data),
+            "newState": _said(state, reason, reason_data),
         }
         self.state, self.reason, self.reason_data = state, reason, reason_data
         self.updated = at
@@ -118,7 +110,7 @@ class Alarm:
             "AlarmConfigurationUpdatedTimestamp": self.configured,
             "StateValue": self.state,
             "StateReason": self.reason,
-            "StateReasonData": self.reason_data,
+            "StateReasonData": self.reason_data or None,
             "StateUpdatedTimestamp": self.updated,
             "StateTransitionedTimestamp": self.transitioned,
         }
@@ -127,11 +119,19 @@ class Alarm:
         return shown
 
 
-def _parsed(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
+def _said(state: State, reason: str, data: str) -> dict[str, Any]:
+    said: dict[str, Any] = {"stateValue": state, "stateReason": reason}
+    if data:
+        try:
+            said["stateReasonData"] = json.loads(data)
+        except ValueError:
+            said["stateReasonData"] = data
+    return said
+
+
+def _in_capitals(statistic: str) -> str:
+    """SampleCount as SAMPLE_COUNT: so, and only in an alarm's message, statistics are written."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", statistic).upper()
 
 
 def announce(aws: Loopback, alarm: Alarm, before: State, before_reason: str, at: datetime) -> None:
@@ -172,6 +172,13 @@ def _publish(aws: Loopback, alarm: Alarm, before: State, topic: str, at: datetim
             {"name": dimension["Name"], "value": dimension["Value"]}
             for dimension in alarm.request.get("Dimensions", [])
         ]
+    if "MetricName" in trigger:
+        trigger |= {"TreatMissingData": "missing", "Unit": None, **trigger}
+        trigger.setdefault("EvaluateLowSampleCountPercentile", "")
+        kind = "Statistic" if "Statistic" in trigger else "ExtendedStatistic"
+        trigger["StatisticType"] = kind
+        if kind == "Statistic":
+            trigger[kind] = _in_capitals(trigger[kind])
     message = {
         "AlarmName": alarm.name,
         "AlarmDescription": alarm.request.get("AlarmDescription"),
@@ -182,6 +189,7 @@ def _publish(aws: Loopback, alarm: Alarm, before: State, topic: str, at: datetim
         "StateChangeTime": stamp(at),
         "Region": where,
         "AlarmArn": alarm.arn,
+        "ActionExecutedAfterMuteWindow": False,
         "OldStateValue": before,
         **{kind: alarm.request.get(kind, []) for kind in ACTIONS.values()},
         "Trigger": trigger,

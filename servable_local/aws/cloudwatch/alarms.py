@@ -1,5 +1,6 @@
 """Every alarm of one account and region: put, looked at when it is due, changed."""
 
+import json
 import threading
 from datetime import datetime
 from typing import Any
@@ -10,7 +11,7 @@ from servable_local.aws.cloudwatch.metric_store import KEPT, MetricStore
 from servable_local.aws.loopback import Loopback
 from servable_scaling.alarms.alarm_rule import AlarmRule
 from servable_scaling.alarms.m_of_n import State
-from servable_scaling.alarms.metric_alarm import Evaluation, MetricAlarmRule
+from servable_scaling.alarms.metric_alarm import Evaluation, MetricAlarmRule, stamp
 from servable_scaling.watched_alarm import acts, due
 
 
@@ -26,6 +27,8 @@ class AlarmRegister:
         # Whose scaling actions run at the last tick; and those set to ALARM by hand since.
         self.acting: list[tuple[Alarm, MetricAlarmRule, Evaluation]] = []
         self._set_off: set[str] = set()
+        # Of each composite alarm the states that it was last evaluated for.
+        self._seen: dict[str, dict[str, State]] = {}
         # One change at a time: a tick and a SetAlarmState may come together.
         self._lock = threading.RLock()
 
@@ -57,6 +60,8 @@ class AlarmRegister:
             alarm = Alarm(kind, name, arn, request, at, tags=tags)
             alarm.record(at, "ConfigurationUpdate", f'Alarm "{name}" created', {"type": "Create"})
             self._alarms[name] = alarm
+            if kind == "CompositeAlarm":
+                self._evaluate_composites(at)
 
     def all(self) -> list[Alarm]:
         with self._lock:
@@ -70,6 +75,7 @@ class AlarmRegister:
             for name in names:
                 self._alarms.pop(name, None)
                 self._rules.pop(name, None)
+                self._seen.pop(name, None)
 
     def set_state(self, name: str, state: State, reason: str, reason_data: str) -> None:
         """Holds until the next evaluation says otherwise. Raises KeyError."""
@@ -109,7 +115,22 @@ class AlarmRegister:
                 state: State = "ALARM" if rule.holds(self._state_of) else "OK"
                 reason = f"{alarm.arn} was re-evaluated: {rule.text} is {state == 'ALARM'}."
                 with self._lock:
-                    self._become(alarm, state, reason, "{}", at)
+                    self._become(alarm, state, reason, self._triggering(alarm, rule), at)
+
+    def _triggering(self, composite: Alarm, rule: AlarmRule) -> str:
+        """StateReasonData: the alarms that changed since the composite was last looked at."""
+        children = [child for name in sorted(rule.names) if (child := self.get(name))]
+        before = self._seen.get(composite.name, {})
+        self._seen[composite.name] = {child.name: child.state for child in children}
+        changed = [
+            {
+                "arn": child.arn,
+                "state": {"value": child.state, "timestamp": stamp(child.transitioned)},
+            }
+            for child in children
+            if child.state != before.get(child.name)
+        ]
+        return json.dumps({"triggeringAlarms": changed})
 
     def _state_of(self, name: str) -> str:
         alarm = self.get(name)

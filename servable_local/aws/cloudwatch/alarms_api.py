@@ -87,12 +87,11 @@ class CloudWatchApi(MetricsApi):
                 f"1 validation error detected: Value '{state}' at 'stateValue' failed to satisfy "
                 "constraint: Member must satisfy enum value set: [INSUFFICIENT_DATA, ALARM, OK]"
             )
-        self.here.alarms.set_state(
-            self._alarm(self._get_param("AlarmName")).name,
-            state,
-            self._get_param("StateReason"),
-            self._get_param("StateReasonData") or "{}",
-        )
+        alarm = self.here.alarms.get(self._get_param("AlarmName"))
+        if alarm is None:
+            raise ResourceNotFoundError("")  # AWS gives no message either
+        reason, data = self._get_param("StateReason"), self._get_param("StateReasonData") or ""
+        self.here.alarms.set_state(alarm.name, state, reason, data)
         return EmptyResult()
 
     def delete_alarms(self) -> ActionResult:
@@ -121,7 +120,10 @@ class CloudWatchApi(MetricsApi):
         return self._alarm(self._get_param("ResourceARN")).tags
 
     def list_tags_for_resource(self) -> ActionResult:
-        return ActionResult({"Tags": [{"Key": k, "Value": v} for k, v in self._tags.items()]})
+        # Of an alarm that is not there AWS says that it has no tags.
+        alarm = self.here.alarms.get(self._get_param("ResourceARN"))
+        tags = alarm.tags.items() if alarm else ()
+        return ActionResult({"Tags": [{"Key": key, "Value": value} for key, value in tags]})
 
     def tag_resource(self) -> ActionResult:
         self._tags.update({tag["Key"]: tag["Value"] for tag in self._get_param("Tags", [])})

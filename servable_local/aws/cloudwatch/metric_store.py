@@ -49,9 +49,10 @@ class MetricStore:
     def samples(self, query: MetricQuery, start: datetime, end: datetime) -> float:
         return self.between(query.metric, start, end, query.unit).count
 
-    def unit(self, metric: Metric) -> str:
+    def units(self, metric: Metric) -> list[str]:
+        """Units that the metric was published in, first things first."""
         with self._lock:
-            return next(iter(self._stretches.get(metric, {"None": {}})))
+            return list(self._stretches.get(metric, {}))
 
     def metrics(self) -> list[Metric]:
         with self._lock:

@@ -1,6 +1,8 @@
 """CloudWatch's operations on metrics."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar
 
@@ -9,9 +11,13 @@ from moto.core.responses import ActionResult, EmptyResult
 
 from servable_local.aws.cloudwatch.alarms import CloudWatch
 from servable_local.aws.cloudwatch.metric_store import periods
-from servable_local.aws.errors import InvalidParameterValueError, ValidationError
+from servable_local.aws.errors import (
+    InvalidParameterCombinationError,
+    InvalidParameterValueError,
+    ValidationError,
+)
 from servable_local.aws.loopback import Regions
-from servable_scaling.alarms.query import Metric, MetricQuery, queries
+from servable_scaling.alarms.query import Metric, MetricQuery, Query, queries
 from servable_scaling.alarms.statistics import (
     Samples,
     UnknownStatisticError,
@@ -23,8 +29,19 @@ from servable_scaling.alarms.statistics import (
 _AWS_NAMESPACE = "AWS/"
 
 
+_DASHBOARD_NAME = re.compile(r"[a-zA-Z0-9_-]+")
+# Source: https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_GetMetricStatistics.html
+_MOST_DATAPOINTS = 1440
+
+
 def samples_of(datum: Mapping[str, Any]) -> Samples:
     samples = Samples()
+    for other in ("Values", "StatisticValues"):
+        if "Value" in datum and other in datum:
+            raise InvalidParameterCombinationError(
+                f"The parameters MetricData.member.1.Value and MetricData.member.1.{other} "
+                "are mutually exclusive and you have specified both."
+            )
     if "Values" in datum:
         counts = datum.get("Counts") or [1.0] * len(datum["Values"])
         if len(counts) != len(datum["Values"]):
@@ -63,6 +80,23 @@ def naive(moment: Any) -> Any:
     return moment
 
 
+def _statistics(samples: Samples, names: Sequence[str]) -> dict[str, Any]:
+    """As a datapoint has them: percentiles in a member of their own. Empty without samples."""
+    every = {name: statistic(samples, name) for name in names}
+    values: dict[str, Any] = {name: value for name, value in every.items() if value is not None}
+    extended = {name: values.pop(name) for name in list(values) if percent_of(name) is not None}
+    return values | ({"ExtendedStatistics": extended} if extended else {})
+
+
+def _label(query: Query, all_of_them: Iterable[Query]) -> str | None:
+    """Name of the metric, with the statistic where another query asks for another one of it."""
+    if not isinstance(query, MetricQuery):
+        return None
+    same = [q for q in all_of_them if isinstance(q, MetricQuery) and q.metric == query.metric]
+    several = len({q.statistic for q in same}) > 1
+    return f"{query.metric.name} {query.statistic}" if several else query.metric.name
+
+
 class MetricsApi(CloudWatchResponse):
     """`cloudwatches` is set when the server is built. Dashboards remain moto's."""
 
@@ -96,20 +130,27 @@ class MetricsApi(CloudWatchResponse):
                 check_statistic(name)
         except UnknownStatisticError as error:
             raise InvalidParameterValueError(str(error)) from None
-        metric = Metric.named(parameters)
-        store, points = self.here.metrics, []
-        for start, end in periods(
-            naive(parameters["StartTime"]), naive(parameters["EndTime"]), int(parameters["Period"])
-        ):
-            samples = store.between(metric, start, end, parameters.get("Unit"))
-            values = {name: statistic(samples, name) for name in names}
-            values = {name: value for name, value in values.items() if value is not None}
-            if not values:
-                continue
-            point: dict[str, Any] = {"Timestamp": start, "Unit": store.unit(metric)}
-            extended = {name: v for name, v in values.items() if percent_of(name) is not None}
-            point |= {name: value for name, value in values.items() if name not in extended}
-            points.append(point | ({"ExtendedStatistics": extended} if extended else {}))
+        metric, store = Metric.named(parameters), self.here.metrics
+        first, last = naive(parameters["StartTime"]), naive(parameters["EndTime"])
+        if first >= last:
+            raise InvalidParameterValueError(
+                "The parameter StartTime must be less than the parameter EndTime."
+            )
+        seconds = int(parameters["Period"])
+        count = int((last - first).total_seconds() / seconds)
+        if count > _MOST_DATAPOINTS:
+            raise InvalidParameterCombinationError(
+                f"You have requested up to {count:,} datapoints, which exceeds the limit of "
+                f"{_MOST_DATAPOINTS:,}. You may reduce the datapoints requested by increasing "
+                "Period, or decreasing the time range."
+            )
+        points = [
+            {"Timestamp": start, "Unit": unit, **values}
+            for start, end in periods(first, last, seconds)
+            for unit in store.units(metric)
+            if parameters.get("Unit") in (None, unit)
+            and (values := _statistics(store.between(metric, start, end, unit), names))
+        ]
         return ActionResult({"Label": parameters["MetricName"], "Datapoints": points})
 
     def get_metric_data(self) -> ActionResult:
@@ -123,7 +164,13 @@ class MetricsApi(CloudWatchResponse):
         for request in requests:
             if not request.get("ReturnData", True):
                 continue
-            query = by_id[request["Id"]]
+            query, messages = by_id[request["Id"]], []
+            if isinstance(query, MetricQuery) and query.unit is None:
+                units = sorted(self.here.metrics.units(query.metric))
+                if len(units) > 1:  # the values of one, as on AWS, and not of all of them together
+                    query = replace(query, unit=units[0])
+                    text = f"Multiple units returned: '[{', '.join(units)}]'"
+                    messages = [{"Code": "MultipleUnits", "Value": text}]
             points = [
                 (start, value)
                 for start, end in periods(
@@ -135,7 +182,7 @@ class MetricsApi(CloudWatchResponse):
             ]
             if parameters.get("ScanBy", "TimestampDescending") == "TimestampDescending":
                 points.reverse()
-            label = query.metric.name if isinstance(query, MetricQuery) else request["Id"]
+            label = _label(query, by_id.values()) or request["Id"]
             results.append(
                 {
                     "Id": request["Id"],
@@ -143,9 +190,18 @@ class MetricsApi(CloudWatchResponse):
                     "Timestamps": [start for start, _ in points],
                     "Values": [value for _, value in points],
                     "StatusCode": "Complete",
+                    "Messages": messages or None,
                 }
             )
-        return ActionResult({"MetricDataResults": results})
+        return ActionResult({"MetricDataResults": results, "Messages": []})
+
+    def put_dashboard(self) -> ActionResult:
+        if not _DASHBOARD_NAME.fullmatch(self._get_param("DashboardName")):
+            raise InvalidParameterValueError(
+                "The value for field DashboardName contains invalid characters. It can only "
+                "contain alphanumerics, dash (-) and underscore (_).\n"
+            )
+        return super().put_dashboard()
 
     def list_metrics(self) -> ActionResult:
         parameters = self._get_params()

@@ -17,12 +17,18 @@ from typing import IO, Any
 
 from moto import settings
 from moto.s3 import responses
-from moto.s3.exceptions import EntityTooSmall, InvalidPart, MalformedXML
+from moto.s3.exceptions import MalformedXML, NoSuchUpload
 from moto.s3.models import FakeKey, FakeMultipart, s3_backends
 from moto.s3.utils import compute_checksum
 from moto.utilities.utils import get_partition
 
 from servable_local.aws.contents import ObjectContent, ObjectFolder
+from servable_local.aws.moto_patches.object_inputs import (
+    InvalidPartError,
+    TooSmallError,
+    check_sums,
+    check_version,
+)
 from servable_local.aws.signed_request import ReceivedRequest
 
 ENVIRON = "servable.content"
@@ -125,9 +131,9 @@ def _complete(
     for number, etag in parts:
         part = upload.parts.get(number)
         if part is None or part.etag.strip('"') != etag.replace('"', ""):
-            raise InvalidPart()
+            raise InvalidPartError()
         if chosen and chosen[-1].contentsize < settings.S3_UPLOAD_PART_MIN_SIZE:
-            raise EntityTooSmall()
+            raise TooSmallError()
         chosen.append(part)
     if not chosen:
         raise MalformedXML()
@@ -177,6 +183,11 @@ def _with_contents(operation: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return run
 
 
+def _get_object(api: Any) -> Any:
+    check_version(api._get_param("versionId"))
+    return _S3Response.get_object(api)
+
+
 class S3Api(_S3Response):  # type: ignore[misc]
     """moto's, whose objects are contents."""
 
@@ -188,7 +199,22 @@ class S3Api(_S3Response):  # type: ignore[misc]
             document = _DOCUMENTS & self.querystring.keys()
             self.body = self.raw_body = bytes(content) if document else content
 
-    get_object = _with_contents(_S3Response.get_object)
+    def put_object(self) -> Any:
+        check_sums(self.headers, self.raw_body)
+        return super().put_object()
+
+    def upload_part(self) -> Any:
+        upload = self._get_param("uploadId")
+        if upload not in self.backend.get_bucket(self.bucket_name).multiparts:
+            raise NoSuchUpload(upload)
+        check_sums(self.headers, self.raw_body)
+        return super().upload_part()
+
+    def delete_object(self) -> Any:
+        check_version(self._get_param("versionId"))
+        return super().delete_object()
+
+    get_object = _with_contents(_get_object)
     copy_object = _with_contents(_S3Response.copy_object)
     upload_part_copy = _with_contents(_S3Response.upload_part_copy)
 

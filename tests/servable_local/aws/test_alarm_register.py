@@ -362,6 +362,6 @@ def test_samples_are_those_that_begin_in_the_window(seconds: int, count: int, ot
 
 def test_a_metric_has_the_unit_that_it_was_published_in() -> None:
     store, at = MetricStore(), ManualClock().now()
-    before = store.unit(METRIC)
+    before = store.units(METRIC)
     store.add(METRIC, 1.0, unit="Percent", at=at)
-    assert (before, store.unit(METRIC)) == ("None", "Percent")
+    assert (before, store.units(METRIC)) == ([], ["Percent"])

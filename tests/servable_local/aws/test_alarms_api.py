@@ -47,7 +47,7 @@ def test_alarms_are_found_by_name_prefix_state_and_metric(cloudwatch: Any) -> No
 def test_a_state_that_is_none_and_an_alarm_that_is_none_are_refused(cloudwatch: Any) -> None:
     with pytest.raises(ClientError, match="Value 'WRONG' at 'stateValue' failed"):
         cloudwatch.set_alarm_state(AlarmName="slow", StateValue="WRONG", StateReason="x")
-    with pytest.raises(ClientError, match="The alarm absent does not exist"):
+    with pytest.raises(ClientError, match="ResourceNotFound"):
         cloudwatch.set_alarm_state(AlarmName="absent", StateValue="OK", StateReason="x")
 
 

@@ -49,7 +49,7 @@ def test_a_replacement_is_carried_to_what_refers_to_it(account: Account) -> None
     } == {"Model": "True", "Config": "Conditional", "Endpoint": "False"}
 
 
-def test_a_change_set_that_cannot_be_evaluated_fails_with_the_reason(account: Account) -> None:
+def test_a_change_set_that_cannot_be_evaluated_is_refused_with_the_reason(account: Account) -> None:
     account.deploy(TOPIC)
     wrong = {
         "Resources": {
@@ -61,7 +61,20 @@ def test_a_change_set_that_cannot_be_evaluated_fails_with_the_reason(account: Ac
         },
         "Conditions": {"Never": {"Fn::Equals": ["a", "b"]}},
     }
-    assert "Topic2" in _plan(account, wrong)["StatusReason"]
+    with pytest.raises(ClientError, match=r"Unresolved resource dependencies \[Topic2\]"):
+        _plan(account, wrong)
+
+
+def test_what_an_untaken_branch_speaks_of_need_not_be_there(account: Account) -> None:
+    account.deploy(TOPIC)
+    name = {"Fn::If": ["Never", {"Ref": "Topic2"}, "name"]}
+    topics = {
+        "Topic": {"Type": "AWS::SNS::Topic", "Properties": {"DisplayName": name}},
+        "Topic2": {"Type": "AWS::SNS::Topic", "Condition": "Never"},
+    }
+    conditions = {"Never": {"Fn::Equals": ["a", "b"]}}
+    found = _plan(account, {"Resources": topics, "Conditions": conditions})
+    assert found["ExecutionStatus"] == "AVAILABLE"
 
 
 def test_a_change_set_that_is_not_there_cannot_be_executed(account: Account) -> None:

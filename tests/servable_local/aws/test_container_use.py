@@ -41,7 +41,10 @@ class Store(MetricStore):
         """{metric: (the sum of its samples, its unit)}"""
         wanted = {**NAMES, **dimensions}
         return {
-            metric.name: (self.between(metric, AT, AT + timedelta(days=1)).total, self.unit(metric))
+            metric.name: (
+                self.between(metric, AT, AT + timedelta(days=1)).total,
+                self.units(metric)[0],
+            )
             for metric in self.metrics()
             if dict(metric.dimensions) == wanted
         }

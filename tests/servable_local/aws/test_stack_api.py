@@ -283,7 +283,11 @@ def test_a_change_set_of_a_new_stack_waits_in_review(account: Account, cfn: Any)
     [
         (False, {"ChangeSetType": "IMPORT"}, "Importing resources is not emulated."),
         (False, {"ChangeSetType": "UPDATE"}, "Stack [stack] does not exist"),
-        (True, {"ChangeSetType": "CREATE"}, "Stack [stack] already exists and cannot be created."),
+        (
+            True,
+            {"ChangeSetType": "CREATE"},
+            "Stack [stack] already exists and cannot be created again",
+        ),
         (False, {"ChangeSetType": "CREATE", "TemplateBody": "{}"}, "Template format error"),
     ],
 )

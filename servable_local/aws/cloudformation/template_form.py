@@ -1,0 +1,66 @@
+"""What CloudFormation refuses of a template before it looks at any stack, in its words.
+
+Every sentence was recorded from AWS: tests/servable_local/aws/aws_answers.jsonl in the repository has
+each with its date and source.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from servable_local.aws.errors import ValidationError
+
+_NAME = re.compile(r"[a-zA-Z0-9]+")
+_OF_A_RESOURCE = frozenset(
+    {
+        "Condition",
+        "CreationPolicy",
+        "DeletionPolicy",
+        "DependsOn",
+        "Metadata",
+        "Properties",
+        "Type",
+        "UpdatePolicy",
+        "UpdateReplacePolicy",
+    }
+)
+
+
+def check_form(template: Any) -> None:
+    """Raises `ValidationError` for the first thing that is not of the form of a template."""
+    if not isinstance(template, dict) or not template.get("Resources"):
+        raise _error("At least one Resources member must be defined.")
+    _check_names("Parameter", template.get("Parameters") or {})
+    _check_names("Resource", template["Resources"])
+    for logical_id, resource in template["Resources"].items():
+        if not isinstance(resource, dict) or not isinstance(resource.get("Type"), str):
+            raise _error(
+                f"[/Resources/{logical_id}] Every Resources object must contain a Type member."
+            )
+        for attribute in resource:
+            if attribute not in _OF_A_RESOURCE:
+                raise ValidationError(f"Invalid template resource property '{attribute}'")
+    for output in (template.get("Outputs") or {}).values():
+        if not isinstance(output, dict) or output.get("Value") is None:
+            raise _error("Every Outputs member must contain a Value object")
+    _check_mappings(template.get("Mappings") or {})
+
+
+def _check_names(kind: str, names: Iterable[str]) -> None:
+    for name in names:
+        if not _NAME.fullmatch(name):
+            raise _error(f"{kind} name {name} is non alphanumeric.")
+
+
+def _check_mappings(mappings: Mapping[str, Any]) -> None:
+    for mapping in mappings.values():
+        # A mapping may be a macro's call, which is no concern of this form.
+        for key, members in mapping.items() if isinstance(mapping, dict) else ():
+            if not isinstance(members, dict):
+                raise _error(f"Every Mappings member {key} must be a map")
+            if any(isinstance(value, dict) for value in members.values()):
+                raise _error("Every Mappings attribute must be a String or a List.")
+
+
+def _error(problem: str) -> ValidationError:
+    return ValidationError(f"Template format error: {problem}")

@@ -1,0 +1,327 @@
+"""Requests that AWS refuses and moto takes, and refusals that moto words in its own way.
+
+Upstream (moto 5.2.5): what is malformed, missing or there twice is kept as it came, or ends in an exception.
+Every code and sentence was recorded from AWS: tests/servable_local/aws/aws_answers.jsonl in the
+repository has each with its date and source.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from moto.core.exceptions import ServiceException
+from moto.core.responses import ActionResult, BaseResponse
+from moto.iam.models import Policy
+
+_CALL = BaseResponse.call_action
+_Given = Mapping[str, Any]
+# What is wrong: an error's code and message.
+_Problems = Iterator[tuple[str, str]]
+_ROLE = re.compile(r"arn:[\w-]+:iam::\d{12}:role/.+")
+_SESSION = re.compile(r"[\w+=,.@-]*")
+_TOPIC = re.compile(r"[\w-]{1,256}")
+_ENTRY = re.compile(r"[\w-]+")
+_PROTOCOLS = frozenset(
+    {"application", "email", "email-json", "firehose", "http", "https", "lambda", "sms", "sqs"}
+)
+
+
+class _RefusedError(ServiceException):
+    """Not moto's own class, whose service moto takes from where it is defined."""
+
+
+def install() -> None:
+    """Idempotent."""
+    setattr(BaseResponse, "call_action", _call)  # noqa: B010 (mypy)
+    setattr(Policy, "permissions_boundary_usage_count", 0)  # noqa: B010 - AWS always says it
+
+
+def _call(api: Any) -> Any:
+    operation = (api.service_name, api._get_action())
+    if operation in _CHECKS:
+        given = api.params if api.automated_parameter_parsing else json.loads(api.body or "{}")
+        for code, message in _CHECKS[operation](given):
+            error = _RefusedError(code, message)
+            status, headers, body = api.serialized(ActionResult(error))
+            return status, headers, body
+    status, headers, body = _CALL(api)
+    if int(status) >= 400 and isinstance(body, str | bytes):
+        text = body.decode() if isinstance(body, bytes) else body
+        for scope in (api.service_name, ".".join(map(str, operation))):
+            for of_moto, of_aws in _WORDS.get(scope, ()):
+                text = of_moto.sub(of_aws, text)
+        body = text if isinstance(body, str) else text.encode()
+    return status, headers, body
+
+
+def _twice(tags: Any, key: str) -> bool:
+    keys = [tag[key] for tag in tags or []]
+    return len(keys) != len(set(keys))
+
+
+# --- STS
+
+
+def _assume_role(given: _Given) -> _Problems:
+    name, arn = given.get("RoleSessionName", ""), given.get("RoleArn", "")
+    if not _SESSION.fullmatch(name):
+        yield (
+            "ValidationError",
+            f"1 validation error detected: Value '{name}' at 'roleSessionName' failed to satisfy "
+            f"constraint: Member must satisfy regular expression pattern: {_SESSION.pattern}",
+        )
+    if not _ROLE.fullmatch(arn):
+        yield "ValidationError", f"{arn} is invalid"
+    if _twice([{"Key": tag["Key"].lower()} for tag in given.get("Tags") or []], "Key"):
+        yield (
+            "InvalidParameterValue",
+            "Duplicate tag keys found. Please note that Tag keys are case insensitive.",
+        )
+
+
+# --- SNS
+
+
+def _topic(given: _Given) -> _Problems:
+    name = given.get("Name", "")
+    attributes = given.get("Attributes") or {}
+    fifo = str(attributes.get("FifoTopic", "")).lower() == "true"
+    if not _TOPIC.fullmatch(name.removesuffix(".fifo")) or fifo != name.endswith(".fifo"):
+        yield "InvalidParameter", "Invalid parameter: Topic Name"
+
+
+def _arn(key: str) -> Callable[[_Given], _Problems]:
+    def check(given: _Given) -> _Problems:
+        count = str(given.get(key, "")).count(":") + 1
+        if key in given and count < 6:
+            yield (
+                "InvalidParameter",
+                f"Invalid parameter: {key} Reason: An ARN must have at least 6 elements, not {count}",
+            )
+
+    return check
+
+
+def _publish(given: _Given) -> _Problems:
+    yield from _arn("TopicArn")(given)
+    if given.get("MessageStructure") == "json" and '"default"' not in str(given.get("Message")):
+        yield (
+            "InvalidParameter",
+            "Invalid parameter: Message Structure - No default entry in JSON message body",
+        )
+
+
+def _batch(given: _Given) -> _Problems:
+    for entry in given.get("PublishBatchRequestEntries") or []:
+        if not _ENTRY.fullmatch(entry["Id"]):
+            yield (
+                "InvalidBatchEntryId",
+                "The Id of a batch entry in the batch request contains an impermissible "
+                f"character: {entry['Id']}",
+            )
+
+
+def _subscribe(given: _Given) -> _Problems:
+    yield from _arn("TopicArn")(given)
+    protocol = given.get("Protocol")
+    if protocol not in _PROTOCOLS:
+        yield (
+            "InvalidParameter",
+            f"Invalid parameter: Amazon SNS does not support this protocol string: {protocol}",
+        )
+    for problem in _raw((given.get("Attributes") or {}).get("RawMessageDelivery", "true")):
+        yield "InvalidParameter", f"Invalid parameter: Attributes Reason: {problem}"
+    policy = (given.get("Attributes") or {}).get("FilterPolicy", "{}")
+    try:
+        json.loads(policy)
+    except ValueError:
+        word = re.split(r"[^\w]", policy, maxsplit=1)[0]
+        yield (
+            "InvalidParameter",
+            "Invalid parameter: Attributes Reason: FilterPolicy: failed to parse JSON. Unrecognized "
+            f"token '{word}': was expecting (JSON String, Number, Array, Object or token 'null', "
+            "'true' or 'false')\n at [Source: REDACTED (`StreamReadFeature.INCLUDE_SOURCE_IN_LOCATION` "
+            f"disabled); line: 1, column: {len(word) + 1}]",
+        )
+
+
+def _raw(value: str) -> Iterator[str]:
+    if value not in ("true", "false"):
+        yield f"RawMessageDelivery: Invalid value [{value}]. Must be true or false."
+
+
+def _subscription_attributes(given: _Given) -> _Problems:
+    if given.get("AttributeName") == "RawMessageDelivery":
+        for problem in _raw(given.get("AttributeValue", "")):
+            yield "InvalidParameter", f"Invalid parameter: {problem}"
+
+
+def _topic_tags(given: _Given) -> _Problems:
+    if _twice(given.get("Tags"), "Key"):
+        yield "InvalidParameter", "Invalid parameter: Duplicated keys are not allowed."
+
+
+# --- EventBridge
+
+
+def _targets(given: _Given) -> _Problems:
+    targets = given.get("Targets") or []
+    if len(targets) > 5:
+        yield (
+            "LimitExceededException",
+            "The requested resource exceeds the maximum number allowed.",
+        )
+    for number, target in enumerate(targets, start=1):
+        name = target["Id"]
+        said = f"1 validation error detected: Value '{name}' at 'targets.{number}.member.id' failed"
+        said += " to satisfy constraint: Member must "
+        if not re.fullmatch(r"[\.\-_A-Za-z0-9]+", name):
+            pattern = r"[\.\-_A-Za-z0-9]+"
+            yield "ValidationException", f"{said}satisfy regular expression pattern: {pattern}"
+        if len(name) > 64:
+            yield "ValidationException", f"{said}have length less than or equal to 64"
+        if len({"Input", "InputPath", "InputTransformer"} & target.keys()) > 1:
+            yield (
+                "ValidationException",
+                "Only one of Input, InputPath, or InputTransformer must be provided for target "
+                f"{name}.",
+            )
+        transformer = target.get("InputTransformer") or {}
+        known = {*(transformer.get("InputPathsMap") or {})}
+        for place in re.findall(r"<([^<>\s]+)>", transformer.get("InputTemplate", "")):
+            if place not in known and not place.startswith("aws.events."):
+                yield (
+                    "ValidationException",
+                    f"InputTemplate for target {name} contains invalid placeholder {place}.",
+                )
+
+
+def _rule(given: _Given) -> _Problems:
+    schedule = given.get("ScheduleExpression", "")
+    if schedule.startswith("cron("):
+        fields = schedule[5:].rstrip(")").split()
+        # Of the days of the month and of the week one must be left open.
+        if len(fields) != 6 or (fields[2] == "?") == (fields[4] == "?"):
+            yield "ValidationException", "Parameter ScheduleExpression is not valid."
+
+
+# --- KMS
+
+
+def _key(given: _Given) -> _Problems:
+    if given.get("KeySpec", "SYMMETRIC_DEFAULT") != "SYMMETRIC_DEFAULT" and "KeyUsage" not in given:
+        yield (
+            "ValidationException",
+            "You must specify a KeyUsage value for all KMS keys except for symmetric encryption keys.",
+        )
+    yield from _key_tags(given)
+
+
+def _key_tags(given: _Given) -> _Problems:
+    if _twice(given.get("Tags"), "TagKey"):
+        yield "TagException", "Duplicate tag keys"
+    if len(given.get("Tags") or []) > 50:
+        yield "TagException", "Too many tags"
+
+
+def _alias(given: _Given) -> _Problems:
+    if not given.get("AliasName", "").startswith("alias/"):
+        yield (
+            "ValidationException",
+            'Alias must start with the prefix "alias/". Please see '
+            "https://docs.aws.amazon.com/kms/latest/developerguide/kms-alias.html",
+        )
+
+
+# --- CloudWatch Logs, SQS
+
+
+def _groups(given: _Given) -> _Problems:
+    if "logGroupNamePrefix" in given and "logGroupNamePattern" in given:
+        yield (
+            "InvalidParameterException",
+            "LogGroup name prefix and LogGroup name pattern are mutually exclusive parameters.",
+        )
+
+
+def _streams(given: _Given) -> _Problems:
+    if "logGroupName" in given and "logGroupIdentifier" in given:
+        yield (
+            "ValidationException",
+            "LogGroup name and LogGroup ARN are mutually exclusive parameters.",
+        )
+
+
+def _filter(given: _Given) -> _Problems:
+    if len(given.get("logGroupName", "")) > 512:
+        yield (
+            "InvalidParameterException",
+            "Invalid LogGroup or LogStream, both must have length less than or equal to 512.",
+        )
+
+
+def _message(given: _Given) -> _Problems:
+    if not given.get("MessageBody"):
+        yield "MissingParameter", "The request must contain the parameter MessageBody."
+    for name, value in (given.get("MessageAttributes") or {}).items():
+        if value.get("DataType") == "String" and not value.get("StringValue"):
+            yield (
+                "InvalidParameterValue",
+                f"Message (user) attribute '{name}' must contain a non-empty value of type 'String'.",
+            )
+
+
+def _receipt(given: _Given) -> _Problems:
+    seconds = int(given.get("WaitTimeSeconds") or 0)
+    if not 0 <= seconds <= 20:
+        yield (
+            "InvalidParameterValue",
+            f"Value {seconds} for parameter WaitTimeSeconds is invalid. Reason: Must be >= 0 and <= "
+            "20, if provided.",
+        )
+
+
+def _queue(given: _Given) -> _Problems:
+    if (given.get("Attributes") or {}).get("FifoQueue", "true") != "true":
+        yield "InvalidAttributeName", "Unknown Attribute FifoQueue."
+
+
+_CHECKS: dict[tuple[str, str], Callable[[_Given], _Problems]] = {
+    ("sts", "AssumeRole"): _assume_role,
+    ("sns", "CreateTopic"): _topic,
+    ("sns", "Publish"): _publish,
+    ("sns", "PublishBatch"): _batch,
+    ("sns", "Subscribe"): _subscribe,
+    ("sns", "SetSubscriptionAttributes"): _subscription_attributes,
+    ("sns", "Unsubscribe"): _arn("SubscriptionArn"),
+    ("sns", "TagResource"): _topic_tags,
+    ("events", "PutTargets"): _targets,
+    ("events", "PutRule"): _rule,
+    ("kms", "CreateKey"): _key,
+    ("kms", "TagResource"): _key_tags,
+    ("kms", "CreateAlias"): _alias,
+    ("logs", "DescribeLogGroups"): _groups,
+    ("logs", "DescribeLogStreams"): _streams,
+    ("logs", "DeleteMetricFilter"): _filter,
+    ("sqs", "SendMessage"): _message,
+    ("sqs", "ReceiveMessage"): _receipt,
+    ("sqs", "CreateQueue"): _queue,
+}
+# Of an error's text, by service or operation: moto's words and AWS's.
+_WORDS: dict[str, list[tuple[re.Pattern[str], str]]] = {
+    service: [(re.compile(of_moto), of_aws) for of_moto, of_aws in words]
+    for service, words in {
+        "ssm": [(r"Parameter [^\"<]* not found\.", "")],
+        "kms": [(r"Invalid keyId ([\w-]+)", r"Invalid keyId '\1'")],
+        "iam": [(r"(policy/\S+) not found", r"\1 was not found.")],
+        "logs": [(r"(Policy with name \[.*?\] does not exist)(?!\.)", r"\1.")],
+        "logs.CreateLogStream": [(r"log group already exists", "log stream already exists")],
+        "awslambda.GetPolicy": [
+            (r"Function not found: [^\"]*", "The resource you requested does not exist.")
+        ],
+        "sns": [
+            (r"(>)(Policy statement action out of service scope!)", r"\1Invalid parameter: \2")
+        ],
+    }.items()
+}

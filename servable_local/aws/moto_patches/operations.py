@@ -1,0 +1,55 @@
+"""Operations that moto answers with a success that has not happened: 501 with their name here.
+
+Upstream (moto 5.2.5): a training or a transform job is Completed at once on a bucket that is not there, a
+command that is sent to no instance is a Success, and a function's invocation needs Docker. What is only kept,
+and can be read back, is answered.
+"""
+
+import re
+from typing import Any
+
+from botocore import xform_name
+from moto.core.responses import BaseResponse
+
+# Of SageMaker's, as moto has them: records that can be read back, and start nothing.
+_RECORDS = re.compile(r"\w+(ModelPackages?|ModelPackageGroups?|ModelCards?|Experiments?|Trials?)$")
+_WITHOUT_EFFECT = {
+    "awslambda": {"CreateEventSourceMapping", "Invoke", "InvokeAsync", "InvokeWithResponseStream"},
+    "ecr": {"DescribeImageScanFindings", "StartImageScan"},
+    "logs": {"PutSubscriptionFilter"},
+    "sns": {"CreatePlatformApplication", "CreatePlatformEndpoint"},
+    "ssm": {
+        "CreateAssociation",
+        "CreateMaintenanceWindow",
+        "RegisterTargetWithMaintenanceWindow",
+        "RegisterTaskWithMaintenanceWindow",
+        "SendCommand",
+    },
+}
+
+
+def install() -> None:
+    """Idempotent. After what else is put around operations, which it comes before."""
+    if BaseResponse.call_action is not _call:
+        global _CALL
+        _CALL = BaseResponse.call_action
+        setattr(BaseResponse, "call_action", _call)  # noqa: B010 (mypy)
+
+
+_CALL: Any = BaseResponse.call_action
+
+
+def without_effect(service: str, operation: str, api: type) -> bool:
+    """Whether an operation of `service`, as moto names it, would be a success that did not happen."""
+    if service != "sagemaker":
+        return operation in _WITHOUT_EFFECT.get(service, ())
+    ours = (base for base in api.__mro__ if base.__module__.startswith("servable"))
+    own = any(xform_name(operation) in vars(base) for base in ours)
+    return not own and _RECORDS.match(operation) is None
+
+
+def _call(api: Any) -> Any:
+    operation = str(api._get_action())
+    if without_effect(api.service_name, operation, type(api)):
+        raise NotImplementedError(f"{operation} would have no effect here")
+    return _CALL(api)

@@ -1,0 +1,45 @@
+"""The local AWS answers as AWS answered: every recorded row, but for those that the page names."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.servable_local.aws.aws_answers import Asked, Row, rows
+from tests.servable_local.aws.local_account import Account
+
+pytestmark = pytest.mark.long
+PAGE = "docs/local-aws.md"
+ALIKE = [row for row in rows() if "differs" not in row]
+DIFFERENT = [row for row in rows() if "differs" in row]
+
+
+@pytest.fixture(scope="module")
+def clients() -> dict[str, Any]:
+    return {}
+
+
+def name(row: Row) -> str:
+    return f"{row['service']}-{row['operation']}-{row['source'].rpartition('/')[2]}"
+
+
+@pytest.mark.parametrize("row", ALIKE, ids=name)
+def test_the_answer_is_aws_s(row: Row, account: Account, clients: dict[str, Any]) -> None:
+    assert list(Asked(account, clients).differences(row)) == []
+
+
+@pytest.mark.parametrize("row", DIFFERENT, ids=name)
+def test_an_answer_that_is_said_to_be_another_is_one(
+    row: Row, account: Account, clients: dict[str, Any]
+) -> None:
+    assert list(Asked(account, clients).differences(row)) != []
+
+
+def test_what_is_answered_otherwise_is_on_the_page() -> None:
+    page = " ".join(Path(PAGE).read_text("utf-8").split())
+    assert [row["differs"] for row in DIFFERENT if row["differs"] not in page] == []
+
+
+def test_most_answers_are_aws_s() -> None:
+    # A bound that only goes up: CONTRIBUTING says so of all counts.
+    assert len(ALIKE) / len(rows()) > 0.88

@@ -114,18 +114,21 @@ class RequestRouter:
         _hand_on(environ, request, verified)
         held: list[Any] = []
         try:
-            answer = self.application(environ, lambda *begun: held.append(begun))
-            (status, headers, *_), service = held[-1], request.claimed_service
-            if service != "s3" and dict(headers).get("Content-Type", "").startswith("text/html"):
-                # A page of the server's own: none of the service's paths is this one.
-                raise NotImplementedError(f"{request.method} {request.path} is no operation here")
+            answered = self.application(environ, lambda *begun: held.append(begun))
+            status, headers = held[-1][:2]
+            if status.startswith(("404", "405")):
+                answered = list(answered)
+                if b"".join(answered[:1]).lower().startswith(b"<!doctype html>"):
+                    # A page of the server's own: none of the service's paths is this one.
+                    asked = f"{request.method} {request.path}"
+                    raise NotImplementedError(f"{asked} is no operation here")
         except Exception as error:
             # 501 and not 500: AWS clients retry a 500 for up to 50 s and then say nothing.
             if not isinstance(error, NotImplementedError):
                 traceback.print_exc()
             return _failure(environ, request, start_response, error)
         start_response(status, headers)
-        return answer
+        return answered
 
     def _body(
         self, environ: _Environ, request: ReceivedRequest, limit: int | None

@@ -144,20 +144,25 @@ COUNTS: Mapping[str, tuple[Callable[[Sources], Iterator[str]], int]] = {
 # lowered whenever they can be (decision 0046).
 GROWN = {
     "names, hashes and the local AWS by itself": 325,
-    "rules about code, keys, models and places": 2_169,
-    "verdicts of three values, and their rates": 861,
+    "rules about code, keys, models and places": 2_532,
+    "verdicts of three values, and their rates": 889,
     "taken names, alarms at night": 187,
-    "this table, and the bounds of folders": 18,
+    "rehearsals over ranges, and days simulated beside them": 1_440,
+    "replays that say what their rows show, standing costs": 954,
+    "CloudFormation's role, packing at synth, faults of a rollout": 500,
+    "constructs for CDK apps of one's own": 1_860,
+    "AWS's answers, operations that would do nothing": 815,
+    "this table, and the bounds of folders": 28,
 }
 MOST_LINES = 74_430 + sum(GROWN.values())
 # Folder to its most lines: of what lighter left, and of what is measured and checked since.
 MOST_LINES_OF_FOLDERS = {
-    "benchmarks": 4_000 + 403 + 150,  # verdicts; other local AWSs
-    "scripts": 3_000 + 72,  # releases, their names, and these bounds
+    "benchmarks": 4_000 + 1_201 + 150,  # verdicts and what simulates for them; other local AWSs
+    "scripts": 3_000 + 297,  # releases, rollouts' table, constructs' page, and these bounds
 }
 # Command to the most lines of functions that it may run (scripts/lines_run.py): what its reader reads.
 # Without the rules since, 4,298 and 6,450 (6,400 was wanted) of a synth without .servable.
-MOST_LINES_RUN = {"check": 5_214, "synth": 7_339}
+MOST_LINES_RUN = {"check": 5_309, "synth": 7_556}
 
 
 def main() -> int:

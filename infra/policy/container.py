@@ -204,10 +204,11 @@ def variable_of(setting: str) -> str:
 def inert_reason(variable: str, value: str = "", *, tensorflow: str) -> str | None:
     """The reason why a variable has no effect in the image of this version; None if it may have one."""
     if variable == "GUNICORN_CMD_ARGS":
-        words = set(re.split(r"[\s=]+", value))
-        keys = [key for key, options in _OPTIONS_OF_GUNICORN.items() if options & words]
+        given = {word for word in re.split(r"[\s=]+", value) if word.startswith("-")}
+        keys = [key for key, options in _OPTIONS_OF_GUNICORN.items() if options & given]
         passed = f"the image passes other options after these; use {', '.join(keys)}"
-        return passed if keys else None
+        # An option that the image does not pass has its effect, and so has the variable.
+        return passed if given and given <= set().union(*_OPTIONS_OF_GUNICORN.values()) else None
     if variable in ContainerSettings.model_fields:
         return f"it is a key of `container`; write container.{variable} = {value}"
     if key := _OF_AN_ENDPOINT.get(variable.replace("_", "").lower().removesuffix("inseconds")):

@@ -165,8 +165,16 @@ def test_asynchronous_inference_of_the_revision_is_known_to_stay(revision: Path)
     assert json.loads(ran.stdout)["verdict"] == "refused", ran.stderr
 
 
-def test_what_cdk_refuses_without_the_feature_flags_is_one_sentence(revision: Path) -> None:
-    failed = run(revision, f"{VALID}[asynchronous]\n").exception
+def test_what_cdk_refuses_is_one_sentence(revision: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise RuntimeError("Error: no such flag")
+
+    monkeypatch.setattr("stacks.environment_stage.EnvironmentStage", refuse)
+    failed = run(revision, VALID).exception
     assert str(failed).startswith(
-        "cdk.json: CDK refuses the stacks of prod with these feature flags:"
+        "cdk.json: CDK refuses the stacks of prod with these feature flags: Error: no such flag"
     )
+
+
+def test_asynchronous_inference_needs_no_feature_flag(revision: Path) -> None:
+    assert json.loads(run(revision, f"{VALID}[asynchronous]\n", "--json").stdout)["changes"]

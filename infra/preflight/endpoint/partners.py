@@ -186,10 +186,6 @@ def _orders(environment: Environment) -> Iterator[tuple[str, float | None, str, 
             gone = "after the first action it never comes back"
             value = None if variant.serverless else getattr(variant, whole)
             yield f"{key}.{own}", value, f"every {bound} of the schedule,", highest, gone
-        raised = [action.at_least for action in scaling.schedule if action.at_least is not None]
-        if raised and not any(action.at.startswith("at(") for action in scaling.schedule):
-            name, stays = "min_instances", "no action lowers the minimum again"
-            yield f"{key}.scaling.schedule", min(raised), name, variant.min_instances, stays
 
 
 _BOUNDS = (("min_instances", "min_instances"), ("max_instances", "most_instances"))

@@ -234,11 +234,11 @@ def test_without_bursts_the_phases_are_one() -> None:
 @pytest.mark.parametrize(
     ("use", "bursts", "p99_ms", "refused"),
     [
-        (0.5, Bursts(2.5, 1), 331, 0.06),
-        (0.7, Bursts(2.5, 1), 417, 11.0),
-        (0.85, Bursts(2.5, 1), 425, 18.5),
-        (0.85, Bursts(1.5, 5), 426, 8.5),
-        (0.5, Bursts(4, 0.5), 407, 7.1),
+        (0.5, Bursts(2.5, 1), 340, 0.07),
+        (0.7, Bursts(2.5, 1), 419, 11.1),
+        (0.85, Bursts(2.5, 1), 420, 18.0),
+        (0.85, Bursts(1.5, 5), 424, 8.0),
+        (0.5, Bursts(4, 0.5), 410, 7.0),
     ],
 )
 def test_bursts_wait_and_are_refused_as_a_simulation_of_events_finds(

@@ -196,7 +196,7 @@ class KeysCrossed(Rule):
 
     A higher percentile is never below a lower one. A target that the peak does not reach is often a rate
     for a minute. A batch may not wait longer than the caller. A schedule that only lowers a bound lowers
-    it for ever, and one that only raises the minimum never lowers it again.
+    it for ever.
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-scaling-loadtest.html,
     https://docs.aws.amazon.com/autoscaling/application/userguide/scheduled-scaling-policy-overview.html,
     https://github.com/tensorflow/serving/blob/master/tensorflow_serving/batching/README.md

@@ -159,15 +159,17 @@ class CloudFormationApi(BaseResponse):
         text = self._text()
         values = self._chosen(text, {})
         name = self._get_param("StackName")
-        stack = self.here.find(name)
-        if stack is None or stack.status != "REVIEW_IN_PROGRESS":
-            stack = self.here.register(name)
+        found = self.here.find(name)
+        # On AWS too it takes over a stack that a change set has put in review.
+        in_review = found is not None and found.status == "REVIEW_IN_PROGRESS"
+        stack = found if found is not None and in_review else self.here.register(name)
         stack.termination_protection = bool(self._get_param("EnableTerminationProtection"))
         keep = self._get_param("DisableRollback") or self._get_param("OnFailure") == "DO_NOTHING"
         try:
             self.here.deploy(stack, text, values, **self._about(), disable_rollback=bool(keep))
         except Exception:
-            self.here.forget(stack)
+            if not in_review:
+                self.here.forget(stack)
             raise
         return ActionResult({"StackId": stack.id})
 

@@ -85,7 +85,7 @@ class ReplayCase:
     share: float = 0.01
     """What the gate is asked to find, and what is planted."""
     rows_share: float = 1.0
-    """Of the rows that the gate wants, those that are replayed."""
+    """Share of the rows that the gate wants which are replayed."""
     exactly: bool = True
     noise: float = 0.0
     harm: float = 0.0

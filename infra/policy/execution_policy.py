@@ -33,7 +33,7 @@ LEFT_OUT = "|".join(
 # Needed beside what the handlers state: Application Auto Scaling asks for it on behalf of who registers.
 BESIDE = ("sagemaker:UpdateEndpointWeightsAndCapacities",)
 
-# Of Application Auto Scaling, which CloudFormation has made where the account has none yet.
+# Application Auto Scaling's, which CloudFormation has made where the account has none yet.
 LINKED_ROLE = (
     "sagemaker.application-autoscaling.amazonaws.com/"
     "AWSServiceRoleForApplicationAutoScaling_SageMakerEndpoint"

@@ -106,7 +106,7 @@ def alarm_metrics(environment: Environment) -> int:
             if name == OVERHEAD and (variant.shadow or not kind.has_instances):
                 continue
             several = len(types) if len(types) > 1 else 0
-            # Of pools each type has an alarm of its own.
+            # Each type of a pool has an alarm of its own.
             count += several or 1 if graph == "saturation" else 1
             count += several if metric == "ModelLatency" else 0
         count += _QUEUE_ALARMS if kind.queued else 0

@@ -35,7 +35,7 @@ def capture_notes(index: CaptureIndex, shadows: Collection[str]) -> Iterator[str
     if len(gaps) < 2:
         return
     longest, at = float(gaps.max()), int(gaps.argmax())
-    # Of requests at random moments hardly one recording in 1,000 has such a gap.
+    # Hardly one recording in 1,000 of requests at random moments has such a gap.
     if longest > max(_LEAST_GAP_SECONDS, float(gaps.mean()) * math.log(1000 * len(gaps))):
         began = utc_text(float(index.times[at]))
         yield (

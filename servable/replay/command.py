@@ -359,7 +359,7 @@ def _question(
         "what": what,
         "models": [one.asked.model_sha256 or deployed for one in several],
         "redact": str(redact) if redact else None,
-        # As it was before two could be given, so that a run of then goes on.
+        # The form from before two could be given, so that a run of then goes on.
         "against": list(options.against)
         if len(options.against) > 1
         else next(iter(options.against), None),

@@ -88,7 +88,7 @@ def test_every_action_is_one_of_iams_reference() -> None:
 def test_an_action_takes_one_of_the_resources_that_its_statement_names(
     statement: dict[str, Any],
 ) -> None:
-    """That of an action without resources is a star, or the action would be allowed on nothing."""
+    """The resource of an action without resources is a star, or the action would be allowed on nothing."""
     missed = []
     for action in statement["Action"]:
         service = REFERENCE[action.split(":")[0]]

@@ -17,7 +17,7 @@ class ColumnSizes:
 
     def __init__(self) -> None:
         self._largest: Array | None = None
-        """Of each column, the largest share of what it is judged beside."""
+        """Each column's largest share of what it is judged beside."""
         self._relative = 0.0
         self._alike = True
 

@@ -27,7 +27,7 @@ class AlarmRegister:
         # Whose scaling actions run at the last tick; and those set to ALARM by hand since.
         self.acting: list[tuple[Alarm, MetricAlarmRule, Evaluation]] = []
         self._set_off: set[str] = set()
-        # Of each composite alarm the states that it was last evaluated for.
+        # The states that each composite alarm was last evaluated for.
         self._seen: dict[str, dict[str, State]] = {}
         # One change at a time: a tick and a SetAlarmState may come together.
         self._lock = threading.RLock()

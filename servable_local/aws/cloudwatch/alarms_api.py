@@ -120,7 +120,7 @@ class CloudWatchApi(MetricsApi):
         return self._alarm(self._get_param("ResourceARN")).tags
 
     def list_tags_for_resource(self) -> ActionResult:
-        # Of an alarm that is not there AWS says that it has no tags.
+        # AWS says of an alarm that is not there that it has no tags.
         alarm = self.here.alarms.get(self._get_param("ResourceARN"))
         tags = alarm.tags.items() if alarm else ()
         return ActionResult({"Tags": [{"Key": key, "Value": value} for key, value in tags]})

@@ -201,7 +201,7 @@ def _rule(given: _Given) -> _Problems:
     schedule = given.get("ScheduleExpression", "")
     if schedule.startswith("cron("):
         fields = schedule[5:].rstrip(")").split()
-        # Of the days of the month and of the week one must be left open.
+        # One of the days of the month and of the week must be left open.
         if len(fields) != 6 or (fields[2] == "?") == (fields[4] == "?"):
             yield "ValidationException", "Parameter ScheduleExpression is not valid."
 
@@ -308,7 +308,7 @@ _CHECKS: dict[tuple[str, str], Callable[[_Given], _Problems]] = {
     ("sqs", "ReceiveMessage"): _receipt,
     ("sqs", "CreateQueue"): _queue,
 }
-# Of an error's text, by service or operation: moto's words and AWS's.
+# An error's text, by service or operation: moto's words and AWS's.
 _WORDS: dict[str, list[tuple[re.Pattern[str], str]]] = {
     service: [(re.compile(of_moto), of_aws) for of_moto, of_aws in words]
     for service, words in {

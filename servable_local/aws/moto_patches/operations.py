@@ -11,7 +11,7 @@ from typing import Any
 from botocore import xform_name
 from moto.core.responses import BaseResponse
 
-# Of SageMaker's, as moto has them: records that can be read back, and start nothing.
+# SageMaker's records, as moto has them: they can be read back, and start nothing.
 _RECORDS = re.compile(r"\w+(ModelPackages?|ModelPackageGroups?|ModelCards?|Experiments?|Trials?)$")
 _WITHOUT_EFFECT = {
     "awslambda": {"CreateEventSourceMapping", "Invoke", "InvokeAsync", "InvokeWithResponseStream"},

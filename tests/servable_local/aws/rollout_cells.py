@@ -49,7 +49,7 @@ def environment(strategy: str, overrides: dict[str, str] | None = None) -> Valid
 
 @functools.cache
 def templates(strategy: str) -> list[dict[str, Any]]:
-    """As it is, and with another container setting: another configuration, and a new fleet."""
+    """The template as it is, and with another container setting: another configuration, and a new fleet."""
     settings: list[dict[str, str]] = [{}, {"variants.primary.container.tfs_processes": "2"}]
     return [synthesised(environment(strategy, one))["endpoint"] for one in settings]
 

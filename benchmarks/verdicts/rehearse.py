@@ -43,7 +43,7 @@ DAY_SIGMA, SHIFT_MINUTES, NOISE, MEMORY_MINUTES = 0.1, 30, 0.05, 10
 
 @dataclass(frozen=True, kw_only=True)
 class DayCase:
-    """What is given to `servable rehearse` and to the simulation alike."""
+    """The case that `servable rehearse` and the simulation are both given."""
 
     requests: tuple[float, ...]
     instance: SimulatedInstance

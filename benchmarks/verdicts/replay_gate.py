@@ -83,7 +83,7 @@ class ReplayCase:
     """Whether nothing was planted. None: too little is replayed to tell."""
     trials: int
     share: float = 0.01
-    """What the gate is asked to find, and what is planted."""
+    """A change that is planted, and the rows in which the gate has to find it."""
     rows_share: float = 1.0
     """Share of the rows that the gate wants which are replayed."""
     exactly: bool = True

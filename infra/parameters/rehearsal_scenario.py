@@ -211,7 +211,7 @@ def _at_first(
 
 
 def stated_bursts(traffic: Traffic, recorded: Bursts | None) -> Bursts:
-    """What [traffic] states, else what was recorded, else none."""
+    """Bursts that [traffic] states, else those recorded, else none."""
     known = recorded or NO_BURSTS
     return Bursts(
         known.peak if traffic.peak_to_mean is None else traffic.peak_to_mean,

@@ -280,7 +280,7 @@ def real(golden: Path) -> Path:
 def test_the_real_container_is_asked(real: Path) -> None:
     process = _servable(real)
     _, said = process.communicate()
-    assert (process.returncode, "is answered predictions[1] 0.53" in said) == (1, True)
+    assert (process.returncode, "is answered output[1] 0.53" in said) == (1, True)
 
 
 @pytest.mark.long

@@ -12,7 +12,15 @@ import pytest
 
 from servable.conformance.conformance import asked, counted
 from servable.conformance.contract import CHECKS, MODEL_CHECKS
-from servable.conformance.observed_cases import Case, ContainerSetup, cases, changed, containers
+from servable.conformance.observed_cases import (
+    Agreement,
+    Case,
+    ContainerSetup,
+    ObservedAnswer,
+    cases,
+    changed,
+    containers,
+)
 from servable.conformance.prepare import prepare
 from servable.conformance.targets import ContainerTarget
 from servable_local.container.launch import launch
@@ -20,6 +28,8 @@ from tests.conformance.deviations import DEVIATIONS, Deviation, proxy
 
 CASES = cases()
 CONTAINERS = {f"{one.image} {one.name}": one for one in containers(CASES)}
+# The image was asked where TensorFlow turned oneDNN on by itself, which it does with AVX-512 alone.
+AS_THE_IMAGE_DID = {"TF_ENABLE_ONEDNN_OPTS": "1"}
 CHANGED = {(group, case) for group, named in changed().items() for case in named}
 
 
@@ -41,7 +51,8 @@ def local(name: str, prepared: Path) -> Iterator[ContainerTarget]:
     container = CONTAINERS[name]
     folder = prepared / container.image
     archive = None if container.is_multi_model else folder / f"{container.name}.tar.gz"
-    with launch(archive, container.variables, tensorflow=container.image) as process:
+    variables = {**AS_THE_IMAGE_DID, **container.variables}
+    with launch(archive, variables, tensorflow=container.image) as process:
         yield ContainerTarget(process.url, str(folder / container.name))
 
 
@@ -50,9 +61,16 @@ def local(name: str, prepared: Path) -> Iterator[ContainerTarget]:
 def test_the_local_container_answers_as_the_image_did(name: str, local: ContainerTarget) -> None:
     container = CONTAINERS[name]
     wrong = {
-        (case.group, case.name) for case, answer in asked(local, container) if answer != case.answer
+        (case.group, case.name)
+        for case, answer in asked(local, container)
+        if answer != case.answer and not (case.model == "vision" and _rounded(case, answer))
     }
     assert wrong == CHANGED & _named(container)
+
+
+def _rounded(case: Case, answer: ObservedAnswer | None) -> bool:
+    """Whether the last digits alone differ: processors add a convolution's products in another order."""
+    return answer is not None and case.answer.agreement(answer) is Agreement.LAST_DIGITS
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,10 @@ _SIGNATURE_NAME = re.compile(rb'"signature_name"\s*:')
 # Two values with nothing but space between them.
 _SEPARATE_VALUES = re.compile(r"[}\]]\s*[\[{]", re.ASCII)
 _NESTED_LIST = re.compile(r"\s*\[\s*\[", re.ASCII)
-_LETTERS_OF_NUMBERS = re.compile(r"[-+0-9.,eE]+")
+# Numbers end with a digit: a line of commas is told from them without the parser.
+_LETTERS_OF_NUMBERS = re.compile(r"[-0-9](?:[-+0-9.,eE]*[0-9])?")
+# Made once: `json.loads` with these arguments makes one for each line.
+_NUMBERS = json.JSONDecoder(parse_float=len, parse_int=len)
 # A field that may be a number, and letters that stand otherwise in JSON.
 _UNLIKE_WORDS = re.compile(r'["\\]|(?:^|,)\s*-?[0-9]')
 # One piece of a line of CSV: a comma, text without quotes, or what stands between quotes.
@@ -63,7 +66,7 @@ def _are_numbers(line: str) -> bool:
     if not _LETTERS_OF_NUMBERS.fullmatch(line):
         return False
     try:
-        json.loads(f"[{line}]", parse_float=len, parse_int=len)
+        _NUMBERS.decode(f"[{line}]")
     except ValueError:
         return False
     return True

@@ -77,9 +77,9 @@ def _described(node: ast.ClassDef | ast.FunctionDef) -> str:
         and not member.name.startswith("_")
         and ast.get_docstring(member)
     ]
-    parts += [f"- `{member.name}`: {_line(ast.get_docstring(member) or '')}\n" for member in public]
-    parts += [f"- `{field}`: {said}\n" for field, said in _fields(node)]
-    return "\n".join(part for part in parts if part).replace("\n\n- ", "\n- ")
+    items = [f"- `{member.name}`: {_line(ast.get_docstring(member) or '')}\n" for member in public]
+    items += [f"- `{field}`: {said}\n" for field, said in _fields(node)]
+    return "\n".join(filter(None, [*parts, "".join(items)]))
 
 
 def _fields(node: ast.ClassDef) -> Iterator[tuple[str, str]]:
@@ -111,10 +111,12 @@ def _line(text: str) -> str:
 
 def _text(node: ast.ClassDef | ast.FunctionDef) -> str:
     """The docstring; `name: what it is` of an argument becomes an item of a list."""
-    lines = []
+    lines: list[str] = []
     for line in (ast.get_docstring(node) or "").splitlines():
         name, colon, said = line.partition(": ")
         if colon and name.isidentifier() and not line.startswith(" "):
+            if lines and not lines[-1].startswith(("- ", "  ")) and lines[-1]:
+                lines.append("")
             lines.append(f"- `{name}`: {said}")
         else:
             lines.append(line.replace("    ", "  ") if line.startswith(" ") else line)

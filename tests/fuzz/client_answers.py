@@ -16,7 +16,8 @@ from servable_client.formats import codecs, content_type, decode
 from tests.fuzz import client_reference as reference
 from tests.fuzz.client_reference import QUANTIZED, TYPES, Response, UnreadableError
 
-MOST_CPU_SECONDS = 1.0
+# At most 1 s on a quiet machine for 1 MB; here other tests run beside.
+MOST_CPU_SECONDS = 5.0
 NAMES = ["y", "output", "prob", "ünïcode", "a/b", "x" * 70, ""]
 NPY_TYPES = [
     "?",

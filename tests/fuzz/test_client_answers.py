@@ -18,12 +18,10 @@ from hypothesis import strategies as st
 
 from servable_client.errors import BadAnswerError
 from servable_client.formats import codecs, content_type, decode
-from tests.fuzz.client_answers import check, check_body, run
+from tests.fuzz.client_answers import MOST_CPU_SECONDS, check, check_body, run
 from tests.fuzz.client_reference import Response
 
 MEGABYTE = 1_000_000
-# A second on a quiet machine; beside other work the same instructions take several times as long.
-MOST_CPU_SECONDS = 5.0
 
 
 @settings(max_examples=800, deadline=None)

@@ -42,7 +42,7 @@ def test_what_the_rules_accept_is_synthesised(project: Path, values: dict[str, A
 
 @pytest.mark.long
 @pytest.mark.timeout(900)
-@settings(max_examples=150, deadline=None, suppress_health_check=UNHURRIED)
+@settings(max_examples=60, deadline=None, suppress_health_check=UNHURRIED)
 @given(environments())
 def test_what_the_rules_accept_is_synthesised_in_full(
     project: Path, values: dict[str, Any]

@@ -1,4 +1,7 @@
-"""Damaged bodies of every content type: refused or answered, never a 5xx, and nothing is kept."""
+"""Damaged bodies of every content type: refused or answered, never a 5xx, and nothing is kept.
+
+Longer, by hand: `python -m tests.servable_handler.fuzz text/csv 100000 1`.
+"""
 
 import json
 import subprocess
@@ -13,7 +16,7 @@ from tests.servable_handler.mutation import SEEDS
 pytestmark = pytest.mark.long
 
 ROOT = Path(__file__).resolve().parents[2]
-ALL = 100_000
+MANY = 20_000
 
 
 def fuzzed(content_type: str, count: int, timeout_seconds: int) -> dict[str, Any]:
@@ -34,7 +37,7 @@ def check(found: dict[str, Any]) -> None:
     assert found["memory_mib"][-1] <= 1.05 * found["memory_mib"][0], found["memory_mib"]
 
 
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("content_type", SEEDS)
-def test_of_a_hundred_thousand_damaged_bodies_none_is_a_5xx_or_stays(content_type: str) -> None:
-    check(fuzzed(content_type, ALL, 880))
+def test_of_many_damaged_bodies_none_is_a_5xx_or_stays(content_type: str) -> None:
+    check(fuzzed(content_type, MANY, 280))

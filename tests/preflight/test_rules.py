@@ -111,6 +111,18 @@ def test_a_cuda_12_image_is_refused_on_the_k80(environment: Environment) -> None
     ]
 
 
+@pytest.mark.parametrize(
+    ("tensorflow", "instance_type", "severity"),
+    [("2.3", "ml.p4d.24xlarge", Severity.ERROR), ("2.11", "ml.g6.xlarge", Severity.WARNING)],
+)
+def test_a_cuda_of_an_older_major_version_is_an_error_and_of_the_same_one_a_warning(
+    environment: Environment, tensorflow: str, instance_type: str, severity: Severity
+) -> None:
+    loaded = environment(**{'"2.20"': f'"{tensorflow}"', "ml.c5.xlarge": instance_type})
+    found = {one.rule: one.severity for one in check(loaded)}
+    assert found["image-cuda-too-old"] is severity
+
+
 def test_an_arm_machine_is_refused(environment: Environment) -> None:
     assert rules(environment, **{"ml.c5.xlarge": "ml.c6g.xlarge"}) == ["instance-architecture"]
 

@@ -1,4 +1,4 @@
-"""How often verdicts are wrong: measures it, and writes docs/verdicts.md.
+"""Measures the share of verdicts that are wrong, and writes docs/verdicts.md.
 
 python -m benchmarks.verdicts [--seed N] [load | conformance | tune | replay]...
 

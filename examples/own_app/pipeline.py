@@ -17,7 +17,7 @@ CONNECTION = (
 
 
 class Live(cdk.Stage):
-    """What is deployed together: the file's stacks, and a role that may ask its endpoint."""
+    """One deployment: the file's stacks, and a role that may ask its endpoint."""
 
     def __init__(self, scope: Construct, construct_id: str) -> None:
         super().__init__(scope, construct_id)

@@ -56,7 +56,7 @@ LONGEST_DELAY_SECONDS = 180
 
 @dataclass(frozen=True, kw_only=True)
 class ScalingPace:
-    """How soon instances come: the time of a start, and until an alarm sees a datapoint."""
+    """The pace at which instances come: the time of a start, and until an alarm sees a datapoint."""
 
     start_seconds: float
     metric_delay_seconds: int

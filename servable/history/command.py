@@ -50,7 +50,7 @@ def history(
         back = restored(loaded, _chosen(listed, restore), account)
     except PackagingError as wrong:
         click.echo(f"servable history: {wrong}", err=True)
-        return 1
+        return 2
     refused = bool(errors(back.findings))
     if writes and not refused:
         file, kept = write(loaded, files, back)

@@ -35,7 +35,7 @@ def report(runs: tuple[Path, ...], p99_ms: float | None, output: Path | None) ->
         contents = distinguished([content_of(folder, objective) for folder in runs])
     except ReportError as error:
         click.echo(f"servable report: {error}", err=True)
-        return 1
+        return 2
     click.echo(page.write(output or runs[0], contents))
     return 0
 

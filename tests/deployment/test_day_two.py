@@ -43,7 +43,7 @@ def test_there_and_back_again(tmp_path: Path) -> None:
         made.deploy()
         remove_unreferenced(made)
         ran = servable(made, "history", "local", "--restore", "1")
-        assert (ran.returncode, "the archive no longer exists" in ran.stderr) == (1, True)
+        assert (ran.returncode, "the archive no longer exists" in ran.stderr) == (2, True)
 
 
 def remove_unreferenced(deployment: Deployment) -> None:

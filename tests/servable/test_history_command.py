@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from model_packaging.refusal import PackagingError
 from servable.history import command
 from servable.history.deployments import Deployment
 from tests.conftest import VALID
@@ -35,6 +36,18 @@ def test_columns_have_heads_above_their_cells(printed: list[str]) -> None:
 
 def test_an_override_stands_below_its_deployment(printed: list[str]) -> None:
     assert printed[2:] == ["    override: endpoint.name=x"]
+
+
+def test_history_that_cannot_be_read_ends_with_2(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*given: Any, **options: Any) -> None:
+        raise PackagingError(Path("AWS"), "it cannot be asked", "try again")
+
+    (project / "environments" / "prod.toml").write_text(VALID)
+    monkeypatch.chdir(project)
+    monkeypatch.setattr(command, "account_of", refused)
+    assert command.history.main(["prod"], standalone_mode=False) == 2
 
 
 @pytest.mark.parametrize(

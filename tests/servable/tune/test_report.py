@@ -115,10 +115,10 @@ def test_two_runs_are_in_one_page(tmp_path: Path) -> None:
     ).read_text(encoding="utf-8")
 
 
-def test_a_folder_without_a_run_is_named(
+def test_a_folder_without_a_run_is_named_and_ends_with_2(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert report.main([str(tmp_path)], standalone_mode=False) == 1
+    assert report.main([str(tmp_path)], standalone_mode=False) == 2
     assert f"{tmp_path}: has neither run.json nor curve.json" in capsys.readouterr().err
 
 

@@ -34,7 +34,8 @@ def install() -> None:
 
 
 def _send_to_targets(rule: Rule, original_event: Any, transform_input: bool = True) -> None:
-    if not rule.event_pattern.matches_event(original_event):
+    # Upstream a rule that has a schedule alone matches every event; on AWS it matches none.
+    if not rule.event_pattern.get_pattern() or not rule.event_pattern.matches_event(original_event):
         return
     everywhere = rule.targets
     topics = [target for target in everywhere if parse_arn(target["Arn"]).service == "sns"]

@@ -48,6 +48,20 @@ def test_where_there_is_no_reason_none_is_said(watched: Watched, inbox: TopicInb
     assert inbox.said(1)[0].endswith("Reason, where there is one: ")
 
 
+def test_a_rule_of_a_schedule_matches_no_event(watched: Watched, inbox: TopicInbox) -> None:
+    events = watched.account.client("events")
+    rule = events.list_rules()["Rules"][0]
+    targets = events.list_targets_by_rule(Rule=rule["Name"])["Targets"]
+    events.put_rule(Name="minute", ScheduleExpression="rate(1 minute)")
+    events.put_targets(Rule="minute", Targets=targets)
+    watched.account.deploy(serving(watched.account.put_archive(b"a")))
+    watched.account.delete()
+    assert [one.split(" at ")[0] for one in inbox.said(2)] == [
+        "Endpoint ranker: CREATING",
+        "Endpoint ranker: DELETING",
+    ]
+
+
 def test_scaling_does_not_reach_the_topic(watched: Watched, inbox: TopicInbox) -> None:
     watched.account.deploy(serving(watched.account.put_archive(b"a")))
     watched.account.client("sagemaker").update_endpoint_weights_and_capacities(

@@ -94,8 +94,10 @@ def _fields(node: ast.ClassDef) -> Iterator[tuple[str, str]]:
 
 def _signature(node: ast.FunctionDef) -> str:
     arguments = [
-        f"    {argument.arg}: {ast.unparse(argument.annotation) if argument.annotation else ''}"
-        + ("" if default is None else f" = {ast.unparse(default)}")
+        f"    {ast.unparse(argument)}" for argument in node.args.args if node.name != "__init__"
+    ]
+    arguments += [
+        f"    {ast.unparse(argument)}" + ("" if default is None else f" = {ast.unparse(default)}")
         for argument, default in zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)
     ]
     return ",\n".join(arguments)

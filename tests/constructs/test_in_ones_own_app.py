@@ -238,3 +238,10 @@ def test_a_refused_environment_file_says_everything(tmp_path: Path) -> None:
     file.write_text('account = "1"\nregion = "eu-west-1"\n')
     with pytest.raises(EnvironmentFileError, match=r"(?s)prod.toml is refused.*account.*endpoint"):
         Environment(cdk.App(), "prod", file=file)
+
+
+def test_two_variants_of_one_name_are_refused() -> None:
+    own = Own()
+    twice = [InstanceVariant(name="primary", model=own.model) for _ in range(2)]
+    with pytest.raises(ValueError, match="search/Other: variants have one name"):
+        ModelEndpoint(own.stack, "Other", name="other", variants=twice)

@@ -170,6 +170,8 @@ class ModelEndpoint(IEndpoint):
         async_inference: AsyncInference | None,
         metrics: Metrics,
     ) -> sagemaker.CfnEndpointConfig:
+        if len({each.name for each in self.variants}) < len(self.variants):
+            raise ValueError(f"{self.node.path}: variants have one name; give each its own")
         # It has no name on purpose: a configuration cannot be updated, only
         # replaced, and CloudFormation cannot replace what has a fixed name.
         return sagemaker.CfnEndpointConfig(

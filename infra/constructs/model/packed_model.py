@@ -41,6 +41,8 @@ _SOME_ACCOUNT, SOME_REGION = "000000000000", "us-east-1"
 class PackedModel(ServedModel):
     """A served model from a SavedModel on this computer, packed when the CDK CLI publishes it.
 
+    `packed_model(…)` makes one: a second name, to be read as a verb.
+
     Image, settings and permissions are chosen for the model and the instance type; a stack without a
     region looks the image's registry up when it is deployed. Grant its container what it needs:
     `bucket.grant_read(model)`. With a VPC, open what it may reach:

@@ -47,6 +47,8 @@ class RetainedStore(Construct):
             encryption=s3.BucketEncryption.S3_MANAGED,
             keep_days=ACCESS_LOG_DAYS,
         )
+        # A creation that is rolled back deletes key and bucket; with an access in it this one could not be.
+        accesses.apply_removal_policy(cdk.RemovalPolicy.RETAIN)
         kept = self._bucket(
             holds.capitalize(),
             encryption=s3.BucketEncryption.KMS,
@@ -81,7 +83,7 @@ class RetainedStore(Construct):
             "Key",
             description=f"Encrypts {contents}",
             enable_key_rotation=True,
-            removal_policy=cdk.RemovalPolicy.RETAIN,
+            removal_policy=cdk.RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE,
         )
 
     def destination(self, prefix: str) -> Destination:
@@ -105,7 +107,7 @@ class RetainedStore(Construct):
             enforce_ssl=True,
             versioned=True,
             object_ownership=s3.ObjectOwnership.BUCKET_OWNER_ENFORCED,
-            removal_policy=cdk.RemovalPolicy.RETAIN,
+            removal_policy=cdk.RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE,
             lifecycle_rules=[
                 s3.LifecycleRule(
                     expiration=cdk.Duration.days(keep_days),

@@ -26,21 +26,31 @@ from tests.servable_local.aws.synthesised import Deployed
 pytestmark = [pytest.mark.long, pytest.mark.timeout(300)]
 
 
-def template(*, protect: bool) -> dict[str, Any]:
-    overrides = {"prod": {"endpoint.protect": str(protect).lower()}}
+def template(*, protect: bool, stack: str) -> dict[str, Any]:
+    overrides = {
+        "prod": {"endpoint.protect": str(protect).lower()}
+        # Only where something is kept is there a stack for it.
+        | ({"capture.sample_percent": "20"} if stack == "data" else {})
+    }
     loaded = next(one for one in load(ROOT, ROOT / "environments", overrides) if one.name == "prod")
-    return synthesised(valid(loaded))["endpoint"]
+    return synthesised(valid(loaded))[stack]
 
 
 class Failing(Deployed):
     """A stack whose creation fails at one resource after another, and succeeds at last."""
 
     def __init__(
-        self, aws: LocalAws, launcher: Launcher, made: pytest.MonkeyPatch, *, protect: bool
+        self,
+        aws: LocalAws,
+        launcher: Launcher,
+        made: pytest.MonkeyPatch,
+        *,
+        protect: bool,
+        stack: str,
     ) -> None:
         self.protect, self.at = protect, "nothing"
         self.account, self._launcher = Account(aws, launcher), launcher
-        asked = template(protect=protect)
+        asked = template(protect=protect, stack=stack)
         types = {one["Type"]: name for name, one in asked["Resources"].items()}
         # Protection is the endpoint's: before it a protected stack fails as any other.
         begins = list(types).index("AWS::SageMaker::Endpoint") if protect else 0
@@ -78,13 +88,18 @@ class Failing(Deployed):
         return [kind for kind, _ in self.account.inventory() if (kind, 0) not in own]
 
 
-@pytest.fixture(scope="module", params=[False, True], ids=["unprotected", "protected"])
+@pytest.fixture(
+    scope="module",
+    params=[(False, "endpoint"), (True, "endpoint"), (False, "data")],
+    ids=["unprotected", "protected", "data"],
+)
 def failures(
     request: pytest.FixtureRequest, embedded: LocalAws, launcher: Launcher
 ) -> dict[str, tuple[str, list[str]]]:
     """Where it failed -> status and what was left; at last without a failure."""
     with pytest.MonkeyPatch.context() as made:
-        failing = Failing(embedded, launcher, made, protect=request.param)
+        protect, stack = request.param
+        failing = Failing(embedded, launcher, made, protect=protect, stack=stack)
         return {at: (failing.create(at), failing.left()) for at in [*failing.names, "nothing"]}
 
 

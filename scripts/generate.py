@@ -7,7 +7,7 @@ import base64
 import json
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -25,7 +25,6 @@ from scripts.documentation import (
 )
 from servable import __version__
 from servable.new.project_files import STAMP
-from servable_scaling import choices
 
 ROOT = Path(__file__).resolve().parents[1]
 PROTOS = ROOT / "servable_tensors"
@@ -50,6 +49,14 @@ def with_table(page: str, rows: Iterable[Sequence[str]]) -> str:
     _, end, tail = rest.partition("\n\n")
     table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
     return head + rule + table + (end + tail or "\n")
+
+
+def assumptions() -> Iterator[tuple[str, ...]]:
+    """(file, observed or chosen, text, number below it) of the comments that say so of servable_scaling."""
+    comment = r"(?m)^ *# (Observed|Chosen): (.+(?:\n *# .+)*)\n(?:.* = ([\d.]+),?$)?"
+    for file in sorted(ROOT.glob("servable_scaling/**/*.py")):
+        for kind, text, number in re.findall(comment, file.read_text(encoding="utf-8")):
+            yield f"`{file.name}`", kind.lower(), re.sub(r"\n *#", "", text).rstrip("."), number
 
 
 def descriptor_set() -> str:
@@ -126,7 +133,7 @@ GENERATED: dict[str, Callable[[], str]] = {
     "docs/commands.md": command_reference.page,
     "docs/constructs.md": construct_reference.markdown,
     "docs/local-aws.md": lambda: with_table("docs/local-aws.md", local_aws.rows()),
-    "docs/scaling-rules.md": lambda: with_table("docs/scaling-rules.md", choices.rows()),
+    "docs/scaling-rules.md": lambda: with_table("docs/scaling-rules.md", assumptions()),
     "servable_tensors/descriptors.base64": descriptor_set,
     "docs/architecture.svg": lambda: import_graph.svg(import_graph.arrows()),
     **TEMPLATE,

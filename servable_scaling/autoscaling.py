@@ -20,7 +20,6 @@ from typing import Any
 from servable_scaling.activities import ScalingActivity
 from servable_scaling.alarms.m_of_n import State
 from servable_scaling.alarms.query import MetricValues
-from servable_scaling.choices import ScalingChoices
 from servable_scaling.scalable_target import (
     ScaledTarget,
     ScalingPropertyError,
@@ -28,7 +27,6 @@ from servable_scaling.scalable_target import (
     TargetTracking,
     scaling_policy,
 )
-from servable_scaling.schedule import DEFAULTS
 from servable_scaling.target_scaler import Breach, ScaledResource, TargetScaler
 from servable_scaling.target_tracking import alarm_requests
 from servable_scaling.watched_alarm import WatchedAlarm, acts, breaches, due
@@ -71,9 +69,10 @@ class Autoscaling:
         policies: Mapping[str, Properties] = {},
         alarms: Sequence[Properties] = (),
         created: datetime,
-        choices: ScalingChoices = DEFAULTS,
+        # Chosen: seconds until an alarm can see a datapoint.
+        metric_delay_seconds: int = 0,
     ) -> None:
-        self.choices = choices
+        self._delay_seconds = metric_delay_seconds
         self.scalers: dict[str, TargetScaler] = {}
         self.alarms: dict[str, WatchedAlarm] = {}
         # By what an alarm's actions name.
@@ -83,7 +82,7 @@ class Autoscaling:
             target = ScaledTarget.of(properties)
             actions = [ScheduledAction.of(each) for each in properties.get("ScheduledActions", ())]
             self.scalers[target.resource_id] = TargetScaler(
-                target, created=created, actions=actions, choices=choices
+                target, created=created, actions=actions
             )
             by_name[name] = target.resource_id
         for name, properties in policies.items():
@@ -96,7 +95,7 @@ class Autoscaling:
             scaler.policies[name] = policy
             self._resources[name] = str(resource)
             if isinstance(policy, TargetTracking):
-                sides = alarm_requests(policy, scaler.target, choices, suffix=policy.name)
+                sides = alarm_requests(policy, scaler.target, suffix=policy.name)
                 for side in sides.values():
                     self._watch({**side, "AlarmActions": [name]})
         for request in alarms:
@@ -132,5 +131,5 @@ class Autoscaling:
         return step
 
     def _watch(self, request: Properties) -> None:
-        alarm = WatchedAlarm(request, delay_seconds=self.choices.metric_delay_seconds)
+        alarm = WatchedAlarm(request, delay_seconds=self._delay_seconds)
         self.alarms[alarm.name] = alarm

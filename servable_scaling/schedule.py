@@ -8,11 +8,9 @@ https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-scheduled-rule-patte
 import calendar
 import itertools
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
-
-from servable_scaling.choices import ScalingChoices
 
 _MONTHS = tuple(name.upper() for name in calendar.month_abbr[1:])
 _WEEKDAYS = ("SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT")
@@ -28,9 +26,7 @@ _FIELDS = (
 )
 _DAY, _MONTH, _WEEKDAY, _YEAR = 2, 3, 4, 5
 _LEAP_YEAR = 2000
-_MINUTE = timedelta(minutes=1)
 _UNIT_SECONDS = {"minute": 60, "hour": 3_600, "day": 86_400}
-DEFAULTS = ScalingChoices()
 
 
 class ScheduleError(ValueError):
@@ -92,16 +88,15 @@ class ActionSchedule:
         start: datetime | None = None,
         end: datetime | None = None,
         created: datetime,
-        choices: ScalingChoices = DEFAULTS,
     ) -> None:
         kind, _, rest = expression.rstrip(")").partition("(")
         self._zone = None if time_zone in (None, "UTC", "Etc/UTC") else ZoneInfo(str(time_zone))
-        self._start, self._end, self._choices = start, end, choices
+        self._start, self._end = start, end
         self._runs: Callable[[datetime], bool]
         if kind == "rate":
             seconds = _rate(rest)
-            origin = start if start is not None and choices.rate_from == "start_time" else created
-            since, self._zone = origin.replace(second=0, microsecond=0), None
+            # Chosen: the intervals of rate(…) begin at StartTime; without one, when it was created.
+            since, self._zone = (start or created).replace(second=0, microsecond=0), None
             self._runs = lambda at: at > since and not (at - since).total_seconds() % seconds
         elif kind == "at":
             moment = _at(rest).replace(second=0)
@@ -117,22 +112,12 @@ class ActionSchedule:
                 return minute == start
         if self._end is not None and minute > self._end:
             return False
-        return any(self._runs(local) for local in self._local_times(minute))
-
-    def _local_times(self, minute: datetime) -> Iterator[datetime]:
         if self._zone is None:
-            yield minute
-            return
+            return self._runs(minute)
         local = minute.replace(tzinfo=UTC).astimezone(self._zone)
-        if local.fold and self._choices.repeated_local_time == "once":
-            return
-        yield local.replace(tzinfo=None, fold=0)
-        if self._choices.skipped_local_time == "after":
-            before = (minute - _MINUTE).replace(tzinfo=UTC).astimezone(self._zone)
-            left_out = before.replace(tzinfo=None, fold=0) + _MINUTE
-            while left_out < local.replace(tzinfo=None, fold=0):
-                yield left_out
-                left_out += _MINUTE
+        # Chosen: a local time that the change to winter time brings twice runs once; one that the
+        # change to summer time leaves out does not run.
+        return not local.fold and self._runs(local.replace(tzinfo=None))
 
 
 def _rate(rest: str) -> int:

@@ -7,7 +7,6 @@ https://docs.aws.amazon.com/autoscaling/application/userguide/step-scaling-polic
 import math
 from collections.abc import Callable, Mapping, Sequence
 
-from servable_scaling.choices import ScalingChoices
 from servable_scaling.scalable_target import Aggregation, StepAdjustment, StepScaling
 
 _AGGREGATED: Mapping[Aggregation, Callable[[Sequence[float]], float]] = {
@@ -17,10 +16,10 @@ _AGGREGATED: Mapping[Aggregation, Callable[[Sequence[float]], float]] = {
 }
 
 
-def aggregated(policy: StepScaling, datapoints: Sequence[float], choices: ScalingChoices) -> float:
-    """The alarm's newest datapoints as one value, by MetricAggregationType."""
-    count = choices.step_datapoints
-    return _AGGREGATED[policy.aggregation](datapoints if count is None else datapoints[-count:])
+def aggregated(policy: StepScaling, datapoints: Sequence[float]) -> float:
+    """The alarm's datapoints as one value, by MetricAggregationType."""
+    # Chosen: a step policy aggregates all datapoints that its alarm evaluated.
+    return _AGGREGATED[policy.aggregation](datapoints)
 
 
 def step_of(

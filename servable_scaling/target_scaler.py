@@ -12,7 +12,6 @@ from datetime import datetime, timedelta
 
 from servable_scaling import activities as words
 from servable_scaling.activities import ReasonCode, ScalingActivity
-from servable_scaling.choices import ScalingChoices
 from servable_scaling.scalable_target import (
     ScaledTarget,
     ScalingPolicy,
@@ -21,9 +20,9 @@ from servable_scaling.scalable_target import (
     SuspendedState,
     TargetTracking,
 )
-from servable_scaling.schedule import DEFAULTS, ActionSchedule
+from servable_scaling.schedule import ActionSchedule
 from servable_scaling.step_scaling import adjusted, aggregated, step_of
-from servable_scaling.target_tracking import capacity_in, capacity_out, newest
+from servable_scaling.target_tracking import capacity_in, capacity_out
 
 _UNSCALABLE = (
     "The endpoint is being updated; auto scaling is blocked while the update is in progress."
@@ -102,11 +101,9 @@ class TargetScaler:
         created: datetime,
         policies: Mapping[str, ScalingPolicy] = {},
         actions: Sequence[ScheduledAction] = (),
-        choices: ScalingChoices = DEFAULTS,
     ) -> None:
         """Raises `ScheduleError` for a schedule that cannot be read."""
         self.target = target
-        self.choices = choices
         # By what alarms name in their actions: a policy's ARN, or its logical id.
         self.policies = dict(policies)
         self.actions: dict[str, tuple[ScheduledAction, ActionSchedule]] = {}
@@ -115,6 +112,7 @@ class TargetScaler:
         self._running_policy: ScalingPolicy | None = None
         self._before = 0
         self._wanted = (0, 0)
+        # Chosen: one policy's scale-out cooldown does not hold back the others of its target.
         self._out: dict[str, _Cooldown] = {}
         self._in_until: datetime | None = None
         # Registering moves the capacity inside the bounds, as soon as it can be moved.
@@ -131,7 +129,6 @@ class TargetScaler:
             start=action.start,
             end=action.end,
             created=at,
-            choices=self.choices,
         )
         self.actions[action.name] = (action, schedule)
 
@@ -194,10 +191,7 @@ class TargetScaler:
             return
         if not open_end:
             until += timedelta(seconds=policy.out_cooldown_seconds)
-        self._out[self._cooldown_key(policy)] = _Cooldown(until, self._before, *self._wanted)
-
-    def _cooldown_key(self, policy: ScalingPolicy) -> str:
-        return policy.name if self.choices.out_cooldown_of == "policy" else ""
+        self._out[policy.name] = _Cooldown(until, self._before, *self._wanted)
 
     # --- schedules and bounds
 
@@ -213,8 +207,8 @@ class TargetScaler:
                 activity.status, activity.ended = "Failed", at
                 crossed = "Maximum capacity cannot be less than minimum capacity"
                 activity.message = _UNSCALABLE if updating else crossed
-                if not (updating and self.choices.unscalable_schedule_sets_bounds):
-                    continue
+                # Chosen: a scheduled action that fails while the endpoint updates leaves the bounds.
+                continue
             self.target = bounds
             self._enforce = True
 
@@ -266,7 +260,7 @@ class TargetScaler:
         capacity = self._computed(policy, breach, desired)
         if capacity is None:
             return None
-        cooldown, origin = self._out.get(self._cooldown_key(policy)), desired
+        cooldown, origin = self._out.get(policy.name), desired
         if capacity > desired and cooldown is not None and at < cooldown.until:
             # In a cooldown only a larger scale-out counts, with what was added as a part of it: by the
             # scale-out that began this cooldown, the newest.
@@ -286,8 +280,9 @@ class TargetScaler:
         """The capacity that a policy computes from `capacity`; None for none."""
         if isinstance(policy, TargetTracking):
             compute = capacity_out if breach.upward else capacity_in
-            return compute(policy, newest(breach.datapoints, self.choices), capacity, self.choices)
-        metric = aggregated(policy, breach.datapoints, self.choices)
+            # Chosen: a tracking policy compares its metric's newest datapoint with its target.
+            return compute(policy, breach.datapoints[-1], capacity)
+        metric = aggregated(policy, breach.datapoints)
         step = step_of(policy, metric, breach.threshold, upward=breach.upward)
         return None if step is None else adjusted(policy, step, capacity)
 
@@ -358,7 +353,7 @@ class TargetScaler:
         activity.fail(at, reason)
         if self._running is activity:
             if self._running_policy is not None:
-                self._out.pop(self._cooldown_key(self._running_policy), None)
+                self._out.pop(self._running_policy.name, None)
             self._in_until = self._running = None
 
     def _keep(self, activity: ScalingActivity, decision: Decision) -> None:

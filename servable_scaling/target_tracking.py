@@ -5,48 +5,59 @@ Source: https://docs.aws.amazon.com/autoscaling/application/userguide/target-tra
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-from servable_scaling.choices import ScalingChoices
 from servable_scaling.scalable_target import ScaledTarget, ScalingPropertyError, TargetTracking
 
 _PERIOD_SECONDS = 60
+# Chosen: period in seconds of a high-resolution metric's high alarm; that of its low alarm is 60.
+_HIGH_RESOLUTION_SECONDS = 10
+# Observed: minutes above the target on end until a tracking policy adds capacity.
+_HIGH_DATAPOINTS = 3
+# Observed: minutes below the low threshold on end until a tracking policy removes capacity.
+_LOW_DATAPOINTS = 15
+# Observed: low threshold of a tracking policy, as a share of its target.
+_LOW_THRESHOLD_SHARE = 0.9
+# Chosen: most that a tracking policy removes at once, in percent of the capacity and at least 1.
+_SCALE_IN_PERCENT = 10
 # Below that a quotient is a whole number: 10 x 1.1 is not 12.
 _ROUNDING = 1e-9
-# {predefined type: (metric, statistic or None for a choice of ours, high resolution)}. Sources (2026-11-22):
+# {predefined type: (metric, statistic, high resolution)}. Sources (2026-11-22):
 # https://docs.aws.amazon.com/sagemaker/latest/dg/monitoring-cloudwatch.html (metrics and statistics),
 # https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-auto-scaling-add-code-define.html (types).
-PREDEFINED: Mapping[str, tuple[str, str | None, bool]] = {
+# Chosen: of concurrent requests per model, and of provisioned concurrency in use, a tracking policy
+# follows the average.
+PREDEFINED: Mapping[str, tuple[str, str, bool]] = {
     "SageMakerVariantInvocationsPerInstance": ("InvocationsPerInstance", "Sum", False),
     "SageMakerVariantConcurrentRequestsPerModelHighResolution": (
-        "ConcurrentRequestsPerModel", None, True,
+        "ConcurrentRequestsPerModel", "Average", True,
     ),
     "SageMakerVariantProvisionedConcurrencyUtilization": (
-        "ServerlessProvisionedConcurrencyUtilization", None, False,
+        "ServerlessProvisionedConcurrencyUtilization", "Average", False,
     ),
 }  # fmt: skip
 
 
 def alarm_requests(
-    policy: TargetTracking, target: ScaledTarget, choices: ScalingChoices, *, suffix: str
+    policy: TargetTracking, target: ScaledTarget, *, suffix: str
 ) -> dict[str, dict[str, Any]]:
     """{AlarmHigh, AlarmLow: PutMetricAlarm's request}, without actions; no low one where it never scales in.
 
     `suffix` ends the names: a UUID on AWS. Raises `ScalingPropertyError`.
     """
-    metric, high_resolution = _metric(policy, target, choices)
-    low = policy.target_value * choices.low_threshold_share
+    metric, high_resolution = _metric(policy, target)
+    low = policy.target_value * _LOW_THRESHOLD_SHARE
     sides = {
-        "AlarmHigh": ("GreaterThanThreshold", policy.target_value, choices.high_datapoints),
-        "AlarmLow": ("LessThanThreshold", low, choices.low_datapoints),
+        "AlarmHigh": ("GreaterThanThreshold", policy.target_value, _HIGH_DATAPOINTS),
+        "AlarmLow": ("LessThanThreshold", low, _LOW_DATAPOINTS),
     }
     requests: dict[str, dict[str, Any]] = {}
     for side, (comparison, threshold, datapoints) in sides.items():
         if side == "AlarmLow" and not policy.scales_in:
             continue
         quick = high_resolution and side == "AlarmHigh"
-        seconds = choices.high_resolution_seconds if quick else _PERIOD_SECONDS
+        seconds = _HIGH_RESOLUTION_SECONDS if quick else _PERIOD_SECONDS
         requests[side] = {
             "AlarmName": f"TargetTracking-{target.resource_id}-{side}-{suffix}",
             "AlarmDescription": "DO NOT EDIT OR DELETE. For TargetTrackingScaling policy "
@@ -61,9 +72,7 @@ def alarm_requests(
     return requests
 
 
-def _metric(
-    policy: TargetTracking, target: ScaledTarget, choices: ScalingChoices
-) -> tuple[dict[str, Any], bool]:
+def _metric(policy: TargetTracking, target: ScaledTarget) -> tuple[dict[str, Any], bool]:
     """(what the alarms look at, as PutMetricAlarm has it; whether it comes every 10 s)."""
     custom = policy.request.get("CustomizedMetricSpecification")
     if custom is not None:
@@ -84,35 +93,26 @@ def _metric(
     return {
         "Namespace": "AWS/SageMaker",
         "MetricName": name,
-        "Statistic": statistic or choices.concurrency_statistic,
+        "Statistic": statistic,
         "Dimensions": [{"Name": key, "Value": value} for key, value in dimensions.items()],
     }, high_resolution
 
 
-def newest(datapoints: Sequence[float], choices: ScalingChoices) -> float:
-    """The value that is compared with the target."""
-    taken = datapoints[-choices.tracking_datapoints :]
-    return sum(taken) / len(taken)
-
-
-def capacity_out(
-    policy: TargetTracking, metric: float, capacity: int, choices: ScalingChoices
-) -> int:
+def capacity_out(policy: TargetTracking, metric: float, capacity: int) -> int:
     """Capacity in proportion to the metric, rounded up; unchanged within the target."""
     if metric <= policy.target_value:
         return capacity
     if capacity == 0:
-        return 1 if choices.tracking_leaves_zero else 0
+        # Chosen: a tracking policy whose metric is above its target starts the first instance.
+        return 1
     return math.ceil(capacity * metric / policy.target_value - _ROUNDING)
 
 
-def capacity_in(
-    policy: TargetTracking, metric: float, capacity: int, choices: ScalingChoices
-) -> int:
+def capacity_in(policy: TargetTracking, metric: float, capacity: int) -> int:
     """Capacity after scaling in; unchanged if one less would bring the metric above its target."""
     if capacity == 0 or metric >= policy.target_value:
         return capacity
     # Rounded up: all are needed where the metric x n / (n - 1) would exceed the target.
     needed = math.ceil(capacity * metric / policy.target_value - _ROUNDING)
-    gradual = max(1, math.floor(capacity * choices.scale_in_percent / 100 + _ROUNDING))
+    gradual = max(1, math.floor(capacity * _SCALE_IN_PERCENT / 100 + _ROUNDING))
     return max(needed, capacity - gradual)

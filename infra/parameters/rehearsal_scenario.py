@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -17,7 +17,7 @@ from servable_scaling.rehearsal.queueing import Service
 from servable_scaling.rehearsal.scenario import PlacedDeployment, Scenario
 from servable_scaling.rehearsal.traffic import BASE_SHARE, from_file, profile
 from servable_scaling.scalable_target import ScheduledAction
-from servable_scaling.schedule import DEFAULTS, ActionSchedule
+from servable_scaling.schedule import ActionSchedule
 
 MINUTE, DAY = timedelta(minutes=1), timedelta(days=1)
 
@@ -159,7 +159,7 @@ def scenario(
         page=properties.page or None,
         p99_ms=environment.alarms.p99_latency_ms,
         deployment=_deployment(environment, placed, incidents.deploy),
-        choices=replace(DEFAULTS, metric_delay_seconds=pace.metric_delay_seconds),
+        metric_delay_seconds=pace.metric_delay_seconds,
         instance_dies=incidents.instance_dies,
         zone_fails=incidents.zone_fails,
     )

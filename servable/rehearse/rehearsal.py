@@ -240,6 +240,7 @@ def similar_days(planned: Scenario) -> Iterator[RehearsedDay]:
 def as_json(result: Rehearsal) -> dict[str, Any]:
     """Everything, minute by minute."""
     scenario, day = result.scenario, result.day
+    delay = scenario.metric_delay_seconds
     return {
         "environment": result.environment,
         "variant": result.variant,
@@ -269,7 +270,7 @@ def as_json(result: Rehearsal) -> dict[str, Any]:
         "measured": vars(result.measured),
         "start_minutes": scenario.start_minutes,
         "routing": scenario.routing,
-        "choices_changed": scenario.choices.changed(),
+        "choices_changed": {"metric_delay_seconds": delay} if delay else {},
         "alarms": [
             {"at": row.at.isoformat(), "alarm": row.alarm, "before": row.before, "state": row.state}
             for row in day.alarms

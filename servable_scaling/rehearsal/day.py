@@ -171,7 +171,7 @@ class _Simulation:
             policies=scenario.policies,
             alarms=scenario.alarms,
             created=scenario.begins,
-            choices=scenario.choices,
+            metric_delay_seconds=scenario.metric_delay_seconds,
         )
         self.fleet = QueuedFleet(scenario.model, scenario.routing, scenario.instances)
         self.second: QueuedFleet | None = None
@@ -187,8 +187,9 @@ class _Simulation:
         self.starting = [(when, count) for when, count in self.starting if when > minute]
         self.fleet.add(ready)
         deploying = self.second is not None or bool(self.batches)
-        scaling = bool(self.starting) and self.scenario.choices.scaling_updates_endpoint
-        state = ScaledResource(self.desired, self.fleet.count, deploying or scaling)
+        # Observed: while instances start or end the endpoint is Updating, so that nothing else scales.
+        updating = deploying or bool(self.starting)
+        state = ScaledResource(self.desired, self.fleet.count, updating)
         at = self.scenario.begins + minute * MINUTE
         step = self.scaling.advance(at, self.measured, {self.scenario.resource: state})
         self.day.activities += step.activities

@@ -5,9 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from servable_scaling.choices import ScalingChoices
 from servable_scaling.rehearsal.fleet import InstanceModel, Routing
-from servable_scaling.schedule import DEFAULTS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,6 +54,7 @@ class Scenario:
     """Minutes in which an instance dies; its successor starts at once."""
     zone_fails: tuple[int, ...] = ()
     """Minutes in which a zone's instances die together."""
-    choices: ScalingChoices = DEFAULTS
+    metric_delay_seconds: int = 0
+    """Until an alarm sees a datapoint."""
     latencies: bool = True
     """False: percentiles are left out, and take no time."""

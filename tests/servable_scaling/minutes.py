@@ -6,7 +6,6 @@ from typing import Any
 
 from servable_scaling.alarms.query import MetricQuery
 from servable_scaling.autoscaling import Autoscaling, ScalingMinute
-from servable_scaling.choices import ScalingChoices
 from servable_scaling.target_scaler import ScaledResource
 
 RESOURCE = "endpoint/ranker/variant/a"
@@ -113,7 +112,7 @@ class Fleet:
         *,
         policies: Mapping[str, Mapping[str, Any]] = {},
         alarms: Sequence[Mapping[str, Any]] = (),
-        choices: ScalingChoices | None = None,
+        metric_delay_seconds: int = 0,
         start_minutes: int = 0,
         target: Mapping[str, Any],
     ) -> None:
@@ -122,20 +121,19 @@ class Fleet:
         self.failure: str | None = None
         self.start_minutes = start_minutes
         self._ready: datetime | None = None
-        self.choices = choices or ScalingChoices()
         self.scaling = Autoscaling(
             targets={"t": target},
             policies=policies,
             alarms=alarms,
             created=START,
-            choices=self.choices,
+            metric_delay_seconds=metric_delay_seconds,
         )
 
     def advance(self, minute: float, numbers: Numbers) -> ScalingMinute:
         moment = at(minute)
         if self._ready is not None and moment >= self._ready:
             self.current, self._ready = self.desired, None
-        starting = self._ready is not None and self.choices.scaling_updates_endpoint
+        starting = self._ready is not None
         state = ScaledResource(self.desired, self.current, self.updating or starting, self.failure)
         step = self.scaling.advance(moment, numbers, {RESOURCE: state})
         if RESOURCE in step.desired:

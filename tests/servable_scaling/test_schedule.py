@@ -7,22 +7,13 @@ from typing import Any
 
 import pytest
 
-from servable_scaling.choices import ScalingChoices
 from servable_scaling.schedule import ActionSchedule, ScheduleError, last_run, same_minute
 from tests.servable_scaling.minutes import RESOURCE, Fleet, Numbers, at, target, tracking
 
 
-def _runs(
-    expression: str,
-    first: datetime,
-    minutes: int,
-    choices: ScalingChoices | None = None,
-    **more: Any,
-) -> list[str]:
+def _runs(expression: str, first: datetime, minutes: int, **more: Any) -> list[str]:
     """Each minute of so many from `first` in which it runs, as hh:mm, UTC."""
-    schedule = ActionSchedule(
-        expression, created=at(0), choices=choices or ScalingChoices(), **more
-    )
+    schedule = ActionSchedule(expression, created=at(0), **more)
     all_of_them = (first + timedelta(minutes=index) for index in range(minutes))
     return [f"{one:%H:%M}" for one in all_of_them if schedule.due(one)]
 
@@ -70,11 +61,6 @@ def test_a_rate_without_a_start_counts_from_its_creation() -> None:
     assert _runs("rate(1 hour)", at(0), 200) == ["01:00", "02:00", "03:00"]
 
 
-def test_it_counts_from_its_creation_where_it_is_so_chosen() -> None:
-    choices = ScalingChoices(rate_from="creation")
-    assert _runs("rate(20 minutes)", at(0), 60, choices, start=at(5)) == ["00:05", "00:20", "00:40"]
-
-
 def test_cron_runs_at_its_start_time_too() -> None:
     assert _runs("cron(30 * * * ? *)", at(0), 120, start=at(40)) == ["00:40", "01:30"]
 
@@ -97,20 +83,16 @@ def test_cron_follows_daylight_saving() -> None:
     assert found == [["07:00"], ["08:00"]]
 
 
-@pytest.mark.parametrize(("choice", "runs"), [("skipped", []), ("after", ["01:00"])])
-def test_a_local_time_that_is_left_out_runs_as_chosen(choice: Any, runs: list[str]) -> None:
+def test_a_local_time_that_is_left_out_does_not_run() -> None:
     # On 29 March 2026 Berlin's clocks go from 02:00 to 03:00, at 01:00 UTC.
-    choices = ScalingChoices(skipped_local_time=choice)
     day = datetime(2026, 3, 29)
-    assert _runs("cron(30 2 * * ? *)", day, 1440, choices, time_zone="Europe/Berlin") == runs
+    assert _runs("cron(30 2 * * ? *)", day, 1440, time_zone="Europe/Berlin") == []
 
 
-@pytest.mark.parametrize(("choice", "runs"), [("once", ["00:30"]), ("twice", ["00:30", "01:30"])])
-def test_a_local_time_that_comes_twice_runs_as_chosen(choice: Any, runs: list[str]) -> None:
+def test_a_local_time_that_comes_twice_runs_once() -> None:
     # On 25 October 2026 they go from 03:00 to 02:00, at 01:00 UTC.
-    choices = ScalingChoices(repeated_local_time=choice)
     day = datetime(2026, 10, 25)
-    assert _runs("cron(30 2 * * ? *)", day, 1440, choices, time_zone="Europe/Berlin") == runs
+    assert _runs("cron(30 2 * * ? *)", day, 1440, time_zone="Europe/Berlin") == ["00:30"]
 
 
 @pytest.mark.parametrize(
@@ -311,15 +293,6 @@ def test_utc_is_no_time_zone_of_its_own(zone: str | None) -> None:
 def test_a_rate_has_no_time_zone() -> None:
     found = _runs("rate(12 hours)", at(0), 1441, start=at(0), time_zone="Asia/Kolkata")
     assert found == ["00:00", "12:00", "00:00"]
-
-
-def test_an_hour_that_is_left_out_runs_whole_right_after_where_it_is_so_chosen() -> None:
-    choices = ScalingChoices(skipped_local_time="after")
-    day, zone = datetime(2026, 3, 29), "Europe/Berlin"
-    found = [
-        _runs(f"cron({minute} 2 * * ? *)", day, 1440, choices, time_zone=zone) for minute in (0, 59)
-    ]
-    assert found == [["01:00"], ["01:00"]]
 
 
 @pytest.mark.parametrize(

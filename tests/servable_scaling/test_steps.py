@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from servable_scaling.choices import ScalingChoices
 from servable_scaling.scalable_target import ScalingPropertyError, StepScaling, scaling_policy
 from servable_scaling.step_scaling import adjusted, aggregated, step_of
 from tests.servable_scaling.minutes import steps
@@ -68,12 +67,7 @@ def test_a_change_is_added() -> None:
 )
 def test_datapoints_are_aggregated_as_the_policy_says(kind: str | None, value: float) -> None:
     policy = _policy((0, None, 1), MetricAggregationType=kind)
-    assert aggregated(policy, [50, 50, 80], ScalingChoices()) == value
-
-
-def test_the_newest_alone_counts_where_it_is_so_chosen() -> None:
-    choices = ScalingChoices(step_datapoints=1)
-    assert aggregated(_policy((0, None, 1)), [50, 50, 80], choices) == 80
+    assert aggregated(policy, [50, 50, 80]) == value
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from servable_scaling.choices import ScalingChoices
 from servable_scaling.scalable_target import ScalingPropertyError, SuspendedState
 from tests.servable_scaling.minutes import (
     RESOURCE,
@@ -21,7 +20,7 @@ from tests.servable_scaling.minutes import (
 )
 
 
-def _stepped(desired: int = 4, *, choices: ScalingChoices | None = None, **more: Any) -> Fleet:
+def _stepped(desired: int = 4, **more: Any) -> Fleet:
     """+2 while Use is 50 or more, from `desired`."""
     policy = steps((0, None, 2), **more)
     return Fleet(
@@ -29,7 +28,6 @@ def _stepped(desired: int = 4, *, choices: ScalingChoices | None = None, **more:
         target=target(),
         policies={"step": policy},
         alarms=[alarm("step")],
-        choices=choices,
     )
 
 
@@ -129,12 +127,6 @@ class TestCooldowns:
         assert fleet.run(range(1, 5), Numbers(Use=[10, 90, 10, 10])) == {1: 4, 2: 8, 3: 7}
 
     def test_another_policy_is_not_held_back_by_the_first_ones_cooldown(self) -> None:
-        assert self._two_policies("policy") == {1: 6, 2: 7}
-
-    def test_it_is_where_the_cooldown_is_chosen_to_be_the_targets(self) -> None:
-        assert self._two_policies("target") == {1: 6}
-
-    def _two_policies(self, whose: Any) -> dict[float, int]:
         fleet = Fleet(
             4,
             target=target(),
@@ -143,9 +135,8 @@ class TestCooldowns:
                 "late": steps((0, None, 1), name="late", Cooldown=600),
             },
             alarms=[alarm("step"), alarm("late", minutes=2)],
-            choices=ScalingChoices(out_cooldown_of=whose),
         )
-        return fleet.run(range(1, 4), Numbers(Use=[60]))
+        assert fleet.run(range(1, 4), Numbers(Use=[60])) == {1: 6, 2: 7}
 
     def test_a_schedule_does_not_wait_for_a_cooldown(self) -> None:
         action = {
@@ -262,42 +253,24 @@ class TestUpdating:
         fleet.start_minutes = 5
         assert fleet.run(range(1, 8), Numbers(Use=[60])) == {1: 6, 6: 8}
 
-    def test_it_does_where_starting_is_chosen_not_to_be_an_update(self) -> None:
-        fleet = _stepped(choices=ScalingChoices(scaling_updates_endpoint=False))
-        fleet.start_minutes = 5
-        fleet.scaling.alarms["step-high"].request["AlarmActions"].clear()
-        scaler = fleet.scaling.scalers[RESOURCE]
-        scaler.register(7, None, None)
-        fleet.run([1], Numbers())
-        scaler.register(8, None, None)
-        fleet.run([2], Numbers())
-        assert [one["StatusCode"] for one in fleet.told] == ["Overridden", "InProgress"]
-
     def test_a_schedule_whose_time_falls_into_it_fails(self) -> None:
-        fleet, failed = self._scheduled_while_updating(ScalingChoices())
-        assert (fleet.scaling.scalers[RESOURCE].target.minimum, failed["StatusCode"]) == (
-            1,
-            "Failed",
-        )
+        assert self._scheduled_while_updating().told[0]["StatusCode"] == "Failed"
 
-    def test_it_sets_its_bounds_all_the_same_where_it_is_so_chosen(self) -> None:
-        fleet, _ = self._scheduled_while_updating(
-            ScalingChoices(unscalable_schedule_sets_bounds=True)
-        )
-        fleet.updating = False
-        assert fleet.run([9], Numbers()) == {9: 6}
+    def test_such_a_schedule_leaves_the_bounds(self) -> None:
+        fleet = self._scheduled_while_updating()
+        assert fleet.scaling.scalers[RESOURCE].target.minimum == 1
 
-    def _scheduled_while_updating(self, choices: ScalingChoices) -> tuple[Fleet, dict[str, Any]]:
+    def _scheduled_while_updating(self) -> Fleet:
         action = {
             "ScheduledActionName": "morning",
             "Schedule": "at(2026-11-23T00:03:00)",
             "ScalableTargetAction": {"MinCapacity": 6},
         }
-        fleet = Fleet(2, target=target(ScheduledActions=[action]), choices=choices)
+        fleet = Fleet(2, target=target(ScheduledActions=[action]))
         fleet.run([0], Numbers())
         fleet.updating = True
         fleet.run(range(1, 9), Numbers())
-        return fleet, fleet.told[0]
+        return fleet
 
 
 class TestActivities:

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from servable_scaling.choices import ScalingChoices
 from servable_scaling.scalable_target import (
     ScaledTarget,
     ScalingPropertyError,
@@ -21,7 +20,7 @@ from tests.servable_scaling.minutes import RESOURCE, Fleet, Numbers, target, tra
 def _alarms(**more: Any) -> dict[str, dict[str, Any]]:
     policy = scaling_policy(tracking(70, **more))
     assert isinstance(policy, TargetTracking)
-    return alarm_requests(policy, ScaledTarget.of(target()), ScalingChoices(), suffix="uuid")
+    return alarm_requests(policy, ScaledTarget.of(target()), suffix="uuid")
 
 
 def test_a_target_of_70_has_alarms_at_70_and_63() -> None:
@@ -91,16 +90,6 @@ def test_it_removes_a_tenth_of_many() -> None:
     assert fleet.run(range(1, 17), Numbers(Use=[10])) == {15: 36, 16: 33}
 
 
-def test_all_that_is_not_needed_goes_at_once_where_it_is_so_chosen() -> None:
-    fleet = Fleet(
-        40,
-        target=target(most=50),
-        policies={"track": tracking(50)},
-        choices=ScalingChoices(scale_in_percent=100),
-    )
-    assert fleet.run(range(1, 16), Numbers(Use=[10])) == {15: 8}
-
-
 @pytest.mark.parametrize(("use", "left"), [(25, 1), (25.1, 2)])
 def test_of_two_one_goes_where_the_metric_is_at_most_half_of_the_target(
     use: float, left: int
@@ -168,6 +157,6 @@ def test_a_delay_of_metrics_delays_the_decision() -> None:
         2,
         target=target(),
         policies={"track": tracking(50)},
-        choices=ScalingChoices(metric_delay_seconds=120),
+        metric_delay_seconds=120,
     )
     assert fleet.run(range(1, 9), Numbers(Use=[90, 90, 90, 48])) == {5: 4}

@@ -16,7 +16,6 @@ from servable_local.aws.sagemaker.hosting import RegionalHosting
 from servable_local.aws.sagemaker.published_metrics import publish_scaled
 from servable_scaling.activities import ScalingActivity
 from servable_scaling.scalable_target import ScaledTarget, TargetTracking, scaling_policy
-from servable_scaling.schedule import DEFAULTS
 from servable_scaling.target_scaler import Breach, Decision, ScaledResource, TargetScaler
 from servable_scaling.target_tracking import alarm_requests
 from servable_scaling.watched_alarm import breaches
@@ -93,7 +92,7 @@ class RegionalScaling:
         arn = (
             f"arn:aws:application-autoscaling:{self.aws.region}:{self.aws.account}:scalable-target/"
         )
-        scaler = TargetScaler(target, created=at, choices=DEFAULTS)
+        scaler = TargetScaler(target, created=at)
         self._targets[key] = RegisteredTarget(arn + uuid.uuid4().hex[:16], at, role, {}, scaler)
         return self._targets[key]
 
@@ -115,7 +114,7 @@ class RegionalScaling:
         alarms: dict[str, dict[str, Any]] = {}
         if isinstance(policy, TargetTracking):
             suffix = str(uuid.uuid4())
-            alarms = alarm_requests(policy, scaler.target, DEFAULTS, suffix=suffix)
+            alarms = alarm_requests(policy, scaler.target, suffix=suffix)
         created = self.policies[arn].shown["CreationTime"] if arn in self.policies else self.now()
         shown = {**request, "PolicyARN": arn, "CreationTime": created}
         self.delete_policy(arn)
@@ -204,10 +203,9 @@ class RegionalScaling:
             return None
         endpoint, variant = hosted
         instances = variant.instances
-        scales = not DEFAULTS.scaling_updates_endpoint and instances.changing
         return ScaledResource(
             desired=instances.desired,
             current=instances.serving,
-            updating=endpoint.in_progress and not scales,
+            updating=endpoint.in_progress,
             failure=instances.failure,
         )

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from servable_scaling.choices import ScalingChoices
 from servable_scaling.rehearsal.day import RehearsedDay, breaking, rehearse
 from servable_scaling.rehearsal.fleet import InstanceModel
 from servable_scaling.rehearsal.queueing import Service
@@ -163,7 +162,7 @@ def test_a_minute_within_a_tenth_of_the_objective_is_not_sure() -> None:
 
 
 def test_a_metric_that_is_seen_later_brings_instances_later() -> None:
-    late = day(SPIKE, **SCALED, choices=ScalingChoices(metric_delay_seconds=90))
+    late = day(SPIKE, **SCALED, metric_delay_seconds=90)
     # Seen after 90 s: at the begin of the second minute after.
     assert [one.answering for one in late.minutes][18:20] == [2, 8]
 

@@ -81,19 +81,18 @@ def synthesised(out: Path, folder: Path, packs: str) -> list[str]:
 def validated(template: Path, engine: validate.RegoEngine) -> list[str]:
     """AWS's own validator, natively: what the CDK's built-in plugin would say, without its 7 s."""
     return [
-        f"cloudformation-validate: {diagnostic.rule_id}: {template.name}: {diagnostic.message}"
-        for diagnostic in engine.validate_template(str(template)).diagnostics
-        if diagnostic.severity not in BELOW_WARNING
-        and not (
-            diagnostic.rule_id in ACCEPTED and ACCEPTED[diagnostic.rule_id] in diagnostic.message
-        )
+        f"cloudformation-validate: {one.rule_id}: {template.name}: {one.message}"
+        for one in engine.validate_template(str(template)).diagnostics
+        if one.severity not in BELOW_WARNING
+        and not (one.rule_id in ACCEPTED and ACCEPTED[one.rule_id] in one.message)
     ]
 
 
 def linted(templates: list[Path]) -> list[str]:
     if not templates:
         return []
-    command = ["cfn-lint", "--format", "parseable", *map(str, templates)]
+    linter = str(Path(sys.executable).with_name("cfn-lint"))
+    command = [linter, "--format", "parseable", *map(str, templates)]
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
     return [f"cfn-lint: {line}" for line in (ran.stdout + ran.stderr).splitlines() if line]
 
@@ -101,21 +100,15 @@ def linted(templates: list[Path]) -> list[str]:
 def main() -> int:
     # New processes, not forked ones: CDK's Node.js belongs to the process that started it.
     spawned = multiprocessing.get_context("spawn")
-    with (
-        tempfile.TemporaryDirectory() as temporary,
-        ProcessPoolExecutor(CORES, spawned) as pool,
-    ):
-        packs = folders(Path(temporary))
-        outs = {folder: Path(temporary, f"out{number}") for number, folder in enumerate(packs)}
+    with tempfile.TemporaryDirectory() as name, ProcessPoolExecutor(CORES, spawned) as pool:
+        packs = folders(Path(name))
+        outs = {folder: Path(name, f"out{number}") for number, folder in enumerate(packs)}
         found, templates = [], []
         said = pool.map(synthesised, outs.values(), packs.keys(), packs.values())
         for (folder, out), findings in zip(outs.items(), said, strict=True):
             found += findings
-            made = [
-                path
-                for path in sorted(out.glob("**/*.template.json"))
-                if json.loads(path.read_text()).get("Resources")
-            ]
+            files = sorted(out.glob("**/*.template.json"))
+            made = [file for file in files if json.loads(file.read_text()).get("Resources")]
             if not made:
                 found.append(f"{folder}: nothing was synthesised")
             templates += made

@@ -186,7 +186,7 @@ def _said(templates: dict[str, Path]) -> dict[str, dict[str, set[str]]]:
         for name, file in templates.items()
     }
     names = {str(file): name for name, file in templates.items()}
-    command = ["cfn-lint", "--format", "parseable", *names]
+    command = [str(Path(sys.executable).with_name("cfn-lint")), "--format", "parseable", *names]
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
     for line in ran.stdout.splitlines():
         file, *_, rule, _ = line.split(":", 6)

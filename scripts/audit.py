@@ -66,7 +66,7 @@ def pinned(files: Sequence[Path]) -> list[tuple[str, str]]:
 def python_vulnerabilities(
     releases: Sequence[tuple[str, str]], *, service: str | None = None
 ) -> Iterator[Vulnerability]:
-    """What OSV knows. `service`: another address than its own. Raises `NotAskedError`."""
+    """Vulnerabilities that OSV knows. `service`: another address than its own. Raises `NotAskedError`."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         _write_project(folder, releases)
@@ -92,7 +92,7 @@ def python_vulnerabilities(
 
 
 def node_vulnerabilities(root: Path, *, registry: str | None = None) -> Iterator[Vulnerability]:
-    """What the npm registry knows of package-lock.json. Raises `NotAskedError`."""
+    """Vulnerabilities that the npm registry knows of package-lock.json. Raises `NotAskedError`."""
     npm = Path(sys.executable).with_name("npm")
     command = [str(npm), "audit", "--json", "--package-lock-only", "--fetch-retries=1"]
     answer = _run(command + ([f"--registry={registry}"] if registry else []), root)

@@ -32,7 +32,7 @@ CHECKS = {
 
 
 def run(command: list[str]) -> tuple[subprocess.CompletedProcess[str], float]:
-    """What became of it, and the seconds it took."""
+    """The finished process, and the seconds it took."""
     start = time.monotonic()
     ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     return ran, time.monotonic() - start

@@ -82,7 +82,7 @@ def partition(region: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Deployed:
-    """What is known of one environment before it is deployed."""
+    """One environment's account, region and names, as known before it is deployed."""
 
     account: str
     region: str

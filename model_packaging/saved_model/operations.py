@@ -205,7 +205,7 @@ class _Reading:
         self._found: dict[str, Operation] = {}
 
     def initialization(self) -> Initialization | None:
-        """What runs at load; None if the graph's own nodes, without functions, are too many."""
+        """The nodes and functions that run at load; None if the graph's own nodes, without functions, are too many."""
         places = [
             (first, last)
             for (start, end), _ in self._main

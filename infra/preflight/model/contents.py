@@ -62,7 +62,7 @@ class ModelVariables(ModelRule):
 def _differences(
     restored: tuple[RestoredVariable, ...], stored: dict[str, StoredVariable]
 ) -> Iterator[str]:
-    """What the graph restores and the checkpoint does not have."""
+    """Variables that the graph restores and the checkpoint does not have, or has otherwise."""
     for variable in restored:
         there = stored.get(variable.key)
         if there is None:

@@ -46,6 +46,7 @@ _KINDS = {"int": "i", "float": "f", "bool": "b", "string": "s"}
 _STABLEHLO = re.compile(r"ML\xefR(.)StableHLO_v(\d+\.\d+\.\d+)", re.DOTALL)
 # tensorflow/core/framework/types.h adds 100 to a type for a reference to a variable.
 _REFERENCE = 100
+_FAILS = "the request that reaches it fails"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,6 +69,7 @@ class _Subject:
     cpu: bool
 
 
+# What is wrong with an operation under one table, or None.
 _Problem = Callable[[_Subject, OpTable], str | None]
 
 
@@ -76,22 +78,17 @@ def graph_faults(graph: GraphOperations, table: OpTable, *, cpu: bool) -> Iterat
     yield from _versions(graph, table)
     seen = set()
     for operation in graph.operations:
-        subject = _Subject(operation, graph, cpu)
+        op, subject = operation.op, _Subject(operation, graph, cpu)
         for rule, (problem, remedy) in _FINDERS.items():
             reason = problem(subject, table)
-            if reason is None or (rule, operation.op, reason) in seen:
+            if reason is None or (rule, op, reason) in seen:
                 continue
-            seen.add((rule, operation.op, reason))
-            takers = [
-                other
-                for other in image_tables()
-                if operation.op in other and problem(subject, other) is None
-            ]
+            seen.add((rule, op, reason))
+            takers = [one for one in image_tables() if op in one and problem(subject, one) is None]
             inside = f" in function {operation.function!r}" if operation.function else ""
-            text = f"{operation.op} (node {operation.node!r}){inside}: {reason}"
-            otherwise = remedy.format(with_gpu="with" if cpu else "without")
-            otherwise = otherwise or _other_export(operation.op)
-            yield _fault(rule, operation.op, text, takers, otherwise)
+            text = f"{op} (node {operation.node!r}){inside}: {reason}"
+            otherwise = remedy.format(with_gpu="with" if cpu else "without") or _other_export(op)
+            yield _fault(rule, op, text, takers, otherwise)
 
 
 def _fault(
@@ -103,9 +100,6 @@ def _fault(
     if versions:
         remedy = f'set tensorflow = "{versions[-1]}"'
     return GraphFault(rule=rule, given=given, problem=problem, allowed=allowed, remedy=remedy)
-
-
-# The versions of GraphDef.
 
 
 def _versions(graph: GraphOperations, table: OpTable) -> Iterator[GraphFault]:
@@ -124,15 +118,11 @@ def _versions(graph: GraphOperations, table: OpTable) -> Iterator[GraphFault]:
             )
         return None
 
-    reason = refused(table)
-    if reason is not None:
+    if (reason := refused(table)) is not None:
         takers = [image_table for image_table in image_tables() if refused(image_table) is None]
         remedy = "export it again with the TensorFlow of the image"
         problem = f"{reason}: the model does not load"
         yield _fault("model-graph-version", graph.min_consumer, problem, takers, remedy)
-
-
-# Each finder returns what is wrong with one operation under one table, or None.
 
 
 def _unknown(subject: _Subject, table: OpTable) -> str | None:
@@ -152,9 +142,6 @@ def _not_loaded(operation: Operation) -> str:
     return f"{loads}, or its first request fails" if operation.function else loads
 
 
-_FAILS = "the request that reaches it fails"
-
-
 def _not_run(operation: Operation) -> str:
     return _FAILS if operation.function else "the model does not load"
 
@@ -171,16 +158,14 @@ def _removed(subject: _Subject, table: OpTable) -> str | None:
 
 
 def _bad_attribute(subject: _Subject, table: OpTable) -> str | None:
-    definition = table.get(subject.operation.op)
-    given = subject.operation.attributes
+    operation = subject.operation
+    definition, given = table.get(operation.op), operation.attributes
     for name, attribute in definition.attributes.items() if definition else ():
         if name not in given:
             if attribute.default == REQUIRED:
-                return f"states no {name}, which has no default; {_not_loaded(subject.operation)}"
+                return f"states no {name}, which has no default; {_not_loaded(operation)}"
         elif (wrong := _wrong_value(given[name], attribute)) is not None:
-            return (
-                f"{name} is {wrong} in TensorFlow {table.version}; {_not_loaded(subject.operation)}"
-            )
+            return f"{name} is {wrong} in TensorFlow {table.version}; {_not_loaded(operation)}"
     return None
 
 
@@ -247,11 +232,11 @@ def _stablehlo(subject: _Subject, table: OpTable) -> str | None:
     module_kind, module = given.get("module", ("", None))
     if (kind, module_kind) != ("i", "s"):
         return None  # model-op-attribute reports it
-    tensorflow = f"TensorFlow {table.version}"
+    reader = f"TensorFlow {table.version}"
     oldest, newest = table.xla_call_module
     if (oldest is not None and version < oldest) or (newest is not None and version > newest):
         runs = f"{oldest or 'any'} to {newest or 'any'}"
-        return f"has version {version}, and {tensorflow} runs versions {runs}; {_FAILS}"
+        return f"has version {version}, and {reader} runs versions {runs}; {_FAILS}"
     match = _STABLEHLO.match(module)
     if match is None:
         return None
@@ -259,24 +244,19 @@ def _stablehlo(subject: _Subject, table: OpTable) -> str | None:
     if bytecode > table.mlir_bytecode:
         reads = f"up to {table.mlir_bytecode}" if table.mlir_bytecode >= 0 else "none"
         module = f"MLIR bytecode {bytecode} (StableHLO {stablehlo})"
-        return f"its module is {module}, and {tensorflow} reads {reads}; {_FAILS}"
+        return f"its module is {module}, and {reader} reads {reads}; {_FAILS}"
     newer = [
         name
         for name in dict.fromkeys(module.split("\0")[1:])
         if any(f"vhlo.{name}" in other for other in tables()) and f"vhlo.{name}" not in table
     ]
     if newer:
-        return (
-            f"its StableHLO {stablehlo} has {', '.join(newer)}, and {tensorflow} has not; {_FAILS}"
-        )
+        return f"its StableHLO {stablehlo} has {', '.join(newer)}, and {reader} has not; {_FAILS}"
     # TensorFlow itself does not compare the versions: a newer module of known operations runs.
     major, supported = stablehlo.partition(".")[0], (table.stablehlo or "1").partition(".")[0]
     if int(major) <= int(supported):
         return None
-    return (
-        f"its StableHLO {stablehlo} has no guarantee to run in {tensorflow}, which has StableHLO "
-        f"{supported}"
-    )
+    return f"its StableHLO {stablehlo} has no guarantee to run in {reader}, which has StableHLO {supported}"
 
 
 def _platform(subject: _Subject, _: OpTable) -> str | None:
@@ -287,14 +267,10 @@ def _platform(subject: _Subject, _: OpTable) -> str | None:
         return None  # without platforms it runs on any
     if "platform" in (given.get("disabled_checks", ("", None))[1] or ()):
         return None
-    needed = "CPU" if subject.cpu else "CUDA"
+    needed, machine = ("CPU", "without a GPU") if subject.cpu else ("CUDA", "with a GPU")
     if needed in platforms:
         return None
-    machine = "without a GPU" if subject.cpu else "with a GPU"
-    return (
-        f"its module is for {', '.join(platforms)}, and an instance type {machine} is {needed}; "
-        f"{_FAILS}"
-    )
+    return f"its module is for {', '.join(platforms)}, and an instance type {machine} is {needed}; {_FAILS}"
 
 
 def _python(subject: _Subject, _: OpTable) -> str | None:

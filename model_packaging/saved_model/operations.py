@@ -5,20 +5,26 @@ functions that it calls. Keras saves more functions, for Python, which the conta
 """
 
 import dataclasses
-import functools
 import hashlib
 import json
 import mmap
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from google.protobuf.message import DecodeError
+from pydantic import TypeAdapter
 
 from model_packaging.beside import write_beside
 from model_packaging.refusal import PackagingError
+from model_packaging.saved_model.attributes import (
+    VALUE,
+    Attribute,
+    attribute,
+    canonical,
+    named_functions,
+)
 from model_packaging.saved_model.graph_file import VARIABLE_OPS, meta_graphs
 from model_packaging.saved_model.initialization import (
     FILLS,
@@ -39,19 +45,10 @@ _NODE_NAME, _NODE_OP, _NODE_INPUT = 1 << 3 | 2, 2 << 3 | 2, 3 << 3 | 2
 _LARGE_BYTES = 1 << 16
 # Nodes that are all held as messages take ten times these bytes.
 _MOST_FOLLOWED_BYTES = 1 << 24
-# Most bytes kept of a string: a path, or the version of a StableHLO module.
-_STRING_BYTES = 256
 # Operations with attributes that are remembered as they are written, to pass over them at once.
 _MOST_WRITTEN, _WRITTEN_BYTES = 1 << 14, 1 << 12
-# Portable StableHLO is MLIR's bytecode, in which names end with a zero: add_v1, gather_v2.
-# Source: https://mlir.llvm.org/docs/BytecodeFormat/, read 2026-11-22
-_BYTECODE = b"ML\xefR"
-_HEAD_BYTES = 40
-_VERSIONED = re.compile(rb"(?<![a-z0-9_])[a-z][a-z0-9_]*_v[0-9]+(?=\0)")
 _MUST_COMPILE = "_XlaMustCompile"
-# Beginning of an entry of NodeDef.attr with key "value" (of a constant), "module", or this.
-_VALUE = b"\n\x05value\x12"
-_MODULE = b"\n\x06module\x12"
+# Beginning of an entry of NodeDef.attr with this key.
 _COMPILE = b"\n\x0f_XlaMustCompile\x12"
 # From this size on, what was read is kept by the file's SHA-256; of a file that is mostly constants
 # reading the rest is faster than hashing all.
@@ -65,9 +62,6 @@ _BLOCK_BYTES, _HEAD = 1 << 20, 16
 
 Place = tuple[int, int, int]
 """Number of a field, and from where to where in the file it is."""
-Attribute = tuple[str, Any]
-"""Which field of AttrValue it is ("s", "i", "list(type)", "list()" where a list is empty), and the
-value as JSON has it: the beginning of a string, None for shapes, tensors and functions."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,19 +137,15 @@ def operations(version: Path, *, cache: Path | None = None) -> GraphOperations:
         if cached is not None and (result := _cached(cached)) is not None:
             return result
         try:
-            assets = frozenset(
-                asset.tensor_info.name.partition(":")[0] for asset in graph.message.asset_file_def
-            )
-            reading = _Reading(data, graph.graph_def)
-            operations = reading.read(None if graph.has_asset_collection else assets)
-            ops = {operation.op.encode() for operation in operations}
-            restore = graph.message.saver_def.restore_op_name if ops & VARIABLE_OPS else ""
-            files = {
+            assets = {
                 asset.tensor_info.name.partition(":")[0].encode(): asset.filename
                 for asset in graph.message.asset_file_def
             }
-            if not ops & FILLS:
-                files = {}
+            reading = _Reading(data, graph.graph_def)
+            operations = reading.read(None if graph.has_asset_collection else frozenset(assets))
+            ops = {operation.op.encode() for operation in operations}
+            restore = graph.message.saver_def.restore_op_name if ops & VARIABLE_OPS else ""
+            files = assets if ops & FILLS else {}
             at_load = reading.initialization() if restore or files else Initialization(b"", [], {})
             result = GraphOperations(
                 producer=reading.producer,
@@ -205,7 +195,7 @@ class _Reading:
         self._found: dict[str, Operation] = {}
 
     def initialization(self) -> Initialization | None:
-        """The nodes and functions that run at load; None if the graph's own nodes, without functions, are too many."""
+        """Nodes that run at load; None if the graph's own nodes, without functions, are too many."""
         places = [
             (first, last)
             for (start, end), _ in self._main
@@ -217,7 +207,7 @@ class _Reading:
         nodes = [wire.NodeDef.FromString(self._data[first:last]) for first, last in places]
         return Initialization(self._data, nodes, self._functions)
 
-    def read(self, assets: frozenset[str] | None) -> tuple[Operation, ...]:
+    def read(self, assets: frozenset[bytes] | None) -> tuple[Operation, ...]:
         """`assets`: nodes of the graph that are fed with the paths of assets; None: any may be."""
         calls = [
             call
@@ -238,7 +228,7 @@ class _Reading:
                 is_compiled = self._data.find(_COMPILE, *place) >= 0 and any(
                     number == _FUNCTION_ATTR
                     and kind == BYTES
-                    and _attribute(self._data[first:last]) == (_MUST_COMPILE, ("b", True))
+                    and attribute(self._data[first:last]) == (_MUST_COMPILE, ("b", True))
                     for number, kind, first, last in fields(self._data, *place)
                 )
                 if not compiled and is_compiled:
@@ -257,7 +247,7 @@ class _Reading:
         place: tuple[int, int],
         field: int,
         compiled: bool,
-        assets: frozenset[str] | None,
+        assets: frozenset[bytes] | None,
     ) -> list[tuple[str, bool]]:
         """Adds what is new in the nodes; returns the functions that they call, and which compiled."""
         calls: list[tuple[str, bool]] = []
@@ -265,13 +255,13 @@ class _Reading:
         for node in nodes:
             op = node.op
             kept = [entry for entry in node.attr if entry[2:3] != b"_" or _COMPILE in entry]
-            entries = tuple(map(_canonical, kept))
+            entries = tuple(map(canonical, kept))
             if (op, *entries) in seen and op not in _FILE_OPS:
                 continue
             seen.add((op, *entries))
-            attributes = dict(map(_attribute, entries))
+            attributes = dict(map(attribute, entries))
             must_compile = attributes.pop(_MUST_COMPILE, None) == ("b", True)
-            called = [*_named_functions(attributes.values()), op.decode()]
+            called = [*named_functions(attributes.values()), op.decode()]
             calls += [
                 (name, compiled or must_compile) for name in called if name in self._functions
             ]
@@ -297,13 +287,13 @@ class _Reading:
         return calls
 
     def _path(
-        self, node: Any, place: tuple[int, int], field: int, assets: frozenset[str] | None
+        self, node: Any, place: tuple[int, int], field: int, assets: frozenset[bytes] | None
     ) -> str | None:
         """The file that a constant names; None where it is computed, or filled in as an asset's."""
         inputs = [name for name in node.input if not name.startswith(b"^")]
         number = FILE_INPUTS[node.op.decode()]
         name = inputs[number].partition(b":")[0] if number < len(inputs) else b""
-        if assets is None or name.decode() in assets:
+        if assets is None or name in assets:
             return None
         named = _field(_NODE, name) + _field(2, b"Const")  # how such a node begins
         begin = self._data.find(named, *place) if name else -1
@@ -311,7 +301,7 @@ class _Reading:
             if (number, kind, first) != (field, BYTES, begin):
                 continue
             for entry in wire.NodeDef.FromString(self._data[first:last]).attr:
-                if entry.startswith(_VALUE):
+                if entry.startswith(VALUE):
                     tensor = wire.AttrEntry.FromString(entry).value.tensor
                     values = wire.TensorProto.FromString(tensor).string_val
                     return values[0].decode(errors="replace") if values else None
@@ -389,82 +379,8 @@ def _function_name(data: Buffer, start: int, end: int) -> str:
     return ""
 
 
-def _canonical(entry: bytes) -> bytes:
-    """The attribute itself, or in its place one that says the same without what it holds."""
-    if len(entry) < _STRING_BYTES and not entry.startswith((_VALUE, _MODULE)):
-        return entry
-    message = wire.AttrEntry.FromString(entry)
-    kind = message.value.WhichOneof("value")
-    if kind == "tensor":
-        message.value.tensor = b""
-    elif kind == "s":
-        text = message.value.s
-        message.value.s = text[:_STRING_BYTES]
-        if text.startswith(_BYTECODE):  # a StableHLO module: also the names of its operations
-            names = sorted(set(_VERSIONED.findall(text)))
-            message.value.s = b"\0".join((text[:_HEAD_BYTES], *names))
-    return bytes(message.SerializeToString())
-
-
-@functools.lru_cache(maxsize=1 << 14)
-def _attribute(entry: bytes) -> tuple[str, Attribute]:
-    message = wire.AttrEntry.FromString(entry)
-    return message.key, attribute_value(message.value)
-
-
-def attribute_value(message: Any) -> Attribute:
-    """An AttrValue as kind and value. `message`: wire.AttrValue."""
-    kind = message.WhichOneof("value") or ""
-    if kind == "list":
-        kinds = [item.name for item, _ in message.list.ListFields()]
-        several = (
-            [_plain(kinds[0], item) for item in getattr(message.list, kinds[0])] if kinds else []
-        )
-        return f"list({''.join(kinds)})", several
-    return kind, _plain(kind, getattr(message, kind)) if kind else None
-
-
-def _plain(kind: str, value: Any) -> Any:
-    if kind == "s":
-        # latin-1: any byte has a character.
-        return value.decode("latin-1")
-    if kind == "func":
-        return value.name
-    return None if kind in ("shape", "tensor") else value
-
-
-def _named_functions(attributes: Iterable[Attribute]) -> Iterator[str]:
-    for kind, value in attributes:
-        if kind == "func":
-            yield value
-        elif kind == "list(func)":
-            yield from value
-
-
 def _cached(file: Path) -> GraphOperations | None:
     try:
-        table = json.loads(file.read_text(encoding="utf-8"))
-        result = []
-        for row in table.pop("operations"):
-            row["attributes"] = {name: tuple(pair) for name, pair in row["attributes"].items()}
-            result.append(Operation(**row))
-        bad = tuple(table.pop("bad_consumers"))
-        restored, vocabularies = table.pop("restored"), table.pop("vocabularies")
-        if restored is not None:
-            restored = tuple(
-                RestoredVariable(
-                    **row | {"shape": None if row["shape"] is None else tuple(row["shape"])}
-                )
-                for row in restored
-            )
-        if vocabularies is not None:
-            vocabularies = tuple(VocabularyTable(**row) for row in vocabularies)
-        return GraphOperations(
-            **table,
-            bad_consumers=bad,
-            operations=tuple(result),
-            restored=restored,
-            vocabularies=vocabularies,
-        )
-    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        return TypeAdapter(GraphOperations).validate_json(file.read_bytes())
+    except (OSError, ValueError):
         return None  # not there, or damaged: it is read again

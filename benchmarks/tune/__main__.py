@@ -17,13 +17,14 @@ from typing import Any
 
 from benchmarks.frame import ROOT, Log, Result, machine, main
 from benchmarks.tables import target
+from infra.policy.container import variable_of
 from servable.tune.command import EXIT_CODES
 
 BETTER, WORK_SECONDS = 1.3, 0.01
-# setting -> (the variable that inference.py sees, its text with the values that are not today's)
-PLANTED: dict[str, tuple[str, dict[int | bool, str]]] = {
-    "intra_op_threads": ("SAGEMAKER_TFS_INTRA_OP_PARALLELISM", {1: "1", 2: "2"}),
-    "onednn": ("TF_ENABLE_ONEDNN_OPTS", {False: "0"}),
+# setting -> the text that inference.py sees of each value that is not today's
+PLANTED: dict[str, dict[int | bool, str]] = {
+    "intra_op_threads": {1: "1", 2: "2"},
+    "onednn": {False: "0"},
 }
 MINUTES = 5
 HANDLER = """\
@@ -56,7 +57,7 @@ def run(project: Path, seed: int | None, minutes: int) -> dict[str, Any]:
     """`seed`: draws what is planted; None: nothing is."""
     drawn = random.Random(seed)
     setting = drawn.choice([*PLANTED])
-    variable, texts = PLANTED[setting]
+    variable, texts = variable_of(setting), PLANTED[setting]
     value = drawn.choice([*texts])
     make(project, "NOTHING_SETS_THIS" if seed is None else variable, texts[value])
     ended = tuned(project, minutes)

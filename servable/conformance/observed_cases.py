@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 from google.protobuf.message import DecodeError
 
+from infra.policy.container import DEFAULT_MODEL_NAME, MULTI_MODEL_SWITCH
 from servable_tensors import TensorError, wire
 from servable_tensors.codecs import CODECS
 
@@ -168,7 +169,7 @@ class Case:
 
     @property
     def is_multi_model(self) -> bool:
-        return "SAGEMAKER_MULTI_MODEL" in self.variables
+        return MULTI_MODEL_SWITCH in self.variables
 
     @property
     def sent_headers(self) -> dict[str, str]:
@@ -236,7 +237,7 @@ def containers(of: Iterable[Case]) -> list[ContainerSetup]:
     for case in of:
         variables = dict(case.variables)
         if not case.is_multi_model:
-            variables["SAGEMAKER_TFS_DEFAULT_MODEL_NAME"] = DEFAULT_MODEL
+            variables[DEFAULT_MODEL_NAME] = DEFAULT_MODEL
         key = json.dumps([case.image, case.code, variables], sort_keys=True)
         cases_by_setup.setdefault(key, []).append(case)
     setups = []

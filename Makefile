@@ -11,7 +11,7 @@ QUIETLY = sh scripts/quietly.sh
 # Every process of the tests would compile our modules anew: a tenth of their time.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help install demo test test-long test-pythons wheels release-check bench-install bench-check bench-packaging bench-local bench-local-aws bench-serving bench-client bench-synth bench-load bench-search bench-tune bench-seeds bench-rehearse bench-replay bench-verdicts rollout-table every-preset check format lock audit site clean
+.PHONY: help install demo test test-long test-release test-pythons wheels release-check bench-install bench-check bench-packaging bench-local bench-local-aws bench-serving bench-client bench-synth bench-load bench-search bench-tune bench-seeds bench-rehearse bench-replay bench-verdicts rollout-table every-preset check format lock audit site clean
 
 help:            # this list
 	@awk -F ' *# *' '/^[a-z-]+:/ && NF > 1 { split($$1, target, ":"); printf "  make %-15s %s\n", target[1], $$2 }' $(MAKEFILE_LIST)
@@ -26,7 +26,10 @@ test: .venv/.everything  # every quick test; CONTRIBUTING.md says where the time
 
 test-long: .venv/.everything  # the slow tests: fuzzing, kills, the demo interrupted
 # Three workers for two cores: the slow tests wait for processes half of their time.
-	@$(BIN)/python -m pytest -m long --numprocesses 3 --dist loadfile --no-loadscope-reorder --timeout 600
+	@$(BIN)/python -m pytest -m "long and not release" --numprocesses 3 --dist loadfile --no-loadscope-reorder --timeout 600
+
+test-release: .venv/.everything  # slow tests that a release waits for, and a change does not: wheels, long fuzzing, all presets
+	@$(BIN)/python -m pytest -m release --numprocesses 3 --dist loadfile --no-loadscope-reorder --timeout 600
 
 test-pythons: .venv/.synth  # make test with every Python found here of 3.11, 3.12, 3.13; 4 GB each
 	@$(BIN)/python -m scripts.every_python

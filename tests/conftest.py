@@ -86,6 +86,37 @@ LONGEST = (
 )
 
 
+# What `make test-release` asks, before a release: the newcomer's ways from built wheels, tests whose subject another
+# slow test deploys, kills or draws from too, and exports and pages that change with a release of TensorFlow or of ours.
+# docs/decisions/0069-what-a-change-waits-for.md has the reasons.
+RELEASE = (
+    "wheels/test_new_project.py",
+    "wheels/test_environments.py",
+    "wheels/test_other_app.py",
+    "wheels/test_extras.py",
+    "docs/test_readme.py",
+    "docs/test_tutorial.py::test_the_section_on_pictures",
+    "deployment/test_day_two.py",
+    "deployment/test_packed_at_synth.py",
+    "deployment/test_uncompressed.py",
+    "examples/test_articles_deployed.py",
+    "demo/test_demo.py::test_an_interruption",
+    "fuzz/",
+    "servable_handler/test_fuzz.py",
+    "servable_client/test_chaos.py",
+    "servable_local/aws/test_presets_deployed.py",
+    "servable_local/aws/test_tune_on_endpoints.py",
+    "servable_local/container/test_browser.py",
+    "servable/replay/test_replay_command.py",
+    "packaging/test_archive_killed.py",
+    "packaging/test_dependencies.py",
+    "preflight/test_good_exports.py",
+    "preflight/test_no_false_alarm.py",
+    "exports/",
+    "setup/",
+)
+
+
 # Files whose tests share what the first of them starts: one worker takes all of a group.
 SHARING = (
     ("tests/constructs/",),
@@ -109,7 +140,7 @@ class GroupScheduling(LoadFileScheduling):  # type: ignore[misc]
     """Gives workers whole files, and whole groups of those that share."""
 
     def _split_scope(self, nodeid: str) -> str:
-        sharing = SLOW_SHARING if self.config.option.markexpr == "long" else SHARING
+        sharing = SHARING if self.config.option.markexpr == "not long" else SLOW_SHARING
         group = next((files for files in sharing if nodeid.startswith(files)), None)
         return group[0] if group else str(super()._split_scope(nodeid))
 
@@ -126,12 +157,18 @@ _WHOLE_FILE_IS_LONG = re.compile(r"^pytestmark = (?:\[\s*)?pytest\.mark\.long\b"
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Where only the slow tests are wanted, or none of them, no worker imports the other files."""
     wanted = config.option.markexpr
-    if wanted not in ("long", "not long") or collection_path.suffix != ".py":
+    if not wanted or collection_path.suffix != ".py":
         return None
     text = collection_path.read_text(encoding="utf-8")
-    if wanted == "long":
-        return "mark.long" not in text or None
-    return _WHOLE_FILE_IS_LONG.search(text) is not None or None
+    if wanted == "not long":
+        return _WHOLE_FILE_IS_LONG.search(text) is not None or None
+    return "mark.long" not in text or None
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    begins = tuple(f"tests/{name}" for name in RELEASE)
+    if item.get_closest_marker("long") and item.nodeid.startswith(begins):
+        item.add_marker("release")
 
 
 @pytest.hookimpl(trylast=True)

@@ -99,6 +99,15 @@ def test_with_scaling_a_fleet_begins_with_one_instance() -> None:
     assert own.count == 1
 
 
+def test_another_maximum_of_a_scaled_fleet_changes_its_scalable_target_alone() -> None:
+    four, six = (Own(min_instances=2, max_instances=most) for most in (4, 6))
+    four.scale()
+    six.scale()
+    before, after = (Template.from_stack(own.stack).to_json()["Resources"] for own in (four, six))
+    changed = [before[name]["Type"] for name in before if before[name] != after[name]]
+    assert changed == ["AWS::ApplicationAutoScaling::ScalableTarget"]
+
+
 def test_scaling_that_is_made_after_the_rollout_keeps_the_configuration_it_was_made_for() -> None:
     own = Own(min_instances=2, max_instances=4)
     own.roll_out()

@@ -191,7 +191,7 @@ def test_a_role_may_use_the_key_of_the_volumes_by_the_arn_that_the_key_has() -> 
 
 def test_wildcards_for_the_network_of_another_stack_are_accepted_by_its_exports() -> None:
     own = Own()
-    network = cdk.Stack(own.stack.node.root, "network", env=HERE)
+    network = cdk.Stack(cdk.App.of(own.stack), "network", env=HERE)
     model = packed_model(
         own.stack,
         "Other",

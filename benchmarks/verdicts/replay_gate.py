@@ -41,6 +41,7 @@ ANSWERS, NOISY_ANSWERS = 30, 60
 NOISE = 0.002
 Chance = np.random.Generator
 Rows = NDArray[np.bool_]
+Inputs = NDArray[np.float32]
 
 
 def off_by_a_percent(answer: Answer, rows: Rows) -> Answer:
@@ -125,34 +126,25 @@ def run(case: ReplayCase, number: int, chance: Chance) -> str:
     for at in range(several):
         inputs = chance.normal(size=(size, 8)).astype(np.float32)
         hits = hit[at * size : (at + 1) * size]
-        pair = _noisy if case.noise else _planted
-        comparison.add(pair(at, case, inputs, partial(harm, rows=hits), form, chance))
+        if case.noise:
+            pair = _noisy(at, case, inputs, form, chance)
+        else:
+            pair = _planted(at, inputs, partial(harm, rows=hits), form, chance)
+        comparison.add(pair)
     comparison.finish()
     lines = ReadLines(read=several)
     return judged(comparison, limits, lines, side_by_side=bool(case.noise)).held
 
 
 def _planted(
-    at: int,
-    case: ReplayCase,
-    inputs: NDArray[np.float32],
-    harm: Callable[[Answer], Answer],
-    form: str,
-    chance: Chance,
+    at: int, inputs: Inputs, harm: Callable[[Answer], Answer], form: str, chance: Chance
 ) -> AnswerPair:
     order = chance.permutation(8)
     sides = model(inputs), harm(model(inputs[:, order], KERNEL[order]))
     return pair_of(at, *(recorded(written(side, form), form) for side in sides))
 
 
-def _noisy(
-    at: int,
-    case: ReplayCase,
-    inputs: NDArray[np.float32],
-    harm: Callable[[Answer], Answer],
-    form: str,
-    chance: Chance,
-) -> AnswerPair:
+def _noisy(at: int, case: ReplayCase, inputs: Inputs, form: str, chance: Chance) -> AnswerPair:
     def version(noise: float, wrong: bool = False) -> Any:
         answer = dict(model(inputs))
         for name in ("scores", "logits", "offset"):

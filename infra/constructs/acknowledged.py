@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import aws_cdk as cdk
-from constructs import Construct
+import jsii
+from constructs import Construct, IValidation
 
 NIST, HIPAA, PCI = "NIST.800.53.R5", "HIPAA.Security", "PCI.DSS.321"
 AUDITORS = (NIST, HIPAA, PCI)
@@ -27,15 +28,28 @@ def accept_for(packs: tuple[str, ...], construct: Construct, reasons: Mapping[st
 
 def accept_wildcards(construct: Construct, reasons: Mapping[str, str]) -> None:
     """Accepts wildcards in policies; `reasons` maps a statement's resource to its reason."""
-    stack = cdk.Stack.of(construct)
-    accept(
-        construct,
-        {
-            f"AwsSolutions-IAM5[Resource::{_flat(stack.resolve(resource))}]": reason
-            for resource, reason in reasons.items()
-            if "*" in resource
-        },
-    )
+    construct.node.add_validation(_Wildcards(construct, reasons))
+
+
+@jsii.implements(IValidation)
+class _Wildcards:
+    """Accepts wildcards at the end of synth: only then is what another stack has named by its export."""
+
+    def __init__(self, construct: Construct, reasons: Mapping[str, str]) -> None:
+        self._construct, self._reasons = construct, reasons
+
+    def validate(self) -> list[str]:
+        """Accepts them; there are no errors."""
+        stack = cdk.Stack.of(self._construct)
+        accept(
+            self._construct,
+            {
+                f"AwsSolutions-IAM5[Resource::{_flat(stack.resolve(resource))}]": reason
+                for resource, reason in self._reasons.items()
+                if "*" in resource
+            },
+        )
+        return []
 
 
 def _flat(resolved: Any) -> str:

@@ -7,6 +7,7 @@ import aws_cdk as cdk
 import pytest
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
 from aws_cdk.assertions import Annotations, Match, Template
 
 from infra.catalog.metrics import UnpublishedMetricError
@@ -36,11 +37,14 @@ class Own:
     """A stack with an endpoint of one variant."""
 
     def __init__(self, *, env: cdk.Environment | None = HERE, **variant: Any) -> None:
-        model = {name: variant.pop(name) for name in ("vpc", "network", "role") if name in variant}
+        names = ("vpc", "network", "role", "volume_key")
+        model = {name: variant.pop(name) for name in names if name in variant}
         self.stack = cdk.Stack(cdk.App(), "search", env=env)
         self.logs = EndpointLogs(self.stack, "Logs", endpoint_name="search")
         if model.pop("vpc", False):
             model["vpc"] = ec2.Vpc(self.stack, "Vpc", max_azs=2)
+        if model.pop("volume_key", False):
+            model["volume_key"] = kms.Key(self.stack, "Key")
         self.model = packed_model(
             self.stack,
             "Model",
@@ -93,6 +97,15 @@ def test_with_scaling_a_fleet_begins_with_one_instance() -> None:
     own = Own(min_instances=2, max_instances=4)
     own.scale()
     assert own.count == 1
+
+
+def test_another_maximum_of_a_scaled_fleet_changes_its_scalable_target_alone() -> None:
+    four, six = (Own(min_instances=2, max_instances=most) for most in (4, 6))
+    four.scale()
+    six.scale()
+    before, after = (Template.from_stack(own.stack).to_json()["Resources"] for own in (four, six))
+    changed = [before[name]["Type"] for name in before if before[name] != after[name]]
+    assert changed == ["AWS::ApplicationAutoScaling::ScalableTarget"]
 
 
 def test_scaling_that_is_made_after_the_rollout_keeps_the_configuration_it_was_made_for() -> None:
@@ -164,6 +177,34 @@ def test_an_immutable_role_stays_as_it_is() -> None:
     arn = "arn:aws:iam::111111111111:role/data-science"
     role = iam.Role.from_role_arn(stack, "Given", arn, mutable=False)
     assert Own(role=role).of_type("AWS::IAM::Policy") == []
+
+
+def test_a_role_may_use_the_key_of_the_volumes_by_the_arn_that_the_key_has() -> None:
+    (policy,) = Own(volume_key=True).of_type("AWS::IAM::Policy")
+    (resource,) = [
+        statement["Resource"]
+        for statement in policy["PolicyDocument"]["Statement"]
+        if statement["Action"] == "kms:CreateGrant"
+    ]
+    assert [*resource] == ["Fn::GetAtt"]
+
+
+def test_wildcards_for_the_network_of_another_stack_are_accepted_by_its_exports() -> None:
+    own = Own()
+    network = cdk.Stack(cdk.App.of(own.stack), "network", env=HERE)
+    model = packed_model(
+        own.stack,
+        "Other",
+        name="ranker",
+        folder=FOLDER,
+        instance_type="ml.c5.xlarge",
+        logs=own.logs,
+        vpc=ec2.Vpc(network, "Vpc", max_azs=2),
+    )
+    Template.from_stack(own.stack)
+    assert model.execution is not None
+    accepted = str([entry.data for entry in model.execution.policy.node.metadata])
+    assert accepted.count(":subnet/network:ExportsOutputRef") == 2
 
 
 def test_an_imported_endpoint_grants_its_own_invocation() -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from scripts.check_templates import linted, validated
 from servable import constructs as own
+from tests.api_calls import calls, problems
 from tests.checkouts import PATH, ROOT
 from tests.constructs import own_constructs
 
@@ -86,6 +87,12 @@ def test_cfn_lint_finds_nothing(assembly: Path) -> None:
 def test_cloudformation_validate_finds_nothing(assembly: Path) -> None:
     engine = validate.RegoEngine()
     assert [said for file in templates(assembly) for said in validated(file, engine)] == []
+
+
+@pytest.mark.parametrize("name", ["full-one", "minimal-one"])
+def test_botocore_takes_every_call_that_makes_the_resources(assembly: Path, name: str) -> None:
+    template = json.loads((assembly / f"{name}.template.json").read_text())
+    assert [said for call in calls(template) for said in problems(call)] == []
 
 
 def test_the_agnostic_stacks_look_the_registry_up_by_region(assembly: Path) -> None:

@@ -104,7 +104,9 @@ class ModelDependencies:
         if key is not None:
             # A policy needs the key's own ARN; an alias is only possible in the condition below.
             name = key if not key.startswith(ALIAS) else "*"
-            arns["volume_key"] = [key] if key.startswith("arn:") else named("kms", "key", name)
+            # The ARN of a key that is a construct is known only to CloudFormation.
+            whole = key.startswith(("arn:", "${Token["))
+            arns["volume_key"] = [key] if whole else named("kms", "key", name)
         return arns
 
     def conditions(

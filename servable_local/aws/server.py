@@ -29,6 +29,7 @@ from servable_local.aws.moto_patches import (
     objects,
     operations,
     s3,
+    s3_answers,
     session_keys,
     topics,
 )
@@ -51,7 +52,7 @@ _HOST = "127.0.0.1"  # never another: what is deployed here runs as who started 
 _END_LOOK_SECONDS = 0.05
 # In this order: what has no effect is refused before its input is looked at.
 _PATCHES = (
-    *(models, s3, objects, topics, keys, conflicts, cloudformation, inputs, operations),
+    *(models, s3, objects, s3_answers, topics, keys, conflicts, cloudformation, inputs, operations),
     session_keys,
 )
 _PATHS = {

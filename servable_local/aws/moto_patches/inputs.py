@@ -351,6 +351,8 @@ _WORDS: dict[str, list[tuple[re.Pattern[str], str]]] = {
     service: [(re.compile(of_moto), of_aws) for of_moto, of_aws in words]
     for service, words in {
         "ssm": [(r"Parameter [^\"<]* not found\.", "")],
+        "events": [(r"(Rule [^ \"]* does not exist)\.", r"\1 on EventBus default.")],
+        "awslambda.CreateFunction": [(r"::\(\\\\d\{12\}\):", r"::\\\\d{12}:")],
         "kms": [(r"Invalid keyId ([\w-]+)", r"Invalid keyId '\1'")],
         "iam": [(r"(policy/\S+) not found", r"\1 was not found.")],
         "logs": [(r"(Policy with name \[.*?\] does not exist)(?!\.)", r"\1.")],

@@ -8,14 +8,17 @@ https://docs.aws.amazon.com/kms/latest/developerguide/key-state.html;
 tests/servable_local/aws/aws_answers.jsonl in the repository has what was recorded.
 """
 
+import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from moto.kms.models import Key
 from moto.kms.responses import KmsResponse
 
 _Given = Mapping[str, Any]
 _Problems = Iterator[tuple[str, str]]
+_TO_DICT = Key.to_dict
 _ENABLE = KmsResponse.enable_key_rotation
 _STATUS = KmsResponse.get_key_rotation_status
 _DAY_SECONDS = 86_400
@@ -43,6 +46,17 @@ def install() -> None:
     """Idempotent."""
     setattr(KmsResponse, "enable_key_rotation", _enable)  # noqa: B010 (mypy)
     setattr(KmsResponse, "get_key_rotation_status", _status)  # noqa: B010
+    setattr(Key, "to_dict", _shown)  # noqa: B010
+
+
+def _shown(key: Any) -> Any:
+    """With what every key has, and the name of its material, which AWS makes of it."""
+    key.key_usage, key.multi_region = key.key_usage or "ENCRYPT_DECRYPT", bool(key.multi_region)
+    shown = _TO_DICT(key)
+    if key.key_spec == "SYMMETRIC_DEFAULT":
+        material = hashlib.sha256(key.id.encode()).hexdigest()
+        shown["KeyMetadata"]["CurrentKeyMaterialId"] = material
+    return shown
 
 
 def _key(api: Any, given: _Given) -> Any:

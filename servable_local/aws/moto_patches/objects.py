@@ -17,7 +17,7 @@ from typing import IO, Any
 
 from moto import settings
 from moto.s3 import responses
-from moto.s3.exceptions import MalformedXML, NoSuchUpload, S3ClientError
+from moto.s3.exceptions import NoSuchUpload, S3ClientError
 from moto.s3.models import FakeKey, FakeMultipart, s3_backends
 from moto.s3.utils import compute_checksum
 from moto.utilities.utils import get_partition
@@ -136,7 +136,7 @@ def _complete(
             raise TooSmallError()
         chosen.append(part)
     if not chosen:
-        raise MalformedXML()
+        raise S3ClientError("InvalidRequest", "You must specify at least one part")
     contents = [_content(part) for part in chosen]
     digests = b"".join(codecs.decode(part.etag.strip('"'), "hex") for part in chosen)
     etag = f"{hashlib.md5(digests, usedforsecurity=False).hexdigest()}-{len(chosen)}"

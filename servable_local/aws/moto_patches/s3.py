@@ -34,6 +34,7 @@ from servable_local.aws.resources.shapes import is_true
 _COPY = S3Backend.copy_object
 _CREATE, _DELETE = S3Backend.create_bucket, S3Backend.delete_bucket
 _PUT_POLICY, _PUT_VERSIONING = S3Backend.put_bucket_policy, S3Backend.put_bucket_versioning
+_PUT_ENCRYPTION = S3Backend.put_bucket_encryption
 _NAME = re.compile(
     r"(?!(\d+\.){3}\d+$|xn--|sthree-)[a-z0-9](?!.*\.\.)[a-z0-9.-]{1,61}[a-z0-9](?<!-s3alias)(?<!--ol-s3)"
 )
@@ -49,6 +50,7 @@ def install() -> None:
     setattr(S3Backend, "copy_object", _copy)  # noqa: B010
     setattr(S3Backend, "create_bucket", _create)  # noqa: B010
     setattr(S3Backend, "delete_bucket", _delete)  # noqa: B010
+    setattr(S3Backend, "put_bucket_encryption", _put_encryption)  # noqa: B010
     setattr(S3Backend, "put_bucket_policy", _put_policy)  # noqa: B010
     setattr(S3Backend, "put_bucket_versioning", _put_versioning)  # noqa: B010
 
@@ -83,6 +85,17 @@ def _put_versioning(backend: Any, bucket_name: str, status: str) -> None:
     if status not in ("Enabled", "Suspended"):
         raise MalformedXML()
     _PUT_VERSIONING(backend, bucket_name, status)
+
+
+def _put_encryption(backend: Any, bucket_name: str, encryption: dict[str, Any]) -> None:
+    by_default = encryption["Rule"]["ApplyServerSideEncryptionByDefault"]
+    if by_default.get("KMSMasterKeyID") and not by_default["SSEAlgorithm"].startswith("aws:kms"):
+        raise S3ClientError(
+            "InvalidArgument",
+            "a KMSMasterKeyID is not applicable if the default sse algorithm is not aws:kms or "
+            "aws:kms:dsse",
+        )
+    _PUT_ENCRYPTION(backend, bucket_name, encryption)
 
 
 def _copy(backend: Any, source: Any, bucket: str, key: str, **more: Any) -> None:

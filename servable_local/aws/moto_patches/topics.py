@@ -33,6 +33,7 @@ _PLACE = re.compile(r"<([^<>]+)>")
 _STEP = re.compile(r"[^.\[\]]+")
 _PUBLISH = Subscription.publish
 _SUBSCRIBE = SNSBackend.subscribe
+_POST_DATA = Subscription.get_post_data
 _ATTRIBUTES = SNSResponse.get_topic_attributes
 # Shown where they were set.
 # https://docs.aws.amazon.com/sns/latest/api/API_GetTopicAttributes.html
@@ -45,6 +46,9 @@ def install() -> None:
     setattr(Rule, "send_to_targets", _send_to_targets)  # noqa: B010 (mypy)
     setattr(Subscription, "publish", _publish)  # noqa: B010
     setattr(SNSBackend, "subscribe", _subscribe)  # noqa: B010
+    # On AWS a subscription is there after its topic went.
+    setattr(SNSBackend, "delete_topic_subscriptions", lambda backend, topic: None)  # noqa: B010
+    setattr(Subscription, "get_post_data", _post_data)  # noqa: B010
     setattr(SNSResponse, "get_topic_attributes", _attributes)  # noqa: B010
 
 
@@ -68,12 +72,12 @@ def _send_to_targets(rule: Rule, original_event: Any, transform_input: bool = Tr
 
 
 def _message(target: dict[str, Any], event: Any) -> str:
-    shown = dict(event)
+    shown = {name: value for name, value in event.items() if name != "ingestion-time"}
     if isinstance(shown.get("time"), int | float):
         shown["time"] = iso_8601_datetime_without_milliseconds(utcfromtimestamp(shown["time"]))
     transformer = target.get("InputTransformer")
     if transformer is None:
-        return json.dumps(shown)
+        return json.dumps(shown, separators=(",", ":"))
     paths = transformer.get("InputPathsMap", {})
     template = str(transformer["InputTemplate"])
     words = _PLACE.sub(lambda place: _value(shown, paths.get(place[1], "")), template)
@@ -105,6 +109,12 @@ def _subscribe(backend: Any, topic_arn: str, endpoint: str, protocol: str) -> An
     principal = f"arn:{backend.partition}:iam::{backend.account_id}:user/moto"
     subscription.attributes.setdefault("SubscriptionPrincipal", principal)
     return subscription
+
+
+def _post_data(subscription: Any, *arguments: Any, **more: Any) -> Any:
+    """Upstream every message says "2", which only a topic that was set to it has."""
+    data = _POST_DATA(subscription, *arguments, **more)
+    return data | {"SignatureVersion": getattr(subscription.topic, "signature_version", "1")}
 
 
 def _attributes(api: Any) -> ActionResult:

@@ -87,9 +87,9 @@ class ChangeDetail:
         if before is not None and after is not None and self.name is not None:
             sides = {"BeforeValue": before.get(self.name), "AfterValue": after.get(self.name)}
             there = {key: value for key, value in sides.items() if value is not None}
-            kinds = {("AfterValue",): "Add", ("BeforeValue",): "Remove"}
+            kinds = {"AfterValue": "Add", "BeforeValue": "Remove"}
             target |= {key: _text(value) for key, value in there.items()}
-            target["AttributeChangeType"] = kinds.get(tuple(there), "Modify")
+            target["AttributeChangeType"] = kinds.get(" ".join(there), "Modify")
             target["Path"] = f"/Properties/{self.name}"
         return {
             "Target": target,
@@ -177,8 +177,7 @@ def _details(
     if old.get("Metadata") is not None and _refers(new.get("Metadata"), _changed(stack, blueprint)):
         places = [("Metadata", None, old.get("Metadata"), new.get("Metadata"))]
     sides = old.get("Properties") or {}, new.get("Properties") or {}
-    for name in sorted(changed):
-        places.append(("Properties", name, sides[0].get(name), sides[1].get(name)))
+    places += [("Properties", key, *(side.get(key) for side in sides)) for key in sorted(changed)]
     of_parameters, own, of_resources = [], [], []
     for attribute, name, before, after in places:
         target = (attribute, name, name in fixed)

@@ -8,20 +8,38 @@ tests/servable_local/aws/aws_answers.jsonl in the repository has what was record
 """
 
 import re
+from functools import cache
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
+from moto.core.responses import ActionResult
 from moto.kms.models import kms_backends
 from moto.s3 import responses
 from moto.s3.exceptions import S3ClientError
 from moto.s3.models import FakeBucket, FakeDeleteMarker, PublicAccessBlock, S3Backend
 
+from servable_local.aws.loopback import service_model
 from servable_local.aws.moto_patches.objects import S3Api
 
 _INIT = FakeBucket.__init__
 _BEGIN = S3Backend.create_multipart_upload
 _ENCRYPTION = "x-amz-server-side-encryption"
 _KMS_KEY = f"{_ENCRYPTION}-aws-kms-key-id"
+# Parts of a bucket and of an object that moto knows; of others it takes a request for one about the whole:
+# DeleteBucketMetricsConfiguration deleted the bucket.
+_WRITTEN = "accelerate acl cors encryption inventory lifecycle logging notification object-lock"
+_WRITTEN += " ownershipControls policy publicAccessBlock replication tagging versioning website"
+_DELETED = "cors encryption lifecycle ownershipControls policy publicAccessBlock replication tagging website"
+_KNOWN = {
+    ("bucket", "GET"): {*_WRITTEN.split(), "location", "policyStatus", "uploads", "versions"},
+    ("bucket", "PUT"): {*_WRITTEN.split()},
+    ("bucket", "DELETE"): {*_DELETED.split()},
+    ("bucket", "POST"): {"delete"},
+    ("object", "GET"): {"acl", "attributes", "legal-hold", "retention", "tagging"},
+    ("object", "PUT"): {"acl", "legal-hold", "retention", "tagging"},
+    ("object", "DELETE"): {"tagging"},
+    ("object", "POST"): {"restore", "select", "uploads"},
+}
 _ACCOUNT = re.compile(r"\d{12}")
 _UUID = re.compile(r"(mrk-)?[0-9a-f-]{32,36}")
 
@@ -60,11 +78,32 @@ def _begin(backend: Any, bucket_name: str, *arguments: Any) -> Any:
     return upload
 
 
+@cache
+def _parts() -> dict[tuple[str, str, str], str]:
+    """Operation by what it is about, method, and the part that its address names after the ?."""
+    found = {}
+    for name, operation in service_model("s3")._service_description["operations"].items():
+        path, _, query = operation["http"]["requestUri"].partition("?")
+        part = query.partition("&")[0]
+        if part and "=" not in part:
+            about = "object" if "{Key" in path else "bucket"
+            found[about, operation["http"]["method"], part] = name
+    return found
+
+
+def _check_part(about: str, method: str, full_url: str) -> None:
+    for part in parse_qs(urlsplit(full_url).query, keep_blank_values=True):
+        operation = _parts().get((about, method, part))
+        if operation and part not in _KNOWN.get((about, method), ()):
+            raise NotImplementedError(f"{operation} is no operation here")
+
+
 class AnsweredS3Api(S3Api):
     """One of AWS's buckets. An error is raised, or is an answer where moto has another status for it."""
 
     def _bucket_response(self, request: Any, full_url: str) -> Any:
         self._check_owner(request)
+        _check_part("bucket", request.method, full_url)
         answer = super()._bucket_response(request, full_url)
         name = self.parse_bucket_name_from_url(request, full_url)
         if not name or urlsplit(full_url).query or request.method not in ("HEAD", "PUT"):
@@ -81,6 +120,7 @@ class AnsweredS3Api(S3Api):
 
     def _key_response(self, request: Any, full_url: str) -> Any:
         self._check_owner(request)
+        _check_part("object", request.method, full_url)
         query = parse_qs(urlsplit(full_url).query, keep_blank_values=True)
         name = self.parse_bucket_name_from_url(request, full_url)
         refused = self._refused(request, query, name)
@@ -159,4 +199,4 @@ class AnsweredS3Api(S3Api):
 
 
 def _error(code: str, message: str) -> Any:
-    return responses.ActionResult(S3ClientError(code, message))
+    return ActionResult(S3ClientError(code, message))

@@ -176,20 +176,20 @@ def _details(
     places: list[tuple[str, str | None, Any, Any]] = []
     if old.get("Metadata") is not None and _refers(new.get("Metadata"), _changed(stack, blueprint)):
         places = [("Metadata", None, old.get("Metadata"), new.get("Metadata"))]
-    sides = old.get("Properties") or {}, new.get("Properties") or {}
-    places += [("Properties", key, *(side.get(key) for side in sides)) for key in sorted(changed)]
+    before, after = old.get("Properties") or {}, new.get("Properties") or {}
+    places += [("Properties", key, before.get(key), after.get(key)) for key in sorted(changed)]
     of_parameters, own, of_resources = [], [], []
-    for attribute, name, before, after in places:
+    for attribute, name, was, now in places:
         target = (attribute, name, name in fixed)
-        parameters = _refers(after, _changed(stack, blueprint))
-        resources = _refers(after, blueprint.later)
+        parameters = _refers(now, _changed(stack, blueprint))
+        resources = _refers(now, blueprint.later)
         for cause in parameters:
             of_parameters.append(ChangeDetail(*target, "ParameterReference", cause=cause))
         for cause in resources:
             source = "ResourceAttribute" if "." in cause else "ResourceReference"
             of_resources.append(ChangeDetail(*target, source, cause=cause))
-        if before != after or not resources:
-            static = before != after or not parameters
+        if was != now or not resources:
+            static = was != now or not parameters
             own.append(ChangeDetail(*target, "DirectModification", static))
     yield from (*of_parameters, *own, *of_resources)
 

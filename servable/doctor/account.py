@@ -1,5 +1,6 @@
 """The AWS account of an environment: credentials, region, bootstrap, quotas, network."""
 
+import importlib.util
 from collections import Counter
 from collections.abc import Callable, Iterator
 
@@ -215,6 +216,14 @@ def network(environment: Environment, aws: Account) -> Iterator[CheckResult]:
             yield CheckResult(check, "open", "does not exist", mend)
 
 
+def _sagemaker_sdk(environment: Environment, aws: Account) -> Iterator[CheckResult]:
+    """What the SDK asks beside the local AWS, where both are there."""
+    if aws.embedded and importlib.util.find_spec("sagemaker"):
+        said = f"its default_bucket() asks https://sts.{environment.region}.amazonaws.com itself"
+        mend = "give the Session a bucket: Session(default_bucket=NAME)"
+        yield CheckResult("SageMaker SDK", "open", said, mend)
+
+
 _ASKED: dict[str, Callable[[Environment, Account], Iterator[CheckResult]]] = {
     "region": _region,
     "bootstrap": _bootstrap,
@@ -222,4 +231,5 @@ _ASKED: dict[str, Callable[[Environment, Account], Iterator[CheckResult]]] = {
     "quotas": quotas,
     "scaling role": _scaling_role,
     "subnets": network,
+    "SageMaker SDK": _sagemaker_sdk,
 }

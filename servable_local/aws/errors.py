@@ -23,6 +23,10 @@ class ChangeSetNotFoundError(ServiceException):
     code = "ChangeSetNotFound"
 
 
+class InsufficientCapabilitiesError(ServiceException):
+    code = "InsufficientCapabilitiesException"
+
+
 class InvalidChangeSetStatusError(ServiceException):
     code = "InvalidChangeSetStatus"
 

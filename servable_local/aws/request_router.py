@@ -26,6 +26,8 @@ _Environ = dict[str, Any]
 _Start = Callable[..., Any]
 _Application = Callable[[_Environ, _Start], Iterable[bytes]]
 _HEADERS = "servable.headers"
+# Whose errors are XML where the request does not say it by its body's type.
+_XML = (None, "iam", "s3", "s3-object-lambda", "sts")
 METHODS = ("DELETE", "GET", "HEAD", "PATCH", "POST", "PUT")
 # Twice any of these could be read as one thing here and as another by a service.
 _ONCE = (
@@ -196,7 +198,7 @@ def _failure(
     status = "501 Not Implemented"
     kind = environ.get("CONTENT_TYPE", "")
     query = kind.startswith("application/x-www-form-urlencoded")
-    if "json" in kind or (not query and request.claimed_service not in (None, "s3", "iam", "sts")):
+    if "json" in kind or (not query and request.claimed_service not in _XML):
         body = {"__type": "NotImplemented", "message": message}
         start_response(
             status,

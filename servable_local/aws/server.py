@@ -22,11 +22,14 @@ from servable_local.aws.controls import Controls
 from servable_local.aws.loopback import Access, Loopback, Regions
 from servable_local.aws.moto_patches import (
     cloudformation,
+    conflicts,
     inputs,
+    keys,
     models,
     objects,
     operations,
     s3,
+    s3_answers,
     session_keys,
     topics,
 )
@@ -48,7 +51,10 @@ _HOST = "127.0.0.1"  # never another: what is deployed here runs as who started 
 # How soon `close` is noticed; werkzeug's own 0.5 s is most of what `servable local down` takes.
 _END_LOOK_SECONDS = 0.05
 # In this order: what has no effect is refused before its input is looked at.
-_PATCHES = (models, s3, objects, topics, cloudformation, inputs, operations, session_keys)
+_PATCHES = (
+    *(models, s3, objects, s3_answers, topics, keys, conflicts, cloudformation, inputs, operations),
+    session_keys,
+)
 _PATHS = {
     "moto.sagemaker.urls": {"{0}/$": SageMakerApi.dispatch},
     "moto.sagemakerruntime.urls": {

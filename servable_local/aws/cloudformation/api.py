@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from fnmatch import fnmatchcase
 from typing import Any, ClassVar
+from urllib.parse import urlparse
 
 from moto.core.responses import ActionResult, BaseResponse, EmptyResult
 
@@ -15,9 +16,11 @@ from servable_local.aws.cloudformation.changes import NO_CHANGES, ChangeSet, pla
 from servable_local.aws.cloudformation.operations import CloudFormation
 from servable_local.aws.cloudformation.stacks import Stack
 from servable_local.aws.cloudformation.template import chosen_parameters, parse, template_at
+from servable_local.aws.cloudformation.template_form import macros
 from servable_local.aws.errors import (
     AlreadyExistsError,
     ChangeSetNotFoundError,
+    InsufficientCapabilitiesError,
     InvalidChangeSetStatusError,
     ValidationError,
 )
@@ -51,6 +54,21 @@ class CloudFormationApi(BaseResponse):
 
     def _chosen(self, text: str, previous: Mapping[str, str]) -> dict[str, str]:
         return chosen_parameters(parse(text), self._get_param("Parameters", []), previous)
+
+    def _macro_problem(self, text: str) -> str | None:
+        """Why a template is none without its macros: they are not emulated, and are not left out."""
+        for macro in macros(parse(text)):
+            if "CAPABILITY_AUTO_EXPAND" not in self._get_param("Capabilities", []):
+                raise InsufficientCapabilitiesError(
+                    "Requires capabilities : [CAPABILITY_AUTO_EXPAND]"
+                )
+            name = macro.get("Name")
+            bucket = urlparse(str((macro.get("Parameters") or {}).get("Location", ""))).netloc
+            buckets = [one["Name"] for one in self.here.aws.client("s3").list_buckets()["Buckets"]]
+            if name == "AWS::Include" and bucket not in buckets:
+                return f"Transform {name} failed with: S3 bucket [{bucket}] does not exist."
+            return f"No transform named {name} found."
+        return None
 
     def _about(self, stack: Stack | None = None) -> dict[str, Any]:
         tags = self._get_param("Tags")
@@ -158,6 +176,8 @@ class CloudFormationApi(BaseResponse):
     def create_stack(self) -> ActionResult:
         text = self._text()
         values = self._chosen(text, {})
+        if problem := self._macro_problem(text):
+            raise ValidationError(problem)
         name = self._get_param("StackName")
         found = self.here.find(name)
         # On AWS too it takes over a stack that a change set has put in review.
@@ -178,6 +198,8 @@ class CloudFormationApi(BaseResponse):
         self.here.check_updatable(stack)
         text = self._text(stack.template_text)
         values = self._chosen(text, stack.parameters)
+        if problem := self._macro_problem(text):
+            raise ValidationError(problem)
         self._check_rollback_triggers()
         self._check_types(text)
         about = self._about(stack)
@@ -262,7 +284,12 @@ class CloudFormationApi(BaseResponse):
         )
         on_failure = self._get_param("OnStackFailure")
         change_set.about["disable_rollback"] = on_failure == "DO_NOTHING"
-        change_set.changes = plan(stack, self.here.bind(stack, text, change_set.parameters))
+        if problem := self._macro_problem(text):
+            change_set.fail(problem)
+            return change_set
+        bound = self.here.bind(stack, text, change_set.parameters)
+        change_set.resolved = bound.resolved_from(change_set.parameters)
+        change_set.changes = plan(stack, bound)
         same_tags = change_set.about["tags"] == stack.tags
         if kind == "UPDATE" and not change_set.changes and same_tags:
             old, new = stack.template, parse(text)
@@ -278,7 +305,8 @@ class CloudFormationApi(BaseResponse):
         return self.here.change_set(self._get_param("ChangeSetName"), stack)
 
     def describe_change_set(self) -> ActionResult:
-        return ActionResult(self._change_set().describe())
+        with_values = bool(self._get_param("IncludePropertyValues"))
+        return ActionResult(self._change_set().describe(with_values=with_values))
 
     def execute_change_set(self) -> ActionResult:
         change_set = self._change_set()
@@ -290,8 +318,13 @@ class CloudFormationApi(BaseResponse):
         about = dict(change_set.about)
         if self._get_param("DisableRollback") is not None:
             about["disable_rollback"] = bool(self._get_param("DisableRollback"))
-        self.here.deploy(change_set.stack, change_set.text, change_set.parameters, **about)
-        change_set.stack.change_set_id = change_set.id
+        self.here.deploy(
+            change_set.stack,
+            change_set.text,
+            change_set.parameters,
+            change_set=change_set.id,
+            **about,
+        )
         # CloudFormation drops every other change set of the stack with it.
         change_set.stack.change_sets.clear()
         change_set.execution_status = "EXECUTE_COMPLETE"

@@ -62,6 +62,14 @@ class BoundTemplate(Evaluator):
         self.order = creation_order(self.depends_on)
         self._check_names()
 
+    def resolved_from(self, given: Mapping[str, str]) -> dict[str, str]:
+        """Values of stored parameters, whose names were given."""
+        return {
+            name: value
+            for name, value in self.parameters.items()
+            if isinstance(value, str) and value != given[name]
+        }
+
     def physical_id(self, name: str) -> Any:
         return LATER if name in self.later else self._resource(name).physical_id
 

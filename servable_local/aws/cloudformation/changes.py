@@ -1,8 +1,9 @@
 """Changes that a template would make to a stack: one per resource, kept as a change set."""
 
 import json
+import re
 import uuid
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -10,7 +11,7 @@ from servable_local.aws.clock import utc_now
 from servable_local.aws.cloudformation.bound_template import BoundTemplate
 from servable_local.aws.cloudformation.intrinsics import LATER, TemplateError
 from servable_local.aws.cloudformation.stacks import Stack
-from servable_local.aws.cloudformation.template import parse, shown_parameters
+from servable_local.aws.cloudformation.template import parse, references, shown_parameters
 from servable_local.aws.errors import ValidationError
 from servable_local.aws.resources.registry import TYPES
 
@@ -30,33 +31,76 @@ class ResourceChange:
     physical_id: str | None = None
     properties: frozenset[str] = frozenset()
     replacement: str | None = None
+    retained: bool = False
+    details: tuple["ChangeDetail", ...] = ()
+    before: Mapping[str, Any] | None = None
+    after: Mapping[str, Any] | None = None
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self, *, with_values: bool = False) -> dict[str, Any]:
         """As DescribeChangeSet shows it."""
-        recreation = "Never" if self.replacement == "False" else "Always"
+        found = {"Properties"} if self.properties else set()
         change: dict[str, Any] = {
             "Action": self.action,
             "LogicalResourceId": self.logical_id,
             "ResourceType": self.type,
-            "Scope": ["Properties"] if self.properties else [],
+            "Scope": sorted(found | {detail.attribute for detail in self.details}),
             "Details": [
-                {
-                    "Target": {
-                        "Attribute": "Properties",
-                        "Name": name,
-                        "RequiresRecreation": recreation,
-                    },
-                    "Evaluation": "Static",
-                    "ChangeSource": "DirectModification",
-                }
-                for name in sorted(self.properties)
+                detail.describe(self.before if with_values else None, self.after)
+                for detail in self.details
             ],
         }
         if self.physical_id:
             change["PhysicalResourceId"] = self.physical_id
         if self.replacement:
             change["Replacement"] = self.replacement
+        kept = "Retain" if self.retained else "Delete"
+        if self.action == "Remove":
+            change["PolicyAction"] = kept
+        elif self.replacement in ("True", "Conditional"):
+            change["PolicyAction"] = f"ReplaceAnd{kept}"
+        if with_values:
+            for context, properties in (("Before", self.before), ("After", self.after)):
+                if properties is not None:
+                    change[f"{context}Context"] = json.dumps({"Properties": properties})
         return {"Type": "Resource", "ResourceChange": change}
+
+
+@dataclass(frozen=True)
+class ChangeDetail:
+    """Why one property, or the metadata, of a resource changes. `cause`: the entity that it refers to."""
+
+    attribute: str
+    name: str | None
+    recreated: bool
+    source: str
+    static: bool = True
+    cause: str | None = None
+
+    def describe(
+        self, before: Mapping[str, Any] | None, after: Mapping[str, Any] | None
+    ) -> dict[str, Any]:
+        target: dict[str, Any] = {
+            "Attribute": self.attribute,
+            "Name": self.name,
+            "RequiresRecreation": "Always" if self.recreated else "Never",
+        }
+        if before is not None and after is not None and self.name is not None:
+            sides = {"BeforeValue": before.get(self.name), "AfterValue": after.get(self.name)}
+            there = {key: value for key, value in sides.items() if value is not None}
+            kinds = {"AfterValue": "Add", "BeforeValue": "Remove"}
+            target |= {key: _text(value) for key, value in there.items()}
+            target["AttributeChangeType"] = kinds.get(" ".join(there), "Modify")
+            target["Path"] = f"/Properties/{self.name}"
+        return {
+            "Target": target,
+            "Evaluation": "Static" if self.static else "Dynamic",
+            "ChangeSource": self.source,
+            "CausingEntity": self.cause,
+        }
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
 
 
 def changed_properties(old: Mapping[str, Any], new: Mapping[str, Any]) -> frozenset[str]:
@@ -79,7 +123,14 @@ def plan(stack: Stack, blueprint: BoundTemplate) -> list[ResourceChange]:
             blueprint.later.add(logical_id)
         changes.append(change)
     return changes + [
-        ResourceChange("Remove", logical_id, resource.type, resource.physical_id)
+        ResourceChange(
+            "Remove",
+            logical_id,
+            resource.type,
+            resource.physical_id,
+            retained=resource.deletion_policy == "Retain",
+            before=resource.properties,
+        )
         for logical_id, resource in stack.resources.items()
         if logical_id not in blueprint.declared
     ]
@@ -90,16 +141,74 @@ def _change(stack: Stack, blueprint: BoundTemplate, logical_id: str) -> Resource
     properties = blueprint.properties(logical_id)
     current = stack.resources.get(logical_id)
     if current is None or current.type != declared_type:
-        return ResourceChange("Add", logical_id, declared_type)
+        return ResourceChange("Add", logical_id, declared_type, after=properties)
     changed = changed_properties(current.properties, properties)
     if not changed:
         return None
     fixed = changed & TYPES[declared_type].create_only if declared_type in TYPES else changed
     certain = any(LATER not in json.dumps(properties.get(name)) for name in fixed)
     replacement = "True" if certain else "Conditional" if fixed else "False"
+    declaration = blueprint.declared[logical_id]
     return ResourceChange(
-        "Modify", logical_id, declared_type, current.physical_id, changed, replacement
+        "Modify",
+        logical_id,
+        declared_type,
+        current.physical_id,
+        changed,
+        replacement,
+        retained=declaration.get("UpdateReplacePolicy") == "Retain",
+        details=tuple(_details(stack, blueprint, logical_id, changed, fixed)),
+        before=current.properties,
+        after=properties,
     )
+
+
+def _details(
+    stack: Stack,
+    blueprint: BoundTemplate,
+    logical_id: str,
+    changed: frozenset[str],
+    fixed: frozenset[str],
+) -> Iterator[ChangeDetail]:
+    """Parameters that changed first, then what the template itself says, then other resources."""
+    new = blueprint.declared[logical_id]
+    old = (stack.template.get("Resources") or {}).get(logical_id, {})
+    places: list[tuple[str, str | None, Any, Any]] = []
+    if old.get("Metadata") is not None and _refers(new.get("Metadata"), _changed(stack, blueprint)):
+        places = [("Metadata", None, old.get("Metadata"), new.get("Metadata"))]
+    before, after = old.get("Properties") or {}, new.get("Properties") or {}
+    places += [("Properties", key, before.get(key), after.get(key)) for key in sorted(changed)]
+    of_parameters, own, of_resources = [], [], []
+    for attribute, name, was, now in places:
+        target = (attribute, name, name in fixed)
+        parameters = _refers(now, _changed(stack, blueprint))
+        resources = _refers(now, blueprint.later)
+        for cause in parameters:
+            of_parameters.append(ChangeDetail(*target, "ParameterReference", cause=cause))
+        for cause in resources:
+            source = "ResourceAttribute" if "." in cause else "ResourceReference"
+            of_resources.append(ChangeDetail(*target, source, cause=cause))
+        if was != now or not resources:
+            static = was != now or not parameters
+            own.append(ChangeDetail(*target, "DirectModification", static))
+    yield from (*of_parameters, *own, *of_resources)
+
+
+def _changed(stack: Stack, blueprint: BoundTemplate) -> set[str]:
+    """Parameters whose values are others now."""
+    before = stack.parameters | stack.resolved
+    now = blueprint.parameters.items()
+    return {name for name, value in now if name in before and str(value) != before[name]}
+
+
+def _refers(value: Any, names: Collection[str]) -> list[str]:
+    """Those of the names that a part of a template refers to; an attribute as NAME.ATTRIBUTE."""
+    found = set()
+    for name in {*references(value)} & {*names}:
+        text = json.dumps(value)
+        of_it = re.findall(rf'"Fn::GetAtt": \["{name}", "([^"]+)"\]|\${{{name}\.([\w.]+)}}', text)
+        found |= {f"{name}.{first or second}" for first, second in of_it} or {name}
+    return sorted(found)
 
 
 @dataclass
@@ -112,6 +221,7 @@ class ChangeSet:
     about: dict[str, Any]
     description: str | None
     kind: str
+    resolved: dict[str, str] = field(default_factory=dict)
     id: str = ""
     status: str = "CREATE_COMPLETE"
     execution_status: str = "AVAILABLE"
@@ -139,14 +249,17 @@ class ChangeSet:
             "IncludeNestedStacks": False,
         }
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self, *, with_values: bool = False) -> dict[str, Any]:
         return self.summary() | {
-            "Changes": [change.describe() for change in self.changes],
+            "Changes": [change.describe(with_values=with_values) for change in self.changes],
             "Parameters": [
                 {"ParameterKey": key, "ParameterValue": value}
+                | ({"ResolvedValue": self.resolved[key]} if key in self.resolved else {})
                 for key, value in shown_parameters(parse(self.text), self.parameters).items()
-            ],
-            "Tags": [{"Key": k, "Value": v} for k, v in self.about["tags"].items()],
+            ]
+            or None,
+            "Tags": [{"Key": k, "Value": v} for k, v in self.about["tags"].items()] or None,
+            "RollbackConfiguration": {},
             "Capabilities": self.about["capabilities"],
             "NotificationARNs": self.about["notification_arns"],
         }

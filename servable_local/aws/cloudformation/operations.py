@@ -113,7 +113,15 @@ class CloudFormation:
                 f"Stack:{stack.id} is in {stack.status} state and can not be updated."
             )
 
-    def deploy(self, stack: Stack, text: str, parameters: dict[str, str], **about: Any) -> None:
+    def deploy(
+        self,
+        stack: Stack,
+        text: str,
+        parameters: dict[str, str],
+        *,
+        change_set: str | None = None,
+        **about: Any,
+    ) -> None:
         """Starts the deployment. `about` are fields of the stack, such as tags."""
         blueprint = self.bind(stack, text, parameters)
         with self._lock:
@@ -126,16 +134,16 @@ class CloudFormation:
             "template": blueprint.template,
             "template_text": text,
             "parameters": parameters,
-            "resolved": {
-                name: str(value)
-                for name, value in blueprint.parameters.items()
-                if value != parameters[name] and isinstance(value, str)
-            },
+            "resolved": blueprint.resolved_from(parameters),
             **about,
         }
         before = {name: getattr(stack, name) for name in after}
         vars(stack).update(after)
-        stack.updated = None if creating else utc_now()
+        # A creation by a change set is an update of the stack that the change set made.
+        stack.updated = None if creating and change_set is None else utc_now()
+        stack.change_set_id = change_set or stack.change_set_id
+        for other in stack.change_sets.values():
+            other.execution_status = "OBSOLETE"
 
         def publish(outputs: list[dict[str, Any]]) -> None:
             taken = self.exports(besides=stack)

@@ -109,7 +109,8 @@ class Stack:
                 {"ParameterKey": key, "ParameterValue": value}
                 | ({"ResolvedValue": self.resolved[key]} if key in self.resolved else {})
                 for key, value in shown_parameters(self.template, self.parameters).items()
-            ],
+            ]
+            or None,
             "Tags": [{"Key": key, "Value": value} for key, value in self.tags.items()],
             "Capabilities": self.capabilities,
             "NotificationARNs": self.notification_arns,

@@ -162,7 +162,8 @@ def references(value: Any) -> Iterator[str]:
             elif key == "Fn::GetAtt":
                 yield item.split(".", 1)[0] if isinstance(item, str) else item[0]
             elif key == "Fn::Sub":
-                yield from _NAME.findall(item if isinstance(item, str) else item[0])
+                text, *own = [item] if isinstance(item, str) else item
+                yield from (name for name in _NAME.findall(text) if name not in (own or [{}])[0])
             yield from references(item)
 
 

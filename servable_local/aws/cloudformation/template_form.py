@@ -46,6 +46,14 @@ def check_form(template: Any) -> None:
     _check_mappings(template.get("Mappings") or {})
 
 
+def macros(template: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Programs that the template as a whole is handed to: a name and parameters each."""
+    named = template.get("Transform") or []
+    listed = [named] if isinstance(named, str | dict) else list(named)
+    listed += [template["Fn::Transform"]] if "Fn::Transform" in template else []
+    return [{"Name": macro} if isinstance(macro, str) else macro for macro in listed]
+
+
 def _check_names(kind: str, names: Iterable[str]) -> None:
     for name in names:
         if not _NAME.fullmatch(name):

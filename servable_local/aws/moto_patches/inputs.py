@@ -5,6 +5,7 @@ Every code and sentence was recorded from AWS: tests/servable_local/aws/aws_answ
 repository has each with its date and source.
 """
 
+import itertools
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -13,6 +14,9 @@ from typing import Any
 from moto.core.exceptions import ServiceException
 from moto.core.responses import ActionResult, BaseResponse
 from moto.iam.models import Policy
+
+from servable_local.aws.moto_patches import event_patterns, keys
+from servable_local.aws.moto_patches.conflicts import CONFLICTS
 
 _CALL = BaseResponse.call_action
 _Given = Mapping[str, Any]
@@ -39,9 +43,14 @@ def install() -> None:
 
 def _call(api: Any) -> Any:
     operation = (api.service_name, api._get_action())
-    if operation in _CHECKS:
+    of_input, of_state = _CHECKS.get(operation), CONFLICTS.get(operation)
+    if of_input or of_state:
         given = api.params if api.automated_parameter_parsing else json.loads(api.body or "{}")
-        for code, message in _CHECKS[operation](given):
+        problems = [
+            of_input(given) if of_input else (),
+            of_state(api, given) if of_state else (),
+        ]
+        for code, message in itertools.chain(*problems):
             error = _RefusedError(code, message)
             status, headers, body = api.serialized(ActionResult(error))
             return status, headers, body
@@ -204,6 +213,12 @@ def _rule(given: _Given) -> _Problems:
         # One of the days of the month and of the week must be left open.
         if len(fields) != 6 or (fields[2] == "?") == (fields[4] == "?"):
             yield "ValidationException", "Parameter ScheduleExpression is not valid."
+    yield from _pattern(given)
+
+
+def _pattern(given: _Given) -> _Problems:
+    if given.get("EventPattern"):
+        yield from event_patterns.problems(given["EventPattern"])
 
 
 # --- KMS
@@ -261,6 +276,26 @@ def _filter(given: _Given) -> _Problems:
         )
 
 
+def _metric_filter(given: _Given) -> _Problems:
+    yield from _filter(given)
+    transformations = given.get("metricTransformations") or []
+    if len(transformations) != 1:
+        bound = "greater" if not transformations else "less"
+        written = ", ".join(map(_transformation, transformations))
+        yield (
+            "InvalidParameterException",
+            f"1 validation error detected: Value '[{written}]' at 'metricTransformations' failed to "
+            f"satisfy constraint: Member must have length {bound} than or equal to 1",
+        )
+
+
+def _transformation(given: _Given) -> str:
+    """As Java writes it."""
+    names = ("metricName", "metricNamespace", "metricValue", "defaultValue", "unit", "dimensions")
+    members = ", ".join(f"{name}={given.get(name, 'null')}" for name in names)
+    return f"MetricTransformation({members})"
+
+
 def _message(given: _Given) -> _Problems:
     if not given.get("MessageBody"):
         yield "MissingParameter", "The request must contain the parameter MessageBody."
@@ -298,12 +333,15 @@ _CHECKS: dict[tuple[str, str], Callable[[_Given], _Problems]] = {
     ("sns", "TagResource"): _topic_tags,
     ("events", "PutTargets"): _targets,
     ("events", "PutRule"): _rule,
+    ("events", "TestEventPattern"): _pattern,
     ("kms", "CreateKey"): _key,
     ("kms", "TagResource"): _key_tags,
+    ("kms", "EnableKeyRotation"): keys.rotation,
     ("kms", "CreateAlias"): _alias,
     ("logs", "DescribeLogGroups"): _groups,
     ("logs", "DescribeLogStreams"): _streams,
     ("logs", "DeleteMetricFilter"): _filter,
+    ("logs", "PutMetricFilter"): _metric_filter,
     ("sqs", "SendMessage"): _message,
     ("sqs", "ReceiveMessage"): _receipt,
     ("sqs", "CreateQueue"): _queue,
@@ -313,6 +351,8 @@ _WORDS: dict[str, list[tuple[re.Pattern[str], str]]] = {
     service: [(re.compile(of_moto), of_aws) for of_moto, of_aws in words]
     for service, words in {
         "ssm": [(r"Parameter [^\"<]* not found\.", "")],
+        "events": [(r"(Rule [^ \"]* does not exist)\.", r"\1 on EventBus default.")],
+        "awslambda.CreateFunction": [(r"::\(\\\\d\{12\}\):", r"::\\\\d{12}:")],
         "kms": [(r"Invalid keyId ([\w-]+)", r"Invalid keyId '\1'")],
         "iam": [(r"(policy/\S+) not found", r"\1 was not found.")],
         "logs": [(r"(Policy with name \[.*?\] does not exist)(?!\.)", r"\1.")],

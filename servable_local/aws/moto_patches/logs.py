@@ -4,8 +4,8 @@ Upstream (moto 5.2.5): PutQueryDefinition and its like are not there; a metric f
 is put again is there twice, and counts nothing. AWS keeps the queries, puts the filter in
 the old one's place, and publishes its metric for every line that it matches.
 
-Filter patterns may be words, quoted phrases and space-delimited fields; JSON and regular expressions
-are not supported.
+Filter patterns may be words, quoted phrases, space-delimited fields and JSON; regular expressions on their
+own are not supported. A group is shown with its class, and found by a part of its name.
 Sources: https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_PutQueryDefinition.html,
 https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/MonitoringLogData.html,
 https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/FilterAndPatternSyntax.html
@@ -24,6 +24,7 @@ from moto.logs.responses import LogsResponse
 
 from servable_local.aws.cloudwatch.alarms import CloudWatch
 from servable_local.aws.loopback import Regions
+from servable_local.aws.moto_patches import json_pattern
 from servable_scaling.alarms.query import Metric
 
 Matches = Callable[[str], bool]
@@ -48,8 +49,10 @@ def compiled(pattern: str) -> Matches:
     text = pattern.strip()
     if text.startswith("[") and text.endswith("]"):
         return _fields(text[1:-1])
-    if text.startswith(("{", "%")):
-        raise ValueError(f"{pattern}: patterns of JSON and regular expressions are not known here")
+    if text.startswith("{"):
+        return json_pattern.compiled(text)
+    if text.startswith("%"):
+        raise ValueError(f"{pattern}: regular expressions are not known here")
     return _terms(text)
 
 
@@ -134,6 +137,28 @@ class LogsApi(LogsResponse):
             raise JsonRESTError("ResourceNotFoundException", "The query definition is not there.")
         return json.dumps({"success": True})
 
+    def create_log_group(self) -> str:
+        answer = super().create_log_group()
+        group: Any = self.logs_backend.groups[self._get_param("logGroupName")]
+        group.servable_class = self._get_param("logGroupClass") or "STANDARD"
+        return answer
+
+    def describe_log_groups(self) -> str:
+        """With the class of each and its count of filters; those of a pattern hold it in their names."""
+        pattern = self._get_param("logGroupNamePattern")
+        answer = json.loads(super().describe_log_groups())
+        if pattern:
+            groups = self.logs_backend.groups.items()
+            named = [group for name, group in sorted(groups) if pattern in name]
+            answer = {"logGroups": [group.to_describe_dict() for group in named]}
+        for shown in answer["logGroups"]:
+            name = shown["logGroupName"]
+            group = self.logs_backend.groups[name]
+            filters = self.logs_backend.describe_metric_filters(log_group_name=name)
+            shown["logGroupClass"] = getattr(group, "servable_class", "STANDARD")
+            shown["metricFilterCount"] = len(list(filters))
+        return json.dumps(answer)
+
     def associate_kms_key(self) -> str:
         group = self.logs_backend.groups[self._get_param("logGroupName")]
         group.kms_key_id = self._get_param("kmsKeyId")
@@ -164,7 +189,16 @@ class LogsApi(LogsResponse):
                 for line in self._get_param("logEvents"):
                     value = to.get("metricValue" if matches(line["message"]) else "defaultValue")
                     at = datetime.fromtimestamp(line["timestamp"] / 1000, UTC)
-                    if value is not None:
+                    number = _number(value, line["message"])
+                    if number is not None:
                         unit, at = to.get("unit", "None"), at.replace(tzinfo=None)
-                        metrics.add(metric, float(value), unit=unit, at=at)
+                        metrics.add(metric, number, unit=unit, at=at)
         return answer
+
+
+def _number(value: Any, line: str) -> float | None:
+    """A metric's value: a number, or the place of one in a line of JSON."""
+    if str(value).startswith("$."):
+        found = json_pattern.selected(value, json.loads(line))
+        value = found[0] if found and isinstance(found[0], int | float) else None
+    return None if value is None else float(value)

@@ -17,7 +17,7 @@ from typing import IO, Any
 
 from moto import settings
 from moto.s3 import responses
-from moto.s3.exceptions import MalformedXML, NoSuchUpload
+from moto.s3.exceptions import NoSuchUpload, S3ClientError
 from moto.s3.models import FakeKey, FakeMultipart, s3_backends
 from moto.s3.utils import compute_checksum
 from moto.utilities.utils import get_partition
@@ -136,7 +136,7 @@ def _complete(
             raise TooSmallError()
         chosen.append(part)
     if not chosen:
-        raise MalformedXML()
+        raise S3ClientError("InvalidRequest", "You must specify at least one part")
     contents = [_content(part) for part in chosen]
     digests = b"".join(codecs.decode(part.etag.strip('"'), "hex") for part in chosen)
     etag = f"{hashlib.md5(digests, usedforsecurity=False).hexdigest()}-{len(chosen)}"
@@ -198,6 +198,15 @@ class S3Api(_S3Response):  # type: ignore[misc]
         if content is not None:
             document = _DOCUMENTS & self.querystring.keys()
             self.body = self.raw_body = bytes(content) if document else content
+
+    def _bucket_response_put(self, request: Any, bucket: str, query: dict[str, Any]) -> Any:
+        # Upstream a versioning that says nothing is a 404 without an error.
+        if "versioning" in query and b"<Status>" not in bytes(self.body):
+            raise S3ClientError(
+                "IllegalVersioningConfigurationException",
+                "The Versioning element must be specified",
+            )
+        return super()._bucket_response_put(request, bucket, query)
 
     def put_object(self) -> Any:
         check_sums(self.headers, self.raw_body)

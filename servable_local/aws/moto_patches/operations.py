@@ -14,7 +14,13 @@ from moto.core.responses import BaseResponse
 # SageMaker's records, as moto has them: they can be read back, and start nothing.
 _RECORDS = re.compile(r"\w+(ModelPackages?|ModelPackageGroups?|ModelCards?|Experiments?|Trials?)$")
 _WITHOUT_EFFECT = {
-    "awslambda": {"CreateEventSourceMapping", "Invoke", "InvokeAsync", "InvokeWithResponseStream"},
+    "awslambda": {
+        "CreateEventSourceMapping",
+        "Invoke",
+        "InvokeAsync",
+        "InvokeWithResponseStream",
+        "UpdateEventSourceMapping",
+    },
     "ecr": {"DescribeImageScanFindings", "StartImageScan"},
     "logs": {"PutSubscriptionFilter"},
     "sns": {"CreatePlatformApplication", "CreatePlatformEndpoint"},

@@ -8,6 +8,8 @@ Source: https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-transform-ta
 A subscription of an https URL is posted to, wherever it is. AWS does that too; but somebody
 who tries prod.toml here must not wake the person on call. Addresses of this computer are
 posted to.
+
+GetTopicAttributes leaves out what a topic is sent with, and a subscription does not say who made it.
 """
 
 import json
@@ -15,15 +17,27 @@ import re
 from typing import Any
 from urllib.parse import urlsplit
 
-from moto.core.utils import iso_8601_datetime_without_milliseconds, utcfromtimestamp
+from moto.core.responses import ActionResult
+from moto.core.utils import (
+    camelcase_to_underscores,
+    iso_8601_datetime_without_milliseconds,
+    utcfromtimestamp,
+)
 from moto.events.models import Rule
-from moto.sns.models import Subscription, sns_backends
+from moto.sns.models import SNSBackend, Subscription, sns_backends
+from moto.sns.responses import SNSResponse
 from moto.utilities.arns import parse_arn
 
 _SEND = Rule.send_to_targets
 _PLACE = re.compile(r"<([^<>]+)>")
 _STEP = re.compile(r"[^.\[\]]+")
 _PUBLISH = Subscription.publish
+_SUBSCRIBE = SNSBackend.subscribe
+_POST_DATA = Subscription.get_post_data
+_ATTRIBUTES = SNSResponse.get_topic_attributes
+# Shown where they were set.
+# https://docs.aws.amazon.com/sns/latest/api/API_GetTopicAttributes.html
+_SHOWN = ("ArchivePolicy", "FifoThroughputScope", "SignatureVersion", "TracingConfig")
 _HERE = ("127.0.0.1", "localhost", "::1")
 
 
@@ -31,6 +45,11 @@ def install() -> None:
     """Idempotent."""
     setattr(Rule, "send_to_targets", _send_to_targets)  # noqa: B010 (mypy)
     setattr(Subscription, "publish", _publish)  # noqa: B010
+    setattr(SNSBackend, "subscribe", _subscribe)  # noqa: B010
+    # On AWS a subscription is there after its topic went.
+    setattr(SNSBackend, "delete_topic_subscriptions", lambda backend, topic: None)  # noqa: B010
+    setattr(Subscription, "get_post_data", _post_data)  # noqa: B010
+    setattr(SNSResponse, "get_topic_attributes", _attributes)  # noqa: B010
 
 
 def _send_to_targets(rule: Rule, original_event: Any, transform_input: bool = True) -> None:
@@ -53,12 +72,12 @@ def _send_to_targets(rule: Rule, original_event: Any, transform_input: bool = Tr
 
 
 def _message(target: dict[str, Any], event: Any) -> str:
-    shown = dict(event)
+    shown = {name: value for name, value in event.items() if name != "ingestion-time"}
     if isinstance(shown.get("time"), int | float):
         shown["time"] = iso_8601_datetime_without_milliseconds(utcfromtimestamp(shown["time"]))
     transformer = target.get("InputTransformer")
     if transformer is None:
-        return json.dumps(shown)
+        return json.dumps(shown, separators=(",", ":"))
     paths = transformer.get("InputPathsMap", {})
     template = str(transformer["InputTemplate"])
     words = _PLACE.sub(lambda place: _value(shown, paths.get(place[1], "")), template)
@@ -83,3 +102,26 @@ def _publish(subscription: Subscription, *arguments: Any, **more: Any) -> None:
     if subscription.protocol in ("http", "https") and away:
         return
     _PUBLISH(subscription, *arguments, **more)
+
+
+def _subscribe(backend: Any, topic_arn: str, endpoint: str, protocol: str) -> Any:
+    subscription = _SUBSCRIBE(backend, topic_arn, endpoint, protocol)
+    principal = f"arn:{backend.partition}:iam::{backend.account_id}:user/moto"
+    subscription.attributes.setdefault("SubscriptionPrincipal", principal)
+    return subscription
+
+
+def _post_data(subscription: Any, *arguments: Any, **more: Any) -> Any:
+    """Upstream every message says "2", which only a topic that was set to it has."""
+    data = _POST_DATA(subscription, *arguments, **more)
+    return data | {"SignatureVersion": getattr(subscription.topic, "signature_version", "1")}
+
+
+def _attributes(api: Any) -> ActionResult:
+    result: Any = _ATTRIBUTES(api).result
+    topic = api.backend.get_topic(api._get_param("TopicArn"))
+    for name in _SHOWN:
+        value = getattr(topic, camelcase_to_underscores(name), None)
+        if value is not None:
+            result["Attributes"][name] = value
+    return ActionResult(result)

@@ -69,6 +69,12 @@ class SsmParameter(ResourceType):
     create_only = frozenset({"Name"})
     name_property = "Name"
 
+    def name(self, properties: Properties, logical: Logical) -> str:
+        """One that is left out begins with CFN and not with the stack's, as was recorded."""
+        stated = properties.get("Name")
+        suffix = logical.generate_name(self.longest_name).rpartition("-")[2]
+        return str(stated or f"CFN-{logical.logical_id}-{suffix}")
+
     def put(self, physical: str, old: Properties, new: Properties, logical: Logical) -> Physical:
         parameter = {k: v for k, v in new.items() if k != "Tags"} | {"Name": physical}
         if old:

@@ -94,6 +94,19 @@ class SnsSubscription(ResourceType):
         return Physical(physical, {"Arn": physical})
 
 
+# What the default policy of a topic allows to its owner's account.
+_OF_OWNERS = (
+    "GetTopicAttributes",
+    "SetTopicAttributes",
+    "AddPermission",
+    "RemovePermission",
+    "DeleteTopic",
+    "Subscribe",
+    "ListSubscriptionsByTopic",
+    "Publish",
+)
+
+
 class SnsTopicPolicy(ResourceType):
     """The access policy of one or more topics."""
 
@@ -107,21 +120,21 @@ class SnsTopicPolicy(ResourceType):
 
     def delete(self, physical: str, properties: Properties, logical: Logical) -> None:
         """Puts the default policy back: a topic always has one."""
-        default = {
-            "Version": "2008-10-17",
-            "Id": "__default_policy_ID",
-            "Statement": [
-                {
-                    "Sid": "__default_statement_ID",
-                    "Effect": "Allow",
-                    "Principal": {"AWS": "*"},
-                    "Action": ["SNS:Publish", "SNS:Subscribe"],
-                    "Resource": "*",
-                    "Condition": {"StringEquals": {"AWS:SourceOwner": logical.aws.account}},
-                }
-            ],
-        }
-        _set_policy(properties["Topics"], default, logical)
+        for topic in properties["Topics"]:
+            statement = {
+                "Sid": "__default_statement_ID",
+                "Effect": "Allow",
+                "Principal": {"AWS": "*"},
+                "Action": [f"SNS:{action}" for action in _OF_OWNERS],
+                "Resource": topic,
+                "Condition": {"StringEquals": {"AWS:SourceOwner": logical.aws.account}},
+            }
+            default = {
+                "Version": "2008-10-17",
+                "Id": "__default_policy_ID",
+                "Statement": [statement],
+            }
+            _set_policy([topic], default, logical)
 
 
 def _set_policy(topics: Sequence[str], document: Any, logical: Logical) -> None:

@@ -32,7 +32,8 @@ FILE = Path(__file__).with_suffix(".jsonl")
 Row = dict[str, Any]
 _ANY = frozenset({"date", "datetime", "timestamp"})
 _PLACE = re.compile(r"\$\{(\d+)\.([\w.]+)\}")
-_WAITED_FOR = frozenset({"CreateStack", "UpdateStack", "DeleteStack"})
+_WAITED_FOR = frozenset({"CreateStack", "UpdateStack", "DeleteStack", "ExecuteChangeSet"})
+_PART_BYTES = 5 * 1024 * 1024  # the least of a part that is not the last
 
 
 def rows() -> list[Row]:
@@ -115,6 +116,7 @@ class Asked:
             "$MILLISECONDS_BEFORE": milliseconds - 60_000,
             "$MILLISECONDS_MONTH": milliseconds - 30 * 86_400_000,
             "$ZIP": _archive(),
+            "$PART": bytes(_PART_BYTES),
         }
         self._answers: list[Any] = []
 
@@ -172,4 +174,7 @@ class Asked:
         if not isinstance(value, str) or value in self._words:
             return self._words.get(value, value) if isinstance(value, str) else value
         text = value.replace("$ACCOUNT", self.account.number)
+        whole = _PLACE.fullmatch(text)
+        if whole:  # as it is: it may be bytes
+            return _at(self._answers[int(whole[1])], whole[2])
         return _PLACE.sub(lambda place: str(_at(self._answers[int(place[1])], place[2])), text)

@@ -137,15 +137,37 @@ def test_as_many_refusals_as_are_allowed_alarm_nobody(log: Log) -> None:
     assert log.state == "OK"
 
 
-def test_a_filter_that_is_not_understood_is_refused_by_name(watched: Watched) -> None:
+def _own_filter(watched: Watched, pattern: str, value: str) -> None:
     logs = watched.account.client("logs")
     logs.create_log_group(logGroupName="own")
-    with pytest.raises(logs.exceptions.InvalidParameterException, match="JSON"):
-        logs.put_metric_filter(
-            logGroupName="own",
-            filterName="one",
-            filterPattern="{ $.a = 1 }",
-            metricTransformations=[
-                {"metricName": "a", "metricNamespace": "Own", "metricValue": "1"}
-            ],
-        )
+    logs.create_log_stream(logGroupName="own", logStreamName="one")
+    to = {"metricName": "a", "metricNamespace": "Own", "metricValue": value}
+    logs.put_metric_filter(
+        logGroupName="own", filterName="one", filterPattern=pattern, metricTransformations=[to]
+    )
+
+
+def test_a_filter_that_is_not_understood_is_refused_by_name(watched: Watched) -> None:
+    refused = watched.account.client("logs").exceptions.InvalidParameterException
+    with pytest.raises(refused, match="regular expressions"):
+        _own_filter(watched, "%a%", "1")
+
+
+def test_a_filter_of_json_counts_what_a_line_says(watched: Watched) -> None:
+    _own_filter(watched, "{ $.status >= 500 }", "$.seconds")
+    now = watched.account.aws.now()
+    lines = ['{"status": 503, "seconds": 2.5}', '{"status": 200, "seconds": 9}']
+    watched.account.client("logs").put_log_events(
+        logGroupName="own",
+        logStreamName="one",
+        logEvents=[{"timestamp": int(now.timestamp() * 1000), "message": line} for line in lines],
+    )
+    points = watched.account.client("cloudwatch").get_metric_statistics(
+        Namespace="Own",
+        MetricName="a",
+        StartTime=now - timedelta(minutes=2),
+        EndTime=now + timedelta(minutes=2),
+        Period=60,
+        Statistics=["Sum"],
+    )["Datapoints"]
+    assert [point["Sum"] for point in points] == [2.5]

@@ -182,6 +182,11 @@ def test_that_the_embedded_aws_has_no_quotas_is_one_short_sentence(embedded: Loc
     assert (look.state, look.said) == ("open", "the local AWS has none")
 
 
+def test_what_the_sdk_asks_beside_the_local_aws_is_said(embedded: LocalAws) -> None:
+    look = asked(embedded)["SageMaker SDK"]
+    assert (look.state, "Session(default_bucket=NAME)" in look.mend) == ("open", True)
+
+
 def test_the_local_aws_is_known_by_the_variables_of_the_shell(
     embedded: LocalAws, monkeypatch: pytest.MonkeyPatch
 ) -> None:

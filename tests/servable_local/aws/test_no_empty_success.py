@@ -12,15 +12,17 @@ from tests.servable_local.aws.aws_answers import client
 from tests.servable_local.aws.local_account import Account
 
 pytestmark = pytest.mark.long
-# Operations that are answered by paths of their own are not in it: GetObject and its like are in other tests.
 SERVICES = (
     "application-autoscaling",
     "cloudformation",
     "cloudwatch",
     "ecr",
     "events",
+    "iam",
     "kms",
+    "lambda",
     "logs",
+    "s3",
     "sagemaker",
     "sagemaker-runtime",
     "sns",

@@ -37,6 +37,9 @@ _VOLATILE = {"date", "last-modified", "x-amzn-requestid", "x-amz-request-id"}
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 # moto has other words for it: test_aws_answers compares ours with AWS's.
 _IN_AWS_S_WORDS = re.compile(r"(<Code>(?:InvalidPart|EntityTooSmall)</Code><Message>)[^<]*")
+_NO_PARTS = re.compile(
+    r"<Code>(MalformedXML</Code><Message>[^<]*|InvalidRequest</Code><Message>You must spec[^<]*)"
+)
 _TIMES = re.compile(r"<(LastModified|CreationDate|Initiated|RequestId|HostId)>[^<]*</\1>")
 _NAMES = re.compile(r"<(UploadId|VersionId|DeleteMarkerVersionId)>([^<]*)</\1>")
 
@@ -164,7 +167,7 @@ class Caller:
     ) -> tuple[list[tuple[str, str]], str]:
         """Without times, and with the random names in the order in which they came."""
         text = _ADDRESS.sub("", body.decode("latin-1").replace(self._account, "account"))
-        text = _IN_AWS_S_WORDS.sub(r"\1", text)
+        text = _NO_PARTS.sub("<Code>no parts", _IN_AWS_S_WORDS.sub(r"\1", text))
         for random in [name for _, name in _NAMES.findall(text)] + [
             value for name, value in headers if name.lower() == "x-amz-version-id"
         ]:

@@ -392,7 +392,7 @@ EXPECTED: dict[str, tuple[Any, Any]] = {
     "key tags": ({"a": "1", "b": "2"}, {"a": "3"}),
     "off": (True, False),
     "versioning": ("Enabled", "Suspended"),
-    "encryption": ("aws:kms", None),
+    "encryption": ("aws:kms", "AES256"),
     "logging": (None, "access/"),
     "bucket tags": (tags(a="1"), None),
     "topic tags": ({"a": "1", "b": "2"}, {"b": "2", "c": "3"}),

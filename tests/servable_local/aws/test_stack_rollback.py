@@ -407,6 +407,7 @@ def test_a_resource_that_leaves_the_template_is_planned_as_removed(case: Case) -
             "Action": "Remove",
             "LogicalResourceId": "B",
             "PhysicalResourceId": "B-",
+            "PolicyAction": "Delete",
             "ResourceType": "Test::Thing",
             "Scope": [],
             "Details": [],

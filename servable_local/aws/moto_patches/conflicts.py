@@ -1,0 +1,183 @@
+"""Requests that what is there already decides: refused where AWS refuses them, in its words.
+
+Upstream (moto 5.2.5): a topic, a subscription or a queue that exists is returned or changed, whatever the
+request says of it; roles of services may be there twice.
+Codes and sentences were recorded from AWS: tests/servable_local/aws/aws_answers.jsonl in the repository has
+each with its date and source.
+"""
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from moto.awslambda.exceptions import LambdaClientError
+from moto.awslambda.policy import Policy
+from moto.core.utils import camelcase_to_underscores
+from moto.iam.models import SERVICE_NAME_CONVERSION, IAMBackend
+from moto.iam.responses import IamResponse
+from moto.utilities.arns import parse_arn
+
+from servable_local.aws.moto_patches import keys
+
+_Given = Mapping[str, Any]
+_Problems = Iterator[tuple[str, str]]
+_ADD, _REMOVE = Policy.add_statement, Policy.del_statement
+_DELETE_LINKED = IAMBackend.delete_service_linked_role
+# https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_aws-services-that-work-with-iam.html links
+# each service's page, which says the name of its role and whether it has a suffix.
+_WITH_SUFFIX = frozenset(
+    {"autoscaling.amazonaws.com", "connect.amazonaws.com", "lexv2.amazonaws.com"}
+)
+_LINKED_NAMES = {
+    "batch": "Batch",
+    "connect": "AmazonConnect",
+    "ecs": "ECS",
+    "eks": "AmazonEKS",
+    "elasticache": "ElastiCache",
+    "elasticloadbalancing": "ElasticLoadBalancing",
+    "lexv2": "LexV2Bots",
+    "rds": "RDS",
+    "spot": "EC2Spot",
+    "spotfleet": "EC2SpotFleet",
+    "support": "Support",
+    "trustedadvisor": "TrustedAdvisor",
+}
+
+
+class _StatementError(LambdaClientError):
+    """moto's kind: the status is the class's."""
+
+    def __init__(self, status: int, code: str, message: str) -> None:
+        self.code = status
+        super().__init__(code, message)
+
+
+def install() -> None:
+    """Idempotent."""
+    SERVICE_NAME_CONVERSION.update(_LINKED_NAMES)
+    # A new role is answered without them; GetRole has both.
+    absent = IamResponse.RESPONSE_KEY_PATH_TO_TRANSFORMER
+    for member in ("MaxSessionDuration", "RoleLastUsed"):
+        absent[f"CreateRoleResponse.Role.{member}"] = lambda _: None
+    setattr(IAMBackend, "delete_service_linked_role", _delete_linked)  # noqa: B010 (mypy)
+    setattr(Policy, "add_statement", _add_statement)  # noqa: B010
+    setattr(Policy, "del_statement", _remove_statement)  # noqa: B010
+
+
+# --- IAM
+
+
+def _linked_role(api: Any, given: _Given) -> _Problems:
+    service, suffix = given.get("AWSServiceName", ""), given.get("CustomSuffix")
+    if suffix and service not in _WITH_SUFFIX:
+        yield "InvalidInput", f"Custom suffix is not allowed for {service}"
+    linked = (role for role in api.backend.roles.values() if role._linked_service == service)
+    for role in linked:
+        if not suffix or role.name.endswith(f"_{suffix}"):
+            yield (
+                "InvalidInput",
+                f"Service role name {role.name} has been taken in this account, please try a "
+                "different suffix.",
+            )
+
+
+def _delete_linked(backend: Any, role_name: str) -> str:
+    path = backend.get_role(role_name).path
+    return f"task{path}{role_name}/{_DELETE_LINKED(backend, role_name)}"
+
+
+# --- SNS, SQS
+
+
+def _here(api: Any, given: _Given) -> _Problems:
+    arn = given.get("TopicArn")
+    if arn and arn.count(":") > 4 and parse_arn(arn).region != api.region:
+        yield "InvalidParameter", "Invalid parameter: TopicArn"
+
+
+def _topic(api: Any, given: _Given) -> _Problems:
+    topics = (topic for topic in api.backend.topics.values() if topic.name == given.get("Name"))
+    for topic in topics:
+        tags = given.get("Tags")
+        if tags and {tag["Key"]: tag["Value"] for tag in tags} != topic._tags:
+            yield _different("Tags", "Topic already exists with different tags")
+        attributes = given.get("Attributes") or {}
+        there = {name: getattr(topic, camelcase_to_underscores(name), "") for name in attributes}
+        if attributes != _shown(there):
+            yield _different("Attributes", "Topic already exists with different attributes")
+
+
+def _subscription(api: Any, given: _Given) -> _Problems:
+    yield from _here(api, given)
+    asked = [given.get(name) for name in ("TopicArn", "Endpoint", "Protocol")]
+    there = api.backend._find_subscription(*asked)
+    attributes = given.get("Attributes") or {}
+    if there and not attributes.items() <= _shown(there.attributes).items():
+        yield _different("Attributes", "Subscription already exists with different attributes")
+
+
+def _different(name: str, reason: str) -> tuple[str, str]:
+    return "InvalidParameter", f"Invalid parameter: {name} Reason: {reason}"
+
+
+def _shown(attributes: Mapping[str, Any]) -> dict[str, str]:
+    """As they are on the wire: moto keeps some as booleans and numbers."""
+    return {
+        name: str(value).lower() if isinstance(value, bool) else str(value)
+        for name, value in attributes.items()
+    }
+
+
+def _queue(api: Any, given: _Given) -> _Problems:
+    queue = api.sqs_backend.queues.get(given.get("QueueName"))
+    there = _shown(queue.attributes) if queue else {}
+    for name, value in (given.get("Attributes") or {}).items():
+        if queue and _form(value) != _form(there.get(name, "")):
+            yield (
+                "QueueAlreadyExists",
+                "A queue already exists with the same name and a different value for attribute "
+                f"{name}",
+            )
+
+
+def _form(value: str) -> Any:
+    """A document is the same with other spaces."""
+    return json.loads(value) if value.startswith("{") else value
+
+
+# --- Lambda
+
+
+def _add_statement(policy: Any, raw: str, qualifier: str | None = None) -> Any:
+    name = json.loads(raw).get("StatementId")
+    if name in [statement.get("Sid") for statement in policy.statements]:
+        raise _StatementError(
+            409,
+            "ResourceConflictException",
+            f"The statement id ({name}) provided already exists. Please provide a new statement id, "
+            "or remove the existing statement.",
+        )
+    return _ADD(policy, raw, qualifier)
+
+
+def _remove_statement(policy: Any, name: str, revision: str = "") -> None:
+    sids = [statement.get("Sid") for statement in policy.statements]
+    if sids and name not in sids:
+        raise _StatementError(
+            404,
+            "ResourceNotFoundException",
+            f"Statement {name} is not found in resource policy.",
+        )
+    _REMOVE(policy, name, revision)
+
+
+CONFLICTS: Mapping[tuple[str, str], Callable[[Any, _Given], _Problems]] = {
+    ("iam", "CreateServiceLinkedRole"): _linked_role,
+    ("sns", "CreateTopic"): _topic,
+    ("sns", "Publish"): _here,
+    ("sns", "PublishBatch"): _here,
+    ("sns", "Subscribe"): _subscription,
+    ("sqs", "CreateQueue"): _queue,
+    **{("kms", operation): keys.enabled for operation in keys.OF_ENABLED},
+    **{("kms", operation): keys.imported for operation in keys.OF_IMPORTED},
+}

@@ -1,0 +1,120 @@
+"""KMS: keys have a period of rotation, and do less while they are disabled.
+
+Upstream (moto 5.2.5): a key is rotated or not, a disabled one works as before, and material of every key
+may be imported.
+Sources: https://docs.aws.amazon.com/kms/latest/APIReference/API_EnableKeyRotation.html,
+https://docs.aws.amazon.com/kms/latest/APIReference/API_GetKeyRotationStatus.html,
+https://docs.aws.amazon.com/kms/latest/developerguide/key-state.html;
+tests/servable_local/aws/aws_answers.jsonl in the repository has what was recorded.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from moto.kms.models import Key
+from moto.kms.responses import KmsResponse
+
+_Given = Mapping[str, Any]
+_Problems = Iterator[tuple[str, str]]
+_TO_DICT = Key.to_dict
+_ENABLE = KmsResponse.enable_key_rotation
+_STATUS = KmsResponse.get_key_rotation_status
+_DAY_SECONDS = 86_400
+_DEFAULT_PERIOD_DAYS = 365
+# What a key does while it is enabled only.
+OF_ENABLED = (
+    "DisableKeyRotation",
+    "EnableKeyRotation",
+    "Encrypt",
+    "GenerateDataKey",
+    "GenerateDataKeyPair",
+    "GenerateDataKeyPairWithoutPlaintext",
+    "GenerateDataKeyWithoutPlaintext",
+    "GenerateMac",
+    "RotateKeyOnDemand",
+    "Sign",
+    "Verify",
+    "VerifyMac",
+)
+# What is asked of keys whose material was imported.
+OF_IMPORTED = ("DeleteImportedKeyMaterial", "GetParametersForImport", "ImportKeyMaterial")
+
+
+def install() -> None:
+    """Idempotent."""
+    setattr(KmsResponse, "enable_key_rotation", _enable)  # noqa: B010 (mypy)
+    setattr(KmsResponse, "get_key_rotation_status", _status)  # noqa: B010
+    setattr(Key, "to_dict", _shown)  # noqa: B010
+
+
+def _shown(key: Any) -> Any:
+    """With what every key has, and the name of its material, which AWS makes of it."""
+    key.key_usage, key.multi_region = key.key_usage or "ENCRYPT_DECRYPT", bool(key.multi_region)
+    shown = _TO_DICT(key)
+    if key.key_spec == "SYMMETRIC_DEFAULT":
+        material = hashlib.sha256(key.id.encode()).hexdigest()
+        shown["KeyMetadata"]["CurrentKeyMaterialId"] = material
+    return shown
+
+
+def _key(api: Any, given: _Given) -> Any:
+    """The key that a request names, or None."""
+    backend = api.kms_backend
+    name = backend.get_alias_name(str(given.get("KeyId", "")))
+    of_alias = name.startswith("alias/")
+    return backend.keys.get(
+        backend.get_key_id_from_alias(name) if of_alias else backend.get_key_id(name)
+    )
+
+
+def enabled(api: Any, given: _Given) -> _Problems:
+    """Why the key does nothing now."""
+    key = _key(api, given)
+    if key and key.key_state == "Disabled":
+        yield "DisabledException", f"{key.arn} is disabled."
+    if key and key.key_state == "PendingDeletion":
+        yield "KMSInvalidStateException", f"{key.arn} is pending deletion."
+
+
+def imported(api: Any, given: _Given) -> _Problems:
+    """Why the key's material cannot be imported."""
+    key = _key(api, given)
+    if key and key.origin != "EXTERNAL":
+        yield (
+            "UnsupportedOperationException",
+            f"{key.arn} origin is {key.origin} which is not valid for this operation.",
+        )
+
+
+def rotation(given: _Given) -> _Problems:
+    """Why a period of rotation is none."""
+    days = given.get("RotationPeriodInDays", _DEFAULT_PERIOD_DAYS)
+    for wrong, bound in (
+        (days < 90, "greater than or equal to 90"),
+        (days > 2560, "less than or equal to 2560"),
+    ):
+        if wrong:
+            yield (
+                "ValidationException",
+                f"1 validation error detected: Value '{days}' at 'rotationPeriodInDays' failed to "
+                f"satisfy constraint: Member must have value {bound}",
+            )
+
+
+def _enable(api: Any) -> str:
+    answer = _ENABLE(api)
+    key = _key(api, {"KeyId": api._get_param("KeyId")})
+    key.servable_period_days = api._get_param("RotationPeriodInDays") or _DEFAULT_PERIOD_DAYS
+    return answer
+
+
+def _status(api: Any) -> str:
+    status = json.loads(_STATUS(api))
+    key = _key(api, {"KeyId": api._get_param("KeyId")})
+    if status["KeyRotationEnabled"]:
+        days = getattr(key, "servable_period_days", _DEFAULT_PERIOD_DAYS)
+        status["RotationPeriodInDays"] = days
+        status["NextRotationDate"] = key.creation_date + days * _DAY_SECONDS
+    return json.dumps({"KeyId": key.id, **status})

@@ -86,8 +86,8 @@ LONGEST = (
 )
 
 
-# What `make test-release` asks, before a release: the newcomer's ways from built wheels, tests whose subject another
-# slow test deploys, kills or draws from too, and exports and pages that change with a release of TensorFlow or of ours.
+# `make test-release` runs these before a release: the newcomer's ways from built wheels, tests whose
+# subject another slow test deploys, kills or draws from too, and exports of every Keras version.
 # docs/decisions/0069-what-a-change-waits-for.md has the reasons.
 RELEASE = (
     "wheels/test_new_project.py",

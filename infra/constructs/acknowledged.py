@@ -28,27 +28,29 @@ def accept_for(packs: tuple[str, ...], construct: Construct, reasons: Mapping[st
 
 def accept_wildcards(construct: Construct, reasons: Mapping[str, str]) -> None:
     """Accepts wildcards in policies; `reasons` maps a statement's resource to its reason."""
-    construct.node.add_validation(_Wildcards(construct, reasons))
+    later = _Wildcards(construct, reasons)
+    later.validate()
+    construct.node.add_validation(later)
 
 
 @jsii.implements(IValidation)
 class _Wildcards:
-    """Accepts wildcards at the end of synth: only then is what another stack has named by its export."""
+    """Accepts wildcards, again at the end of synth: only then is another stack's named by its export."""
 
     def __init__(self, construct: Construct, reasons: Mapping[str, str]) -> None:
-        self._construct, self._reasons = construct, reasons
+        self._construct = construct
+        self._reasons = {resource: why for resource, why in reasons.items() if "*" in resource}
+        self._accepted: set[str] = set()
 
     def validate(self) -> list[str]:
-        """Accepts them; there are no errors."""
+        """Accepts those that were not named so before; there are no errors."""
         stack = cdk.Stack.of(self._construct)
-        accept(
-            self._construct,
-            {
-                f"AwsSolutions-IAM5[Resource::{_flat(stack.resolve(resource))}]": reason
-                for resource, reason in self._reasons.items()
-                if "*" in resource
-            },
-        )
+        found = {
+            f"AwsSolutions-IAM5[Resource::{_flat(stack.resolve(resource))}]": reason
+            for resource, reason in self._reasons.items()
+        }
+        accept(self._construct, {k: v for k, v in found.items() if k not in self._accepted})
+        self._accepted |= found.keys()
         return []
 
 

@@ -17,6 +17,15 @@ _WITHOUT_EFFECT = {
     "awslambda": {"CreateEventSourceMapping", "Invoke", "InvokeAsync", "InvokeWithResponseStream"},
     "ecr": {"DescribeImageScanFindings", "StartImageScan"},
     "logs": {"PutSubscriptionFilter"},
+    "stepfunctions": {
+        "CreateActivity",
+        "GetExecutionHistory",
+        "SendTaskFailure",
+        "SendTaskHeartbeat",
+        "SendTaskSuccess",
+        "StartSyncExecution",
+        "TestState",
+    },
     "sns": {"CreatePlatformApplication", "CreatePlatformEndpoint"},
     "ssm": {
         "CreateAssociation",

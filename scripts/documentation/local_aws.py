@@ -17,6 +17,8 @@ from servable_local.aws.resources.registry import TYPES
 from servable_local.aws.sagemaker.endpoint_api import SageMakerApi
 from servable_local.aws.sagemaker.runtime_api import RuntimeApi
 from servable_local.aws.scaling.api import ScalingApi
+from servable_local.aws.workflows.executions import StateMachinesApi
+from servable_local.aws.workflows.schedules import SchedulerApi
 
 # Service of boto3 -> its class of ours, or the module and the class of moto's.
 _APIS: dict[str, Any] = {
@@ -31,10 +33,12 @@ _APIS: dict[str, Any] = {
     "lambda": "awslambda.LambdaResponse",
     "logs": LogsApi,
     "s3": S3Api,
+    "scheduler": SchedulerApi,
     "sagemaker": SageMakerApi,
     "sagemaker-runtime": RuntimeApi,
     "sns": "sns.SNSResponse",
     "sqs": "sqs.SQSResponse",
+    "stepfunctions": StateMachinesApi,
     "ssm": "ssm.SimpleSystemManagerResponse",
     "sts": "sts.TokenResponse",
 }

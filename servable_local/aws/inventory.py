@@ -156,6 +156,10 @@ _LOOK: dict[str, Callable[[Client], Iterable[str]]] = {
     "AWS::SNS::Topic": _TOPICS,
     "AWS::SNS::TopicPolicy": _topic_policies,
     "AWS::SSM::Parameter": _List("ssm", "describe_parameters", "Parameters", "Name"),
+    "AWS::Scheduler::Schedule": _List("scheduler", "list_schedules", "Schedules", "Name"),
+    "AWS::StepFunctions::StateMachine": _List(
+        "stepfunctions", "list_state_machines", "stateMachines", "stateMachineArn"
+    ),
     "AWS::SageMaker::Endpoint": _List("sagemaker", "list_endpoints", "Endpoints", "EndpointName"),
     "AWS::SageMaker::EndpointConfig": _List(
         "sagemaker", "list_endpoint_configs", "EndpointConfigs", "EndpointConfigName"

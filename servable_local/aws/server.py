@@ -43,6 +43,8 @@ from servable_local.aws.sagemaker.runtime_api import RuntimeApi
 from servable_local.aws.scaling.api import ScalingApi
 from servable_local.aws.scaling.service import RegionalScaling
 from servable_local.aws.signatures import AccessKeys, Verifier
+from servable_local.aws.workflows.executions import Executions, StateMachinesApi
+from servable_local.aws.workflows.schedules import SchedulerApi, fire
 
 # Else an extension lets every page read every answer.
 setattr(werkzeug_app, "DISABLE_GLOBAL_CORS", True)  # noqa: B010 (mypy)
@@ -66,6 +68,8 @@ _PATHS = {
     "moto.logs.urls": {"{0}/$": LogsApi.dispatch},
     "moto.sts.urls": {"{0}/$": session_keys.StsApi.dispatch},
     "moto.applicationautoscaling.urls": {"{0}/$": ScalingApi.dispatch},
+    "moto.stepfunctions.urls": {"{0}/$": StateMachinesApi.dispatch},
+    "moto.scheduler.urls": {"{0}/schedules/(?P<name>[^/]+)$": SchedulerApi.dispatch},
     "moto.ssm.urls": {},
 }
 
@@ -133,6 +137,10 @@ class Server:
         ScalingApi.scalings = self._scalings = Regions(self.access, self._scaling)
         for api in (SageMakerApi, RuntimeApi, ScalingApi):
             api.hostings = self.hostings
+        StateMachinesApi.executions = self._executions = Regions(
+            self.access,
+            lambda aws: Executions(aws, self._cloudwatches.of(aws.account, aws.region)),
+        )
         CloudFormationApi.regions = Regions(self.access, CloudFormation)
         Server._running = self.url
         self._thread = threading.Thread(
@@ -149,6 +157,8 @@ class Server:
     def close(self) -> None:
         """Ends every endpoint, then the server. Idempotent."""
         self._clock.stop()
+        for executions in self._executions.all():
+            executions.close()
         close_endpoints(self.hostings)
         if self._thread.is_alive():
             self._server.shutdown()
@@ -174,3 +184,5 @@ class Server:
             hosting.tick(at)
         for scaling in self._scalings.all():
             scaling.tick(at)
+        if at.second == 0:
+            fire(self.access, at)

@@ -23,6 +23,10 @@ WORKERS = "SAGEMAKER_GUNICORN_WORKERS"
 THREADS = "SAGEMAKER_GUNICORN_THREADS"
 WAIT = "SAGEMAKER_TFS_WAIT_TIME_SECONDS"
 GUNICORN_TIMEOUT = "SAGEMAKER_GUNICORN_TIMEOUT_SECONDS"
+BATCH = "SAGEMAKER_BATCH"
+_ENQUEUED = "SAGEMAKER_TFS_MAX_ENQUEUED_BATCHES"
+# tfs_utils.py of the image, for a transform job: nothing else waits there.
+_ENQUEUED_OF_A_JOB = "100000000"
 
 # The packages that a worker class needs and that the image does not list either.
 _NOT_IN_THE_IMAGE = ("eventlet", "tornado")
@@ -79,7 +83,10 @@ def read_settings(variables: Mapping[str, str]) -> StartSettings:
             f"{WORKER_CLASS}={name}: needs the package {name}, "
             "which neither the image nor this computer has; allowed here: sync, gevent, gthread"
         )
-    batching = BatchingPlan(**_read(variables, _BATCHING)) if fields.pop("batching") else None
+    waiting = {_ENQUEUED: _ENQUEUED_OF_A_JOB} if BATCH in variables else {}
+    batching = None
+    if fields.pop("batching"):
+        batching = BatchingPlan(**_read(waiting | dict(variables), _BATCHING))
     for unused in ("gpu_memory_margin", "nginx_log_level", "openmp_threads"):
         del fields[unused]  # they were read to be checked
     fields["read_timeout_seconds"] = max(
@@ -101,6 +108,24 @@ def read_settings(variables: Mapping[str, str]) -> StartSettings:
         batching=batching,
         **fields,
     )
+
+
+def batch_variables(request: Mapping[str, Any]) -> dict[str, str]:
+    """Variables that SageMaker adds for a CreateTransformJob request.
+
+    Source: https://docs.aws.amazon.com/sagemaker/latest/dg/your-algorithms-batch-code.html
+    """
+    variables = {BATCH: "true"}
+    if "BatchStrategy" in request:
+        single = request["BatchStrategy"] == "SingleRecord"
+        variables["SAGEMAKER_BATCH_STRATEGY"] = "SINGLE_RECORD" if single else "MULTI_RECORD"
+    for name, key in (
+        ("SAGEMAKER_MAX_PAYLOAD_IN_MB", "MaxPayloadInMB"),
+        ("SAGEMAKER_MAX_CONCURRENT_TRANSFORMS", "MaxConcurrentTransforms"),
+    ):
+        if key in request:
+            variables[name] = str(request[key])
+    return variables
 
 
 def without_effect(variables: Mapping[str, str], *, gunicorn: bool) -> list[str]:
@@ -214,7 +239,7 @@ _BATCHING: _Table = {
     "SAGEMAKER_TFS_MAX_BATCH_SIZE": ("max_batch_size", 8, _whole(0)),
     "SAGEMAKER_TFS_BATCH_TIMEOUT_MICROS": ("timeout_micros", 1000, _whole(0)),
     "SAGEMAKER_TFS_NUM_BATCH_THREADS": ("batch_threads", _CPUS, _whole(1)),
-    "SAGEMAKER_TFS_MAX_ENQUEUED_BATCHES": ("max_enqueued_batches", _CPUS, _whole(1)),
+    _ENQUEUED: ("max_enqueued_batches", _CPUS, _whole(1)),
 }
 VARIABLES = frozenset(_VARIABLES | _BATCHING) | {PORT, PORT_RANGE, DEFAULT_MODEL_NAME, ONEDNN}
 """Every variable of the image that is read, checked or passed on here."""

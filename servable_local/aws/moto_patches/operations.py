@@ -1,6 +1,6 @@
 """Operations that moto answers with a success that has not happened: 501 with their name here.
 
-Upstream (moto 5.2.5): a training or a transform job is Completed at once on a bucket that is not there, a
+Upstream (moto 5.2.5): a training job is Completed at once on a bucket that is not there, a
 command that is sent to no instance is a Success, and a function's invocation needs Docker. What is only kept,
 and can be read back, is answered.
 """
@@ -23,6 +23,15 @@ _WITHOUT_EFFECT = {
     },
     "ecr": {"DescribeImageScanFindings", "StartImageScan"},
     "logs": {"PutSubscriptionFilter"},
+    "stepfunctions": {
+        "CreateActivity",
+        "GetExecutionHistory",
+        "SendTaskFailure",
+        "SendTaskHeartbeat",
+        "SendTaskSuccess",
+        "StartSyncExecution",
+        "TestState",
+    },
     "sns": {"CreatePlatformApplication", "CreatePlatformEndpoint"},
     "ssm": {
         "CreateAssociation",

@@ -109,6 +109,20 @@ class Container:
         self, path: str, body: bytes, headers: Mapping[str, str], *, timeout_seconds: float
     ) -> Answered:
         """Status, headers and body. Raises OSError or HTTPException where no answer comes."""
+        return self._ask("POST", path, body, headers, timeout_seconds)
+
+    def get(self, path: str, *, timeout_seconds: float) -> Answered:
+        """As `post`."""
+        return self._ask("GET", path, None, {}, timeout_seconds)
+
+    def _ask(
+        self,
+        method: str,
+        path: str,
+        body: bytes | None,
+        headers: Mapping[str, str],
+        timeout_seconds: float,
+    ) -> Answered:
         if not self.url:
             return HTTPStatus.SERVICE_UNAVAILABLE, http.client.HTTPMessage(), NO_CONTAINER.encode()
         where = urlparse(self.url)
@@ -118,7 +132,7 @@ class Container:
         with self._lock:
             self.busy += 1
         try:
-            connection.request("POST", path, body, dict(headers))
+            connection.request(method, path, body, dict(headers))
             answer = connection.getresponse()
             return answer.status, answer.headers, answer.read()
         finally:

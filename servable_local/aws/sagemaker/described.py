@@ -67,7 +67,7 @@ def event_detail(endpoint: HostedEndpoint, tags: Mapping[str, str]) -> dict[str,
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/automating-sagemaker-with-eventbridge.html
     """
-    detail = _in_milliseconds(described(endpoint))
+    detail = in_milliseconds(described(endpoint))
     detail["EndpointStatus"] = _EVENT_STATUS[endpoint.status]
     detail["Tags"] = dict(tags)
     for name in ("LastDeploymentConfig", "DataCaptureConfig", "MetricsConfig"):
@@ -109,11 +109,11 @@ def _capacity(variant: HostedVariant) -> dict[str, Any]:
     return shown
 
 
-def _in_milliseconds(value: Any) -> Any:
+def in_milliseconds(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return {name: _in_milliseconds(item) for name, item in value.items()}
+        return {name: in_milliseconds(item) for name, item in value.items()}
     if isinstance(value, list):
-        return [_in_milliseconds(item) for item in value]
+        return [in_milliseconds(item) for item in value]
     if isinstance(value, datetime):
         return round(value.replace(tzinfo=UTC).timestamp() * 1000)
     return value

@@ -9,7 +9,7 @@ from servable_local.aws.errors import SageMakerError
 from servable_local.aws.sagemaker.described import described
 from servable_local.aws.sagemaker.endpoint import HostedEndpoint, specified_variants
 from servable_local.aws.sagemaker.instances import instance_types
-from servable_local.aws.sagemaker.model_api import ModelApi
+from servable_local.aws.sagemaker.transform_api import TransformApi
 
 _RETAINABLE = frozenset({"DesiredInstanceCount", "DesiredWeight"})
 
@@ -44,8 +44,8 @@ def refuse_change(
         )
 
 
-class SageMakerApi(ModelApi):
-    """All of hosting; the other operations of SageMaker remain moto's."""
+class SageMakerApi(TransformApi):
+    """All of hosting and batch transform; the other operations of SageMaker remain moto's."""
 
     def create_endpoint(self) -> ActionResult:
         request, here = self._asked("CreateEndpoint"), self.here

@@ -1,7 +1,7 @@
 """Everything hosted in one account and region, and in all of them."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -12,11 +12,12 @@ from servable_local.aws.cloudwatch.alarms import CloudWatch
 from servable_local.aws.errors import SageMakerError
 from servable_local.aws.loopback import Loopback, Regions
 from servable_local.aws.sagemaker.container import Launch
-from servable_local.aws.sagemaker.described import event_detail
+from servable_local.aws.sagemaker.described import event_detail, in_milliseconds
 from servable_local.aws.sagemaker.endpoint import EndpointDependencies, HostedEndpoint
 from servable_local.aws.sagemaker.fleet import Fleet, FleetLauncher
 from servable_local.aws.sagemaker.instances import Shortage
 from servable_local.aws.sagemaker.published_metrics import publish_utilisation
+from servable_local.aws.sagemaker.transform_job import JobDependencies, TransformJob
 
 
 @dataclass(frozen=True)
@@ -95,6 +96,7 @@ class RegionalHosting:
             lambda name: self.arn("endpoint-config", name),
         )
         self.endpoints: dict[str, HostedEndpoint] = {}
+        self.jobs: dict[str, TransformJob] = {}
         self.shortage = Shortage()
         self.tags: dict[str, dict[str, str]] = {}
         self._launch = launch
@@ -128,6 +130,28 @@ class RegionalHosting:
             kind=kind,
             detail=event_detail(endpoint, self.tags.get(endpoint.arn, {})),
             resources=[endpoint.arn],
+            at=self.clock.now(),
+        )
+
+    def job_dependencies(self, model: Mapping[str, Any]) -> JobDependencies:
+        """`model`: the CreateModel request."""
+        return JobDependencies(
+            aws=self.aws,
+            clock=self.clock,
+            launch=self._launch,
+            folder=self._folder,
+            model=model,
+            most_containers=self.most_containers,
+            tell=self._tell_of_job,
+        )
+
+    def _tell_of_job(self, job: TransformJob) -> None:
+        tags = {"Tags": dict(self.tags.get(job.arn, {}))}
+        self.aws.tell_event_bridge(
+            source="aws.sagemaker",
+            kind="SageMaker Transform Job State Change",
+            detail=in_milliseconds(job.describe()) | tags,
+            resources=[job.arn],
             at=self.clock.now(),
         )
 
@@ -166,9 +190,12 @@ class RegionalHosting:
 
 
 def close_endpoints(hostings: Regions[RegionalHosting]) -> None:
-    """Ends every endpoint's processes, in every account and region."""
-    endpoints = [each for hosting in hostings.all() for each in list(hosting.endpoints.values())]
-    threads = [threading.Thread(target=endpoint.close) for endpoint in endpoints]
+    """Ends every endpoint's and transform job's processes, in every account and region."""
+    running = [
+        each.close for hosting in hostings.all() for each in list(hosting.endpoints.values())
+    ]
+    running += [job.close for hosting in hostings.all() for job in list(hosting.jobs.values())]
+    threads = [threading.Thread(target=close) for close in running]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -3,7 +3,9 @@
 Its faults are set from outside: `status`, and `seconds` that an answer takes on the
 manual clock, without anybody waiting. `answer`, where it is set, is its whole answer.
 With the variable TAKES_SECONDS it answers one request at a time, each after so many seconds.
-`MISTAKE`, a caller's own bad request, is answered 400 by every container.
+`MISTAKE`, a caller's own bad request, is answered 400 by every container. With the variable ECHO it
+answers what it was sent; EXECUTION_PARAMETERS is what it answers on that path. It answers BARRIER
+requests at once and none before; the first HANG_UPS have no answer.
 """
 
 import json
@@ -29,6 +31,9 @@ class StandIn:
         self.hangs_up = False
         self.closed = False
         self.answer: bytes | None = None
+        self.bodies: list[bytes] = []
+        self.hang_ups = int(variables.get("HANG_UPS", "0"))
+        together = threading.Barrier(int(variables.get("BARRIER", "1")), timeout=10)
         takes_seconds = float(variables.get("TAKES_SECONDS", "0"))
         one_at_a_time = threading.Lock()
         container = self
@@ -36,8 +41,11 @@ class StandIn:
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-                if container.hangs_up:
+                container.bodies.append(body)
+                if container.hangs_up or container.hang_ups:
+                    container.hang_ups = max(0, container.hang_ups - 1)
                     return
+                together.wait()
                 clock.pause(container.seconds)
                 if takes_seconds:
                     with one_at_a_time:
@@ -51,6 +59,8 @@ class StandIn:
                     "body": body.decode("latin-1"),
                 }
                 answer = json.dumps(said).encode() if status == 200 else b"the model says no"
+                if "ECHO" in variables and status == 200:
+                    answer = body
                 if status == 200 and container.answer is not None:
                     answer = container.answer
                 self.send_response(status)
@@ -59,6 +69,14 @@ class StandIn:
                 self.send_header("X-Amzn-SageMaker-Custom-Attributes", "from=container")
                 self.end_headers()
                 self.wfile.write(answer)
+
+            def do_GET(self) -> None:
+                answer = b"" if self.path == "/ping" else None
+                if self.path == "/execution-parameters" and "EXECUTION_PARAMETERS" in variables:
+                    answer = variables["EXECUTION_PARAMETERS"].encode()
+                self.send_response(404 if answer is None else 200)
+                self.end_headers()
+                self.wfile.write(answer or b"")
 
             def log_message(self, format: str, *args: object) -> None:
                 pass

@@ -82,7 +82,6 @@ def test_what_is_not_done_says_so_with_its_name(account: Account, service: str) 
 @pytest.mark.parametrize(
     ("service", "operation"),
     [
-        ("sagemaker", "CreateTransformJob"),
         ("sagemaker", "CreateTrainingJob"),
         ("sagemaker", "CreateProcessingJob"),
         ("sagemaker", "CreateNotebookInstance"),

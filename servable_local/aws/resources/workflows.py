@@ -1,0 +1,95 @@
+"""State machines of Step Functions, and schedules of EventBridge Scheduler."""
+
+import json
+
+from servable_local.aws.resources.resource_type import (
+    Logical,
+    Physical,
+    ResourceType,
+    changed_tags,
+    tags_as_map,
+)
+from servable_local.aws.resources.shapes import Properties, ResourceError
+
+_OWN_NAMES = {
+    "StateMachineName": "name",
+    "StateMachineType": "type",
+    "DefinitionString": "definition",
+}
+
+
+class StateMachine(ResourceType):
+    """A state machine whose definition is in the template."""
+
+    type = "AWS::StepFunctions::StateMachine"
+    deletion = ("stepfunctions", "DeleteStateMachine", "stateMachineArn")
+    create_only = frozenset({"StateMachineName", "StateMachineType"})
+    name_property = "StateMachineName"
+    longest_name = 80
+    emulated = frozenset(
+        {
+            *_OWN_NAMES,
+            "Definition",
+            "RoleArn",
+            "Tags",
+            "LoggingConfiguration",
+            "TracingConfiguration",
+        }
+    )
+
+    def create(self, properties: Properties, logical: Logical) -> Physical:
+        tags = [{"key": k, "value": v} for k, v in tags_as_map(properties.get("Tags", [])).items()]
+        name = self.name(properties, logical)
+        given = {**_arguments(properties), "name": name, "tags": tags}
+        arn = logical.call("stepfunctions", "CreateStateMachine", given)["stateMachineArn"]
+        return Physical(arn, {"Arn": arn, "Name": name})
+
+    def update(self, physical: str, old: Properties, new: Properties, logical: Logical) -> Physical:
+        given = {key: item for key, item in _arguments(new).items() if key != "type"}
+        logical.call("stepfunctions", "UpdateStateMachine", {**given, "stateMachineArn": physical})
+        tags, gone = changed_tags(old, new)
+        client = logical.client("stepfunctions")
+        if tags:
+            lower = [{"key": tag["Key"], "value": tag["Value"]} for tag in tags]
+            client.tag_resource(resourceArn=physical, tags=lower)
+        if gone:
+            client.untag_resource(resourceArn=physical, tagKeys=gone)
+        return Physical(physical, {"Arn": physical, "Name": physical.rsplit(":", 1)[-1]})
+
+
+def _arguments(properties: Properties) -> dict[str, object]:
+    if "Definition" in properties:
+        properties = {**properties, "DefinitionString": json.dumps(properties["Definition"])}
+    if "DefinitionString" not in properties:
+        raise ResourceError("AWS::StepFunctions::StateMachine: give Definition or DefinitionString")
+    given = {_OWN_NAMES[key]: item for key, item in properties.items() if key in _OWN_NAMES}
+    given.pop("name", None)
+    logged = properties.get("LoggingConfiguration")
+    if logged:
+        given["loggingConfiguration"] = _lower(logged)
+    return {**given, "roleArn": properties["RoleArn"]}
+
+
+def _lower(value: object) -> object:
+    """The API's names of what the template writes in capitals."""
+    if isinstance(value, dict):
+        return {key[0].lower() + key[1:]: _lower(item) for key, item in value.items()}
+    return [_lower(item) for item in value] if isinstance(value, list) else value
+
+
+class ScheduleOfScheduler(ResourceType):
+    """A schedule of EventBridge Scheduler, in the default group or another."""
+
+    type = "AWS::Scheduler::Schedule"
+    create_only = frozenset({"Name"})
+    name_property = "Name"
+    longest_name = 64
+
+    def put(self, physical: str, old: Properties, new: Properties, logical: Logical) -> Physical:
+        operation = "UpdateSchedule" if old else "CreateSchedule"
+        arn = logical.call("scheduler", operation, {**new, "Name": physical})["ScheduleArn"]
+        return Physical(physical, {"Arn": arn})
+
+    def delete(self, physical: str, properties: Properties, logical: Logical) -> None:
+        group = properties.get("GroupName", "default")
+        logical.client("scheduler").delete_schedule(Name=physical, GroupName=group)

@@ -1,0 +1,356 @@
+"""One transform job: a model's container over the objects of a bucket, until all are through.
+
+Sources: your-algorithms-batch-code.md, batch-transform.md and batch-transform-errors.md of SageMaker's
+guide, API_CreateTransformJob.html (2026-11-27). Which requests AWS sends again is documented nowhere:
+here those without an answer and those answered 5xx.
+"""
+
+import gzip
+import http.client
+import io
+import json
+import sys
+import tempfile
+import threading
+import traceback
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from servable_local.aws.clock import Clock, utc_now
+from servable_local.aws.errors import SageMakerError
+from servable_local.aws.loopback import Loopback
+from servable_local.aws.sagemaker.container import Container, Launch, VariantStartError
+from servable_local.aws.sagemaker.model_data import (
+    data_url,
+    fetch_model_data,
+    keys_under,
+    of_package,
+    s3_location,
+)
+from servable_local.aws.sagemaker.transform_records import (
+    Batch,
+    DataProcessing,
+    RecordError,
+    records,
+)
+from servable_local.aws.sagemaker.transform_requests import (
+    READY_SECONDS,
+    AnswerError,
+    RequestSender,
+    StoppedError,
+)
+from servable_local.container.image_code import version_of_image
+from servable_local.container.settings import batch_variables
+
+LOG_GROUP = "/aws/sagemaker/TransformJobs"
+MB = 1 << 20
+_ONLY = "the local AWS transforms with a model of exactly one container that has model data"
+_NONE = "the local AWS was started with --containers 0: a transform job needs one"
+
+
+class _JobError(Exception):
+    """The job fails as a whole. `str()` is its FailureReason."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobDependencies:
+    """The resources that a job needs from its account and region."""
+
+    aws: Loopback
+    clock: Clock
+    launch: Launch
+    folder: Path
+    model: Mapping[str, Any]  # the CreateModel request
+    most_containers: int
+    tell: Callable[["TransformJob"], None]
+
+
+@dataclass(frozen=True)
+class _Limits:
+    """What the request says, else the container's execution parameters, else the service."""
+
+    concurrent: int
+    payload_mb: int
+    single: bool
+
+
+class TransformJob:
+    """InProgress -> Completed | Failed; InProgress -> Stopping -> Stopped."""
+
+    def __init__(self, request: Mapping[str, Any], arn: str, around: JobDependencies) -> None:
+        self.name = str(request["TransformJobName"])
+        self.arn = arn
+        self.request = request
+        self.status = "InProgress"
+        self.failure: str | None = None
+        self.created = self.modified = around.clock.now()
+        self.started: datetime | None = None
+        self.ended: datetime | None = None
+        self._around = around
+        self._processing = DataProcessing(request)
+        self._containers: list[Container] = []
+        self._failures: list[str] = []
+        self._stopping = threading.Event()
+        self._lock = threading.Lock()
+        self._thread = threading.Thread(
+            target=self._run, name=f"transform {self.name}", daemon=True
+        )
+
+    def describe(self) -> dict[str, Any]:
+        """DescribeTransformJob's answer."""
+        shown = {
+            **self.request,
+            "TransformJobArn": self.arn,
+            "TransformJobStatus": self.status,
+            "FailureReason": self.failure,
+            "CreationTime": self.created,
+            "TransformStartTime": self.started,
+            "TransformEndTime": self.ended,
+        }
+        return {name: value for name, value in shown.items() if value is not None}
+
+    def start(self) -> None:
+        self._around.tell(self)
+        self._thread.start()
+
+    def stop(self) -> None:
+        with self._lock:
+            if self.status != "InProgress":
+                raise SageMakerError(
+                    f"The request was rejected because the transform job is in status {self.status}."
+                )
+            self._set("Stopping")
+        self._around.tell(self)
+        self._stopping.set()
+        self._close_containers()
+
+    def close(self) -> None:
+        """Ends its containers, and returns when it has come to rest. Idempotent."""
+        self._stopping.set()
+        self._close_containers()
+        self._thread.join()
+
+    def _close_containers(self) -> None:
+        with self._lock:
+            containers = list(self._containers)
+        for container in containers:
+            container.close()
+
+    def _set(self, status: str, failure: str | None = None) -> None:
+        self.status, self.failure = status, failure
+        self.modified = self._around.clock.now()
+
+    def _run(self) -> None:
+        status, failure = "Completed", None
+        with tempfile.TemporaryDirectory(prefix="transform-", dir=self._around.folder) as folder:
+            try:
+                self._transform(Path(folder))
+            except StoppedError:
+                status = "Stopped"
+            except (_JobError, VariantStartError, SageMakerError) as error:
+                status, failure = "Failed", str(error)
+            except Exception as error:
+                traceback.print_exc()
+                status, failure = "Failed", f"Internal failure of the local AWS: {error!r}"
+            finally:
+                self._close_containers()
+        with self._lock:
+            self._set("Stopped" if self._stopping.is_set() else status, failure)
+            self.ended = self.modified
+        self._around.tell(self)
+
+    def _transform(self, folder: Path) -> None:
+        objects = list(self._objects())
+        if not objects:
+            uri = self.request["TransformInput"]["DataSource"]["S3DataSource"]["S3Uri"]
+            raise _JobError(f"ClientError: No S3 objects found under S3 URL {uri!r}.")
+        count = self.request["TransformResources"]["InstanceCount"]
+        self._start_containers(folder, min(count, self._around.most_containers, len(objects)))
+        self.started = self._around.clock.now()
+        limits = self._limits(self._containers[0])
+        strategy = "SINGLE_RECORD" if limits.single else "MULTI_RECORD"
+        self._log(
+            f"MaxConcurrentTransforms={limits.concurrent}, MaxPayloadInMB={limits.payload_mb}, "
+            f"BatchStrategy={strategy}"
+        )
+        instances = [
+            threading.Thread(
+                target=self._instance,
+                args=(container, objects[number :: len(self._containers)], limits, folder),
+            )
+            for number, container in enumerate(self._containers)
+        ]
+        for instance in instances:
+            instance.start()
+        for instance in instances:
+            instance.join()
+        if self._stopping.is_set():
+            raise StoppedError
+        if self._failures:
+            kind = "ClientError" if "ClientError" in self._failures else "AlgorithmError"
+            raise _JobError(f"{kind}: See job logs for more information")
+
+    def _objects(self) -> Iterator[tuple[str, str, str]]:
+        """(bucket, key, key of its result below the output's prefix) of every input."""
+        source = self.request["TransformInput"]["DataSource"]["S3DataSource"]
+        bucket, prefix = s3_location(source["S3Uri"])
+        s3 = self._around.aws.client("s3")
+        try:
+            if source["S3DataType"] == "ManifestFile":
+                listed = s3.get_object(Bucket=bucket, Key=prefix)["Body"].read()
+                head, *names = json.loads(listed)
+                bucket, prefix = s3_location(head["prefix"])
+                yield from ((bucket, prefix + name, name) for name in names)
+                return
+            for key in keys_under(s3, bucket, prefix):
+                folder = (
+                    prefix
+                    if key.startswith(prefix.rstrip("/") + "/")
+                    else prefix.rpartition("/")[0]
+                )
+                if not key.endswith("/"):
+                    yield bucket, key, key.removeprefix(folder).lstrip("/")
+        except (ClientError, ValueError, LookupError) as error:
+            raise _JobError(f"ClientError: {source['S3Uri']} cannot be read: {error}") from None
+
+    def _start_containers(self, folder: Path, count: int) -> None:
+        if not count:
+            raise VariantStartError(_NONE)
+        model, aws = self._around.model, self._around.aws
+        containers = model.get("Containers") or [model["PrimaryContainer"]]
+        container = of_package(containers[0], aws)
+        url = data_url(container)
+        if len(containers) != 1 or url is None or container.get("Mode") == "MultiModel":
+            raise VariantStartError(_ONLY)
+        archive = fetch_model_data(url, aws, folder / "model.tar.gz")
+        variables = version_of_image(container.get("Image", "")) | container.get("Environment", {})
+        variables |= batch_variables(self.request) | self.request.get("Environment", {})
+        log = self._around.folder / f"{self.name}.log"
+        for _ in range(count):
+            started = Container(
+                lambda: self._around.launch(
+                    archive, variables, ready_timeout_seconds=READY_SECONDS, log=log
+                )
+            )
+            with self._lock:
+                self._containers.append(started)
+            if self._stopping.is_set():
+                raise StoppedError
+
+    def _limits(self, container: Container) -> _Limits:
+        try:
+            status, _, answer = container.get("/execution-parameters", timeout_seconds=10)
+            own = json.loads(answer) if status == 200 else {}
+        except (OSError, http.client.HTTPException, ValueError):
+            own = {}
+        strategy = self.request.get("BatchStrategy") or own.get("BatchStrategy", "")
+        return _Limits(
+            int(
+                self.request.get("MaxConcurrentTransforms") or own.get("MaxConcurrentTransforms", 1)
+            ),
+            int(self.request.get("MaxPayloadInMB") or own.get("MaxPayloadInMB", 6)),
+            strategy.replace("_", "").lower() == "singlerecord",
+        )
+
+    def _instance(
+        self,
+        container: Container,
+        objects: list[tuple[str, str, str]],
+        limits: _Limits,
+        folder: Path,
+    ) -> None:
+        sender = RequestSender(container, self.request, self._stopping)
+        with ThreadPoolExecutor(limits.concurrent) as pool:
+            for bucket, key, name in objects:
+                try:
+                    self._file(sender, pool, limits, folder, (bucket, key, name))
+                except StoppedError:
+                    return
+                except RecordError as error:
+                    self._failed(f"{bucket}/{key}", "ClientError", str(error))
+                except AnswerError as error:
+                    self._failed(f"{bucket}/{key}", error.kind, *error.lines)
+                except Exception as error:  # no file may be missing without a word
+                    said = f"ClientError: {type(error).__name__}: {error}"
+                    self._failed(f"{bucket}/{key}", "ClientError", said)
+
+    def _failed(self, location: str, kind: str, *lines: str) -> None:
+        self._failures.append(kind)
+        self._log(*(f"{location}: {line}" for line in lines))
+
+    def _file(
+        self,
+        sender: RequestSender,
+        pool: ThreadPoolExecutor,
+        limits: _Limits,
+        folder: Path,
+        where: tuple[str, str, str],
+    ) -> None:
+        """Puts the result of one object, if all of it succeeds. Of it, what is in requests is in memory."""
+        bucket, key, name = where
+        s3, took = self._around.aws.client("s3"), self.request["TransformInput"]
+        gave = self.request["TransformOutput"]
+        split, limit = took.get("SplitType", "None"), limits.payload_mb * MB
+        end = b"\n" if gave.get("AssembleWith") == "Line" else b""
+        waiting: deque[tuple[Batch, Future[bytes]]] = deque()
+
+        def write() -> None:
+            batch, future = waiting.popleft()
+            for result in self._processing.results(batch, future.result()):
+                out.write(result if end and result.endswith(end) else result + end)
+
+        stored = s3.get_object(Bucket=bucket, Key=key)["Body"]
+        with stored, tempfile.TemporaryFile(dir=folder) as out:
+            body = cast(BinaryIO, io.BufferedReader(stored, MB))
+            if took.get("CompressionType") == "Gzip":
+                body = cast(BinaryIO, gzip.GzipFile(fileobj=body))
+            found = records(body, split, limit, single=limits.single)
+            between = b"\n" if split == "Line" else b""
+            try:
+                for batch in self._processing.batches(
+                    found, limit, single=limits.single, end=between
+                ):
+                    waiting.append((batch, pool.submit(sender.send, bytes(batch.body))))
+                    batch.body.clear()  # it is not kept twice
+                    if len(waiting) > limits.concurrent:
+                        write()
+                while waiting:
+                    write()
+            finally:
+                for _, future in waiting:
+                    future.cancel()
+            out.seek(0)
+            bucket, prefix = s3_location(gave["S3OutputPath"])
+            more = {"ContentType": gave["Accept"]} if "Accept" in gave else {}
+            if kms_key := gave.get("KmsKeyId"):
+                more |= {"ServerSideEncryption": "aws:kms", "SSEKMSKeyId": kms_key}
+            result = "/".join(filter(None, [prefix.strip("/"), f"{name}.out"]))
+            s3.upload_fileobj(out, bucket, result, ExtraArgs=more)
+
+    def _log(self, *lines: str) -> None:
+        """In the job's log stream, as AWS writes it."""
+        logs = self._around.aws.client("logs")
+        at = utc_now()  # logs have the real time: of another, CloudWatch Logs refuses lines
+        stream = f"{self.name}/i-local/data-log"
+        try:
+            for create, more in (
+                (logs.create_log_group, {}),
+                (logs.create_log_stream, {"logStreamName": stream}),
+            ):
+                try:
+                    create(logGroupName=LOG_GROUP, **more)
+                except logs.exceptions.ResourceAlreadyExistsException:
+                    pass
+            since = round((at - datetime(1970, 1, 1)).total_seconds() * 1000)
+            stamp = f"{at.isoformat(timespec='milliseconds')}:[sagemaker logs]: "
+            events = [{"timestamp": since, "message": stamp + line} for line in lines]
+            logs.put_log_events(logGroupName=LOG_GROUP, logStreamName=stream, logEvents=events)
+        except (BotoCoreError, ClientError) as error:
+            print(f"{self.name}: its log is lost: {error}", file=sys.stderr)

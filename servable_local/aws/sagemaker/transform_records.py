@@ -1,0 +1,250 @@
+"""Records of a transform job's input: split from an object, put into requests, filtered and joined.
+
+Sources: API_TransformInput.html, API_DataProcessing.html and batch-transform-data-processing.md of
+SageMaker's guide (2026-11-27). AWS does not say how long a request is counted, nor how a filter's list
+becomes a row; both are ours.
+"""
+
+import csv
+import io
+import json
+import re
+import struct
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, BinaryIO
+
+from servable_local.capture_record import media_type
+
+_TOO_LONG = "Too much data for max payload size"
+_OF_ALGORITHM = "output from the algorithm"
+_RECORD_IO = 0xCED7230A  # dmlc-core's recordio.h
+_STEP = re.compile(r"\.?\[([^\]]+)\]|\.([\w-]+|\*)")
+_PART = re.compile(r"\s*(?:'([^']*)'|(\*)|(-?\d+)|(-?\d*):(-?\d*))\s*(?:,|$)")
+_QUOTED = re.compile(r'(?:^|(?<=,))"(?:[^"]|"")*"(?=,|$)')
+
+
+class RecordError(Exception):
+    """A file that cannot be processed. `str()` is what the job's log says of it."""
+
+
+def records(body: BinaryIO, split: str, limit: int, *, single: bool) -> Iterator[bytes]:
+    """The records of a file. Raises `RecordError` for one of more than `limit` bytes.
+
+    Frames of TFRecord and RecordIO stay, but where each record is a request of its own.
+    """
+    if split == "None":
+        yield _within(body.read(limit + 1), limit)
+    elif split == "Line":
+        while line := body.readline(limit + 2):
+            yield _within(line.removesuffix(b"\n"), limit)
+    else:
+        frames = _tf_records(body, limit) if split == "TFRecord" else _record_io(body, limit)
+        for frame, start, end in frames:
+            yield frame[start:end] if single else frame
+
+
+def _within(record: bytes, limit: int) -> bytes:
+    if len(record) > limit:
+        raise RecordError(_TOO_LONG)
+    return record
+
+
+def _read(body: BinaryIO, length: int, more: int, limit: int) -> bytes:
+    """A record of `length` bytes, and the `more` bytes of its frame."""
+    if length > limit:
+        raise RecordError(_TOO_LONG)
+    part = body.read(length + more)
+    if len(part) < length + more:
+        raise RecordError("The file ends within a record")
+    return part
+
+
+def _tf_records(body: BinaryIO, limit: int) -> Iterator[tuple[bytes, int, int]]:
+    """Frames, and where the record begins and ends in each."""
+    while head := body.read(12):
+        (length,) = struct.unpack("<Q", head[:8].ljust(8, b"\xff"))
+        yield head + _read(body, length, 4, limit), 12, 12 + length
+
+
+def _record_io(body: BinaryIO, limit: int) -> Iterator[tuple[bytes, int, int]]:
+    while head := body.read(8):
+        magic, word = struct.unpack("<II", head.ljust(8, b"\0"))
+        if magic != _RECORD_IO or word >> 29:  # the upper bits: a record in several parts
+            raise RecordError("The file is not RecordIO of whole records")
+        yield head + _read(body, word, -word % 4, limit), 8, 8 + word
+
+
+@dataclass
+class Batch:
+    """One request: its body, the lines of the file that it was made from, and how many they are."""
+
+    body: bytearray
+    source: bytearray
+    count: int = 0
+
+
+class JsonPath:
+    """The part of JSONPath that SageMaker has. Raises ValueError for another."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self._steps: list[list[Any]] = []
+        at = 1
+        while at < len(text) or text[:1] != "$":
+            step = _STEP.match(text, at) if text.startswith("$") else None
+            if step is None:
+                raise ValueError(
+                    f"{text}: not a JSONPath that SageMaker supports; allowed: $, .name, *, ['a','b'], "
+                    "[0,2] and [1:3]"
+                )
+            self._steps.append([step[2]] if step[2] else self._parts(step[1]))
+            at = step.end()
+
+    def _parts(self, text: str) -> list[Any]:
+        """Names, indexes and slices between brackets."""
+        parts: list[Any] = []
+        at = 0
+        while at < len(text):
+            part = _PART.match(text, at)
+            if part is None:
+                raise ValueError(f"{self.text}: [{text}] is not supported")
+            name, every, index, start, end = part.groups()
+            if name is not None or every:
+                parts.append(name if name is not None else every)
+            else:
+                parts.append(int(index) if index else slice(int(start or 0), int(end or -1)))
+            at = part.end()
+        return parts
+
+    def of(self, value: Any) -> Any:
+        """A value; a list or an object where the path names several. Raises `RecordError`."""
+        try:
+            return self._of(value, self._steps)
+        except (LookupError, TypeError):
+            raise RecordError(f"{self.text} selects nothing of a record") from None
+
+    def _of(self, value: Any, steps: list[list[Any]]) -> Any:
+        if not steps:
+            return value
+        (*parts,), rest = steps[0], steps[1:]
+        if parts == ["*"]:
+            every = value.values() if isinstance(value, dict) else value
+            return [self._of(item, rest) for item in every]
+        if len(parts) == 1 and not isinstance(parts[0], slice):
+            return self._of(value[parts[0]], rest)
+        if isinstance(parts[0], str):
+            return {part: self._of(value[part], rest) for part in parts}
+        chosen: list[Any] = []
+        for part in parts:
+            # "The colon tells SageMaker to include all of the elements between two values, inclusive."
+            first, last = (part.start, part.stop) if isinstance(part, slice) else (part, part)
+            if isinstance(part, slice):
+                first, last = (at + len(value) if at < 0 else at for at in (first, last))
+            chosen += [self._of(value[at], rest) for at in range(first, last + 1)]
+        return chosen
+
+
+class DataProcessing:
+    """Filters and join of a CreateTransformJob request. Raises ValueError for what AWS has not."""
+
+    def __init__(self, request: Mapping[str, Any]) -> None:
+        given = request.get("DataProcessing", {})
+        self._input = JsonPath(given.get("InputFilter", "$"))
+        self._output = JsonPath(given.get("OutputFilter", "$"))
+        self.joins = given.get("JoinSource") == "Input"
+        self.selects = self.joins or self._output.text != "$"
+        took, gave = request["TransformInput"], request["TransformOutput"]
+        self._type = media_type(took.get("ContentType", ""))
+        self._csv = self._type == "text/csv"
+        if not self.selects and self._input.text == "$":
+            return
+        if self._type not in ("text/csv", "application/json", "application/jsonlines"):
+            raise ValueError(f"DataProcessing needs CSV or JSON; ContentType is {self._type!r}.")
+        if media_type(gave.get("Accept", "")) != self._type:
+            raise ValueError("With DataProcessing, Accept must be ContentType.")
+        lines = (took.get("SplitType"), gave.get("AssembleWith"))
+        if self._csv and lines != ("Line", "Line"):
+            raise ValueError("CSV with DataProcessing needs SplitType and AssembleWith Line.")
+
+    def batches(
+        self, found: Iterator[bytes], limit: int, *, single: bool, end: bytes
+    ) -> Iterator[Batch]:
+        """Requests of at most `limit` bytes; `end` stands between their records."""
+        batch = Batch(bytearray(), bytearray())
+        for record in found:
+            sent = record if self._input.text == "$" else self._filtered(record)
+            if batch.count and (single or len(batch.body) + len(end) + len(sent) > limit):
+                yield batch
+                batch = Batch(bytearray(), bytearray())
+            if batch.count:
+                batch.body += end
+                batch.source += end
+            batch.body += sent
+            batch.source += record if self.selects else b""
+            batch.count += 1
+        if batch.count:
+            yield batch
+
+    def _filtered(self, record: bytes) -> bytes:
+        if self._csv:
+            return _line(self._input.of(_row(record, "input")))
+        return _dumped(self._input.of(_parsed(record, "input")))
+
+    def results(self, batch: Batch, answer: bytes) -> Iterator[bytes]:
+        """The records of the output for one request's answer, without their ends."""
+        if not self.selects:
+            yield answer
+            return
+        whole = self._type == "application/json" and batch.count == 1
+        sources, answers = (
+            [bytes(body)] if whole else bytes(body).removesuffix(b"\n").split(b"\n")
+            for body in (batch.source, answer)
+        )
+        if len(sources) != len(answers):
+            if self._csv:
+                for output in answers:  # JSON over several lines is told as no CSV
+                    _row(output, _OF_ALGORITHM)
+            raise RecordError(
+                f"{len(answers)} records came back for {len(sources)}: they cannot be joined or filtered"
+            )
+        for source, output in zip(sources, answers, strict=True):
+            yield self._result(source, output)
+
+    def _result(self, source: bytes, output: bytes) -> bytes:
+        if self._csv:
+            before = _row(source, "input") if self.joins else []
+            return _line(self._output.of(before + _row(output, _OF_ALGORITHM)))
+        value = _parsed(output, _OF_ALGORITHM)
+        if self.joins:
+            given = _parsed(source, "input")
+            given = given if isinstance(given, dict) else {"SageMakerInput": given}
+            value = given | {"SageMakerOutput": value}
+        return _dumped(self._output.of(value))
+
+
+def _row(line: bytes, whose: str) -> list[str]:
+    text = line.decode("utf-8", "replace").rstrip("\r")
+    if '"' in _QUOTED.sub("", text):
+        raise RecordError(f'Failed to parse {whose} as CSV: bare " in non quoted field')
+    try:
+        return next(csv.reader([text]), [])
+    except csv.Error as error:
+        raise RecordError(f"Failed to parse {whose} as CSV: {error}") from None
+
+
+def _line(value: Any) -> bytes:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="").writerow(value if isinstance(value, list) else [value])
+    return text.getvalue().encode()
+
+
+def _parsed(record: bytes, whose: str) -> Any:
+    try:
+        return json.loads(record)
+    except ValueError as error:
+        raise RecordError(f"Failed to parse {whose} as JSON: {error}") from None
+
+
+def _dumped(value: Any) -> bytes:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()

@@ -1,0 +1,86 @@
+"""The requests of a transform job to one container: sent again, no more often than the job allows.
+
+Which requests AWS sends again is documented nowhere: here those without an answer and those answered 5xx.
+"""
+
+import http.client
+import threading
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from servable_local.aws.sagemaker.container import Container
+
+# A container that never answers /ping ends a job after 30 minutes, without a setting:
+# https://github.com/aws/amazon-sagemaker-examples/issues/815 (2019-08-13)
+READY_SECONDS = 1800.0
+_LOOK_SECONDS = 0.1
+_SHOWN_BYTES = 1024
+
+
+class StoppedError(Exception):
+    """The job was stopped, or the local AWS ends."""
+
+
+class AnswerError(Exception):
+    """A request whose last answer was no success; 0 stands for no answer."""
+
+    def __init__(self, status: int, answer: bytes) -> None:
+        super().__init__(status)
+        self.kind = "ClientError" if 400 <= status < 500 else "AlgorithmError"
+        if not status:
+            self.lines = ["Unable to get response from algorithm"]
+            return
+        # As https://github.com/aws/amazon-sagemaker-examples/issues/1620 (4xx) and
+        # https://github.com/aws/sagemaker-tensorflow-serving-container/issues/93 (5xx) quote them.
+        first = f"{self.kind}: {status}"
+        if self.kind == "AlgorithmError":
+            first = f"Bad HTTP status received from algorithm: {status}"
+        text = answer[:_SHOWN_BYTES].decode("utf-8", "replace").splitlines()
+        self.lines = [first, "", "Message:", *text]
+
+
+class RequestSender:
+    """`request` is the job's CreateTransformJob; nothing is sent once `stopping` is set."""
+
+    def __init__(
+        self, container: Container, request: Mapping[str, Any], stopping: threading.Event
+    ) -> None:
+        client = request.get("ModelClientConfig", {})
+        given = (
+            ("Content-Type", request["TransformInput"].get("ContentType")),
+            ("Accept", request["TransformOutput"].get("Accept")),
+        )
+        self._headers = {name: value for name, value in given if value is not None}
+        self._timeout_seconds = client.get("InvocationsTimeoutInSeconds", 600)
+        self._attempts = 1 + client.get("InvocationsMaxRetries", 3)
+        self._container, self._stopping = container, stopping
+
+    def send(self, body: bytes) -> bytes:
+        """The answer to one request. Raises `AnswerError`, `StoppedError`."""
+        for _ in range(self._attempts):
+            if self._stopping.is_set():
+                raise StoppedError
+            try:
+                status, _, answer = self._container.post(
+                    "/invocations", body, self._headers, timeout_seconds=self._timeout_seconds
+                )
+            except (OSError, http.client.HTTPException):
+                status, answer = 0, b""
+                self._wait()
+            if 200 <= status < 300:
+                return answer
+            if 400 <= status < 500:
+                break
+        raise AnswerError(status, answer)
+
+    def _wait(self) -> None:
+        """Returns when a container that has died serves again, or is not dead: it only took too long."""
+        until = time.monotonic() + READY_SECONDS
+        while not self._stopping.wait(_LOOK_SECONDS) and time.monotonic() < until:
+            self._container.heal()
+            try:
+                if self._container.get("/ping", timeout_seconds=2)[0] == 200:
+                    return
+            except (OSError, http.client.HTTPException):
+                pass

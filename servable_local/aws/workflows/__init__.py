@@ -1,0 +1,1 @@
+"""Step Functions and EventBridge Scheduler: what starts a transform job and waits for it."""

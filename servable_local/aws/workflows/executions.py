@@ -1,0 +1,255 @@
+"""Step Functions: executions that run, and the services that their tasks call.
+
+moto keeps state machines and executions; here an execution runs, ends, publishes its metrics and sends
+its event. Sources: https://docs.aws.amazon.com/step-functions/latest/dg/connect-sagemaker.html,
+procedure-cw-metrics.html and eventbridge-integration.html beside it (2026-11-28)
+"""
+
+import json
+import threading
+import traceback
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, ClassVar
+
+from botocore import xform_name
+from botocore.exceptions import BotoCoreError, ClientError
+from moto.core.exceptions import ServiceException
+from moto.core.responses import ActionResult
+from moto.stepfunctions.responses import StepFunctionResponse
+
+from servable_local.aws.clock import SECONDS_PER_MINUTE, utc_now
+from servable_local.aws.cloudwatch.alarms import CloudWatch
+from servable_local.aws.loopback import Loopback, Regions
+from servable_local.aws.workflows.definition import FAILED, TIMEOUT, Data, Definition, StateError
+from servable_scaling.alarms.query import Metric
+
+_SYNC = ".sync"
+_JOB = "arn:aws:states:::sagemaker:createTransformJob"
+# Resource of a task -> service, operation, and the name of the service in errors.
+RESOURCES: Mapping[str, tuple[str, str, str]] = {
+    _JOB: ("sagemaker", "CreateTransformJob", "SageMaker"),
+    _JOB + _SYNC: ("sagemaker", "CreateTransformJob", "SageMaker"),
+    "arn:aws:states:::sns:publish": ("sns", "Publish", "Sns"),
+}
+_METRICS = {
+    "SUCCEEDED": "ExecutionsSucceeded",
+    "FAILED": "ExecutionsFailed",
+    "TIMED_OUT": "ExecutionsTimedOut",
+    "ABORTED": "ExecutionsAborted",
+}
+_LOOK_SECONDS = 0.05
+
+
+class InvalidDefinitionError(ServiceException):
+    code = "InvalidDefinition"
+
+
+class _AbortedError(Exception):
+    """The execution was stopped, or the local AWS ends."""
+
+
+class _Run:
+    """One execution. `kept` is moto's record of it."""
+
+    def __init__(
+        self, kept: Any, definition: Definition, aws: Loopback, cloudwatch: CloudWatch
+    ) -> None:
+        self.stopping = threading.Event()
+        self._kept, self._definition = kept, definition
+        self._aws, self._cloudwatch, self._clock = aws, cloudwatch, cloudwatch.clock
+        self._began = self._clock.now()
+        self.machine = kept.state_machine_arn
+        self.thread = threading.Thread(target=self._run, name=f"execution {kept.name}", daemon=True)
+
+    def _run(self) -> None:
+        kept, status = self._kept, "SUCCEEDED"
+        self._tell("RUNNING")
+        context = {
+            "Execution": {
+                "Id": kept.execution_arn,
+                "Name": kept.name,
+                "Input": json.loads(kept.execution_input),
+                "StartTime": f"{self._began.isoformat(timespec='milliseconds')}Z",
+            },
+            "StateMachine": {"Id": kept.state_machine_arn},
+        }
+        try:
+            given = context["Execution"]["Input"]
+            kept.output = json.dumps(
+                self._definition.run(given, context, self._perform, self._pause)
+            )
+        except _AbortedError:
+            status = "ABORTED"
+        except StateError as error:
+            kept.error, kept.cause = error.error, error.cause
+            late = error.error == TIMEOUT and error.cause == ""
+            status = "TIMED_OUT" if late else "FAILED"
+        except Exception as error:
+            traceback.print_exc()
+            kept.error, kept.cause = "States.Runtime", f"the local AWS failed: {error!r}"
+            status = "FAILED"
+        kept.stop_date, kept.status = utc_now(), status
+        at = self._clock.now()
+        names = {"StateMachineArn": kept.state_machine_arn}
+        took = (at - self._began).total_seconds() * 1000
+        for name, value, unit in (
+            (_METRICS[status], 1, "Count"),
+            ("ExecutionTime", took, "Milliseconds"),
+        ):
+            metric = Metric.of("AWS/States", name, names)
+            self._cloudwatch.metrics.add(metric, value, unit=unit, at=at)
+        self._tell(status)
+
+    def _tell(self, status: str) -> None:
+        kept = self._kept
+        self._aws.tell_event_bridge(
+            source="aws.states",
+            kind="Step Functions Execution Status Change",
+            detail={
+                "executionArn": kept.execution_arn,
+                "stateMachineArn": kept.state_machine_arn,
+                "name": kept.name,
+                "status": status,
+                "input": kept.execution_input,
+                "output": kept.output,
+                "error": kept.error,
+                "cause": kept.cause,
+            },
+            resources=[kept.execution_arn],
+            at=self._clock.now(),
+        )
+
+    def _pause(self, seconds: float) -> None:
+        """Seconds of the clock; on one that stands still none."""
+        self._check_time()
+        pace = self._clock.seconds_per_minute or 0.0
+        if self.stopping.wait(seconds * pace / SECONDS_PER_MINUTE):
+            raise _AbortedError
+        self._check_time()
+
+    def _check_time(self) -> None:
+        most = self._definition.timeout_seconds
+        if most is not None and (self._clock.now() - self._began).total_seconds() > most:
+            raise StateError(TIMEOUT, "")
+
+    def _perform(self, resource: str, given: Data, timeout_seconds: float | None) -> Data:
+        service, operation, named = RESOURCES[resource]
+        client = self._aws.client(service)
+        try:
+            answer = _plain(getattr(client, xform_name(operation))(**given))
+            if not resource.endswith(_SYNC):
+                return answer
+            return self._wait_for(client, given["TransformJobName"], timeout_seconds)
+        except ClientError as error:
+            code = error.response["Error"]["Code"]
+            name = code if code.endswith("Exception") else f"{code}Exception"
+            raise StateError(f"{named}.{name}", str(error)) from None
+        except (BotoCoreError, TypeError) as error:
+            raise StateError("States.Runtime", str(error)) from None
+
+    def _wait_for(self, client: Any, job: str, timeout_seconds: float | None) -> Data:
+        """DescribeTransformJob's answer when the job has ended; a job that is not waited for is stopped."""
+        began = self._clock.now()
+        while True:
+            shown = _plain(client.describe_transform_job(TransformJobName=job))
+            status = shown["TransformJobStatus"]
+            if status == "Completed":
+                return shown
+            if status in ("Failed", "Stopped"):
+                raise StateError(FAILED, json.dumps(shown))
+            waited = (self._clock.now() - began).total_seconds()
+            try:
+                self._check_time()
+                if timeout_seconds is not None and waited > timeout_seconds:
+                    raise StateError(TIMEOUT, f"{job} took more than {timeout_seconds:g} s")
+                if self.stopping.wait(_LOOK_SECONDS):
+                    raise _AbortedError
+            except (StateError, _AbortedError):
+                if status == "InProgress":
+                    client.stop_transform_job(TransformJobName=job)
+                raise
+
+
+def _plain(answer: Any) -> Any:
+    """An answer as JSON has it: times in milliseconds, as the integration gives them."""
+    if isinstance(answer, dict):
+        return {key: _plain(item) for key, item in answer.items() if key != "ResponseMetadata"}
+    if isinstance(answer, list):
+        return [_plain(item) for item in answer]
+    if isinstance(answer, datetime):
+        return round(answer.replace(tzinfo=answer.tzinfo or UTC).timestamp() * 1000)
+    return answer
+
+
+class Executions:
+    """Those of one account and region that run, by ARN."""
+
+    def __init__(self, aws: Loopback, cloudwatch: CloudWatch) -> None:
+        self._aws, self._cloudwatch = aws, cloudwatch
+        self._running: dict[str, _Run] = {}
+
+    def start(self, kept: Any, definition: str) -> None:
+        """`kept` is moto's record. One of the same name and input that runs already is not run again."""
+        if kept.execution_arn not in self._running:
+            run = _Run(kept, Definition(definition, RESOURCES), self._aws, self._cloudwatch)
+            self._running[kept.execution_arn] = run
+            run.thread.start()
+
+    def stop(self, arn: str) -> None:
+        if (run := self._running.get(arn)) is not None:
+            run.stopping.set()
+            run.thread.join()
+
+    def close(self, machine: str | None = None) -> None:
+        """Ends those of a state machine, or all."""
+        for arn, run in list(self._running.items()):
+            if machine in (None, run.machine):
+                self.stop(arn)
+
+
+class StateMachinesApi(StepFunctionResponse):
+    """`executions` is set when the server is built. All but what is here remains moto's."""
+
+    executions: ClassVar[Regions[Executions]]
+
+    def _check(self) -> None:
+        if self._get_param("type") == "EXPRESS":
+            raise NotImplementedError("EXPRESS state machines are not run here")
+        if definition := self._get_param("definition"):
+            try:
+                Definition(definition, RESOURCES)
+            except (ValueError, KeyError, TypeError) as error:
+                raise InvalidDefinitionError(
+                    f"Invalid State Machine Definition: '{error}'"
+                ) from None
+
+    def create_state_machine(self) -> ActionResult:
+        self._check()
+        return super().create_state_machine()
+
+    def update_state_machine(self) -> ActionResult:
+        self._check()
+        return super().update_state_machine()
+
+    def start_execution(self) -> ActionResult:
+        answer = super().start_execution()
+        backend = self.stepfunction_backend
+        started: Any = answer.result
+        kept = backend.describe_execution(started["executionArn"])
+        machine = backend.describe_state_machine(kept.state_machine_arn)
+        here = self.executions.of(self.current_account, self.region)
+        here.start(kept, machine.definition)
+        return answer
+
+    def stop_execution(self) -> ActionResult:
+        arn = self._get_param("executionArn")
+        kept = self.stepfunction_backend.describe_execution(arn)
+        self.executions.of(self.current_account, self.region).stop(arn)
+        return ActionResult({"stopDate": kept.stop_date})
+
+    def delete_state_machine(self) -> ActionResult:
+        self.executions.of(self.current_account, self.region).close(
+            self._get_param("stateMachineArn")
+        )
+        return super().delete_state_machine()

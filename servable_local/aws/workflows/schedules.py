@@ -1,0 +1,109 @@
+"""EventBridge Scheduler: schedules that fire on the clock, at state machines and transform jobs.
+
+Source: https://docs.aws.amazon.com/scheduler/latest/UserGuide/managing-targets.html,
+managing-schedule-context-attributes.html beside it (2026-11-28). A flexible window is none here: a
+schedule fires when it is due.
+"""
+
+import json
+import sys
+import uuid
+from datetime import UTC, datetime
+from typing import Any
+
+from botocore import xform_name
+from botocore.exceptions import BotoCoreError, ClientError
+from moto.scheduler.models import Schedule, scheduler_backends
+from moto.scheduler.responses import EventBridgeSchedulerResponse
+
+from servable_local.aws.errors import ValidationError
+from servable_local.aws.loopback import Access, Loopback
+from servable_scaling.schedule import ActionSchedule, ScheduleError
+
+# Universal targets that are called: service and operation of boto3.
+_UNIVERSAL = {
+    "arn:aws:scheduler:::aws-sdk:sagemaker:createTransformJob": ("sagemaker", "CreateTransformJob"),
+    "arn:aws:scheduler:::aws-sdk:sfn:startExecution": ("stepfunctions", "StartExecution"),
+}
+
+
+def _is_state_machine(arn: str) -> bool:
+    return arn.split(":")[2:3] == ["states"] and ":stateMachine:" in arn
+
+
+class SchedulerApi(EventBridgeSchedulerResponse):
+    """Refuses what would not fire; moto keeps the schedules."""
+
+    def _check(self) -> None:
+        target, zone = self._get_param("Target"), self._get_param("ScheduleExpressionTimezone")
+        if not _is_state_machine(target["Arn"]) and target["Arn"] not in _UNIVERSAL:
+            raise NotImplementedError(f"schedules of {target['Arn']} do not fire here")
+        try:
+            ActionSchedule(
+                self._get_param("ScheduleExpression"), time_zone=zone, created=datetime(2000, 1, 1)
+            )
+        except (ScheduleError, LookupError, OSError) as error:
+            raise ValidationError(f"Invalid Schedule Expression: {error}") from None
+
+    def create_schedule(self) -> str:
+        self._check()
+        return str(super().create_schedule())
+
+    def update_schedule(self) -> str:
+        self._check()
+        return str(super().update_schedule())
+
+
+def fire(access: Access, minute: datetime) -> None:
+    """Calls the targets of all schedules that are due in the minute that begins, in every account."""
+    for account, regions in list(scheduler_backends.items()):
+        for region, backend in list(regions.items()):
+            aws = Loopback(access, account=account, region=region)
+            for group in list(backend.schedule_groups.values()):
+                for schedule in list(group.schedules.values()):
+                    if schedule.state == "ENABLED" and _due(schedule, minute):
+                        _call(aws, schedule, minute)
+
+
+def _due(schedule: Schedule, minute: datetime) -> bool:
+    start, end = (_moment(given) for given in (schedule.start_date, schedule.end_date))
+    timed = ActionSchedule(
+        schedule.schedule_expression,
+        time_zone=schedule.schedule_expression_timezone,
+        start=start,
+        end=end,
+        created=_moment(schedule.creation_date) or minute,
+    )
+    return timed.due(minute)
+
+
+def _moment(seconds: Any) -> datetime | None:
+    return (
+        None
+        if seconds is None
+        else datetime.fromtimestamp(float(seconds), UTC).replace(tzinfo=None)
+    )
+
+
+def _call(aws: Loopback, schedule: Schedule, minute: datetime) -> None:
+    target, execution = schedule.target, str(uuid.uuid4())
+    text = target.get("Input") or "{}"
+    for name, value in (
+        ("execution-id", execution),
+        ("scheduled-time", f"{minute:%Y-%m-%dT%H:%M:%SZ}"),
+        ("schedule-arn", schedule.arn),
+        ("attempt-number", "1"),
+    ):
+        text = text.replace(f"<aws.scheduler.{name}>", value)
+    if _is_state_machine(target["Arn"]):
+        service, operation = "stepfunctions", "StartExecution"
+        given = {"stateMachineArn": target["Arn"], "input": text, "name": execution}
+    else:
+        service, operation = _UNIVERSAL[target["Arn"]]
+        given = json.loads(text)
+        if service == "stepfunctions":  # a universal target's names are in capitals
+            given = {key[0].lower() + key[1:]: item for key, item in given.items()}
+    try:
+        getattr(aws.client(service), xform_name(operation))(**given)
+    except (BotoCoreError, ClientError) as error:
+        print(f"the schedule {schedule.arn} failed: {error}", file=sys.stderr)

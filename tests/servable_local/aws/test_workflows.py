@@ -1,0 +1,325 @@
+"""State machines that run transform jobs, and schedules that start them, in the local AWS."""
+
+import json
+import time
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from servable_local.aws.clock import ManualClock
+from tests.servable_local.aws.local_account import TRUST, Account
+from tests.servable_local.aws.test_events import Inbox
+from tests.servable_local.aws.transform_case import TransformCase
+from tests.servable_local.aws.watched_endpoint import Watched
+
+SYNC = "arn:aws:states:::sagemaker:createTransformJob.sync"
+SUCCEED = {"Type": "Succeed"}
+
+
+class Machine:
+    """A state machine of an account, with a model and a bucket."""
+
+    def __init__(self, account: Account) -> None:
+        self.case = TransformCase(account)
+        self.states = account.client("stepfunctions")
+        self.number = account.number
+
+    def job(self, **more: Any) -> dict[str, Any]:
+        """A task that runs the model `echo` over in/, as the execution's name."""
+        bucket = self.case.bucket
+        source = {"S3DataType": "S3Prefix", "S3Uri": f"s3://{bucket}/in/"}
+        parameters = {
+            "TransformJobName.$": "$$.Execution.Name",
+            "ModelName": more.pop("model", "echo"),
+            "ModelClientConfig": {"InvocationsMaxRetries": 0},
+            "TransformInput": {"DataSource": {"S3DataSource": source}},
+            "TransformOutput": {"S3OutputPath": f"s3://{bucket}/out"},
+            "TransformResources": {"InstanceType": "ml.c5.xlarge", "InstanceCount": 1},
+        }
+        return {"Type": "Task", "Resource": SYNC, "Parameters": parameters, "End": True} | more
+
+    def create(self, states: dict[str, Any], **more: Any) -> str:
+        machine = {"StartAt": next(iter(states)), "States": states} | more
+        made = self.states.create_state_machine(
+            name="nightly",
+            definition=json.dumps(machine),
+            roleArn=f"arn:aws:iam::{self.number}:role/states",
+        )
+        return str(made["stateMachineArn"])
+
+    def started(self, machine: str, given: Any = None, name: str = "run") -> str:
+        text = json.dumps({} if given is None else given)
+        run = self.states.start_execution(stateMachineArn=machine, name=name, input=text)
+        return str(run["executionArn"])
+
+    def ended(self, execution: str) -> dict[str, Any]:
+        deadline = time.monotonic() + 30
+        while True:
+            shown: dict[str, Any] = self.states.describe_execution(executionArn=execution)
+            if shown["status"] != "RUNNING":
+                return shown
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+
+    def run(self, states: dict[str, Any], given: Any = None, **more: Any) -> dict[str, Any]:
+        return self.ended(self.started(self.create(states, **more), given))
+
+
+@pytest.fixture
+def machine(account: Account) -> Machine:
+    return Machine(account)
+
+
+def test_a_task_waits_for_its_job_and_gives_its_description(machine: Machine) -> None:
+    machine.case.put("in/a", b"1")
+    shown = machine.run({"Job": machine.job()})
+    assert json.loads(shown["output"])["TransformJobStatus"] == "Completed"
+    assert machine.case.results() == {"a.out": b"1"}
+
+
+def test_a_job_that_fails_fails_the_execution_with_its_reason(machine: Machine) -> None:
+    shown = machine.run({"Job": machine.job()})
+    assert (shown["status"], shown["error"]) == ("FAILED", "States.TaskFailed")
+    assert "No S3 objects found" in json.loads(shown["cause"])["FailureReason"]
+
+
+def test_a_request_that_sagemaker_refuses_is_an_error_of_its_name(machine: Machine) -> None:
+    shown = machine.run({"Job": machine.job(model="absent")})
+    assert shown["error"] == "SageMaker.ValidationException"
+
+
+def test_a_failure_that_is_caught_reaches_the_topic(machine: Machine) -> None:
+    account = machine.case.account
+    topic = account.client("sns").create_topic(Name="news")["TopicArn"]
+    sqs = account.client("sqs")
+    queue = sqs.create_queue(QueueName="inbox")["QueueUrl"]
+    arn = sqs.get_queue_attributes(QueueUrl=queue, AttributeNames=["QueueArn"])["Attributes"]
+    account.client("sns").subscribe(TopicArn=topic, Protocol="sqs", Endpoint=arn["QueueArn"])
+    message = "States.Format('{} failed: {}', $$.Execution.Name, $.failure.Error)"
+    states = {
+        "Job": machine.job(
+            Catch=[{"ErrorEquals": ["States.ALL"], "ResultPath": "$.failure", "Next": "Tell"}]
+        ),
+        "Tell": {
+            "Type": "Task",
+            "Resource": "arn:aws:states:::sns:publish",
+            "Parameters": {"TopicArn": topic, "Message.$": message},
+            "Next": "Failed",
+        },
+        "Failed": {"Type": "Fail", "Error": "BatchFailed", "Cause": "see the topic"},
+    }
+    assert machine.run(states)["error"] == "BatchFailed"
+    (got,) = sqs.receive_message(QueueUrl=queue)["Messages"]
+    assert json.loads(got["Body"])["Message"] == "run failed: States.TaskFailed"
+
+
+def test_a_task_is_tried_again_as_often_as_its_retrier_says(machine: Machine) -> None:
+    job = machine.job(Retry=[{"ErrorEquals": ["States.TaskFailed"], "MaxAttempts": 2}])
+    job["Parameters"]["TransformJobName.$"] = "States.UUID()"
+    assert machine.run({"Job": job})["status"] == "FAILED"
+    jobs = machine.case.sagemaker.list_transform_jobs()["TransformJobSummaries"]
+    assert len(jobs) == 3
+
+
+def test_a_stopped_execution_stops_its_job(machine: Machine) -> None:
+    machine.case.model("slow", TAKES_SECONDS="5")
+    machine.case.put("in/a", b"1")
+    run = machine.started(machine.create({"Job": machine.job(model="slow")}))
+    while not machine.case.sagemaker.list_transform_jobs()["TransformJobSummaries"]:
+        time.sleep(0.02)
+    machine.states.stop_execution(executionArn=run)
+    assert machine.ended(run)["status"] == "ABORTED"
+    assert machine.case.rested("run")["TransformJobStatus"] == "Stopped"
+
+
+@pytest.mark.parametrize(
+    ("more", "of_machine", "status"),
+    [({"TimeoutSeconds": 60}, {}, "FAILED"), ({}, {"TimeoutSeconds": 60}, "TIMED_OUT")],
+    ids=["task", "machine"],
+)
+def test_a_job_that_takes_too_long_is_stopped(
+    machine: Machine, clock: ManualClock, more: Any, of_machine: Any, status: str
+) -> None:
+    machine.case.model("slow", TAKES_SECONDS="5")
+    machine.case.put("in/a", b"1")
+    run = machine.started(machine.create({"Job": machine.job(model="slow", **more)}, **of_machine))
+    while not machine.case.sagemaker.list_transform_jobs()["TransformJobSummaries"]:
+        time.sleep(0.02)
+    clock.advance(minutes=2)
+    shown = machine.ended(run)
+    assert (shown["status"], shown["error"]) == (status, "States.Timeout")
+    assert machine.case.rested("run")["TransformJobStatus"] == "Stopped"
+
+
+@pytest.mark.parametrize(
+    ("state", "output"),
+    [
+        ({"Type": "Pass", "Result": 7}, 7),
+        ({"Type": "Pass", "Parameters": {"b.$": "$.a"}}, {"b": 1}),
+        ({"Type": "Pass", "Result": 7, "ResultPath": "$.x.y"}, {"a": 1, "x": {"y": 7}}),
+        ({"Type": "Pass", "Result": 7, "ResultPath": None}, {"a": 1}),
+        ({"Type": "Pass", "InputPath": "$.a"}, 1),
+        ({"Type": "Pass", "OutputPath": "$.a"}, 1),
+        ({"Type": "Pass", "ResultSelector": {"c.$": "$.a"}}, {"c": 1}),
+        ({"Type": "Wait", "Seconds": 3600}, {"a": 1}),
+        ({"Type": "Succeed"}, {"a": 1}),
+    ],
+)
+def test_a_state_gives_its_output(machine: Machine, state: dict[str, Any], output: Any) -> None:
+    shown = machine.run({"State": state | {"End": True}}, {"a": 1})
+    assert json.loads(shown["output"]) == output
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        {"Type": "Choice", "Choices": []},
+        {"Type": "Wait", "Timestamp": "2026-01-01T00:00:00Z"},
+        {"Type": "Task", "Resource": "arn:aws:states:::lambda:invoke", "End": True},
+        {"Type": "Pass", "QueryLanguage": "JSONata", "End": True},
+    ],
+)
+def test_what_is_not_run_is_answered_501(machine: Machine, state: dict[str, Any]) -> None:
+    with pytest.raises(ClientError, match="not run here") as refused:
+        machine.create({"State": state})
+    assert refused.value.response["ResponseMetadata"]["HTTPStatusCode"] == 501
+
+
+def test_a_next_that_is_no_state_is_refused(machine: Machine) -> None:
+    with pytest.raises(ClientError, match="Other is not a state of the state machine"):
+        machine.create({"State": {"Type": "Pass", "Next": "Other"}})
+
+
+def test_a_failed_execution_counts_in_its_metric(machine: Machine, clock: ManualClock) -> None:
+    arn = machine.create({"Failed": {"Type": "Fail"}})
+    machine.ended(machine.started(arn))
+    found = machine.case.account.client("cloudwatch").get_metric_statistics(
+        Namespace="AWS/States",
+        MetricName="ExecutionsFailed",
+        Dimensions=[{"Name": "StateMachineArn", "Value": arn}],
+        StartTime=clock.now() - timedelta(minutes=5),
+        EndTime=clock.now() + timedelta(minutes=5),
+        Period=60,
+        Statistics=["Sum"],
+    )["Datapoints"]
+    assert [point["Sum"] for point in found] == [1.0]
+
+
+def test_an_execution_tells_event_bridge_its_states(watched: Watched) -> None:
+    machine, inbox = Machine(watched.account), Inbox(watched, "aws.states")
+    machine.run({"Done": SUCCEED})
+    assert [event["detail"]["status"] for event in inbox.events(2)] == ["RUNNING", "SUCCEEDED"]
+
+
+def _schedule(machine: Machine, expression: str, target: dict[str, Any], **more: Any) -> None:
+    machine.case.account.client("scheduler").create_schedule(
+        Name="nightly",
+        ScheduleExpression=expression,
+        FlexibleTimeWindow={"Mode": "OFF"},
+        Target={"RoleArn": f"arn:aws:iam::{machine.number}:role/scheduler"} | target,
+        **more,
+    )
+
+
+def test_a_schedule_starts_its_state_machine_when_it_is_due(
+    machine: Machine, clock: ManualClock
+) -> None:
+    arn = machine.create({"Done": SUCCEED})
+    at = (clock.now() + timedelta(minutes=3)).replace(second=0, microsecond=0)
+    given = json.dumps({"at": "<aws.scheduler.scheduled-time>"})
+    _schedule(machine, f"cron({at.minute} {at.hour} * * ? *)", {"Arn": arn, "Input": given})
+    clock.advance(minutes=1)
+    assert machine.states.list_executions(stateMachineArn=arn)["executions"] == []
+    clock.advance(minutes=2)
+    (run,) = machine.states.list_executions(stateMachineArn=arn)["executions"]
+    shown = machine.ended(run["executionArn"])
+    assert json.loads(shown["input"]) == {"at": f"{at:%Y-%m-%dT%H:%M:%SZ}"}
+
+
+def test_a_disabled_schedule_does_not_fire(machine: Machine, clock: ManualClock) -> None:
+    arn = machine.create({"Done": SUCCEED})
+    _schedule(machine, "cron(* * * * ? *)", {"Arn": arn}, State="DISABLED")
+    clock.advance(minutes=2)
+    assert machine.states.list_executions(stateMachineArn=arn)["executions"] == []
+
+
+def test_a_universal_target_creates_a_job_of_a_name_of_its_own(
+    machine: Machine, clock: ManualClock
+) -> None:
+    machine.case.put("in/a", b"1")
+    job = machine.job()["Parameters"]
+    del job["TransformJobName.$"]
+    job["TransformJobName"] = "<aws.scheduler.execution-id>"
+    arn = "arn:aws:scheduler:::aws-sdk:sagemaker:createTransformJob"
+    target = {"Arn": arn, "Input": json.dumps(job)}
+    _schedule(machine, "cron(* * * * ? *)", target)
+    clock.advance(minutes=2)
+    assert len(machine.case.sagemaker.list_transform_jobs()["TransformJobSummaries"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("expression", "arn", "problem"),
+    [
+        ("cron(61 * * * ? *)", "arn:aws:states:us-east-1:1:stateMachine:a", "Invalid Schedule"),
+        ("cron(* * * * ? *)", "arn:aws:lambda:us-east-1:1:function:a", "do not fire here"),
+    ],
+)
+def test_a_schedule_that_would_not_fire_is_refused(
+    machine: Machine, expression: str, arn: str, problem: str
+) -> None:
+    with pytest.raises(ClientError, match=problem):
+        _schedule(machine, expression, {"Arn": arn})
+
+
+def template(definition: dict[str, Any], expression: str, **tags: str) -> dict[str, Any]:
+    role = {"Type": "AWS::IAM::Role", "Properties": {"AssumeRolePolicyDocument": json.loads(TRUST)}}
+    arn = {"Fn::GetAtt": ["Role", "Arn"]}
+    machine = {
+        "RoleArn": arn,
+        "DefinitionString": json.dumps(definition),
+        "Tags": [{"Key": key, "Value": value} for key, value in tags.items()],
+    }
+    schedule = {
+        "ScheduleExpression": expression,
+        "FlexibleTimeWindow": {"Mode": "OFF"},
+        "Target": {"Arn": {"Ref": "Machine"}, "RoleArn": arn},
+    }
+    return {
+        "Resources": {
+            "Role": role,
+            "Machine": {"Type": "AWS::StepFunctions::StateMachine", "Properties": machine},
+            "Schedule": {"Type": "AWS::Scheduler::Schedule", "Properties": schedule},
+        }
+    }
+
+
+FIRST = {"StartAt": "Done", "States": {"Done": SUCCEED}}
+SECOND = {"StartAt": "Other", "States": {"Other": SUCCEED}}
+
+
+def test_a_stack_makes_changes_and_removes_both(account: Account) -> None:
+    states, schedules = account.client("stepfunctions"), account.client("scheduler")
+    assert account.deploy(template(FIRST, "rate(1 day)", team="a")) == "CREATE_COMPLETE"
+    assert account.deploy(template(SECOND, "rate(2 days)", owner="b")) == "UPDATE_COMPLETE"
+    (machine,) = states.list_state_machines()["stateMachines"]
+    arn = machine["stateMachineArn"]
+    shown = states.describe_state_machine(stateMachineArn=arn)
+    assert json.loads(shown["definition"]) == SECOND
+    tags = states.list_tags_for_resource(resourceArn=arn)["tags"]
+    assert tags == [{"key": "owner", "value": "b"}]
+    (schedule,) = schedules.list_schedules()["Schedules"]
+    kept = schedules.get_schedule(Name=schedule["Name"])
+    assert kept["ScheduleExpression"] == "rate(2 days)"
+    account.delete()
+    assert account.inventory() == []
+
+
+def test_the_time_of_an_execution_is_the_clock_s(machine: Machine, clock: ManualClock) -> None:
+    states = {
+        "State": {"Type": "Pass", "Parameters": {"at.$": "$$.Execution.StartTime"}, "End": True}
+    }
+    shown = machine.run(states)
+    at = datetime.fromisoformat(json.loads(shown["output"])["at"].rstrip("Z"))
+    assert at == clock.now().replace(microsecond=at.microsecond)

@@ -118,13 +118,8 @@ class Server:
         )
         self.port: int = self._server.server_address[1]
         self.url = f"http://{_HOST}:{self.port}"
-        self._server.app = RequestRouter(
-            dispatcher,
-            controls,
-            Verifier(AccessKeys(secret)),
-            self.port,
-            ObjectFolder(self._objects),
-        )
+        verifier, objects = Verifier(AccessKeys(secret)), ObjectFolder(self._objects)
+        self._server.app = RequestRouter(dispatcher, controls, verifier, self.port, objects)
         self.access = Access(self.url, secret)
         self._cloudwatches = Regions(self.access, lambda aws: CloudWatch(aws, self._clock))
         CloudWatchApi.cloudwatches = LogsApi.cloudwatches = self._cloudwatches

@@ -37,7 +37,7 @@ from servable_local.aws.sagemaker.model_data import (
 from servable_local.aws.sagemaker.transform_records import (
     Batch,
     DataProcessing,
-    RecordError,
+    TransformError,
     records,
 )
 from servable_local.aws.sagemaker.transform_requests import (
@@ -273,7 +273,7 @@ class TransformJob:
                     self._file(sender, pool, limits, folder, (bucket, key, name))
                 except StoppedError:
                     return
-                except RecordError as error:
+                except TransformError as error:
                     self._failed(f"{bucket}/{key}", "ClientError", str(error))
                 except AnswerError as error:
                     self._failed(f"{bucket}/{key}", error.kind, *error.lines)

@@ -24,12 +24,12 @@ _PART = re.compile(r"\s*(?:'([^']*)'|(\*)|(-?\d+)|(-?\d*):(-?\d*))\s*(?:,|$)")
 _QUOTED = re.compile(r'(?:^|(?<=,))"(?:[^"]|"")*"(?=,|$)')
 
 
-class RecordError(Exception):
+class TransformError(Exception):
     """A file that cannot be processed. `str()` is what the job's log says of it."""
 
 
 def records(body: BinaryIO, split: str, limit: int, *, single: bool) -> Iterator[bytes]:
-    """The records of a file. Raises `RecordError` for one of more than `limit` bytes.
+    """The records of a file. Raises `TransformError` for one of more than `limit` bytes.
 
     Frames of TFRecord and RecordIO stay, but where each record is a request of its own.
     """
@@ -46,17 +46,17 @@ def records(body: BinaryIO, split: str, limit: int, *, single: bool) -> Iterator
 
 def _within(record: bytes, limit: int) -> bytes:
     if len(record) > limit:
-        raise RecordError(_TOO_LONG)
+        raise TransformError(_TOO_LONG)
     return record
 
 
 def _read(body: BinaryIO, length: int, more: int, limit: int) -> bytes:
     """A record of `length` bytes, and the `more` bytes of its frame."""
     if length > limit:
-        raise RecordError(_TOO_LONG)
+        raise TransformError(_TOO_LONG)
     part = body.read(length + more)
     if len(part) < length + more:
-        raise RecordError("The file ends within a record")
+        raise TransformError("The file ends within a record")
     return part
 
 
@@ -71,7 +71,7 @@ def _record_io(body: BinaryIO, limit: int) -> Iterator[tuple[bytes, int, int]]:
     while head := body.read(8):
         magic, word = struct.unpack("<II", head.ljust(8, b"\0"))
         if magic != _RECORD_IO or word >> 29:  # the upper bits: a record in several parts
-            raise RecordError("The file is not RecordIO of whole records")
+            raise TransformError("The file is not RecordIO of whole records")
         yield head + _read(body, word, -word % 4, limit), 8, 8 + word
 
 
@@ -118,11 +118,11 @@ class JsonPath:
         return parts
 
     def of(self, value: Any) -> Any:
-        """A value; a list or an object where the path names several. Raises `RecordError`."""
+        """A value; a list or an object where the path names several. Raises `TransformError`."""
         try:
             return self._of(value, self._steps)
         except (LookupError, TypeError):
-            raise RecordError(f"{self.text} selects nothing of a record") from None
+            raise TransformError(f"{self.text} selects nothing of a record") from None
 
     def _of(self, value: Any, steps: list[list[Any]]) -> Any:
         if not steps:
@@ -205,7 +205,7 @@ class DataProcessing:
             if self._csv:
                 for output in answers:  # JSON over several lines is told as no CSV
                     _row(output, _OF_ALGORITHM)
-            raise RecordError(
+            raise TransformError(
                 f"{len(answers)} records came back for {len(sources)}: they cannot be joined or filtered"
             )
         for source, output in zip(sources, answers, strict=True):
@@ -226,11 +226,11 @@ class DataProcessing:
 def _row(line: bytes, whose: str) -> list[str]:
     text = line.decode("utf-8", "replace").rstrip("\r")
     if '"' in _QUOTED.sub("", text):
-        raise RecordError(f'Failed to parse {whose} as CSV: bare " in non quoted field')
+        raise TransformError(f'Failed to parse {whose} as CSV: bare " in non quoted field')
     try:
         return next(csv.reader([text]), [])
     except csv.Error as error:
-        raise RecordError(f"Failed to parse {whose} as CSV: {error}") from None
+        raise TransformError(f"Failed to parse {whose} as CSV: {error}") from None
 
 
 def _line(value: Any) -> bytes:
@@ -243,7 +243,7 @@ def _parsed(record: bytes, whose: str) -> Any:
     try:
         return json.loads(record)
     except ValueError as error:
-        raise RecordError(f"Failed to parse {whose} as JSON: {error}") from None
+        raise TransformError(f"Failed to parse {whose} as JSON: {error}") from None
 
 
 def _dumped(value: Any) -> bytes:

@@ -1,7 +1,7 @@
 """A state machine in the Amazon States Language, as far as it is run here: checked, then run.
 
 States: Task, Pass, Wait for seconds, Succeed and Fail, with Retry and Catch. Others are refused by name,
-when the machine is created.
+when the state machine is created.
 Source: https://docs.aws.amazon.com/step-functions/latest/dg/concepts-amazon-states-language.html and
 concepts-error-handling.html beside it (2026-11-28)
 """
@@ -12,7 +12,7 @@ import uuid
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from servable_local.aws.sagemaker.transform_records import JsonPath, RecordError
+from servable_local.aws.sagemaker.transform_records import JsonPath, TransformError
 
 TIMEOUT, FAILED = "States.Timeout", "States.TaskFailed"
 _TYPES = ("Task", "Pass", "Wait", "Succeed", "Fail")
@@ -190,5 +190,5 @@ def _selected(path: str | None, data: Data, context: Data) -> Data:
         return {}
     try:
         return JsonPath(path[1:]).of(context) if path.startswith("$$") else JsonPath(path).of(data)
-    except (RecordError, ValueError) as error:
+    except (TransformError, ValueError) as error:
         raise StateError("States.Runtime", f"{path}: {error}") from None

@@ -9,7 +9,7 @@ import pytest
 from servable_local.aws.sagemaker.transform_records import (
     DataProcessing,
     JsonPath,
-    RecordError,
+    TransformError,
     records,
 )
 
@@ -78,7 +78,7 @@ def test_a_path_that_sagemaker_does_not_support_is_refused(path: str) -> None:
 
 @pytest.mark.parametrize("path", ["$.other", "$.features.b[4]", "$.features.b[2:4]", "$.id.a"])
 def test_a_path_that_selects_nothing_fails_the_record(path: str) -> None:
-    with pytest.raises(RecordError, match="selects nothing"):
+    with pytest.raises(TransformError, match="selects nothing"):
         JsonPath(path).of(ROW)
 
 
@@ -105,7 +105,7 @@ def test_quoted_fields_stay_quoted_where_they_must() -> None:
 
 def test_an_answer_of_json_cannot_be_joined_with_csv() -> None:
     joined = processing(CSV, JoinSource="Input")
-    with pytest.raises(RecordError) as failed:
+    with pytest.raises(TransformError) as failed:
         through(joined, b"1\n2\n", b'{"predictions": [\n[1.0],\n[2.0]\n]}')
     assert str(failed.value) == (
         'Failed to parse output from the algorithm as CSV: bare " in non quoted field'
@@ -113,7 +113,7 @@ def test_an_answer_of_json_cannot_be_joined_with_csv() -> None:
 
 
 def test_fewer_answers_than_records_cannot_be_joined() -> None:
-    with pytest.raises(RecordError, match="1 records came back for 2"):
+    with pytest.raises(TransformError, match="1 records came back for 2"):
         through(processing(CSV, JoinSource="Input"), b"1\n2\n", b"0.5\n")
 
 
@@ -135,7 +135,7 @@ def test_input_that_is_no_object_becomes_an_attribute_too() -> None:
 
 
 def test_json_that_does_not_parse_fails_its_file() -> None:
-    with pytest.raises(RecordError, match="Failed to parse input as JSON"):
+    with pytest.raises(TransformError, match="Failed to parse input as JSON"):
         through(processing(JSON, InputFilter="$.x"), b"{")
 
 

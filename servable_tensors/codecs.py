@@ -143,24 +143,6 @@ class _Text(Codec):
         return arrays, "instances" in request
 
 
-class _Lines(_Text):
-    """Text with one record a line: what is refused says which line is wrong by itself."""
-
-    def read_request(self, body: bytes, signature: Signature) -> tuple[dict[str, Array], bool]:
-        try:
-            return super().read_request(body, signature)
-        except TensorError:
-            lines = body.split(b"\n") if self.to_json(body) != body else []
-            if len(lines) > 1 and len(body) <= MOST_EXPLAINED_BYTES:
-                for number, line in enumerate(lines, start=1):
-                    try:
-                        if line.strip():
-                            super().read_request(line, signature)
-                    except TensorError as error:
-                        raise TensorError(f"line {number}: {error}") from None
-            raise
-
-
 class JsonCodec(_Text):
     """TensorFlow Serving's own."""
 
@@ -179,7 +161,7 @@ class JsonCodec(_Text):
         return untyped_json.inputs(body)
 
 
-class JsonLinesCodec(_Lines):
+class JsonLinesCodec(_Text):
     """One JSON text for each row."""
 
     content_type, also = JSON_LINES, ("application/jsons",)
@@ -188,7 +170,7 @@ class JsonLinesCodec(_Lines):
         return as_lines(outputs)
 
 
-class CsvCodec(_Lines):
+class CsvCodec(_Text):
     """One line for each row."""
 
     content_type = CSV

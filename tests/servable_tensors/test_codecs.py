@@ -71,26 +71,3 @@ def test_an_input_of_a_type_that_nobody_can_send_is_400(number: int) -> None:
     with pytest.raises(TensorError, match="cannot be sent") as raised:
         CODECS["application/json"].read_request(b'{"inputs": 1}', signature)
     assert refusal_of(raised.value).status == 400
-
-
-TWO = Signature("s", {"x": TensorSpec(1, (None, 2))}, {})
-
-
-@pytest.mark.parametrize(
-    ("content_type", "body"),
-    [
-        ("text/csv", b"1,2\n\nfoo,3\n"),
-        ("text/csv", b"1,2\n1,2\n1,2,3"),
-        ("application/jsonlines", b"[1, 2]\n[1, 2]\n[1\n"),
-        ("application/jsonlines", b'{"x": [1, 2]}\n{"x": [1, 2]}\n{"z": [1, 2]}\n'),
-    ],
-)
-def test_a_refusal_names_the_line_that_is_wrong(content_type: str, body: bytes) -> None:
-    with pytest.raises(TensorError, match="^line 3: "):
-        CODECS[content_type].read_request(body, TWO)
-
-
-@pytest.mark.parametrize("body", [b"foo,3", b'{"instances": [[1,\n "foo"]]}'])
-def test_one_record_has_no_number_of_a_line(body: bytes) -> None:
-    with pytest.raises(TensorError, match="^(?!line )"):
-        CODECS["application/jsonlines"].read_request(body, TWO)

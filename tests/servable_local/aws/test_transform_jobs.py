@@ -117,7 +117,9 @@ def _record_io(body: bytes) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("split", "frame"), [("TFRecord", _tf_record), ("RecordIO", _record_io)], ids=str
+    ("split", "frame"),
+    [("TFRecord", _tf_record), ("RecordIO", _record_io)],
+    ids=["TFRecord", "RecordIO"],
 )
 def test_frames_stay_in_requests_of_many_records_and_go_in_those_of_one(
     case: TransformCase, split: str, frame: Any

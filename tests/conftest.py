@@ -104,6 +104,7 @@ RELEASE = (
     "pipelines/test_deploy_steps.py",
     "app/test_broken_environment.py",
     "demo/test_demo.py::test_an_interruption",
+    "demo/test_faults.py",
     "fuzz/",
     "servable_handler/test_fuzz.py",
     "servable_client/test_chaos.py",

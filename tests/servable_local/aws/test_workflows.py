@@ -134,6 +134,7 @@ def test_a_stopped_execution_stops_its_job(machine: Machine) -> None:
     assert machine.case.rested("run")["TransformJobStatus"] == "Stopped"
 
 
+@pytest.mark.long  # it waits
 @pytest.mark.parametrize(
     ("more", "of_machine", "status"),
     [({"TimeoutSeconds": 60}, {}, "FAILED"), ({}, {"TimeoutSeconds": 60}, "TIMED_OUT")],

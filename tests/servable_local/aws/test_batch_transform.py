@@ -208,9 +208,9 @@ def test_without_code_the_image_s_one_answer_for_many_rows_does_not_join(aws: Lo
     assert 'Failed to parse output from the algorithm as CSV: bare "' in log(aws)
 
 
-def test_the_log_says_which_line_of_a_request_is_wrong(aws: LocalAws) -> None:
+def test_the_log_says_what_was_wrong_with_a_request(aws: LocalAws) -> None:
     create_model(aws, "wrong", "handled")
     put(aws, "wrong/a.csv", b"1,2\n3,4\nfive,6\n")
     create_job(aws, "wrong")
     rested(aws, "wrong")
-    assert 'line 3: x: holds "five", no number' in log(aws).replace("\\", "")
+    assert 'x: holds "five", no number' in log(aws).replace("\\", "")

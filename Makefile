@@ -24,7 +24,7 @@ demo: .venv/.local  # deploy examples/ranker to a local AWS with the real CDK CL
 test: .venv/.everything  # every quick test; CONTRIBUTING.md says where the time goes
 	@$(BIN)/python -m pytest -m "not long" --numprocesses 2 --dist loadfile
 
-test-long: .venv/.everything  # the slow tests: fuzzing, kills, the demo interrupted
+test-long: .venv/.everything  # the slow tests that a change waits for: containers, deployments, kills
 # Three workers for two cores: the slow tests wait for processes half of their time.
 	@$(BIN)/python -m pytest -m "long and not release" --numprocesses 3 --dist loadfile --no-loadscope-reorder --timeout 600
 

@@ -49,7 +49,7 @@ def presets(root: Path) -> list[Path]:
 
 
 def synthesised(out: Path, folder: Path, packs: str) -> list[str]:
-    """What is wrong with a folder: errors of its environments, cdk-nag's findings while synthesising.
+    """Problems of a folder: errors of its environments, cdk-nag's findings while synthesising.
 
     By the app alone, where the CLI would start it anew for each folder: 2 s of processor time each.
     """

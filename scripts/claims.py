@@ -39,7 +39,7 @@ class StatedFact:
 
     @property
     def missing(self) -> str:
-        """What the claim lacks; empty when it has both."""
+        """A source or a date that the claim lacks; empty when it has both."""
         parts = {"a source": self.source, "a date": self.date}
         return " and ".join(part for part, text in parts.items() if not text)
 

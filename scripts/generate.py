@@ -150,7 +150,7 @@ def stale(root: Path, wanted: Mapping[str, str]) -> list[str]:
 
 
 def main(arguments: Sequence[str], root: Path = ROOT) -> str | None:
-    """What is wrong, in words; None: nothing is."""
+    """Writes or compares all files; a problem in words, or None."""
     try:
         wanted = {name: text() for name, text in GENERATED.items()}
     except import_graph.NotDrawnError as wrong:

@@ -51,7 +51,7 @@ instance_type = "ml.c5.xlarge"
 """
 
 
-# Of `make test-long`, the longest first: what begins last is then short, and no worker waits for it.
+# Of the slow tests, the longest first: what begins last is then short, and no worker waits for it.
 LONGEST = (
     "docs/test_tutorial.py",
     "docs/test_commands.py",
@@ -169,9 +169,11 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return "mark.long" not in text or None
 
 
+_RELEASE_IDS = tuple(f"tests/{name}" for name in RELEASE)
+
+
 def pytest_itemcollected(item: pytest.Item) -> None:
-    begins = tuple(f"tests/{name}" for name in RELEASE)
-    if item.get_closest_marker("long") and item.nodeid.startswith(begins):
+    if item.nodeid.startswith(_RELEASE_IDS) and item.get_closest_marker("long"):
         item.add_marker("release")
 
 

@@ -1,4 +1,4 @@
-"""What a page tells its reader to type: each line is held to the program that would read it."""
+"""Command lines that a page tells its reader to type: each line is held to the program that would read it."""
 
 import ast
 import re

@@ -13,7 +13,7 @@ HEAD = Path(__file__).with_name("commands_head.md")
 
 
 def page(group: click.Group = servable) -> str:
-    """Its commands in order, each with its help; a group's own commands after it."""
+    """The page: commands in order, each with its help; a group's own commands after it."""
     table, sections = "| command | |\n|---|---|\n", ""
     for path, summary, text in _commands(group, group.name or ""):
         table += f"| [{path}](#{path.replace(' ', '-')}) | {summary} |\n"

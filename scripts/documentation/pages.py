@@ -32,7 +32,7 @@ def commands(text: str, *, with_answers: bool = False) -> Iterator[tuple[int, tu
 
 
 def _split(written: str) -> Iterator[tuple[str, ...]]:
-    """What a shell would run: parts of a pipe, and what stands in $(…), each by itself."""
+    """The commands that a shell would run: parts of a pipe, and what stands in $(…), each by itself."""
     lexer = shlex.shlex(written, posix=True, punctuation_chars=True)
     lexer.whitespace_split, lexer.commenters = True, "#"
     words: list[str] = []

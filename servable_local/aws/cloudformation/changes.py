@@ -173,15 +173,16 @@ def _details(
     """Parameters that changed first, then what the template itself says, then other resources."""
     new = blueprint.declared[logical_id]
     old = (stack.template.get("Resources") or {}).get(logical_id, {})
+    changed_values = _changed(stack, blueprint)
     places: list[tuple[str, str | None, Any, Any]] = []
-    if old.get("Metadata") is not None and _refers(new.get("Metadata"), _changed(stack, blueprint)):
+    if old.get("Metadata") is not None and _refers(new.get("Metadata"), changed_values):
         places = [("Metadata", None, old.get("Metadata"), new.get("Metadata"))]
     before, after = old.get("Properties") or {}, new.get("Properties") or {}
     places += [("Properties", key, before.get(key), after.get(key)) for key in sorted(changed)]
     of_parameters, own, of_resources = [], [], []
     for attribute, name, was, now in places:
         target = (attribute, name, name in fixed)
-        parameters = _refers(now, _changed(stack, blueprint))
+        parameters = _refers(now, changed_values)
         resources = _refers(now, blueprint.later)
         for cause in parameters:
             of_parameters.append(ChangeDetail(*target, "ParameterReference", cause=cause))
@@ -252,12 +253,7 @@ class ChangeSet:
     def describe(self, *, with_values: bool = False) -> dict[str, Any]:
         return self.summary() | {
             "Changes": [change.describe(with_values=with_values) for change in self.changes],
-            "Parameters": [
-                {"ParameterKey": key, "ParameterValue": value}
-                | ({"ResolvedValue": self.resolved[key]} if key in self.resolved else {})
-                for key, value in shown_parameters(parse(self.text), self.parameters).items()
-            ]
-            or None,
+            "Parameters": shown_parameters(parse(self.text), self.parameters, self.resolved),
             "Tags": [{"Key": k, "Value": v} for k, v in self.about["tags"].items()] or None,
             "RollbackConfiguration": {},
             "Capabilities": self.about["capabilities"],

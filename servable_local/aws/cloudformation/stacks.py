@@ -105,12 +105,7 @@ class Stack:
             "DeletionTime": self.deleted,
             "StackStatus": self.status,
             "StackStatusReason": self.reason,
-            "Parameters": [
-                {"ParameterKey": key, "ParameterValue": value}
-                | ({"ResolvedValue": self.resolved[key]} if key in self.resolved else {})
-                for key, value in shown_parameters(self.template, self.parameters).items()
-            ]
-            or None,
+            "Parameters": shown_parameters(self.template, self.parameters, self.resolved),
             "Tags": [{"Key": key, "Value": value} for key, value in self.tags.items()],
             "Capabilities": self.capabilities,
             "NotificationARNs": self.notification_arns,

@@ -120,11 +120,20 @@ def chosen_parameters(
     return values
 
 
-def shown_parameters(template: Template, values: Mapping[str, str]) -> dict[str, str]:
-    """The values as whoever asks for them sees them: `****` where the template says NoEcho."""
+def shown_parameters(
+    template: Template, values: Mapping[str, str], resolved: Mapping[str, str]
+) -> list[dict[str, str]] | None:
+    """The values as whoever asks for them sees them: `****` where the template says NoEcho.
+
+    `resolved` are the values of stored parameters, whose names were given.
+    """
     declared = template.get("Parameters") or {}
     secret = {name for name, slot in declared.items() if str(slot.get("NoEcho")).lower() == "true"}
-    return {name: "****" if name in secret else value for name, value in values.items()}
+    return [
+        {"ParameterKey": name, "ParameterValue": "****" if name in secret else value}
+        | ({"ResolvedValue": resolved[name]} if name in resolved else {})
+        for name, value in values.items()
+    ] or None
 
 
 def resolved_parameters(

@@ -59,14 +59,17 @@ def _shown(key: Any) -> Any:
     return shown
 
 
-def _key(api: Any, given: _Given) -> Any:
-    """The key that a request names, or None."""
-    backend = api.kms_backend
-    name = backend.get_alias_name(str(given.get("KeyId", "")))
+def named(backend: Any, name: str) -> Any:
+    """The key of an id, an alias, or the ARN of one; None where there is none."""
+    name = backend.get_alias_name(name)
     of_alias = name.startswith("alias/")
     return backend.keys.get(
         backend.get_key_id_from_alias(name) if of_alias else backend.get_key_id(name)
     )
+
+
+def _key(api: Any, given: _Given) -> Any:
+    return named(api.kms_backend, str(given.get("KeyId", "")))
 
 
 def enabled(api: Any, given: _Given) -> _Problems:

@@ -19,6 +19,7 @@ from moto.s3.exceptions import S3ClientError
 from moto.s3.models import FakeBucket, FakeDeleteMarker, PublicAccessBlock, S3Backend
 
 from servable_local.aws.loopback import service_model
+from servable_local.aws.moto_patches import keys
 from servable_local.aws.moto_patches.objects import S3Api
 
 _INIT = FakeBucket.__init__
@@ -176,14 +177,12 @@ class AnsweredS3Api(S3Api):
             return 400, _error("InvalidRequest", message)
         key_id = headers.get(_KMS_KEY)
         # A key's ARN in a user's file names one of their account, which nobody makes here.
-        named = key_id and not key_id.startswith("arn:")
-        if named and method in ("POST", "PUT") and not self._is_key(key_id):
-            form = (
-                f"Invalid keyId '{key_id}'"
-                if not _UUID.fullmatch(key_id.rpartition("/")[2])
-                else ""
-            )
-            return 400, _error("KMS.NotFoundException", form or f"Key '{key_id}' does not exist")
+        if not key_id or key_id.startswith("arn:") or method not in ("POST", "PUT"):
+            return None
+        if keys.named(kms_backends[self.current_account][self.region], key_id) is None:
+            is_id = _UUID.fullmatch(key_id.rpartition("/")[2])
+            words = f"Key '{key_id}' does not exist" if is_id else f"Invalid keyId '{key_id}'"
+            return 400, _error("KMS.NotFoundException", words)
         return None
 
     def _is_marker(self, source: str) -> bool:
@@ -192,12 +191,6 @@ class AnsweredS3Api(S3Api):
         found = self.backend.buckets.get(bucket)
         versions = found.keys.getlist(name, []) if found else []
         return any(isinstance(v, FakeDeleteMarker) and v.version_id == version for v in versions)
-
-    def _is_key(self, name: str) -> bool:
-        backend = kms_backends[self.current_account][self.region]
-        if ":alias/" in name or name.startswith("alias/"):
-            return backend.get_key_id_from_alias(backend.get_alias_name(name)) is not None
-        return backend.get_key_id(name) in backend.keys
 
 
 def _error(code: str, message: str) -> Any:

@@ -28,9 +28,10 @@ from moto.sns.models import SNSBackend, Subscription, sns_backends
 from moto.sns.responses import SNSResponse
 from moto.utilities.arns import parse_arn
 
+from servable_local.aws.moto_patches import json_pattern
+
 _SEND = Rule.send_to_targets
 _PLACE = re.compile(r"<([^<>]+)>")
-_STEP = re.compile(r"[^.\[\]]+")
 _PUBLISH = Subscription.publish
 _SUBSCRIBE = SNSBackend.subscribe
 _POST_DATA = Subscription.get_post_data
@@ -86,15 +87,10 @@ def _message(target: dict[str, Any], event: Any) -> str:
 
 def _value(event: Any, path: str) -> str:
     """`$.detail.names[0]` and the like: what rules here use."""
-    value = event
-    for step in _STEP.findall(path.removeprefix("$")):
-        if isinstance(value, list):
-            value = value[int(step)] if int(step) < len(value) else None
-        else:
-            value = value.get(step) if isinstance(value, dict) else None
-    if value is None:
+    found = json_pattern.selected(path, event)
+    if not found or found[0] is None:
         return ""
-    return value if isinstance(value, str) else json.dumps(value)
+    return found[0] if isinstance(found[0], str) else json.dumps(found[0])
 
 
 def _publish(subscription: Subscription, *arguments: Any, **more: Any) -> None:

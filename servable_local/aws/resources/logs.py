@@ -1,7 +1,5 @@
 """Log groups of CloudWatch Logs, their metric filters, and saved queries."""
 
-from typing import Any
-
 from servable_local.aws.resources.resource_type import (
     Logical,
     Physical,
@@ -9,12 +7,7 @@ from servable_local.aws.resources.resource_type import (
     changed_tags,
     tags_as_map,
 )
-from servable_local.aws.resources.shapes import Properties
-
-
-def _lower(properties: Properties) -> dict[str, Any]:
-    """The API of CloudWatch Logs begins its names with a small letter."""
-    return {name[0].lower() + name[1:]: value for name, value in properties.items()}
+from servable_local.aws.resources.shapes import Properties, lower_names
 
 
 class LogGroup(ResourceType):
@@ -29,7 +22,7 @@ class LogGroup(ResourceType):
         group = {key: properties[key] for key in ("KmsKeyId", "LogGroupClass") if key in properties}
         if properties.get("Tags"):
             group["Tags"] = tags_as_map(properties["Tags"])
-        logical.call("logs", "CreateLogGroup", _lower(group | {"LogGroupName": name}))
+        logical.call("logs", "CreateLogGroup", lower_names(group | {"LogGroupName": name}))
         logical.exists(name)
         _retain(name, properties, logical)
         return _log_group(name, logical)
@@ -71,9 +64,9 @@ class MetricFilter(ResourceType):
     name_property = "FilterName"
 
     def put(self, physical: str, old: Properties, new: Properties, logical: Logical) -> Physical:
-        transformations = list(map(_lower, new["MetricTransformations"]))
+        transformations = list(map(lower_names, new["MetricTransformations"]))
         properties = {**new, "FilterName": physical, "MetricTransformations": transformations}
-        logical.call("logs", "PutMetricFilter", _lower(properties))
+        logical.call("logs", "PutMetricFilter", lower_names(properties))
         return Physical(physical)
 
     def delete(self, physical: str, properties: Properties, logical: Logical) -> None:
@@ -90,6 +83,6 @@ class QueryDefinition(ResourceType):
 
     def put(self, physical: str, old: Properties, new: Properties, logical: Logical) -> Physical:
         current = {"queryDefinitionId": physical} if old else {}
-        answer = logical.call("logs", "PutQueryDefinition", _lower(new) | current)
+        answer = logical.call("logs", "PutQueryDefinition", lower_names(new) | current)
         query_id = str(answer["queryDefinitionId"])
         return Physical(query_id, {"QueryDefinitionId": query_id})

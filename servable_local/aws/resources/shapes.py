@@ -89,6 +89,11 @@ def refusal(problems: list[str]) -> str:
     return count + "; ".join(problems)
 
 
+def lower_names(properties: Properties) -> dict[str, Any]:
+    """Names that begin with a small letter, as some APIs have them."""
+    return {name[0].lower() + name[1:]: value for name, value in properties.items()}
+
+
 def broken_length(value: Any, shape: Any, where: str) -> Iterator[str]:
     """Violations of the length limits of a string, a list or a map."""
     limits = shape.metadata

@@ -9,10 +9,9 @@ from servable_local.aws.resources.resource_type import (
     changed_tags,
     tags_as_map,
 )
-from servable_local.aws.resources.shapes import Properties, ResourceError
+from servable_local.aws.resources.shapes import Properties, ResourceError, lower_names
 
 _OWN_NAMES = {
-    "StateMachineName": "name",
     "StateMachineType": "type",
     "DefinitionString": "definition",
 }
@@ -29,6 +28,7 @@ class StateMachine(ResourceType):
     emulated = frozenset(
         {
             *_OWN_NAMES,
+            "StateMachineName",
             "Definition",
             "RoleArn",
             "Tags",
@@ -63,7 +63,6 @@ def _arguments(properties: Properties) -> dict[str, object]:
     if "DefinitionString" not in properties:
         raise ResourceError("AWS::StepFunctions::StateMachine: give Definition or DefinitionString")
     given = {_OWN_NAMES[key]: item for key, item in properties.items() if key in _OWN_NAMES}
-    given.pop("name", None)
     logged = properties.get("LoggingConfiguration")
     if logged:
         given["loggingConfiguration"] = _lower(logged)
@@ -73,7 +72,7 @@ def _arguments(properties: Properties) -> dict[str, object]:
 def _lower(value: object) -> object:
     """The API's names of what the template writes in capitals."""
     if isinstance(value, dict):
-        return {key[0].lower() + key[1:]: _lower(item) for key, item in value.items()}
+        return {key: _lower(item) for key, item in lower_names(value).items()}
     return [_lower(item) for item in value] if isinstance(value, list) else value
 
 

@@ -110,10 +110,11 @@ def _capacity(variant: HostedVariant) -> dict[str, Any]:
 
 
 def in_milliseconds(value: Any) -> Any:
+    """An answer with its times as JSON has them; one without a zone is in UTC."""
     if isinstance(value, Mapping):
         return {name: in_milliseconds(item) for name, item in value.items()}
     if isinstance(value, list):
         return [in_milliseconds(item) for item in value]
     if isinstance(value, datetime):
-        return round(value.replace(tzinfo=UTC).timestamp() * 1000)
+        return round(value.replace(tzinfo=value.tzinfo or UTC).timestamp() * 1000)
     return value

@@ -125,12 +125,11 @@ class RegionalHosting:
 
     def tell(self, endpoint: HostedEndpoint, kind: str) -> None:
         """EventBridge, of an endpoint's new state."""
+        self._tell(kind, endpoint.arn, event_detail(endpoint, self.tags.get(endpoint.arn, {})))
+
+    def _tell(self, kind: str, arn: str, detail: dict[str, Any]) -> None:
         self.aws.tell_event_bridge(
-            source="aws.sagemaker",
-            kind=kind,
-            detail=event_detail(endpoint, self.tags.get(endpoint.arn, {})),
-            resources=[endpoint.arn],
-            at=self.clock.now(),
+            source="aws.sagemaker", kind=kind, detail=detail, resources=[arn], at=self.clock.now()
         )
 
     def job_dependencies(self, model: Mapping[str, Any]) -> JobDependencies:
@@ -147,13 +146,8 @@ class RegionalHosting:
 
     def _tell_of_job(self, job: TransformJob) -> None:
         tags = {"Tags": dict(self.tags.get(job.arn, {}))}
-        self.aws.tell_event_bridge(
-            source="aws.sagemaker",
-            kind="SageMaker Transform Job State Change",
-            detail=in_milliseconds(job.describe()) | tags,
-            resources=[job.arn],
-            at=self.clock.now(),
-        )
+        detail = in_milliseconds(job.describe()) | tags
+        self._tell("SageMaker Transform Job State Change", job.arn, detail)
 
     def _start_fleet(self, endpoint_name: str, config_name: str) -> Fleet:
         launcher = FleetLauncher(
@@ -191,11 +185,10 @@ class RegionalHosting:
 
 def close_endpoints(hostings: Regions[RegionalHosting]) -> None:
     """Ends every endpoint's and transform job's processes, in every account and region."""
-    running = [
-        each.close for hosting in hostings.all() for each in list(hosting.endpoints.values())
-    ]
-    running += [job.close for hosting in hostings.all() for job in list(hosting.jobs.values())]
-    threads = [threading.Thread(target=close) for close in running]
+    running: list[HostedEndpoint | TransformJob] = []
+    for hosting in hostings.all():
+        running += (*hosting.endpoints.values(), *hosting.jobs.values())
+    threads = [threading.Thread(target=each.close) for each in running]
     for thread in threads:
         thread.start()
     for thread in threads:

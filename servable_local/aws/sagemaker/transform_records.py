@@ -127,7 +127,7 @@ class JsonPath:
     def _of(self, value: Any, steps: list[list[Any]]) -> Any:
         if not steps:
             return value
-        (*parts,), rest = steps[0], steps[1:]
+        parts, *rest = steps
         if parts == ["*"]:
             every = value.values() if isinstance(value, dict) else value
             return [self._of(item, rest) for item in every]

@@ -6,6 +6,7 @@ Source: https://docs.aws.amazon.com/step-functions/latest/dg/concepts-amazon-sta
 concepts-error-handling.html beside it (2026-11-28)
 """
 
+import functools
 import json
 import re
 import uuid
@@ -41,11 +42,10 @@ class Definition:
         self.states: Mapping[str, Any] = machine["States"]
         self.first = str(machine["StartAt"])
         self.timeout_seconds: float | None = machine.get("TimeoutSeconds")
-        for name, state in {"": machine, **self.states}.items():
+        for state in (machine, *self.states.values()):
             if state.get("QueryLanguage", "JSONPath") != "JSONPath":
                 raise NotImplementedError("JSONata in state machines is not run here")
-            if not name:
-                continue
+        for name, state in self.states.items():
             if state["Type"] not in _TYPES:
                 raise NotImplementedError(f"the state {name}: {state['Type']} is not run here")
             if state["Type"] == "Wait" and "Seconds" not in state:
@@ -54,8 +54,8 @@ class Definition:
                 )
             if state["Type"] == "Task" and state["Resource"] not in resources:
                 raise NotImplementedError(f"the state {name}: {state['Resource']} is not run here")
-        targets = [self.first, *filter(None, map(_target, self.states.values()))]
-        for target in targets:
+        nexts = (state["Next"] for state in self.states.values() if state.get("Next"))
+        for target in (self.first, *nexts):
             if target not in self.states:
                 raise ValueError(f"{target} is not a state of the state machine")
 
@@ -70,7 +70,8 @@ class Definition:
             if state["Type"] == "Fail":
                 raise StateError(state.get("Error", ""), state.get("Cause", ""))
             try:
-                data = _retried(state, data, shown, perform, pause)
+                once = functools.partial(_once, state, data, shown, perform, pause)
+                data = _retried(state.get("Retry", []), once, pause)
             except StateError as error:
                 for catcher in state.get("Catch", []):
                     if _matches(catcher["ErrorEquals"], error.error):
@@ -85,30 +86,21 @@ class Definition:
         return data
 
 
-def _target(state: Mapping[str, Any]) -> str | None:
-    return state.get("Next")
-
-
 def _matches(names: list[str], error: str) -> bool:
     if "States.ALL" in names or error in names:
         return True
     return FAILED in names and error != TIMEOUT
 
 
-def _retried(
-    state: Mapping[str, Any],
-    data: Data,
-    context: Data,
-    perform: Perform,
-    pause: Callable[[float], None],
-) -> Data:
+def _retried(retriers: list[Any], once: Callable[[], Data], pause: Callable[[float], None]) -> Data:
     tries: dict[int, int] = {}
     while True:
         try:
-            return _once(state, data, context, perform, pause)
+            return once()
         except StateError as error:
-            retriers = enumerate(state.get("Retry", []))
-            found = [(n, r) for n, r in retriers if _matches(r["ErrorEquals"], error.error)]
+            found = [
+                (n, r) for n, r in enumerate(retriers) if _matches(r["ErrorEquals"], error.error)
+            ]
             number, retrier = found[0] if found else (0, {"MaxAttempts": 0})
             tried = tries.get(number, 0)
             if tried >= retrier.get("MaxAttempts", _MAX_RETRIES):

@@ -9,7 +9,6 @@ import json
 import threading
 import traceback
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import Any, ClassVar
 
 from botocore import xform_name
@@ -21,6 +20,7 @@ from moto.stepfunctions.responses import StepFunctionResponse
 from servable_local.aws.clock import SECONDS_PER_MINUTE, utc_now
 from servable_local.aws.cloudwatch.alarms import CloudWatch
 from servable_local.aws.loopback import Loopback, Regions
+from servable_local.aws.sagemaker.described import in_milliseconds
 from servable_local.aws.workflows.definition import FAILED, TIMEOUT, Data, Definition, StateError
 from servable_scaling.alarms.query import Metric
 
@@ -172,14 +172,8 @@ class _Run:
 
 
 def _plain(answer: Any) -> Any:
-    """An answer as JSON has it: times in milliseconds, as the integration gives them."""
-    if isinstance(answer, dict):
-        return {key: _plain(item) for key, item in answer.items() if key != "ResponseMetadata"}
-    if isinstance(answer, list):
-        return [_plain(item) for item in answer]
-    if isinstance(answer, datetime):
-        return round(answer.replace(tzinfo=answer.tzinfo or UTC).timestamp() * 1000)
-    return answer
+    """An answer as the integration gives it: with times in milliseconds."""
+    return in_milliseconds({k: v for k, v in answer.items() if k != "ResponseMetadata"})
 
 
 class Executions:

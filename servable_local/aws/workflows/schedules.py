@@ -18,6 +18,7 @@ from moto.scheduler.responses import EventBridgeSchedulerResponse
 
 from servable_local.aws.errors import ValidationError
 from servable_local.aws.loopback import Access, Loopback
+from servable_local.aws.resources.shapes import lower_names
 from servable_scaling.schedule import ActionSchedule, ScheduleError
 
 # Universal targets that are called: service and operation of boto3.
@@ -102,7 +103,7 @@ def _call(aws: Loopback, schedule: Schedule, minute: datetime) -> None:
         service, operation = _UNIVERSAL[target["Arn"]]
         given = json.loads(text)
         if service == "stepfunctions":  # a universal target's names are in capitals
-            given = {key[0].lower() + key[1:]: item for key, item in given.items()}
+            given = lower_names(given)
     try:
         getattr(aws.client(service), xform_name(operation))(**given)
     except (BotoCoreError, ClientError) as error:

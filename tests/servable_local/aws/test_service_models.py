@@ -1,13 +1,18 @@
 """A model that moto's answers share with our clients is the one that moto would read."""
 
+from types import SimpleNamespace
+from typing import cast
+
 import botocore.session
 import pytest
+from moto.iam.models import IAMBackend, ManagedPolicy, Role
 
 from servable_local.aws import loopback
 from servable_local.aws.moto_patches import models
 
 # As moto and botocore alone read, before any test installs the patch.
 MODEL, REGIONS, PARTITIONS = models._MODEL, models._REGIONS, models._PARTITIONS
+POLICIES = models._POLICIES
 SHARED = ["ssm", "iam", "ecr", "sns", "sts", "cloudwatch", "application-autoscaling", "sagemaker"]
 WITH_EXTRAS = ["s3", "sqs"]
 
@@ -52,3 +57,31 @@ def test_endpoints_that_are_no_regions_come_where_they_are_asked_for() -> None:
 def test_the_partitions_are_those_that_any_session_says() -> None:
     own = botocore.session.Session()
     assert models._partitions(own) == PARTITIONS(own)
+
+
+@pytest.fixture
+def backends(monkeypatch: pytest.MonkeyPatch) -> list[IAMBackend]:
+    """IAM of two accounts, with AWS's managed policies."""
+    monkeypatch.setenv("MOTO_IAM_LOAD_MANAGED_POLICIES", "true")
+    models.install()
+    return [IAMBackend("aws", "1" * 12), IAMBackend("aws", "2" * 12)]
+
+
+def test_an_account_has_the_managed_policies_that_moto_would_give_it(
+    backends: list[IAMBackend],
+) -> None:
+    def shown(policies: list[ManagedPolicy]) -> list[dict[str, object]]:
+        return [
+            vars(policy)  # an id is drawn by moto
+            | {"id": "", "arn": policy.arn, "versions": [*map(vars, policy.versions)]}
+            for policy in policies
+        ]
+
+    assert shown(backends[1].aws_managed_policies) == shown(POLICIES(backends[1]))
+
+
+def test_what_one_account_attaches_is_attached_in_it_alone(backends: list[IAMBackend]) -> None:
+    first, second = ({p.name: p for p in one.aws_managed_policies} for one in backends)
+    role = SimpleNamespace(managed_policies={})
+    first["ReadOnlyAccess"].attach_to(cast(Role, role))
+    assert second["ReadOnlyAccess"].attachment_count == 0

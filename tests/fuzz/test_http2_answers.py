@@ -28,7 +28,7 @@ def check(seeds: range, *, with_grpcio: int) -> None:
 
 
 def test_what_the_built_in_client_takes_h2_and_grpcio_take_as_the_same_answer() -> None:
-    check(range(0, 1_500), with_grpcio=300)
+    check(range(0, 500), with_grpcio=100)
 
 
 @pytest.mark.long

@@ -25,6 +25,7 @@ PACKAGES = (*DISTRIBUTED, "benchmarks", "scripts", "examples")
 MODULES_OF_A_FOLDER = 25  # more than that hide another folder
 LINES_OF_A_FUNCTION = 60  # what a screen shows
 LINES_OF_A_SPLINTER = 60  # a module this short that one other imports may belong into it
+WORDS_OF_A_DECISION = 400
 # The same word for two things that a reader meets in different rooms; each with its reason.
 TWICE: Mapping[str, str] = {
     "Endpoint": "the table [endpoint] of a file, and what an application asks; both are public",
@@ -129,6 +130,13 @@ def rules_unlike_their_id(_: Sources) -> Iterator[str]:
             yield f"{rule.__name__}: {rule.id}"
 
 
+def long_decisions(_: Sources) -> Iterator[str]:
+    for page in sorted((ROOT / "docs/decisions").glob("0*.md")):
+        words = len(page.read_text(encoding="utf-8").split())
+        if words > WORDS_OF_A_DECISION:
+            yield f"{page.name}: {words} words"
+
+
 # What is counted, how, and the most that is allowed. Exceptions that do not end in Error are
 # ruff's N818.
 COUNTS: Mapping[str, tuple[Callable[[Sources], Iterator[str]], int]] = {
@@ -138,6 +146,7 @@ COUNTS: Mapping[str, tuple[Callable[[Sources], Iterator[str]], int]] = {
     "rule classes not named as their id": (rules_unlike_their_id, 0),
     f"functions of more than {LINES_OF_A_FUNCTION} lines": (long_functions, 0),
     "circles of imports": (circles, 0),
+    f"decisions of more than {WORDS_OF_A_DECISION} words": (long_decisions, 0),
     f"modules of at most {LINES_OF_A_SPLINTER} lines with one importer": (splinters, 30),
 }
 # 74,430 lines when all that went had gone (74,000 was wanted), and what each feature since has added. To be

@@ -2,7 +2,7 @@
 
     python model_packaging REQUEST
 
-REQUEST is the JSON that `request` below wrote at synth. The CLI takes the last
+REQUEST is the JSON that `publishing.command` wrote at synth. The CLI takes the last
 line of standard output for the path of the file to upload. Called by its path and
 not with -m: the CLI may run in any folder.
 """

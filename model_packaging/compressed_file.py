@@ -8,7 +8,6 @@ import os
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from types import TracebackType
 
 from isal import igzip_threaded
 
@@ -68,9 +67,7 @@ class GzipBlocks:
     def __enter__(self) -> "GzipBlocks":
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         try:
             if kind is None:
                 self._gzip.write(memoryview(self._block)[: self._filled])
@@ -123,9 +120,7 @@ class HashedFile:
         _set_direct(self._descriptor, on=True)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         try:
             if kind is None:
                 self._submit()

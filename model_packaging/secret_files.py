@@ -90,7 +90,7 @@ def secret_files(tree: Tree) -> Iterator[SecretFile]:
         with entry.path.open("rb") as file:
             content = file.read(_MOST_BYTES)
         if looks_like is None or _holds_none(entry.name, content):
-            looks_like = _by_content(content)
+            looks_like = None if b"\0" in content else secret_in(content)  # it is no text
         if looks_like is not None:
             yield SecretFile(entry.path, looks_like)
 
@@ -120,12 +120,6 @@ def _holds_none(name: str, content: bytes) -> bool:
         and bool(blocks)
         and all(map(_PUBLIC_BLOCK.fullmatch, blocks))
     )
-
-
-def _by_content(content: bytes) -> str | None:
-    if b"\0" in content:
-        return None  # no text
-    return secret_in(content)
 
 
 def _published(tree: Tree) -> set[str]:

@@ -54,13 +54,6 @@ def with_addresses(page: str, folder: str, tree: str) -> str:
     return _LINK.sub(address, page)
 
 
-def _pin(project: Path) -> None:
-    """Writes this version behind the name of each of our wheels that a pyproject.toml requires."""
-    text = project.read_text(encoding="utf-8")
-    pinned = _REQUIRED.sub(rf'"\1=={__version__}"', text)
-    project.write_text(pinned, encoding="utf-8")
-
-
 def _lock(requirements: Path, out: Path) -> None:
     """Writes hashes into the requirements.txt of new projects; of its own wheel, `servable new` does."""
     lines = [
@@ -106,7 +99,10 @@ def build(out: Path, repository: str | None = None) -> list[Path]:
                 shutil.copy2(ROOT / "LICENSE", copy / place)
         command = [sys.executable, "-c", BUILD, str(out)]
         for wheel, place in WHEELS.items():
-            _pin(copy / place / "pyproject.toml")
+            # Each of our wheels that another requires is of this version.
+            project = copy / place / "pyproject.toml"
+            pinned = _REQUIRED.sub(rf'"\1=={__version__}"', project.read_text(encoding="utf-8"))
+            project.write_text(pinned, encoding="utf-8")
             if wheel == DISTRIBUTION:
                 _lock(copy / REQUIREMENTS, out)
             ran = subprocess.run(command, cwd=copy / place, capture_output=True, text=True)

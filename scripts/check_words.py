@@ -68,7 +68,6 @@ STAY: Mapping[str, str] = {
 # {file: why it is not read}
 NOT_READ = {"scripts/check_words.py": "holds the words themselves"}
 
-
 # What follows a dot or precedes a bracket is a name of code.
 _WORDS = {
     word: re.compile(rf"(?<![\w.-])(?:{pattern})(?![\w(-])", re.IGNORECASE)

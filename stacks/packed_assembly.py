@@ -2,7 +2,7 @@
 
 An archive's asset is a command, which the CDK CLI runs when it publishes: with this project's Python, in this
 project's folder. An assembly that is deployed elsewhere, after an approval, has neither. So the commands are
-run here, and the manifests name their files. Templates name the same objects either way (decision 0066).
+run here, and the manifests name their files. Templates name the same objects either way (decision 0002).
 """
 
 import json

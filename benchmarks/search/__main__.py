@@ -154,7 +154,10 @@ def measure(_: Path, log: Log, *, date: datetime.date, surfaces: int) -> Result:
                 log(f"{family}, {noise:.0%} noise")
                 answers = [*pool.map(everyone, [(family, seed, noise) for seed in seeds])]
                 runs.setdefault(family, {})[f"{noise:g}"] = {
-                    name: _columns([answer[name] for answer in answers if name in answer])
+                    name: {
+                        key: [answer[name][key] for answer in answers if name in answer]
+                        for key in answers[0][name]
+                    }
                     for name in answers[0]
                 }
         finally:
@@ -167,10 +170,6 @@ def measure(_: Path, log: Log, *, date: datetime.date, surfaces: int) -> Result:
         "points": {family: len(make(first).space) for family, make in FAMILIES.items()},
         "runs": runs,
     }
-
-
-def _columns(answers: list[dict[str, Any]]) -> dict[str, list[Any]]:
-    return {key: [answer[key] for answer in answers] for key in answers[0]}
 
 
 @dataclass(frozen=True)
@@ -260,18 +259,14 @@ def _targets(runs: dict[str, Any]) -> Iterator[SearchTarget]:
         for noise, by_name in by_noise.items():
             ours, label = by_name[OURS], f"{family}, {float(noise):.0%} noise"
             if family == FLAT:
-                yield _flat(label, ours)
+                calm = 1.0 - np.array(ours["better"], float)
+                least = math.floor((1 - CALLED_BETTER) * len(calm))
+                yield SearchTarget(f"{label}: not called better", calm, np.sum, least, counted=True)
             elif least is not None:
                 values, less = _shares(ours), LESS_AT_MORE_NOISE * (noise != LEAST_NOISE)
                 yield SearchTarget(f"{label}: median", values, np.median, least - less)
                 if noise == LEAST_NOISE and family not in MEDIANS:
                     yield SearchTarget(f"{label}: nine in ten", values, _nine_in_ten, NINE_IN_TEN)
-
-
-def _flat(label: str, ours: dict[str, Any]) -> SearchTarget:
-    calm = 1.0 - np.array(ours["better"], float)
-    least = math.floor((1 - CALLED_BETTER) * len(calm))
-    return SearchTarget(f"{label}: not called better", calm, np.sum, least, counted=True)
 
 
 def _shares(runs: dict[str, Any]) -> Shares:

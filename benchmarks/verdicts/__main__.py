@@ -1,6 +1,6 @@
 """Measures the share of verdicts that are wrong, and writes docs/verdicts.md.
 
-python -m benchmarks.verdicts [--seed N] [load | conformance | tune | replay]...
+python -m benchmarks.verdicts [--seed N] [load | conformance | rehearse | tune | replay]...
 
 A false green says that something holds which does not, a false red the contrary. A fresh seed is drawn where
 none is given.

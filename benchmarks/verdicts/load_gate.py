@@ -1,18 +1,16 @@
 """Share of right verdicts of `servable load --gate` on made-up endpoints.
 
-python -m benchmarks.verdicts.load_gate --seed 7 --count 2000
-
 An endpoint breaks its objective by a tenth of its budget (1.1 % of the requests are slow) or keeps it with
 half of it (0.5 %). Slow requests come alone, together in stalls or pauses, or with a load that wanders;
 requests arrive evenly or in bursts.
 """
 
-import argparse
 import itertools
 import math
-import secrets
 from collections import Counter
+from collections.abc import Callable, Mapping
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from statistics import NormalDist
 from typing import Any
 
@@ -42,15 +40,6 @@ def stalls(due: Times, share: float, seconds: float, chance: Chance, *, count: f
     return slow
 
 
-def few_stalls(due: Times, share: float, seconds: float, chance: Chance) -> Any:
-    return stalls(due, share, seconds, chance, count=10)
-
-
-def rare_stalls(due: Times, share: float, seconds: float, chance: Chance) -> Any:
-    """One stall in a run, on the average: a third of the runs sees none."""
-    return stalls(due, share, seconds, chance, count=1)
-
-
 def pauses(due: Times, share: float, seconds: float, chance: Chance) -> Any:
     """A collector's, of 50 to 500 ms and 5 s apart on the average: slow is who waits long enough in one."""
     slow = np.zeros(len(due), bool)
@@ -72,8 +61,14 @@ def wandering(due: Times, share: float, seconds: float, chance: Chance) -> Any:
     return latency > NormalDist().inv_cdf(1 - share)
 
 
-KINDS = {
-    each.__name__: each for each in (alone, stalls, pauses, few_stalls, rare_stalls, wandering)
+KINDS: Mapping[str, Callable[..., Any]] = {
+    "alone": alone,
+    "stalls": stalls,
+    "pauses": pauses,
+    "few_stalls": partial(stalls, count=10),
+    # One in a run, on the average: a third of the runs sees none.
+    "rare_stalls": partial(stalls, count=1),
+    "wandering": wandering,
 }
 
 
@@ -114,13 +109,3 @@ def _row(job: tuple[int, int, int, Case]) -> dict[str, Any]:
         "trials": count,
         **{each: held[each] for each in ("met", "NOT met", "cannot be told")},
     }
-
-
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seed", type=int, default=secrets.randbelow(10**9))
-    parser.add_argument("--count", type=int, default=2000, help="runs of each case")
-    given = parser.parse_args()
-    print(f"seed {given.seed}")
-    for row in trials(given.seed, given.count):
-        print(row)

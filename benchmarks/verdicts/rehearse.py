@@ -1,20 +1,15 @@
 """Share of right verdicts of `servable rehearse`, beside a simulation of every request.
 
-python -m benchmarks.verdicts.rehearse --seed 7 --cases 20 --days 20
-
 A case is drawn: a day of eight hours, an instance, its queue, a policy, a start, a metric delay, bursts. Its
 verdict is compared with fresh days: days like the given one, each with requests of its own. It says "holds"
 rightly where the simulation finds at most one broken minute a day on the average.
 """
 
-import argparse
 import math
 import os
 import random
 import re
-import secrets
 import statistics
-from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
@@ -250,9 +245,8 @@ def _case(job: tuple[int, int, int]) -> dict[str, Any]:
     }
 
 
-def _compared(job: tuple[int, int, int]) -> dict[str, Any]:
+def _compared(seed: int, number: int, days: int) -> dict[str, Any]:
     """Whether the policy that a comparison names best holds the objective on fresh days."""
-    seed, number, days = job
     case = drawn(random.Random(f"{seed} compared {number}"))
     best = best_of(case, judged(case))
     row: dict[str, Any] = {"case": number, "best": None, "days": days}
@@ -264,28 +258,16 @@ def _compared(job: tuple[int, int, int]) -> dict[str, Any]:
     return row
 
 
-def trials(seed: int, cases: int, days: int) -> Iterator[dict[str, Any]]:
-    """A row for each case, as it is done."""
-    jobs = [(seed, number, days) for number in range(cases)]
-    with ProcessPoolExecutor(max_workers=min(2, os.cpu_count() or 1)) as pool:
-        yield from pool.map(_case, jobs)
-
-
-def comparisons(seed: int, cases: int, days: int) -> Iterator[dict[str, Any]]:
-    """A row for each comparison; each uses every core."""
-    for number in range(cases):
-        yield _compared((seed, number, days))
-
-
 def measured(seed: int, cases: int, compared: int, days: int, log: Log) -> dict[str, Any]:
-    """All rows, of verdicts and of comparisons."""
+    """All rows, of verdicts and of comparisons, each of which uses every core."""
     verdicts, named = [], []
-    for row in trials(seed, cases, days):
-        log(f"{row}")
-        verdicts.append(row)
-    for row in comparisons(seed, compared, days):
-        log(f"{row}")
-        named.append(row)
+    with ProcessPoolExecutor(max_workers=min(2, os.cpu_count() or 1)) as pool:
+        for row in pool.map(_case, [(seed, number, days) for number in range(cases)]):
+            log(f"{row}")
+            verdicts.append(row)
+    for number in range(compared):
+        named.append(_compared(seed, number, days))
+        log(f"{named[-1]}")
     return {"days": days, "verdicts": verdicts, "compared": named}
 
 
@@ -319,17 +301,3 @@ def fields(result: dict[str, Any]) -> dict[str, str]:
         "rehearse_red": f"{sum(map(wrong, breaks))} of {len(breaks)} days",
         "rehearse_rows": "\n".join(rows),
     }
-
-
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seed", type=int, default=secrets.randbelow(10**6))
-    parser.add_argument("--cases", type=int, default=20)
-    parser.add_argument("--comparisons", type=int, default=20)
-    parser.add_argument("--days", type=int, default=20, help="fresh days of each case")
-    chosen = parser.parse_args()
-    print(f"seed {chosen.seed}")
-    for row in trials(chosen.seed, chosen.cases, chosen.days):
-        print(row, flush=True)
-    for row in comparisons(chosen.seed, chosen.comparisons, chosen.days):
-        print(row, flush=True)

@@ -1,15 +1,11 @@
 """Share of right verdicts of `servable replay --gate` on answers with a planted regression, and without one.
 
-python -m benchmarks.verdicts.replay_gate --seed 7
-
 A classifier answers; the version that is judged computes in another order, as other threads do. A regression
 is planted in the share of rows that the gate is asked to find: in exactly so many, or in each by chance. So
 many rows are replayed as the gate wants for that share. Noise is a dropout that is left on.
 """
 
-import argparse
 import dataclasses
-import secrets
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
@@ -171,12 +167,3 @@ def _row(job: tuple[int, int, ReplayCase]) -> dict[str, Any]:
     held = Counter(run(case, number, chance) for number in range(case.trials))
     verdicts = {each: held[each] for each in ("met", "NOT met", "cannot be told")}
     return {"case": case.name, "holds": case.holds, "trials": case.trials, **verdicts}
-
-
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seed", type=int, default=secrets.randbelow(10**9))
-    given = parser.parse_args()
-    print(f"seed {given.seed}")
-    for row in trials(given.seed):
-        print(row)

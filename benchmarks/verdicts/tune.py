@@ -1,17 +1,13 @@
 """Share of right verdicts of `servable tune` on made-up endpoints.
 
-python -m benchmarks.verdicts.tune --seed 7 --count 45
-
 Everything is drawn from the seed, a fresh one where none is given: which settings run today, what they and
 the others bring, and the noise. A search counts as it ends by default: 40 trials, its choice confirmed.
 """
 
-import argparse
 import itertools
 import math
 import multiprocessing
 import os
-import secrets
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from typing import Any
@@ -178,13 +174,3 @@ def trials(seed: int, count: int) -> list[dict[str, Any]]:
             }
         )
     return rows
-
-
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seed", type=int, default=secrets.randbelow(10**9))
-    parser.add_argument("--count", type=int, default=15, help="searches of each case")
-    given = parser.parse_args()
-    print(f"seed {given.seed}")
-    for row in trials(given.seed, given.count):
-        print(row)

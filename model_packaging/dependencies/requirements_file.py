@@ -57,7 +57,8 @@ def faults(code: Path) -> Iterator[tuple[Path, int, str, str, Severity]]:
     Raises OSError.
     """
     for file in files(code):
-        numbers = {line: number for number, line in reversed(list(enumerate(_raw(file), 1)))}
+        raw_lines = file.read_bytes().decode("utf-8-sig", errors="replace").splitlines()
+        numbers = {line: number for number, line in reversed(list(enumerate(raw_lines, 1)))}
         for line in _lines(file):
             if fault := _fault(file, line):
                 first = line.split()[0]
@@ -91,10 +92,6 @@ def _fault(file: Path, line: str) -> tuple[str, str, Severity] | None:
         return None
     needed, remedy = _NEEDS[name]
     return f"asks for {name}, which needs {needed}: the image does not have it", remedy, "warning"
-
-
-def _raw(file: Path) -> list[str]:
-    return file.read_bytes().decode("utf-8-sig", errors="replace").splitlines()
 
 
 def asks(code: Path) -> bool:

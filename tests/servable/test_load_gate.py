@@ -147,7 +147,7 @@ def test_a_single_stall_is_not_called_too_slow() -> None:
 
 @pytest.mark.parametrize("kind", ["alone", "stalls"])
 def test_endpoints_that_break_their_objective_by_a_tenth_hardly_ever_pass(kind: str) -> None:
-    # 12 runs; the rate of 2,000 with fresh seeds is measured by `python -m benchmarks.verdicts.load_gate`.
+    # 12 runs; the rate of 2,000 with fresh seeds is measured by `python -m benchmarks.verdicts load`.
     chance = np.random.default_rng(5)
     held = [simulated(kind, BROKEN, 60.0, 50.0, False, chance) for _ in range(12)]
     assert held.count("met") <= 1

@@ -88,7 +88,8 @@ class ChangeDetail:
             sides = {"BeforeValue": before.get(self.name), "AfterValue": after.get(self.name)}
             there = {key: value for key, value in sides.items() if value is not None}
             kinds = {"AfterValue": "Add", "BeforeValue": "Remove"}
-            target |= {key: _text(value) for key, value in there.items()}
+            for key, value in there.items():
+                target[key] = value if isinstance(value, str) else json.dumps(value)
             target["AttributeChangeType"] = kinds.get(" ".join(there), "Modify")
             target["Path"] = f"/Properties/{self.name}"
         return {
@@ -97,10 +98,6 @@ class ChangeDetail:
             "ChangeSource": self.source,
             "CausingEntity": self.cause,
         }
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value)
 
 
 def changed_properties(old: Mapping[str, Any], new: Mapping[str, Any]) -> frozenset[str]:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from servable_local.aws.resources.resource_type import Logical, Physical, ResourceType, changed_tags
+from servable_local.aws.resources.resource_type import Logical, Physical, ResourceType, retag
 from servable_local.aws.resources.shapes import Properties, is_true
 
 _AT_CREATION = ("Description", "KeySpec", "KeyUsage", "MultiRegion", "Origin")
@@ -33,11 +33,7 @@ class KmsKey(ResourceType):
             policy = {"PolicyName": "default", "Policy": new["KeyPolicy"]}
             logical.call("kms", "PutKeyPolicy", key | policy)
         _switch(physical, old, new, logical)
-        tags, keys = changed_tags(old, new)
-        if tags:
-            kms.tag_resource(**key, Tags=_kms_tags(tags))
-        if keys:
-            kms.untag_resource(**key, TagKeys=keys)
+        retag(logical, "kms", key, old, new, shaped=_kms_tags)
         return _key(physical, logical)
 
     def delete(self, physical: str, properties: Properties, logical: Logical) -> None:

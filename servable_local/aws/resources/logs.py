@@ -4,7 +4,7 @@ from servable_local.aws.resources.resource_type import (
     Logical,
     Physical,
     ResourceType,
-    changed_tags,
+    retag,
     tags_as_map,
 )
 from servable_local.aws.resources.shapes import Properties, lower_names
@@ -35,11 +35,8 @@ class LogGroup(ResourceType):
                 logs.associate_kms_key(**group, kmsKeyId=new["KmsKeyId"])
             else:
                 logs.disassociate_kms_key(**group)
-        tags, keys = changed_tags(old, new)
-        if tags:
-            logs.tag_log_group(**group, tags=tags_as_map(tags))
-        if keys:
-            logs.untag_log_group(**group, tags=keys)
+        operations, arguments = ("TagLogGroup", "UntagLogGroup"), ("tags", "tags")
+        retag(logical, "logs", group, old, new, operations, arguments, tags_as_map)
         return _log_group(physical, logical)
 
 

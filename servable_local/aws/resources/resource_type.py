@@ -96,13 +96,18 @@ def retag(
     old: Properties,
     new: Properties,
     operations: tuple[str, str] = ("TagResource", "UntagResource"),
+    arguments: tuple[str, str] = ("Tags", "TagKeys"),
+    shaped: Callable[[Sequence[Properties]], Any] = list,
 ) -> None:
-    """Calls the service for what differs between the `Tags`. `resource`: the argument that names it."""
+    """Calls the service for what differs between the `Tags`. `resource`: the argument that names it.
+
+    `arguments`: those of tags, in the service's own form by `shaped`, and of the keys that are gone.
+    """
     tags, keys = changed_tags(old, new)
     if tags:
-        logical.call(service, operations[0], {**resource, "Tags": tags})
+        logical.call(service, operations[0], {**resource, arguments[0]: shaped(tags)})
     if keys:
-        logical.call(service, operations[1], {**resource, "TagKeys": keys})
+        logical.call(service, operations[1], {**resource, arguments[1]: keys})
 
 
 def tags_as_map(tags: Sequence[Mapping[str, Any]]) -> dict[str, str]:

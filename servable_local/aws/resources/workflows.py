@@ -1,14 +1,9 @@
 """State machines of Step Functions, and schedules of EventBridge Scheduler."""
 
 import json
+from collections.abc import Sequence
 
-from servable_local.aws.resources.resource_type import (
-    Logical,
-    Physical,
-    ResourceType,
-    changed_tags,
-    tags_as_map,
-)
+from servable_local.aws.resources.resource_type import Logical, Physical, ResourceType, retag
 from servable_local.aws.resources.shapes import Properties, ResourceError, lower_names
 
 _OWN_NAMES = {
@@ -38,8 +33,7 @@ class StateMachine(ResourceType):
     )
 
     def create(self, properties: Properties, logical: Logical) -> Physical:
-        tags = [{"key": k, "value": v} for k, v in tags_as_map(properties.get("Tags", [])).items()]
-        name = self.name(properties, logical)
+        name, tags = self.name(properties, logical), _lower_tags(properties.get("Tags", []))
         given = {**_arguments(properties), "name": name, "tags": tags}
         arn = logical.call("stepfunctions", "CreateStateMachine", given)["stateMachineArn"]
         return Physical(arn, {"Arn": arn, "Name": name})
@@ -47,13 +41,8 @@ class StateMachine(ResourceType):
     def update(self, physical: str, old: Properties, new: Properties, logical: Logical) -> Physical:
         given = {key: item for key, item in _arguments(new).items() if key != "type"}
         logical.call("stepfunctions", "UpdateStateMachine", {**given, "stateMachineArn": physical})
-        tags, gone = changed_tags(old, new)
-        client = logical.client("stepfunctions")
-        if tags:
-            lower = [{"key": tag["Key"], "value": tag["Value"]} for tag in tags]
-            client.tag_resource(resourceArn=physical, tags=lower)
-        if gone:
-            client.untag_resource(resourceArn=physical, tagKeys=gone)
+        resource, arguments = {"resourceArn": physical}, ("tags", "tagKeys")
+        retag(logical, "stepfunctions", resource, old, new, arguments=arguments, shaped=_lower_tags)
         return Physical(physical, {"Arn": physical, "Name": physical.rsplit(":", 1)[-1]})
 
 
@@ -67,6 +56,10 @@ def _arguments(properties: Properties) -> dict[str, object]:
     if logged:
         given["loggingConfiguration"] = _lower(logged)
     return {**given, "roleArn": properties["RoleArn"]}
+
+
+def _lower_tags(tags: Sequence[Properties]) -> list[dict[str, str]]:
+    return [{"key": tag["Key"], "value": tag["Value"]} for tag in tags]
 
 
 def _lower(value: object) -> object:

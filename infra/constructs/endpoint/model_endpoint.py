@@ -94,7 +94,8 @@ class ModelEndpoint(IEndpoint):
         variants' models, or else a temporary key of SageMaker's.
     capture: Samples that are kept in S3, from `data_capture`. Default: none.
     async_inference: Queue of an asynchronous endpoint. Default: none, the endpoint answers at once.
-    logs: Log group, which must exist before the endpoint. Default: SageMaker makes one.
+    logs: Log group, which must exist before the endpoint. Default: that of the variants' models, or else
+        SageMaker makes one.
     metrics: Detailed observability and enhanced metrics. Default: neither.
     protect: Whether CloudFormation retains the endpoint when its stack is deleted. Default: False.
     production: Whether callers depend on it, so that rules about redundancy apply. Default: False.
@@ -132,6 +133,7 @@ class ModelEndpoint(IEndpoint):
             endpoint_name=name, kind=self.kind, published=metrics.published(self.kind)
         )
         self._models = [model for v in variants for model in (v.model, *v.other_models)]
+        logs = self._own_logs(logs)
         own_keys = (model.volume_key for model in self._models)
         volume_key = volume_key or next(filter(None, own_keys), None)
         key_arn = (
@@ -162,6 +164,21 @@ class ModelEndpoint(IEndpoint):
                 capture=capture.capture if capture else None,
                 asynchronous=async_inference.asynchronous if async_inference else None,
             )
+
+    def _own_logs(self, given: EndpointLogs | None) -> EndpointLogs | None:
+        """The endpoint's log group. Raises ValueError for one of another endpoint: it would stay empty."""
+        of_models = [model.logs for model in self._models if model.logs]
+        every = [given, *of_models] if given else of_models
+        for logs in every:
+            tokens = cdk.Token.is_unresolved(self.name) or cdk.Token.is_unresolved(
+                logs.endpoint_name
+            )
+            if logs.endpoint_name != self.name and not tokens:
+                raise ValueError(
+                    f"{self.node.path}: logs: {logs.node.path} is the log group of {logs.endpoint_name!r}; "
+                    f"give this endpoint and its models EndpointLogs(endpoint_name={self.name!r})"
+                )
+        return next(iter(every), None)
 
     def _configuration(
         self,

@@ -112,7 +112,7 @@ class IEndpoint(Construct):
         """
         statistic = props.get("statistic", "Average")
         measured = self.metrics.of_variant(metric_name, variant, statistic).for_cdk
-        # Of an ARN that only CloudFormation knows it is a metric of the alarm's own account and region.
+        # CDK compares a metric's region with the alarm's, and a token with neither.
         place = {key: at for key, at in self._place.items() if not cdk.Token.is_unresolved(at)}
         return measured.with_(
             period=props.get("period", measured.period),

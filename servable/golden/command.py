@@ -75,6 +75,8 @@ def golden(
         click.echo(f"left out: {count:,} {reason}", err=True)
     if not chosen:
         click.echo(f"servable golden: {place}: no request can be a golden one", err=True)
+        if as_json:
+            click.echo(json.dumps({"verdict": "does not hold", "golden": []}, indent=2))
         return 1
     variants = loaded.environment.variants
     if variant is not None and variant not in variants:
@@ -106,7 +108,7 @@ def _show(chosen: list[Any], names: list[str], as_json: bool) -> None:
         for name, (request, facets) in zip(names, chosen, strict=True)
     ]
     if as_json:
-        click.echo(json.dumps({"golden": rows}, indent=2))
+        click.echo(json.dumps({"verdict": "holds", "golden": rows}, indent=2))
         return
     for row in rows:
         covers = row["covers"]

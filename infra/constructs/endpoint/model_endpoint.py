@@ -133,7 +133,8 @@ class ModelEndpoint(IEndpoint):
             endpoint_name=name, kind=self.kind, published=metrics.published(self.kind)
         )
         self._models = [model for v in variants for model in (v.model, *v.other_models)]
-        logs = self._own_logs(logs)
+        of_models = [model.logs for model in self._models if model.logs]
+        self._log_is_counted = (logs := logs or next(iter(of_models), None)) is not None
         own_keys = (model.volume_key for model in self._models)
         volume_key = volume_key or next(filter(None, own_keys), None)
         key_arn = (
@@ -150,10 +151,10 @@ class ModelEndpoint(IEndpoint):
             self.resource.node.add_dependency(logs)
         self._region = cdk.Stack.of(self).region
         self._arns = endpoint_arns(cdk.Stack.of(self), name)
-        self._log_is_counted = logs is not None
         self.tables: Tables = {}
         """The tables of an environment file that other constructs of this endpoint stand for."""
         if all(isinstance(variant, InstanceVariant) for variant in variants):
+            self._check_logs(logs, *of_models)
             self._join(capture, async_inference, key_arn)
             check_when_synthesised(
                 self,
@@ -165,20 +166,15 @@ class ModelEndpoint(IEndpoint):
                 asynchronous=async_inference.asynchronous if async_inference else None,
             )
 
-    def _own_logs(self, given: EndpointLogs | None) -> EndpointLogs | None:
-        """The endpoint's log group. Raises ValueError for one of another endpoint: it would stay empty."""
-        of_models = [model.logs for model in self._models if model.logs]
-        every = [given, *of_models] if given else of_models
-        for logs in every:
-            tokens = cdk.Token.is_unresolved(self.name) or cdk.Token.is_unresolved(
-                logs.endpoint_name
-            )
-            if logs.endpoint_name != self.name and not tokens:
+    def _check_logs(self, *every: EndpointLogs | None) -> None:
+        """Raises ValueError for the log group of another endpoint: this one's lines would not be in it."""
+        for logs in filter(None, every):
+            names = self.name, logs.endpoint_name
+            if names[0] != names[1] and not any(map(cdk.Token.is_unresolved, names)):
                 raise ValueError(
                     f"{self.node.path}: logs: {logs.node.path} is the log group of {logs.endpoint_name!r}; "
                     f"give this endpoint and its models EndpointLogs(endpoint_name={self.name!r})"
                 )
-        return next(iter(every), None)
 
     def _configuration(
         self,

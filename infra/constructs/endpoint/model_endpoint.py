@@ -135,8 +135,7 @@ class ModelEndpoint(IEndpoint):
         self._models = [model for v in variants for model in (v.model, *v.other_models)]
         of_models = [model.logs for model in self._models if model.logs]
         self._log_is_counted = (logs := logs or next(iter(of_models), None)) is not None
-        own_keys = (model.volume_key for model in self._models)
-        volume_key = volume_key or next(filter(None, own_keys), None)
+        volume_key = volume_key or next(filter(None, (m.volume_key for m in self._models)), None)
         key_arn = (
             volume_key if volume_key is None or isinstance(volume_key, str) else volume_key.key_arn
         )

@@ -112,17 +112,14 @@ class PackedModel(ServedModel):
         volume_key: kms.IKey | None = None,
         archive_keys: Sequence[kms.IKey] = (),
     ) -> None:
-        is_one = (Path(folder) / "saved_model.pb").is_file()
-        if version != 1 and not is_one and Path(folder).is_dir():
-            raise ValueError(f"version: the folders in {folder} have their numbers; leave it out")
         given = {
             "saved_model": str(folder),
-            "version": version if is_one else None,
+            "version": _version(folder, version),
             "code": None if code is None else str(code),
             "handler": handler,
             "install": install if _has_requirements(code) else "vendored",
             # A str is a sequence too, of its letters.
-            "warm_up": [str(file) for file in ([warm_up] if isinstance(warm_up, str) else warm_up)],
+            "warm_up": list(map(str, [warm_up] if isinstance(warm_up, str) else warm_up)),
             "tensorflow": tensorflow,
             "network_isolation": network_isolation,
         }
@@ -172,6 +169,15 @@ class PackedModel(ServedModel):
 
 packed_model = PackedModel
 """The name under which an app makes a `PackedModel`."""
+
+
+def _version(folder: Path | str, version: int) -> int | None:
+    """The version of one SavedModel; None for a folder of versions. Raises ValueError for another's."""
+    if (Path(folder) / "saved_model.pb").is_file():
+        return version
+    if version != 1 and Path(folder).is_dir():
+        raise ValueError(f"version: the folders in {folder} have their numbers; leave it out")
+    return None
 
 
 def _has_requirements(code: Path | str | None) -> bool:

@@ -152,7 +152,7 @@ GROWN = {
     "rehearsals over ranges, and days simulated beside them": 1_240,
     "replays that say what their rows show, standing costs": 954,
     "CloudFormation's role, packing at synth, faults of a rollout": 500,
-    "constructs for CDK apps of one's own": 1_860,
+    "constructs for CDK apps of one's own": 1_946,
     "AWS's answers, operations that would do nothing": 2_000,
     "transform jobs, state machines and schedules in the local AWS": 1_570,
     "this table, and the bounds of folders": 29,

@@ -4,6 +4,7 @@ cdk synth --app "python examples/own_app/pipeline.py", from the project's folder
 """
 
 import aws_cdk as cdk
+from aws_cdk import aws_codebuild as codebuild
 from aws_cdk import aws_codepipeline as codepipeline
 from aws_cdk import aws_iam as iam
 from aws_cdk import pipelines
@@ -11,6 +12,9 @@ from constructs import Construct
 
 from servable.constructs import Environment
 
+# Else CodeBuild takes versions of its own choice, and another choice on another day.
+# Source: https://docs.aws.amazon.com/codebuild/latest/userguide/available-runtimes.html (2026-11)
+VERSIONS = {"nodejs": "22", "python": "3.12"}
 CONNECTION = (
     "arn:aws:codeconnections:eu-west-1:111111111111:connection/00000000-0000-0000-0000-000000000000"
 )
@@ -51,6 +55,12 @@ class Delivery(cdk.Stack):
             "Pipeline",
             pipeline_type=codepipeline.PipelineType.V2,
             cross_account_keys=True,
+            enable_key_rotation=True,
+            code_build_defaults=pipelines.CodeBuildOptions(
+                partial_build_spec=codebuild.BuildSpec.from_object(
+                    {"phases": {"install": {"runtime-versions": VERSIONS}}}
+                )
+            ),
             synth=pipelines.ShellStep(
                 "Synth",
                 input=source,

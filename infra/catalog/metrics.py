@@ -65,7 +65,11 @@ def unit(name: str) -> str:
 
 
 def namespace_of(name: str) -> str:
-    """The namespace in which SageMaker publishes the metric. Raises KeyError."""
+    """The namespace in which SageMaker publishes the metric. Raises `UnpublishedMetricError`."""
+    if name not in _rows():
+        raise UnpublishedMetricError(
+            f"no endpoint has a metric {name}; allowed: {', '.join(_rows())}"
+        )
     return _rows()[name][0]
 
 

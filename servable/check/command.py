@@ -1,6 +1,7 @@
 """`servable check [ENV…]`: check environments against every rule, before anything is deployed."""
 
 import json
+from collections.abc import Collection
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 
@@ -22,7 +23,11 @@ from servable.project import (
     project,
 )
 from servable.signals import as_ctrl_c
+from servable.verdict import EXIT_CODES, Verdict
 from servable_local.terminal import escaped
+
+VERDICT = "verdict"
+"""The key of `--json` beside the environments' names."""
 
 
 @click.command()
@@ -49,7 +54,7 @@ def check(
 ) -> int:
     """Check the named environments, or all, against every rule.
 
-    Exit code 1: an error. 3: no error, but --run could not call a model or its handler.
+    Exit code 1: an error. 3: no error, but --run could not call a model or its handler; no environment.
     """
     root, files = project(folder)
     every = loaded_with(sets, root, files, name=names[0] if len(set(names)) == 1 else None)
@@ -70,16 +75,21 @@ def check(
             replace(finding, line=line_number(loaded.root / finding.file, finding.key))
             for finding in findings_by_name[loaded.name]
         ]
+    verdict = _verdict(findings_by_name.values())
     if as_json:
-        _print_json(chosen, findings_by_name, explain=explain)
+        _print_json(chosen, findings_by_name, verdict, explain=explain)
     else:
         if explain:
             _explain(chosen)
         print_findings(findings_by_name, explain=explain)
-    if any(errors(findings) for findings in findings_by_name.values()):
-        return 1
-    told = not any(is_untold(finding) for found in findings_by_name.values() for finding in found)
-    return 0 if told else 3
+    return EXIT_CODES[verdict]
+
+
+def _verdict(by_environment: Collection[list[Finding]]) -> Verdict:
+    if any(errors(findings) for findings in by_environment):
+        return "does not hold"
+    untold = any(is_untold(finding) for findings in by_environment for finding in findings)
+    return "cannot be told" if untold or not by_environment else "holds"
 
 
 def _run(chosen: list[Loaded], findings_by_name: dict[str, list[Finding]]) -> None:
@@ -107,8 +117,16 @@ def _run(chosen: list[Loaded], findings_by_name: dict[str, list[Finding]]) -> No
 
 
 def _print_json(
-    chosen: list[Loaded], findings_by_name: dict[str, list[Finding]], *, explain: bool
+    chosen: list[Loaded],
+    findings_by_name: dict[str, list[Finding]],
+    verdict: Verdict,
+    *,
+    explain: bool,
 ) -> None:
+    if VERDICT in findings_by_name:
+        raise click.UsageError(
+            f"{VERDICT}.toml: --json has a key of this name; give the file another"
+        )
     output: dict[str, object] = {}
     for loaded in chosen:
         findings = [finding.as_json() for finding in findings_by_name[loaded.name]]
@@ -118,7 +136,7 @@ def _print_json(
 
             settings = [asdict(line) for line in explained(loaded)]
             output[loaded.name] = {"findings": findings, "settings": settings}
-    click.echo(json.dumps(output, indent=2, default=str))
+    click.echo(json.dumps(output | {VERDICT: verdict}, indent=2, default=str))
 
 
 def _explain(chosen: list[Loaded]) -> None:

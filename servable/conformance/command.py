@@ -10,7 +10,6 @@ from pydantic import TypeAdapter
 from servable.conformance.conformance import (
     ConformanceReport,
     Reasons,
-    Verdict,
     agreement_percent,
     report_of,
 )
@@ -18,10 +17,10 @@ from servable.conformance.observed_cases import Agreement, ContainerSetup, cases
 from servable.conformance.prepare import MODELS_PATH, asking, prepare, start_script
 from servable.conformance.targets import TargetError
 from servable.findings import styled_echo
+from servable.verdict import EXIT_CODES
 
 VERSIONS = ("2.20", "2.19")
 SHOWN_DIFFERENCES = 20
-EXIT_CODES: dict[Verdict, int] = {"holds": 0, "does not hold": 1, "cannot be told": 3}
 REMEDY = "`servable conformance --prepare FOLDER` makes it, and says how to start it"
 LOCAL_ONLY = (
     "Servable's local container answered, not the image: the result says that the local container "

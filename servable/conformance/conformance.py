@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any
 
 from servable.conformance.contract import failures
 from servable.conformance.observed_cases import (
@@ -17,10 +17,10 @@ from servable.conformance.observed_cases import (
     excuses,
 )
 from servable.conformance.targets import ContainerTarget, Target, missing, target_at
+from servable.verdict import Verdict
 
 Reasons = Mapping[str, Mapping[str, str]]
 """Group -> case -> why its answer may differ: the form of observed/changed.toml."""
-Verdict = Literal["holds", "does not hold", "cannot be told"]
 # The reason in changed.toml by which an error is compared but for its message.
 _WORDS = "the handler's message has other words; status and type are the same"
 _MOST_UNANSWERED = 3

@@ -1,15 +1,18 @@
 """`servable doctor [ENV]`: check whether this computer and the AWS account are ready."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict
 
 import click
 
 from model_packaging.refusal import PackagingError
-from servable.doctor.check_result import CheckResult
+from servable.doctor.check_result import CheckResult, State
 from servable.doctor.machine import machine
 from servable.project import ENVIRONMENTS, SET, one_environment, project
+from servable.verdict import VERDICTS
 
+STATES: Mapping[int, State] = {0: "ok", 1: "problem", 3: "unknown"}
 COLOURS = {"ok": "green", "problem": "red", "open": "yellow", "unknown": "red"}
 
 
@@ -43,8 +46,12 @@ def doctor(
             looks.append(CheckResult("account", "problem", wrong.problem, wrong.remedy))
         else:
             looks += account(name, loaded.environment, deployed_to)
+    states = {look.state for look in looks}
+    code = 1 if "problem" in states else 3 if "unknown" in states else 0
     if as_json:
-        click.echo(json.dumps([asdict(look) for look in looks], indent=2))
+        # A list, as it was before it had a verdict.
+        verdict = CheckResult("verdict", STATES[code], VERDICTS[code])
+        click.echo(json.dumps([asdict(look) for look in [*looks, verdict]], indent=2))
     else:
         width = max(len(look.name) for look in looks)
         for look in looks:
@@ -54,5 +61,4 @@ def doctor(
                 click.echo(f"{'':7}  {'':{width}}  -> {look.mend}")
         if environment is None:
             click.echo("the account was not checked: `servable doctor ENV` checks it")
-    states = {look.state for look in looks}
-    return 1 if "problem" in states else 3 if "unknown" in states else 0
+    return code

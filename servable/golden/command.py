@@ -16,6 +16,7 @@ from servable.replay.index import CaptureIndex, CaptureSelection
 from servable.replay.places import PlaceError, place_of
 from servable.tune.environment_edit import diff
 from servable.tune.environment_edit import write as write_file
+from servable.verdict import Verdict
 from servable_local.terminal import escaped_name
 
 MOST = 12
@@ -75,6 +76,7 @@ def golden(
         click.echo(f"left out: {count:,} {reason}", err=True)
     if not chosen:
         click.echo(f"servable golden: {place}: no request can be a golden one", err=True)
+        _show([], [], as_json)
         return 1
     variants = loaded.environment.variants
     if variant is not None and variant not in variants:
@@ -106,7 +108,8 @@ def _show(chosen: list[Any], names: list[str], as_json: bool) -> None:
         for name, (request, facets) in zip(names, chosen, strict=True)
     ]
     if as_json:
-        click.echo(json.dumps({"golden": rows}, indent=2))
+        verdict: Verdict = "holds" if rows else "does not hold"
+        click.echo(json.dumps({"verdict": verdict, "golden": rows}, indent=2))
         return
     for row in rows:
         covers = row["covers"]

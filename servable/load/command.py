@@ -36,6 +36,7 @@ from servable.precision import readable
 from servable.project import one_environment
 from servable.project_folder import standing_in
 from servable.signals import as_ctrl_c
+from servable.verdict import VERDICTS
 from servable_local.container.launch import LaunchError
 
 # Doublings to some hundred users, and the loads between the last two.
@@ -156,14 +157,23 @@ def _ended(
 ) -> int:
     """Print the result, write the report page, and return the exit code."""
     gate = verdict(curve, objective) if options.gate and objective else None
-    say(curve, objective, output, as_json=options.as_json, gate=gate.as_object() if gate else None)
+    failed = len(curve.valid) < len(curve.steps) or curve.ended == "failing"
+    code = int(failed) if gate is None else gate.exit_code
+    # What a measurement that was ended would have shown is not known.
+    told = "cannot be told" if curve.ended == "interrupted" else VERDICTS[code]
+    say(
+        curve,
+        objective,
+        output,
+        as_json=options.as_json,
+        verdict=told,
+        gate=gate.as_object() if gate else None,
+    )
     if (report := write_load_report(output, curve, objective)) is not None:
         click.echo(f"{report}: report with pictures", err=True)
     if curve.ended == "interrupted":
         return 130
-    if gate is not None:
-        return gate.exit_code
-    return int(len(curve.valid) < len(curve.steps) or curve.ended == "failing")
+    return code
 
 
 def _schedule(loaded: ValidFile | None, options: LoadOptions) -> Schedule:

@@ -17,6 +17,7 @@ from servable.load.knee import Knee, Saturation, knee, saturation
 from servable.load.measurement import CURVE, LoadCurve, LoadStep
 from servable.load.objective import Objective
 from servable.precision import readable
+from servable.verdict import Verdict
 
 # Progress is shown at least every ten seconds.
 SILENT_SECONDS = 8.0
@@ -94,13 +95,19 @@ def say(
     output: Path,
     *,
     as_json: bool,
+    verdict: Verdict,
     gate: dict[str, Any] | None = None,
 ) -> None:
-    """Print the result. `gate`: whether it was met, and a line for each rate."""
+    """Print the result.
+
+    `verdict`: that of the command, for JSON; `gate`: whether it was met, and a line for each rate.
+    """
     at = knee(curve, objective) if objective else None
     full = saturation(curve)
     if as_json:
-        click.echo(json.dumps(_object(curve, at, full, output) | {"gate": gate}))
+        click.echo(
+            json.dumps({"verdict": verdict, **_object(curve, at, full, output), "gate": gate})
+        )
         return
     console = EscapingConsole()
     # A file has no width of its own; eleven columns need this one.

@@ -58,7 +58,12 @@ def plan(
     loaded = named(loaded_with(sets, *project(folder), name=environment), environment)
     findings = check(loaded)
     if errors(findings) or not isinstance(loaded, ValidFile):
-        print_findings({loaded.name: findings})
+        if as_json:
+            refused = {"environment": loaded.name, "verdict": "refused", "needs_attention": True}
+            said = [finding.as_json() for finding in findings]
+            click.echo(json.dumps(refused | {"findings": said}, indent=2, default=str))
+        else:
+            print_findings({loaded.name: findings})
         return 1
     try:
         deploy_plan = _against(loaded, folder, against) if against else _live(loaded, folder, local)

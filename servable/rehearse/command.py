@@ -20,7 +20,6 @@ from servable.rehearse.candidates import PolicyTrials, candidates, proposed
 from servable.rehearse.comparison import compare
 from servable.rehearse.output import show
 from servable.rehearse.rehearsal import (
-    EXIT_CODES,
     Rehearsal,
     as_json,
     measured,
@@ -30,6 +29,7 @@ from servable.rehearse.rehearsal import (
 from servable.rehearse.traffic import DayOptions, day_of
 from servable.signals import as_ctrl_c
 from servable.tune import environment_edit
+from servable.verdict import EXIT_CODES
 from servable_scaling.rehearsal.traffic import MOST_MINUTES, PROFILES
 
 POSITIVE = click.FloatRange(0, min_open=True)

@@ -116,6 +116,7 @@ def as_json(
     advantage = comparison.advantage
     interval = ("value", "low", "high")
     return {
+        "verdict": "does not hold" if comparison.best is None else "holds",
         "days": comparison.days,
         "best": comparison.best and comparison.best.trial.alternative.label,
         "unit": "usd" if priced else "instance hours",

@@ -2,10 +2,10 @@
 
 import math
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import click
 
@@ -20,6 +20,7 @@ from infra.parameters.rehearsal_scenario import (
     scenario,
     unstated,
 )
+from servable.verdict import Verdict
 from servable_scaling.rehearsal.day import RehearsedDay, rehearse
 from servable_scaling.rehearsal.fleet import Bursts
 from servable_scaling.rehearsal.scenario import Scenario
@@ -31,8 +32,6 @@ LOADS = Path(".servable") / "load"
 EXAMPLE_RPS, EXAMPLE_P50_MS, EXAMPLE_P99_MS = 164.0, 20.0, 60.0
 
 
-Verdict = Literal["holds", "does not hold", "cannot be told"]
-EXIT_CODES: Mapping[Verdict, int] = {"holds": 0, "does not hold": 1, "cannot be told": 3}
 # Days like the given one, each of another size. Our choice: the largest is larger than nineteen of twenty.
 SIMILAR_DAYS = 12
 # Minutes a day on the average, with a margin to the one that a verdict allows.

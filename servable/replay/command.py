@@ -42,6 +42,7 @@ from servable.replay.sending import ReplayPace
 from servable.replay.skipped import skipped_lines
 from servable.replay.summary import ReplayResult
 from servable.signals import as_ctrl_c
+from servable.verdict import VERDICTS
 from servable_local.container.launch import LaunchError
 
 
@@ -369,8 +370,12 @@ def _question(
 
 def _ended(result: ReplayResult, judged: ReplayComparison, *, as_json: bool) -> int:
     """Print the result, and return the exit code."""
+    gate = judged.verdict()
+    code = int(bool(result.summary.failures)) if gate is None else gate.exit_code
     if as_json:
-        click.echo(json.dumps(result.as_object() | {"comparison": judged.as_object()}))
+        verdict = "cannot be told" if result.interrupted else VERDICTS[code]
+        found = {**result.as_object(), "comparison": judged.as_object()}
+        click.echo(json.dumps({"verdict": verdict, **found}))
     else:
         for sentence in result.lines():
             click.echo(sentence)
@@ -378,5 +383,4 @@ def _ended(result: ReplayResult, judged: ReplayComparison, *, as_json: bool) -> 
     if result.interrupted:
         click.echo("interrupted; the same command goes on with the others", err=True)
         return 130
-    verdict = judged.verdict()
-    return int(bool(result.summary.failures)) if verdict is None else verdict.exit_code
+    return code

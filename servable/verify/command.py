@@ -8,10 +8,9 @@ from model_packaging.refusal import PackagingError
 from servable.aws_account import account_of
 from servable.findings import styled_echo
 from servable.project import ENVIRONMENTS, SET, one_environment
+from servable.verdict import EXIT_CODES
 from servable.verify.run import Report
 from servable.verify.run import verify as verify_environment
-
-EXIT_CODES = {"holds": 0, "does not hold": 1, "cannot be told": 3}
 
 
 @click.command()

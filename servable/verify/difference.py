@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass, field
 from itertools import takewhile
 from typing import Any, Literal
 
+from servable.verdict import Verdict
 from servable.verify.resolving import UNKNOWN
 
 Answers = Literal["not asked", "not compared", "compared"]
@@ -70,7 +71,7 @@ class Report:
     """Whether golden requests are sent at all."""
 
     @property
-    def verdict(self) -> Literal["holds", "does not hold", "cannot be told"]:
+    def verdict(self) -> Verdict:
         if self.differences:
             return "does not hold"
         return "holds" if self.answers == "compared" or not self.invoke else "cannot be told"

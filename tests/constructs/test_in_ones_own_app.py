@@ -8,13 +8,16 @@ import pytest
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
+from aws_cdk import aws_sns as sns
 from aws_cdk.assertions import Annotations, Match, Template
 
 from infra.catalog.metrics import UnpublishedMetricError
+from model_packaging.refusal import PackagingError
 from servable.constructs import (
     Alarms,
     Capture,
     CaptureStore,
+    EndpointAlarms,
     EndpointLogs,
     EndpointRollout,
     EndpointScaling,
@@ -54,7 +57,7 @@ class Own:
             logs=self.logs,
             **model,
         )
-        own = InstanceVariant(name="primary", model=self.model, **variant)
+        own = InstanceVariant(**{"name": "primary", "model": self.model, **variant})
         self.endpoint = ModelEndpoint(
             self.stack, "Endpoint", name="search", variants=[own], logs=self.logs
         )
@@ -238,6 +241,29 @@ def test_a_metric_that_no_endpoint_publishes_so_is_refused() -> None:
         Own().endpoint.metric("ModelLatency", variant="primary", statistic="p99.99x")
 
 
+def test_a_metric_that_no_endpoint_has_is_refused_with_those_there_are() -> None:
+    with pytest.raises(
+        UnpublishedMetricError, match="no endpoint has a metric Latency; .*ModelLat"
+    ):
+        Own().endpoint.metric("Latency")
+
+
+def test_a_metric_of_an_arn_that_only_cloudformation_knows_is_of_the_alarms_region() -> None:
+    stack = cdk.Stack(cdk.App(), "caller", env=HERE)
+    other = ModelEndpoint.from_endpoint_arn(stack, "Other", cdk.Fn.import_value("arn"))
+    metric = other.metric_invocations("primary")
+    metric.create_alarm(stack, "Busy", threshold=1, evaluation_periods=1)
+    assert (metric.region, metric.account) == (None, None)
+
+
+def test_alarms_of_an_imported_endpoint_need_its_variants() -> None:
+    stack = cdk.Stack(cdk.App(), "caller", env=HERE)
+    other = ModelEndpoint.from_endpoint_name(stack, "Other", "other")
+    topic = sns.Topic(stack, "Topic")
+    with pytest.raises(ValueError, match="variants of endpoint other are unknown; give"):
+        EndpointAlarms(stack, "Alarms", endpoint=other, alarms=Alarms(), inform=topic)
+
+
 def test_captured_samples_need_no_feature_flag() -> None:
     stack = cdk.Stack(cdk.App(), "store")
     CaptureStore(stack, "Captured", capture=Capture())
@@ -250,8 +276,9 @@ def test_captured_samples_need_no_feature_flag() -> None:
         ({"min_instances": 3, "max_instances": 2}, "/search/Endpoint", "primary: .*max_instances"),
         ({"instance_type": "ml.c5.xxlarge"}, "/search/Endpoint", "instance_type"),
         ({"volume_gb": 100_000}, "/search/Endpoint", "volume_gb"),
+        ({"name": "pri mary"}, "/search/Endpoint", "^pri mary: name: "),
     ],
-    ids=["bounds", "type", "size"],
+    ids=["bounds", "type", "size", "name"],
 )
 def test_what_check_knows_is_an_error_at_the_construct(
     given: dict[str, Any], path: str, said: str
@@ -264,13 +291,66 @@ def test_what_check_knows_is_an_error_at_the_construct(
     assert len(found) >= 1
 
 
-def test_an_unknown_instance_type_of_a_model_names_the_nearest() -> None:
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"instance_type": "ml.c5.xlrge"}, "'ml.c5.xlrge' is no instance type; did you mean ml.c5"),
+        ({"instance_type": cdk.Fn.import_value("type")}, "instance_type: .*give the type"),
+        ({"handler": "servble"}, "^handler: 'servble': Input should be 'servable'$"),
+        ({"name": "a b"}, "^name: 'a b': [^;]*$"),
+        ({"variables": {"A": 1}}, "^variables: 1: "),
+        ({"version": 7}, "^version: .*leave it out"),
+        ({"vpc": True, "network": Network()}, "^network: .*give one of the two"),
+    ],
+    ids=["type", "token", "handler", "name", "variable", "version", "network"],
+)
+def test_an_argument_that_does_not_fit_is_named_with_what_would(
+    given: dict[str, Any], said: str
+) -> None:
     stack = cdk.Stack(cdk.App(), "search", env=HERE)
     logs = EndpointLogs(stack, "Logs", endpoint_name="search")
-    with pytest.raises(ValueError, match=r"'ml.c5.xlrge' is no instance type; did you mean ml.c5"):
+    if "vpc" in given:
+        given = {**given, "vpc": ec2.Vpc(stack, "Vpc")}
+    fits = {"name": "ranker", "folder": FOLDER, "instance_type": "ml.c5.xlarge", "logs": logs}
+    with pytest.raises(ValueError, match=said):
+        packed_model(stack, "M", **{**fits, **given})
+
+
+def test_a_warm_up_that_is_one_path_is_that_file() -> None:
+    stack = cdk.Stack(cdk.App(), "search", env=HERE)
+    logs = EndpointLogs(stack, "Logs", endpoint_name="search")
+    with pytest.raises(PackagingError, match="none.json: cannot be read"):
         packed_model(
-            stack, "M", name="ranker", folder=FOLDER, instance_type="ml.c5.xlrge", logs=logs
-        )
+            *(stack, "M"), name="ranker", folder=FOLDER, instance_type="ml.c5.xlarge", logs=logs,
+            warm_up="none.json",
+        )  # fmt: skip
+
+
+def test_a_count_that_only_cloudformation_knows_is_refused() -> None:
+    own = Own()
+    count = cdk.CfnParameter(own.stack, "Count", type="Number").value_as_number
+    with pytest.raises(ValueError, match="primary: min_instances: .*give a number"):
+        InstanceVariant(name="primary", model=own.model, min_instances=count)  # type: ignore[arg-type]
+
+
+def test_the_endpoint_is_made_after_the_log_group_of_its_model() -> None:
+    own = Own()
+    ModelEndpoint(
+        own.stack, "Bare", name="search", variants=[InstanceVariant(name="a", model=own.model)]
+    )
+    endpoints = Template.from_stack(own.stack).find_resources("AWS::SageMaker::Endpoint")
+    before = [name for name in endpoints if name.startswith("Bare")]
+    assert [
+        any(name.startswith("Logs") for name in endpoints[each].get("DependsOn", []))
+        for each in before
+    ] == [True]
+
+
+def test_a_log_group_of_another_endpoint_is_refused() -> None:
+    own = Own()
+    variant = InstanceVariant(name="primary", model=own.model)
+    with pytest.raises(ValueError, match="/Logs is the log group of 'search'"):
+        ModelEndpoint(own.stack, "Other", name="other", variants=[variant])
 
 
 def test_a_refused_environment_file_says_everything(tmp_path: Path) -> None:
@@ -285,4 +365,4 @@ def test_two_variants_of_one_name_are_refused() -> None:
     own = Own()
     twice = [InstanceVariant(name="primary", model=own.model) for _ in range(2)]
     with pytest.raises(ValueError, match="search/Other: variants have one name"):
-        ModelEndpoint(own.stack, "Other", name="other", variants=twice)
+        ModelEndpoint(own.stack, "Other", name="search", variants=twice)

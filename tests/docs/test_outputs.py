@@ -51,7 +51,7 @@ def test_the_page_on_load_tests_shows_what_a_run_on_a_simulated_endpoint_prints(
 
     @click.command()
     def load() -> None:
-        say(measured, objective, Path("run"), as_json=False)
+        say(measured, objective, Path("run"), as_json=False, verdict="holds")
 
     printed = [line.rstrip() for line in CliRunner().invoke(load).output.splitlines()]
     block = (ROOT / "docs/tuning.md").read_text().partition("```text\n")[2].partition("```")[0]

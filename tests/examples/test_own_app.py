@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-import tarfile
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -88,14 +87,3 @@ def test_its_updates_are_taken_back_by_its_alarms(endpoint: dict[str, Any]) -> N
         if one["Type"] == "AWS::CloudWatch::Alarm" and name.startswith("RankingRollout")
     }
     assert {alarm["AlarmName"]["Ref"] for alarm in rollback} == alarms
-
-
-def test_a_pipeline_finds_the_packed_model_in_the_cloud_assembly(tmp_path: Path) -> None:
-    synthesise("pipeline.py", tmp_path)
-    (manifest,) = tmp_path.glob("*/*endpoint*.assets.json")
-    sources = [asset["source"] for asset in json.loads(manifest.read_text())["files"].values()]
-    packed = [manifest.parent / source["path"] for source in sources if "path" in source]
-    assert [tarfile.is_tarfile(file) for file in packed if file.name.startswith("servable-")] == [
-        True,
-        False,
-    ], sources

@@ -7,6 +7,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import click
 import hypothesis.strategies as st
 import pytest
 from click.testing import CliRunner, Result
@@ -58,6 +59,32 @@ def test_rules_that_were_not_checked_are_counted_after_an_error_and_not_named(
 def test_json_has_file_key_value_and_remedy(two: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     finding = json.loads(run(monkeypatch, two, "prod", "--json").stdout)["prod"][0]
     assert {"file", "key", "given", "problem", "allowed", "remedy", "severity"} <= set(finding)
+
+
+@pytest.mark.parametrize(
+    ("names", "code", "verdict"),
+    [(("dev",), 0, "holds"), (("dev", "prod"), 1, "does not hold")],
+)
+def test_json_names_the_verdict_of_all_that_was_checked(
+    two: Path, monkeypatch: pytest.MonkeyPatch, names: tuple[str, ...], code: int, verdict: str
+) -> None:
+    ran = run(monkeypatch, two, *names, "--json")
+    assert (ran.return_value, json.loads(ran.stdout)["verdict"]) == (code, verdict)
+
+
+def test_where_nothing_is_there_to_check_the_verdict_cannot_be_told(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran = run(monkeypatch, project, "--json")
+    assert (ran.return_value, json.loads(ran.stdout)) == (3, {"verdict": "cannot be told"})
+
+
+def test_an_environment_called_as_the_verdict_is_not_taken_for_it(
+    two: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (two / "environments" / "verdict.toml").write_text(VALID)
+    ran = run(monkeypatch, two, "--json")
+    assert (isinstance(ran.exception, click.UsageError), ran.stdout) == (True, "")
 
 
 def test_an_override_is_checked(two: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -209,6 +209,15 @@ def test_after_a_run_the_request_counts_as_checked(
     assert "golden-request" not in [one["rule"] for one in json.loads(ran.stdout)["prod"]]
 
 
+def test_json_says_that_a_model_that_could_not_be_called_cannot_be_told(
+    golden: Path, stub: Stub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    overlaid(golden, KNOWN)
+    monkeypatch.setattr("servable.check.command.is_untold", lambda finding: True)
+    ran = command(monkeypatch, golden, "--json")
+    assert (ran.return_value, json.loads(ran.stdout)["verdict"]) == (3, "cannot be told")
+
+
 def test_an_environment_that_is_refused_is_not_run(
     golden: Path, stub: Stub, monkeypatch: pytest.MonkeyPatch
 ) -> None:

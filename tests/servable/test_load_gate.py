@@ -1,8 +1,11 @@
 """`servable load --gate`: met at what the file expects, not met, or not to be told."""
 
+import json
 import random
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -14,6 +17,7 @@ from benchmarks.verdicts.load_gate import BROKEN
 from benchmarks.verdicts.load_gate import run as simulated
 from infra.parameters.loading import ValidFile
 from servable.latencies import Latencies
+from servable.load import command
 from servable.load.command import load
 from servable.load.gate import (
     EventCount,
@@ -43,6 +47,33 @@ def sent(slow: int = 0, answered: int = 1000, **fields: Any) -> LoadCurve:
 
 def test_traffic_that_is_borne_passes() -> None:
     assert verdict(sent(), OBJECTIVE).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("measured", "gate", "ends"),
+    [
+        (sent(), True, (0, "holds")),
+        (sent(slow=30), True, (1, "does not hold")),
+        (sent(answered=100), True, (3, "cannot be told")),
+        (sent(slow=30), False, (0, "holds")),
+        (replace(sent(), ended="failing"), False, (1, "does not hold")),
+        (replace(sent(), ended="interrupted"), False, (130, "cannot be told")),
+    ],
+    ids=["met", "not met", "too few", "measured", "failing", "interrupted"],
+)
+def test_json_names_the_verdict_of_the_exit_code(
+    measured: LoadCurve,
+    gate: bool,
+    ends: tuple[int, str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    # Its pictures take a second.
+    monkeypatch.setattr(command, "write_load_report", lambda *given: None)
+    options = Mock(gate=gate, as_json=True)
+    code = command._ended(measured, OBJECTIVE, tmp_path, options)
+    assert (code, json.loads(capsys.readouterr().out)["verdict"]) == ends
 
 
 LATE: dict[str, Any] = {"send_lags": Latencies.of([60.0] * 101)}

@@ -192,6 +192,13 @@ def test_one_deploy_has_no_number(plan: Planner) -> None:
     assert "\nthe change:\n    cdk deploy 'prod/*'\n" in plan().stdout
 
 
+def test_json_of_a_file_that_is_refused_has_the_findings(plan: Planner) -> None:
+    ran = plan("--json", text=VALID + "colour = 1\n")
+    found = json.loads(ran.stdout)
+    said = (found["verdict"], found["needs_attention"], found["findings"][0]["key"])
+    assert (ran.return_value, said) == (1, ("refused", True, "variants.primary.colour"))
+
+
 def test_json_has_the_plan_and_what_it_means_for_each_variant(plan: Planner) -> None:
     plan.after = template(model="b")
     found = json.loads(plan("--json").stdout)

@@ -147,15 +147,23 @@ def test_what_could_not_be_asked_is_2_in_a_sentence(in_project: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize(
-    ("state", "code"), [("ok", 0), ("open", 0), ("problem", 1), ("unknown", 3)]
+    ("state", "code", "verdict"),
+    [
+        ("ok", 0, ("ok", "holds")),
+        ("open", 0, ("ok", "holds")),
+        ("problem", 1, ("problem", "does not hold")),
+        ("unknown", 3, ("unknown", "cannot be told")),
+    ],
 )
-def test_the_code_of_doctor_is_its_worst_check(
-    in_project: pytest.MonkeyPatch, state: Any, code: int
+def test_the_verdict_of_doctor_is_its_worst_check(
+    in_project: pytest.MonkeyPatch, state: Any, code: int, verdict: tuple[str, str]
 ) -> None:
     looks = [CheckResult(name="Node", state=state, said="20", mend="install it")]
     in_project.setattr(doctor_command, "machine", lambda root: looks)
     ran = CliRunner().invoke(doctor_command.doctor, ["--json"], standalone_mode=False)
-    assert (ran.return_value, json.loads(ran.stdout)[0]["mend"]) == (code, "install it")
+    node, last = json.loads(ran.stdout)
+    assert (ran.return_value, node["mend"], last["name"]) == (code, "install it", "verdict")
+    assert (last["state"], last["said"]) == verdict
 
 
 def test_the_remedy_for_a_stopped_local_aws_is_to_start_it() -> None:

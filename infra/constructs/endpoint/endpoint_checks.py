@@ -31,7 +31,7 @@ from infra.parameters.variant import Variant
 # Stand for what only CloudFormation knows. No finding about the region is shown then.
 SOME_ACCOUNT, SOME_REGION, SOME_NAME = "000000000000", "us-east-1", "endpoint"
 # A key of an environment file that an argument has another name for.
-_ARGUMENTS = {"saved_model": "folder"}
+_ARGUMENTS = {"saved_model": "folder", "": "name"}
 # Rules about what an app gives as things and not as values: addresses are on its own topics.
 _OF_FILES = frozenset({"alarms-runbook-unreachable", "endpoint-name-shared"})
 # Errors of a file that an app may have a reason for: another construct of its own may scale.

@@ -108,15 +108,17 @@ class IEndpoint(Construct):
         """A metric that SageMaker publishes about the endpoint, for example ApproximateBacklogSize.
 
         `variant` None: the metric of the whole endpoint. Default: the mean, as often as it is published.
-        Raises `UnpublishedMetricError`, and KeyError for a metric that no endpoint has.
+        Raises `UnpublishedMetricError`.
         """
         statistic = props.get("statistic", "Average")
         measured = self.metrics.of_variant(metric_name, variant, statistic).for_cdk
+        # CDK compares a metric's region with the alarm's, and a token with neither.
+        place = {key: at for key, at in self._place.items() if not cdk.Token.is_unresolved(at)}
         return measured.with_(
             period=props.get("period", measured.period),
             label=props.get("label"),
-            region=self._place.get("region"),
-            account=self._place.get("account"),
+            region=place.get("region"),
+            account=place.get("account"),
         )
 
     def metric_invocations(

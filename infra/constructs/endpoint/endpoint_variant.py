@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import aws_cdk as cdk
 from aws_cdk import aws_sagemaker as sagemaker
 
 from infra.constructs.model.served_model import ServedModel
@@ -96,6 +97,14 @@ class InstanceVariant:
         for name, value in defaults.items():
             if getattr(self, name) is None:
                 object.__setattr__(self, name, value)
+        # CDK's tokens are numbers with a fraction's type.
+        floats = [key for key, value in vars(self).items() if isinstance(value, float)]
+        for name in floats:
+            if cdk.Token.is_unresolved(getattr(self, name)):
+                raise ValueError(
+                    f"InstanceVariant {self.name}: {name}: its value is known only to CloudFormation, and "
+                    "alarms, scaling and checks are computed from it; give a number"
+                )
         if self.instance_type is None:
             raise ValueError(f"InstanceVariant {self.name}: give its instance_type")
 

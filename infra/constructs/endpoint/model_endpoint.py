@@ -94,7 +94,8 @@ class ModelEndpoint(IEndpoint):
         variants' models, or else a temporary key of SageMaker's.
     capture: Samples that are kept in S3, from `data_capture`. Default: none.
     async_inference: Queue of an asynchronous endpoint. Default: none, the endpoint answers at once.
-    logs: Log group, which must exist before the endpoint. Default: SageMaker makes one.
+    logs: Log group, which must exist before the endpoint. Default: that of the variants' models, or else
+        SageMaker makes one.
     metrics: Detailed observability and enhanced metrics. Default: neither.
     protect: Whether CloudFormation retains the endpoint when its stack is deleted. Default: False.
     production: Whether callers depend on it, so that rules about redundancy apply. Default: False.
@@ -132,8 +133,9 @@ class ModelEndpoint(IEndpoint):
             endpoint_name=name, kind=self.kind, published=metrics.published(self.kind)
         )
         self._models = [model for v in variants for model in (v.model, *v.other_models)]
-        own_keys = (model.volume_key for model in self._models)
-        volume_key = volume_key or next(filter(None, own_keys), None)
+        of_models = [model.logs for model in self._models if model.logs]
+        self._log_is_counted = (logs := logs or next(iter(of_models), None)) is not None
+        volume_key = volume_key or next(filter(None, (m.volume_key for m in self._models)), None)
         key_arn = (
             volume_key if volume_key is None or isinstance(volume_key, str) else volume_key.key_arn
         )
@@ -148,10 +150,10 @@ class ModelEndpoint(IEndpoint):
             self.resource.node.add_dependency(logs)
         self._region = cdk.Stack.of(self).region
         self._arns = endpoint_arns(cdk.Stack.of(self), name)
-        self._log_is_counted = logs is not None
         self.tables: Tables = {}
         """The tables of an environment file that other constructs of this endpoint stand for."""
         if all(isinstance(variant, InstanceVariant) for variant in variants):
+            self._check_logs(logs, *of_models)
             self._join(capture, async_inference, key_arn)
             check_when_synthesised(
                 self,
@@ -162,6 +164,16 @@ class ModelEndpoint(IEndpoint):
                 capture=capture.capture if capture else None,
                 asynchronous=async_inference.asynchronous if async_inference else None,
             )
+
+    def _check_logs(self, *every: EndpointLogs | None) -> None:
+        """Raises ValueError for the log group of another endpoint: this one's lines would not be in it."""
+        for logs in filter(None, every):
+            names = self.name, logs.endpoint_name
+            if names[0] != names[1] and not any(map(cdk.Token.is_unresolved, names)):
+                raise ValueError(
+                    f"{self.node.path}: logs: {logs.node.path} is the log group of {logs.endpoint_name!r}; "
+                    f"give this endpoint and its models EndpointLogs(endpoint_name={self.name!r})"
+                )
 
     def _configuration(
         self,

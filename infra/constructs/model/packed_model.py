@@ -11,6 +11,7 @@ from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from constructs import Construct
+from pydantic import ValidationError
 
 from infra.catalog import images
 from infra.catalog.images import Image
@@ -35,6 +36,12 @@ DERIVED = ContainerSettings()
 NO_ROLE_RULES = RoleRules()
 # Stand for what a stack without account and region does not know, where only the model is looked at.
 _SOME_ACCOUNT, SOME_REGION = "000000000000", "us-east-1"
+# A key of an environment file that an argument has another name for; the model's is the key of two tables.
+_ARGUMENTS: Mapping[int | str, str] = {
+    "saved_model": "folder",
+    "models": "name",
+    "variants": "name",
+}
 
 
 @jsii.implements(ec2.IConnectable, iam.IGrantable)
@@ -107,11 +114,12 @@ class PackedModel(ServedModel):
     ) -> None:
         given = {
             "saved_model": str(folder),
-            "version": version if (Path(folder) / "saved_model.pb").is_file() else None,
+            "version": _version(folder, version),
             "code": None if code is None else str(code),
             "handler": handler,
             "install": install if _has_requirements(code) else "vendored",
-            "warm_up": [str(file) for file in warm_up],
+            # A str is a sequence too, of its letters.
+            "warm_up": list(map(str, [warm_up] if isinstance(warm_up, str) else warm_up)),
             "tensorflow": tensorflow,
             "network_isolation": network_isolation,
         }
@@ -138,6 +146,7 @@ class PackedModel(ServedModel):
             network_isolation=network_isolation,
         )
         self.placement, self.volume_key, self.security_groups = placement, volume_key, groups
+        self.logs = logs
 
     @property
     def role(self) -> iam.IRole:
@@ -162,6 +171,15 @@ packed_model = PackedModel
 """The name under which an app makes a `PackedModel`."""
 
 
+def _version(folder: Path | str, version: int) -> int | None:
+    """The version of one SavedModel; None for a folder of versions. Raises ValueError for another's."""
+    if (Path(folder) / "saved_model.pb").is_file():
+        return version
+    if version != 1 and Path(folder).is_dir():
+        raise ValueError(f"version: the folders in {folder} have their numbers; leave it out")
+    return None
+
+
 def _has_requirements(code: Path | str | None) -> bool:
     return code is not None and Path(code, "requirements.txt").is_file()
 
@@ -172,6 +190,11 @@ def _placement(environment: Environment, name: str) -> Placement:
         environment.variants[name].instance_type,
         environment.models[name].tensorflow,
     )
+    if cdk.Token.is_unresolved(instance_type):
+        raise ValueError(
+            "instance_type: its value is known only to CloudFormation, and image, driver and settings are "
+            "chosen for it; give the type"
+        )
     if instance_type not in instances():
         close = meant(str(instance_type), instances())
         raise ValueError(f"instance_type: {instance_type!r} is no instance type; {close}")
@@ -197,14 +220,24 @@ def _hosting(stack: cdk.Stack, placement: Placement) -> Hosting:
 
 
 def _environment(name: str, model: Mapping[str, Any], variant: Mapping[str, Any]) -> Environment:
-    """The smallest environment with this model, from which placement and archive are derived."""
-    return Environment(
-        account=_SOME_ACCOUNT,
-        region=SOME_REGION,
-        endpoint=Endpoint(name="endpoint"),
-        models={name: Model.model_validate(model, context={"project": Path.cwd()})},
-        variants={name: Variant(model=name, **variant)},
-    )
+    """The smallest environment with this model, from which placement and archive are derived.
+
+    Raises ValueError with every argument that does not fit.
+    """
+    try:
+        return Environment(
+            account=_SOME_ACCOUNT,
+            region=SOME_REGION,
+            endpoint=Endpoint(name="endpoint"),
+            models={name: Model.model_validate(model, context={"project": Path.cwd()})},
+            variants={name: Variant(model=name, **variant)},
+        )
+    except ValidationError as wrong:
+        problems = []
+        for error in wrong.errors():
+            key = next(iter(error["loc"]), "")
+            problems.append(f"{_ARGUMENTS.get(key, key)}: {error['input']!r}: {error['msg']}")
+        raise ValueError("; ".join(dict.fromkeys(problems))) from None
 
 
 def _archive(
@@ -222,6 +255,8 @@ def _network(
     ids: Network | None,
 ) -> Network:
     """Subnets and security groups. Raises ValueError for what belongs to a VPC that is not given."""
+    if vpc is not None and ids is not None:
+        raise ValueError("network: vpc says which subnets and groups; give one of the two")
     if vpc is None:
         if groups or selection is not None:
             raise ValueError("vpc: security_groups and vpc_subnets need it; give vpc, or network")

@@ -16,6 +16,8 @@ from infra.parameters.placement import Placement
 if TYPE_CHECKING:
     from aws_cdk import aws_ec2 as ec2
 
+    from infra.constructs.endpoint.endpoint_logs import EndpointLogs
+
 
 class ServedModel(Construct):
     """One AWS::SageMaker::Model.
@@ -29,6 +31,8 @@ class ServedModel(Construct):
     variant of an environment file, which has it."""
     volume_key: kms.IKey | None = None
     """KMS key of the instances' volumes."""
+    logs: "EndpointLogs | None" = None
+    """Log group of the endpoint, the only one that the container may write into, if that is known."""
     security_groups: "Sequence[ec2.ISecurityGroup]" = ()
     """Security groups of the instances, as far as they are constructs."""
 

@@ -88,6 +88,11 @@ class EndpointAlarms(Construct):
     def _make(
         self, endpoint: WatchedEndpoint, alarms: Alarms, inform: sns.ITopic, page: sns.ITopic
     ) -> None:
+        if not endpoint.variants:
+            raise ValueError(
+                f"{self.node.path}: the variants of endpoint {endpoint.name} are unknown; "
+                "give from_endpoint_name its variants=[WatchedVariant(…)]"
+            )
         self.by_name: dict[str, EndpointAlarm] = {}
         for signal in endpoint_signals(endpoint, alarms):
             of = "" if signal.variant is None else f", variant {signal.variant}"

@@ -134,6 +134,19 @@ def test_writing_again_replaces_the_tables(ran: Path) -> None:
     assert len(loaded.environment.models["ranker"].also_golden) == 1
 
 
+@pytest.mark.parametrize(
+    ("captured", "code", "verdict"),
+    [(LEAST, 0, "holds"), (asked({}, answer=None), 1, "does not hold")],
+)
+def test_json_says_whether_a_request_can_be_a_golden_one(
+    ran: Path, captured: CapturedRequest, code: int, verdict: str
+) -> None:
+    written(ran / "others" / "x.jsonl", captured)
+    options = ["prod", "--from-captured", "others", "--json"]
+    answer = CliRunner().invoke(golden, options, standalone_mode=False)
+    assert (answer.return_value, json.loads(answer.stdout)["verdict"]) == (code, verdict)
+
+
 @pytest.mark.parametrize(("off", "count"), [(1e-6, 0), (1e-2, 1)])
 def test_a_golden_answer_in_protobuf_is_compared_by_its_numbers(off: float, count: int) -> None:
     before, after = (

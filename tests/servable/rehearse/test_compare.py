@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import MagicMock
 
 import click
 import pytest
@@ -14,6 +15,7 @@ from infra.parameters.loading import ValidFile
 from infra.parameters.placement import placement
 from infra.parameters.rehearsal_scenario import MeasuredInstance, scenario
 from servable.rehearse.alternatives import alternatives
+from servable.rehearse.candidates import PolicyProposal
 from servable.rehearse.command import rehearse
 from servable.rehearse.comparison import (
     DayResult,
@@ -25,7 +27,7 @@ from servable.rehearse.comparison import (
     judged,
     unbeaten,
 )
-from servable.rehearse.comparison_output import lines
+from servable.rehearse.comparison_output import as_json, lines
 from servable.rehearse.day_schedule import _few
 from servable_scaling.rehearsal.fleet import InstanceModel
 from servable_scaling.rehearsal.queueing import Service
@@ -193,6 +195,16 @@ def test_the_beaten_are_counted_in_english(days: list[tuple[float, int]], said: 
     found = unbeaten([compared(day) for day in days])
     made = PolicyComparison(compared=found, best=found[0], advantage=None, days=1, left_out={})
     assert said in next(lines(made, priced=True))
+
+
+@pytest.mark.parametrize(("best", "verdict"), [(True, "holds"), (False, "does not hold")])
+def test_json_says_whether_a_policy_holds_the_objective(best: bool, verdict: str) -> None:
+    found = [replace(compared((10, 3)), trial=MagicMock())]
+    made = PolicyComparison(
+        compared=found, best=found[0] if best else None, advantage=None, days=1, left_out={}
+    )
+    proposed = PolicyProposal(file=Path("prod.toml"), after="", diff="")
+    assert as_json(made, proposed, priced=True, write=False)["verdict"] == verdict
 
 
 def test_the_best_is_the_cheapest_that_holds() -> None:

@@ -343,6 +343,28 @@ def test_the_gate_decides_the_exit_code(
     assert (ended.return_value, gate[0]) == ends
 
 
+@pytest.mark.parametrize(
+    ("options", "model", "verdict"),
+    [
+        ((), other_score, "holds"),
+        ((), failing("timeout"), "does not hold"),
+        (("--gate",), other_score, "does not hold"),
+        (("--gate",), lambda captured: captured.answer, "cannot be told"),
+    ],
+    ids=["answered", "failed", "exceeded", "too few"],
+)
+def test_json_names_the_verdict_of_the_exit_code(
+    sending: Sending, options: tuple[str, ...], model: Model, verdict: str
+) -> None:
+    sending.models = [model] * 2
+    assert printed(*options)["verdict"] == verdict
+
+
+def test_the_verdict_of_an_interrupted_replay_cannot_be_told(sending: Sending) -> None:
+    sending.interrupted_after = 3
+    assert printed()["verdict"] == "cannot be told"
+
+
 def test_without_a_gate_a_difference_does_not_fail(sending: Sending) -> None:
     sending.models = [other_score]
     ended = ran()

@@ -204,7 +204,7 @@ def test_what_failed_is_shown_with_its_first_answer(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], answer: str
 ) -> None:
     failed = step(1, 0.0, errors={"400": 7}, first_answers={"400": answer})
-    say(curve(failed), None, tmp_path, as_json=False)
+    say(curve(failed), None, tmp_path, as_json=False, verdict="holds")
     assert "failed: 7 x 400\n  such as: x: got 3 rows\n" in capsys.readouterr().out
 
 

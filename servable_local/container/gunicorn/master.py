@@ -22,7 +22,7 @@ class GunicornServer(BaseApplication):  # type: ignore[misc]
     """`run` returns never. Its socket lies in the folder in which it is called."""
 
     def __init__(
-        self, app: Any, options: Mapping[str, Any], events: Events, *, working_folder: str
+        self, app: Any, options: Mapping[str, Any], events: Events, *, working_folder: Path
     ) -> None:
         """`working_folder`: that of the workers."""
         self._app, self._options, self._events = app, options, events
@@ -55,7 +55,10 @@ def run() -> None:
     image = image_code(plan["tensorflow"])
     folder = Path.cwd()
     events.tell(loading=True)
-    os.chdir("/")  # where the image's code runs
+    # In the image it is /: with as little in it, but what the code writes here goes with the container.
+    working_folder = folder / "work"
+    working_folder.mkdir(exist_ok=True)
+    os.chdir(working_folder)
     try:
         inference = Path(plan["inference"]) if plan["inference"] else None
         give_imports_of_the_image([Path(path) for path in plan["import_paths"]])
@@ -89,7 +92,7 @@ def run() -> None:
             rest_ports=os.environ["TFS_REST_PORTS"].split(","),
             timeout_seconds=plan["timeout_seconds"],
         )
-    working_folder = Path.cwd()  # the code may have gone elsewhere
+    chosen = Path.cwd()  # the code may have gone elsewhere
     os.chdir(folder)
     app = application(routes)
-    GunicornServer(app, plan["gunicorn"], events, working_folder=str(working_folder)).run()
+    GunicornServer(app, plan["gunicorn"], events, working_folder=chosen).run()

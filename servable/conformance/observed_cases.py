@@ -193,7 +193,7 @@ class ContainerSetup:
 
     @property
     def is_multi_model(self) -> bool:
-        return self.cases[0].is_multi_model
+        return MULTI_MODEL_SWITCH in self.variables
 
 
 def cases() -> list[Case]:

@@ -64,7 +64,7 @@ def serve_locally(
             ) as process,
         ):
             for name, archive in served.members.items():
-                _load(process, name, archive, Path(models) / name)
+                _load(process, name, archive, Path(models) / name / "model")
             faults.inject(process)
             yield process
     except LaunchError as error:
@@ -83,7 +83,7 @@ def serve_image(served: PreparedVariant, *, port: int) -> ImageContainer:
 
 def _load(process: EndpointProcess, name: str, archive: Path, folder: Path) -> None:
     """Load a model as SageMaker does on its first request: fetch, unpack, POST /models."""
-    folder.mkdir()
+    folder.mkdir(parents=True)
     try:
         unpack(archive, folder)
     except ArchiveError as error:

@@ -8,14 +8,15 @@ import json
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from importlib.abc import MetaPathFinder
+from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from importlib.metadata import Distribution, DistributionFinder, MetadataPathFinder
 from pathlib import Path
 from types import ModuleType
 from typing import Any, cast
 
-from servable_local.container.image_code import VERSION
+from servable_local.container.http_messages import JSON
+from servable_local.container.image_code import HEADER, VERSION
 
 
 def give_imports_of_the_image(import_paths: Sequence[Path]) -> None:
@@ -86,11 +87,12 @@ class ImageFinder(MetaPathFinder):
     ) -> ModuleSpec | None:
         """Raises `ModuleNotFoundError` for a module that this computer has and the image has not."""
         if name in self._of_the_container:
-            raise ModuleNotFoundError(
-                f"{name} is the container's own module, which hides a {name}.py of yours, and which the "
-                "local container does not have; rename your file",
-                name=name,
+            print(
+                f"{name} is the container's own module, which hides a {name}.py of yours; "
+                "here it has the names of values alone",
+                file=sys.stderr,
             )
+            return ModuleSpec(name, _ContainerModule(), origin=f"/sagemaker/{name}.py")
         # A submodule is where its package is, and that was found here.
         if path is not None or self.is_in_the_image(name):
             return self._found_here(name, path, target)
@@ -130,6 +132,18 @@ class ImageFinder(MetaPathFinder):
             if (spec := finder.find_spec(name, path, target)) is not None:
                 return spec
         return None
+
+
+class _ContainerModule(Loader):
+    """A module of the image's folder /sagemaker, which comes before code/: its values, no functions."""
+
+    def exec_module(self, module: ModuleType) -> None:
+        if module.__name__ == "tfs_utils":
+            vars(module).update(
+                DEFAULT_CONTENT_TYPE=JSON,
+                DEFAULT_ACCEPT_HEADER=JSON,
+                CUSTOM_ATTRIBUTES_HEADER=HEADER,
+            )
 
 
 def _tops(package: Distribution) -> set[str]:

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import itertools
+import json
 import os
 import signal
 import socket
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from servable_local.container import ports
-from servable_local.container.child_process import ContainerStartError
+from servable_local.container.child_process import ContainerStartError, log
 from servable_local.container.loaded_models import LoadedModel, LoadedModels
 from servable_local.container.model_servers import ModelServerProcesses
 from servable_local.container.plan import EndpointPlan
@@ -23,7 +24,7 @@ _FIRST_NUMBER = 1000
 class MultiModelMode:
     """Answers {"load": NAME, "path": PATH, "versions": {NUMBER: PATH}} and {"unload": NAME}.
 
-    An answer is {"status": NUMBER, "body": OBJECT}.
+    An answer is {"status": NUMBER, "body": TEXT}.
     """
 
     def __init__(self, servers: ModelServerProcesses, endpoint_plan: EndpointPlan) -> None:
@@ -50,23 +51,23 @@ class MultiModelMode:
                 folders = question["versions"].items()
                 versions = {int(version): Path(folder) for version, folder in folders}
                 model = Path(question["path"])
-                status, key, sentence = await self._load(question["load"], model, versions)
+                status, body = await self._load(question["load"], model, versions)
             elif self._loaded.pop(name := question["unload"], None) is None:
-                status, key, sentence = 404, "error", f"Model {name} is not loaded yet"
+                status, body = _error(404, f"Model {name} is not loaded yet")
             else:
                 self._registry.write(self._loaded)
                 self._end(name)
-                status, key, sentence = 200, "success", f"Successfully unloaded model {name}."
-        return {"status": status, "body": {key: sentence}}
+                status, body = _success(f"Successfully unloaded model {name}.")
+        return {"status": status, "body": body}
 
-    async def _load(
-        self, name: str, folder: Path, versions: dict[int, Path]
-    ) -> tuple[int, str, str]:
+    async def _load(self, name: str, folder: Path, versions: dict[int, Path]) -> tuple[int, str]:
         if name in self._loaded:
-            return 409, "error", f"Model {name} is already loaded."
+            return _error(409, f"Model {name} is already loaded.")
         pairs = []
         self._numbers[name] = {}
         try:
+            if not versions:
+                raise ContainerStartError(f"{folder} has no version itself, only further down")
             for _ in range(self._settings.model_servers):
                 number = next(self._count)
                 grpc, self._numbers[name][number] = self._free_pair()
@@ -76,18 +77,19 @@ class MultiModelMode:
                 await self._servers.ready(number, wait_seconds=self._settings.load_wait_seconds)
                 pairs.append((grpc, grpc + 1))
         except ports.PortError as error:
-            status, problem = 507, f"Memory exhausted: {error}"
-        except TimeoutError:
-            status, problem = 408, f"Timed out after {self._settings.wait_seconds} seconds"
-        except ContainerStartError as error:
-            status, problem = 500, str(error)
+            status, body = _error(507, f"Memory exhausted: {error}")
+        except (TimeoutError, ContainerStartError) as error:
+            # The image waits for a model that cannot be loaded as for a slow one, and answers no JSON.
+            status, body = 408, f"Timed out after {self._settings.wait_seconds} seconds"
+            if str(error):
+                log(f"model {name}: {error}; the image answers this after the wait, not at once")
         else:
             self._loaded[name] = LoadedModel(name, folder, tuple(pairs))
             self._registry.write(self._loaded)
             listening = f"listening on rest port {grpc + 1} and grpc port {grpc}."
-            return 200, "success", f"Successfully loaded model {name}, {listening}"
+            return _success(f"Successfully loaded model {name}, {listening}")
         self._end(name)
-        return status, "error", problem
+        return status, body
 
     def _end(self, name: str) -> None:
         for number, kept in self._numbers.pop(name, {}).items():
@@ -109,3 +111,11 @@ class MultiModelMode:
             except ports.PortError:
                 continue
         raise ports.PortError("no available ports to load the model.")
+
+
+def _error(status: int, sentence: str) -> tuple[int, str]:
+    return status, json.dumps({"error": sentence})
+
+
+def _success(sentence: str) -> tuple[int, str]:
+    return 200, json.dumps({"success": sentence})

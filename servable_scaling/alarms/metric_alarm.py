@@ -27,6 +27,7 @@ _NOT_EMULATED = (
     "ActionConfiguration",
 )
 _TREATMENTS = ("missing", "ignore", "breaching", "notBreaching")
+_SHOWN_TREATMENTS = {"breaching": "Breaching", "notBreaching": "NonBreaching"}
 Datapoint = tuple[datetime, float]
 
 
@@ -61,6 +62,7 @@ class MetricAlarmRule:
         self.threshold = float(request["Threshold"])
         self.n = int(request["EvaluationPeriods"])
         self.m = int(request.get("DatapointsToAlarm", self.n))
+        self._says_of_how_many = self.n > 1 or "DatapointsToAlarm" in request
         if not 1 <= self.m <= self.n:
             raise ValueError(
                 "DatapointsToAlarm must be at least 1 and at most EvaluationPeriods, "
@@ -117,7 +119,7 @@ class MetricAlarmRule:
             return (
                 f"Threshold Crossed: no datapoints were received for {self.n} "
                 f"period{'s' if self.n > 1 else ''} and {self.n} missing datapoints were treated "
-                f"as [{self.treatment}]."
+                f"as [{_SHOWN_TREATMENTS.get(self.treatment, self.treatment)}]."
             )
         crossed = [
             (at, value)
@@ -125,6 +127,12 @@ class MetricAlarmRule:
             if self._compare(value, self.threshold) == (state == "ALARM")
         ]
         listed = ", ".join(f"{value} ({at:%d/%m/%y %H:%M:%S})" for at, value in reversed(crossed))
+        if not self._says_of_how_many:
+            verb = "was" if state == "ALARM" else "was not"
+            return (
+                f"Threshold Crossed: 1 datapoint [{listed}] {verb} {self._words} the threshold "
+                f"({self.threshold})."
+            )
         verb = "were" if state == "ALARM" else "were not"
         return (
             f"Threshold Crossed: {len(crossed)} out of the last {self.n} datapoints [{listed}] "
@@ -148,6 +156,10 @@ class MetricAlarmRule:
             "threshold": self.threshold,
             "evaluatedDatapoints": [
                 {"timestamp": stamp(start), "value": value} for start, value in reversed(real)
+            ]
+            or [
+                {"timestamp": stamp(evaluation.at - timedelta(seconds=ago * self.period_seconds))}
+                for ago in range(1, self.n + 1)
             ],
         }
         return json.dumps(data)

@@ -64,6 +64,39 @@ def test_a_folder_without_versions_is_404(several: Double) -> None:
     assert _load(several, "none", folder="numbers/1").status_code == 404
 
 
+@pytest.mark.parametrize("layout", ["broken", "deeper", "beside a good one"])
+def test_a_model_that_never_comes_up_is_408_and_no_json(
+    layout: str, several: Double, tmp_path: Path
+) -> None:
+    """Source: _load_model in python_service.py of the image; it answers after the wait."""
+    model = tmp_path / "x/model"
+    (model / "2").mkdir(parents=True)
+    (model / "2/saved_model.pb").write_bytes(b"no SavedModel")
+    if layout == "deeper":
+        shutil.move(model / "2", model / "numbers/2")
+    if layout == "beside a good one":
+        shutil.copytree(MODELS / "numbers/1", model / "1")
+    answer = several.post({"model_name": "x", "url": str(model)}, path="/models")
+    found = (answer.status_code, answer.headers["Content-Type"], answer.text)
+    assert found == (408, "application/json", "Timed out after 60 seconds")
+    assert "x" not in several.get("/models").json()
+
+
+def test_code_is_taken_by_the_models_name(several: Double, tmp_path: Path) -> None:
+    for name in ("mine", "theirs"):
+        shutil.copytree(MODELS / "numbers", tmp_path / name / "model")
+        code = tmp_path / name / "model/code/inference.py"
+        code.parent.mkdir()
+        code.write_text(f"def handler(data, context): return {name!r}, 'text/plain'\n")
+    url = str(tmp_path / "theirs/model")
+    answers = []
+    for name in ("mine", "other"):  # `other` has no code: the text goes to the model server
+        several.post({"model_name": name, "url": url}, path="/models")
+        answers.append(several.post(ROW, path=f"/models/{name}/invoke").text)
+        _unload(several, name)
+    assert (answers[0], answers[1][:1]) == ("mine", "{")
+
+
 def test_a_model_that_is_not_loaded_is_404(several: Double) -> None:
     answer = several.post(ROW, path="/models/other/invoke")
     expected = {"error": "Model other is not loaded yet."}

@@ -222,7 +222,15 @@ def evaluation(state: State, *values: float) -> Evaluation:
             "ALARM",
             [],
             "Threshold Crossed: no datapoints were received for 2 periods and 2 missing datapoints "
-            "were treated as [breaching].",
+            "were treated as [Breaching].",
+        ),
+        # Recorded from AWS: tests/servable_local/aws/aws_answers.jsonl.
+        (
+            {"EvaluationPeriods": 1},
+            "ALARM",
+            [70.0],
+            "Threshold Crossed: 1 datapoint [70.0 (23/11/26 00:00:00)] was greater than the threshold "
+            "(50.0).",
         ),
         (
             {"EvaluationPeriods": 1},

@@ -107,7 +107,7 @@ class StackDeployment:
             for name, resource in self._stack.resources.items()
             if name not in self._blueprint.declared
         ]
-        if dropped or self._replaced:
+        if self._verb == "UPDATE":  # also where nothing has to go
             self._stack.set_status(f"{self._verb}_COMPLETE_CLEANUP_IN_PROGRESS")
         self._calls.delete_all(list(self._replaced.values()), replaced=True)
         self._calls.delete_all(dropped)

@@ -80,11 +80,12 @@ class Stack:
         at = utc_now()
         if self.events:
             at = max(at, self.events[-1]["Timestamp"] + timedelta(milliseconds=1))
+        named = f"{logical_id}-{status}-{at.isoformat(timespec='milliseconds')}Z"
         self.events.append(
             {
                 "StackId": self.id,
                 "StackName": self.name,
-                "EventId": str(uuid.uuid4()),
+                "EventId": str(uuid.uuid4()) if physical_id == self.id else named,
                 "LogicalResourceId": logical_id,
                 "PhysicalResourceId": physical_id or "",
                 "ResourceType": resource_type,

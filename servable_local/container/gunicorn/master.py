@@ -19,10 +19,14 @@ from servable_local.container.image_imports import HidingError, give_imports_of_
 
 
 class GunicornServer(BaseApplication):  # type: ignore[misc]
-    """`run` returns never. Its socket lies in the working folder."""
+    """`run` returns never. Its socket lies in the folder in which it is called."""
 
-    def __init__(self, app: Any, options: Mapping[str, Any], events: Events) -> None:
+    def __init__(
+        self, app: Any, options: Mapping[str, Any], events: Events, *, working_folder: Path
+    ) -> None:
+        """`working_folder`: that of the workers."""
         self._app, self._options, self._events = app, options, events
+        self._working_folder = working_folder
         super().__init__()
 
     def load_config(self) -> None:
@@ -32,13 +36,17 @@ class GunicornServer(BaseApplication):  # type: ignore[misc]
             "umask": 0o077,  # the socket's; 0 is Gunicorn's default
             "control_socket_disable": True,
             "when_ready": lambda server: self._events.tell(ready=True),
-            "post_fork": lambda server, worker: parent_watchdog.die_with(os.getppid()),
+            "post_fork": self._begin_worker,
         }
         for name, value in (own | dict(self._options)).items():
             self.cfg.set(name, value)
 
     def load(self) -> Any:
         return self._app
+
+    def _begin_worker(self, server: Any, worker: Any) -> None:
+        parent_watchdog.die_with(os.getppid())
+        os.chdir(self._working_folder)
 
 
 def run() -> None:
@@ -47,6 +55,10 @@ def run() -> None:
     image = image_code(plan["tensorflow"])
     folder = Path.cwd()
     events.tell(loading=True)
+    # In the image it is /: with as little in it, but what the code writes here goes with the container.
+    working_folder = folder / "work"
+    working_folder.mkdir(exist_ok=True)
+    os.chdir(working_folder)
     try:
         inference = Path(plan["inference"]) if plan["inference"] else None
         give_imports_of_the_image([Path(path) for path in plan["import_paths"]])
@@ -80,6 +92,7 @@ def run() -> None:
             rest_ports=os.environ["TFS_REST_PORTS"].split(","),
             timeout_seconds=plan["timeout_seconds"],
         )
-    # The code may have gone elsewhere; the socket belongs here.
+    chosen = Path.cwd()  # the code may have gone elsewhere
     os.chdir(folder)
-    GunicornServer(application(routes), plan["gunicorn"], events).run()
+    app = application(routes)
+    GunicornServer(app, plan["gunicorn"], events, working_folder=chosen).run()

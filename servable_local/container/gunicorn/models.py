@@ -91,20 +91,25 @@ class Models:
             if not os.path.exists(url):  # noqa: PTH110
                 raise FileNotFoundError
             folder = Path(url).resolve(strict=True)
-            why_foreign = foreign(folder)
-            entries = sorted(folder.iterdir()) if folder.is_dir() else []
-            folders = [path for path in entries if path.name.isdecimal() and path.is_dir()]
+            code = code_folder(folder, model)
+            why_foreign = foreign(folder) or (foreign(code.resolve()) if code.exists() else None)
+            # At any depth, as the image looks; the model server takes only those of the folder itself.
+            has_version = any(name.isdecimal() for _, names, _ in os.walk(folder) for name in names)
         except OSError:
-            why_foreign, folders = None, []
+            why_foreign, has_version = None, False
         if why_foreign is not None:
             refuse(response, falcon.HTTP_403, why_foreign)
-        elif not folders:
+        elif not has_version:
             sentence = f"Could not find valid base path {url} for servable {model}"
             refuse(response, falcon.HTTP_404, sentence)
         else:
             # Before the model server starts: code that does not import is Falcon's 500.
-            self._import(model, folder)
-            versions = {str(int(path.name)): str(path) for path in folders}
+            self._import(model, code)
+            versions = {
+                str(int(path.name)): str(path)
+                for path in sorted(folder.iterdir())
+                if path.name.isdecimal() and path.is_dir()
+            }
             self._ask_supervisor(response, load=model, path=str(folder), versions=versions)
 
     def _invoke(self, request: Any, response: Any, model: str) -> None:
@@ -116,7 +121,7 @@ class Models:
             refuse(response, falcon.HTTP_404, f"Model {model} is not loaded yet.")
             return
         if model not in self._handlers:  # another worker has loaded it
-            self._import(model, loaded[model].folder)
+            self._import(model, code_folder(loaded[model].folder, model))
         # One of its servers, and that one's gRPC port: not drawn apart as in the other mode.
         grpc_port, rest_port = random.choice(loaded[model].ports)
         call(
@@ -132,10 +137,10 @@ class Models:
             timeout_seconds=self._timeout_seconds,
         )
 
-    def _import(self, model: str, folder: Path) -> None:
+    def _import(self, model: str, code: Path) -> None:
         """The model's own code where it has some, else the container's. Raises `CodeError`."""
-        inference, lib = folder / "code" / "inference.py", folder / "code" / "lib"
-        packages = compiled_packages(lib.parent)
+        inference, lib = code / "inference.py", code / "lib"
+        packages = compiled_packages(code)
         if lib.is_dir():
             sys.path += [str(path) for path in (*packages.paths, lib)]
         if inference.is_file():
@@ -152,7 +157,18 @@ class Models:
     def _ask_supervisor(self, response: Any, **question: Any) -> None:
         answer = loaded_models.ask(self._folder, **question)
         response.status = falcon.code_to_http_status(answer["status"])
-        response.text = json.dumps(answer["body"])
+        response.text = answer["body"]
+
+
+def code_folder(folder: Path, model: str) -> Path:
+    """Return the code's folder of a model that is loaded from `folder`, whether or not there is one.
+
+    The image looks into /opt/ml/models/NAME/model/code, whatever the URL names: a model of the
+    archive ANOTHER/model that is loaded as NAME has none of its code. A folder of another name
+    than `model` is none of SageMaker's, and has its own code.
+    """
+    named = folder.parents[1] / model / "model" if folder.name == "model" else folder
+    return named / "code"
 
 
 def foreign(folder: Path) -> str | None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import uvloop
 
-from servable_local.container.child_process import begin_child
+from servable_local.container.child_process import begin_child, log
 from servable_local.container.http_messages import (
     BadRequestError,
     HttpAnswer,
@@ -18,6 +18,7 @@ from servable_local.container.http_messages import (
     error,
 )
 from servable_local.container.image_code import image_code
+from servable_local.container.nginx import conversion
 from servable_local.container.nginx.routes import Routes
 from servable_local.container.nginx.upstream import GunicornUpstream, ModelServersUpstream
 from servable_local.container.ports import listening
@@ -52,7 +53,9 @@ class CallerConnection(asyncio.Protocol):
         try:
             self._reader.feed(data)
         except BadRequestError as problem:
-            self._transport.write(encoded(error(400, str(problem)), keep_alive=False))
+            log(f"{problem.status} {problem.phrase}: {problem}")
+            refused = conversion.page(problem.status, problem.phrase)
+            self._transport.write(encoded(refused, keep_alive=False))
             self._transport.close()
             return
         if self._reader.wants_continue:
@@ -75,6 +78,7 @@ class CallerConnection(asyncio.Protocol):
                 traceback.print_exc()
                 answer = error(500, str(failure))
             head = request.method == "HEAD"
+            keep_alive = keep_alive and not answer.closes
             self._transport.write(encoded(answer, keep_alive=keep_alive, head=head))
             if not keep_alive:
                 self._transport.close()

@@ -67,4 +67,5 @@ def page(status: int, phrase: str) -> HttpAnswer:
     title = f"{status} {phrase}"
     text = f"<html>\r\n<head><title>{title}</title></head>\r\n<body>\r\n<center><h1>{title}</h1>"
     text += "</center>\r\n<hr><center>nginx</center>\r\n</body>\r\n</html>\r\n"
-    return HttpAnswer(status, text.encode(), "text/html")
+    # The connection goes on behind an upstream's failure alone.
+    return HttpAnswer(status, text.encode(), "text/html", closes=status not in (412, 502, 504))

@@ -10,7 +10,6 @@ from urllib.parse import unquote
 
 from servable_local.container.http_messages import (
     JSON,
-    HeaderFields,
     HttpAnswer,
     HttpRequest,
     error,
@@ -27,7 +26,10 @@ from servable_local.container.nginx.upstream import (
 _ODD = re.compile(r"%|//|/\.")
 _OF_A_BODY = ("Content-Length", "Transfer-Encoding")
 # NGINX replaces these when it passes a request on.
-_OWN = (b"host", b"connection", b"content-length", b"transfer-encoding", b"expect", b"keep-alive")
+_OWN = frozenset(
+    b"host connection content-length content-type transfer-encoding te upgrade expect "
+    b"keep-alive".split()
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,11 +63,12 @@ class Routes:
             return error(404, "Not Found")
         try:
             async with asyncio.timeout(self.read_timeout_seconds):
-                return await route(request)
+                answer = await route(request)
         except UpstreamError:
             return conversion.page(502, "Bad Gateway")
         except TimeoutError:
             return conversion.page(504, "Gateway Time-out")
+        return unmodified(request, answer) if route in (self._ping, self._invoke) else answer
 
     async def _to_gunicorn(self, request: HttpRequest) -> HttpAnswer:
         if self.gunicorn is None:
@@ -96,7 +99,7 @@ class Routes:
         except UpstreamError:
             # The conversion's own subrequest: it hands the page on, as what it always answers.
             answer = replace(conversion.page(502, "Bad Gateway"), content_type=JSON)
-        return conversion.accepted(request.headers.get("Accept"), answer, self.image)
+        return conversion.accepted(request.headers.joined("Accept"), answer, self.image)
 
     async def _relay(self, request: HttpRequest) -> HttpAnswer:
         """/tfs/v1/…: the model server's own interface, with none of the caller's headers."""
@@ -105,7 +108,7 @@ class Routes:
 
     def _path(self, request: HttpRequest, *, method: bool = True) -> str | HttpAnswer:
         """The model server's, or the answer (400) to attributes that are wrong."""
-        attributes = self.image.attributes_for_nginx(request.headers.get(HEADER))
+        attributes = self.image.attributes_for_nginx(request.headers.joined(HEADER))
         if not method:
             attributes.pop("tfs-method", None)
         try:
@@ -113,6 +116,21 @@ class Routes:
         except AttributesError as problem:
             return conversion.refused(400, f"invalid {problem.attribute}", self.image)
         return escaped(path)
+
+
+def unmodified(request: HttpRequest, answer: HttpAnswer) -> HttpAnswer:
+    """Return the answer that NGINX makes of its own 200, which has neither date nor ETag.
+
+    Source: ngx_http_not_modified_filter_module.c of NGINX 1.22; upstreams' answers pass it by
+    """
+    if answer.status != 200:
+        return answer
+    headers = request.headers
+    if headers.get("If-Unmodified-Since") or headers.get("If-Match") not in (None, "*"):
+        return conversion.page(412, "Precondition Failed")
+    if headers.get("If-None-Match") == "*" and not headers.get("If-Modified-Since"):
+        return HttpAnswer(304)
+    return answer
 
 
 def normalized(path: str) -> str | None:
@@ -138,15 +156,17 @@ def escaped(path: str) -> str:
 
 def passed_on(request: HttpRequest) -> bytes:
     """The request for Gunicorn: HTTP/1.0 with the caller's headers, as NGINX writes it."""
-    assert isinstance(request.headers, HeaderFields)
+    query = f"?{request.query}" if request.query else ""
     lines = [
-        f"{request.method} {request.path} HTTP/1.0".encode("latin-1"),
+        f"{request.method} {request.path}{query} HTTP/1.0".encode("latin-1"),
         b"Host: gunicorn_upstream",
         b"Connection: close",
         b"Content-Length: %d" % len(request.body),
     ]
+    # Gunicorn took the last of several types when it was observed, and refuses them since.
+    for content_type in request.headers.values("Content-Type")[-1:]:
+        lines.append(f"Content-Type: {content_type}".encode("latin-1"))
     for name, value in request.headers.pairs:
-        # NGINX drops names with an underscore too.
-        if name.lower() not in _OWN and b"_" not in name:
+        if name.lower() not in _OWN:
             lines.append(name + b": " + value)
     return b"\r\n".join(lines) + b"\r\n\r\n" + request.body

@@ -147,7 +147,14 @@ def test_the_containers_own_modules_hide_the_codes(tmp_path: Path) -> None:
     """Observed: code/serve.py is never imported, /sagemaker/serve.py is (starts.jsonl)."""
     (tmp_path / "code").mkdir()
     (tmp_path / "code" / "serve.py").write_text("def load(): ...\n")
-    assert "serve is the container's own module" in run("import serve", tmp_path).stderr
+    ran = run("import serve\nserve.load()", tmp_path)
+    assert "serve is the container's own module" in ran.stderr
+    assert "module 'serve' has no attribute 'load'" in ran.stderr
+
+
+def test_the_containers_own_modules_have_their_values(tmp_path: Path) -> None:
+    program = "import tfs_utils\nprint(tfs_utils.DEFAULT_CONTENT_TYPE)"
+    assert run(program, tmp_path).stdout == "application/json\n"
 
 
 def test_the_containers_model_folder_is_where_the_archive_is_here(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ One deployment for the file, with the clock standing still.
 
 import json
 import os
+import sys
 import time
 from dataclasses import dataclass
 from datetime import timedelta
@@ -16,7 +17,7 @@ import pytest
 from servable_local.aws import LocalAws, running
 from servable_local.aws.inventory import inventory
 from servable_local.aws.local_aws import ACCOUNT, REGION
-from tests.checkouts import PATH, ROOT, bootstrapped, checkout, run_in
+from tests.checkouts import PATH, ROOT, Ran, bootstrapped, checkout, run_in
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(300)]
 
@@ -125,6 +126,7 @@ class Night:
     failed: list[str]
     reason: str
     alarm: str
+    verified: Ran
     left: set[str]
 
 
@@ -150,9 +152,15 @@ def night(tmp_path_factory: pytest.TempPathFactory) -> Night:
         reason = deployed.received("The batch scored-by-hand failed")
         alarm = deployed.received("scored-by-hand-batch-failed", '"ALARM"')
         by_hand = deployed.taken_scores()
+        verified = servable(project, aws, "verify", "night", "--no-invoke")
         cdk(project, aws, "destroy", "night/*", "--force")
         left = {name for kind, name in set(inventory(aws)) - before if "Subscription" not in kind}
-    return Night(scheduled, by_hand, failed, reason, alarm, left)
+    return Night(scheduled, by_hand, failed, reason, alarm, verified, left)
+
+
+def servable(project: Path, aws: LocalAws, *arguments: str) -> Ran:
+    environment = aws.environment_over({**os.environ, "PYTHONPATH": str(project)})
+    return run_in(project, sys.executable, "-m", "servable", *arguments, environment=environment)
 
 
 def cdk(project: Path, aws: LocalAws, *arguments: str) -> None:
@@ -180,6 +188,10 @@ def test_a_failed_run_sends_its_reason(night: Night) -> None:
 
 def test_a_failed_run_is_an_alarm_that_says_what_to_do_first(night: Night) -> None:
     assert "First: read the message" in night.alarm
+
+
+def test_verify_finds_what_is_deployed(night: Night) -> None:
+    assert night.verified.returncode == 0, night.verified.stdout + night.verified.stderr
 
 
 def test_what_is_destroyed_leaves_the_tables_and_the_log_that_all_jobs_share(night: Night) -> None:

@@ -166,7 +166,7 @@ MOST_LINES_OF_FOLDERS = {
 }
 # Command to the most lines of functions that it may run (scripts/lines_run.py): what its reader reads.
 # Without the rules since, 4,298 and 6,450 (6,400 was wanted) of a synth without .servable.
-MOST_LINES_RUN = {"check": 5_309, "synth": 7_556}
+MOST_LINES_RUN = {"check": 5_315, "synth": 7_586}
 
 
 def main() -> int:

@@ -67,9 +67,11 @@ PLACES: Mapping[str, str] = {
     "sagemaker:.*Endpoint.*": "endpoints",
     "sagemaker:.*Model": "models",
     "sagemaker:.*Tags": "hosting",
+    "scheduler:.*": "schedules",
     "sns:.*": "topics",
     "ssm:GetParameters": "read_parameters",
     "ssm:.*": "parameters",
+    "states:.*": "state_machines",
 }
 
 
@@ -98,11 +100,12 @@ class Deployed:
     """ARNs of the roles that get the policy that invokes the endpoint."""
     keys: Sequence[str]
     """ARNs of KMS keys of one's own on volumes."""
+    batches: Sequence[str] = ()
+    """Names of its batches."""
 
     def places(self) -> dict[str, list[str]]:
         """Place -> ARNs. CloudFormation's own names begin with the stack's, of which it may cut the end."""
-        aws = f"arn:{partition(self.region)}"
-        here = f"{self.region}:{self.account}"
+        aws, here = f"arn:{partition(self.region)}", f"{self.region}:{self.account}"
         begins = [name[:24] for name in self.stacks]
         # SageMaker writes ARNs in lower case, and IAM compares them as they are.
         names = list(dict.fromkeys((self.endpoint.lower(), self.endpoint)))
@@ -121,11 +124,12 @@ class Deployed:
         keys = [f"{aws}:kms:{here}:key/*"]
         # Systems Manager names what has no name CFN-…
         parameters = [f"{aws}:ssm:{here}:parameter/{begin}*" for begin in ["CFN-", *begins]]
+        batches = [f"{self.endpoint}-{batch}" for batch in self.batches]
         groups = [f"sagemaker/Endpoints/{self.endpoint}", f"lambda/{self.endpoint}-golden-requests"]
+        groups += [f"vendedlogs/states/{one}" for one in batches]
         return {
-            "any_resource": [
-                "*"
-            ],  # these actions take no resource, or none that is known beforehand
+            # These actions take no resource, or none that is known beforehand.
+            "any_resource": ["*"],
             "alarms": alarms,
             "assets": [f"{aws}:s3:::cdk-*-assets-{self.account}-{self.region}/*"],
             "buckets": buckets,
@@ -153,6 +157,8 @@ class Deployed:
             "roles": roles,
             "rules": [f"{aws}:events:{here}:rule/{begin}*" for begin in begins],
             "scalable_targets": [f"{aws}:application-autoscaling:{here}:scalable-target/*"],
+            "schedules": [f"{aws}:scheduler:{here}:schedule/default/{one}" for one in batches],
+            "state_machines": [f"{aws}:states:{here}:stateMachine:{one}" for one in batches],
             "topics": [f"{aws}:sns:{here}:{begin}*" for begin in begins],
             "updated": [*endpoints, *configurations],
             "watching": [*alarms, *dashboards],
@@ -181,6 +187,8 @@ def statements(deployed: Sequence[Deployed]) -> Iterator[Statement]:
     for action in actions():
         by_place.setdefault(place_of(action), []).append(action)
     for place, allowed in sorted(by_place.items()):
+        if not places[place]:
+            continue  # without batches there is neither a state machine nor a schedule
         yield from _statements(place, allowed, list(places[place]), deployed)
 
 
@@ -191,7 +199,9 @@ def _statements(
     boundaries = sorted({one.boundary for one in deployed if one.boundary})
     condition: dict[str, Any] = {}
     if place == "passed_roles":
-        services = ("sagemaker", "lambda", "sagemaker.application-autoscaling")
+        services = ["sagemaker", "lambda", "sagemaker.application-autoscaling"]
+        if any(one.batches for one in deployed):
+            services += ["scheduler", "states"]
         passed = [f"{service}.amazonaws.com" for service in services]
         condition = {"StringEquals": {"iam:PassedToService": passed}}
     elif place == "holders":

@@ -19,9 +19,11 @@ from infra.catalog.instances import instances
 from infra.constructs.access.role_rules import RoleRules
 from infra.constructs.endpoint.endpoint_logs import EndpointLogs
 from infra.constructs.model.archive import Archive, packed_archive
-from infra.constructs.model.execution_role import ModelDependencies
+from infra.constructs.model.execution_role import ModelDependencies, log_group_arn
 from infra.constructs.model.served_model import ServedModel
 from infra.packing import archive_inputs
+from infra.parameters.batch.job import BatchJob, batch_job
+from infra.parameters.batch.settings import BatchSettings
 from infra.parameters.endpoint import Endpoint, Network
 from infra.parameters.environment import Environment
 from infra.parameters.finding import meant
@@ -61,7 +63,10 @@ class PackedModel(ServedModel):
         version, named with digits. A relative path is relative to the working folder.
     version: Version number of a `folder` that is one SavedModel. Default: 1.
     instance_type: Instance type that image and settings are chosen for, for example ml.c5.xlarge.
-    logs: The endpoint's log group, into which the container writes.
+    logs: The endpoint's log group, into which the container writes. Needed without `batch`.
+    batch: The batch transform job that the model is for instead of an endpoint, for a `BatchTransform`. Its
+        keys `model` and `instance_type` are those given here; `container` and `variables` stand in it.
+        Default: none, the model is an endpoint's.
     code: Folder with inference.py, or with transforms.py for Servable's handler. Default: none, the
         container converts JSON and CSV itself.
     handler: "servable": Servable's handler runs in front of the model, also without code. Default: the
@@ -94,7 +99,8 @@ class PackedModel(ServedModel):
         folder: Path | str,
         version: int = 1,
         instance_type: str,
-        logs: EndpointLogs,
+        logs: EndpointLogs | None = None,
+        batch: BatchSettings | None = None,
         code: Path | str | None = None,
         handler: Literal["servable"] | None = None,
         install: Literal["vendored", "at start"] = "at start",
@@ -125,10 +131,11 @@ class PackedModel(ServedModel):
         }
         variant = {"container": container, "variables": dict(variables or {})}
         environment = _environment(name, given, {**variant, "instance_type": instance_type})
-        groups = list(security_groups or ())
-        if vpc is not None and not groups:
-            groups.append(ec2.SecurityGroup(scope, f"{construct_id}SecurityGroup", vpc=vpc))
-        runs = _hosting(stack := cdk.Stack.of(scope), placement := _placement(environment, name))
+        self.job = _job(environment, name, batch, volume_key)
+        placement = self.job.deployed if self.job else _placement(environment, name)
+        runs = _hosting(stack := cdk.Stack.of(scope), placement)
+        log_group, rolls_back = _log(stack, logs, batch)
+        groups = _groups(scope, construct_id, vpc, security_groups)
         super().__init__(
             scope,
             construct_id,
@@ -136,8 +143,9 @@ class PackedModel(ServedModel):
             image=runs.image,
             variables=runs.variables,
             dependencies=ModelDependencies(
-                log_group_arn=logs.arn,
-                rolls_back=logs.endpoint_name,
+                log_group_arn=log_group,
+                rolls_back=rolls_back,
+                batch=batch,
                 volume_kms_key=volume_key.key_arn if volume_key else None,
                 network=_network(vpc, vpc_subnets, groups, network),
                 roles=role_rules,
@@ -203,6 +211,48 @@ def _placement(environment: Environment, name: str) -> Placement:
         raise ValueError(f"tensorflow: no image has {tensorflow!r}; allowed: {allowed}")
     (placement,) = placements_of(environment, name)
     return placement
+
+
+def _log(
+    stack: cdk.Stack, logs: EndpointLogs | None, batch: BatchSettings | None
+) -> tuple[str, str | None]:
+    """ARN of the log group, and the name of the endpoint that may roll back. Raises ValueError."""
+    if batch is not None:
+        return log_group_arn(stack), None
+    if logs is None:
+        raise ValueError("logs: a model of an endpoint writes there; give logs, or batch")
+    return logs.arn, logs.endpoint_name
+
+
+def _groups(
+    scope: Construct,
+    construct_id: str,
+    vpc: ec2.IVpc | None,
+    given: Sequence[ec2.ISecurityGroup] | None,
+) -> list[ec2.ISecurityGroup]:
+    """The security groups; a new one in a VPC for which none is given."""
+    if vpc is not None and not given:
+        return [ec2.SecurityGroup(scope, f"{construct_id}SecurityGroup", vpc=vpc)]
+    return list(given or ())
+
+
+def _job(
+    environment: Environment, name: str, batch: BatchSettings | None, volume_key: kms.IKey | None
+) -> BatchJob | None:
+    """The job of the model; None without a batch. Raises ValueError for one of another model or type."""
+    if batch is None:
+        return None
+    variant = environment.variants[name]
+    for key in ("model", "instance_type"):
+        given, wanted = getattr(batch, key), getattr(variant, key)
+        if given != wanted:
+            raise ValueError(
+                f"batch: {key} is {given!r}, and the model's is {wanted!r}; give the same"
+            )
+    with_batch = environment.model_copy(update={"batch": {name: batch}})
+    job = batch_job(with_batch, name)
+    assert job is not None  # model and type are known
+    return replace(job, volume_kms_key=volume_key.key_arn if volume_key else None)
 
 
 def _hosting(stack: cdk.Stack, placement: Placement) -> Hosting:

@@ -5,6 +5,7 @@ from typing import Annotated
 from pydantic import Field
 
 from infra.parameters.alarms import Alarms
+from infra.parameters.batch.settings import BatchSettings
 from infra.parameters.endpoint import Endpoint, Network, Security, Traffic
 from infra.parameters.metrics import Metrics
 from infra.parameters.model import Model
@@ -42,6 +43,8 @@ class Environment(Table):
     """The models that are served, by name."""
     variants: dict[Name, Variant]
     """The production variants, by name: instances or serverless containers, each with one model."""
+    batch: dict[Name, BatchSettings] = Field(default={})
+    """Batch transform jobs beside the endpoint, by name: a model over a table in S3, at a time or by hand."""
     traffic: Traffic = Traffic()
     """The requests that callers send, as far as they are known."""
     alarms: Alarms = Alarms()

@@ -28,6 +28,8 @@ class Placement:
     served: Served
     derived: Derived
     kind: EndpointKind
+    table: str = "variants"
+    """The table of the file that has it: variants, or batch."""
     pool: int | None = None
     """Position of the instance type in instance_pools; None without them."""
     pool_settings: frozenset[str] = frozenset()
@@ -43,7 +45,7 @@ class Placement:
         table, _, setting = name.partition(".")
         own = name == "instance_type" or (table == "container" and setting in self.pool_settings)
         pool = "" if self.pool is None or not own else f"instance_pools.{self.pool}."
-        return f"variants.{self.name}.{pool}{name}"
+        return f"{self.table}.{self.name}.{pool}{name}"
 
     @property
     def machine_key(self) -> str:

@@ -67,9 +67,11 @@ PLACES: Mapping[str, str] = {
     "sagemaker:.*Endpoint.*": "endpoints",
     "sagemaker:.*Model": "models",
     "sagemaker:.*Tags": "hosting",
+    "scheduler:.*": "schedules",
     "sns:.*": "topics",
     "ssm:GetParameters": "read_parameters",
     "ssm:.*": "parameters",
+    "states:.*": "state_machines",
 }
 
 
@@ -153,6 +155,8 @@ class Deployed:
             "roles": roles,
             "rules": [f"{aws}:events:{here}:rule/{begin}*" for begin in begins],
             "scalable_targets": [f"{aws}:application-autoscaling:{here}:scalable-target/*"],
+            "schedules": [f"{aws}:scheduler:{here}:schedule/default/{begin}*" for begin in begins],
+            "state_machines": [f"{aws}:states:{here}:stateMachine:{begin}*" for begin in begins],
             "topics": [f"{aws}:sns:{here}:{begin}*" for begin in begins],
             "updated": [*endpoints, *configurations],
             "watching": [*alarms, *dashboards],
@@ -191,7 +195,9 @@ def _statements(
     boundaries = sorted({one.boundary for one in deployed if one.boundary})
     condition: dict[str, Any] = {}
     if place == "passed_roles":
-        services = ("sagemaker", "lambda", "sagemaker.application-autoscaling")
+        services = (
+            "sagemaker", "lambda", "sagemaker.application-autoscaling", "scheduler", "states",
+        )  # fmt: skip
         passed = [f"{service}.amazonaws.com" for service in services]
         condition = {"StringEquals": {"iam:PassedToService": passed}}
     elif place == "holders":

@@ -1,0 +1,109 @@
+"""[batch.NAME]: a batch transform job, which runs a model over the objects of a bucket and ends."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from infra.catalog.limits import least, most
+from infra.parameters.scaling import When
+from infra.parameters.table import KmsKeyArn, Table
+from infra.parameters.variant import VariableName
+from infra.policy.container import ContainerSettings
+
+Location = Annotated[
+    str, Field(pattern=r"^s3://[a-z0-9][a-z0-9.\-]{1,61}[a-z0-9]/[^*?$]*$", max_length=1024)
+]
+JsonPath = Annotated[str, Field(pattern=r"^\$", max_length=most("JsonPath"))]
+TIMEOUT, RETRIES = "InvocationsTimeoutInSeconds", "InvocationsMaxRetries"
+# SageMaker's defaults, and its maximum of the product of both.
+# https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CreateTransformJob.html (2026-11-28)
+DEFAULT_PAYLOAD_MB, DEFAULT_TIMEOUT_SECONDS = 6, 600
+MOST_PAYLOAD_MB = 100
+MediaType = Annotated[str, Field(pattern=r"^[\x20-\x7e]+$", max_length=256)]
+
+
+class BatchSettings(Table):
+    """A job reads every object under `input`, on instances of its own, and writes NAME.out for each under
+    `output`. An object whose records were not all answered has no result, and fails the run.
+
+    Source: https://docs.aws.amazon.com/sagemaker/latest/dg/batch-transform.html (2026-11-28)
+    """
+
+    model: str
+    """Name of the [models.NAME] table that answers the records."""
+    instance_type: str
+    """SageMaker instance type, for example ml.c5.xlarge. Batch transform has fewer types than endpoints:
+    `servable check` names them."""
+    # https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_TransformResources.html (2026-11-28)
+    instances: Annotated[int, Field(ge=1, le=100)] = 1
+    """Number of instances of a run. They share the objects, and an object is never divided: more instances
+    than objects are paid for and idle."""
+    input: Location
+    """Prefix of the objects in a bucket of yours, for example s3://bucket/rows/. Every object under it is
+    an input. End it with a slash: `rows` also matches `rows-old/`."""
+    output: Location
+    """Prefix of the results in a bucket of yours, outside `input`. A run overwrites the results of the
+    last one."""
+    input_kms_key: KmsKeyArn | None = None
+    """KMS key that the input is encrypted with. Default: S3's own key. The key's policy must allow what
+    docs/permissions.md lists."""
+    output_kms_key: KmsKeyArn | None = None
+    """KMS key of the results. Default: S3's own key. The key's policy must allow what docs/permissions.md
+    lists."""
+    content_type: MediaType
+    """Content type of the objects, for example text/csv or application/jsonlines. It is that of every
+    request to the container."""
+    accept: MediaType | None = None
+    """Content type of the answers. Default: `content_type`, which filters and joins need; without a
+    handler application/json, because the container answers everything so."""
+    compression: Literal["none", "gzip"] = "none"
+    """Compression of the objects. The results are not compressed."""
+    split: Literal["none", "line", "tfrecord", "recordio"] | None = None
+    """Records in an object. none: the whole object is one request. Default: line for CSV and JSON lines,
+    else none."""
+    strategy: Literal["multi_record", "single_record"] | None = None
+    """Records in a request. multi_record: as many as payload_mb holds, which is faster; the container must
+    answer with one line for each. single_record: one. Default: multi_record if Servable's handler answers
+    line by line, else single_record; without `split` neither."""
+    assemble: Literal["none", "line"] | None = None
+    """Ends of the answers in a result. line: each on a line of its own. Default: line if `split` is line,
+    else none."""
+    input_filter: JsonPath | None = None
+    """Part of a record that the model gets, as JSONPath: "$[1:]" leaves out the first column. Default:
+    all of it."""
+    output_filter: JsonPath | None = None
+    """Part of an answer, or with `join` of the joined record, that the result keeps, as JSONPath. Default:
+    all of it."""
+    join: bool = False
+    """Whether each answer is joined to its record: as further columns of CSV, in JSON as SageMakerOutput."""
+    payload_mb: Annotated[int, Field(ge=1, le=MOST_PAYLOAD_MB)] | None = None
+    """Largest request, in MB; a record must fit. Default: 1 with multi_record, because the time of such a
+    request is that of its rows already; else SageMaker's 6, less if max_concurrent leaves less."""
+    max_concurrent: Annotated[int, Field(ge=1, le=MOST_PAYLOAD_MB)] | None = None
+    """Requests that one instance gets at a time. payload_mb times max_concurrent is at most 100. Default:
+    measured concurrency of a variant with this model and instance type, else one for each Gunicorn worker,
+    or without code for each vCPU. SageMaker's own is 1, which leaves the other workers idle."""
+    timeout_seconds: Annotated[int, Field(ge=least(TIMEOUT), le=most(TIMEOUT))] = (
+        DEFAULT_TIMEOUT_SECONDS
+    )
+    """Seconds that a request may take. 600 is SageMaker's; the container's own timeouts, which are 30 and
+    60 s in the image, are raised above it."""
+    max_retries: Annotated[int, Field(ge=least(RETRIES), le=most(RETRIES))] = most(RETRIES)
+    """How often a failed request is sent again. 3 is SageMaker's, and the most that it allows."""
+    schedule: When | None = None
+    """Start of the runs: cron(0 2 * * ? *) is two o'clock every night; rate(1 day) and
+    at(2026-12-24T18:00:00) work too. Default: none, runs are started by hand or by your pipeline."""
+    timezone: str = "UTC"
+    """Time zone of `schedule`, for example Europe/Berlin; daylight saving time is followed. Default: UTC,
+    as in EventBridge Scheduler."""
+    late_minutes: Annotated[int, Field(ge=1, le=10_080)] = 240
+    """Minutes after which a run is late, which an alarm tells when it ends. 240: what begins at two at night
+    is there at six."""
+    max_minutes: Annotated[int, Field(ge=1, le=40_320)] = 1440
+    """Minutes after which a run fails and its job is told to stop. 1440, a day: a nightly run does not
+    meet the next one."""
+    variables: dict[VariableName, Annotated[str, Field(max_length=10_240)]] = Field(default={})
+    """Environment variables for inference.py. The container's own variables are keys of [container]."""
+    container: ContainerSettings = ContainerSettings()
+    """Settings of the container on its instance. Omitted keys are chosen as a variant's, for the instance
+    type, the model and the code; timeouts and batching are chosen for the job."""

@@ -83,7 +83,8 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr(output, "time", SimpleNamespace(monotonic=lambda: clock.now))
+    for module in (output, console):
+        monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: clock.now))
     return clock
 
 

@@ -22,6 +22,7 @@ from infra.constructs.monitoring.notifications import NotificationKey, Notificat
 from infra.constructs.rollout.endpoint_rollout import EndpointRollout
 from infra.constructs.scaling.endpoint_scaling import EndpointScaling
 from infra.constructs.storage.locations import AsyncInferenceLocations, Destination
+from infra.parameters.batch.job import BatchJob, batch_jobs
 from infra.parameters.environment import Environment
 from infra.parameters.rollout import GoldenRequests
 
@@ -63,6 +64,8 @@ class EndpointStack(cdk.Stack):
         )
         self.topic = notified.inform
         self._operate(endpoint, notified)
+        for job in batch_jobs(environment):
+            self._batch(job, notified)
         alarms = EndpointAlarms(
             self,
             "Alarms",
@@ -175,6 +178,38 @@ class EndpointStack(cdk.Stack):
                     for number, arn in enumerate(environment.endpoint.callers)
                 ],
                 path=environment.security.iam_path,
+            )
+
+    def _batch(self, job: BatchJob, notified: Notifications) -> None:
+        # CDK's modules for Step Functions and Scheduler are imported only if needed.
+        from infra.constructs.batch.batch_model import batch_model
+        from infra.constructs.batch.batch_transform import BatchTransform
+
+        environment, table = self._environment, self._environment.endpoint
+        model = batch_model(
+            self, f"BatchModel-{job.name}", job=job, environment=environment, root=self._root
+        )
+        batch = BatchTransform(
+            self,
+            f"Batch-{job.name}",
+            name=f"{table.name}-{job.name}",
+            model=model,
+            inform=notified.inform,
+            topic_key=self._key,
+            runbook=environment.alarms.runbook,
+            log_retention_days=table.log_retention_days,
+            log_key=kms.Key.from_key_arn(self, f"BatchLogKey-{job.name}", table.log_kms_key)
+            if table.log_kms_key
+            else None,
+            keep_log=table.log_removal == "retain",
+            role_rules=RoleRules.of(environment.security),
+        )
+        for name, value in (("Model", model.name), ("StateMachine", batch.state_machine_arn)):
+            cdk.CfnOutput(
+                self,
+                f"{job.output}{name}",
+                value=value,
+                description=f"{name} of the batch {job.name}",
             )
 
     def _golden_sender(

@@ -123,7 +123,11 @@ class Deployed:
         keys = [f"{aws}:kms:{here}:key/*"]
         # Systems Manager names what has no name CFN-…
         parameters = [f"{aws}:ssm:{here}:parameter/{begin}*" for begin in ["CFN-", *begins]]
-        groups = [f"sagemaker/Endpoints/{self.endpoint}", f"lambda/{self.endpoint}-golden-requests"]
+        groups = [
+            f"sagemaker/Endpoints/{self.endpoint}",
+            f"lambda/{self.endpoint}-golden-requests",
+            f"vendedlogs/states/{self.endpoint}-*",
+        ]
         return {
             "any_resource": [
                 "*"
@@ -155,8 +159,8 @@ class Deployed:
             "roles": roles,
             "rules": [f"{aws}:events:{here}:rule/{begin}*" for begin in begins],
             "scalable_targets": [f"{aws}:application-autoscaling:{here}:scalable-target/*"],
-            "schedules": [f"{aws}:scheduler:{here}:schedule/default/{begin}*" for begin in begins],
-            "state_machines": [f"{aws}:states:{here}:stateMachine:{begin}*" for begin in begins],
+            "schedules": [f"{aws}:scheduler:{here}:schedule/default/{self.endpoint}-*"],
+            "state_machines": [f"{aws}:states:{here}:stateMachine:{self.endpoint}-*"],
             "topics": [f"{aws}:sns:{here}:{begin}*" for begin in begins],
             "updated": [*endpoints, *configurations],
             "watching": [*alarms, *dashboards],

@@ -18,7 +18,7 @@ PLACES = {
     "archive_keys": "endpoint.archive_kms_keys, or the pinned archive's artifact.kms_key",
     "bucket": "the bucket of a model that is a prefix",
     "repository": "the image's repository in ECR",
-    "log_group": "the endpoint's log group",
+    "log_group": "the endpoint's log group, or /aws/sagemaker/TransformJobs",
     "log_streams": "every stream of that log group",
     "rollback_alarms": "the alarms ENDPOINT-rollback-*",
     "captured": "the objects captured/* of the bucket in ENV/data",
@@ -30,6 +30,12 @@ PLACES = {
     "queue_key": "the key of requests and answers",
     "topics": "the success and the error topic",
     "topic_key": "the key of the notifications",
+    "batch_log_group": "/aws/sagemaker/TransformJobs, which all transform jobs of the account share",
+    "batch_bucket": "the bucket of a batch's input",
+    "batch_input": "the objects under a batch's input",
+    "batch_output": "the objects under a batch's output",
+    "batch_input_key": "batch.NAME.input_kms_key",
+    "batch_output_key": "batch.NAME.output_kms_key",
     "volume_key": "endpoint.volume_kms_key",
     "subnets": "network.subnets, in whichever account owns them",
     "security_groups": "network.security_groups, in whichever account owns them",
@@ -57,7 +63,8 @@ class Permission:
     needs: tuple[str, ...] = ()
     """Resources that must exist although the permission is not on them."""
     condition: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    """Operator to key to value; `{prefix}` in a value is the model's prefix, `{region}` the stack's."""
+    """Operator to key to value; `{prefix}` in a value is the model's prefix, `{input}` that of a batch's
+    input, `{region}` the stack's."""
     wildcard: str | None = None
     """The reason for a wildcard in a resource; None without one."""
 
@@ -166,6 +173,41 @@ PERMISSIONS: tuple[Permission, ...] = (
         condition={"StringEquals": {VIA: "sns.{region}.amazonaws.com"}},
     ),
     Permission(
+        capability="make the log group of transform jobs ([batch])",
+        actions=("logs:CreateLogGroup",),
+        on=("batch_log_group",),
+    ),
+    Permission(
+        capability="list the input of a batch ([batch])",
+        actions=("s3:ListBucket",),
+        on=("batch_bucket",),
+        condition={"StringLike": {"s3:prefix": "{input}*"}},
+    ),
+    Permission(
+        capability="read the input of a batch ([batch])",
+        actions=("s3:GetObject",),
+        on=("batch_input",),
+        wildcard="the file names a prefix: a run takes every object under it",
+    ),
+    Permission(
+        capability="decrypt the input of a batch (batch.NAME.input_kms_key)",
+        actions=("kms:Decrypt",),
+        on=("batch_input_key",),
+        condition=via_s3("{region}"),
+    ),
+    Permission(
+        capability="write the results of a batch ([batch])",
+        actions=("s3:AbortMultipartUpload", "s3:PutObject"),
+        on=("batch_output",),
+        wildcard="a result is named after its object of the input",
+    ),
+    Permission(
+        capability="encrypt the results of a batch (batch.NAME.output_kms_key)",
+        actions=("kms:Decrypt", "kms:GenerateDataKey"),
+        on=("batch_output_key",),
+        condition=via_s3("{region}"),
+    ),
+    Permission(
         capability="encrypt volumes (endpoint.volume_kms_key)",
         actions=("kms:CreateGrant",),
         on=("volume_key",),
@@ -243,6 +285,8 @@ _THROUGH: tuple[tuple[str, str, tuple[str, ...], str], ...] = (
         "s3",
     ),
     ("capture.kms_key", "the model's role", _BOTH, "s3"),
+    ("batch.NAME.input_kms_key", "the model's role", ("kms:Decrypt",), "s3"),
+    ("batch.NAME.output_kms_key", "the model's role", _BOTH, "s3"),
 )
 KEY_PERMISSIONS = (
     KeyPermission(
@@ -268,12 +312,13 @@ KEY_PERMISSIONS = (
             "kms:Describe*",
         ),
         condition="kms:EncryptionContext:aws:logs:arn is the log group "
-        "/aws/sagemaker/Endpoints/ENDPOINT, or with golden requests "
-        "/aws/lambda/ENDPOINT-golden-requests",
+        "/aws/sagemaker/Endpoints/ENDPOINT, with golden requests also "
+        "/aws/lambda/ENDPOINT-golden-requests, with [batch.NAME] also "
+        "/aws/vendedlogs/states/ENDPOINT-NAME",
     ),
     KeyPermission(
         key="endpoint.volume_kms_key",
-        who="the role that deploys, and the model's role",
+        who="the role that deploys, the model's role, and with [batch] that of the state machine",
         actions=("kms:CreateGrant", "kms:DescribeKey"),
         condition="kms:GrantIsForAWSResource is true",
     ),

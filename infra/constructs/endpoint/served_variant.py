@@ -66,7 +66,7 @@ class ServedVariant(Construct):
                 self._prices[kind] = price
         self.other_models: tuple[ServedModel, ...] = ()
         """The models of instance types whose image or variables differ from the first one's."""
-        self._archive = _archive(cdk.Stack.of(self), environment, variant.model, root)
+        self._archive = model_archive(cdk.Stack.of(self), environment, variant.model, root)
         self._role = replace(
             dependencies,
             execution_role_arn=self._placement.model.execution_role
@@ -192,7 +192,8 @@ class ServedVariant(Construct):
         }
 
 
-def _archive(stack: cdk.Stack, environment: Environment, name: str, root: Path) -> Archive:
+def model_archive(stack: cdk.Stack, environment: Environment, name: str, root: Path) -> Archive:
+    """The archive of a model of an environment file. `root` is the project. Raises `PackagingError`."""
     model = environment.models[name]
     if model.artifact is not None:
         return pinned_archive(stack, model.artifact)

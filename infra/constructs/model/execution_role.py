@@ -13,6 +13,7 @@ from infra.constructs.acknowledged import AUDITORS, accept_for, accept_wildcards
 from infra.constructs.async_inference.async_inference import AsyncInference
 from infra.constructs.model.archive import Archive
 from infra.constructs.storage.locations import Destination
+from infra.parameters.batch.settings import BatchSettings
 from infra.parameters.endpoint import Network
 from infra.parameters.variant import CoreDumps
 from infra.policy.permissions import Permission, granted
@@ -44,6 +45,8 @@ class ModelDependencies:
     async_inference: AsyncInference | None = None
     """Locations of asynchronous requests and answers, and their topics."""
     core_dumps: CoreDumps | None = None
+    batch: BatchSettings | None = None
+    """The batch that the model is for, instead of an endpoint."""
     volume_kms_key: str | None = None
     network: Network = field(default_factory=Network)
     roles: RoleRules = field(default_factory=RoleRules)
@@ -100,13 +103,17 @@ class ModelDependencies:
             arns["queue_key"] = [at.answers.key_arn]
             arns["topics"] = [queue.success_arn, queue.error_arn]
             arns["topic_key"] = [queue.key_arn]
-        key = self.volume_kms_key
-        if key is not None:
-            # A policy needs the key's own ARN; an alias is only possible in the condition below.
-            name = key if not key.startswith(ALIAS) else "*"
-            # The ARN of a key that is a construct is known only to CloudFormation.
-            whole = key.startswith(("arn:", "${Token["))
-            arns["volume_key"] = [key] if whole else named("kms", "key", name)
+        if (batch := self.batch) is not None:
+            arns["batch_log_group"] = [self.log_group_arn]
+            input_bucket, _, prefix = batch.input.removeprefix("s3://").partition("/")
+            arns["batch_bucket"] = [f"arn:{stack.partition}:s3:::{input_bucket}"]
+            arns["batch_input"] = [f"arn:{stack.partition}:s3:::{input_bucket}/{prefix}*"]
+            results = batch.output.removeprefix("s3://").rstrip("/")
+            arns["batch_output"] = [f"arn:{stack.partition}:s3:::{results}/*"]
+            arns["batch_input_key"] = [batch.input_kms_key] if batch.input_kms_key else []
+            arns["batch_output_key"] = [batch.output_kms_key] if batch.output_kms_key else []
+        if self.volume_kms_key is not None:
+            arns["volume_key"] = volume_key_arns(stack, self.volume_kms_key)
         return arns
 
     def conditions(
@@ -114,15 +121,27 @@ class ModelDependencies:
     ) -> dict[str, dict[str, list[str]]]:
         """The permission's conditions. `prefix` is that of an archive of several objects."""
         conditions: dict[str, dict[str, list[str]]] = {}
+        rows = (
+            "" if self.batch is None else self.batch.input.removeprefix("s3://").partition("/")[2]
+        )
         for operator, values in permission.condition.items():
             for key, value in values.items():
-                formatted = value.format(prefix=prefix, region=region).split(",")
+                formatted = value.format(prefix=prefix, region=region, input=rows).split(",")
                 conditions.setdefault(operator, {})[key] = formatted
         alias = self.volume_kms_key
         if "volume_key" in permission.on and alias is not None and alias.startswith(ALIAS):
             by_alias = conditions.setdefault("ForAnyValue:StringEquals", {})
             by_alias["kms:ResourceAliases"] = [alias]
         return conditions
+
+
+def volume_key_arns(stack: cdk.Stack, key: str) -> list[str]:
+    """ARNs for a policy, which needs the key's own: an alias is only possible in its condition."""
+    # The ARN of a key that is a construct is known only to CloudFormation.
+    if key.startswith(("arn:", "${Token[")):
+        return [key]
+    name = key if not key.startswith(ALIAS) else "*"
+    return [f"{stack.format_arn(service='kms', resource='key')}/{name}"]
 
 
 def _in_any_account(stack: cdk.Stack, resource: str, names: Sequence[str]) -> list[str]:

@@ -11,6 +11,7 @@ from infra.catalog.images import Image
 from infra.constructs.model.archive import Archive
 from infra.constructs.model.execution_role import ExecutionRole, ModelDependencies
 from infra.constructs.replacement import replacement_fingerprint
+from infra.parameters.batch.job import BatchJob
 from infra.parameters.placement import Placement
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ class ServedModel(Construct):
     placement: Placement | None = None
     """The model on its instance type: settings, driver, timeouts, and their reasons; None if it is a
     variant of an environment file, which has it."""
+    job: BatchJob | None = None
+    """The batch that it is for; None for an endpoint's."""
     volume_key: kms.IKey | None = None
     """KMS key of the instances' volumes."""
     security_groups: "Sequence[ec2.ISecurityGroup]" = ()
@@ -49,11 +52,13 @@ class ServedModel(Construct):
             role = self.execution = ExecutionRole(
                 self, "Role", archive=archive, image=image, dependencies=dependencies
             )
+        self.role_arn = role.role.role_arn if role else str(dependencies.execution_role_arn)
+        """ARN of the role that SageMaker assumes."""
         network = dependencies.network
         model = sagemaker.CfnModel(
             self,
             "Resource",
-            execution_role_arn=role.role.role_arn if role else dependencies.execution_role_arn,
+            execution_role_arn=self.role_arn,
             # None and not False: the template contains only what was configured.
             enable_network_isolation=network_isolation or None,
             vpc_config=sagemaker.CfnModel.VpcConfigProperty(

@@ -34,6 +34,8 @@ FIRST_STEPS = {
     "expired-requests": "raise max_instances, or read the log if instances answer nothing.",
     "failed-notifications": "answers are in the bucket. `servable verify ENV` shows what was changed.",
     "queue-refused": "if cpu is in ALARM too, raise max_instances; else max_enqueued_batches.",
+    "batch-failed": "read the message that the topic was sent besides: it has the job's name and reason.",
+    "batch-late": "see whether the input grew; more instances help where there are more objects.",
     "golden-requests": "put updates off, or call the endpoint while one runs.",
     "rollback": "nothing is to be done at once: SageMaker goes back by itself. Mend the model, then "
     "deploy again.",

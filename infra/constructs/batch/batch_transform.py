@@ -1,0 +1,342 @@
+"""A batch transform job: the state machine that runs it, its schedule, log group and alarms."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import aws_cdk as cdk
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
+from aws_cdk import aws_logs as logs
+from aws_cdk import aws_scheduler as scheduler
+from aws_cdk import aws_sns as sns
+from aws_cdk import aws_stepfunctions as states
+from constructs import Construct
+
+from infra.catalog.limits import most
+from infra.constructs.access.role_rules import RoleRules
+from infra.constructs.acknowledged import AUDITORS, accept, accept_for, accept_wildcards
+from infra.constructs.endpoint.endpoint_logs import removal_policy
+from infra.constructs.model.execution_role import ALIAS, INLINE, volume_key_arns
+from infra.constructs.model.served_model import ServedModel
+from infra.constructs.monitoring.endpoint_alarms import EndpointAlarm
+from infra.constructs.monitoring.first_steps import directions
+from infra.constructs.monitoring.measured import Measured
+from infra.constructs.monitoring.signals import Signal
+from infra.parameters.alarms import Unit
+from infra.parameters.batch.job import BatchJob
+from infra.policy.permissions import PUBLISHING
+
+SYNC = "arn:{partition}:states:::sagemaker:createTransformJob.sync"
+PUBLISH = "arn:{partition}:states:::sns:publish"
+# Step Functions makes this rule itself, to hear of the end of a job.
+# https://docs.aws.amazon.com/step-functions/latest/dg/sagemaker-iam.html (2026-11-28)
+EVENTS_RULE = "StepFunctionsGetEventsForSageMakerTransformJobsRule"
+# What it names a log group whose policy it writes; https://docs.aws.amazon.com/step-functions/latest/dg/cw-logs.html
+LOG_GROUPS = "/aws/vendedlogs/states/"
+# Errors of the API, none of a job that ran: that would only fail again, at the whole price. A name is used
+# once, so that a job that was started all the same is not started twice.
+RETRY = {
+    "ErrorEquals": [
+        "SageMaker.AmazonSageMakerException",
+        "SageMaker.ResourceLimitExceededException",
+        "SageMaker.ThrottlingException",
+    ],
+    "IntervalSeconds": 60,
+    "MaxAttempts": 4,
+    "BackoffRate": 2,
+}
+_UUID_CHARACTERS = 36
+_SECONDS_PER_MINUTE = 60
+# A day: the alarm of a night is there in the morning, and a failed run publishes one value.
+_WINDOW_MINUTES = 1440
+_DELIVERY = (
+    "logs:CreateLogDelivery", "logs:DeleteLogDelivery", "logs:DescribeLogGroups",
+    "logs:DescribeResourcePolicies", "logs:GetLogDelivery", "logs:ListLogDeliveries",
+    "logs:PutResourcePolicy", "logs:UpdateLogDelivery",
+)  # fmt: skip
+_NO_TRACES = "one task that waits for one job: its history says what a trace would"
+
+
+class BatchTransform(Construct):
+    """A batch transform job that a schedule, a person or a pipeline starts, and that tells of its failure.
+
+    Its state machine starts the job with the settings of the model's `job`, waits for it, and if it fails
+    sends the reason to the topic. Start it with `aws stepfunctions start-execution`, or from the app:
+    `batch.grant_start(function)`.
+
+    name: Name of the state machine and the schedule, and the beginning of the jobs' names; at most 64
+        letters, digits and hyphens. Another name makes another state machine.
+    model: The model, made for a batch: `packed_model(…, batch=BatchSettings(…))`. Raises ValueError for
+        one that is not.
+    inform: Topic of failures and alarms.
+    topic_key: KMS key of the topic, which the state machine then may use. Default: the topic has none.
+    runbook: Address of the runbook in the alarms' descriptions. Default: docs/runbook.md.
+    log_retention_days: Retention of the state machine's log. Default: 30, an incident and the month's review.
+    log_key: KMS key of that log, whose policy lets CloudWatch Logs use it. Default: a key of CloudWatch Logs.
+    keep_log: Whether the log group is retained when the stack is deleted. Default: False.
+    role_rules: IAM path and permissions boundary of the roles. Default: none.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        name: str,
+        model: ServedModel,
+        inform: sns.ITopic,
+        topic_key: kms.IKey | None = None,
+        runbook: str = "docs/runbook.md",
+        log_retention_days: int = 30,
+        log_key: kms.IKey | None = None,
+        keep_log: bool = False,
+        role_rules: RoleRules | None = None,
+    ) -> None:
+        super().__init__(scope, construct_id)
+        if model.job is None:
+            raise ValueError(
+                f"{model.node.path}: it is made for an endpoint; give packed_model a batch"
+            )
+        self.name, self.job = name, model.job
+        self._model, self._inform, self._topic_key = model, inform, topic_key
+        self._rules = role_rules or RoleRules()
+        room = most("TransformJobName") - 1 - _UUID_CHARACTERS
+        self.job_prefix = name[:room].rstrip("-")
+        """What the names of the jobs begin with."""
+        log = logs.CfnLogGroup(
+            self,
+            "Log",
+            log_group_name=f"{LOG_GROUPS}{name}",
+            retention_in_days=log_retention_days,
+            kms_key_id=log_key.key_arn if log_key else None,
+        )
+        log.apply_removal_policy(removal_policy(keep=keep_log))
+        role, policy = self._role()
+        stack = cdk.Stack.of(self)
+        self.resource = states.CfnStateMachine(
+            self,
+            "Resource",
+            state_machine_name=name,
+            role_arn=role.role_arn,
+            definition_string=stack.to_json_string(self._definition(self.job)),
+            logging_configuration=states.CfnStateMachine.LoggingConfigurationProperty(
+                level="ALL",
+                include_execution_data=True,
+                destinations=[
+                    states.CfnStateMachine.LogDestinationProperty(
+                        cloud_watch_logs_log_group=states.CfnStateMachine.CloudWatchLogsLogGroupProperty(
+                            log_group_arn=log.attr_arn
+                        )
+                    )
+                ],
+            ),
+        )
+        self.resource.node.add_dependency(policy)
+        accept(self.resource, {"AwsSolutions-SF2": _NO_TRACES})
+        self.state_machine_arn = self.resource.attr_arn
+        self._schedule(self.job)
+        self._alarms(self.job, runbook)
+
+    def grant_start(self, grantee: iam.IGrantable) -> iam.Grant:
+        """Lets a principal start runs."""
+        return iam.Grant.add_to_principal(
+            grantee=grantee,
+            actions=["states:StartExecution"],
+            resource_arns=[self.state_machine_arn],
+        )
+
+    def _definition(self, job: BatchJob) -> dict[str, Any]:
+        """The state machine in the Amazon States Language.
+
+        CDK's own task has neither filters nor joins, retries no request and waits 60 s for one:
+        create-transform-job.ts of https://github.com/aws/aws-cdk (2026)
+        """
+        request = job.request(job_name="", model_name=self._model.name)
+        request["TransformJobName.$"] = f"States.Format('{self.job_prefix}-{{}}', $.run)"
+        del request["TransformJobName"]
+        told = (
+            f"The batch {self.name} failed with {{}}: {{}} First: read the end of its data-log in the "
+            "log group /aws/sagemaker/TransformJobs."
+        )
+        caught = [{"ErrorEquals": ["States.ALL"], "ResultPath": "$.failure", "Next": "Tell"}]
+        return {
+            "Comment": f"Runs the model {job.batch.model} over {job.batch.input}",
+            "StartAt": "Name",
+            "States": {
+                "Name": {
+                    "Type": "Pass",
+                    "Parameters": {"run.$": "States.UUID()"},
+                    "Next": "Transform",
+                },
+                "Transform": {
+                    "Type": "Task",
+                    "Resource": SYNC.format(partition=cdk.Aws.PARTITION),
+                    "Parameters": request,
+                    "TimeoutSeconds": job.batch.max_minutes * _SECONDS_PER_MINUTE,
+                    "Retry": [RETRY],
+                    "Catch": caught,
+                    "End": True,
+                },
+                "Tell": {
+                    "Type": "Task",
+                    "Resource": PUBLISH.format(partition=cdk.Aws.PARTITION),
+                    "Parameters": {
+                        "TopicArn": self._inform.topic_arn,
+                        "Subject": f"Batch {self.name} failed",
+                        "Message.$": f"States.Format('{told}', $.failure.Error, $.failure.Cause)",
+                    },
+                    "Catch": [{**caught[0], "Next": "Failed"}],
+                    "Next": "Failed",
+                },
+                "Failed": {
+                    "Type": "Fail",
+                    "Error": "BatchFailed",
+                    "Cause": "The state Transform failed: the history has its error and cause.",
+                },
+            },
+        }
+
+    def _role(self) -> tuple[iam.Role, iam.Policy]:
+        """The role of the state machine: its own jobs, the model's role for SageMaker, the topic."""
+        stack = cdk.Stack.of(self)
+        own = {"aws:SourceAccount": stack.account}
+        role = iam.Role(
+            self,
+            f"Role{self._rules.suffix}",
+            assumed_by=iam.ServicePrincipal(
+                "states.amazonaws.com", conditions={"StringEquals": own}
+            ),
+            **self._rules.properties(self),
+        )
+        # SageMaker writes ARNs in lower case, and IAM compares them as they are.
+        names = dict.fromkeys((self.job_prefix.lower(), self.job_prefix))
+        jobs = [
+            stack.format_arn(
+                service="sagemaker", resource="transform-job", resource_name=f"{each}-*"
+            )
+            for each in names
+        ]
+        # Those of AWS's page, but for ListTags, which it allows on everything:
+        # https://docs.aws.amazon.com/step-functions/latest/dg/sagemaker-iam.html (2026-11-28)
+        statements = [
+            _allowed(
+                [
+                    "sagemaker:AddTags", "sagemaker:CreateTransformJob", "sagemaker:DescribeTransformJob",
+                    "sagemaker:ListTags", "sagemaker:StopTransformJob",
+                ],
+                jobs,
+            ),
+            _allowed(
+                ["iam:PassRole"],
+                [self._model.role_arn],
+                {"StringEquals": {"iam:PassedToService": "sagemaker.amazonaws.com"}},
+            ),
+            _allowed(
+                ["events:DescribeRule", "events:PutRule", "events:PutTargets"],
+                [stack.format_arn(service="events", resource="rule", resource_name=EVENTS_RULE)],
+            ),
+            _allowed(["sns:Publish"], [self._inform.topic_arn]),
+            _allowed(list(_DELIVERY), ["*"]),
+        ]  # fmt: skip
+        if self._topic_key is not None:
+            statements.append(_allowed(list(PUBLISHING), [self._topic_key.key_arn]))
+        why = dict.fromkeys(
+            jobs, "each run has a job of its own, whose name ends with a number of its own"
+        )
+        why["*"] = "the delivery of logs takes no resource"
+        if (volume_key := self.job.volume_kms_key) is not None:
+            keys = volume_key_arns(stack, volume_key)
+            why |= dict.fromkeys(keys, "only for an alias: the key behind it may change")
+            by_alias = {"ForAnyValue:StringEquals": {"kms:ResourceAliases": [volume_key]}}
+            named = by_alias if volume_key.startswith(ALIAS) else {}
+            granted = {"Bool": {"kms:GrantIsForAWSResource": "true"}}
+            statements.append(_allowed(["kms:CreateGrant"], keys, {**granted, **named}))
+            statements.append(_allowed(["kms:DescribeKey"], keys, named or None))
+        policy = iam.Policy(self, "Policy", roles=[role], statements=statements)
+        accept_wildcards(policy, why)
+        accept_for(AUDITORS, policy, INLINE)
+        return role, policy
+
+    def _schedule(self, job: BatchJob) -> None:
+        if job.batch.schedule is None:
+            return
+        stack = cdk.Stack.of(self)
+        role = iam.Role(
+            self,
+            f"ScheduleRole{self._rules.suffix}",
+            assumed_by=iam.ServicePrincipal(
+                "scheduler.amazonaws.com",
+                conditions={"StringEquals": {"aws:SourceAccount": stack.account}},
+            ),
+            **self._rules.properties(Construct(self, "ScheduleRules")),
+        )
+        policy = iam.Policy(
+            self,
+            "SchedulePolicy",
+            roles=[role],
+            statements=[_allowed(["states:StartExecution"], [self.state_machine_arn])],
+        )
+        accept_for(AUDITORS, policy, INLINE)
+        schedule = scheduler.CfnSchedule(
+            self,
+            "Schedule",
+            name=self.name,
+            description=f"Starts the batch {self.name}",
+            schedule_expression=job.batch.schedule,
+            schedule_expression_timezone=job.batch.timezone,
+            flexible_time_window=scheduler.CfnSchedule.FlexibleTimeWindowProperty(mode="OFF"),
+            target=scheduler.CfnSchedule.TargetProperty(
+                arn=self.state_machine_arn, role_arn=role.role_arn, input="{}"
+            ),
+        )
+        schedule.node.add_dependency(policy)
+
+    def _alarms(self, job: BatchJob, runbook: str) -> None:
+        late = job.batch.late_minutes
+        signals = (
+            self._signal("batch-failed", "ExecutionsFailed", "Sum", 0, Unit("", 1), "a run failed"),
+            self._signal(
+                "batch-late", "ExecutionTime", "Maximum", late, Unit("min", 60_000),
+                f"a run took more than {late} minutes, which is known when it ends",
+            ),
+        )  # fmt: skip
+        self.alarms: Sequence[EndpointAlarm] = tuple(
+            EndpointAlarm(
+                self,
+                signal.kind,
+                signal=signal,
+                name=f"{self.name}-{signal.kind}",
+                description=f"{self.name}: {signal.said}. It stays in ALARM for a day. "
+                f"{directions(signal.kind, runbook)}",
+                actions=[self._inform.topic_arn],
+            )
+            for signal in signals
+        )
+
+    def _signal(
+        self, kind: str, metric: str, statistic: str, threshold: float, unit: Unit, in_words: str
+    ) -> Signal:
+        # https://docs.aws.amazon.com/step-functions/latest/dg/procedure-cw-metrics.html (2026-11-28)
+        measured = Measured(
+            namespace="AWS/States",
+            name=metric,
+            statistic=statistic,
+            dimensions={"StateMachineArn": self.state_machine_arn},
+            period_seconds=_WINDOW_MINUTES * _SECONDS_PER_MINUTE,
+        )
+        return Signal(
+            kind=kind,
+            variant=None,
+            what=metric,
+            in_words=in_words,
+            metric=measured,
+            threshold=threshold,
+            unit=unit,
+            minutes=_WINDOW_MINUTES,
+        )
+
+
+def _allowed(
+    actions: list[str], resources: list[str], conditions: dict[str, Any] | None = None
+) -> iam.PolicyStatement:
+    return iam.PolicyStatement(actions=actions, resources=resources, conditions=conditions)

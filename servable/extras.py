@@ -12,6 +12,7 @@ from pathlib import Path
 import click
 
 COMMANDS: Mapping[str, tuple[str, str]] = {
+    "batch": ("aws", "boto3"),
     "conformance": ("aws", "numpy"),
     "golden": ("tune", "httptools"),
     "history": ("aws", "boto3"),

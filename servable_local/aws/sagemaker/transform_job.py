@@ -31,7 +31,11 @@ from servable_local.aws.sagemaker.model_data import (
     of_package,
     s3_location,
 )
-from servable_local.aws.sagemaker.transform_records import DataProcessing, TransformError
+from servable_local.aws.sagemaker.transform_records import (
+    DataProcessing,
+    TransformError,
+    name_below,
+)
 from servable_local.aws.sagemaker.transform_requests import (
     MB,
     READY_SECONDS,
@@ -196,13 +200,8 @@ class TransformJob:
                 yield from ((bucket, prefix + name, name) for name in names)
                 return
             for key in keys_under(s3, bucket, prefix):
-                folder = (
-                    prefix
-                    if key.startswith(prefix.rstrip("/") + "/")
-                    else prefix.rpartition("/")[0]
-                )
                 if not key.endswith("/"):
-                    yield bucket, key, key.removeprefix(folder).lstrip("/")
+                    yield bucket, key, name_below(prefix, key)
         except (ClientError, ValueError, LookupError) as error:
             raise _JobError(f"ClientError: {source['S3Uri']} cannot be read: {error}") from None
 

@@ -28,6 +28,12 @@ class TransformError(Exception):
     """A file that cannot be processed. `str()` is what the job's log says of it."""
 
 
+def name_below(prefix: str, key: str) -> str:
+    """What a result is named after: the input's key below the folder that the prefix is, or is in."""
+    is_folder = key.startswith(f"{prefix.rstrip('/')}/")
+    return key.removeprefix(prefix if is_folder else prefix.rpartition("/")[0]).lstrip("/")
+
+
 def records(body: BinaryIO, split: str, limit: int, *, single: bool) -> Iterator[bytes]:
     """The records of a file. Raises `TransformError` for one of more than `limit` bytes.
 

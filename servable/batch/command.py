@@ -175,7 +175,7 @@ class BatchCommand:
             output /= TRIALS
         files = files_of(Path(options.input or ""), output)
         log = private_folder(root / RUNS) / "container.log"
-        request = self.job.request(job_name="local", model_name="local")
+        request = self.job.request(job_name=self._name(), model_name="local")
         served = prepared_batch(self.loaded, self.job)
         result = LocalBatch(served, request, log).run(files, options.limit)
         return self._ended(result)

@@ -1,7 +1,6 @@
 """Time and cost of a job beforehand, from measured rates: of earlier runs, else of a variant."""
 
 import json
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -11,7 +10,7 @@ from infra.parameters.batch.job import BatchJob
 from infra.parameters.environment import Environment
 from model_packaging.beside import write_beside
 from model_packaging.private_folder import private_folder
-from servable.batch.result import BatchResult
+from servable.batch.result import BatchResult, counted, priced
 from servable.console import duration
 
 RUNS = Path(".servable") / "batch"
@@ -43,15 +42,17 @@ class BatchEstimate:
     usd: float | None
     price: str
     missing: tuple[str, ...]
+    in_aws: bool
 
     def as_object(self) -> dict[str, Any]:
         return asdict(self)
 
     def lines(self) -> Iterator[str]:
         rows = "rows not counted" if self.rows is None else f"{self.rows:,} rows"
-        yield f"{rows} in {self.objects:,} objects, {self.bytes_in / 1e6:,.1f} MB"
+        yield f"{rows} in {counted(self.objects, 'object')}, {self.bytes_in / 1e6:,.1f} MB"
         if self.seconds is not None:
-            yield f"time  about {duration(self.seconds)}; instances start in 3 to 5 minutes, unpaid"
+            start = "; instances start in 3 to 5 minutes, unpaid" if self.in_aws else ""
+            yield f"time  about {duration(self.seconds)}{start}"
         if self.usd is not None:
             yield f"cost  about ${self.usd:,.4f}: {self.price}"
         if self.rate is not None:
@@ -66,7 +67,7 @@ def keep_rate(root: Path, name: str, job: BatchJob, result: BatchResult) -> None
     """Keep the rate of a finished run in .servable/batch, for the estimates after it."""
     if result.status != "Completed" or not result.rows_in or not result.seconds:
         return
-    file = private_folder(root / RUNS) / f"{result.job.replace('/', '-').replace(' ', '-')}.json"
+    file = private_folder(root / RUNS) / f"{result.job}.json"
     kept = {**result.as_object(), "batch": name, "failed": len(result.failed)}
     kept["instance_type"] = result.instance_type or job.batch.instance_type
     write_beside(file, (json.dumps(kept, indent=1) + "\n").encode())
@@ -89,7 +90,8 @@ def measured_rate(
             where,
         ):
             continue
-        busy = min(run["instances"], run["objects_in"])
+        # On this computer all instances are one.
+        busy = min(run["instances"], run["objects_in"]) if where == AWS else 1
         if best is None or run["rows_in"] >= (best.rows or 0):
             best = MeasuredRate(
                 rows_per_second=run["rows_in"] / run["seconds"] / busy,
@@ -133,16 +135,15 @@ def estimate(
         missing.append("the rows were not counted: the input is too large, or cannot be read")
     if rate is not None and rows is not None:
         # An object is never divided among instances.
-        longest = max(sum(rows) / min(batch.instances, len(rows)), max(rows))
+        instances = min(batch.instances, len(rows)) if in_aws else 1
+        longest = max(sum(rows) / instances, max(rows))
         seconds = longest / rate.rows_per_second
     if price is None and in_aws:
         missing.append(
-            f"no price of {batch.instance_type} is known; `servable cost ENV --refresh` or "
-            "prices.instance_usd_per_hour"
+            f"no price of {batch.instance_type} is known: write prices.instance_usd_per_hour"
         )
     elif seconds is not None and price is not None and in_aws:
-        usd = math.ceil(seconds) / 3600 * batch.instances * price.usd_per_hour
-        said = f"{batch.instances:,} x {batch.instance_type} at ${price.usd_per_hour:g} an hour"
+        usd, said = priced(seconds, batch.instances, price)
     return BatchEstimate(
         rows=None if rows is None else sum(rows),
         objects=len(sizes),
@@ -152,4 +153,5 @@ def estimate(
         usd=usd,
         price=said,
         missing=tuple(missing),
+        in_aws=in_aws,
     )

@@ -31,6 +31,7 @@ from servable_local.container.settings import batch_variables
 # So many bad records are looked for; a header or a wrong column makes all of them bad.
 MOST_FAILED = 100
 LOCAL_CONTAINER = "local container"
+_REFUSED = "records were refused"
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ class LocalBatch:
     """One run. A result appears under its name whole, or not at all; a second run makes all of them anew."""
 
     def __init__(self, served: PreparedVariant, request: Mapping[str, Any], log: Path) -> None:
-        """`request`: a CreateTransformJob request, of which no place and no resource is used."""
+        """`request`: a CreateTransformJob request, of which neither place nor resource is used."""
         self._served, self._request, self._log = served, request, log
         self._stopping = threading.Event()
         self._lock = threading.Lock()
@@ -115,7 +116,7 @@ class LocalBatch:
         accept = self._request["TransformOutput"]["Accept"]
         not_counted = f"answers of {accept} do not say how many rows they are of"
         return BatchResult(
-            job=f"{self._served.variant} on this computer",
+            job=self._request["TransformJobName"],
             status="Stopped" if interrupted else "Failed" if self._failed else "Completed",
             where=LOCAL_CONTAINER,
             objects_in=len(files),
@@ -164,12 +165,14 @@ class LocalBatch:
             with file.input.open("rb") as body, beside(file.result) as out:
                 transform(self._request, limits, body, out, pool, send)
                 if len(self._failed) > failed:
-                    raise TransformError("records were refused")
+                    raise TransformError(_REFUSED)
         except (AnswerError, TransformError, EOFError, OSError, zlib.error) as error:
             if isinstance(error, OSError) and not isinstance(error, gzip.BadGzipFile):
                 raise  # the disk's
-            if len(self._failed) == failed:
-                self._failed.append(_failure(str(file.input), error))
+            row = getattr(error, "record", None)
+            place = f"{file.input}{f' row {row:,}' if row else ''}"
+            if str(error) != _REFUSED:
+                self._failed.append(_failure(place, error))
             return False
         except BaseException:
             # What is under way is not waited for.

@@ -1,10 +1,11 @@
 """The result of a job: rows in and out, failed requests by kind, time and cost; as a table and as JSON."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from infra.catalog.prices import Price
 from servable.console import duration
 
 SHOWN_FAILURES = 3
@@ -68,8 +69,8 @@ class BatchResult:
             ("rows in", self.rows_in, self.objects_in),
             ("rows out", self.rows_out, self.objects_out),
         ):
-            counted = "not counted" if rows is None else f"{rows:,}"
-            yield f"{label:10}{counted:>14}   in {objects:,} object{'s' * (objects != 1)}"
+            number = "not counted" if rows is None else f"{rows:,}"
+            yield f"{label:10}{number:>14}   in {counted(objects, 'object')}"
         if self.not_counted:
             yield f"{'':27}{self.not_counted}"
         yield f"{'failed':10}{len(self.failed):14,}"
@@ -113,12 +114,11 @@ def _failure(place: str, texts: list[str]) -> FailedRequest:
     return FailedRequest(place=place, kind=texts[0], message=message)
 
 
-def priced(
-    seconds: float | None, count: int, usd_per_hour: float | None, of: Mapping[str, str]
-) -> tuple[float | None, str]:
-    """Return (cost in US dollars, what it was computed from). `of`: instance_type and source."""
-    if usd_per_hour is None:
-        return None, f"no price of {of['instance_type']} is known: `servable cost ENV --refresh`"
-    usd = None if seconds is None else seconds / 3600 * count * usd_per_hour
-    each = f"{count:,} x {of['instance_type']} at ${usd_per_hour:g} an hour"
-    return usd, f"{each} ({of['source']})"
+def priced(seconds: float, instances: int, price: Price) -> tuple[float, str]:
+    """Return (cost in US dollars, what it was computed from)."""
+    each = f"{instances:,} x {price.instance} at ${price.usd_per_hour:g} an hour ({price.region})"
+    return seconds / 3600 * instances * price.usd_per_hour, each
+
+
+def counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'s' * (number != 1)}"

@@ -102,10 +102,11 @@ class TransformWatch:
         seconds = (ended - began).total_seconds() if began and ended else None
         kind, count = resources["InstanceType"], resources["InstanceCount"]
         price = environment.prices.instance(kind, environment.region)
-        of = {"instance_type": kind, "source": price.region if price else ""}
-        usd, said = priced(seconds, count, price.usd_per_hour if price else None, of)
+        usd, said = None, f"no price of {kind} is known: write prices.instance_usd_per_hour"
         if self._account.embedded:
-            usd, said = 0.0, f"on this computer; in AWS it would be {said}"
+            usd, said = 0.0, "on this computer"
+        elif price is not None and seconds is not None:
+            usd, said = priced(seconds, count, price)
         return BatchResult(
             job=self._job,
             status=shown["TransformJobStatus"],

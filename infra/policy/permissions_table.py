@@ -65,7 +65,10 @@ def _conditions(permission: Permission) -> Iterator[str]:
     for operator, by in permission.condition.items():
         for key, value in by.items():
             shown = " or ".join(
-                f"`{part}`" for part in value.format(prefix="PREFIX/", region="REGION").split(",")
+                f"`{part}`"
+                for part in value.format(prefix="PREFIX/", region="REGION", input="INPUT").split(
+                    ","
+                )
             )
             yield f"{operator} `{key}`: {shown}"
 

@@ -24,7 +24,6 @@ from infra.constructs.monitoring.measured import Measured
 from infra.constructs.monitoring.signals import Signal
 from infra.parameters.alarms import Unit
 from infra.parameters.batch.job import BatchJob
-from infra.policy.permissions import PUBLISHING
 
 SYNC = "arn:{partition}:states:::sagemaker:createTransformJob.sync"
 PUBLISH = "arn:{partition}:states:::sns:publish"
@@ -239,7 +238,8 @@ class BatchTransform(Construct):
             _allowed(list(_DELIVERY), ["*"]),
         ]  # fmt: skip
         if self._topic_key is not None:
-            statements.append(_allowed(list(PUBLISHING), [self._topic_key.key_arn]))
+            publishing = ["kms:Decrypt", "kms:GenerateDataKey"]
+            statements.append(_allowed(publishing, [self._topic_key.key_arn]))
         why = dict.fromkeys(
             jobs, "each run has a job of its own, whose name ends with a number of its own"
         )

@@ -13,6 +13,7 @@ from infra.constructs.acknowledged import AUDITORS, accept_for, accept_wildcards
 from infra.constructs.async_inference.async_inference import AsyncInference
 from infra.constructs.model.archive import Archive
 from infra.constructs.storage.locations import Destination
+from infra.parameters.batch.job import TRIALS
 from infra.parameters.batch.settings import BatchSettings
 from infra.parameters.endpoint import Network
 from infra.parameters.variant import CoreDumps
@@ -110,6 +111,8 @@ class ModelDependencies:
             arns["batch_input"] = [f"arn:{stack.partition}:s3:::{input_bucket}/{prefix}*"]
             results = batch.output.removeprefix("s3://").rstrip("/")
             arns["batch_output"] = [f"arn:{stack.partition}:s3:::{results}/*"]
+            arns["batch_output_bucket"] = [f"arn:{stack.partition}:s3:::{results.split('/')[0]}"]
+            arns["batch_trial"] = [f"arn:{stack.partition}:s3:::{results}/{TRIALS}/*"]
             arns["batch_input_key"] = [batch.input_kms_key] if batch.input_kms_key else []
             arns["batch_output_key"] = [batch.output_kms_key] if batch.output_kms_key else []
         if self.volume_kms_key is not None:
@@ -121,12 +124,16 @@ class ModelDependencies:
     ) -> dict[str, dict[str, list[str]]]:
         """The permission's conditions. `prefix` is that of an archive of several objects."""
         conditions: dict[str, dict[str, list[str]]] = {}
-        rows = (
-            "" if self.batch is None else self.batch.input.removeprefix("s3://").partition("/")[2]
-        )
+        rows = trial = ""
+        if self.batch is not None:
+            rows = self.batch.input.removeprefix("s3://").partition("/")[2]
+            results = self.batch.output.removeprefix("s3://").partition("/")[2]
+            trial = f"{results.rstrip('/')}/{TRIALS}/".lstrip("/")
         for operator, values in permission.condition.items():
             for key, value in values.items():
-                formatted = value.format(prefix=prefix, region=region, input=rows).split(",")
+                formatted = value.format(
+                    prefix=prefix, region=region, input=rows, trial=trial
+                ).split(",")
                 conditions.setdefault(operator, {})[key] = formatted
         alias = self.volume_kms_key
         if "volume_key" in permission.on and alias is not None and alias.startswith(ALIAS):

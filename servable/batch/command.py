@@ -150,6 +150,10 @@ def _check(options: BatchOptions, *, files: bool) -> None:
         if not options.estimate and (options.output is None or "://" in options.output):
             raise click.UsageError("--input is on this computer: give --output FOLDER")
         return
+    if len(places) > 1 and places[1].startswith(places[0]):
+        raise click.UsageError(
+            f"{places[1]}: is inside the input {places[0]}; give another --output"
+        )
     for place in places:
         if not re.fullmatch(r"s3://[^/]+/.*", place):
             raise click.UsageError(
@@ -200,24 +204,31 @@ class BatchCommand:
 
     def _started(self, account: Account) -> str:
         """Start the job; return its name. It is said before: a killed command can be come back to."""
-        options, name = self.options, self._name()
+        options, name, s3 = self.options, self._name(), account.client("s3")
         model = self._model(account)
-        uris = {"input_uri": options.input, "output_uri": options.output}
+        request = self.job.request(
+            job_name=name, model_name=model, input_uri=options.input, output_uri=options.output
+        )
+        table = TransformObjects(s3, request)
+        output = request["TransformOutput"]["S3OutputPath"]
+        self._note_role(options.input, output)
         if options.limit is not None:
-            s3 = account.client("s3")
-            trial = f"{(options.output or self.job.batch.output).rstrip('/')}/{TRIALS}/{name}"
-            whole = self.job.request(job_name=name, model_name=model, **uris)
-            uris = {"input_uri": f"{trial}/in/", "output_uri": f"{trial}/out/"}
-            count = TransformObjects(s3, whole).copy_first(
-                options.limit, uris["input_uri"] or "", self.job.batch.output_kms_key
-            )
-            click.echo(f"a copy of the first {count:,} rows is in {uris['input_uri']}", err=True)
-        request = self.job.request(job_name=name, model_name=model, **uris)
-        place = request["TransformInput"]["DataSource"]["S3DataSource"]["S3Uri"]
-        click.echo(f"{name}: {place} to {request['TransformOutput']['S3OutputPath']}", err=True)
-        click.echo("Ctrl-C leaves it running", err=True)
+            trial = f"{output.rstrip('/')}/{TRIALS}/{name}"
+            key = self.job.batch.output_kms_key
+            count = table.copy_first(options.limit, f"{trial}/in/", key)
+            click.echo(f"a copy of the first {count:,} rows is in {trial}/in/", err=True)
+            request["TransformInput"]["DataSource"]["S3DataSource"]["S3Uri"] = f"{trial}/in/"
+            output = request["TransformOutput"]["S3OutputPath"] = f"{trial}/out/"
+        click.echo(f"{name} writes to {output}; Ctrl-C leaves it running", err=True)
         start(account, request)
         return name
+
+    def _note_role(self, given: str | None, output: str) -> None:
+        """Say which place of this run the model's role may not reach."""
+        batch = self.job.batch
+        for place, own in ((given or batch.input, batch.input), (output, batch.output)):
+            if not place.startswith(own):
+                click.echo(f"note: the stack's role of {self.job.name} has {own} only", err=True)
 
     def _name(self) -> str:
         """A name that no job has: the environment, the batch, now, and letters for who starts two."""

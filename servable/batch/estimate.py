@@ -137,7 +137,7 @@ def estimate(
         # An object is never divided among instances.
         instances = min(batch.instances, len(rows)) if in_aws else 1
         longest = max(sum(rows) / instances, max(rows))
-        seconds = longest / rate.rows_per_second
+        seconds = max(longest / rate.rows_per_second, 1.0)
     if price is None and in_aws:
         missing.append(
             f"no price of {batch.instance_type} is known: write prices.instance_usd_per_hour"

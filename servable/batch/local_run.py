@@ -13,7 +13,7 @@ from typing import IO, Any
 
 from model_packaging.beside import beside
 from servable.batch.objects import BatchError, count_answers, count_records, first_records
-from servable.batch.result import MESSAGE, BatchResult, FailedRequest
+from servable.batch.result import MESSAGE, BatchResult, FailedRequest, failed_request
 from servable.console import duration, progress_line
 from servable.serve.serve import PreparedVariant
 from servable_local.aws.sagemaker.container import Container
@@ -136,8 +136,11 @@ class LocalBatch:
     def _counted(
         self, file: Path, count: Callable[[IO[bytes], Mapping[str, Any]], int | None]
     ) -> int | None:
-        with file.open("rb") as body:
-            return count(body, self._request)
+        try:
+            with file.open("rb") as body:
+                return count(body, self._request)
+        except BatchError as error:
+            raise BatchError(f"{file}: {error}") from None
 
     def _progress(self, rows: int, seconds: float) -> str:
         left = f"about {duration(seconds * (rows / self._done - 1))} left" if self._done else ""
@@ -216,7 +219,8 @@ class LocalBatch:
 
 def _failure(place: str, error: Exception) -> FailedRequest:
     if not isinstance(error, AnswerError):
-        return FailedRequest(place=place, kind="ClientError", message=str(error))
+        return failed_request(place, "ClientError", str(error))
     kind, *words = error.lines
-    message = " ".join(word for word in words if word not in ("", MESSAGE))
-    return FailedRequest(place=place, kind=kind, message=message)
+    return failed_request(
+        place, kind, " ".join(word for word in words if word not in ("", MESSAGE))
+    )

@@ -4,6 +4,7 @@ import gzip
 import io
 import json
 import re
+import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -11,7 +12,7 @@ from itertools import islice
 from typing import IO, Any, BinaryIO, cast
 
 from infra.parameters.batch.job import OF_LINES, media_type
-from servable_local.aws.sagemaker.transform_records import name_below, records
+from servable_local.aws.sagemaker.transform_records import TransformError, name_below, records
 
 MB = 1 << 20
 # More is not read from S3 to be counted: it takes minutes, and out of AWS $0.09 a GB.
@@ -26,17 +27,23 @@ class BatchError(Exception):
 
 
 def count_records(body: IO[bytes], request: Mapping[str, Any]) -> int:
-    """Count the records of an input, as the CreateTransformJob request splits it."""
+    """Count the records of an input, as the CreateTransformJob request splits it. Raises `BatchError`."""
     took = request["TransformInput"]
     if took.get("CompressionType") == "Gzip":
         body = cast(IO[bytes], gzip.GzipFile(fileobj=body))
-    if took.get("SplitType", "None") == "Line":
-        return _lines(body)
-    return sum(1 for _ in _records(body, request))
+    try:
+        if took.get("SplitType", "None") == "Line":
+            return _lines(body)
+        return sum(1 for _ in _records(body, request))
+    except (TransformError, EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise BatchError(f"an input is not what the file says of it: {error}") from None
 
 
 def count_answers(body: IO[bytes], request: Mapping[str, Any]) -> int | None:
-    """Count the records that a result answers; None for a form in which they cannot be told apart."""
+    """Count the records that a result answers; None for a form in which they cannot be told apart.
+
+    Raises ValueError for a result that is not of its form.
+    """
     gave, processing = request["TransformOutput"], request.get("DataProcessing", {})
     accept = media_type(gave.get("Accept", ""))
     # What is joined or filtered has a line for each record, whatever the answers were.

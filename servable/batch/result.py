@@ -1,5 +1,6 @@
 """The result of a job: rows in and out, failed requests by kind, time and cost; as a table and as JSON."""
 
+import json
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field
@@ -75,6 +76,8 @@ class BatchResult:
             yield f"{'':27}{self.not_counted}"
         yield f"{'failed':10}{len(self.failed):14,}"
         yield from self._kinds()
+        if self.failed and self.instance_type is not None:
+            yield f"{'':27}download the file and run it with --local --input FILE: that names the rows"
         if self.seconds is not None:
             whole = self.seconds_with_start
             start = "" if whole is None else f"   {duration(whole)} from the request on"
@@ -110,8 +113,16 @@ def failures_in(messages: Iterable[str]) -> tuple[FailedRequest, ...]:
 
 def _failure(place: str, texts: list[str]) -> FailedRequest:
     words = texts.index(MESSAGE) + 1 if MESSAGE in texts else len(texts)
-    message = " ".join(filter(None, texts[words:]))
-    return FailedRequest(place=place, kind=texts[0], message=message)
+    return failed_request(place, texts[0], " ".join(filter(None, texts[words:])))
+
+
+def failed_request(place: str, kind: str, message: str) -> FailedRequest:
+    """`message`: the container's answer, of which an error of its JSON is taken out."""
+    try:
+        message = str(json.loads(message)["error"])
+    except (ValueError, TypeError, LookupError):
+        pass  # as it is: another container, or cut short
+    return FailedRequest(place=place, kind=kind, message=message)
 
 
 def priced(seconds: float, instances: int, price: Price) -> tuple[float, str]:

@@ -93,9 +93,12 @@ class TransformWatch:
             if len(self._rows) == len(self._objects.inputs):
                 rows_in = sum(self._rows.values())
             else:
-                not_counted = "the input cannot be read with these credentials"
-            rows_out = self._objects.answers(results)
-            if rows_out is None:
+                not_counted = "the input cannot be read"
+            try:
+                rows_out = self._objects.answers(results)
+            except ValueError as error:
+                not_counted = str(error)
+            if rows_out is None and not not_counted:
                 accept = shown["TransformOutput"].get("Accept", "no Accept")
                 not_counted = f"answers of {accept} do not say how many rows they are of"
         began, ended = shown.get("TransformStartTime"), shown.get("TransformEndTime")
@@ -149,8 +152,8 @@ class TransformWatch:
         for item in self._objects.inputs:
             try:
                 self._rows[item.name] = self._objects.records(item)
-            except (*AwsError, OSError):
-                return  # the result says that rows are not counted
+            except (*AwsError, BatchError, OSError):
+                return  # the result says so
 
     def _describe(self) -> dict[str, Any]:
         client = self._account.client("sagemaker")

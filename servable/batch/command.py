@@ -189,22 +189,30 @@ class BatchCommand:
         options, environment = self.options, self.loaded.environment
         account = account_of(environment, local=options.local, endpoint_url=options.endpoint_url)
         account.meant()
-        name = options.attach or self._started(account)
+        name = options.attach or self._name()
         comes_back = f"`{self.again}{self._place()} --attach {name}` comes back to it"
+        started = options.attach is not None
         try:
+            if not started:
+                request = self._request(account, name)
+                started = (
+                    True  # once it is asked for, an answer that is not waited for changes nothing
+                )
+                start(account, request)
             watch = TransformWatch(account, name, comes_back)
             watch.follow()
             result = watch.result(environment)
         except KeyboardInterrupt:
             stop = f"aws sagemaker stop-transform-job --transform-job-name {name}"
-            click.echo(f"{name} goes on; {comes_back}, `{stop}` ends it", err=True)
+            goes_on = f"{name} goes on; {comes_back}, `{stop}` ends it"
+            click.echo(goes_on if started else f"interrupted before {name} was started", err=True)
             return 130
         watch.remove_trial()
         return self._ended(result)
 
-    def _started(self, account: Account) -> str:
-        """Start the job; return its name. It is said before: a killed command can be come back to."""
-        options, name, s3 = self.options, self._name(), account.client("s3")
+    def _request(self, account: Account, name: str) -> dict[str, Any]:
+        """The request that starts the job. The name is said here: a killed command can be come back to."""
+        options, s3 = self.options, account.client("s3")
         model = self._model(account)
         request = self.job.request(
             job_name=name, model_name=model, input_uri=options.input, output_uri=options.output
@@ -220,8 +228,7 @@ class BatchCommand:
             request["TransformInput"]["DataSource"]["S3DataSource"]["S3Uri"] = f"{trial}/in/"
             output = request["TransformOutput"]["S3OutputPath"] = f"{trial}/out/"
         click.echo(f"{name} writes to {output}; Ctrl-C leaves it running", err=True)
-        start(account, request)
-        return name
+        return request
 
     def _note_role(self, given: str | None, output: str) -> None:
         """Say which place of this run the model's role may not reach."""

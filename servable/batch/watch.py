@@ -48,7 +48,7 @@ class TransformWatch:
         """Return when the job has ended; show how far it is. Raises `UnknownJobError`."""
         with progress_line() as show:
             while self.shown["TransformJobStatus"] not in _ENDED:
-                done = set(self._asked(lambda: self._objects.results(self.shown["CreationTime"])))
+                done = set(self._asked(self._results))
                 show(lambda done=done: self._progress(done))  # type: ignore[misc]
                 time.sleep(self._poll_seconds)
                 self.shown = self._describe()
@@ -84,7 +84,7 @@ class TransformWatch:
 
     def _result(self, environment: Environment) -> BatchResult:
         shown, resources = self.shown, self.shown["TransformResources"]
-        results = self._objects.results(shown["CreationTime"])
+        results = self._results()
         rows_in = rows_out = None
         not_counted = f"the input has more than {MOST_COUNTED_BYTES / 1e9:g} GB"
         if self._counted and sum(results.values()) <= MOST_COUNTED_BYTES:
@@ -130,6 +130,13 @@ class TransformWatch:
             price=said,
             output=shown["TransformOutput"]["S3OutputPath"],
         )
+
+    def _results(self) -> dict[str, int]:
+        since = self.shown["CreationTime"]
+        # The clock of the local AWS may run ahead, and S3's there does not: what it has is then this job's.
+        if self._account.embedded and since > datetime.now(UTC):
+            since = datetime(1970, 1, 1, tzinfo=UTC)
+        return self._objects.results(since)
 
     def _messages(self) -> Iterator[str]:
         """What SageMaker's agent says in the job's log of each object; of the first `_MOST_EVENTS`."""

@@ -7,7 +7,6 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import psutil
@@ -80,7 +79,8 @@ def until(holds: Callable[[], bool]) -> None:
 def container(aws_pid: int) -> int:
     """The supervisor of the job's container."""
     children = psutil.Process(aws_pid).children()
-    return next(each.pid for each in children if "servable_local.container" in each.cmdline())
+    pids = [each.pid for each in children if "servable_local.container" in each.cmdline()]
+    return int(pids[0])
 
 
 def kill(process: subprocess.Popen[str]) -> None:

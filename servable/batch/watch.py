@@ -37,7 +37,9 @@ class TransformWatch:
         self._account, self._job, self._again = account, job, again
         self._poll_seconds = _LOCAL_POLL_SECONDS if account.embedded else _POLL_SECONDS
         self.shown = self._describe()
-        self._objects = self._asked(lambda: TransformObjects(account.client("s3"), self.shown))
+        self._objects: TransformObjects = self._asked(
+            lambda: TransformObjects(account.client("s3"), self.shown)
+        )
         self._rows: dict[str, int] = {}
         self._counting = threading.Thread(target=self._count, name="count rows", daemon=True)
         self._counted = self._objects.size <= MOST_COUNTED_BYTES
@@ -132,7 +134,7 @@ class TransformWatch:
         )
 
     def _results(self) -> dict[str, int]:
-        since = self.shown["CreationTime"]
+        since: datetime = self.shown["CreationTime"]
         # The clock of the local AWS may run ahead, and S3's there does not: what it has is then this job's.
         if self._account.embedded and since > datetime.now(UTC):
             since = datetime(1970, 1, 1, tzinfo=UTC)

@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from tests.servable_handler.endpoints import packed
 from tests.servable_local.aws.deployed_templates import IMAGE
 from tests.servable_local.aws.local_account import TRUST
 
-BUCKET = "tables"
+BUCKET = f"tables-{ACCOUNT}"
 FILE = f"""\
 account = "{ACCOUNT}"
 region = "{REGION}"
@@ -39,10 +40,10 @@ max_concurrent = 2
 """
 
 
-def project(folder: Path) -> Path:
+def project(folder: Path, account: str = ACCOUNT) -> Path:
     """A project whose environment `rows` has the batch `nightly`; its model answers three times a row."""
     (folder / "environments").mkdir(parents=True)
-    (folder / "environments" / "rows.toml").write_text(FILE)
+    (folder / "environments" / "rows.toml").write_text(FILE.replace(ACCOUNT, account))
     shutil.copytree(MODELS / "numbers" / "1", folder / "model" / "1")
     return folder
 
@@ -50,38 +51,49 @@ def project(folder: Path) -> Path:
 class DeployedBatch:
     """The batch `nightly` of such a project in a local AWS."""
 
-    def __init__(self, root: Path, aws: LocalAws) -> None:
-        self.root, self.aws = project(root), aws
-        self.s3 = aws.client("s3")
-        self.s3.create_bucket(Bucket=BUCKET)
+    def __init__(
+        self,
+        root: Path,
+        aws: LocalAws,
+        *,
+        account: str = ACCOUNT,
+        variables: Mapping[str, str] = VARIABLES,
+    ) -> None:
+        self.root, self.aws, self.account = project(root, account), aws, account
+        self.bucket = BUCKET.replace(ACCOUNT, account)
+        self.s3 = self.client("s3")
+        self.s3.create_bucket(Bucket=self.bucket)
         archive = packed(root / "handled.tar.gz", {"numbers": MODELS / "numbers"})
-        self.s3.upload_file(str(archive), BUCKET, "handled.tar.gz")
-        role = aws.client("iam").create_role(RoleName="role", AssumeRolePolicyDocument=TRUST)
-        container = {"Image": IMAGE, "ModelDataUrl": f"s3://{BUCKET}/handled.tar.gz"}
+        self.s3.upload_file(str(archive), self.bucket, "handled.tar.gz")
+        role = self.client("iam").create_role(RoleName="role", AssumeRolePolicyDocument=TRUST)
+        container = {"Image": IMAGE, "ModelDataUrl": f"s3://{self.bucket}/handled.tar.gz"}
         properties = {
             "ExecutionRoleArn": role["Role"]["Arn"],
-            "PrimaryContainer": container | {"Environment": VARIABLES},
+            "PrimaryContainer": container | {"Environment": {**variables}},
         }
         name = {"Value": {"Fn::GetAtt": ["Model", "ModelName"]}}
         template = {
             "Resources": {"Model": {"Type": "AWS::SageMaker::Model", "Properties": properties}},
             "Outputs": {"BatchNightlyModel": name},
         }
-        cloudformation = aws.client("cloudformation")
+        cloudformation = self.client("cloudformation")
         cloudformation.create_stack(StackName="rows-endpoint", TemplateBody=json.dumps(template))
         cloudformation.get_waiter("stack_create_complete").wait(
             StackName="rows-endpoint", WaiterConfig={"Delay": 0.1, "MaxAttempts": 100}
         )
 
+    def client(self, service: str) -> Any:
+        return self.aws.client(service, account=self.account)
+
     def put(self, key: str, body: bytes) -> None:
-        self.s3.put_object(Bucket=BUCKET, Key=key, Body=body)
+        self.s3.put_object(Bucket=self.bucket, Key=key, Body=body)
 
     def read(self, key: str) -> bytes:
-        body: bytes = self.s3.get_object(Bucket=BUCKET, Key=key)["Body"].read()
+        body: bytes = self.s3.get_object(Bucket=self.bucket, Key=key)["Body"].read()
         return body
 
     def keys(self, prefix: str) -> list[str]:
-        listed = self.s3.list_objects_v2(Bucket=BUCKET, Prefix=prefix).get("Contents", [])
+        listed = self.s3.list_objects_v2(Bucket=self.bucket, Prefix=prefix).get("Contents", [])
         return [item["Key"] for item in listed]
 
     def start(self, *arguments: str) -> subprocess.Popen[str]:
@@ -89,7 +101,7 @@ class DeployedBatch:
         return subprocess.Popen(
             [sys.executable, "-m", "servable", "batch", "rows", *arguments],
             cwd=self.root,
-            env=self.aws.environment_over(os.environ),
+            env=self.aws.environment_over(os.environ, account=self.account),
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -103,7 +115,7 @@ class DeployedBatch:
 
     def job(self) -> dict[str, Any] | None:
         """The newest job, as DescribeTransformJob shows it; None before the first."""
-        sagemaker = self.aws.client("sagemaker")
+        sagemaker = self.client("sagemaker")
         jobs = sagemaker.list_transform_jobs()["TransformJobSummaries"]
         if not jobs:
             return None

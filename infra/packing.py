@@ -72,8 +72,10 @@ def packed_key(environment: Environment, name: str, root: Path) -> str:
 
 
 def variants_running(environment: Environment, name: str) -> list[Variant]:
-    """The variants whose containers run the model's own code."""
+    """The variants, and batches as variants, whose containers run the model's own code."""
     served = {name} | {
         other for other, model in environment.models.items() if name in (model.multi_model or [])
     }
-    return [variant for variant in environment.variants.values() if variant.model in served]
+    batches = (batch.variant for batch in environment.batch.values())
+    running = [*environment.variants.values(), *batches]
+    return [variant for variant in running if variant.model in served]

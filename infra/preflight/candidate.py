@@ -3,7 +3,7 @@
 import contextlib
 import functools
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from pydantic import BaseModel
 from infra.catalog.instances import Instance, instances
 from infra.catalog.ops import OpTable
 from infra.packing import packed_together, servable
+from infra.parameters.batch.job import BatchJob, batch_jobs
 from infra.parameters.environment import Environment
 from infra.parameters.loading import Loaded
 from infra.parameters.placement import Placement, placements
@@ -52,6 +53,17 @@ class Candidate:
     def placements(self) -> tuple[Placement, ...]:
         """The variants whose instance type and model are known."""
         return placements(self.environment)
+
+    @cached_property
+    def batch_jobs(self) -> tuple[BatchJob, ...]:
+        """The batches whose instance type and model are known."""
+        return batch_jobs(self.environment)
+
+    @cached_property
+    def containers(self) -> tuple[Placement, ...]:
+        """The variants and the batches whose instance type and model are known."""
+        jobs = (replace(job.placement, derived=job.derived) for job in self.batch_jobs)
+        return (*self.placements, *jobs)
 
     @cached_property
     def instance_keys(self) -> Mapping[str, tuple[str, str]]:

@@ -179,6 +179,13 @@ class VariantRule(Rule):
             yield self.not_checked(f"{key}.multi_model", needs)
 
 
+class ContainerRule(VariantRule):
+    """A rule about one container on its instance type: that of a variant, or of a batch."""
+
+    def parts(self) -> Parts:
+        return ((placement,) for placement in self.candidate.containers)
+
+
 def discovered(package: str = "infra.preflight") -> tuple[type[Rule], ...]:
     """Every rule of the modules in the package's folders, sorted by id. Raises RuleNameError.
 

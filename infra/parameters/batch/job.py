@@ -12,7 +12,6 @@ from infra.parameters.environment import Environment
 from infra.parameters.model import Model
 from infra.parameters.placement import Placement, placement
 from infra.parameters.rollout import CONTENT_TYPES
-from infra.parameters.variant import Variant
 from infra.policy.container import Batching, ContainerSettings
 from infra.policy.derived_settings import Choice, Derived, merged, stated_or
 from infra.policy.hosting import Hosting
@@ -284,15 +283,8 @@ _API_VALUES: Mapping[str | None, str] = {
 def batch_job(environment: Environment, name: str) -> BatchJob | None:
     """The batch on its instance type; None if its type or model is unknown, which a rule reports."""
     batch, traffic = environment.batch[name], environment.traffic
-    variant = Variant(
-        model=batch.model,
-        instance_type=batch.instance_type,
-        min_instances=batch.instances,
-        container=batch.container,
-        variables=batch.variables,
-    )
     # A job is no endpoint: what the file says of queues and of other variants is not about it.
-    alone = environment.model_copy(update={"variants": {name: variant}, "asynchronous": None})
+    alone = environment.model_copy(update={"variants": {name: batch.variant}, "asynchronous": None})
     placed = placement(alone, name)
     if placed is None:
         return None

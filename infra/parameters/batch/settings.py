@@ -7,7 +7,7 @@ from pydantic import Field
 from infra.catalog.limits import least, most
 from infra.parameters.scaling import When
 from infra.parameters.table import KmsKeyArn, Table
-from infra.parameters.variant import VariableName
+from infra.parameters.variant import VariableName, Variant
 from infra.policy.container import ContainerSettings
 
 Location = Annotated[
@@ -107,3 +107,14 @@ class BatchSettings(Table):
     container: ContainerSettings = ContainerSettings()
     """Settings of the container on its instance. Omitted keys are chosen as a variant's, for the instance
     type, the model and the code; timeouts and batching are chosen for the job."""
+
+    @property
+    def variant(self) -> Variant:
+        """The variant that an endpoint would have in its place."""
+        return Variant(
+            model=self.model,
+            instance_type=self.instance_type,
+            min_instances=self.instances,
+            container=self.container,
+            variables=self.variables,
+        )

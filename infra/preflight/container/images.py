@@ -11,7 +11,7 @@ from infra.parameters.model import Model
 from infra.parameters.placement import Placement
 from infra.parameters.variant import Variant, machine_of
 from infra.policy.hosting import newest_version, runs
-from infra.preflight.rule import EachVariantRule, Findings, ModelRule, VariantRule
+from infra.preflight.rule import ContainerRule, EachVariantRule, Findings, ModelRule
 
 
 class ImageUnknown(ModelRule):
@@ -72,7 +72,7 @@ def _closest(version: str, versions: list[str]) -> str:
     return min(versions, key=distance)
 
 
-class ImageEnded(VariantRule):
+class ImageEnded(ContainerRule):
     """After its end of patch an image gets no security fixes.
 
     Source: infra/catalog/image_facts.json (end_of_patch), compared with that table's own date
@@ -130,7 +130,7 @@ variants.primary.instance_type = "ml.p2.xlarge\""""
                 )
 
 
-class ImageCudaTooOld(VariantRule):
+class ImageCudaTooOld(ContainerRule):
     """An image whose CUDA is older than its GPU has no kernels for it.
 
     Within a CUDA generation kernels are compiled when the container starts, which takes minutes, and

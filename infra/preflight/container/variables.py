@@ -12,7 +12,7 @@ from infra.policy.container import (
     variable_of,
     variables_of,
 )
-from infra.preflight.rule import Findings, Parts, Rule, VariantRule
+from infra.preflight.rule import ContainerRule, Findings, Parts, Rule
 from model_packaging.secret_text import is_named_secret, secret_in
 
 # https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ContainerDefinition.html (2026-11-22)
@@ -33,12 +33,12 @@ class VariableRule(Rule):
     """A rule about each variable of the file's own."""
 
     def parts(self) -> Parts:
-        for placement in self.candidate.placements:
+        for placement in self.candidate.containers:
             for name, value in placement.variant.variables.items():
                 yield placement, name, value
 
 
-class VariablesTooMany(VariantRule):
+class VariablesTooMany(ContainerRule):
     """SageMaker refuses a model with more than 100 variables, the container's included.
 
     Source: infra/catalog/limits.json, EnvironmentMap
@@ -78,7 +78,7 @@ class VariableTooLong(VariableRule):
             )
 
 
-class VariablesTooLarge(VariantRule):
+class VariablesTooLarge(ContainerRule):
     """SageMaker refuses a model whose variables are more than 32 KB together, names included.
 
     Source:

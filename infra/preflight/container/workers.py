@@ -5,7 +5,7 @@ from infra.parameters.finding import Finding, Severity
 from infra.parameters.placement import Placement
 from infra.policy.container import is_upstream, worker_class_of
 from infra.policy.wait_time import default_seconds
-from infra.preflight.rule import Findings, VariantRule
+from infra.preflight.rule import ContainerRule, Findings, VariantRule
 from model_packaging.python_code import CodeFolder
 from model_packaging.request_path import wants_ours
 
@@ -20,7 +20,7 @@ OF_GUNICORN = (
 OF_OUR_HANDLER = ("transport", "grpc_from_bytes", "request_timeout_seconds", "timing_header")
 
 
-class WorkersWithoutCode(VariantRule):
+class WorkersWithoutCode(ContainerRule):
     """Without code the image starts no Gunicorn: settings of Gunicorn have no effect.
 
     Source: serve.py of the images, 2.20 and before,
@@ -46,7 +46,7 @@ class WorkersWithoutCode(VariantRule):
                 )
 
 
-class WorkersMissing(VariantRule):
+class WorkersMissing(ContainerRule):
     """Without a worker the container never answers /ping, and the endpoint fails.
 
     With 0 workers Gunicorn starts none; if the package of its worker class is missing, it ends. The image has
@@ -87,7 +87,7 @@ variants.primary.container.gunicorn_worker_class = "eventlet\""""
                 )
 
 
-class ThreadsWithGevent(VariantRule):
+class ThreadsWithGevent(ContainerRule):
     """A gevent worker has one thread whatever is configured; only gthread starts more.
 
     It holds for every image; in multi-model mode up to 2.19 the class is gthread whatever is configured.
@@ -177,7 +177,7 @@ variants.primary.container.gunicorn_timeout_seconds = 120"""
             )
 
 
-class ThreadsOversubscribed(VariantRule):
+class ThreadsOversubscribed(ContainerRule):
     """More computing threads than vCPUs compete for them: throughput falls and latency rises.
 
     AWS measured on 36 vCPUs with 36 workers: one process of 36 threads answered 164 requests/s,
@@ -214,7 +214,7 @@ variants.primary.container.intra_op_threads = 16"""
                 return  # the other key would give the same finding
 
 
-class SettingInert(VariantRule):
+class SettingInert(ContainerRule):
     """A setting that nothing reads has no effect.
 
     Source: serve.py of the images, 2.20 and before,

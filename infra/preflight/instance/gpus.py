@@ -32,7 +32,7 @@ class GpuRule(VariantRule):
     """A rule about variants whose processes share an instance's GPUs."""
 
     def parts(self) -> Parts:
-        return ((placement,) for placement in self.candidate.placements if placement.gpus)
+        return ((placement,) for placement in self.candidate.containers if placement.gpus)
 
 
 class GpuIdle(GpuRule):

@@ -4,10 +4,10 @@ from infra.parameters.finding import Severity
 from infra.parameters.placement import Placement
 from infra.policy.sizing import disk_gib, memory, volume_gib
 from infra.preflight.rendering import counted
-from infra.preflight.rule import Findings, VariantRule, artifact_example
+from infra.preflight.rule import ContainerRule, Findings, VariantRule, artifact_example
 
 
-class Memory(VariantRule):
+class Memory(ContainerRule):
     """Every model server loads all models; if memory runs out, the kernel kills one after the other.
 
     Source: docs/decisions/0011 (0.3 GiB per server, 128 MiB per worker, a tenth for the system),

@@ -23,7 +23,7 @@ class GraphRule(Rule):
     def parts(self) -> Parts:
         for name in self.environment.models:
             running = [variant.model for variant in variants_running(self.environment, name)]
-            for placement in self.candidate.placements:
+            for placement in self.candidate.containers:
                 if placement.variant.model in running and placement.model.image is None:
                     yield name, placement
 

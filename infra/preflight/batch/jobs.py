@@ -1,0 +1,243 @@
+"""Rules about a batch itself: its model, machine, names, times and locations."""
+
+import json
+
+from infra.catalog import images
+from infra.catalog.inference_amis import cuda_of
+from infra.catalog.instances import instances
+from infra.catalog.limits import limit
+from infra.parameters.batch.job import MARGIN_SECONDS, BatchJob
+from infra.parameters.batch.settings import BatchSettings
+from infra.parameters.finding import Severity, meant
+from infra.preflight.rule import Findings, Parts, Rule
+from servable_scaling.schedule import ScheduleError, last_run
+
+# Names of state machines have at most 80 characters, names of schedules 64.
+# https://docs.aws.amazon.com/scheduler/latest/APIReference/API_CreateSchedule.html (2026-11-28)
+MOST_NAME = 64
+# The driver 535 of the newer AMI of transform jobs is that of this one of endpoints.
+_SAME_DRIVER = "al2-ami-sagemaker-inference-gpu-2"
+
+
+def batch_example(**keys: str | int | bool) -> str:
+    """The lines of a valid batch, with these keys over it."""
+    valid = {
+        "model": "ranker",
+        "instance_type": "ml.c5.xlarge",
+        "input": "s3://tables/rows/",
+        "output": "s3://tables/scores/",
+        "content_type": "text/csv",
+    }
+    lines = (
+        f"batch.nightly.{key} = {json.dumps(value)}" for key, value in {**valid, **keys}.items()
+    )
+    return "\n".join(lines)
+
+
+class BatchTableRule(Rule):
+    """A rule about each batch: `look` takes its name and its table."""
+
+    def parts(self) -> Parts:
+        return self.environment.batch.items()
+
+
+class BatchJobRule(Rule):
+    """A rule about each batch whose model and instance type are known."""
+
+    def parts(self) -> Parts:
+        return ((job,) for job in self.candidate.batch_jobs)
+
+
+class TransformModelUnknown(BatchTableRule):
+    """The model of a batch must be one of this file."""
+
+    example = batch_example(model="rankr")
+    key = "batch.{name}.model"
+
+    def look(self, name: str, batch: BatchSettings) -> Findings:
+        written = self.loaded.source.values.get("models", {})
+        models = sorted(written) if isinstance(written, dict) else []
+        if batch.model not in models:
+            yield self.finding(
+                problem=f"there is no model {batch.model!r}",
+                allowed=", ".join(models) or "none: the file has no [models.NAME]",
+                remedy=meant(batch.model, models),
+                name=name,
+            )
+
+
+class TransformMultiModel(BatchTableRule):
+    """A transform job cannot say which of several models a request is for: it has no TargetModel.
+
+    Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CreateTransformJob.html (2026-11-28)
+    """
+
+    example = "\n".join(('models.many.multi_model = ["ranker"]', batch_example(model="many")))
+    key = "batch.{name}.model"
+    problem = "{batch.model} has several models, and a job cannot name one"
+    allowed = "a model with saved_model or artifact"
+    remedy = "write a batch for each of them"
+    reads = ("models.{batch.model}",)
+
+    def look(self, name: str, batch: BatchSettings) -> Findings:
+        model = self.environment.models.get(batch.model)
+        if model is not None and model.multi_model is not None:
+            yield self.finding(name=name, batch=batch)
+
+
+class TransformInstanceType(BatchTableRule):
+    """Batch transform has fewer instance types than endpoints: no ml.c5.large, no ml.t2, no Graviton.
+
+    Source: infra/catalog/limits.json, TransformInstanceType
+    """
+
+    example = batch_example(instance_type="ml.c5.large")
+    key = "batch.{name}.instance_type"
+
+    def look(self, name: str, batch: BatchSettings) -> Findings:
+        kinds = [kind for kind in limit("TransformInstanceType")["enum"] if kind in instances()]
+        if batch.instance_type not in kinds:
+            where = "for endpoints only" if batch.instance_type in instances() else "unknown"
+            yield self.finding(
+                problem=f"{batch.instance_type!r} is {where}",
+                allowed=f"the {len(kinds)} types of batch transform, such as ml.c5.xlarge",
+                remedy=meant(batch.instance_type, kinds),
+                name=name,
+            )
+
+
+class TransformGpuDriver(BatchJobRule):
+    """Transform jobs have the NVIDIA drivers 470 and 535: an image with newer CUDA may not start.
+
+    Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_TransformResources.html
+    (TransformAmiVersion), infra/catalog/inference_amis.json (2026-11-28)
+    """
+
+    severity = Severity.WARNING
+    example = batch_example(instance_type="ml.g5.xlarge")
+    key = "batch.{job.name}.instance_type"
+    problem = (
+        "{job.batch.instance_type}: TensorFlow {job.placement.tensorflow}'s image has CUDA {cuda}, and the "
+        "newest driver of transform jobs is 535, for CUDA {newest}"
+    )
+    allowed = "images with CUDA up to {newest}, or a type without a GPU"
+    remedy = "try a job before you rely on it, or choose a type without a GPU"
+    reads = ("models.{job.batch.model}.tensorflow",)
+
+    def look(self, job: BatchJob) -> Findings:
+        cuda, newest = images.built_cuda(job.placement.tensorflow), cuda_of(_SAME_DRIVER)
+        if job.ami is not None and images.number(cuda) > images.number(newest):
+            yield self.finding(job=job, cuda=cuda, newest=newest)
+
+
+class TransformName(BatchTableRule):
+    """The endpoint's name and the batch's are the name of its state machine and schedule, in one account.
+
+    Source: https://docs.aws.amazon.com/scheduler/latest/APIReference/API_CreateSchedule.html (2026-11-28)
+    """
+
+    example = batch_example().replace("nightly", "n" * 63)
+    key = "batch.{name}"
+
+    def look(self, name: str, batch: BatchSettings) -> Findings:
+        whole = f"{self.environment.endpoint.name}-{name}"
+        if len(whole) > MOST_NAME:
+            yield self.finding(
+                problem=f"{whole} has {len(whole)} characters",
+                allowed=f"at most {MOST_NAME}",
+                remedy="shorten the name of the batch",
+                reads=("endpoint.name",),
+                name=name,
+            )
+        plain = name.replace("-", "").lower()
+        for other in list(self.environment.batch)[: list(self.environment.batch).index(name)]:
+            if other.replace("-", "").lower() == plain:
+                yield self.finding(
+                    problem=f"{name} and {other} would have stack outputs of one name",
+                    allowed="names that differ by more than hyphens and case",
+                    remedy="rename one",
+                    name=name,
+                )
+
+
+class TransformSchedule(BatchTableRule):
+    """EventBridge Scheduler refuses an invalid expression, and runs that overlap write the same results.
+
+    Source: https://docs.aws.amazon.com/scheduler/latest/UserGuide/schedule-types.html (2026-11-28)
+    """
+
+    example = batch_example(schedule="cron(0 2 * * *)")
+    key = "batch.{name}.schedule"
+
+    def look(self, name: str, batch: BatchSettings) -> Findings:
+        if batch.schedule is None:
+            return
+        try:
+            last_run(batch.schedule)
+        except ScheduleError as wrong:
+            yield self.finding(
+                problem=f"{batch.schedule}: {wrong}",
+                allowed=wrong.allowed,
+                remedy="correct it",
+                name=name,
+            )
+
+
+class TransformLate(BatchTableRule):
+    """A run that is late only after it has been ended raises no alarm of its own."""
+
+    severity = Severity.WARNING
+    example = batch_example(late_minutes=60, max_minutes=60)
+    key = "batch.{name}.late_minutes"
+    problem = "late_minutes {batch.late_minutes}: a run ends after {batch.max_minutes} minutes"
+    allowed = "less than max_minutes"
+    remedy = "lower it, or raise max_minutes"
+    reads = ("batch.{name}.max_minutes",)
+
+    def look(self, name: str, batch: BatchSettings) -> Findings:
+        if batch.late_minutes >= batch.max_minutes:
+            yield self.finding(name=name, batch=batch)
+
+
+class TransformOutputInside(BatchTableRule):
+    """Every object under the input is an input: the next run would also take the results of the last.
+
+    Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_TransformS3DataSource.html
+    (S3Prefix: all objects that match the key name prefix, 2026-11-28)
+    """
+
+    example = batch_example(output="s3://tables/rows/scores/")
+    key = "batch.{name}.output"
+    problem = "{batch.output} is under the input {batch.input}"
+    allowed = "a prefix that does not begin with the input's"
+    remedy = "choose another prefix, or end the input with a slash"
+    reads = ("batch.{name}.input",)
+
+    def look(self, name: str, batch: BatchSettings) -> Findings:
+        # Results lie below the output, whose slash at the end may be left out.
+        if f"{batch.output.rstrip('/')}/".startswith(batch.input):
+            yield self.finding(name=name, batch=batch)
+
+
+class TransformTimeout(BatchJobRule):
+    """A container that gives up before the job does ends a request that was still waited for.
+
+    In the image NGINX waits 60 s, Gunicorn kills a worker that is busy for 30 s, and a request to the model
+    server ends after the wait time.
+    Source: serve.py and tfs_utils.py of https://github.com/aws/deep-learning-containers (2026-11-22)
+    """
+
+    example = "\n".join((batch_example(), "batch.nightly.container.wait_time_seconds = 60"))
+    remedy = "take it out: it is then chosen"
+
+    def look(self, job: BatchJob) -> Findings:
+        container, seconds = job.batch.container, job.batch.timeout_seconds
+        for name in ("gunicorn_timeout_seconds", "nginx_read_timeout_seconds", "wait_time_seconds"):
+            given = getattr(container, name)
+            if given is not None and given < seconds:
+                yield self.finding(
+                    f"batch.{job.name}.container.{name}",
+                    f"{name} {given} ends requests before the job's timeout_seconds {seconds}",
+                    allowed=f"{seconds} or more; {seconds + MARGIN_SECONDS} is chosen",
+                    reads=(f"batch.{job.name}.timeout_seconds",),
+                )

@@ -1,0 +1,249 @@
+"""Rules about the records of a batch: split, sent, answered, put together and joined."""
+
+from dataclasses import replace
+
+from infra.parameters.batch.job import BYTES_PER_MB, OF_LINES, BatchJob, media_type
+from infra.parameters.batch.settings import MOST_PAYLOAD_MB
+from infra.parameters.finding import Severity
+from infra.preflight.batch.jobs import BatchJobRule, batch_example
+from infra.preflight.model.known_requests import reader
+from infra.preflight.rule import Findings
+from model_packaging.requests.known_requests import TYPES_READ, Reader
+
+JSON = "application/json"
+_BINARY = (
+    "application/x-npy",
+    "application/x-npz",
+    "application/x-protobuf",
+    "application/octet-stream",
+)
+
+
+def _is_text(content_type: str) -> bool:
+    kind = media_type(content_type)
+    return kind in (*OF_LINES, JSON) or kind.startswith("text/")
+
+
+def _is_binary(content_type: str) -> bool:
+    kind = media_type(content_type)
+    return kind in _BINARY or kind.startswith(("image/", "audio/", "video/"))
+
+
+class TransformPayload(BatchJobRule):
+    """SageMaker refuses a job whose requests under way may hold more than 100 MB together.
+
+    Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CreateTransformJob.html
+    (MaxPayloadInMB, 2026-11-28)
+    """
+
+    example = batch_example(payload_mb=20, max_concurrent=8)
+    key = "batch.{job.name}.payload_mb"
+    problem = "payload_mb {payload} x max_concurrent {concurrent} are {product} MB"
+    allowed = f"at most {MOST_PAYLOAD_MB}"
+    remedy = "lower one of them, or take it out: it is then chosen"
+    reads = ("batch.{job.name}.max_concurrent",)
+
+    def look(self, job: BatchJob) -> Findings:
+        payload, concurrent = job.payload_mb.value, job.max_concurrent.value
+        if payload * concurrent > MOST_PAYLOAD_MB:
+            yield self.finding(
+                job=job,
+                given=payload,
+                payload=payload,
+                concurrent=concurrent,
+                product=payload * concurrent,
+            )
+
+
+class TransformRecordSize(BatchJobRule):
+    """A record that is larger than the payload fails its object, and with it the run.
+
+    Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CreateTransformJob.html
+    (MaxPayloadInMB, 2026-11-28); the size of a record is that of [traffic]'s largest request by its rows
+    """
+
+    severity = Severity.WARNING
+    example = (
+        batch_example(payload_mb=1)
+        + "\ntraffic = { request_bytes = 6_000_000, rows_per_request = 2 }"
+    )
+    key = "batch.{job.name}.payload_mb"
+    problem = "payload_mb {payload}: a record of [traffic] has {job.record_bytes:,} bytes"
+    allowed = "its size in MB or more"
+    remedy = "raise it, and lower max_concurrent where both are over 100 MB"
+    reads = ("traffic.request_bytes", "traffic.rows_per_request")
+
+    def look(self, job: BatchJob) -> Findings:
+        payload = job.payload_mb.value
+        if job.split.value != "none" and (job.record_bytes or 0) > payload * BYTES_PER_MB:
+            yield self.finding(job=job, given=payload, payload=payload)
+
+
+class TransformContentType(BatchJobRule):
+    """A content type that neither NGINX nor Servable's handler reads is answered with 415.
+
+    Source: tensorflowServing.js of https://github.com/aws/deep-learning-containers (2026-11-22);
+    servable_tensors/codecs.py
+    """
+
+    example = batch_example(content_type="image/jpeg")
+    key = "batch.{job.name}.content_type"
+    problem = "{read_by} answers {job.batch.content_type} with 415"
+    allowed = "{types}"
+    remedy = "choose one of those, or add code that reads it (models.{job.batch.model}.code)"
+    reads = ("models.{job.batch.model}",)
+
+    def look(self, job: BatchJob) -> Findings:
+        read_by, _ = reader(self.candidate, job.placement, job.batch.model)
+        if read_by in TYPES_READ and media_type(job.batch.content_type) not in TYPES_READ[read_by]:
+            types = ", ".join(TYPES_READ[read_by])
+            yield self.finding(job=job, read_by=read_by.value, types=types)
+
+
+class TransformSplit(BatchJobRule):
+    """Bytes of an array or a picture are no lines, and text has no frames of TFRecord or RecordIO.
+
+    Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_TransformInput.html
+    (SplitType, 2026-11-28)
+    """
+
+    example = batch_example(split="tfrecord")
+    key = "batch.{job.name}.split"
+    problem = "split {split}: {job.batch.content_type} has no such records"
+    allowed = "{right}"
+    remedy = "take it out: it is then chosen"
+    reads = ("batch.{job.name}.content_type",)
+
+    def look(self, job: BatchJob) -> Findings:
+        split, content_type = job.split.value, job.batch.content_type
+        binary = split == "line" and _is_binary(content_type)
+        if binary or (split in ("tfrecord", "recordio") and _is_text(content_type)):
+            right = "none, tfrecord, recordio" if binary else "none, line"
+            yield self.finding(job=job, split=split, right=right)
+
+
+class TransformStrategy(BatchJobRule):
+    """The strategy says how many records a request has, which an object that is not split is not made of.
+
+    Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CreateTransformJob.html
+    (BatchStrategy, 2026-11-28)
+    """
+
+    example = batch_example(split="none", strategy="single_record")
+    key = "batch.{job.name}.strategy"
+    problem = "strategy {job.batch.strategy}: the objects are not split into records"
+    allowed = "no strategy, or a split"
+    remedy = "take it out, or set split"
+    reads = ("batch.{job.name}.split",)
+
+    def look(self, job: BatchJob) -> Findings:
+        if job.batch.strategy is not None and job.split.value == "none":
+            yield self.finding(job=job)
+
+
+class TransformLines(BatchJobRule):
+    """Without a handler the container has one answer for all lines of a request, written over several lines.
+
+    The results are then no lines: one JSON document for each request, which is for one record unless
+    multi_record is set (an error). Servable's handler answers each line with a line, in the form that
+    `accept` names.
+    Source: tensorflowServing.js of https://github.com/aws/deep-learning-containers (2026-11-22);
+    https://github.com/aws/sagemaker-tensorflow-serving-container/issues/154
+    """
+
+    severity = Severity.WARNING
+    acknowledgeable = True
+    example = batch_example()
+    key = "batch.{job.name}.model"
+    problem = (
+        "models.{job.batch.model} has no handler: a request is answered with one JSON document over several "
+        "lines, {many}"
+    )
+    allowed = "a handler, or objects that are not split"
+    remedy = 'set models.{job.batch.model}.handler = "servable"'
+    reads = ("models.{job.batch.model}", "batch.{job.name}.strategy")
+
+    def look(self, job: BatchJob) -> Findings:
+        read_by, _ = reader(self.candidate, job.placement, job.batch.model)
+        if read_by is not Reader.NGINX or (job.split.value, job.assemble.value) != ("line", "line"):
+            return
+        if job.strategy.value == "multi_record":
+            finding = self.finding(job=job, many="for all records in it")
+            yield replace(finding, severity=Severity.ERROR)
+        else:
+            yield self.finding(job=job, many="for each record")
+
+
+class TransformJoin(BatchJobRule):
+    """Filters and joins read records and answers: CSV, JSON or JSON lines, one answer for each, both alike.
+
+    Source: https://docs.aws.amazon.com/sagemaker/latest/dg/batch-transform-data-processing.html (2023-06)
+    """
+
+    example = batch_example(join=True, accept="application/json")
+    reads = ("batch.{job.name}.content_type", "batch.{job.name}.accept")
+
+    def look(self, job: BatchJob) -> Findings:
+        batch, sent, accept = job.batch, media_type(job.batch.content_type), job.accept.value
+        processed = {
+            "join": batch.join,
+            "input_filter": batch.input_filter,
+            "output_filter": batch.output_filter,
+        }
+        used = next((name for name, value in processed.items() if value), None)
+        if used is None:
+            return
+        key = f"batch.{job.name}.{used}"
+        read_by, _ = reader(self.candidate, job.placement, batch.model)
+        lines = (job.split.value, job.assemble.value)
+        if sent not in (*OF_LINES, JSON):
+            problem, remedy = f"{used}: {batch.content_type} is not parsed", "take it out"
+        elif media_type(accept) != sent:
+            problem = f"{used}: the answers are {accept}, the records {batch.content_type}"
+            remedy = "set accept to content_type; without a handler answers are always JSON"
+        elif sent != JSON and lines != ("line", "line"):
+            problem = f"{used}: split {lines[0]}, assemble {lines[1]}"
+            remedy = "set both to line"
+        elif sent != JSON and read_by is Reader.NGINX and used != "input_filter":
+            problem = f"{used}: without a handler an answer is JSON over several lines"
+            remedy = f'set models.{batch.model}.handler = "servable"'
+        elif job.strategy.value == "multi_record" and sent == JSON:
+            problem = f"{used}: many records have one answer as {JSON}"
+            remedy = "set content_type to application/jsonlines, or strategy to single_record"
+        else:
+            return
+        allowed = "records and answers that are alike, in CSV, JSON or JSON lines, and line by line"
+        yield self.finding(key, problem, given=None, allowed=allowed, remedy=remedy, job=job)
+
+
+class TransformAssemble(BatchJobRule):
+    """Several answers in one result must be told apart: lines by their ends, and arrays not at all.
+
+    Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_TransformOutput.html
+    (AssembleWith, 2026-11-28)
+    """
+
+    example = batch_example(assemble="none")
+    key = "batch.{job.name}.{part}"
+
+    def look(self, job: BatchJob) -> Findings:
+        if job.split.value == "none":
+            return
+        accept = job.accept.value
+        if _is_binary(accept):
+            yield self.finding(
+                problem=f"several answers of {accept} in one result cannot be told apart",
+                given=accept,
+                allowed="text/csv or application/jsonlines, or objects that are not split",
+                remedy='set accept to "application/jsonlines"',
+                job=job,
+                part="accept",
+            )
+        elif job.assemble.value == "none" and _is_text(accept):
+            yield self.finding(
+                problem="assemble none: the last line of a request and the first of the next become one",
+                allowed="line",
+                remedy="take it out: it is then chosen",
+                job=job,
+                part="assemble",
+            )

@@ -15,7 +15,7 @@ from servable.console import duration
 
 RUNS = Path(".servable") / "batch"
 AWS = "aws"
-# Of fewer rows the start of the first requests is a part of the time.
+# With fewer rows the first requests, which are slow, are much of the time.
 FEW_ROWS = 10_000
 
 

@@ -122,6 +122,8 @@ class Night:
 
     scheduled: dict[str, list[dict[str, Any]]]
     by_hand: dict[str, list[dict[str, Any]]]
+    trial: dict[str, Any]
+    """What `servable batch --limit 3` says at its end."""
     failed: list[str]
     reason: str
     alarm: str
@@ -137,7 +139,7 @@ def night(tmp_path_factory: pytest.TempPathFactory) -> Night:
         (project / "environments" / "night.toml").write_text(environment)
         bootstrapped(aws)
         before = set(inventory(aws))
-        cdk(project, aws, "deploy", "night/*", "--require-approval", "never")
+        run(project, aws, "cdk", "deploy", "night/*", "--require-approval", "never")
         deployed = Deployed(aws)
         aws.advance(minutes=31)
         deployed.runs("BatchNightly", 1)
@@ -150,15 +152,20 @@ def night(tmp_path_factory: pytest.TempPathFactory) -> Night:
         reason = deployed.received("The batch scored-by-hand failed")
         alarm = deployed.received("scored-by-hand-batch-failed", '"ALARM"')
         by_hand = deployed.taken_scores()
-        cdk(project, aws, "destroy", "night/*", "--force")
+        trial = json.loads(
+            run(project, aws, *"servable batch night nightly --limit 3 --json".split())
+        )
+        run(project, aws, "cdk", "destroy", "night/*", "--force")
         left = {name for kind, name in set(inventory(aws)) - before if "Subscription" not in kind}
-    return Night(scheduled, by_hand, failed, reason, alarm, left)
+    return Night(scheduled, by_hand, trial, failed, reason, alarm, left)
 
 
-def cdk(project: Path, aws: LocalAws, *arguments: str) -> None:
+def run(project: Path, aws: LocalAws, *command: str) -> str:
+    """The output of a command that succeeds."""
     environment = aws.environment_over({**os.environ, "PATH": PATH})
-    ran = run_in(project, "cdk", *arguments, environment=environment)
+    ran = run_in(project, *command, environment=environment)
     assert ran.returncode == 0, ran.stdout + ran.stderr
+    return ran.stdout
 
 
 def test_a_scheduled_run_scores_every_row_of_every_file_beside_its_id(night: Night) -> None:
@@ -168,6 +175,10 @@ def test_a_scheduled_run_scores_every_row_of_every_file_beside_its_id(night: Nig
 
 def test_a_run_by_hand_gives_the_same(night: Night) -> None:
     assert night.by_hand == night.scheduled
+
+
+def test_a_trial_scores_as_many_rows_as_are_asked_for(night: Night) -> None:
+    assert (night.trial["rows_in"], night.trial["rows_out"], night.trial["holds"]) == (3, 3, True)
 
 
 def test_rows_that_the_model_does_not_take_fail_the_run(night: Night) -> None:

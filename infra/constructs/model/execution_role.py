@@ -104,20 +104,27 @@ class ModelDependencies:
             arns["queue_key"] = [at.answers.key_arn]
             arns["topics"] = [queue.success_arn, queue.error_arn]
             arns["topic_key"] = [queue.key_arn]
-        if (batch := self.batch) is not None:
-            arns["batch_log_group"] = [self.log_group_arn]
-            input_bucket, _, prefix = batch.input.removeprefix("s3://").partition("/")
-            arns["batch_bucket"] = [f"arn:{stack.partition}:s3:::{input_bucket}"]
-            arns["batch_input"] = [f"arn:{stack.partition}:s3:::{input_bucket}/{prefix}*"]
-            results = batch.output.removeprefix("s3://").rstrip("/")
-            arns["batch_output"] = [f"arn:{stack.partition}:s3:::{results}/*"]
-            arns["batch_output_bucket"] = [f"arn:{stack.partition}:s3:::{results.split('/')[0]}"]
-            arns["batch_trial"] = [f"arn:{stack.partition}:s3:::{results}/{TRIALS}/*"]
-            arns["batch_input_key"] = [batch.input_kms_key] if batch.input_kms_key else []
-            arns["batch_output_key"] = [batch.output_kms_key] if batch.output_kms_key else []
+        if self.batch is not None:
+            arns |= self._batch_arns(stack, self.batch)
         if self.volume_kms_key is not None:
             arns["volume_key"] = volume_key_arns(stack, self.volume_kms_key)
         return arns
+
+    def _batch_arns(self, stack: cdk.Stack, batch: BatchSettings) -> dict[str, list[str]]:
+        table, results = (
+            f"arn:{stack.partition}:s3:::{uri.removeprefix('s3://')}"
+            for uri in (batch.input, batch.output.rstrip("/"))
+        )
+        return {
+            "batch_log_group": [self.log_group_arn],
+            "batch_bucket": [table.partition("/")[0]],
+            "batch_input": [f"{table}*"],
+            "batch_output": [f"{results}/*"],
+            "batch_output_bucket": [results.partition("/")[0]],
+            "batch_trial": [f"{results}/{TRIALS}/*"],
+            "batch_input_key": [batch.input_kms_key] if batch.input_kms_key else [],
+            "batch_output_key": [batch.output_kms_key] if batch.output_kms_key else [],
+        }
 
     def conditions(
         self, permission: Permission, *, prefix: str, region: str

@@ -152,9 +152,8 @@ def night(tmp_path_factory: pytest.TempPathFactory) -> Night:
         reason = deployed.received("The batch scored-by-hand failed")
         alarm = deployed.received("scored-by-hand-batch-failed", '"ALARM"')
         by_hand = deployed.taken_scores()
-        trial = json.loads(
-            run(project, aws, *"servable batch night nightly --limit 3 --json".split())
-        )
+        told = run(project, aws, "servable", "batch", "night", "nightly", "--limit=3", "--json")
+        trial = json.loads(told)
         run(project, aws, "cdk", "destroy", "night/*", "--force")
         left = {name for kind, name in set(inventory(aws)) - before if "Subscription" not in kind}
     return Night(scheduled, by_hand, trial, failed, reason, alarm, left)

@@ -34,6 +34,7 @@ MODULES: Mapping[str, str] = {
     "boto3": "aws",
     "botocore": "aws",
     "gunicorn": "local",
+    "httptools": "local",
     "matplotlib": "tune",
     "moto": "local",
     "numpy": "aws",

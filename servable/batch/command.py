@@ -20,14 +20,18 @@ from model_packaging.private_folder import private_folder
 from model_packaging.refusal import PackagingError
 from servable.aws_account import Account, AwsError, account_of, unless_absent
 from servable.batch.estimate import AWS, RUNS, estimate, keep_rate, measured_rate
-from servable.batch.local_run import LOCAL_CONTAINER, LocalBatch, files_of
-from servable.batch.objects import MOST_COUNTED_BYTES, BatchError, TransformObjects, count_records
+from servable.batch.objects import (
+    LOCAL_CONTAINER,
+    MOST_COUNTED_BYTES,
+    BatchError,
+    TransformObjects,
+    count_records,
+    files_of,
+)
 from servable.batch.result import BatchResult
 from servable.batch.watch import TransformWatch, UnknownJobError, start
 from servable.project import ENVIRONMENTS, SET, one_environment, refused
-from servable.serve.serve import prepared_batch
 from servable.signals import as_ctrl_c
-from servable_local.container.launch import LaunchError
 
 CANNOT_BE_TOLD = 3
 LOCAL_AWS = "local AWS"
@@ -103,7 +107,7 @@ def batch(
         if options.estimate:
             return run.estimated(files=files)
         return run.in_container() if files else run.in_aws()
-    except (BatchError, LaunchError, PackagingError) as error:
+    except (BatchError, PackagingError) as error:
         click.echo(f"servable batch: {error}", err=True)
         return 2
     except UnknownJobError as error:
@@ -173,6 +177,11 @@ class BatchCommand:
 
     def in_container(self) -> int:
         """Run files of this computer; return the exit code."""
+        # The container is not installed where jobs alone are started.
+        from servable.batch.local_run import LocalBatch
+        from servable.serve.serve import prepared_batch
+        from servable_local.container.launch import LaunchError
+
         options, root = self.options, self.loaded.root
         output = Path(options.output or "")
         if options.limit is not None:
@@ -181,7 +190,12 @@ class BatchCommand:
         log = private_folder(root / RUNS) / "container.log"
         request = self.job.request(job_name=self._name(), model_name="local")
         served = prepared_batch(self.loaded, self.job)
-        result = LocalBatch(served, request, log).run(files, options.limit)
+        try:
+            result = LocalBatch(served, request, log).run(files, options.limit)
+        except LaunchError as error:
+            raise BatchError(
+                f"the container does not start: {served.explained(str(error))}"
+            ) from None
         return self._ended(result)
 
     def in_aws(self) -> int:

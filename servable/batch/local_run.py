@@ -7,12 +7,18 @@ import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
 from model_packaging.beside import beside
-from servable.batch.objects import BatchError, count_answers, count_records, first_records
+from servable.batch.objects import (
+    LOCAL_CONTAINER,
+    BatchError,
+    LocalFile,
+    count_answers,
+    count_records,
+    first_records,
+)
 from servable.batch.result import MESSAGE, BatchResult, FailedRequest, failed_request
 from servable.console import duration, progress_line
 from servable.serve.serve import PreparedVariant
@@ -30,28 +36,7 @@ from servable_local.container.settings import batch_variables
 
 # So many bad records are looked for; a header or a wrong column makes all of them bad.
 MOST_FAILED = 100
-LOCAL_CONTAINER = "local container"
 _REFUSED = "records were refused"
-
-
-@dataclass(frozen=True)
-class LocalFile:
-    """A file of the table, and the file of its result."""
-
-    input: Path
-    result: Path
-
-
-def files_of(given: Path, output: Path) -> list[LocalFile]:
-    """The files of a table, a file or a folder, and their results below `output`. Raises `BatchError`."""
-    if not given.is_dir():
-        return [LocalFile(given, output / f"{given.name}.out")]
-    if output.resolve().is_relative_to(given.resolve()):
-        raise BatchError(f"{output}: is inside the input {given}; give another --output")
-    names = sorted(path.relative_to(given) for path in given.rglob("*") if path.is_file())
-    if not names:
-        raise BatchError(f"{given}: there are no files in it; give another --input")
-    return [LocalFile(given / name, output / f"{name}.out") for name in names]
 
 
 class LocalBatch:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import islice
+from pathlib import Path
 from typing import IO, Any, BinaryIO, cast
 
 from infra.parameters.batch.job import OF_LINES, media_type
@@ -17,6 +18,7 @@ from servable_local.aws.sagemaker.transform_records import TransformError, name_
 MB = 1 << 20
 # More is not read from S3 to be counted: it takes minutes, and out of AWS $0.09 a GB.
 MOST_COUNTED_BYTES = 10**9
+LOCAL_CONTAINER = "local container"
 # The longest record that a job can send.
 _MOST_RECORD_BYTES = 100 * MB
 _SPACE = re.compile(r"\s*")
@@ -102,6 +104,26 @@ def _documents(body: IO[bytes]) -> Iterator[Any]:
 def _rows(document: Any) -> int | None:
     rows = document.get("predictions") if isinstance(document, dict) else None
     return len(rows) if isinstance(rows, list) else None
+
+
+@dataclass(frozen=True)
+class LocalFile:
+    """A file of the table, and the file of its result."""
+
+    input: Path
+    result: Path
+
+
+def files_of(given: Path, output: Path) -> list[LocalFile]:
+    """The files of a table, a file or a folder, and their results below `output`. Raises `BatchError`."""
+    if not given.is_dir():
+        return [LocalFile(given, output / f"{given.name}.out")]
+    if output.resolve().is_relative_to(given.resolve()):
+        raise BatchError(f"{output}: is inside the input {given}; give another --output")
+    names = sorted(path.relative_to(given) for path in given.rglob("*") if path.is_file())
+    if not names:
+        raise BatchError(f"{given}: there are no files in it; give another --input")
+    return [LocalFile(given / name, output / f"{name}.out") for name in names]
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from servable.batch import local_run
-from servable.batch.local_run import MOST_FAILED, LocalBatch, LocalFile, files_of
-from servable.batch.objects import BatchError
+from servable.batch.local_run import MOST_FAILED, LocalBatch
+from servable.batch.objects import BatchError, LocalFile, files_of
 from servable.batch.result import BatchResult
 from servable.serve.serve import PreparedVariant
 

@@ -44,7 +44,7 @@ def project(folder: Path, account: str = ACCOUNT) -> Path:
     """A project whose environment `rows` has the batch `nightly`; its model answers three times a row."""
     (folder / "environments").mkdir(parents=True)
     (folder / "environments" / "rows.toml").write_text(FILE.replace(ACCOUNT, account))
-    shutil.copytree(MODELS / "numbers" / "1", folder / "model" / "1")
+    shutil.copytree(MODELS / "numbers", folder / "model")
     return folder
 
 

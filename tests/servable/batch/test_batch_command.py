@@ -106,3 +106,10 @@ def test_a_run_of_another_batch_place_or_instance_type_is_no_rate(
 ) -> None:
     run_of(root, "other", **other)
     assert estimate()[0] == 3
+
+
+@pytest.mark.long
+def test_a_file_goes_through_the_local_container(root: Path, batch: Servable) -> None:
+    (root / "table.csv").write_text("1,2\n3,4\n5,6")
+    assert batch("--local", "--input", "table.csv", "--output", "scores")[0] == 0
+    assert (root / "scores" / "table.csv.out").read_text() == "3.0,6.0\n9.0,12.0\n15.0,18.0\n"

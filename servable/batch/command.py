@@ -209,9 +209,8 @@ class BatchCommand:
         try:
             if not started:
                 request = self._request(account, name)
-                started = (
-                    True  # once it is asked for, an answer that is not waited for changes nothing
-                )
+                # An answer that is not waited for does not stop what was asked for.
+                started = True
                 start(account, request)
             watch = TransformWatch(account, name, comes_back)
             watch.follow()

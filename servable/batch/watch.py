@@ -12,7 +12,7 @@ from infra.parameters.batch.job import TRIALS
 from infra.parameters.environment import Environment
 from servable.aws_account import Account, AwsError, absent
 from servable.batch.objects import MOST_COUNTED_BYTES, BatchError, TransformObjects
-from servable.batch.result import BatchResult, failures_in, priced
+from servable.batch.result import BatchResult, counted, failures_in, priced
 from servable.console import duration, progress_line
 
 LOG_GROUP = "/aws/sagemaker/TransformJobs"
@@ -60,13 +60,13 @@ class TransformWatch:
         through = [item for item in inputs if item.name in done]
         rows = sum(self._rows.get(item.name, 0) for item in through)
         all_rows = sum(self._rows.values())
-        said = f"{status}: {len(through):,} of {len(inputs):,} objects"
+        said = f"{status}: {len(through):,} of {counted(len(inputs), 'object')}"
         if self._counted and len(self._rows) == len(inputs):
             said += f", {rows:,} of {all_rows:,} rows"
         started = self.shown.get("TransformStartTime")
         if started is None:
             return f"{said}; instances are started, which takes 3 to 5 minutes in AWS"
-        seconds = (datetime.now(UTC) - started).total_seconds()
+        seconds = max(0.0, (datetime.now(UTC) - started).total_seconds())
         share = sum(item.size for item in through) / max(self._objects.size, 1)
         left = f"about {duration(seconds / share - seconds)} left" if 0 < share < 1 else ""
         return (

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from servable import console
 from servable.main import main
 from tests.servable.batch.deployed_batch import DeployedBatch
 from tests.servable_local.aws.container_stand_in import MISTAKE
@@ -14,9 +15,16 @@ Servable = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def deployed(account: Account, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> DeployedBatch:
+def deployed(
+    account: Account,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
+) -> DeployedBatch:
+    """`request`: further variables of the stand-in."""
+    variables = {"ECHO": "1"} | getattr(request, "param", {})
     deployed = DeployedBatch(
-        tmp_path / "project", account.aws, account=account.number, variables={"ECHO": "1"}
+        tmp_path / "project", account.aws, account=account.number, variables=variables
     )
     monkeypatch.chdir(deployed.root)
     for name, value in account.aws.environment(account=account.number).items():
@@ -65,6 +73,18 @@ def test_a_refused_row_is_told_with_its_object(deployed: DeployedBatch, batch: S
         True,
         True,
     )
+
+
+@pytest.mark.parametrize("deployed", [{"TAKES_SECONDS": "0.6"}], indirect=True)
+def test_the_progress_says_objects_rows_and_time(
+    deployed: DeployedBatch, batch: Servable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(console, "SILENT_SECONDS", 0.0)
+    for name in ("a", "b"):
+        deployed.put(f"in/{name}.csv", b"1,2\n3,4\n")
+    said = [line for line in batch()[2].splitlines() if line.startswith("InProgress: 1 of 2")]
+    assert "1 of 2 objects, 2 of 4 rows; " in said[-1]
+    assert said[-1].endswith(" left")
 
 
 def test_an_object_without_its_result_does_not_hold(

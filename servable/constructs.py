@@ -19,6 +19,7 @@ refuse_hidden(("infra", "model_packaging"))
 from infra.constructs.access.endpoint_callers import EndpointCallers
 from infra.constructs.access.role_rules import RoleRules
 from infra.constructs.async_inference.async_inference import AsyncInference
+from infra.constructs.batch.batch_transform import BatchTransform
 from infra.constructs.endpoint.endpoint_interface import IEndpoint, MetricProps
 from infra.constructs.endpoint.endpoint_logs import EndpointLogs
 from infra.constructs.endpoint.endpoint_variant import EndpointVariant, InstanceVariant
@@ -34,6 +35,7 @@ from infra.constructs.scaling.endpoint_scaling import EndpointScaling
 from infra.constructs.storage.locations import AsyncInferenceLocations, Destination
 from infra.constructs.storage.retained_store import AsyncInferenceStore, CaptureStore
 from infra.parameters.alarms import Alarms
+from infra.parameters.batch.settings import BatchSettings
 from infra.parameters.endpoint import Network, Traffic
 from infra.parameters.metrics import Metrics
 from infra.parameters.retained import Asynchronous, Capture
@@ -48,12 +50,13 @@ if TYPE_CHECKING:
 # fmt: off
 __all__ = [
     "AlarmTopic", "Alarms", "AsyncInference", "AsyncInferenceLocations", "AsyncInferenceStore",
-    "Asynchronous", "Batching", "Capture", "CaptureStore", "ContainerSettings", "DataCapture",
-    "Destination", "EndpointAlarm", "EndpointAlarms", "EndpointCallers", "EndpointDashboard",
-    "EndpointEvents", "EndpointLogs", "EndpointRollout", "EndpointScaling", "EndpointVariant",
-    "Environment", "EnvironmentFileError", "IEndpoint", "InstanceVariant", "MetricProps", "Metrics",
-    "ModelEndpoint", "Network", "NotificationKey", "PackedModel", "RoleRules", "Rollout", "Scaling",
-    "ServedModel", "Traffic", "WatchedEndpoint", "WatchedVariant", "data_capture", "packed_model",
+    "Asynchronous", "BatchSettings", "BatchTransform", "Batching", "Capture", "CaptureStore",
+    "ContainerSettings", "DataCapture", "Destination", "EndpointAlarm", "EndpointAlarms",
+    "EndpointCallers", "EndpointDashboard", "EndpointEvents", "EndpointLogs", "EndpointRollout",
+    "EndpointScaling", "EndpointVariant", "Environment", "EnvironmentFileError", "IEndpoint",
+    "InstanceVariant", "MetricProps", "Metrics", "ModelEndpoint", "Network", "NotificationKey",
+    "PackedModel", "RoleRules", "Rollout", "Scaling", "ServedModel", "Traffic", "WatchedEndpoint",
+    "WatchedVariant", "data_capture", "packed_model",
 ]
 # fmt: on
 

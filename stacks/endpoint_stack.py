@@ -182,8 +182,7 @@ class EndpointStack(cdk.Stack):
 
     def _batch(self, job: BatchJob, notified: Notifications) -> None:
         # CDK's modules for Step Functions and Scheduler are imported only if needed.
-        from infra.constructs.batch.batch_model import batch_model
-        from infra.constructs.batch.batch_transform import BatchTransform
+        from infra.constructs.batch.batch_transform import BatchTransform, batch_model
 
         environment, table = self._environment, self._environment.endpoint
         model = batch_model(

@@ -173,8 +173,30 @@ def _reads(stack: cdk.Stack, name: str, environment: Environment) -> dict[str, l
         "ssm:GetParameter": parameters,
         "ssm:GetParameterHistory": parameters,
         **queue,
+        **_batch_reads(stack, environment),
         **_key_uses(stack, environment),
     }
+
+
+def _batch_reads(stack: cdk.Stack, environment: Environment) -> dict[str, list[str]]:
+    """State machines and schedules of batches, which `servable verify` compares."""
+    if not environment.batch:
+        return {}
+    names = [f"{environment.endpoint.name}-{name}" for name in environment.batch]
+    machines = [
+        stack.format_arn(
+            service="states",
+            resource="stateMachine",
+            resource_name=name,
+            arn_format=cdk.ArnFormat.COLON_RESOURCE_NAME,
+        )
+        for name in names
+    ]
+    schedules = [
+        stack.format_arn(service="scheduler", resource="schedule", resource_name=f"default/{name}")
+        for name in names
+    ]
+    return {"states:DescribeStateMachine": machines, "scheduler:GetSchedule": schedules}
 
 
 def _model_package_reads(stack: cdk.Stack, environment: Environment) -> dict[str, list[str]]:

@@ -100,6 +100,8 @@ class Deployed:
     """ARNs of the roles that get the policy that invokes the endpoint."""
     keys: Sequence[str]
     """ARNs of KMS keys of one's own on volumes."""
+    batches: Sequence[str] = ()
+    """Names of its batches."""
 
     def places(self) -> dict[str, list[str]]:
         """Place -> ARNs. CloudFormation's own names begin with the stack's, of which it may cut the end."""
@@ -126,7 +128,7 @@ class Deployed:
         groups = [
             f"sagemaker/Endpoints/{self.endpoint}",
             f"lambda/{self.endpoint}-golden-requests",
-            f"vendedlogs/states/{self.endpoint}-*",
+            *(f"vendedlogs/states/{self.endpoint}-{batch}" for batch in self.batches),
         ]
         return {
             "any_resource": [
@@ -159,8 +161,14 @@ class Deployed:
             "roles": roles,
             "rules": [f"{aws}:events:{here}:rule/{begin}*" for begin in begins],
             "scalable_targets": [f"{aws}:application-autoscaling:{here}:scalable-target/*"],
-            "schedules": [f"{aws}:scheduler:{here}:schedule/default/{self.endpoint}-*"],
-            "state_machines": [f"{aws}:states:{here}:stateMachine:{self.endpoint}-*"],
+            "schedules": [
+                f"{aws}:scheduler:{here}:schedule/default/{self.endpoint}-{batch}"
+                for batch in self.batches
+            ],
+            "state_machines": [
+                f"{aws}:states:{here}:stateMachine:{self.endpoint}-{batch}"
+                for batch in self.batches
+            ],
             "topics": [f"{aws}:sns:{here}:{begin}*" for begin in begins],
             "updated": [*endpoints, *configurations],
             "watching": [*alarms, *dashboards],
@@ -189,6 +197,8 @@ def statements(deployed: Sequence[Deployed]) -> Iterator[Statement]:
     for action in actions():
         by_place.setdefault(place_of(action), []).append(action)
     for place, allowed in sorted(by_place.items()):
+        if not places[place]:
+            continue  # without batches there is neither a state machine nor a schedule
         yield from _statements(place, allowed, list(places[place]), deployed)
 
 
@@ -199,9 +209,9 @@ def _statements(
     boundaries = sorted({one.boundary for one in deployed if one.boundary})
     condition: dict[str, Any] = {}
     if place == "passed_roles":
-        services = (
-            "sagemaker", "lambda", "sagemaker.application-autoscaling", "scheduler", "states",
-        )  # fmt: skip
+        services = ["sagemaker", "lambda", "sagemaker.application-autoscaling"]
+        if any(one.batches for one in deployed):
+            services += ["scheduler", "states"]
         passed = [f"{service}.amazonaws.com" for service in services]
         condition = {"StringEquals": {"iam:PassedToService": passed}}
     elif place == "holders":

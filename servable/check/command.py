@@ -131,7 +131,9 @@ def _explain(chosen: list[Loaded]) -> None:
         for line in lines:
             if line.variant != variant:
                 variant = line.variant
-                click.echo(f"{loaded.name}, variant {variant}")
+                click.echo(
+                    f"{loaded.name}, {'' if variant.startswith('batch ') else 'variant '}{variant}"
+                )
             cells = [
                 f"{getattr(line, part):{width}}" for part, width in zip(_PARTS, widths, strict=True)
             ]

@@ -1,9 +1,10 @@
 """Every chosen setting of an environment, with its reason (`servable check --explain`)."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from infra.parameters.batch.job import batch_jobs
 from infra.parameters.environment import Environment
 from infra.parameters.loading import Loaded
 from infra.parameters.placement import Placement, placements
@@ -34,9 +35,10 @@ Said = tuple[str, str, str, str]
 
 @dataclass(frozen=True)
 class ExplainedSetting:
-    """One setting of one variant."""
+    """One setting of one variant, or of one batch."""
 
     variant: str
+    """The variant's name; a batch's after the word batch."""
     name: str
     value: str
     origin: str
@@ -51,7 +53,7 @@ def explained(loaded: Loaded) -> list[ExplainedSetting]:
     """
     if loaded.draft is None:
         return []
-    return [
+    settings = [
         ExplainedSetting(
             placed.name if placed.pool is None else f"{placed.name}, {placed.instance.name}",
             *setting,
@@ -59,6 +61,12 @@ def explained(loaded: Loaded) -> list[ExplainedSetting]:
         for placed in placements(loaded.draft)
         for setting in _lines(loaded.draft, placed)
     ]
+    for job in batch_jobs(loaded.draft):
+        for choice in (*job.choices, *job.derived.choices, job.placement.version):
+            batching = isinstance(choice.value, Batching)
+            shown = replace(choice, value=choice.value.max_batch_size) if batching else choice
+            settings.append(ExplainedSetting(f"batch {job.name}", *_chosen(shown)))
+    return settings
 
 
 def _lines(environment: Environment, placed: Placement) -> Iterator[Said]:

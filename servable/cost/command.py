@@ -16,6 +16,7 @@ from servable.cost.cost import (
     SERVERLESS,
     UNKNOWN,
     WHICH,
+    BatchCost,
     Cost,
     DataCost,
     VariantCost,
@@ -99,6 +100,8 @@ def _show(costs: Cost) -> None:
         )
         for line in _per_million(variant):
             click.echo(f"  {line}")
+    for batch in costs.batches:
+        click.echo(f"{costs.environment}, batch {batch.batch}: {_run(batch)} ({batch.price_of})")
     click.echo()
     for which, words in _WORDS.items():
         hour, month = costs.usd_per_hour(which), costs.usd_per_month(which)
@@ -194,6 +197,19 @@ def _priced(variant: VariantCost) -> str:
     # In full: 6e-05 is not readable as a price.
     price = f"{variant.usd_per_second:.9f}".rstrip("0")
     return f"{serverless}: ${price} per second of answering"
+
+
+def _run(batch: BatchCost) -> str:
+    what = f"{batch.instances} x {batch.instance_type}"
+    hour, late = batch.usd_per_hour, batch.usd_per_run(batch.late_minutes)
+    longest = batch.usd_per_run(batch.max_minutes)
+    if hour is None or late is None or longest is None:
+        return f"{what}, unknown price"
+    return (
+        f"{what}, ${hour:.2f}/hour of a run from when its instances have started: ${late:.2f} for one that "
+        f"is late ({batch.late_minutes} min), at most ${longest:,.2f} ({batch.max_minutes:,} min); an "
+        "endpoint's price"
+    )
 
 
 def _per_million(variant: VariantCost) -> Iterator[str]:

@@ -12,6 +12,7 @@ from infra.policy.sizing import HOURS_PER_MONTH, MIB_PER_GIB, instances_during_u
 from servable.cost.standing import StandingCost, StandingItem, standing, volume
 
 SECONDS_PER_HOUR = 3600
+MINUTES_PER_HOUR = 60
 MILLION = 1_000_000
 BYTES_PER_GB = 10**9
 # How long a prediction takes is not in the file: what it costs is said for this long.
@@ -153,11 +154,41 @@ class DataCost:
 
 
 @dataclass(frozen=True, kw_only=True)
+class BatchCost:
+    """The cost of the runs of one batch, which is paid from the start of its instances to its end.
+
+    Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_DescribeTransformJob.html
+    (TransformStartTime, 2026-11-28)
+    """
+
+    batch: str
+    instance_type: str
+    instances: int
+    usd_per_instance_hour: float | None
+    """The price of an endpoint's instance: that of a transform job's is not in the catalog."""
+    price_of: str
+    late_minutes: int
+    max_minutes: int
+
+    @property
+    def usd_per_hour(self) -> float | None:
+        """US dollars of an hour of a run, on all of its instances."""
+        each = self.usd_per_instance_hour
+        return None if each is None else each * self.instances
+
+    def usd_per_run(self, minutes: int) -> float | None:
+        hour = self.usd_per_hour
+        return None if hour is None else hour * minutes / MINUTES_PER_HOUR
+
+
+@dataclass(frozen=True, kw_only=True)
 class Cost:
     """All variants of one environment together."""
 
     environment: str
     variants: tuple[VariantCost, ...]
+    batches: tuple[BatchCost, ...]
+    """Runs, which no sum here counts: how long they take is not in the file."""
     data: DataCost
     standing: StandingCost
     p99_latency_ms: float | None
@@ -166,7 +197,9 @@ class Cost:
     @property
     def unknown(self) -> list[str]:
         """Names of everything without a price; the sums leave them out."""
-        return sorted({name for variant in self.variants for name in variant.unknown})
+        names = {name for variant in self.variants for name in variant.unknown}
+        runs = (batch for batch in self.batches if batch.usd_per_instance_hour is None)
+        return sorted(names | {batch.instance_type for batch in runs})
 
     @property
     def missing_keys(self) -> list[str]:
@@ -216,6 +249,10 @@ class Cost:
             row["serverless"] = variant.serverless.model_dump() if variant.serverless else None
             row["usd_per_million_predictions"] = variant.usd_per_million_predictions
             row["usd_per_million_predictions_of_100_ms"] = variant.usd_per_million_of_example
+        for row, batch in zip(output["batches"], self.batches, strict=True):
+            row["usd_per_hour"] = batch.usd_per_hour
+            row["usd_per_late_run"] = batch.usd_per_run(batch.late_minutes)
+            row["usd_per_longest_run"] = batch.usd_per_run(batch.max_minutes)
         output["data"] |= {
             "missing_keys": self.data.missing_keys,
             "usd_per_million_predictions": self.data.usd_per_million_predictions,
@@ -253,6 +290,19 @@ def cost(name: str, environment: Environment) -> Cost:
         variants=tuple(
             variant_cost(variant_name, variant, region, batches=batches, prices=environment.prices)
             for variant_name, variant in environment.variants.items()
+        ),
+        batches=tuple(
+            BatchCost(
+                batch=batch_name,
+                instance_type=batch.instance_type,
+                instances=batch.instances,
+                usd_per_instance_hour=row.usd_per_hour if row else None,
+                price_of=_said(row, region),
+                late_minutes=batch.late_minutes,
+                max_minutes=batch.max_minutes,
+            )
+            for batch_name, batch in environment.batch.items()
+            for row in [environment.prices.instance(batch.instance_type, region)]
         ),
         standing=standing(environment),
         p99_latency_ms=environment.alarms.p99_latency_ms,

@@ -19,6 +19,8 @@ _VOLUME_GB = 30
 _TRACKING_ALARMS = 2
 # On failed and expired requests, and on notifications that failed.
 _QUEUE_ALARMS = 3
+# On failed and on late runs.
+_BATCH_ALARMS = 2
 # Metrics of a rollback alarm on errors: errors, requests and answers of both fleets.
 _ERROR_METRICS = 5
 
@@ -118,6 +120,7 @@ def alarm_metrics(environment: Environment) -> int:
             )  # fmt: skip
             tracked = sum(target is not None for target in targets)
             count += 1 + _TRACKING_ALARMS * tracked + len(scaling.steps)
+    count += _BATCH_ALARMS * len(environment.batch)
     if environment.rollout is not None:
         served = [name for name, variant in environment.variants.items() if not variant.shadow]
         rollback = environment.rollout.rollback_alarms(alarms, variants=served, kind=kind)

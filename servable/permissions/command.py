@@ -74,4 +74,5 @@ def deployed(loaded: ValidFile) -> Deployed:
         roles=list(dict.fromkeys(filter(None, roles))),
         callers=environment.endpoint.callers,
         keys=[volume_key] if volume_key and ":key/" in volume_key else [],
+        batches=list(environment.batch),
     )

@@ -44,6 +44,7 @@ def taken_names(
     groups = [f"/aws/sagemaker/Endpoints/{name}"]
     if environment.rollout is not None and environment.rollout.golden_requests is not None:
         groups.append(f"/aws/lambda/{name}-golden-requests")
+    groups += [f"/aws/vendedlogs/states/{name}-{batch}" for batch in environment.batch]
     for group in groups:
         if group in log_group_names(deployed):
             continue

@@ -10,7 +10,7 @@ Template = Mapping[str, Any]
 
 # Where a reader wants every value; of everything else, how many.
 SPELT_OUT = ("AWS::SageMaker::", "AWS::ApplicationAutoScaling::")
-NEW_FLEET = ("AWS::SageMaker::Model", "AWS::SageMaker::EndpointConfig")
+CONFIG, MODEL = "AWS::SageMaker::EndpointConfig", "AWS::SageMaker::Model"
 # Others with every configuration; they are counted among the alarms.
 ROLLBACK_ALARMS = "DeploymentConfig.AutoRollbackConfiguration.Alarms["
 # What tells the elements of a list apart.
@@ -58,11 +58,20 @@ def changes(before: Template | None, after: Template) -> list[TemplateChange]:
 
 def replaces_fleet(before: Template | None, after: Template) -> bool:
     """Whether the change creates a new endpoint configuration, and with it a new fleet."""
-    old, new = (
-        [item for item in _resources(template).items() if item[1]["Type"] in NEW_FLEET]
-        for template in (before or {}, after)
-    )
-    return before is None or dict(old) != dict(new)
+    return before is None or _fleet(before) != _fleet(after)
+
+
+def _fleet(template: Template) -> dict[str, Any]:
+    """The endpoint configuration and its models; a batch's model is in none."""
+    resources = _resources(template)
+    configs = {name: one for name, one in resources.items() if one["Type"] == CONFIG}
+    text = json.dumps(configs)
+    models = {
+        name: one
+        for name, one in resources.items()
+        if one["Type"] == MODEL and (f'"{name}"' in text or not configs)
+    }
+    return configs | models
 
 
 def endpoint_name(template: Template) -> str | None:

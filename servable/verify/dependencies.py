@@ -192,7 +192,32 @@ def _bucket_policy(stack: DeployedStack, resource: Resource) -> Iterator[Differe
 
 
 _Check = Callable[[DeployedStack, Resource], Iterator[Difference]]
+
+
+def _state_machine(stack: DeployedStack, resource: Resource) -> Iterator[Difference]:
+    states, definition = (
+        stack.account.client("stepfunctions"),
+        resource.properties["DefinitionString"],
+    )
+    actual = states.describe_state_machine(stateMachineArn=resource.physical)
+    if definition is not UNKNOWN:
+        wanted, now = json.loads(definition), json.loads(actual["definition"])
+        remedy = "somebody edited it: deploy again (`cdk deploy --force`)"
+        yield from changed("batch changed", resource.physical, wanted, now, remedy)
+
+
+def _schedule(stack: DeployedStack, resource: Resource) -> Iterator[Difference]:
+    wanted = resource.properties
+    actual = stack.account.client("scheduler").get_schedule(Name=wanted["Name"])
+    keys = ("ScheduleExpression", "ScheduleExpressionTimezone", "Target")
+    meant = {"State": "ENABLED", **{key: wanted[key] for key in keys if key in wanted}}
+    remedy = "no run starts as the file says: deploy again (`cdk deploy --force`)"
+    yield from changed("schedule changed", wanted["Name"], meant, actual, remedy)
+
+
 _CHECKS: Mapping[str, _Check] = {
+    "AWS::StepFunctions::StateMachine": _state_machine,
+    "AWS::Scheduler::Schedule": _schedule,
     "AWS::Logs::LogGroup": _logs,
     "AWS::Logs::MetricFilter": _filter,
     "AWS::IAM::Role": _role,

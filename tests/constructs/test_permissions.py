@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from infra.policy.permissions import PERMISSIONS, PLACES, Permission
+from infra.preflight.batch.jobs import batch_example
 from tests.conftest import VALID
 from tests.constructs.conftest import Synthesised
 
@@ -23,6 +24,12 @@ ARCHIVE_KEYS = VALID.replace(
 ARTIFACT = f'artifact = {{ uri = "s3://runs/17/model.tar.gz", sha256 = "{"0" * 64}"'
 PINNED = VALID.replace('saved_model = "model"', f"{ARTIFACT} }}")
 DUMPS = f"""core_dumps = {{ uri = "s3://dumps/ranker/", kms_key = "{KEY}9" }}\n"""
+
+
+def _batch(**keys: str) -> str:
+    return f"{batch_example(**keys)}\n{VALID}"
+
+
 ON = {
     "write core dumps (core_dumps)": VALID + DUMPS,
     "encrypt core dumps (core_dumps.kms_key)": VALID + DUMPS,
@@ -38,6 +45,12 @@ ON = {
     "publish notifications ([asynchronous])": VALID + "[asynchronous]\n",
     "encrypt notifications ([asynchronous])": VALID
     + f'[asynchronous]\n[alarms]\ntopic_kms_key = "{KEY}6"\n',
+    "make the log group of transform jobs ([batch])": _batch(),
+    "list the input of a batch ([batch])": _batch(),
+    "read the input of a batch ([batch])": _batch(),
+    "decrypt the input of a batch (batch.NAME.input_kms_key)": _batch(input_kms_key=f"{KEY}2"),
+    "write the results of a batch ([batch])": _batch(),
+    "encrypt the results of a batch (batch.NAME.output_kms_key)": _batch(output_kms_key=f"{KEY}3"),
     "encrypt volumes (endpoint.volume_kms_key)": VALID.replace(
         'name = "ranker"', f'name = "ranker"\nvolume_kms_key = "{KEY}1"'
     ),
@@ -64,6 +77,12 @@ SHAPES = {
     "queue_key": f"{KEY}5",
     "topics": "Queue",
     "topic_key": f"{KEY}6",
+    "batch_log_group": "arn:aws:logs:eu-west-1:111111111111:log-group:/aws/sagemaker/TransformJobs",
+    "batch_bucket": "arn:aws:s3:::tables",
+    "batch_input": "arn:aws:s3:::tables/rows/*",
+    "batch_output": "arn:aws:s3:::tables/scores/*",
+    "batch_input_key": f"{KEY}2",
+    "batch_output_key": f"{KEY}3",
     "volume_key": f"{KEY}1",
     "subnets": "arn:aws:ec2:eu-west-1:*:subnet/subnet-0a1b2c3d",
     "security_groups": "arn:aws:ec2:eu-west-1:*:security-group/sg-0a1b2c3d",
@@ -73,9 +92,11 @@ IDS = [one.capability for one in PERMISSIONS]
 
 
 def statements(found: Synthesised) -> list[dict[str, Any]]:
-    (policy,) = found.all("AWS::IAM::Policy")
+    """Those of the roles that SageMaker assumes."""
     return [
         {key: _listed(one[key]) for key in ("Action", "Resource")} | one.get("Condition", {})
+        for policy in found.all("AWS::IAM::Policy")
+        if "Model" in policy["PolicyName"]
         for one in policy["PolicyDocument"]["Statement"]
     ]
 

@@ -9,9 +9,10 @@ import pytest
 from infra.constructs.endpoint.endpoint_logs import QUESTIONS
 from infra.constructs.monitoring.first_steps import FIRST_STEPS, LONGEST_DESCRIPTION
 from infra.parameters.loading import load
+from infra.preflight.batch.jobs import batch_example
 from servable.plan.synthesis import endpoint_template
 from tests.checkouts import ROOT
-from tests.conftest import RANKER, valid
+from tests.conftest import RANKER, VALID, valid
 from tests.servable_local.aws.everything_on import EVERYTHING, QUEUED, watching
 
 RUNBOOK = (RANKER.parents[2] / "docs" / "runbook.md").read_text()
@@ -25,6 +26,7 @@ def alarms(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
         loaded for loaded in load(ROOT, ROOT / "examples" / "updates") if loaded.name == "canary"
     ]
     found.append(endpoint_template(valid(canary)))  # with golden requests
+    found.append(watching(tmp_path_factory.mktemp("batch"), f"{batch_example()}\n{VALID}"))
     resources = [resource for each in found for resource in each["Resources"].values()]
     return [resource["Properties"] for resource in resources if resource["Type"].endswith("Alarm")]
 

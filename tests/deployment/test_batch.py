@@ -5,6 +5,7 @@ One deployment for the file, with the clock standing still.
 
 import json
 import os
+import sys
 import time
 from dataclasses import dataclass
 from datetime import timedelta
@@ -16,7 +17,7 @@ import pytest
 from servable_local.aws import LocalAws, running
 from servable_local.aws.inventory import inventory
 from servable_local.aws.local_aws import ACCOUNT, REGION
-from tests.checkouts import PATH, ROOT, bootstrapped, checkout, run_in
+from tests.checkouts import PATH, ROOT, Ran, bootstrapped, checkout, run_in
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(300)]
 
@@ -122,11 +123,11 @@ class Night:
 
     scheduled: dict[str, list[dict[str, Any]]]
     by_hand: dict[str, list[dict[str, Any]]]
-    trial: dict[str, Any]
-    """What `servable batch --limit 3` says at its end."""
+    trial: Ran
     failed: list[str]
     reason: str
     alarm: str
+    verified: Ran
     left: set[str]
 
 
@@ -139,7 +140,7 @@ def night(tmp_path_factory: pytest.TempPathFactory) -> Night:
         (project / "environments" / "night.toml").write_text(environment)
         bootstrapped(aws)
         before = set(inventory(aws))
-        run(project, aws, "cdk", "deploy", "night/*", "--require-approval", "never")
+        cdk(project, aws, "deploy", "night/*", "--require-approval", "never")
         deployed = Deployed(aws)
         aws.advance(minutes=31)
         deployed.runs("BatchNightly", 1)
@@ -152,19 +153,22 @@ def night(tmp_path_factory: pytest.TempPathFactory) -> Night:
         reason = deployed.received("The batch scored-by-hand failed")
         alarm = deployed.received("scored-by-hand-batch-failed", '"ALARM"')
         by_hand = deployed.taken_scores()
-        told = run(project, aws, "servable", "batch", "night", "nightly", "--limit=3", "--json")
-        trial = json.loads(told)
-        run(project, aws, "cdk", "destroy", "night/*", "--force")
+        trial = servable(project, aws, "batch", "night", "nightly", "--limit=3", "--json")
+        verified = servable(project, aws, "verify", "night", "--no-invoke")
+        cdk(project, aws, "destroy", "night/*", "--force")
         left = {name for kind, name in set(inventory(aws)) - before if "Subscription" not in kind}
-    return Night(scheduled, by_hand, trial, failed, reason, alarm, left)
+    return Night(scheduled, by_hand, trial, failed, reason, alarm, verified, left)
 
 
-def run(project: Path, aws: LocalAws, *command: str) -> str:
-    """The output of a command that succeeds."""
+def servable(project: Path, aws: LocalAws, *arguments: str) -> Ran:
+    environment = aws.environment_over({**os.environ, "PYTHONPATH": str(project)})
+    return run_in(project, sys.executable, "-m", "servable", *arguments, environment=environment)
+
+
+def cdk(project: Path, aws: LocalAws, *arguments: str) -> None:
     environment = aws.environment_over({**os.environ, "PATH": PATH})
-    ran = run_in(project, *command, environment=environment)
+    ran = run_in(project, "cdk", *arguments, environment=environment)
     assert ran.returncode == 0, ran.stdout + ran.stderr
-    return ran.stdout
 
 
 def test_a_scheduled_run_scores_every_row_of_every_file_beside_its_id(night: Night) -> None:
@@ -177,7 +181,8 @@ def test_a_run_by_hand_gives_the_same(night: Night) -> None:
 
 
 def test_a_trial_scores_as_many_rows_as_are_asked_for(night: Night) -> None:
-    assert (night.trial["rows_in"], night.trial["rows_out"], night.trial["holds"]) == (3, 3, True)
+    said = json.loads(night.trial.stdout)
+    assert (said["rows_in"], said["rows_out"], said["holds"]) == (3, 3, True), night.trial.stderr
 
 
 def test_rows_that_the_model_does_not_take_fail_the_run(night: Night) -> None:
@@ -190,6 +195,10 @@ def test_a_failed_run_sends_its_reason(night: Night) -> None:
 
 def test_a_failed_run_is_an_alarm_that_says_what_to_do_first(night: Night) -> None:
     assert "First: read the message" in night.alarm
+
+
+def test_verify_finds_what_is_deployed(night: Night) -> None:
+    assert night.verified.returncode == 0, night.verified.stdout + night.verified.stderr
 
 
 def test_what_is_destroyed_leaves_the_tables_and_the_log_that_all_jobs_share(night: Night) -> None:

@@ -27,6 +27,7 @@ PROD = Deployed(
     roles=[],
     callers=["arn:aws:iam::123456789012:role/app"],
     keys=[],
+    batches=["nightly"],
 )
 LONG = "a" * 60
 BOUNDARY = "arn:aws:iam::123456789012:policy/boundary"
@@ -105,6 +106,13 @@ def test_only_one_statement_is_about_every_resource() -> None:
     assert [name for name, one in by_name().items() if "*" in one["Resource"]] == ["AnyResource"]
 
 
+@pytest.mark.parametrize("service", ["states", "scheduler"])
+def test_without_a_batch_nothing_of_state_machines_or_schedules_is_allowed(service: str) -> None:
+    document = json.dumps(list(statements([changed(batches=[])])))
+    assert f"{service}:" not in document
+    assert f"{service}.amazonaws" not in document
+
+
 def test_an_endpoint_with_capitals_is_named_in_both_spellings() -> None:
     where = "arn:aws:sagemaker:eu-west-1:123456789012:endpoint"
     assert by_name()["Endpoints"]["Resource"] == [f"{where}/ranker", f"{where}/Ranker"]
@@ -150,7 +158,11 @@ def test_several_environments_share_the_statements() -> None:
     assert by_name(PROD, other)["Models"] == by_name()["Models"]
 
 
-def test_log_groups_are_the_endpoints_and_its_golden_requests() -> None:
+def test_log_groups_are_the_endpoints_its_golden_requests_and_its_batches() -> None:
     names = {arn.split(":log-group:")[1] for arn in by_name()["LogGroups"]["Resource"]}
-    groups = {"/aws/sagemaker/Endpoints/Ranker", "/aws/lambda/Ranker-golden-requests"}
+    groups = {
+        "/aws/sagemaker/Endpoints/Ranker",
+        "/aws/lambda/Ranker-golden-requests",
+        "/aws/vendedlogs/states/Ranker-nightly",
+    }
     assert names == groups | {f"{group}:*" for group in groups}

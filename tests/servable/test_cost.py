@@ -329,3 +329,19 @@ def test_the_command_compares_with_a_revision(
     said = json.loads(ran.stdout)
     month = said["usd_per_month"]["min_instances"] / 2
     assert said["against"]["difference"].startswith(f"+${month:,.0f}/month at min")
+
+
+def test_a_run_costs_its_instances_for_as_long_as_it_takes() -> None:
+    batch = {
+        "model": "ranker",
+        "instance_type": "ml.c5.xlarge",
+        "instances": 3,
+        "input": "s3://tables/rows/",
+        "output": "s3://tables/scores/",
+        "content_type": "text/csv",
+        "late_minutes": 30,
+    }
+    costs = cost("prod", environment(batch={"nightly": batch}))
+    assert costs.batches[0].usd_per_run(30) == pytest.approx(3 * PRICE / 2)
+    assert costs.usd_per_hour("max_instances") == pytest.approx(PRICE)
+    assert costs.as_json()["batches"][0]["usd_per_late_run"] == pytest.approx(3 * PRICE / 2)

@@ -275,3 +275,17 @@ def test_several_removed_variants_are_let_go_one_after_the_other(loaded: ValidFi
     assert " && " in found.deploys[0].command
     assert found.deploys[0].why == "scaling of b, c off; the number of instances stays"
     assert len(found.reasons) == 2
+
+
+def test_another_model_of_a_batch_is_no_new_fleet() -> None:
+    def both(batch: int) -> dict[str, Any]:
+        config = {"ProductionVariants": [{"ModelName": {"Fn::GetAtt": ["Served", "ModelName"]}}]}
+        return {
+            "Resources": {
+                "Config": {"Type": "AWS::SageMaker::EndpointConfig", "Properties": config},
+                "Served": {"Type": "AWS::SageMaker::Model", "Properties": {"A": 1}},
+                "Batch": {"Type": "AWS::SageMaker::Model", "Properties": {"A": batch}},
+            }
+        }
+
+    assert replaces_fleet(both(1), both(2)) is False

@@ -1,6 +1,7 @@
-"""A batch transform job: the state machine that runs it, its schedule, log group and alarms."""
+"""A batch transform job: its model, the state machine that runs it, its schedule, log group and alarms."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import aws_cdk as cdk
@@ -16,7 +17,14 @@ from infra.catalog.limits import most
 from infra.constructs.access.role_rules import RoleRules
 from infra.constructs.acknowledged import AUDITORS, accept, accept_for, accept_wildcards
 from infra.constructs.endpoint.endpoint_logs import removal_policy
-from infra.constructs.model.execution_role import ALIAS, INLINE, volume_key_arns
+from infra.constructs.endpoint.served_variant import model_archive
+from infra.constructs.model.execution_role import (
+    ALIAS,
+    INLINE,
+    ModelDependencies,
+    log_group_arn,
+    volume_key_arns,
+)
 from infra.constructs.model.served_model import ServedModel
 from infra.constructs.monitoring.endpoint_alarms import EndpointAlarm
 from infra.constructs.monitoring.first_steps import directions
@@ -24,6 +32,7 @@ from infra.constructs.monitoring.measured import Measured
 from infra.constructs.monitoring.signals import Signal
 from infra.parameters.alarms import Unit
 from infra.parameters.batch.job import BatchJob
+from infra.parameters.environment import Environment
 
 SYNC = "arn:{partition}:states:::sagemaker:createTransformJob.sync"
 PUBLISH = "arn:{partition}:states:::sns:publish"
@@ -54,6 +63,32 @@ _DELIVERY = (
     "logs:PutResourcePolicy", "logs:UpdateLogDelivery",
 )  # fmt: skip
 _NO_TRACES = "one task that waits for one job: its history says what a trace would"
+
+
+def batch_model(
+    scope: Construct, construct_id: str, *, job: BatchJob, environment: Environment, root: Path
+) -> ServedModel:
+    """The model of a batch of an environment file. `root` is the project. Raises `PackagingError`."""
+    stack, hosting = cdk.Stack.of(scope), job.hosting(environment.region)
+    model = job.placement.model
+    made = ServedModel(
+        scope,
+        construct_id,
+        archive=model_archive(stack, environment, job.batch.model, root),
+        image=hosting.image,
+        variables=hosting.variables,
+        dependencies=ModelDependencies(
+            log_group_arn=log_group_arn(stack),
+            batch=job.batch,
+            volume_kms_key=job.volume_kms_key,
+            network=environment.network,
+            roles=RoleRules.of(environment.security),
+            execution_role_arn=model.execution_role or environment.endpoint.execution_role,
+        ),
+        network_isolation=model.network_isolation or environment.security.network_isolation,
+    )
+    made.job = job
+    return made
 
 
 class BatchTransform(Construct):

@@ -20,6 +20,9 @@ from infra.parameters.variant import CoreDumps
 from infra.policy.permissions import Permission, granted
 
 ALIAS = "alias/"
+# SageMaker's one log group for all jobs of an account and region, which it makes if it is missing.
+# https://docs.aws.amazon.com/sagemaker/latest/dg/logging-cloudwatch.html (2026-11-28)
+TRANSFORM_LOG_GROUP = "/aws/sagemaker/TransformJobs"
 INLINE = {
     "IAMNoInlinePolicy": "it belongs to this role and this archive alone, and must go with them: a "
     "managed policy could be put on another role"
@@ -147,6 +150,16 @@ class ModelDependencies:
             by_alias = conditions.setdefault("ForAnyValue:StringEquals", {})
             by_alias["kms:ResourceAliases"] = [alias]
         return conditions
+
+
+def log_group_arn(stack: cdk.Stack) -> str:
+    """The ARN of the log group that all transform jobs of an account and region share."""
+    return stack.format_arn(
+        service="logs",
+        resource="log-group",
+        resource_name=TRANSFORM_LOG_GROUP,
+        arn_format=cdk.ArnFormat.COLON_RESOURCE_NAME,
+    )
 
 
 def volume_key_arns(stack: cdk.Stack, key: str) -> list[str]:

@@ -18,9 +18,11 @@ from infra.catalog.instances import instances
 from infra.constructs.access.role_rules import RoleRules
 from infra.constructs.endpoint.endpoint_logs import EndpointLogs
 from infra.constructs.model.archive import Archive, packed_archive
-from infra.constructs.model.execution_role import ModelDependencies
+from infra.constructs.model.execution_role import ModelDependencies, log_group_arn
 from infra.constructs.model.served_model import ServedModel
 from infra.packing import archive_inputs
+from infra.parameters.batch.job import BatchJob, batch_job
+from infra.parameters.batch.settings import BatchSettings
 from infra.parameters.endpoint import Endpoint, Network
 from infra.parameters.environment import Environment
 from infra.parameters.finding import meant
@@ -54,7 +56,10 @@ class PackedModel(ServedModel):
         version, named with digits. A relative path is relative to the working folder.
     version: Version number of a `folder` that is one SavedModel. Default: 1.
     instance_type: Instance type that image and settings are chosen for, for example ml.c5.xlarge.
-    logs: The endpoint's log group, into which the container writes.
+    logs: The endpoint's log group, into which the container writes. Needed without `batch`.
+    batch: The batch transform job that the model is for instead of an endpoint, for a `BatchTransform`. Its
+        keys `model` and `instance_type` are those given here; `container` and `variables` stand in it.
+        Default: none, the model is an endpoint's.
     code: Folder with inference.py, or with transforms.py for Servable's handler. Default: none, the
         container converts JSON and CSV itself.
     handler: "servable": Servable's handler runs in front of the model, also without code. Default: the
@@ -87,7 +92,8 @@ class PackedModel(ServedModel):
         folder: Path | str,
         version: int = 1,
         instance_type: str,
-        logs: EndpointLogs,
+        logs: EndpointLogs | None = None,
+        batch: BatchSettings | None = None,
         code: Path | str | None = None,
         handler: Literal["servable"] | None = None,
         install: Literal["vendored", "at start"] = "at start",
@@ -117,10 +123,17 @@ class PackedModel(ServedModel):
         }
         variant = {"container": container, "variables": dict(variables or {})}
         environment = _environment(name, given, {**variant, "instance_type": instance_type})
+        self.job, placement = None, _placement(environment, name)
+        if batch is not None:
+            key = volume_key.key_arn if volume_key else None
+            self.job = replace(_job(environment, name, batch), volume_kms_key=key)
+            placement = replace(self.job.placement, derived=self.job.derived)
+        elif logs is None:
+            raise ValueError("logs: a model of an endpoint writes there; give logs, or batch")
         groups = list(security_groups or ())
         if vpc is not None and not groups:
             groups.append(ec2.SecurityGroup(scope, f"{construct_id}SecurityGroup", vpc=vpc))
-        runs = _hosting(stack := cdk.Stack.of(scope), placement := _placement(environment, name))
+        runs = _hosting(stack := cdk.Stack.of(scope), placement)
         super().__init__(
             scope,
             construct_id,
@@ -128,8 +141,9 @@ class PackedModel(ServedModel):
             image=runs.image,
             variables=runs.variables,
             dependencies=ModelDependencies(
-                log_group_arn=logs.arn,
-                rolls_back=logs.endpoint_name,
+                log_group_arn=logs.arn if logs else log_group_arn(stack),
+                rolls_back=logs.endpoint_name if logs else None,
+                batch=batch,
                 volume_kms_key=volume_key.key_arn if volume_key else None,
                 network=_network(vpc, vpc_subnets, groups, network),
                 roles=role_rules,
@@ -180,6 +194,21 @@ def _placement(environment: Environment, name: str) -> Placement:
         raise ValueError(f"tensorflow: no image has {tensorflow!r}; allowed: {allowed}")
     (placement,) = placements_of(environment, name)
     return placement
+
+
+def _job(environment: Environment, name: str, batch: BatchSettings) -> BatchJob:
+    """The job of the model. Raises ValueError where `batch` is about another model or type."""
+    variant = environment.variants[name]
+    for key in ("model", "instance_type"):
+        given, wanted = getattr(batch, key), getattr(variant, key)
+        if given != wanted:
+            raise ValueError(
+                f"batch: {key} is {given!r}, and the model's is {wanted!r}; give the same"
+            )
+    with_batch = environment.model_copy(update={"batch": {name: batch}})
+    job = batch_job(with_batch, name)
+    assert job is not None  # model and type are known
+    return job
 
 
 def _hosting(stack: cdk.Stack, placement: Placement) -> Hosting:

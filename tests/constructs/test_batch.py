@@ -1,0 +1,165 @@
+"""A batch's state machine, roles, schedule and alarms in the template."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import aws_cdk as cdk
+import pytest
+from aws_cdk import aws_sns as sns
+from aws_cdk.assertions import Template
+
+from infra.parameters.batch.job import batch_job
+from infra.preflight.batch.jobs import batch_example
+from servable.constructs import BatchSettings, BatchTransform, EndpointLogs, packed_model
+from tests.conftest import RANKER, VALID, Environment, valid
+from tests.constructs.conftest import Synthesised
+
+Synthesise = Callable[..., Synthesised]
+NIGHTLY = batch_example(
+    schedule="cron(0 2 * * ? *)", timezone="Europe/Berlin", late_minutes=90, max_minutes=120
+)
+TEXT = f"{NIGHTLY}\n{VALID}"
+
+
+def definition(found: Synthesised) -> dict[str, Any]:
+    text = found.one("AWS::StepFunctions::StateMachine")["DefinitionString"]
+    machine: dict[str, Any] = json.loads(_flat(text))
+    return machine
+
+
+def _flat(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    ((function, argument),) = value.items()
+    return "".join(map(_flat, argument[1])) if function == "Fn::Join" else str(argument)
+
+
+def test_the_job_is_started_with_the_request_of_the_command(
+    synthesise: Synthesise, environment: Environment
+) -> None:
+    started = definition(synthesise(TEXT))["States"]["Transform"]["Parameters"]
+    name = started.pop("TransformJobName.$")
+    job = batch_job(valid(environment(TEXT)).environment, "nightly")
+    assert job is not None
+    wanted = job.request(job_name="", model_name=started["ModelName"])
+    del wanted["TransformJobName"]
+    assert (started, name) == (wanted, "States.Format('ranker-nightly-{}', $.run)")
+
+
+def test_a_job_is_waited_for_as_long_as_the_file_says(synthesise: Synthesise) -> None:
+    job = definition(synthesise(TEXT))["States"]["Transform"]
+    assert job["TimeoutSeconds"] == 120 * 60
+    assert job["Resource"].endswith(":states:::sagemaker:createTransformJob.sync")
+
+
+def test_every_failure_is_told_and_ends_the_run_as_failed(synthesise: Synthesise) -> None:
+    states = definition(synthesise(TEXT))["States"]
+    assert states["Transform"]["Catch"][0]["ErrorEquals"] == ["States.ALL"]
+    assert (states["Tell"]["Next"], states["Tell"]["Catch"][0]["Next"]) == ("Failed", "Failed")
+
+
+def test_a_long_name_leaves_room_for_a_number_in_the_job_s(synthesise: Synthesise) -> None:
+    text = TEXT.replace("nightly", "n" * 57)
+    prefix = definition(synthesise(text))["States"]["Transform"]["Parameters"]["TransformJobName.$"]
+    assert len(prefix.split("'")[1].replace("{}", "u" * 36)) == 63
+
+
+def allowed(found: Synthesised, role: str) -> dict[str, str]:
+    """Action to resources of the policy with this in its name."""
+    (policy,) = [one for one in found.all("AWS::IAM::Policy") if role in one["PolicyName"]]
+    return {
+        action: _flat(statement["Resource"])
+        for statement in policy["PolicyDocument"]["Statement"]
+        for action in _listed(statement["Action"])
+    }
+
+
+def _listed(value: Any) -> list[str]:
+    return value if isinstance(value, list) else [value]
+
+
+def test_the_state_machine_may_run_its_own_jobs_and_nothing_else(synthesise: Synthesise) -> None:
+    actions = allowed(synthesise(TEXT), "BatchnightlyPolicy")
+    jobs = "arn:aws:sagemaker:eu-west-1:111111111111:transform-job/ranker-nightly-*"
+    of_sagemaker = {a: r for a, r in actions.items() if a.startswith("sagemaker:")}
+    assert set(of_sagemaker.values()) == {jobs}
+    others = {action.split(":")[0] for action in actions} - {"sagemaker"}
+    assert others == {"events", "iam", "kms", "logs", "sns"}
+
+
+def test_only_the_delivery_of_logs_is_allowed_on_everything(synthesise: Synthesise) -> None:
+    actions = allowed(synthesise(TEXT), "BatchnightlyPolicy")
+    assert {a.split(":")[0] for a, resource in actions.items() if resource == "*"} == {"logs"}
+
+
+def test_the_schedule_may_start_that_state_machine(synthesise: Synthesise) -> None:
+    assert set(allowed(synthesise(TEXT), "Schedule")) == {"states:StartExecution"}
+
+
+def test_the_schedule_is_the_file_s(synthesise: Synthesise) -> None:
+    schedule = synthesise(TEXT).one("AWS::Scheduler::Schedule")
+    expression = schedule["ScheduleExpression"], schedule["ScheduleExpressionTimezone"]
+    assert expression == ("cron(0 2 * * ? *)", "Europe/Berlin")
+
+
+def test_without_a_schedule_there_is_none_and_no_role_for_it(synthesise: Synthesise) -> None:
+    found = synthesise(f"{batch_example()}\n{VALID}")
+    assert found.all("AWS::Scheduler::Schedule") == []
+    assert [name for name in found.ids("AWS::IAM::Role") if "Schedule" in name] == []
+
+
+def test_alarms_are_on_failed_runs_and_on_late_ones_in_milliseconds(synthesise: Synthesise) -> None:
+    alarms = synthesise(TEXT).all("AWS::CloudWatch::Alarm")
+    states = [one for one in alarms if one.get("Namespace") == "AWS/States"]
+    shown = {one["AlarmName"]: (one["MetricName"], one["Threshold"]) for one in states}
+    assert shown == {
+        "ranker-nightly-batch-failed": ("ExecutionsFailed", 0),
+        "ranker-nightly-batch-late": ("ExecutionTime", 90 * 60_000),
+    }
+
+
+def test_a_batch_has_a_model_of_its_own_with_the_job_s_timeouts(synthesise: Synthesise) -> None:
+    models = synthesise(TEXT).all("AWS::SageMaker::Model")
+    waits = [
+        model["PrimaryContainer"]["Environment"].get("SAGEMAKER_TFS_WAIT_TIME_SECONDS")
+        for model in models
+    ]
+    assert sorted(map(str, waits)) == ["630", "None"]
+
+
+def own_app(**keys: Any) -> Synthesised:
+    stack = cdk.Stack(cdk.App(), "Own")
+    settings = BatchSettings(
+        model="ranker",
+        instance_type="ml.c5.xlarge",
+        input="s3://tables/rows/",
+        output="s3://tables/scores/",
+        content_type="application/jsonlines",
+    )
+    given = {"instance_type": "ml.c5.xlarge", "batch": settings} | keys
+    model = packed_model(stack, "Model", name="ranker", folder=RANKER, handler="servable", **given)  # type: ignore[arg-type]
+    topic = sns.Topic(stack, "News")
+    BatchTransform(stack, "Nightly", name="own-nightly", model=model, inform=topic)
+    return Synthesised(Template.from_stack(stack).to_json())
+
+
+def test_an_app_of_one_s_own_makes_one_from_a_model_and_settings() -> None:
+    job = definition(own_app())["States"]["Transform"]["Parameters"]
+    assert job["TransformInput"]["DataSource"]["S3DataSource"]["S3Uri"] == "s3://tables/rows/"
+
+
+def test_a_model_and_its_batch_name_one_instance_type() -> None:
+    with pytest.raises(ValueError, match=r"instance_type is 'ml.c5.xlarge', and the model's is"):
+        own_app(instance_type="ml.c5.2xlarge")
+
+
+def test_a_model_of_an_endpoint_is_refused() -> None:
+    logs = EndpointLogs(cdk.Stack(cdk.App(), "Other"), "Logs", endpoint_name="own")
+    with pytest.raises(ValueError, match="give packed_model a batch"):
+        own_app(batch=None, logs=logs)
+
+
+def test_a_model_of_neither_an_endpoint_nor_a_batch_is_refused() -> None:
+    with pytest.raises(ValueError, match="give logs, or batch"):
+        own_app(batch=None)

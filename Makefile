@@ -11,7 +11,7 @@ QUIETLY = sh scripts/quietly.sh
 # Every process of the tests would compile our modules anew: a tenth of their time.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help install demo test test-long test-release test-pythons wheels release-check bench-install bench-check bench-packaging bench-local bench-local-aws bench-serving bench-client bench-synth bench-load bench-search bench-tune bench-seeds bench-rehearse bench-replay bench-verdicts rollout-table every-preset check format lock audit site clean
+.PHONY: help install demo test test-long test-release test-pythons wheels release-check bench-install bench-check bench-packaging bench-local bench-local-aws bench-serving bench-client bench-synth bench-load bench-search bench-tune bench-seeds bench-rehearse bench-replay bench-batch bench-verdicts rollout-table every-preset check format lock audit site clean
 
 help:            # this list
 	@awk -F ' *# *' '/^[a-z-]+:/ && NF > 1 { split($$1, target, ":"); printf "  make %-15s %s\n", target[1], $$2 }' $(MAKEFILE_LIST)
@@ -86,6 +86,9 @@ bench-rehearse: .venv/.everything  # how long rehearsed days take, and whether t
 
 bench-replay: .venv/.everything  # captured requests replayed: memory, pace; writes docs/performance.md (5 minutes)
 	@$(BIN)/python -m benchmarks.replay
+
+bench-batch: .venv/.everything  # a million rows through a transform job of the local AWS; ROWS=20000 for fewer; writes docs/performance.md (10 minutes)
+	@$(BIN)/python -m benchmarks.batch $(if $(ROWS),--rows $(ROWS))
 
 bench-seeds: .venv/.everything  # the articles' experiments, both sides in one run; writes docs/performance.md (15 minutes)
 	@$(BIN)/python -m benchmarks.seeds $(SEEDS)

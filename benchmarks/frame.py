@@ -36,6 +36,7 @@ SECTIONS = {
     "seeds": "The articles, side by side",
     "rehearse": "Rehearsed days",
     "replay": "Captured requests replayed",
+    "batch": "A table through a transform job",
 }
 Result = dict[str, Any]
 Log = Callable[[str], None]

@@ -1,14 +1,22 @@
 """A console for tables and progress: its sequences are rich's, what it shows is escaped."""
 
 import sys
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
+import click
 from rich.console import Console, ConsoleOptions, RenderableType
+from rich.live import Live
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.segment import Segment
+from rich.text import Text
 
 from servable_local.terminal import escaped, plain
+
+# Progress is shown at least every ten seconds; on a terminal as often as one reads it.
+SILENT_SECONDS, REFRESH_SECONDS = 8.0, 0.25
 
 
 class EscapingConsole(Console):
@@ -27,3 +35,33 @@ def bytes_progress(*, transient: bool = False) -> Progress:
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn())
     console = EscapingConsole(stderr=True)
     return Progress(*columns, TimeRemainingColumn(), console=console, transient=transient)
+
+
+@contextmanager
+def progress_line() -> Iterator[Callable[[Callable[[], str]], None]]:
+    """Yield a function that shows a line when it is time to; the line is only written then."""
+    console = EscapingConsole(stderr=True)
+    shown_at = time.monotonic()
+
+    def show(text: Callable[[], str], seconds: float, put: Callable[[str], None]) -> None:
+        nonlocal shown_at
+        if time.monotonic() - shown_at >= seconds:
+            shown_at = time.monotonic()
+            put(text())
+
+    if not console.is_terminal:
+        yield lambda text: show(text, SILENT_SECONDS, lambda line: click.echo(line, err=True))
+        return
+    with Live(console=console, transient=True, auto_refresh=False) as live:
+        yield lambda text: show(
+            text, REFRESH_SECONDS, lambda line: live.update(Text(line), refresh=True)
+        )
+
+
+def duration(seconds: float) -> str:
+    """Return a duration for a message, as 3 min 10 s."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    minutes, rest = divmod(whole, 60)
+    return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"

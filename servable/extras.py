@@ -12,6 +12,7 @@ from pathlib import Path
 import click
 
 COMMANDS: Mapping[str, tuple[str, str]] = {
+    "batch": ("aws", "boto3"),
     "conformance": ("aws", "numpy"),
     "golden": ("tune", "httptools"),
     "history": ("aws", "boto3"),
@@ -33,6 +34,7 @@ MODULES: Mapping[str, str] = {
     "boto3": "aws",
     "botocore": "aws",
     "gunicorn": "local",
+    "httptools": "local",
     "matplotlib": "tune",
     "moto": "local",
     "numpy": "aws",

@@ -38,6 +38,7 @@ COMMANDS = {
     "history": "List what was deployed when, and restore an earlier deployment.",
     "verify": "Compare what is live with what was deployed.",
     "invoke": "Send one request to an environment's endpoint, in AWS or on this computer.",
+    "batch": "Run a table through an environment's model, by a transform job or on this computer.",
     "serve": "Serve an environment's endpoint on this computer.",
     "conformance": "Compare the answers of a container or an endpoint with those of the AWS image.",
     "tune": "Search the best container settings of an environment.",

@@ -15,7 +15,7 @@ from servable_handler.prediction import ServedModels
 from servable_handler.refusal import RequestError
 from servable_handler.settings import Settings
 from servable_handler.transport.model_servers import ModelServers
-from servable_tensors.codecs import CODECS, JSON, Codec
+from servable_tensors.codecs import CODECS, CSV, JSON, JSON_LINES, JSON_RECORDS, Codec
 from servable_tensors.npy import NpyRelay
 
 _MOST_PLANS = 256
@@ -88,6 +88,9 @@ class Plans:
                 415, f"Content-Type {content_type!r:.80} is not supported; send {', '.join(CODECS)}"
             )
         own = (codec.own_answer or codec.content_type) if codec else JSON
+        answer = CODECS[chosen(context.accept_header, own)]
+        if codec is CODECS[JSON_LINES] and answer.content_type in (JSON_LINES, CSV):
+            codec = JSON_RECORDS
         model = self._model(context)
         relays = (
             codec is not None and aim.method == "predict" and self._settings.transport != "rest"
@@ -97,7 +100,7 @@ class Plans:
             timeout_of(context, self._settings.timeout_seconds),
             content_type,
             codec,
-            CODECS[chosen(context.accept_header, own)],
+            answer,
             model,
             model.relay(codec, aim) if codec and relays else None,
         )

@@ -170,6 +170,13 @@ class JsonLinesCodec(_Text):
         return as_lines(outputs)
 
 
+class JsonRecordsCodec(JsonLinesCodec):
+    """JSON lines whose answer is due in lines, as a transform job's are: one for each, however many."""
+
+    def to_json(self, body: bytes) -> bytes:
+        return text_bodies.from_records(body)
+
+
 class CsvCodec(_Text):
     """One line for each row."""
 
@@ -325,3 +332,4 @@ CODECS: dict[str, Codec] = {
     for content_type in (codec.content_type, *codec.also)
 }  # fmt: skip
 """Codecs by content type of a request."""
+JSON_RECORDS = JsonRecordsCodec()

@@ -41,6 +41,18 @@ def from_json(body: bytes) -> bytes:
     return f'{{"instances":{instances}}}'.encode(errors="surrogateescape")
 
 
+def from_records(body: bytes) -> bytes:
+    """JSON lines that are answered line by line: each is one row, a single one and a plain value too.
+
+    By the container's rules, `from_json`, a single line of nested lists would be several rows.
+    """
+    text = body.decode(errors="surrogateescape").strip(SPACE)
+    if _OWN_FORM.search(body) or ("\n" in text and text[0] in "[{"):
+        return from_json(body)
+    rows = ",".join(filter(None, lines(text)))
+    return f'{{"instances":[{rows}]}}'.encode(errors="surrogateescape")
+
+
 def from_csv(body: bytes) -> bytes:
     """Every field of every line is a number as JSON writes it, or else a string.
 

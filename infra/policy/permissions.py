@@ -34,6 +34,8 @@ PLACES = {
     "batch_bucket": "the bucket of a batch's input",
     "batch_input": "the objects under a batch's input",
     "batch_output": "the objects under a batch's output",
+    "batch_output_bucket": "the bucket of a batch's output",
+    "batch_trial": "the objects under servable-trial/ in a batch's output",
     "batch_input_key": "batch.NAME.input_kms_key",
     "batch_output_key": "batch.NAME.output_kms_key",
     "volume_key": "endpoint.volume_kms_key",
@@ -200,6 +202,18 @@ PERMISSIONS: tuple[Permission, ...] = (
         actions=("s3:AbortMultipartUpload", "s3:PutObject"),
         on=("batch_output",),
         wildcard="a result is named after its object of the input",
+    ),
+    Permission(
+        capability="list the copy of first rows of `servable batch --limit` ([batch])",
+        actions=("s3:ListBucket",),
+        on=("batch_output_bucket",),
+        condition={"StringLike": {"s3:prefix": "{trial}*"}},
+    ),
+    Permission(
+        capability="read the copy of first rows of `servable batch --limit` ([batch])",
+        actions=("s3:GetObject",),
+        on=("batch_trial",),
+        wildcard="a copy is named after its job and its object of the input",
     ),
     Permission(
         capability="encrypt the results of a batch (batch.NAME.output_kms_key)",

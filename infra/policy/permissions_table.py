@@ -66,9 +66,9 @@ def _conditions(permission: Permission) -> Iterator[str]:
         for key, value in by.items():
             shown = " or ".join(
                 f"`{part}`"
-                for part in value.format(prefix="PREFIX/", region="REGION", input="INPUT").split(
-                    ","
-                )
+                for part in value.format(
+                    prefix="PREFIX/", region="REGION", input="INPUT", trial="OUTPUT/servable-trial/"
+                ).split(",")
             )
             yield f"{operator} `{key}`: {shown}"
 

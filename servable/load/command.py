@@ -12,7 +12,7 @@ from rich.live import Live
 from infra.parameters.loading import ValidFile
 from model_packaging.private_folder import private_folder
 from model_packaging.refusal import PackagingError
-from servable.console import EscapingConsole
+from servable.console import SILENT_SECONDS, EscapingConsole
 from servable.load.bodies import BodyError, bodies_of
 from servable.load.gate import expected, verdict
 from servable.load.load_generator import (
@@ -26,7 +26,7 @@ from servable.load.load_test import Progress, measure
 from servable.load.measurement import CURVE, LoadCurve
 from servable.load.objective import Objective
 from servable.load.options import OPTIONS, LoadOptions, checked, is_url, with_options
-from servable.load.output import SILENT_SECONDS, say, table
+from servable.load.output import say, table
 from servable.load.pace import Pace
 from servable.load.page import write_load_report
 from servable.load.reached import reached_by, run_folder

@@ -19,8 +19,6 @@ from servable.load.objective import Objective
 from servable.precision import readable
 from servable.verdict import Verdict
 
-# Progress is shown at least every ten seconds.
-SILENT_SECONDS = 8.0
 # Sentence, allowed values and remedy of one problem; the rest stands in the curve's file.
 MOST_ANSWER_CHARACTERS = 400
 # Where SageMaker, TensorFlow Serving, Falcon (gunicorn's side of the container) say what is wrong.

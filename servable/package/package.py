@@ -9,6 +9,7 @@ from infra.catalog import images
 from infra.catalog.images import ImageModules, image_modules
 from infra.catalog.ops import op_table
 from infra.packing import archive_inputs, variants_running
+from infra.parameters.batch.job import batch_jobs
 from infra.parameters.environment import Environment
 from infra.parameters.finding import Severity
 from infra.parameters.loading import ValidFile
@@ -93,12 +94,13 @@ def package(
 
 
 def _archives(environment: Environment) -> list[tuple[str, bool]]:
-    """Return (model, whether its versions are at the root) for each archive that a variant serves."""
+    """Return (model, whether its versions are at the root) for each archive of a variant or a batch."""
     archives = []
-    for variant in environment.variants.values():
-        model = environment.models[variant.model]
+    names = [each.model for each in environment.variants.values()]
+    for name in (*names, *(each.model for each in environment.batch.values())):
+        model = environment.models[name]
         if model.saved_model is not None:
-            archives.append((variant.model, False))
+            archives.append((name, False))
         archives += [(member, True) for member in model.multi_model or []]
     return list(dict.fromkeys(archives))
 
@@ -107,8 +109,12 @@ def _wheels(loaded: ValidFile, name: str, code: Path, find_links: Path | None) -
     """Return the wheels of the lock, resolved anew if the lock does not match."""
     if not dependencies.asks(code):
         return []
-    variant = variants_running(loaded.environment, name)[0]
-    python = images.python(_tensorflow(loaded.environment, variant))
+    environment = loaded.environment
+    versions = [_tensorflow(environment, each) for each in variants_running(environment, name)]
+    versions += [
+        job.placement.tensorflow for job in batch_jobs(environment) if job.batch.model == name
+    ]
+    python = images.python(versions[0])
     if python is None:
         problem = "the Python of the model's image is not documented"
         raise PackagingError(code, problem, 'name another tensorflow, or set install = "at start"')

@@ -16,6 +16,7 @@ from model_packaging.private_folder import private_folder
 from model_packaging.refusal import PackagingError
 from servable.aws_account import account_of
 from servable.capture_lines import CaptureLineError, seconds_of
+from servable.console import progress_line
 from servable.load.load_generator import LoadError
 from servable.load.options import (
     ABOVE_0,
@@ -33,7 +34,7 @@ from servable.replay.capture_notes import capture_notes
 from servable.replay.compare.against import other_target
 from servable.replay.compare.judged import ReplayComparison, output_names
 from servable.replay.index import CaptureIndex, CaptureSelection
-from servable.replay.output import announced, line, progress_of
+from servable.replay.output import announced, progress_of
 from servable.replay.places import PlaceError, place_of
 from servable.replay.redaction import Redaction, RedactionError
 from servable.replay.run import RUNS, ReplayError, run_folder
@@ -312,7 +313,7 @@ def _indexed(loaded: ValidFile | None, options: ReplayOptions) -> CaptureIndex:
         )
         return account.client("s3")
 
-    with line() as show:
+    with progress_line() as show:
         index = CaptureIndex(
             place_of(place, s3),
             selection,

@@ -2,42 +2,14 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
-import click
-from rich.live import Live
-from rich.text import Text
-
-from servable.console import EscapingConsole
-from servable.load.output import SILENT_SECONDS
+from servable.console import REFRESH_SECONDS, duration, progress_line
 from servable.replay.index import CaptureIndex
 from servable.replay.run import Progress
 from servable.replay.sending import ReplayPace
 from servable.replay.summary import ReplaySummary, utc_text
-
-_REFRESH_SECONDS = 0.25
-
-
-@contextmanager
-def line() -> Iterator[Callable[[Callable[[], str]], None]]:
-    """Yield a function that shows a line when it is time to; the line is only written then."""
-    console = EscapingConsole(stderr=True)
-    shown_at = time.monotonic()
-
-    def show(text: Callable[[], str], seconds: float, put: Callable[[str], None]) -> None:
-        nonlocal shown_at
-        if time.monotonic() - shown_at >= seconds:
-            shown_at = time.monotonic()
-            put(text())
-
-    if not console.is_terminal:
-        yield lambda text: show(text, SILENT_SECONDS, lambda line: click.echo(line, err=True))
-        return
-    with Live(console=console, transient=True, auto_refresh=False) as live:
-        yield lambda text: show(
-            text, _REFRESH_SECONDS, lambda line: live.update(Text(line), refresh=True)
-        )
 
 
 @contextmanager
@@ -47,10 +19,10 @@ def progress_of(index: CaptureIndex, pace: ReplayPace) -> Iterator[Progress]:
     ended = threading.Event()
 
     def watch() -> None:
-        while not ended.wait(_REFRESH_SECONDS):
+        while not ended.wait(REFRESH_SECONDS):
             show(tick.text)
 
-    with line() as show:
+    with progress_line() as show:
         watcher = threading.Thread(target=watch, daemon=True)
         watcher.start()
         try:
@@ -86,15 +58,6 @@ class _Ticker:
             f"{self._done:,} of {total:,} answered, {self._failed:,} failed; {rate:,.0f} requests/s; "
             f"about {duration(left)} left"
         )
-
-
-def duration(seconds: float) -> str:
-    """Return a duration for a message, as 3 min 10 s."""
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    minutes, rest = divmod(whole, 60)
-    return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
 
 
 def announced(index: CaptureIndex, pace: ReplayPace) -> str:

@@ -5,11 +5,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from infra.parameters.batch.job import BatchJob
 from infra.parameters.finding import meant
 from infra.parameters.loading import ValidFile
 from infra.parameters.model import Artifact
 from infra.parameters.placement import placement
 from infra.policy.container import MULTI_MODEL_SWITCH
+from infra.policy.hosting import Hosting
 from model_packaging import dependencies
 from model_packaging.archive import pack_tree
 from model_packaging.places import ARCHIVES, UNPACKED, WHEELS
@@ -77,19 +79,39 @@ def prepared(
         problem = f"there is no variant {name!r}; allowed: {', '.join(known)}"
         raise PackagingError(Path(loaded.file), problem, meant(name, known))
     chosen = environment.variants[name]
-    model = environment.models[chosen.model]
     placed = placement(environment, name)
     assert placed is not None  # preflight: its instance type and model are known
     decided = placed.hosting(environment.region)
+    return _prepared(loaded, name, chosen.model, decided, archive, download=download)
+
+
+def prepared_batch(loaded: ValidFile, job: BatchJob) -> PreparedVariant:
+    """Pack the model of a batch, with the job's container variables. Raises `PackagingError`."""
+    decided = job.hosting(loaded.environment.region)
+    return _prepared(loaded, job.name, job.batch.model, decided, None, download=True)
+
+
+def _prepared(
+    loaded: ValidFile,
+    name: str,
+    served: str,
+    decided: Hosting,
+    archive: Path | None,
+    *,
+    download: bool,
+) -> PreparedVariant:
+    """`name`: of the variant or batch, `served`: of its model."""
+    environment = loaded.environment
+    model = environment.models[served]
     if model.artifact is not None and archive is None:
-        archive = _from_s3(loaded, chosen.model, model.artifact, download=download)
-    packed = {} if archive else _packed(loaded, {chosen.model, *(model.multi_model or [])})
+        archive = _from_s3(loaded, served, model.artifact, download=download)
+    packed = {} if archive else _packed(loaded, {served, *(model.multi_model or [])})
     variables = dict(decided.variables)
     if model.multi_model:
         variables[MULTI_MODEL_SWITCH] = "true"
     return PreparedVariant(
         variant=name,
-        archive=archive or (None if model.multi_model else packed[chosen.model]),
+        archive=archive or (None if model.multi_model else packed[served]),
         members=packed if model.multi_model else {},
         variables=variables,
         image=decided.image.uri,

@@ -8,8 +8,8 @@ from typing import Any
 
 import click
 
+from servable.console import SILENT_SECONDS
 from servable.load.objective import Objective, usd_per_million
-from servable.load.output import SILENT_SECONDS
 from servable.precision import readable
 from servable.tune.machine_space import Machines
 from servable.tune.recommendation import headline

@@ -123,6 +123,7 @@ class Night:
 
     scheduled: dict[str, list[dict[str, Any]]]
     by_hand: dict[str, list[dict[str, Any]]]
+    trial: Ran
     failed: list[str]
     reason: str
     alarm: str
@@ -152,10 +153,11 @@ def night(tmp_path_factory: pytest.TempPathFactory) -> Night:
         reason = deployed.received("The batch scored-by-hand failed")
         alarm = deployed.received("scored-by-hand-batch-failed", '"ALARM"')
         by_hand = deployed.taken_scores()
+        trial = servable(project, aws, "batch", "night", "nightly", "--limit=3", "--json")
         verified = servable(project, aws, "verify", "night", "--no-invoke")
         cdk(project, aws, "destroy", "night/*", "--force")
         left = {name for kind, name in set(inventory(aws)) - before if "Subscription" not in kind}
-    return Night(scheduled, by_hand, failed, reason, alarm, verified, left)
+    return Night(scheduled, by_hand, trial, failed, reason, alarm, verified, left)
 
 
 def servable(project: Path, aws: LocalAws, *arguments: str) -> Ran:
@@ -176,6 +178,11 @@ def test_a_scheduled_run_scores_every_row_of_every_file_beside_its_id(night: Nig
 
 def test_a_run_by_hand_gives_the_same(night: Night) -> None:
     assert night.by_hand == night.scheduled
+
+
+def test_a_trial_scores_as_many_rows_as_are_asked_for(night: Night) -> None:
+    said = json.loads(night.trial.stdout)
+    assert (said["rows_in"], said["rows_out"], said["holds"]) == (3, 3, True), night.trial.stderr
 
 
 def test_rows_that_the_model_does_not_take_fail_the_run(night: Night) -> None:

@@ -289,6 +289,15 @@ def test_bytes_in_json_that_are_no_utf8_come_back_over_grpc(ask: Ask) -> None:
     assert np.load(io.BytesIO(answer)).tolist() == [b"\xff"]
 
 
+@pytest.mark.parametrize(("accept", "status"), [("text/csv", 400), ("application/json", 200)])
+def test_a_single_json_line_is_one_row_where_lines_are_answered(
+    accept: str, status: int, ask: Ask
+) -> None:
+    # As the image, which answers no lines, takes it: two rows of three numbers.
+    body = b"[[1, 2, 3], [4, 5, 6.5]]\n"
+    assert ask(body, "application/jsonlines", accept_header=accept)[0] == status
+
+
 TWO = npz(a=np.array([1, 2]), b=np.array(["x", "y"]))
 
 

@@ -4,7 +4,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import example, given
 
-from servable_tensors.text_bodies import from_csv, from_json, with_signature
+from servable_tensors.text_bodies import from_csv, from_json, from_records, with_signature
 from tests.servable_handler import text_reference
 
 JSON_LIKE = st.text('[]{}",:\n\r \t\x0b\xa0\ufeff\u2028instances123.5e+-ab', max_size=60)
@@ -19,6 +19,20 @@ CSV_LIKE = st.text('12.5eE+-,"\n\r \t\xa0\ufeffab', max_size=60)
 @example("[[1],[2]]")
 def test_json_is_converted_as_without_a_handler(text: str) -> None:
     assert from_json(text.encode()) == text_reference.from_json(text.encode())
+
+
+@pytest.mark.parametrize(
+    ("body", "instances"),
+    [
+        (b"[[1,2],[3,4]]\n", b"[[[1,2],[3,4]]]"),
+        (b"[[1,2],[3,4]]\n[[5,6],[7,8]]", b"[[[1,2],[3,4]],[[5,6],[7,8]]]"),
+        (b"1\n2\n", b"[1,2]"),
+        (b'{"x":1}\n', b'[{"x":1}]'),
+        (b"", b"[]"),
+    ],
+)
+def test_each_line_that_is_answered_by_a_line_is_one_row(body: bytes, instances: bytes) -> None:
+    assert from_records(body) == b'{"instances":' + instances + b"}"
 
 
 @given(CSV_LIKE)

@@ -13,6 +13,7 @@ from infra.constructs.acknowledged import AUDITORS, accept_for, accept_wildcards
 from infra.constructs.async_inference.async_inference import AsyncInference
 from infra.constructs.model.archive import Archive
 from infra.constructs.storage.locations import Destination
+from infra.parameters.batch.job import TRIALS
 from infra.parameters.batch.settings import BatchSettings
 from infra.parameters.endpoint import Network
 from infra.parameters.variant import CoreDumps
@@ -106,30 +107,43 @@ class ModelDependencies:
             arns["queue_key"] = [at.answers.key_arn]
             arns["topics"] = [queue.success_arn, queue.error_arn]
             arns["topic_key"] = [queue.key_arn]
-        if (batch := self.batch) is not None:
-            arns["batch_log_group"] = [self.log_group_arn]
-            input_bucket, _, prefix = batch.input.removeprefix("s3://").partition("/")
-            arns["batch_bucket"] = [f"arn:{stack.partition}:s3:::{input_bucket}"]
-            arns["batch_input"] = [f"arn:{stack.partition}:s3:::{input_bucket}/{prefix}*"]
-            results = batch.output.removeprefix("s3://").rstrip("/")
-            arns["batch_output"] = [f"arn:{stack.partition}:s3:::{results}/*"]
-            arns["batch_input_key"] = [batch.input_kms_key] if batch.input_kms_key else []
-            arns["batch_output_key"] = [batch.output_kms_key] if batch.output_kms_key else []
+        if self.batch is not None:
+            arns |= self._batch_arns(stack, self.batch)
         if self.volume_kms_key is not None:
             arns["volume_key"] = volume_key_arns(stack, self.volume_kms_key)
         return arns
+
+    def _batch_arns(self, stack: cdk.Stack, batch: BatchSettings) -> dict[str, list[str]]:
+        table, results = (
+            f"arn:{stack.partition}:s3:::{uri.removeprefix('s3://')}"
+            for uri in (batch.input, batch.output.rstrip("/"))
+        )
+        return {
+            "batch_log_group": [self.log_group_arn],
+            "batch_bucket": [table.partition("/")[0]],
+            "batch_input": [f"{table}*"],
+            "batch_output": [f"{results}/*"],
+            "batch_output_bucket": [results.partition("/")[0]],
+            "batch_trial": [f"{results}/{TRIALS}/*"],
+            "batch_input_key": [batch.input_kms_key] if batch.input_kms_key else [],
+            "batch_output_key": [batch.output_kms_key] if batch.output_kms_key else [],
+        }
 
     def conditions(
         self, permission: Permission, *, prefix: str, region: str
     ) -> dict[str, dict[str, list[str]]]:
         """The permission's conditions. `prefix` is that of an archive of several objects."""
         conditions: dict[str, dict[str, list[str]]] = {}
-        rows = (
-            "" if self.batch is None else self.batch.input.removeprefix("s3://").partition("/")[2]
-        )
+        rows = trial = ""
+        if self.batch is not None:
+            rows = self.batch.input.removeprefix("s3://").partition("/")[2]
+            results = self.batch.output.removeprefix("s3://").partition("/")[2]
+            trial = f"{results.rstrip('/')}/{TRIALS}/".lstrip("/")
         for operator, values in permission.condition.items():
             for key, value in values.items():
-                formatted = value.format(prefix=prefix, region=region, input=rows).split(",")
+                formatted = value.format(
+                    prefix=prefix, region=region, input=rows, trial=trial
+                ).split(",")
                 conditions.setdefault(operator, {})[key] = formatted
         alias = self.volume_kms_key
         if "volume_key" in permission.on and alias is not None and alias.startswith(ALIAS):

@@ -20,6 +20,8 @@ CSV, JSON_LINES = CONTENT_TYPES[".csv"], CONTENT_TYPES[".jsonl"]
 OF_LINES = (CSV, JSON_LINES, "application/jsons")
 # The container's timeouts outlast the job's, so that the job's ends the wait and not a killed worker.
 MARGIN_SECONDS = 30
+# Folder under the output of what `servable batch --limit` reads and writes.
+TRIALS = "servable-trial"
 BYTES_PER_MB = 10**6
 GPU_AMI = "al2-ami-sagemaker-batch-gpu-535"
 

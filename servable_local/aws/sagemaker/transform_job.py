@@ -5,17 +5,14 @@ guide, API_CreateTransformJob.html (2026-11-27). Which requests AWS sends again 
 here those without an answer and those answered 5xx.
 """
 
-import gzip
-import http.client
 import io
 import json
 import sys
 import tempfile
 import threading
 import traceback
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -35,22 +32,24 @@ from servable_local.aws.sagemaker.model_data import (
     s3_location,
 )
 from servable_local.aws.sagemaker.transform_records import (
-    Batch,
     DataProcessing,
     TransformError,
-    records,
+    name_below,
 )
 from servable_local.aws.sagemaker.transform_requests import (
+    MB,
     READY_SECONDS,
     AnswerError,
+    Limits,
     RequestSender,
     StoppedError,
+    limits_of,
+    transform,
 )
 from servable_local.container.image_code import version_of_image
 from servable_local.container.settings import batch_variables
 
 LOG_GROUP = "/aws/sagemaker/TransformJobs"
-MB = 1 << 20
 _ONLY = "the local AWS transforms with a model of exactly one container that has model data"
 _NONE = "the local AWS was started with --containers 0: a transform job needs one"
 
@@ -72,15 +71,6 @@ class JobDependencies:
     tell: Callable[["TransformJob"], None]
 
 
-@dataclass(frozen=True)
-class _Limits:
-    """What the request says, else the container's execution parameters, else the service."""
-
-    concurrent: int
-    payload_mb: int
-    single: bool
-
-
 class TransformJob:
     """InProgress -> Completed | Failed; InProgress -> Stopping -> Stopped."""
 
@@ -94,7 +84,7 @@ class TransformJob:
         self.started: datetime | None = None
         self.ended: datetime | None = None
         self._around = around
-        self._processing = DataProcessing(request)
+        DataProcessing(request)  # raises ValueError for what AWS has not
         self._containers: list[Container] = []
         self._failures: list[str] = []
         self._stopping = threading.Event()
@@ -174,7 +164,7 @@ class TransformJob:
         count = self.request["TransformResources"]["InstanceCount"]
         self._start_containers(folder, min(count, self._around.most_containers, len(objects)))
         self.started = self._around.clock.now()
-        limits = self._limits(self._containers[0])
+        limits = limits_of(self.request, self._containers[0])
         strategy = "SINGLE_RECORD" if limits.single else "MULTI_RECORD"
         self._log(
             f"MaxConcurrentTransforms={limits.concurrent}, MaxPayloadInMB={limits.payload_mb}, "
@@ -210,13 +200,8 @@ class TransformJob:
                 yield from ((bucket, prefix + name, name) for name in names)
                 return
             for key in keys_under(s3, bucket, prefix):
-                folder = (
-                    prefix
-                    if key.startswith(prefix.rstrip("/") + "/")
-                    else prefix.rpartition("/")[0]
-                )
                 if not key.endswith("/"):
-                    yield bucket, key, key.removeprefix(folder).lstrip("/")
+                    yield bucket, key, name_below(prefix, key)
         except (ClientError, ValueError, LookupError) as error:
             raise _JobError(f"ClientError: {source['S3Uri']} cannot be read: {error}") from None
 
@@ -244,26 +229,11 @@ class TransformJob:
             if self._stopping.is_set():
                 raise StoppedError
 
-    def _limits(self, container: Container) -> _Limits:
-        try:
-            status, _, answer = container.get("/execution-parameters", timeout_seconds=10)
-            own = json.loads(answer) if status == 200 else {}
-        except (OSError, http.client.HTTPException, ValueError):
-            own = {}
-        strategy = self.request.get("BatchStrategy") or own.get("BatchStrategy", "")
-        return _Limits(
-            int(
-                self.request.get("MaxConcurrentTransforms") or own.get("MaxConcurrentTransforms", 1)
-            ),
-            int(self.request.get("MaxPayloadInMB") or own.get("MaxPayloadInMB", 6)),
-            strategy.replace("_", "").lower() == "singlerecord",
-        )
-
     def _instance(
         self,
         container: Container,
         objects: list[tuple[str, str, str]],
-        limits: _Limits,
+        limits: Limits,
         folder: Path,
     ) -> None:
         sender = RequestSender(container, self.request, self._stopping)
@@ -289,43 +259,17 @@ class TransformJob:
         self,
         sender: RequestSender,
         pool: ThreadPoolExecutor,
-        limits: _Limits,
+        limits: Limits,
         folder: Path,
         where: tuple[str, str, str],
     ) -> None:
-        """Puts the result of one object, if all of it succeeds. Of it, what is in requests is in memory."""
+        """Puts the result of one object, if all of it succeeds."""
         bucket, key, name = where
-        s3, took = self._around.aws.client("s3"), self.request["TransformInput"]
-        gave = self.request["TransformOutput"]
-        split, limit = took.get("SplitType", "None"), limits.payload_mb * MB
-        end = b"\n" if gave.get("AssembleWith") == "Line" else b""
-        waiting: deque[tuple[Batch, Future[bytes]]] = deque()
-
-        def write() -> None:
-            batch, future = waiting.popleft()
-            for result in self._processing.results(batch, future.result()):
-                out.write(result if end and result.endswith(end) else result + end)
-
+        s3, gave = self._around.aws.client("s3"), self.request["TransformOutput"]
         stored = s3.get_object(Bucket=bucket, Key=key)["Body"]
         with stored, tempfile.TemporaryFile(dir=folder) as out:
             body = cast(BinaryIO, io.BufferedReader(stored, MB))
-            if took.get("CompressionType") == "Gzip":
-                body = cast(BinaryIO, gzip.GzipFile(fileobj=body))
-            found = records(body, split, limit, single=limits.single)
-            between = b"\n" if split == "Line" else b""
-            try:
-                for batch in self._processing.batches(
-                    found, limit, single=limits.single, end=between
-                ):
-                    waiting.append((batch, pool.submit(sender.send, bytes(batch.body))))
-                    batch.body.clear()  # it is not kept twice
-                    if len(waiting) > limits.concurrent:
-                        write()
-                while waiting:
-                    write()
-            finally:
-                for _, future in waiting:
-                    future.cancel()
+            transform(self.request, limits, body, out, pool, lambda part, _: sender.send(part))
             out.seek(0)
             bucket, prefix = s3_location(gave["S3OutputPath"])
             more = {"ContentType": gave["Accept"]} if "Accept" in gave else {}

@@ -27,6 +27,15 @@ _QUOTED = re.compile(r'(?:^|(?<=,))"(?:[^"]|"")*"(?=,|$)')
 class TransformError(Exception):
     """A file that cannot be processed. `str()` is what the job's log says of it."""
 
+    record: int | None = None
+    """Number of the record, from 1, that cannot be read."""
+
+
+def name_below(prefix: str, key: str) -> str:
+    """What a result is named after: the input's key below the folder that the prefix is, or is in."""
+    is_folder = key.startswith(f"{prefix.rstrip('/')}/")
+    return key.removeprefix(prefix if is_folder else prefix.rpartition("/")[0]).lstrip("/")
+
 
 def records(body: BinaryIO, split: str, limit: int, *, single: bool) -> Iterator[bytes]:
     """The records of a file. Raises `TransformError` for one of more than `limit` bytes.
@@ -172,8 +181,12 @@ class DataProcessing:
     ) -> Iterator[Batch]:
         """Requests of at most `limit` bytes; `end` stands between their records."""
         batch = Batch(bytearray(), bytearray())
-        for record in found:
-            sent = record if self._input.text == "$" else self._filtered(record)
+        for number, record in enumerate(found, 1):
+            try:
+                sent = record if self._input.text == "$" else self._filtered(record)
+            except TransformError as error:
+                error.record = number
+                raise
             if batch.count and (single or len(batch.body) + len(end) + len(sent) > limit):
                 yield batch
                 batch = Batch(bytearray(), bytearray())

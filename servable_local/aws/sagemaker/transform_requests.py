@@ -1,19 +1,26 @@
-"""The requests of a transform job to one container: sent again, no more often than the job allows.
+"""The requests of a transform job to one container: made of a file, and sent again as often as it allows.
 
 Which requests AWS sends again is documented nowhere: here those without an answer and those answered 5xx.
 """
 
+import gzip
 import http.client
+import json
 import threading
 import time
-from collections.abc import Mapping
-from typing import Any
+from collections import deque
+from collections.abc import Callable, Mapping
+from concurrent.futures import Executor, Future
+from dataclasses import dataclass
+from typing import IO, Any, BinaryIO, cast
 
 from servable_local.aws.sagemaker.container import Container
+from servable_local.aws.sagemaker.transform_records import Batch, DataProcessing, records
 
 # A container that never answers /ping ends a job after 30 minutes, without a setting:
 # https://github.com/aws/amazon-sagemaker-examples/issues/815 (2019-08-13)
 READY_SECONDS = 1800.0
+MB = 1 << 20
 _LOOK_SECONDS = 0.1
 _SHOWN_BYTES = 1024
 
@@ -38,6 +45,71 @@ class AnswerError(Exception):
             first = f"Bad HTTP status received from algorithm: {status}"
         text = answer[:_SHOWN_BYTES].decode("utf-8", "replace").splitlines()
         self.lines = [first, "", "Message:", *text]
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What the request says, else the container's execution parameters, else the service."""
+
+    concurrent: int
+    payload_mb: int
+    single: bool
+
+
+def limits_of(request: Mapping[str, Any], container: Container) -> Limits:
+    """The limits of a CreateTransformJob request's requests to this container."""
+    try:
+        status, _, answer = container.get("/execution-parameters", timeout_seconds=10)
+        own = json.loads(answer) if status == 200 else {}
+    except (OSError, http.client.HTTPException, ValueError):
+        own = {}
+    strategy = request.get("BatchStrategy") or own.get("BatchStrategy", "")
+    return Limits(
+        int(request.get("MaxConcurrentTransforms") or own.get("MaxConcurrentTransforms", 1)),
+        int(request.get("MaxPayloadInMB") or own.get("MaxPayloadInMB", 6)),
+        strategy.replace("_", "").lower() == "singlerecord",
+    )
+
+
+def transform(
+    request: Mapping[str, Any],
+    limits: Limits,
+    body: BinaryIO,
+    out: IO[bytes],
+    pool: Executor,
+    send: Callable[[bytes, int], bytes],
+) -> None:
+    """Writes the answers to a file's records, in their order; only what is in requests is in memory.
+
+    `send` takes a request's body and the number of its first record, from 1. Raises `TransformError`, and
+    what `send` raises.
+    """
+    took, processing, record = request["TransformInput"], DataProcessing(request), 1
+    split, limit = took.get("SplitType", "None"), limits.payload_mb * MB
+    end = b"\n" if request["TransformOutput"].get("AssembleWith") == "Line" else b""
+    waiting: deque[tuple[Batch, Future[bytes]]] = deque()
+
+    def write() -> None:
+        batch, future = waiting.popleft()
+        for result in processing.results(batch, future.result()):
+            out.write(result if end and result.endswith(end) else result + end)
+
+    if took.get("CompressionType") == "Gzip":
+        body = cast(BinaryIO, gzip.GzipFile(fileobj=body))
+    found = records(body, split, limit, single=limits.single)
+    between = b"\n" if split == "Line" else b""
+    try:
+        for batch in processing.batches(found, limit, single=limits.single, end=between):
+            waiting.append((batch, pool.submit(send, bytes(batch.body), record)))
+            record += batch.count
+            batch.body.clear()  # it is not kept twice
+            if len(waiting) > limits.concurrent:
+                write()
+        while waiting:
+            write()
+    finally:
+        for _, future in waiting:
+            future.cancel()
 
 
 class RequestSender:

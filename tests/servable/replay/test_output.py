@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 
+from servable import console
 from servable.captured import RecordedAnswer
-from servable.load.output import SILENT_SECONDS
+from servable.console import SILENT_SECONDS, duration, progress_line
 from servable.replay import output
 from servable.replay.answers import AnswerPair
 from servable.replay.index import CaptureIndex, CaptureSelection
-from servable.replay.output import announced, duration, line, progress_of
+from servable.replay.output import announced, progress_of
 from servable.replay.places import LocalPlace
 from servable.replay.sending import ReplayPace
 from servable.replay.skipped import SHOWN, SkippedLines, skipped_lines
@@ -82,7 +83,8 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr(output, "time", SimpleNamespace(monotonic=lambda: clock.now))
+    for module in (output, console):
+        monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: clock.now))
     return clock
 
 
@@ -147,7 +149,7 @@ def test_before_the_first_answer_there_is_no_rate(index: CaptureIndex, clock: Cl
 def test_away_from_a_terminal_a_line_is_written_every_few_seconds(
     clock: Clock, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with line() as show:
+    with progress_line() as show:
         for step in range(5):
             show(lambda step=step: f"line {step}")  # type: ignore[misc]
             clock.now += SILENT_SECONDS / 2
@@ -159,15 +161,15 @@ def test_a_line_that_is_not_shown_is_not_made(clock: Clock) -> None:
     def text() -> str:
         raise AssertionError("it was made")
 
-    with line() as show:
+    with progress_line() as show:
         show(text)
 
 
 def test_the_progress_is_shown_in_the_gaps_between_answers_too(
     index: CaptureIndex, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(output, "_REFRESH_SECONDS", 0.005)
-    monkeypatch.setattr(output, "SILENT_SECONDS", 0.0)
+    monkeypatch.setattr(output, "REFRESH_SECONDS", 0.005)
+    monkeypatch.setattr(console, "SILENT_SECONDS", 0.0)
     lines: list[str] = []
     with progress_of(index, ReplayPace()) as tick:
         summary = ReplaySummary()

@@ -1,0 +1,328 @@
+"""`servable batch ENV [NAME]`: a table through the model, by a transform job or by the local container."""
+
+import datetime
+import json
+import re
+import secrets
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from infra.catalog.limits import most
+from infra.parameters.batch.job import TRIALS, BatchJob, batch_job
+from infra.parameters.environment import stack_name
+from infra.parameters.finding import meant
+from infra.parameters.loading import ValidFile
+from model_packaging.private_folder import private_folder
+from model_packaging.refusal import PackagingError
+from servable.aws_account import Account, AwsError, account_of, unless_absent
+from servable.batch.estimate import AWS, RUNS, estimate, keep_rate, measured_rate
+from servable.batch.objects import (
+    LOCAL_CONTAINER,
+    MOST_COUNTED_BYTES,
+    BatchError,
+    TransformObjects,
+    count_records,
+    files_of,
+)
+from servable.batch.result import BatchResult
+from servable.batch.watch import TransformWatch, UnknownJobError, start
+from servable.project import ENVIRONMENTS, SET, one_environment, refused
+from servable.signals import as_ctrl_c
+
+CANNOT_BE_TOLD = 3
+LOCAL_AWS = "local AWS"
+
+
+@dataclass(frozen=True, kw_only=True)
+class BatchOptions:
+    """Values of the options, each under its parameter's name."""
+
+    input: str | None
+    output: str | None
+    limit: int | None
+    attach: str | None
+    estimate: bool
+    local: bool
+    endpoint_url: str | None
+    as_json: bool
+
+
+@click.command()
+@click.argument("environment", metavar="ENV")
+@click.argument("name", metavar="[NAME]", required=False)
+@ENVIRONMENTS
+@SET
+@click.option(
+    "--input",
+    metavar="PLACE",
+    help="Table instead of the file's: s3://BUCKET/PREFIX/; with --local also a file or folder.",
+)
+@click.option(
+    "--output",
+    metavar="PLACE",
+    help="Place of the results instead of the file's: s3://BUCKET/PREFIX/; with files a folder.",
+)
+@click.option(
+    "--limit",
+    type=click.IntRange(1),
+    metavar="ROWS",
+    help="Try the first ROWS rows: a copy of them is uploaded under the output, and removed at the end.",
+)
+@click.option("--attach", metavar="JOB", help="Follow a job that was started before, to its end.")
+@click.option(
+    "--estimate", is_flag=True, help="Print time and cost beforehand, from measured rates."
+)
+@click.option(
+    "--local",
+    is_flag=True,
+    help="On this computer: with a file or folder as --input by the local container, without AWS; else in "
+    "the local AWS (`servable local up`).",
+)
+@click.option("--endpoint-url", help="URL of the AWS APIs, instead of AWS's own.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def batch(
+    environment: str, name: str | None, folder: str, sets: tuple[str, ...], **values: Any
+) -> int:
+    """Run a table through ENV's model: a transform job with the settings of [batch.NAME].
+
+    Ctrl-C leaves the job running; --attach comes back to it. Exits with 1 if the job failed, or rows
+    have no answer, and with 3 if what became of it, or the estimate, cannot be told.
+    """
+    options = BatchOptions(**values)
+    loaded, _ = one_environment(environment, folder, sets)
+    job = _job(loaded, name)
+    files = options.local and options.input is not None and "://" not in options.input
+    _check(options, files=files)
+    if problems := refused(loaded):
+        raise click.ClickException("\n".join(problems))
+    as_ctrl_c()
+    run = BatchCommand(
+        loaded, job, options, shlex.join(["servable", "batch", environment, job.name])
+    )
+    try:
+        if options.estimate:
+            return run.estimated(files=files)
+        return run.in_container() if files else run.in_aws()
+    except (BatchError, PackagingError) as error:
+        click.echo(f"servable batch: {error}", err=True)
+        return 2
+    except UnknownJobError as error:
+        click.echo(f"servable batch: cannot be told: {error}", err=True)
+        return CANNOT_BE_TOLD
+    except AwsError as error:
+        click.echo(f"servable batch: AWS refuses: {error}; check the credentials", err=True)
+        return 2
+
+
+def _job(loaded: ValidFile, name: str | None) -> BatchJob:
+    """The batch that is meant. Raises click.UsageError."""
+    batches = loaded.environment.batch
+    if not batches:
+        raise click.UsageError(f"{loaded.file} has no [batch.NAME]; docs/parameters.md lists its keys")
+    if name is None and len(batches) > 1:
+        raise click.UsageError(
+            f"{loaded.name} has several batches: name one of {', '.join(batches)}"
+        )
+    name = name or next(iter(batches))
+    if name not in batches:
+        raise click.UsageError(
+            f"{loaded.file} has no [batch.{name}]; allowed: {', '.join(batches)}; {meant(name, batches)}"
+        )
+    job = batch_job(loaded.environment, name)
+    if job is None:
+        raise click.ClickException(
+            f"{loaded.file}: `servable check {loaded.name}` says what is wrong"
+        )
+    return job
+
+
+def _check(options: BatchOptions, *, files: bool) -> None:
+    """Raise click.UsageError for options that cannot be combined."""
+    places = [place for place in (options.input, options.output) if place is not None]
+    if options.attach and (places or options.limit or options.estimate or files):
+        raise click.UsageError("--attach follows a job as it was started: give no other option")
+    if options.local and options.endpoint_url:
+        raise click.UsageError("--local and --endpoint-url are two places: give one of them")
+    if files:
+        assert options.input is not None  # or it would be no files
+        if not Path(options.input).exists():
+            raise click.UsageError(f"--input {options.input}: there is no such file or folder")
+        if not options.estimate and (options.output is None or "://" in options.output):
+            raise click.UsageError("--input is on this computer: give --output FOLDER")
+        return
+    if len(places) > 1 and places[1].startswith(places[0]):
+        raise click.UsageError(
+            f"{places[1]}: is inside the input {places[0]}; give another --output"
+        )
+    for place in places:
+        if not re.fullmatch(r"s3://[^/]+/.*", place):
+            raise click.UsageError(
+                f"{place}: write s3://BUCKET/PREFIX/, or add --local for a file of this computer"
+            )
+
+
+@dataclass(frozen=True)
+class BatchCommand:
+    """One call of the command."""
+
+    loaded: ValidFile
+    job: BatchJob
+    options: BatchOptions
+    again: str
+    """The command without options."""
+
+    def in_container(self) -> int:
+        """Run files of this computer; return the exit code."""
+        # The container is not installed where jobs alone are started.
+        from servable.batch.local_run import LocalBatch
+        from servable.serve.serve import prepared_batch
+        from servable_local.container.launch import LaunchError
+
+        options, root = self.options, self.loaded.root
+        output = Path(options.output or "")
+        if options.limit is not None:
+            output /= TRIALS
+        files = files_of(Path(options.input or ""), output)
+        log = private_folder(root / RUNS) / "container.log"
+        request = self.job.request(job_name=self._name(), model_name="local")
+        served = prepared_batch(self.loaded, self.job)
+        try:
+            result = LocalBatch(served, request, log).run(files, options.limit)
+        except LaunchError as error:
+            raise BatchError(
+                f"the container does not start: {served.explained(str(error))}"
+            ) from None
+        return self._ended(result)
+
+    def in_aws(self) -> int:
+        """Start or find a job and follow it; return the exit code."""
+        options, environment = self.options, self.loaded.environment
+        account = account_of(environment, local=options.local, endpoint_url=options.endpoint_url)
+        account.meant()
+        name = options.attach or self._name()
+        comes_back = f"`{self.again}{self._place()} --attach {name}` comes back to it"
+        started = options.attach is not None
+        try:
+            if not started:
+                request = self._request(account, name)
+                # An answer that is not waited for does not stop what was asked for.
+                started = True
+                start(account, request)
+            watch = TransformWatch(account, name, comes_back)
+            watch.follow()
+            result = watch.result(environment)
+        except KeyboardInterrupt:
+            stop = f"aws sagemaker stop-transform-job --transform-job-name {name}"
+            goes_on = f"{name} goes on; {comes_back}, `{stop}` ends it"
+            click.echo(goes_on if started else f"interrupted before {name} was started", err=True)
+            return 130
+        watch.remove_trial()
+        return self._ended(result)
+
+    def _request(self, account: Account, name: str) -> dict[str, Any]:
+        """The request that starts the job. The name is said here: a killed command can be come back to."""
+        options, s3 = self.options, account.client("s3")
+        model = self._model(account)
+        request = self.job.request(
+            job_name=name, model_name=model, input_uri=options.input, output_uri=options.output
+        )
+        table = TransformObjects(s3, request)
+        output = request["TransformOutput"]["S3OutputPath"]
+        self._note_role(options.input, output)
+        if options.limit is not None:
+            trial = f"{output.rstrip('/')}/{TRIALS}/{name}"
+            key = self.job.batch.output_kms_key
+            count = table.copy_first(options.limit, f"{trial}/in/", key)
+            click.echo(f"a copy of the first {count:,} rows is in {trial}/in/", err=True)
+            request["TransformInput"]["DataSource"]["S3DataSource"]["S3Uri"] = f"{trial}/in/"
+            output = request["TransformOutput"]["S3OutputPath"] = f"{trial}/out/"
+        click.echo(f"{name} writes to {output}; Ctrl-C leaves it running", err=True)
+        return request
+
+    def _note_role(self, given: str | None, output: str) -> None:
+        """Say which place of this run the model's role may not reach."""
+        batch = self.job.batch
+        for place, own in ((given or batch.input, batch.input), (output, batch.output)):
+            if not place.startswith(own):
+                click.echo(f"note: the stack's role of {self.job.name} has {own} only", err=True)
+
+    def _name(self) -> str:
+        """A name that no job has: the environment, the batch, now, and letters for who starts two."""
+        now = datetime.datetime.now(datetime.UTC).strftime("%Y%m%d-%H%M%S")
+        stem = re.sub(r"[^a-zA-Z0-9]+", "-", f"{self.loaded.name}-{self.job.name}").strip("-")
+        end = f"-{now}-{secrets.token_hex(2)}"
+        return stem[: most("TransformJobName") - len(end)].rstrip("-") + end
+
+    def _model(self, account: Account) -> str:
+        """Name of the batch's model in the deployed stack. Raises `BatchError`."""
+        stack = stack_name(self.loaded.name, self.loaded.environment, "endpoint")
+        described = unless_absent(account.client("cloudformation").describe_stacks, StackName=stack)
+        outputs = described["Stacks"][0].get("Outputs", []) if described else []
+        for output in outputs:
+            if output["OutputKey"] == f"{self.job.output}Model":
+                return str(output["OutputValue"]).rpartition("/")[2]
+        raise BatchError(
+            f"the stack {stack} {'has no batch ' + self.job.name if described else 'is not deployed'}; "
+            f"`cdk deploy '{self.loaded.name}/*'` deploys it"
+        )
+
+    def _place(self) -> str:
+        if self.options.local:
+            return " --local"
+        return f" --endpoint-url {self.options.endpoint_url}" if self.options.endpoint_url else ""
+
+    def _ended(self, result: BatchResult) -> int:
+        """Print the result and return the exit code."""
+        keep_rate(self.loaded.root, self._known_as, self.job, result)
+        if self.options.as_json:
+            click.echo(json.dumps(result.as_object()))
+        else:
+            click.echo("\n".join(result.lines()))
+        if result.interrupted:
+            click.echo("interrupted; the same command makes every result anew", err=True)
+            return 130
+        return int(not result.holds)
+
+    @property
+    def _known_as(self) -> str:
+        return f"{self.loaded.name}/{self.job.name}"
+
+    def estimated(self, *, files: bool) -> int:
+        """Print time and cost beforehand; return 0, or 3 where one cannot be told."""
+        options, environment = self.options, self.loaded.environment
+        request = self.job.request(
+            job_name="estimate",
+            model_name="estimate",
+            input_uri=options.input,
+            output_uri=options.output,
+        )
+        rows: list[int] | None
+        if files:
+            paths = [file.input for file in files_of(Path(options.input or ""), Path("/dev/null"))]
+            sizes, where = [path.stat().st_size for path in paths], LOCAL_CONTAINER
+            rows = []
+            for path in paths:
+                with path.open("rb") as body:
+                    rows.append(count_records(body, request))
+        else:
+            account = account_of(
+                environment, local=options.local, endpoint_url=options.endpoint_url
+            )
+            where = LOCAL_AWS if account.embedded else AWS
+            objects = TransformObjects(account.client("s3"), request)
+            sizes = [item.size for item in objects.inputs]
+            counted = objects.size <= MOST_COUNTED_BYTES
+            rows = [objects.records(item) for item in objects.inputs] if counted else None
+        if rows is not None and options.limit is not None:
+            rows = [min(sum(rows), options.limit)]
+        rate = measured_rate(self.loaded.root, self._known_as, environment, self.job, where)
+        told = estimate(environment, self.job, rate, rows, sizes=sizes, in_aws=where == AWS)
+        if options.as_json:
+            click.echo(json.dumps(told.as_object()))
+        else:
+            click.echo("\n".join(told.lines()))
+        return CANNOT_BE_TOLD if told.missing else 0

@@ -1,0 +1,211 @@
+"""A table through the local container, without AWS: split, sent and put together as a job does it."""
+
+import gzip
+import tempfile
+import threading
+import time
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import IO, Any
+
+from model_packaging.beside import beside
+from servable.batch.objects import (
+    LOCAL_CONTAINER,
+    BatchError,
+    LocalFile,
+    count_answers,
+    count_records,
+    first_records,
+)
+from servable.batch.result import MESSAGE, BatchResult, FailedRequest, failed_request
+from servable.console import duration, progress_line
+from servable.serve.serve import PreparedVariant
+from servable_local.aws.sagemaker.container import Container
+from servable_local.aws.sagemaker.transform_records import TransformError
+from servable_local.aws.sagemaker.transform_requests import (
+    READY_SECONDS,
+    AnswerError,
+    RequestSender,
+    limits_of,
+    transform,
+)
+from servable_local.container.launch import launch
+from servable_local.container.settings import batch_variables
+
+# So many bad records are looked for; a header or a wrong column makes all of them bad.
+MOST_FAILED = 100
+_REFUSED = "records were refused"
+
+
+class LocalBatch:
+    """One run. A result appears under its name whole, or not at all; a second run makes all of them anew."""
+
+    def __init__(self, served: PreparedVariant, request: Mapping[str, Any], log: Path) -> None:
+        """`request`: a CreateTransformJob request, of which neither place nor resource is used."""
+        self._served, self._request, self._log = served, request, log
+        self._stopping = threading.Event()
+        self._lock = threading.Lock()
+        self._failed: list[FailedRequest] = []
+        self._done = 0
+
+    def run(self, files: Sequence[LocalFile], limit: int | None = None) -> BatchResult:
+        """Answer every file. Ctrl-C ends it: the result says `interrupted`. Raises `LaunchError`, OSError."""
+        with tempfile.TemporaryDirectory(prefix="servable-batch-") as folder:
+            if limit is not None:
+                files = list(self._sampled(files, limit, Path(folder)))
+            return self._run(files)
+
+    def _sampled(self, files: Sequence[LocalFile], limit: int, folder: Path) -> Iterator[LocalFile]:
+        for number, file in enumerate(files):
+            with file.input.open("rb") as body:
+                content, count = first_records(body, self._request, limit)
+            sample = folder / str(number) / file.input.name
+            sample.parent.mkdir()
+            sample.write_bytes(content)
+            yield LocalFile(sample, file.result)
+            if (limit := limit - count) <= 0:
+                return
+
+    def _run(self, files: Sequence[LocalFile]) -> BatchResult:
+        rows = sum(self._counted(file.input, count_records) or 0 for file in files)
+        served = self._served
+        variables = served.variables | batch_variables(self._request)
+        container = Container(
+            lambda: launch(
+                served.archive,
+                variables,
+                ready_timeout_seconds=READY_SECONDS,
+                log=self._log,
+                tensorflow=served.tensorflow,
+            )
+        )
+        began, written, interrupted = time.monotonic(), [], False
+        try:
+            with progress_line() as show:
+
+                def tell() -> None:
+                    show(lambda: self._progress(rows, time.monotonic() - began))
+
+                for file in files:
+                    if self._file(container, file, tell):
+                        written.append(file.result)
+        except KeyboardInterrupt:
+            interrupted = True
+        finally:
+            self._stopping.set()
+            container.close()
+        seconds = time.monotonic() - began
+        answers = [self._counted(file, count_answers) for file in written]
+        accept = self._request["TransformOutput"]["Accept"]
+        not_counted = f"answers of {accept} do not say how many rows they are of"
+        return BatchResult(
+            job=self._request["TransformJobName"],
+            status="Stopped" if interrupted else "Failed" if self._failed else "Completed",
+            where=LOCAL_CONTAINER,
+            objects_in=len(files),
+            objects_out=len(written),
+            bytes_in=sum(file.input.stat().st_size for file in files),
+            rows_in=rows,
+            rows_out=None if None in answers else sum(filter(None, answers)),
+            not_counted=not_counted if None in answers else None,
+            failed=tuple(self._failed),
+            seconds=seconds,
+            usd=0.0,
+            price="on this computer",
+            output=str(files[0].result.parent),
+            interrupted=interrupted,
+        )
+
+    def _counted(
+        self, file: Path, count: Callable[[IO[bytes], Mapping[str, Any]], int | None]
+    ) -> int | None:
+        try:
+            with file.open("rb") as body:
+                return count(body, self._request)
+        except BatchError as error:
+            raise BatchError(f"{file}: {error}") from None
+
+    def _progress(self, rows: int, seconds: float) -> str:
+        left = f"about {duration(seconds * (rows / self._done - 1))} left" if self._done else ""
+        rate = self._done / seconds
+        return f"{self._done:,} of {rows:,} rows, {rate:,.0f} rows/s; {left}; Ctrl-C ends it"
+
+    def _file(self, container: Container, file: LocalFile, tell: Callable[[], None]) -> bool:
+        """Whether the result was written: all of the file's records were answered."""
+        sender = RequestSender(container, self._request, self._stopping)
+        limits = limits_of(self._request, container)
+        failed = len(self._failed)
+
+        def send(body: bytes, first: int) -> bytes:
+            try:
+                answer = sender.send(body)
+            except AnswerError as error:
+                answer = self._refused(sender, error, body, first, file.input)
+            with self._lock:
+                self._done += body.count(b"\n") + 1 if self._by_line else 1
+                tell()
+            return answer
+
+        pool = ThreadPoolExecutor(limits.concurrent)
+        try:
+            with file.input.open("rb") as body, beside(file.result) as out:
+                transform(self._request, limits, body, out, pool, send)
+                if len(self._failed) > failed:
+                    raise TransformError(_REFUSED)
+        except (AnswerError, TransformError, EOFError, OSError, zlib.error) as error:
+            if isinstance(error, OSError) and not isinstance(error, gzip.BadGzipFile):
+                raise  # the disk's
+            row = getattr(error, "record", None)
+            place = f"{file.input}{f' row {row:,}' if row else ''}"
+            if str(error) != _REFUSED:
+                self._failed.append(_failure(place, error))
+            return False
+        except BaseException:
+            # What is under way is not waited for.
+            self._stopping.set()
+            container.close()
+            raise
+        finally:
+            pool.shutdown(cancel_futures=True)
+        return True
+
+    @property
+    def _by_line(self) -> bool:
+        return bool(self._request["TransformInput"].get("SplitType") == "Line")
+
+    def _refused(
+        self, sender: RequestSender, error: AnswerError, body: bytes, first: int, file: Path
+    ) -> bytes:
+        """Find the bad records of a refused request, by halves; return lines in the place of answers.
+
+        Raises the error where its records cannot be told apart, `TransformError` for too many bad ones.
+        """
+        lines = body.split(b"\n") if self._by_line else [body]
+        if error.kind != "ClientError" or not self._by_line:
+            raise error
+        if len(lines) > 1:
+            middle = len(lines) // 2
+            parts = []
+            for part, number in ((lines[:middle], first), (lines[middle:], first + middle)):
+                sent = b"\n".join(part)
+                try:
+                    parts.append(sender.send(sent).removesuffix(b"\n"))
+                except AnswerError as half:
+                    parts.append(self._refused(sender, half, sent, number, file))
+            return b"\n".join(parts)
+        with self._lock:
+            self._failed.append(_failure(f"{file} row {first:,}", error))
+            if len(self._failed) >= MOST_FAILED:
+                raise TransformError(f"{MOST_FAILED} bad records: no more are looked for")
+        return b"null"
+
+
+def _failure(place: str, error: Exception) -> FailedRequest:
+    if not isinstance(error, AnswerError):
+        return failed_request(place, "ClientError", str(error))
+    kind, *words = error.lines
+    return failed_request(
+        place, kind, " ".join(word for word in words if word not in ("", MESSAGE))
+    )

@@ -1,0 +1,208 @@
+"""A transform job from outside: started, followed until it ends, and counted."""
+
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from botocore.exceptions import ClientError
+
+from infra.parameters.batch.job import TRIALS
+from infra.parameters.environment import Environment
+from servable.aws_account import Account, AwsError, absent
+from servable.batch.objects import MOST_COUNTED_BYTES, BatchError, TransformObjects
+from servable.batch.result import BatchResult, counted, failures_in, priced
+from servable.console import duration, progress_line
+
+LOG_GROUP = "/aws/sagemaker/TransformJobs"
+# Where SageMaker's agent writes what became of each object.
+_DATA_LOG = "data-log"
+_ENDED = ("Completed", "Failed", "Stopped")
+_POLL_SECONDS, _LOCAL_POLL_SECONDS = 5.0, 0.2
+# So long an answer of AWS is waited for: a job that nobody sees goes on.
+_PATIENCE_SECONDS = 120.0
+_MOST_EVENTS = 10_000
+
+
+class UnknownJobError(Exception):
+    """What becomes of the job cannot be told. `str()` says why, and what to do."""
+
+
+class TransformWatch:
+    """A transform job, asked by its name. Its request is what DescribeTransformJob says."""
+
+    def __init__(self, account: Account, job: str, again: str) -> None:
+        """`again`: the command that comes back to the job. Raises `UnknownJobError`, `BatchError`."""
+        self._account, self._job, self._again = account, job, again
+        self._poll_seconds = _LOCAL_POLL_SECONDS if account.embedded else _POLL_SECONDS
+        self.shown = self._describe()
+        self._objects: TransformObjects = self._asked(
+            lambda: TransformObjects(account.client("s3"), self.shown)
+        )
+        self._rows: dict[str, int] = {}
+        self._counting = threading.Thread(target=self._count, name="count rows", daemon=True)
+        self._counted = self._objects.size <= MOST_COUNTED_BYTES
+        if self._counted:
+            self._counting.start()
+
+    def follow(self) -> None:
+        """Return when the job has ended; show how far it is. Raises `UnknownJobError`."""
+        with progress_line() as show:
+            while self.shown["TransformJobStatus"] not in _ENDED:
+                done = set(self._asked(self._results))
+                show(lambda done=done: self._progress(done))  # type: ignore[misc]
+                time.sleep(self._poll_seconds)
+                self.shown = self._describe()
+
+    def _progress(self, done: set[str]) -> str:
+        inputs, status = self._objects.inputs, self.shown["TransformJobStatus"]
+        through = [item for item in inputs if item.name in done]
+        rows = sum(self._rows.get(item.name, 0) for item in through)
+        all_rows = sum(self._rows.values())
+        said = f"{status}: {len(through):,} of {counted(len(inputs), 'object')}"
+        if self._counted and len(self._rows) == len(inputs):
+            said += f", {rows:,} of {all_rows:,} rows"
+        started = self.shown.get("TransformStartTime")
+        if started is None:
+            return f"{said}; instances are started, which takes 3 to 5 minutes in AWS"
+        seconds = max(0.0, (datetime.now(UTC) - started).total_seconds())
+        share = sum(item.size for item in through) / max(self._objects.size, 1)
+        left = f"about {duration(seconds / share - seconds)} left" if 0 < share < 1 else ""
+        return (
+            f"{said}; {duration(seconds)}; {left or 'an object has its result when all of it has'}"
+        )
+
+    def result(self, environment: Environment) -> BatchResult:
+        """Count what came out. Raises `UnknownJobError`."""
+        result: BatchResult = self._asked(lambda: self._result(environment))
+        return result
+
+    def remove_trial(self) -> None:
+        """Remove the copy of first records, if the job read one. Raises `UnknownJobError`."""
+        source = self.shown["TransformInput"]["DataSource"]["S3DataSource"]
+        if f"/{TRIALS}/" in source["S3Uri"]:
+            self._asked(self._objects.remove)
+
+    def _result(self, environment: Environment) -> BatchResult:
+        shown, resources = self.shown, self.shown["TransformResources"]
+        results = self._results()
+        rows_in = rows_out = None
+        not_counted = f"the input has more than {MOST_COUNTED_BYTES / 1e9:g} GB"
+        if self._counted and sum(results.values()) <= MOST_COUNTED_BYTES:
+            self._counting.join()
+            not_counted = ""
+            if len(self._rows) == len(self._objects.inputs):
+                rows_in = sum(self._rows.values())
+            else:
+                not_counted = "the input cannot be read"
+            try:
+                rows_out = self._objects.answers(results)
+            except ValueError as error:
+                not_counted = str(error)
+            if rows_out is None and not not_counted:
+                accept = shown["TransformOutput"].get("Accept", "no Accept")
+                not_counted = f"answers of {accept} do not say how many rows they are of"
+        began, ended = shown.get("TransformStartTime"), shown.get("TransformEndTime")
+        seconds = (ended - began).total_seconds() if began and ended else None
+        kind, count = resources["InstanceType"], resources["InstanceCount"]
+        price = environment.prices.instance(kind, environment.region)
+        usd, said = None, f"no price of {kind} is known: write prices.instance_usd_per_hour"
+        if self._account.embedded:
+            usd, said = 0.0, "on this computer"
+        elif price is not None and seconds is not None:
+            usd, said = priced(seconds, count, price)
+        return BatchResult(
+            job=self._job,
+            status=shown["TransformJobStatus"],
+            reason=shown.get("FailureReason"),
+            where="local AWS" if self._account.embedded else "aws",
+            instance_type=kind,
+            instances=count,
+            objects_in=len(self._objects.inputs),
+            objects_out=len(results),
+            bytes_in=self._objects.size,
+            rows_in=rows_in,
+            rows_out=rows_out,
+            not_counted=not_counted or None,
+            failed=failures_in(self._messages()) if shown["TransformJobStatus"] == "Failed" else (),
+            seconds=seconds,
+            seconds_with_start=(ended - shown["CreationTime"]).total_seconds() if ended else None,
+            usd=usd,
+            price=said,
+            output=shown["TransformOutput"]["S3OutputPath"],
+        )
+
+    def _results(self) -> dict[str, int]:
+        since: datetime = self.shown["CreationTime"]
+        # The clock of the local AWS may run ahead, and S3's there does not: what it has is then this job's.
+        if self._account.embedded and since > datetime.now(UTC):
+            since = datetime(1970, 1, 1, tzinfo=UTC)
+        return self._objects.results(since)
+
+    def _messages(self) -> Iterator[str]:
+        """What SageMaker's agent says in the job's log of each object; of the first `_MOST_EVENTS`."""
+        paginator = self._account.client("logs").get_paginator("filter_log_events")
+        pages = paginator.paginate(
+            logGroupName=LOG_GROUP,
+            logStreamNamePrefix=f"{self._job}/",
+            PaginationConfig={"MaxItems": _MOST_EVENTS},
+        )
+        try:
+            for page in pages:
+                for event in page["events"]:
+                    if event["logStreamName"].endswith(_DATA_LOG):
+                        yield event["message"]
+        except ClientError as error:
+            if not absent(error):
+                raise
+
+    def _count(self) -> None:
+        for item in self._objects.inputs:
+            try:
+                self._rows[item.name] = self._objects.records(item)
+            except (*AwsError, BatchError, OSError):
+                return  # the result says so
+
+    def _describe(self) -> dict[str, Any]:
+        client = self._account.client("sagemaker")
+        described: dict[str, Any] = self._asked(
+            lambda: client.describe_transform_job(TransformJobName=self._job)
+        )
+        return described
+
+    def _asked(self, call: Any) -> Any:
+        """The answer of a call of AWS. Raises `UnknownJobError` when none comes."""
+        until = time.monotonic() + (0.0 if self._account.embedded else _PATIENCE_SECONDS)
+        while True:
+            try:
+                return call()
+            except AwsError as error:
+                if isinstance(error, ClientError) and absent(error):
+                    raise UnknownJobError(
+                        f"there is no transform job {self._job} here: it was not started, or it ended with "
+                        "the local AWS that ran it; start it again without --attach"
+                    ) from None
+                if time.monotonic() >= until or isinstance(error, ClientError):
+                    raise UnknownJobError(self._gone(error)) from None
+            time.sleep(self._poll_seconds)
+
+    def _gone(self, error: Exception) -> str:
+        if not self._account.embedded or isinstance(error, ClientError):
+            return f"AWS does not say what becomes of {self._job}, which goes on: {error}; {self._again}"
+        return (
+            f"the local AWS has ended, and with it {self._job}: its results so far and the buckets are lost, "
+            "because it keeps them only while it runs; start it again with `servable local up`, deploy, "
+            "upload the table and start the batch again"
+        )
+
+
+def start(account: Account, request: Mapping[str, Any]) -> None:
+    """Start a job. Raises `BatchError`."""
+    try:
+        account.client("sagemaker").create_transform_job(**request)
+    except AwsError as error:
+        raise BatchError(
+            f"{request['TransformJobName']} cannot be started: {error}; the caller needs "
+            "sagemaker:CreateTransformJob and the model of this stack"
+        ) from None

@@ -1,0 +1,129 @@
+"""A table through a container on this computer; a stand-in is the container."""
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from servable.batch import local_run
+from servable.batch.local_run import MOST_FAILED, LocalBatch
+from servable.batch.objects import BatchError, LocalFile, files_of
+from servable.batch.result import BatchResult
+from servable.serve.serve import PreparedVariant
+
+Run = Callable[..., BatchResult]
+REQUEST: dict[str, Any] = {
+    "TransformJobName": "job",
+    "MaxPayloadInMB": 1,
+    "MaxConcurrentTransforms": 3,
+    "BatchStrategy": "MultiRecord",
+    "TransformInput": {"ContentType": "text/csv", "SplitType": "Line"},
+    "TransformOutput": {"Accept": "text/csv", "AssembleWith": "Line"},
+}
+BAD = "bad"
+
+
+class Echo:
+    """A container that answers each line with itself; a line BAD makes its request a 400."""
+
+    url, pid = "http://127.0.0.1:1", None
+
+    def __init__(self, interrupts: bool) -> None:
+        self.interrupts, self.closed = interrupts, False
+
+    def close(self) -> None:
+        self.closed = True
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    def answer(container: Any, path: str, body: bytes, headers: Any, **_: Any) -> Any:
+        if container._process.interrupts:
+            raise KeyboardInterrupt
+        if BAD.encode() in body.split(b"\n"):
+            return 400, {}, json.dumps({"error": "no number"}).encode()
+        return 200, {}, body + b"\n"
+
+    monkeypatch.setattr("servable_local.aws.sagemaker.container.Container.post", answer)
+    monkeypatch.setattr(
+        "servable_local.aws.sagemaker.container.Container.get", lambda *_, **__: (404, {}, b"")
+    )
+
+    def call(
+        tables: Mapping[str, str], limit: int | None = None, interrupts: bool = False
+    ) -> BatchResult:
+        monkeypatch.setattr(local_run, "launch", lambda *_, **__: Echo(interrupts))
+        for name, text in tables.items():
+            (tmp_path / "in").mkdir(exist_ok=True)
+            (tmp_path / "in" / name).write_text(text)
+        served = PreparedVariant(
+            variant="nightly", archive=None, members={}, variables={}, image="", tensorflow="2.20"
+        )
+        batch = LocalBatch(served, REQUEST, tmp_path / "log")
+        return batch.run(files_of(tmp_path / "in", tmp_path / "out"), limit)
+
+    return call
+
+
+def lines(count: int, **changed: str) -> str:
+    """Rows of a kilobyte, numbered from 1; a request has a thousand of them."""
+    rows = {str(number): f"{number}".zfill(1000) for number in range(1, count + 1)}
+    return "\n".join(
+        (rows | {key.removeprefix("row_"): row for key, row in changed.items()}).values()
+    )
+
+
+def test_every_row_is_answered_once_in_order(run: Run, tmp_path: Path) -> None:
+    run({"a.csv": lines(5000)})
+    assert (tmp_path / "out" / "a.csv.out").read_text() == lines(5000) + "\n"
+
+
+def test_the_rows_of_the_result_are_counted(run: Run) -> None:
+    result = run({"a.csv": lines(2500), "b.csv": lines(10)})
+    assert (result.rows_in, result.rows_out, result.holds) == (2510, 2510, True)
+
+
+def test_bad_rows_are_named(run: Run) -> None:
+    result = run({"a.csv": lines(3000, row_17=BAD, row_2999=BAD)})
+    rows = [failed.place.rpartition(" row ")[2] for failed in result.failed]
+    assert sorted(rows) == ["17", "2,999"]
+
+
+def test_the_container_s_words_are_told_of_a_bad_row(run: Run) -> None:
+    (failed,) = run({"a.csv": lines(3, row_2=BAD)}).failed
+    assert (failed.kind, failed.message) == ("ClientError: 400", "no number")
+
+
+def test_a_file_with_a_bad_row_has_no_result_and_others_have(run: Run, tmp_path: Path) -> None:
+    run({"a.csv": lines(3, row_2=BAD), "b.csv": lines(3)})
+    assert [file.name for file in (tmp_path / "out").iterdir()] == ["b.csv.out"]
+
+
+def test_where_all_rows_are_bad_not_all_are_looked_for(run: Run) -> None:
+    result = run({"a.csv": "\n".join([BAD] * 5000)})
+    assert len(result.failed) <= 2 * MOST_FAILED
+
+
+def test_only_the_first_rows_are_tried_with_a_limit(run: Run) -> None:
+    assert run({"a.csv": lines(5), "b.csv": lines(5)}, limit=7).rows_out == 7
+
+
+def test_an_interruption_leaves_no_result(run: Run, tmp_path: Path) -> None:
+    result = run({"a.csv": lines(5)}, interrupts=True)
+    assert (result.interrupted, [*(tmp_path / "out").iterdir()]) == (True, [])
+
+
+def test_results_inside_the_input_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(BatchError, match="inside the input"):
+        files_of(tmp_path, tmp_path / "out")
+
+
+def test_the_folders_of_an_input_are_kept(tmp_path: Path) -> None:
+    (tmp_path / "in" / "day").mkdir(parents=True)
+    file = tmp_path / "in" / "day" / "a.csv"
+    file.touch()
+    assert files_of(tmp_path / "in", tmp_path / "out") == [
+        LocalFile(file, tmp_path / "out" / "day" / "a.csv.out")
+    ]

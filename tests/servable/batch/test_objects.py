@@ -1,0 +1,103 @@
+"""Records of a job's inputs and results, counted and copied."""
+
+import gzip
+import io
+import json
+import struct
+from typing import Any
+
+import pytest
+
+from servable.batch.objects import BatchError, count_answers, count_records, first_records
+
+PRETTY = json.dumps({"predictions": [[1.0], [2.0]]}, indent=2)
+
+
+def request(
+    split: str = "Line", accept: str = "text/csv", assemble: str = "Line", **more: Any
+) -> dict[str, Any]:
+    return {
+        "TransformInput": {"SplitType": split, **more.pop("TransformInput", {})},
+        "TransformOutput": {"Accept": accept, "AssembleWith": assemble},
+        **more,
+    }
+
+
+def tf_record(content: bytes) -> bytes:
+    return struct.pack("<Q", len(content)) + bytes(4) + content + bytes(4)
+
+
+GZIP: dict[str, Any] = {"TransformInput": {"CompressionType": "Gzip"}}
+
+
+@pytest.mark.parametrize(
+    ("body", "asked", "count"),
+    [
+        (b"", request(), 0),
+        (b"1\n2\n", request(), 2),
+        (b"1\n2", request(), 2),
+        (b"1\n\n2\n", request(), 3),
+        (b"1\n2", request("None"), 1),
+        (tf_record(b"a") + tf_record(b"bc"), request("TFRecord"), 2),
+        (gzip.compress(b"1\n2\n"), request(**GZIP), 2),
+    ],
+)
+def test_records_are_counted_as_they_are_split(
+    body: bytes, asked: dict[str, Any], count: int
+) -> None:
+    assert count_records(io.BytesIO(body), asked) == count
+
+
+@pytest.mark.parametrize(
+    ("body", "asked"), [(b"no gzip", request(**GZIP)), (b"short", request("TFRecord"))]
+)
+def test_an_input_of_another_form_is_refused(body: bytes, asked: dict[str, Any]) -> None:
+    with pytest.raises(BatchError, match="an input is not what the file says of it"):
+        count_records(io.BytesIO(body), asked)
+
+
+@pytest.mark.parametrize(
+    ("body", "asked", "count"),
+    [
+        (b"1\n2\n", request(), 2),
+        ((PRETTY + "\n") * 3, request(accept="application/json", BatchStrategy="SingleRecord"), 3),
+        ((PRETTY + "\n") * 3, request(accept="application/json", BatchStrategy="MultiRecord"), 6),
+        (PRETTY, request("None", "application/json", "None"), 1),
+        (b'{"SageMakerOutput":1}\n', request(DataProcessing={"JoinSource": "Input"}), 1),
+        (
+            b'{"outputs": [1]}',
+            request(accept="application/json", BatchStrategy="MultiRecord"),
+            None,
+        ),
+        (b"\x93NUMPY", request(accept="application/x-npy"), None),
+    ],
+)
+def test_answers_are_counted_as_the_records_that_they_are_of(
+    body: bytes | str, asked: dict[str, Any], count: int | None
+) -> None:
+    content = body.encode() if isinstance(body, str) else body
+    assert count_answers(io.BytesIO(content), asked) == count
+
+
+def test_an_answer_that_is_longer_than_what_is_read_at_once_is_counted_once() -> None:
+    asked = request(accept="application/json", BatchStrategy="MultiRecord")
+    document = json.dumps({"predictions": [1] * 1_000_000}).encode()
+    assert count_answers(io.BytesIO(document + b"\n" + document), asked) == 2_000_000
+
+
+@pytest.mark.parametrize(
+    ("body", "asked", "first"),
+    [
+        (b"1\n2\n3", request(), b"1\n2\n"),
+        (tf_record(b"a") * 3, request("TFRecord"), tf_record(b"a") * 2),
+    ],
+)
+def test_the_first_records_keep_their_form(
+    body: bytes, asked: dict[str, Any], first: bytes
+) -> None:
+    assert first_records(io.BytesIO(body), asked, 2) == (first, 2)
+
+
+def test_the_first_records_of_gzip_are_gzip() -> None:
+    content, _ = first_records(io.BytesIO(gzip.compress(b"1\n2\n")), request(**GZIP), 1)
+    assert gzip.decompress(content) == b"1\n"

@@ -87,7 +87,7 @@ def start(
     """
     held, version = _held(saved_model)
     info = read(held)
-    model = _model_name(saved_model)
+    model = model_name(saved_model)
     chosen = name or model
     file = new_environment(folder, chosen)
     project = missing_files(root, service_name(root))
@@ -209,7 +209,8 @@ def _code_folder(saved_model: Path) -> Path | None:
     return code if any((code / file).is_file() for file in CODE_FILES) else None
 
 
-def _model_name(saved_model: Path) -> str:
+def model_name(saved_model: Path) -> str:
+    """Return the last folder of a path, above a version, as the name of an environment or a model."""
     resolved = saved_model.resolve()
     name = resolved.parent.name if resolved.name.isdigit() else resolved.name
     cleaned = re.sub(r"[^a-zA-Z0-9-]+", "-", name).strip("-")[:40].strip("-")

@@ -38,6 +38,7 @@ def live_template(picture: LivePicture, after: Template) -> dict[str, Any]:
     """Return a template with what is live under the logical ids of `after`, the template of the file.
 
     Names that CloudFormation gives itself are those of `after`; what it makes beside them is left out.
+    `Identifier` of a resource is what CloudFormation imports it by.
     """
     resources = after["Resources"]
     before: dict[str, Any] = {}
@@ -54,21 +55,23 @@ def live_template(picture: LivePicture, after: Template) -> dict[str, Any]:
                     _add_model(picture, before, resources, variant["ModelName"], other["ModelName"])
                     variant["ModelName"] = other["ModelName"]
                 _pools(picture, before, resources, variant, other)
-        before[config_id] = {"Type": CONFIG, "Properties": properties}
+        arn = {"EndpointConfigArn": picture.config.get("EndpointConfigArn")}
+        before[config_id] = {"Type": CONFIG, "Properties": properties, "Identifier": arn}
     for logical_id, resource in resources.items():
         properties = resource.get("Properties", {})
         if resource["Type"] == ENDPOINT:
             own = {
                 key: properties[key] for key in ("EndpointConfigName", "Tags") if key in properties
             }
-            deployment = picture.endpoint.get("LastDeploymentConfig")
-            before[logical_id] = {"Type": ENDPOINT, "Properties": {
-                **own, **({"EndpointName": picture.endpoint["EndpointName"]} if picture.endpoint else {}),
-                **({"DeploymentConfig": deployment} if deployment else {})}}  # fmt: skip
+            live = {"EndpointName": picture.endpoint["EndpointName"]} if picture.endpoint else {}
+            if deployment := picture.endpoint.get("LastDeploymentConfig"):
+                live["DeploymentConfig"] = deployment
+            arn = {"EndpointArn": picture.endpoint.get("EndpointArn")}
+            before[logical_id] = {"Type": ENDPOINT, "Properties": own | live, "Identifier": arn}
         elif resource["Type"] in (TARGET, POLICY):
-            live = _scaling(picture, resources, resource)
-            if live is not None:
-                before[logical_id] = {"Type": resource["Type"], "Properties": live}
+            scaled = _scaling(picture, resources, resource)
+            if scaled is not None:
+                before[logical_id] = {"Type": resource["Type"], "Properties": scaled}
     _unmatched(picture, before)
     return {"Resources": before}
 
@@ -114,7 +117,8 @@ def _add_model(
         for name, value in container.get("Environment", {}).items()
     }
     properties["PrimaryContainer"] = _slim(container)
-    before[logical_id] = {"Type": MODEL, "Properties": properties}
+    arn = {"ModelArn": picture.models[name]["ModelArn"]}
+    before[logical_id] = {"Type": MODEL, "Properties": properties, "Identifier": arn}
 
 
 def _pools(
@@ -245,6 +249,8 @@ def same_in_effect(change: TemplateChange, picture: LivePicture) -> str | None:
             return "Application Auto Scaling's default, written out"
         if what.startswith(("RetainAllVariantProperties", "ExcludeRetainedVariantProperties")):
             return "applies to updates: the live number of instances stays"
+    if what == "EndpointName":
+        return "a new endpoint beside the live one"
     if name == "InitialInstanceCount" and change.after in _counts(picture):
         return "the number of instances that run"
     if name == "InitialVariantWeight" and change.after in _weights(picture):

@@ -63,8 +63,10 @@ def plan(
     Exit 0: nothing changes, or one deploy is enough; 1: the change needs two deploys, deletes the
     endpoint, or is refused. With --adopt, 1: the file changes something in effect.
     """
-    if against and (local or adopt):
-        raise click.UsageError("give --against alone, without --local and --adopt")
+    if against and local:
+        raise click.UsageError("give --against or --local, not both")
+    if against and adopt:
+        raise click.UsageError("give --against or --adopt, not both")
     if way and not adopt:
         raise click.UsageError("--way applies to an endpoint that is taken over: give --adopt NAME")
     loaded = named(loaded_with(sets, *project(folder), name=environment), environment)

@@ -267,8 +267,7 @@ def import_files(
             resources[logical_id] = {
                 "Type": resource["Type"],
                 "Properties": properties,
-                "DeletionPolicy": "Retain",
-                "UpdateReplacePolicy": "Retain",
+                "DeletionPolicy": "Retain",  # CloudFormation imports nothing without one
             }
             identified.append((resource["Type"], logical_id, resource["Identifier"]))
     group = picture.log_group

@@ -1,6 +1,7 @@
 """A live endpoint as plain data: the answers of AWS's Describe calls about it and what belongs to it."""
 
 import math
+import re
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -283,10 +284,19 @@ def package_container(package: Described) -> Described:
     return container
 
 
+# SageMaker takes the https address of an object too, and CDK's alpha L2 writes it:
+# https://docs.aws.amazon.com/AmazonS3/latest/userguide/VirtualHosting.html (both styles)
+_HTTPS = re.compile(
+    r"https://(?:(?P<host>[a-z0-9][a-z0-9.-]+)\.)?s3(?:[.-][a-z0-9-]+)?\.amazonaws\.com(?:\.cn)?/(?P<path>.+)"
+)
+
+
 def data_url(container: Described) -> str | None:
-    """The address of a container's archive, or of the prefix of its files."""
+    """The address s3://… of a container's archive, or of the prefix of its files."""
     source = container.get("ModelDataSource", {}).get("S3DataSource", {})
     url: str | None = container.get("ModelDataUrl") or source.get("S3Uri")
+    if url is not None and (match := _HTTPS.fullmatch(url)):
+        return "s3://" + "/".join(filter(None, (match["host"], match["path"])))
     return url
 
 

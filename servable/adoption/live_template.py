@@ -9,7 +9,13 @@ from infra.policy.container import DEFAULT_MODEL_NAME, IMAGE_DEFAULTS, setting_o
 from infra.policy.scaling import DEFAULT_COOLDOWN_SECONDS
 from servable.adoption.expressed_model import HASH, is_secret
 from servable.adoption.live_fields import HIDDEN
-from servable.adoption.live_picture import Described, LivePicture, container_of, variants_of
+from servable.adoption.live_picture import (
+    Described,
+    LivePicture,
+    container_of,
+    data_url,
+    variants_of,
+)
 from servable.plan.template_changes import Template, TemplateChange
 
 MODEL, CONFIG = "AWS::SageMaker::Model", "AWS::SageMaker::EndpointConfig"
@@ -108,10 +114,10 @@ def _add_model(
     container.pop("ContainerHostname", None)
     if container.get("Mode") == "SingleModel":
         del container["Mode"]
-    source = container.get("ModelDataSource", {}).get("S3DataSource", {})
-    if str(source.get("S3Uri", "")).endswith(".tar.gz"):  # as ModelDataUrl says it, too
-        container["ModelDataUrl"] = source["S3Uri"]
-        del container["ModelDataSource"]
+    address = str(data_url(container))
+    if address.endswith(".tar.gz"):  # however it is said, it is the same archive
+        container.pop("ModelDataSource", None)
+        container["ModelDataUrl"] = address
     container["Environment"] = {
         name: HIDDEN if is_secret(name, value) else value
         for name, value in container.get("Environment", {}).items()

@@ -1,9 +1,13 @@
 """Endpoints as people make them with boto3: no template, no construct of ours."""
 
+import importlib
 import io
+import json
+import os
 import tarfile
 import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 from tests.conftest import RANKER
@@ -51,8 +55,12 @@ class LiveEndpoint:
         self.config: dict[str, Any] = {}
         self.endpoint: dict[str, Any] = {}
         self.after: list[Callable[[], Any]] = []
+        self.made = False
 
     def make(self) -> None:
+        """Makes everything by boto3, unless the case has made it otherwise."""
+        if self.made:
+            return
         sagemaker = self.account.client("sagemaker")
         self.create_model(self.variant["ModelName"])
         sagemaker.create_endpoint_config(
@@ -331,6 +339,57 @@ def _more_weight(live: LiveEndpoint) -> None:
             {"VariantName": "AllTraffic", "DesiredInstanceCount": 3}]))  # fmt: skip
 
 
+def _by_sdk_v3(live: LiveEndpoint) -> None:
+    """The resource classes of SageMaker SDK v3, whose session is this account's."""
+    import boto3
+    from sagemaker.core import resources, shapes
+
+    client = live.account.client("sagemaker")
+    credentials = client._request_signer._credentials.get_frozen_credentials()
+    access = {"aws_access_key_id": credentials.access_key,
+              "aws_secret_access_key": credentials.secret_key,
+              "region_name": "us-east-1"}  # fmt: skip
+    session = boto3.session.Session(**access)
+    previous = os.environ.get("AWS_ENDPOINT_URL")
+    os.environ["AWS_ENDPOINT_URL"] = client.meta.endpoint_url
+    sdk = importlib.import_module("sagemaker.core.utils.utils").SageMakerClient
+    sdk._instances.clear()  # one for each process, with whatever session was first
+    about = {"session": session, "region": "us-east-1"}
+    try:
+        resources.Model.create(
+            model_name="ranker-v3", execution_role_arn=live.role,
+            primary_container=shapes.ContainerDefinition(
+                image=IMAGE, model_data_url=live.uri, environment={"FEATURES": "v2"}), **about)  # fmt: skip
+        variant = shapes.ProductionVariant(
+            variant_name="AllTraffic", model_name="ranker-v3", instance_type="ml.c5.xlarge",
+            initial_instance_count=2)  # fmt: skip
+        resources.EndpointConfig.create(
+            endpoint_config_name="ranker-v3", production_variants=[variant], **about)  # fmt: skip
+        endpoint = resources.Endpoint.create(
+            endpoint_name=NAME, endpoint_config_name="ranker-v3",
+            tags=[shapes.Tag(key="team", value="ranking")], **about)  # fmt: skip
+        endpoint.wait_for_status("InService", poll=1)
+    finally:
+        sdk._instances.clear()
+        os.environ.pop("AWS_ENDPOINT_URL")
+        if previous is not None:
+            os.environ["AWS_ENDPOINT_URL"] = previous
+    live.made = True
+
+
+def _by_alpha_l2(live: LiveEndpoint) -> None:
+    """What aws-cdk.aws-sagemaker-alpha 2.275.0a0 synthesises: Model, EndpointConfig, Endpoint, scaling on
+    30 requests per second, an alarm on ModelLatency and one on 5xx. Left out: AmazonSageMakerFullAccess,
+    which the local AWS does not have."""
+    text = Path(__file__).with_name("template_of_alpha_l2.json").read_text()
+    bucket = live.uri.removeprefix("s3://").partition("/")[0]
+    template = json.loads(
+        text.replace("BUCKET", bucket).replace("123456789012", live.account.number)
+    )
+    assert live.account.deploy(template, "old") == "CREATE_COMPLETE"
+    live.made = True
+
+
 CANARY = {
     "TrafficRoutingConfiguration": {
         "Type": "CANARY", "WaitIntervalInSeconds": 600,
@@ -383,6 +442,8 @@ LIVE: dict[str, Change] = {
     "tags": _tags,
     "alarms": _alarms,
     "canary": _deployment(BlueGreenUpdatePolicy=CANARY),
+    "by SDK v3": _by_sdk_v3,
+    "by CDK's alpha L2": _by_alpha_l2,
     "metrics": _config(MetricsConfig={
         "EnableEnhancedMetrics": True, "MetricPublishFrequencyInSeconds": 30}),
 }  # fmt: skip

@@ -19,7 +19,7 @@ from servable.adoption.expressed_alarms import expressed_alarms, expressed_rollo
 from servable.adoption.expressed_model import ExpressedModel, expressed_model
 from servable.adoption.expressed_scaling import ExpressedScaling
 from servable.adoption.live_fields import LiveFields, NotCarried
-from servable.adoption.live_picture import Described, LivePicture, variants_of
+from servable.adoption.live_picture import STACK_TAG, Described, LivePicture, variants_of
 
 _IDENTITY = dict.fromkeys(
     ("EndpointName", "EndpointArn", "EndpointStatus", "EndpointConfigName", "EndpointConfigArn",
@@ -227,6 +227,14 @@ class _Expression:
         """Write a role that all models have once, as endpoint.execution_role."""
         roles = {table.get("execution_role") for table in self._models.values()}
         served = [table for table in self._models.values() if "execution_role" in table]
+        for arn, stack in self._picture.stacks_of_roles.items():
+            reason = (
+                f"the role belongs to stack {stack} and goes with it; before that stack is deleted, take "
+                "execution_role out of the file, so that this stack makes a role of its own"
+            )
+            self._listed.append(
+                NotCarried(where="execution role", value=arn, reason=reason, effect="changed")
+            )
         if len({table["execution_role"] for table in served}) == 1 and len(roles - {None}) == 1:
             for table in served:
                 tables["endpoint"]["execution_role"] = table.pop("execution_role")
@@ -358,7 +366,7 @@ class _Expression:
         for key, value in self._picture.tags.items():
             if key.startswith("aws:"):
                 reason = "AWS's own tag"
-                if key == "aws:cloudformation:stack-name":
+                if key == STACK_TAG:
                     reason += (
                         ": that stack owns the endpoint, and must let it go before it is imported"
                     )

@@ -18,9 +18,11 @@ from servable.aws_account import Account, AwsError, remedy_for, unless_absent
 
 Described = Mapping[str, Any]
 Answer = TypeVar("Answer")
-AT_ROOT = (
-    "model"  # the image unpacks into /opt/ml/model, and names a model after its versions' folder
-)
+# CloudFormation puts it on what it makes:
+# https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/aws-properties-resource-tags.html
+STACK_TAG = "aws:cloudformation:stack-name"
+# The image unpacks into /opt/ml/model, and names a model after the folder of its versions.
+AT_ROOT = "model"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,6 +64,8 @@ class LivePicture:
     alarms: Sequence[Described] = ()
     tags: Mapping[str, str] = field(default_factory=dict)
     log_group: Described = field(default_factory=dict)
+    stacks_of_roles: Mapping[str, str] = field(default_factory=dict)
+    """ARN of an execution role to the stack that made it."""
     unread: Mapping[str, str] = field(default_factory=dict)
     """What could not be read, to the reason."""
 
@@ -134,6 +138,7 @@ class _Reader:
             alarms=self._alarms(endpoint) if endpoint else (),
             tags=self._tags(live or configuration or next(iter(models.values()))),
             log_group=self._log_group(endpoint) if endpoint else {},
+            stacks_of_roles=self._stacks_of_roles(models),
             unread=self._unread,
         )
 
@@ -200,6 +205,20 @@ class _Reader:
             return next((group for group in pages if group["logGroupName"] == name), {})
 
         return self._readable("log group", read, {})
+
+    def _stacks_of_roles(self, models: Mapping[str, Described]) -> dict[str, str]:
+        stacks = {}
+        for arn in dict.fromkeys(each.get("ExecutionRoleArn", "") for each in models.values()):
+            name = arn.rpartition("/")[2]
+
+            def read(name: str = name) -> dict[str, Any]:
+                role: dict[str, Any] = self._account.client("iam").get_role(RoleName=name)["Role"]
+                return role
+
+            for tag in self._readable(f"role {name}", read, {}).get("Tags") or []:
+                if tag["Key"] == STACK_TAG:
+                    stacks[arn] = tag["Value"]
+        return stacks
 
     def _names_below(self, prefix: str) -> list[str]:
         bucket, _, key = prefix.removeprefix("s3://").partition("/")

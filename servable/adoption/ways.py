@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from servable.adoption.live_fields import HIDDEN
-from servable.adoption.live_picture import LivePicture, variants_of
+from servable.adoption.live_picture import STACK_TAG, LivePicture, variants_of
 from servable.adoption.live_template import CONFIG, ENDPOINT, LOGS, MODEL
 
 BESIDE, IMPORT, DELETE = "beside", "import", "delete"
@@ -187,7 +187,7 @@ def _requests(picture: LivePicture) -> str:
 
 def _owned(picture: LivePicture) -> Iterator[Step]:
     """Yield what an endpoint of another stack needs first."""
-    if stack := picture.tags.get("aws:cloudformation:stack-name"):
+    if stack := picture.tags.get(STACK_TAG):
         yield Step(
             why=f"the endpoint is a resource of stack {stack}: there, set DeletionPolicy Retain on "
             "endpoint, configuration and models, deploy, take them out of its template, deploy again"
@@ -214,7 +214,7 @@ def _released(picture: LivePicture) -> Iterator[Step]:
 
 def _removal(picture: LivePicture, first: str | None) -> Step:
     """Return the step that deletes what is left of the old endpoint. `first`: a command before."""
-    stack = picture.tags.get("aws:cloudformation:stack-name")
+    stack = picture.tags.get(STACK_TAG)
     region = _region(picture)
     if stack and first:
         command = f"aws cloudformation delete-stack --stack-name {stack} {region}"

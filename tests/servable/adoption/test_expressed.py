@@ -273,6 +273,13 @@ def test_tags_of_aws_stay_out_and_the_stack_that_owns_the_endpoint_is_named() ->
     assert (result.tables["tags"], [row.value for row in named]) == ({"team": "ranking"}, ["old"])
 
 
+def test_a_role_that_goes_with_another_stack_is_listed() -> None:
+    role = "arn:aws:iam::123456789012:role/sagemaker"
+    result = expressed(picture(stacks_of_roles={role: "old"}))
+    named = [row.value for row in result.not_carried if "belongs to stack old" in row.reason]
+    assert named == [role]
+
+
 def test_logs_that_are_kept_for_ever_are_listed() -> None:
     group = {"logGroupName": "/aws/sagemaker/Endpoints/ranker"}
     listed = [row for row in expressed(picture(log_group=group)).not_carried

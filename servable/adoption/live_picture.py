@@ -5,6 +5,7 @@ import re
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -210,15 +211,14 @@ class _Reader:
         stacks = {}
         for arn in dict.fromkeys(each.get("ExecutionRoleArn", "") for each in models.values()):
             name = arn.rpartition("/")[2]
-
-            def read(name: str = name) -> dict[str, Any]:
-                role: dict[str, Any] = self._account.client("iam").get_role(RoleName=name)["Role"]
-                return role
-
-            for tag in self._readable(f"role {name}", read, {}).get("Tags") or []:
+            for tag in self._readable(f"role {name}", partial(self._role_tags, name), []):
                 if tag["Key"] == STACK_TAG:
                     stacks[arn] = tag["Value"]
         return stacks
+
+    def _role_tags(self, name: str) -> list[Described]:
+        role = self._account.client("iam").get_role(RoleName=name)["Role"]
+        return [*role.get("Tags", [])]
 
     def _names_below(self, prefix: str) -> list[str]:
         bucket, _, key = prefix.removeprefix("s3://").partition("/")

@@ -208,10 +208,11 @@ class _Reader:
         return self._readable("log group", read, {})
 
     def _stacks_of_roles(self, models: Mapping[str, Described]) -> dict[str, str]:
-        stacks = {}
+        stacks: dict[str, str] = {}
+        none: list[Described] = []
         for arn in dict.fromkeys(each.get("ExecutionRoleArn", "") for each in models.values()):
             name = arn.rpartition("/")[2]
-            for tag in self._readable(f"role {name}", partial(self._role_tags, name), []):
+            for tag in self._readable(f"role {name}", partial(self._role_tags, name), none):
                 if tag["Key"] == STACK_TAG:
                     stacks[arn] = tag["Value"]
         return stacks

@@ -25,6 +25,7 @@ from model_packaging.refusal import PackagingError
 from model_packaging.saved_model import SavedModelInfo, read, versions
 from model_packaging.saved_model.reading import DEFAULT_SIGNATURE
 from servable.init.golden_request import golden_request, is_certain
+from servable.init.mlflow_folder import input_example, saved_model_in
 from servable.new.project_files import extendable, missing_files, service_name
 from servable.project_folder import FOLDER
 
@@ -60,6 +61,8 @@ class Start:
     reasons: dict[str, str]
     body: str | None
     """The golden request."""
+    invented: bool
+    """Whether its values are invented, and not MLflow's input example."""
     project: dict[str, str]
     """Files of a project that the folder lacks: path -> text."""
     extends: bool
@@ -85,9 +88,10 @@ def start(
     `folder`: folder of the environment files. `name`: name of the environment; None: the model's.
     Raises `PackagingError`.
     """
+    model = model_name(saved_model)
+    mlflow, saved_model = saved_model, saved_model_in(saved_model) or saved_model
     held, version = _held(saved_model)
     info = read(held)
-    model = model_name(saved_model)
     chosen = name or model
     file = new_environment(folder, chosen)
     project = missing_files(root, service_name(root))
@@ -97,7 +101,8 @@ def start(
     names = info.signatures
     signature = DEFAULT_SIGNATURE if DEFAULT_SIGNATURE in names else min(names)
     notes: list[str] = []
-    body = golden_request(signature, names[signature], notes)
+    example = input_example(mlflow, signature)
+    body = example or golden_request(signature, names[signature], notes)
     if signature != DEFAULT_SIGNATURE:
         notes.append(
             f"the model has no {DEFAULT_SIGNATURE}; requests must name a signature, as the golden one does: "
@@ -106,6 +111,11 @@ def start(
     shown = _relative(root, saved_model)
     if Path(shown).is_absolute():
         notes.append(f"{shown} is outside the project: other people and pipelines do not have it")
+    if mlflow != saved_model:
+        notes.append(
+            "requirements.txt and conda.yaml of the MLflow folder are for MLflow's own server: the image of "
+            "the endpoint installs nothing of them"
+        )
     code = _code_folder(saved_model)
     if code is not None:
         notes.append(
@@ -131,6 +141,7 @@ def start(
             "tensorflow": f"the newest image; the model was written by {written_by}",
         },
         body=body,
+        invented=example is None,
         project=project,
         extends=folder == root / FOLDER and extendable(root, project),
         notes=notes,
@@ -275,7 +286,7 @@ def shown_size(gib: float) -> str:
 def _text(start: Start) -> str:
     """Return the environment file, with the reasons as comments."""
     warm_up = f"warm_up     = [{json.dumps(start.request)}]"
-    if not is_certain(start.info.signatures[start.signature]):
+    if start.invented and not is_certain(start.info.signatures[start.signature]):
         warm_up = (
             f"# {warm_up}  # once it is a real one: one that fails keeps the model from loading"
         )
@@ -304,7 +315,9 @@ def _text(start: Start) -> str:
     if start.body is not None:
         answer = start.request.replace("request", "answer")
         lines += [
-            "# Invented values: replace them with a real request. To record its answer, run",
+            "# Invented values: replace them with a real request. To record its answer, run"
+            if start.invented
+            else "# The input example of the MLflow folder. To record its answer, run",
             f"# `servable serve {start.name}`, and then",
             f"# servable invoke {start.name} --url URL --body {start.request} --output {answer}",
             f"[models.{start.model}.golden]",

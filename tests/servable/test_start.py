@@ -348,7 +348,7 @@ def test_the_saved_model_of_an_mlflow_folder_is_found(begun: Path) -> None:
 
 
 def test_an_input_example_of_mlflow_is_the_golden_request(begun: Path) -> None:
-    example = {"inputs": {"user": [1]}}
+    example = json.loads((RANKER.parent / "golden" / "request-columnar.json").read_text())
     mlflow_folder(begun / "mlruns" / "prices", example)
     run("mlruns/prices", "--name", "first")
     assert json.loads((begun / "golden" / "first" / "request.json").read_text()) == example

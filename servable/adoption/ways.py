@@ -1,4 +1,4 @@
-"""Three ways from a live endpoint to a stack: their steps, downtime, cost and way back."""
+"""Three ways from a live endpoint to a stack: their steps, downtime, cost and rollback."""
 
 import copy
 import shlex
@@ -29,7 +29,7 @@ class TakeOver:
     way: str
     downtime: str
     cost: str
-    back: str
+    rollback: str
     steps: tuple[Step, ...]
 
 
@@ -67,7 +67,7 @@ def _beside(picture: LivePicture, owner: NewOwner) -> TakeOver:
         way=BESIDE,
         downtime="none: both endpoints answer until the old one is deleted",
         cost=f"two fleets from the first step to the last: {_fleet(picture)} once more",
-        back=f"until the last step callers go back to {live}; then `{_destroy(owner)}`",
+        rollback=f"until the last step callers go back to {live}; then `{_destroy(owner)}`",
         steps=(
             Step(why=f"make {own} beside {live}", command=_deploy(owner)),
             _verify(owner),
@@ -85,7 +85,7 @@ def _import(picture: LivePicture, owner: NewOwner) -> TakeOver:
         way=IMPORT,
         downtime="none: the import changes nothing, and the deploy after it is an update",
         cost="none by the import; the update runs a second fleet, as every update does",
-        back="until the deploy: the stack is deleted and everything in it is retained, "
+        rollback="until the deploy: the stack is deleted and everything in it is retained, "
         f"`aws cloudformation delete-stack --stack-name {stack} {region}`",
         steps=(
             *_owned(picture),
@@ -120,8 +120,8 @@ def _delete(picture: LivePicture, owner: NewOwner) -> TakeOver:
         way=DELETE,
         downtime=f"from the first step until the new {live} is in service: 4 to 10 minutes are usual",
         cost="none besides: one fleet at a time",
-        back=f"until the last step: `{_destroy(owner)}`, then `{again}`; tags, scaling and alarms are then "
-        "to be set again",
+        rollback=f"until the last step: `{_destroy(owner)}`, then `{again}`; tags, scaling and alarms "
+        "are then to be set again",
         steps=(
             *_owned(picture),
             Step(

@@ -120,7 +120,7 @@ def _show_ways(loaded: ValidFile, name: str, taken: TakeOver | None, local: bool
             )
         return
     click.echo(f"\n{_WAYS[taken.way]}")
-    for key in ("downtime", "cost", "back"):
+    for key in ("downtime", "cost", "rollback"):
         click.echo(f"  {key}: {getattr(taken, key)}")
     for number, step in enumerate(taken.steps, start=1):
         click.echo(f"{number}. {step.why}{':' if step.command else ''}")

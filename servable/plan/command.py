@@ -42,7 +42,7 @@ WORDS = {
 @click.option(
     "--way",
     type=click.Choice(WAYS),
-    help="With --adopt: print the steps, downtime, cost and way back of a way to take it over.",
+    help="With --adopt: print the steps, downtime, cost and rollback of a way to take it over.",
 )
 @click.option("--local", is_flag=True, help="Compare with what is live in the local AWS.")
 @ENVIRONMENTS

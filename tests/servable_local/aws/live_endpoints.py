@@ -4,12 +4,15 @@ import importlib
 import io
 import json
 import os
+import re
 import tarfile
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
+from tests.checkouts import ROOT
 from tests.conftest import RANKER
 from tests.servable_local.aws.local_account import TRUST, Account
 
@@ -340,41 +343,25 @@ def _more_weight(live: LiveEndpoint) -> None:
 
 
 def _by_sdk_v3(live: LiveEndpoint) -> None:
-    """The resource classes of SageMaker SDK v3, whose session is this account's."""
-    import boto3
-    from sagemaker.core import resources, shapes
-
-    client = live.account.client("sagemaker")
-    credentials = client._request_signer._credentials.get_frozen_credentials()
-    access = {"aws_access_key_id": credentials.access_key,
-              "aws_secret_access_key": credentials.secret_key,
-              "region_name": "us-east-1"}  # fmt: skip
-    session = boto3.session.Session(**access)
-    previous = os.environ.get("AWS_ENDPOINT_URL")
-    os.environ["AWS_ENDPOINT_URL"] = client.meta.endpoint_url
+    """The block of docs/adopting.md, as a shell with this account's variables runs it."""
     sdk = importlib.import_module("sagemaker.core.utils.utils").SageMakerClient
+    block = next(each for each in python_blocks() if "sagemaker.core.resources" in each)
+    text = block.replace("123456789012", live.account.number)
+    bucket = live.uri.removeprefix("s3://").partition("/")[0]
+    variables = live.account.aws.environment(account=live.account.number)
     sdk._instances.clear()  # one for each process, with whatever session was first
-    about = {"session": session, "region": "us-east-1"}
     try:
-        resources.Model.create(
-            model_name="ranker-v3", execution_role_arn=live.role,
-            primary_container=shapes.ContainerDefinition(
-                image=IMAGE, model_data_url=live.uri, environment={"FEATURES": "v2"}), **about)  # fmt: skip
-        variant = shapes.ProductionVariant(
-            variant_name="AllTraffic", model_name="ranker-v3", instance_type="ml.c5.xlarge",
-            initial_instance_count=2)  # fmt: skip
-        resources.EndpointConfig.create(
-            endpoint_config_name="ranker-v3", production_variants=[variant], **about)  # fmt: skip
-        endpoint = resources.Endpoint.create(
-            endpoint_name=NAME, endpoint_config_name="ranker-v3",
-            tags=[shapes.Tag(key="team", value="ranking")], **about)  # fmt: skip
-        endpoint.wait_for_status("InService", poll=1)
+        with mock.patch.dict(os.environ, variables):
+            exec(compile(text.replace("team-models", bucket), "adopting.md", "exec"), {})
     finally:
         sdk._instances.clear()
-        os.environ.pop("AWS_ENDPOINT_URL")
-        if previous is not None:
-            os.environ["AWS_ENDPOINT_URL"] = previous
     live.made = True
+
+
+def python_blocks() -> list[str]:
+    """The blocks of Python of docs/adopting.md."""
+    page = (ROOT / "docs" / "adopting.md").read_text(encoding="utf-8")
+    return re.findall(r"^```python\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
 
 
 def _by_alpha_l2(live: LiveEndpoint) -> None:

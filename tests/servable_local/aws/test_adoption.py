@@ -2,6 +2,8 @@
 
 import contextlib
 import io
+import re
+import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,7 @@ from servable.adoption.live_template import COMPARED, live_template, same_in_eff
 from servable.plan.synthesis import endpoint_template
 from servable.plan.template_changes import TemplateChange, changes
 from servable_local.aws.local_aws import LocalAws
+from tests.checkouts import ROOT
 from tests.conftest import RANKER
 from tests.servable_local.aws.container_stand_in import Launcher
 from tests.servable_local.aws.live_endpoints import LIVE, NAME, LiveEndpoint
@@ -135,6 +138,21 @@ def test_no_secret_is_written(adopted_secret: Adopted) -> None:
 def test_a_secret_that_is_left_out_is_named(adopted_secret: Adopted) -> None:
     text = environment_text(adopted_secret.expressed, source="endpoint ranker")
     assert [name in text for name in ("DB_PASSWORD", "API_TOKEN")] == [True, True]
+
+
+def test_the_file_of_an_endpoint_by_the_sdk_is_the_pages(
+    embedded: LocalAws, launcher: Launcher, tmp_path: Path
+) -> None:
+    live = LiveEndpoint(Account(embedded, launcher))
+    LIVE["by SDK v3"](live)
+    tables = adopt(live.account, tmp_path).expressed.tables
+    page = (ROOT / "docs" / "adopting.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"^```toml\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
+    bucket = live.uri.removeprefix("s3://").partition("/")[0]
+    text = block.replace("123456789012", live.account.number).replace("team-models", bucket)
+    for key in ("sha256", "size_bytes", "size_gib"):
+        del tables["models"]["model"]["artifact"][key]
+    assert tables == tomllib.loads(text)
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,6 @@
 """A live endpoint as the keys of an environment file, and what those keys cannot say. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, get_args
@@ -18,7 +18,7 @@ from model_packaging.refusal import PackagingError
 from servable.adoption.expressed_alarms import expressed_alarms, expressed_rollout
 from servable.adoption.expressed_model import ExpressedModel, expressed_model
 from servable.adoption.expressed_scaling import ExpressedScaling
-from servable.adoption.live_fields import LiveFields, NotCarried
+from servable.adoption.live_fields import Effect, LiveFields, NotCarried
 from servable.adoption.live_picture import STACK_TAG, Described, LivePicture, variants_of
 
 _IDENTITY = dict.fromkeys(
@@ -146,8 +146,8 @@ class _Expression:
         weight = float(fields.take("InitialVariantWeight") or 1.0)
         table["weight"] = float(running.get("DesiredWeight", weight))
         if table["weight"] != weight:
-            self._note(name, "InitialVariantWeight", weight, "what runs has another weight, which the "
-                       "file has", "changed")  # fmt: skip
+            reason = "another weight is in force, which the file has"
+            self._leave(f"variant {name}: InitialVariantWeight", weight, reason, "changed")
         scaling = ExpressedScaling(self._picture, self._name, name)
         self._listed += scaling.not_carried
         self._step_alarms |= scaling.step_alarms
@@ -189,9 +189,8 @@ class _Expression:
         table["min_instances"] = count
         if count != initial:
             reason = "another number of instances runs, which the file has"
-            self._note(
-                str(running["VariantName"]), "InitialInstanceCount", initial, reason, "changed"
-            )
+            where = f"variant {running['VariantName']}: InitialInstanceCount"
+            self._leave(where, initial, reason, "changed")
 
     def _pools(self, table: dict[str, Any], fields: LiveFields) -> None:
         pools = fields.take("InstancePools")
@@ -213,15 +212,12 @@ class _Expression:
                 if other["model"] != table["model"]:
                     self._models.pop(other["model"])
                     reason = "it has another archive, image or role than the variant's model"
-                    self._note(pool["InstanceType"], "ModelNameOverride", override, reason, "lost")
+                    where = f"instance type {pool['InstanceType']}: ModelNameOverride"
+                    self._leave(where, override, reason, "lost")
             table["instance_pools"].append(entry)
 
-    def _note(self, variant: str, field_name: str, value: object, reason: str, effect: Any) -> None:
-        self._listed.append(
-            NotCarried(
-                where=f"variant {variant}: {field_name}", value=value, reason=reason, effect=effect
-            )
-        )
+    def _leave(self, where: str, value: object, reason: str, effect: Effect) -> None:
+        self._listed.append(NotCarried(where=where, value=value, reason=reason, effect=effect))
 
     def _one_role(self, tables: dict[str, Any]) -> None:
         """Write a role that all models have once, as endpoint.execution_role."""
@@ -232,9 +228,7 @@ class _Expression:
                 f"the role belongs to stack {stack} and goes with it; before that stack is deleted, take "
                 "execution_role out of the file, so that this stack makes a role of its own"
             )
-            self._listed.append(
-                NotCarried(where="execution role", value=arn, reason=reason, effect="changed")
-            )
+            self._leave("execution role", arn, reason, "changed")
         if len({table["execution_role"] for table in served}) == 1 and len(roles - {None}) == 1:
             for table in served:
                 tables["endpoint"]["execution_role"] = table.pop("execution_role")
@@ -245,9 +239,7 @@ class _Expression:
         if any(network != self._networks[0] for network in self._networks):
             where = "models: VpcConfig"
             reason = "[network] is one for all models, and is the first one's in the file"
-            self._listed.append(
-                NotCarried(where=where, value=str(self._networks), reason=reason, effect="changed")
-            )
+            self._leave(where, str(self._networks), reason, "changed")
 
     def _endpoint(self, tables: dict[str, Any], config: LiveFields) -> None:
         endpoint, group = tables["endpoint"], self._picture.log_group
@@ -262,14 +254,8 @@ class _Expression:
             reason = (
                 "lines are kept for 30 days by default; write another endpoint.log_retention_days"
             )
-            self._listed.append(
-                NotCarried(
-                    where=f"log group {group['logGroupName']}: retention",
-                    value="for ever" if days is None else f"{days} days",
-                    reason=reason,
-                    effect="changed",
-                )
-            )
+            kept = "for ever" if days is None else f"{days} days"
+            self._leave(f"log group {group['logGroupName']}: retention", kept, reason, "changed")
 
     def _metrics(self, tables: dict[str, Any], live: Described | None) -> None:
         names = {
@@ -285,9 +271,7 @@ class _Expression:
                 "SageMaker's own default depends on the day of creation; the file's is written out"
             )
             where = f"endpoint configuration: MetricsConfig.{', '.join(missing)}"
-            self._listed.append(
-                NotCarried(where=where, value="not set", reason=reason, effect="changed")
-            )
+            self._leave(where, "not set", reason, "changed")
 
     def _stored(self, tables: dict[str, Any], config: LiveFields) -> None:
         capture = config.take("DataCaptureConfig")
@@ -313,16 +297,14 @@ class _Expression:
             table["sample_percent"] = 1
             where = "data capture: InitialSamplingPercentage"
             reason = "capture.sample_percent is at least 1; take [capture] out to capture nothing"
-            self._listed.append(NotCarried(where=where, value=0, reason=reason, effect="changed"))
+            self._leave(where, 0, reason, "changed")
         self._key(table, fields.take("KmsKeyId"), "data capture: KmsKeyId")
         if self._picture.config["DataCaptureConfig"].get("CaptureContentTypeHeader") is None:
             reason = (
                 "not set live, so that SageMaker keeps bodies in base64; CSV and JSON become text"
             )
             where = "data capture: CaptureContentTypeHeader"
-            self._listed.append(
-                NotCarried(where=where, value=None, reason=reason, effect="changed")
-            )
+            self._leave(where, None, reason, "changed")
         self._listed += fields.not_carried({
             "DestinationS3Uri": (_OWN_BUCKET, "changed"),
             "CaptureContentTypeHeader": ("text/csv and JSON are kept as text", "changed"),
@@ -347,9 +329,7 @@ class _Expression:
             table["kms_key"] = key
         else:
             reason = "kms_key takes the ARN of a key; without one the stack ENV/data makes a key"
-            self._listed.append(
-                NotCarried(where=where, value=key or "not set", reason=reason, effect="changed")
-            )
+            self._leave(where, key or "not set", reason, "changed")
 
     def _operated(self, tables: dict[str, Any], variants: Mapping[str, dict[str, Any]]) -> None:
         types = {name: variant.get("instance_type") for name, variant in variants.items()}
@@ -370,9 +350,7 @@ class _Expression:
                     reason += (
                         ": that stack owns the endpoint, and must let it go before it is imported"
                     )
-                self._listed.append(
-                    NotCarried(where=f"tag {key}", value=value, reason=reason, effect="none")
-                )
+                self._leave(f"tag {key}", value, reason, "none")
             else:
                 own[key] = value
         if own:
@@ -384,7 +362,7 @@ class _Expression:
             if self._models[table["model"]].get("multi_model") is None:
                 container = table.setdefault("container", {})
                 container.setdefault("tfs_processes", IMAGE_DEFAULTS.tfs_processes)
-        environment = Environment.model_validate(tables)
+        environment = self._environment(tables)
         for name, table in tables["variants"].items():
             for placed in placements_of(environment, name):
                 if placed.pool:
@@ -399,7 +377,28 @@ class _Expression:
                         reason = (
                             f"not set live; {choice.name} becomes {choice.value}: {choice.reason}"
                         )
-                        self._note(name, choice.name, None, reason, "changed")
+                        self._leave(f"variant {name}: {choice.name}", None, reason, "changed")
+
+    def _environment(self, tables: dict[str, Any]) -> Environment:
+        """Return the tables as an environment; values that a key does not take are moved to the list.
+
+        Raises `PackagingError` if a key is missing without which there is no environment.
+        """
+        for _ in range(20):  # each pass removes something; no endpoint needs twenty
+            try:
+                return Environment.model_validate(tables)
+            except ValidationError as wrong:
+                for error in wrong.errors():
+                    missing = error["type"] == "missing"
+                    # Without a key that it needs, a table is removed as a whole.
+                    key = error["loc"][:-1] if missing else error["loc"]
+                    reason = f"the key {'.'.join(map(str, error['loc']))} takes no such value: {error['msg']}"
+                    if len(key) < 2 or (len(key) == 2 and key[0] in ("models", "variants")):
+                        remedy = "write the file by hand"
+                        raise PackagingError(Path(self._name or "live"), reason, remedy) from None
+                    _take_out(tables, key)
+                    self._leave(f"key {'.'.join(map(str, key))}", error["input"], reason, "lost")
+        raise AssertionError("a pass removed nothing")
 
     def _container_defaults(self, table: dict[str, Any], placed: Placement) -> None:
         container = table.setdefault("container", {})
@@ -425,6 +424,18 @@ _SAME = {
     "ssm_access": "EnableSSMAccess",
     "provision_timeout_seconds": "VariantInstanceProvisionTimeoutInSeconds",
 }
+
+
+def _take_out(tables: dict[str, Any], key: Sequence[int | str]) -> None:
+    """Remove the innermost table, or value of a table, on the way to a key."""
+    inside: Any = tables
+    for part in key:
+        if isinstance(inside, dict):
+            if part not in inside:
+                return
+            holder, name = inside, part
+        inside = inside[part]
+    del holder[name]
 
 
 def _preferred(variant: Described) -> str | None:

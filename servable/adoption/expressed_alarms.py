@@ -119,13 +119,9 @@ def expressed_rollout(
     """Return [rollout] of DescribeEndpoint's LastDeploymentConfig; None if no key says it."""
     fields = LiveFields("deployment configuration", deployment, known={})
     alarms = fields.take("AutoRollbackConfiguration", "Alarms") or []
-    table: dict[str, Any] | None = None
-    if rolling := fields.take("RollingUpdatePolicy"):
-        table = _rolling(rolling)
-        policy = rolling
-    else:
-        policy = fields.take("BlueGreenUpdatePolicy") or {}
-        table = _blue_green(policy)
+    rolling = fields.take("RollingUpdatePolicy")
+    policy = rolling or fields.take("BlueGreenUpdatePolicy") or {}
+    table = _rolling(policy) if rolling else _blue_green(policy)
     if table is None:
         reason = "[rollout] has shares in percent and whole minutes; write the table by hand"
         not_carried.append(

@@ -4,7 +4,7 @@ import tomllib
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as some
 
 from infra.parameters.environment import Environment
@@ -49,6 +49,7 @@ def test_every_field_that_is_not_taken_is_listed(fields: dict[str, Any]) -> None
     assert len(listed) == leaves(fields)
 
 
+@settings(max_examples=40)
 @given(some.dictionaries(some.from_regex(r"Zz[a-z]{2,8}", fullmatch=True), FIELDS, min_size=1))
 def test_a_field_that_aws_adds_to_a_variant_is_listed(fields: dict[str, Any]) -> None:
     named = {name for name, value in fields.items() if LiveFields("", {name: value}, known={})
@@ -285,6 +286,31 @@ def test_logs_that_are_kept_for_ever_are_listed() -> None:
     listed = [row for row in expressed(picture(log_group=group)).not_carried
               if row.where.startswith("log group")]  # fmt: skip
     assert [row.value for row in listed] == ["for ever"]
+
+
+@pytest.mark.parametrize(
+    ("live", "key"),
+    [
+        (picture(variant={"VolumeSizeInGB": 100_000}), "variants.AllTraffic.volume_gb"),
+        (picture(variant={"ModelDataDownloadTimeoutInSeconds": 1}),
+         "variants.AllTraffic.download_timeout_seconds"),
+        (picture(tags={"team": "r" * 300}), "tags.team"),
+        (picture(config={"MetricsConfig": {"MetricPublishFrequencyInSeconds": 7}}),
+         "metrics.publish_seconds"),
+    ],
+)  # fmt: skip
+def test_a_live_value_that_its_key_does_not_take_is_listed(live: LivePicture, key: str) -> None:
+    assert f"key {key}" in where(expressed(live))
+
+
+@settings(max_examples=40)
+@given(FIELDS, some.sampled_from(["VolumeSizeInGB", "RoutingConfig", "CoreDumpConfig"]))
+def test_no_value_of_a_field_raises_anything_but_a_refusal(value: Any, name: str) -> None:
+    if name == "RoutingConfig":
+        value = {"RoutingStrategy": str(value)}
+    if name == "CoreDumpConfig":
+        value = {"DestinationS3Uri": str(value)}
+    assert expressed(picture(variant={name: value})).tables["variants"]
 
 
 def test_two_live_models_of_one_folder_name_have_tables_of_their_own() -> None:

@@ -10,7 +10,7 @@ from infra.parameters.alarms import UNITS, WATCHED
 from servable.adoption.live_fields import Effect, LiveFields, NotCarried
 from servable.adoption.live_picture import Described, LivePicture
 
-_MADE_BY_TRACKING = "TargetTracking-"
+MADE_BY_TRACKING = "TargetTracking-"
 # (metric, statistic) -> (graph, key)
 _WATCHED = {
     (metric, statistic): (graph, key)
@@ -39,17 +39,17 @@ def expressed_alarms(
         not_carried.append(NotCarried(where=where, value=value, reason=reason, effect=effect))
 
     for alarm in picture.alarms:
-        if alarm["AlarmName"] in scaling or alarm["AlarmName"].startswith(_MADE_BY_TRACKING):
+        if alarm["AlarmName"] in scaling or alarm["AlarmName"].startswith(MADE_BY_TRACKING):
             continue
-        threshold = _threshold(alarm, types)
-        if threshold is None:
+        replaced = threshold(alarm, types)
+        if replaced is None:
             reason = (
                 "no key of [alarms] makes this alarm; it stays as it is and goes on watching the endpoint "
                 "of its dimension"
             )
             leave(alarm, alarm.get("MetricName"), reason, "none")
             continue
-        key, value = threshold
+        key, value = replaced
         minutes = int(alarm["EvaluationPeriods"]) * int(alarm["Period"]) // 60
         if table.setdefault(key, value) != value:
             reason = f"alarms.{key} is one for all variants, and is {table[key]:g} in the file"
@@ -75,7 +75,7 @@ def expressed_alarms(
     return table
 
 
-def _threshold(alarm: Described, types: Mapping[str, str | None]) -> tuple[str, float] | None:
+def threshold(alarm: Described, types: Mapping[str, str | None]) -> tuple[str, float] | None:
     """Return (key of [alarms], its value); None if no key makes such an alarm."""
     statistic = alarm.get("Statistic") or alarm.get("ExtendedStatistic")
     found = _WATCHED.get((str(alarm.get("MetricName")), str(statistic)))

@@ -16,7 +16,6 @@ from servable.adoption.live_picture import (
     data_url,
     variants_of,
 )
-from servable.plan.template_changes import Template, TemplateChange
 
 MODEL, CONFIG = "AWS::SageMaker::Model", "AWS::SageMaker::EndpointConfig"
 ENDPOINT, LOGS = "AWS::SageMaker::Endpoint", "AWS::Logs::LogGroup"
@@ -40,7 +39,7 @@ _IMAGE_DEFAULTS = variables_of(IMAGE_DEFAULTS, default_model=None)
 _NUMBER_OF_VCPUS = ("batching.batch_threads", "batching.max_enqueued_batches")
 
 
-def live_template(picture: LivePicture, after: Template) -> dict[str, Any]:
+def live_template(picture: LivePicture, after: Mapping[str, Any]) -> dict[str, Any]:
     """Return a template with what is live under the logical ids of `after`, the template of the file.
 
     Names that CloudFormation gives itself are those of `after`; what it makes beside them is left out.
@@ -234,32 +233,36 @@ def _unmatched(picture: LivePicture, before: dict[str, Any]) -> None:
             before[policy["PolicyName"]] = {"Type": POLICY, "Properties": _of(POLICY, policy)}
 
 
-def same_in_effect(change: TemplateChange, picture: LivePicture) -> str | None:
-    """Return why a change alters nothing for callers; None if it may alter something."""
-    what = change.what
+def same_in_effect(
+    what: str, before: str | None, after: str | None, picture: LivePicture
+) -> str | None:
+    """Return why a change of a property alters nothing for callers; None if it may alter something.
+
+    `what`: path of the property; `before` or `after` None: it is not there.
+    """
     name = what.rpartition(".")[2]
     variable = what.startswith("PrimaryContainer.Environment.")
-    if change.before is None:
+    if before is None:
         if variable and name == HASH:
             return "names the archive's hash for CloudFormation; no program reads it"
         if variable and name == DEFAULT_MODEL_NAME:
             return "names the model that the container finds in the archive"
-        if variable and _IMAGE_DEFAULTS.get(name) == change.after:
+        if variable and _IMAGE_DEFAULTS.get(name) == after:
             return "the image's own default, written out"
-        if variable and setting_of(name) in _NUMBER_OF_VCPUS and change.after in [*_vcpus(picture)]:
+        if variable and setting_of(name) in _NUMBER_OF_VCPUS and after in [*_vcpus(picture)]:
             return "the image's own default, written out: the number of vCPUs"
-        if name == "RoutingStrategy" and change.after == "RANDOM":
+        if name == "RoutingStrategy" and after == "RANDOM":
             return "SageMaker's own routing, written out"
         default = str(DEFAULT_COOLDOWN_SECONDS) if name.endswith("Cooldown") else "UTC"
-        if name.endswith(("Cooldown", "Timezone")) and change.after == default:
+        if name.endswith(("Cooldown", "Timezone")) and after == default:
             return "Application Auto Scaling's default, written out"
         if what.startswith(("RetainAllVariantProperties", "ExcludeRetainedVariantProperties")):
             return "applies to updates: the live number of instances stays"
     if what == "EndpointName":
         return "a new endpoint beside the live one"
-    if name == "InitialInstanceCount" and change.after in _counts(picture):
+    if name == "InitialInstanceCount" and after in _counts(picture):
         return "the number of instances that run"
-    if name == "InitialVariantWeight" and change.after in _weights(picture):
+    if name == "InitialVariantWeight" and after in _weights(picture):
         return "the weight that is in force"
     return None
 

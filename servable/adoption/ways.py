@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from servable.adoption.expressed_alarms import MADE_BY_TRACKING, threshold
 from servable.adoption.live_fields import HIDDEN
 from servable.adoption.live_picture import STACK_TAG, LivePicture, variants_of
 from servable.adoption.live_template import CONFIG, ENDPOINT, LOGS, MODEL
@@ -16,7 +17,7 @@ _IMPORTED = (MODEL, CONFIG, ENDPOINT)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Step:
+class TakeOverStep:
     why: str
     command: str = ""
     """Empty: something that no command does."""
@@ -30,7 +31,7 @@ class TakeOver:
     downtime: str
     cost: str
     rollback: str
-    steps: tuple[Step, ...]
+    steps: tuple[TakeOverStep, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,10 +70,14 @@ def _beside(picture: LivePicture, owner: NewOwner) -> TakeOver:
         cost=f"two fleets from the first step to the last: {_fleet(picture)} once more",
         rollback=f"until the last step callers go back to {live}; then `{_destroy(owner)}`",
         steps=(
-            Step(why=f"make {own} beside {live}", command=_deploy(owner)),
+            TakeOverStep(why=f"make {own} beside {live}", command=_deploy(owner)),
             _verify(owner),
-            Step(why=f"point callers, their permissions and dashboards from {live} to {own}"),
-            Step(why=f"wait until no hour shows a request of {live}", command=_requests(picture)),
+            TakeOverStep(
+                why=f"point callers, their permissions and dashboards from {live} to {own}"
+            ),
+            TakeOverStep(
+                why=f"wait until no hour shows a request of {live}", command=_requests(picture)
+            ),
             _removal(picture, delete),
         ),
     )
@@ -89,7 +94,7 @@ def _import(picture: LivePicture, owner: NewOwner) -> TakeOver:
         f"`aws cloudformation delete-stack --stack-name {stack} {region}`",
         steps=(
             *_owned(picture),
-            Step(
+            TakeOverStep(
                 why="plan the import of what is live, as it is live; if CloudFormation cannot import a type "
                 "in this region, it refuses here, and nothing has changed",
                 command=f"aws cloudformation create-change-set --change-set-type IMPORT {set_of} "
@@ -97,15 +102,17 @@ def _import(picture: LivePicture, owner: NewOwner) -> TakeOver:
                 f"--resources-to-import file://{owner.files}/resources.json && "
                 f"aws cloudformation wait change-set-create-complete {set_of}",
             ),
-            Step(
+            TakeOverStep(
                 why="import it",
                 command=f"aws cloudformation execute-change-set {set_of} && "
                 f"aws cloudformation wait stack-import-complete --stack-name {stack} {region}",
             ),
             *_released(picture),
-            Step(why="make the changes that the plan shows, as one update", command=_deploy(owner)),
+            TakeOverStep(
+                why="make the changes that the plan shows, as one update", command=_deploy(owner)
+            ),
             _verify(owner),
-            *_alarms(picture),
+            *_alarms(picture, replaced=True),
         ),
     )
 
@@ -124,13 +131,13 @@ def _delete(picture: LivePicture, owner: NewOwner) -> TakeOver:
         "are then to be set again",
         steps=(
             *_owned(picture),
-            Step(
+            TakeOverStep(
                 why=f"delete {live}; its configuration, its models and its data in S3 stay",
                 command=f"aws sagemaker delete-endpoint --endpoint-name {live} {region} && "
                 f"aws sagemaker wait endpoint-deleted --endpoint-name {live} {region}",
             ),
             # https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/import-resources-automatically.html
-            Step(
+            TakeOverStep(
                 why="make it again; the log group, which SageMaker left, becomes the stack's",
                 command=f"{_deploy(owner)} -c {owner.environment}.endpoint.log_removal=retain "
                 "--import-existing-resources",
@@ -153,9 +160,9 @@ def _region(picture: LivePicture) -> str:
     return f"--region {picture.region}"
 
 
-def _verify(owner: NewOwner) -> Step:
+def _verify(owner: NewOwner) -> TakeOverStep:
     command = f"servable verify {owner.environment}{owner.options}"
-    return Step(
+    return TakeOverStep(
         why="compare what is live with the file, and answers with golden ones", command=command
     )
 
@@ -185,16 +192,16 @@ def _requests(picture: LivePicture) -> str:
     )
 
 
-def _owned(picture: LivePicture) -> Iterator[Step]:
+def _owned(picture: LivePicture) -> Iterator[TakeOverStep]:
     """Yield what an endpoint of another stack needs first."""
     if stack := picture.tags.get(STACK_TAG):
-        yield Step(
+        yield TakeOverStep(
             why=f"the endpoint is a resource of stack {stack}: there, set DeletionPolicy Retain on "
             "endpoint, configuration and models, deploy, take them out of its template, deploy again"
         )
 
 
-def _released(picture: LivePicture) -> Iterator[Step]:
+def _released(picture: LivePicture) -> Iterator[TakeOverStep]:
     """Yield the step that takes targets away, as the stack registers its own.
 
     A second target tracking policy for one metric is refused, and the live one has another name.
@@ -209,16 +216,16 @@ def _released(picture: LivePicture) -> Iterator[Step]:
         why = (
             "end scaling by hand: the number of instances stays, and the deploy registers it again"
         )
-        yield Step(why=why, command=" && ".join(commands))
+        yield TakeOverStep(why=why, command=" && ".join(commands))
 
 
-def _removal(picture: LivePicture, first: str | None) -> Step:
+def _removal(picture: LivePicture, first: str | None) -> TakeOverStep:
     """Return the step that deletes what is left of the old endpoint. `first`: a command before."""
     stack = picture.tags.get(STACK_TAG)
     region = _region(picture)
     if stack and first:
         command = f"aws cloudformation delete-stack --stack-name {stack} {region}"
-        return Step(
+        return TakeOverStep(
             why=f"delete the stack {stack}, which the old endpoint is a resource of",
             command=command,
         )
@@ -230,22 +237,29 @@ def _removal(picture: LivePicture, first: str | None) -> Step:
     commands += [
         f"aws sagemaker delete-model --model-name {name} {region}" for name in picture.models
     ]
-    commands += [step.command for step in _alarms(picture)]
-    return Step(why="delete what is left of the old one", command=" && ".join(commands))
+    commands += [step.command for step in _alarms(picture, replaced=first is None)]
+    return TakeOverStep(why="delete what is left of the old one", command=" && ".join(commands))
 
 
-def _alarms(picture: LivePicture) -> Iterator[Step]:
-    """Yield the step that deletes alarms made by hand; those of target tracking go with the target."""
+def _alarms(picture: LivePicture, *, replaced: bool) -> Iterator[TakeOverStep]:
+    """Yield the step that deletes alarms made by hand; those of target tracking go with the target.
+
+    `replaced`: only those that the stack makes again, as the others go on watching the endpoint.
+    """
+    variants = {
+        each["VariantName"]: each.get("InstanceType") for each, _ in variants_of(picture.config)
+    }
     names = [
         alarm["AlarmName"]
         for alarm in picture.alarms
-        if not alarm["AlarmName"].startswith("TargetTracking-")
+        if not alarm["AlarmName"].startswith(MADE_BY_TRACKING)
+        and (not replaced or threshold(alarm, variants) is not None)
     ]
     if names:
         command = (
             f"aws cloudwatch delete-alarms --alarm-names {shlex.join(names)} {_region(picture)}"
         )
-        yield Step(why="delete alarms that the stack's own replace", command=command)
+        yield TakeOverStep(why="delete alarms that the stack's own replace", command=command)
 
 
 def import_files(

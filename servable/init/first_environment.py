@@ -25,7 +25,7 @@ from model_packaging.refusal import PackagingError
 from model_packaging.saved_model import SavedModelInfo, read, versions
 from model_packaging.saved_model.reading import DEFAULT_SIGNATURE
 from servable.init.golden_request import golden_request, is_certain
-from servable.init.mlflow_folder import input_example, saved_model_in
+from servable.init.mlflow_folder import REQUIREMENTS, input_example, saved_model_in
 from servable.new.project_files import extendable, missing_files, service_name
 from servable.project_folder import FOLDER
 
@@ -92,15 +92,14 @@ def start(
     mlflow, saved_model = saved_model, saved_model_in(saved_model) or saved_model
     held, version = _held(saved_model)
     info = read(held)
-    chosen = name or model
-    file = new_environment(folder, chosen)
+    file = new_environment(folder, name or model)
     project = missing_files(root, service_name(root))
     files = [path for path in saved_model.rglob("*") if path.is_file()]
     size_gib = sum(path.stat().st_size for path in files) / BYTES_PER_GIB
     machine, why = _cheapest(size_gib, region)
     names = info.signatures
     signature = DEFAULT_SIGNATURE if DEFAULT_SIGNATURE in names else min(names)
-    notes: list[str] = []
+    notes = [REQUIREMENTS] if mlflow != saved_model else []
     example = input_example(mlflow, signature)
     body = example or golden_request(signature, names[signature], notes)
     if signature != DEFAULT_SIGNATURE:
@@ -111,19 +110,13 @@ def start(
     shown = _relative(root, saved_model)
     if Path(shown).is_absolute():
         notes.append(f"{shown} is outside the project: other people and pipelines do not have it")
-    if mlflow != saved_model:
-        notes.append(
-            "requirements.txt and conda.yaml of the MLflow folder are for MLflow's own server: the image of "
-            "the endpoint installs nothing of them"
-        )
     code = _code_folder(saved_model)
     if code is not None:
         notes.append(
             f"{_relative(root, code)} is packed as the model's code: check the golden request"
         )
-    written_by = info.tensorflow_version or "?"
     return Start(
-        name=chosen,
+        name=file.stem,
         file=_relative(root, file),
         account=account,
         region=region,
@@ -138,7 +131,7 @@ def start(
         instance=machine,
         reasons={
             "instance_type": why,
-            "tensorflow": f"the newest image; the model was written by {written_by}",
+            "tensorflow": f"the newest image; the model was written by {info.tensorflow_version or '?'}",
         },
         body=body,
         invented=example is None,

@@ -11,6 +11,11 @@ from pathlib import Path
 from model_packaging.refusal import PackagingError
 from model_packaging.saved_model.reading import DEFAULT_SIGNATURE
 
+REQUIREMENTS = (
+    "requirements.txt and conda.yaml of the MLflow folder are for MLflow's own server: the image of the "
+    "endpoint installs nothing of them"
+)
+
 
 def saved_model_in(folder: Path) -> Path | None:
     """Return the SavedModel of an MLflow folder; None if the folder is none of MLflow's.

@@ -44,7 +44,10 @@ def adoption_plan(
     picture = live_picture(account, "endpoint", name, archives=False)
     after = endpoint_template(loaded)
     before = live_template(picture, after)
-    effects = [(change, same_in_effect(change, picture)) for change in changes(before, after)]
+    effects = [
+        (change, same_in_effect(change.what, change.before, change.after, picture))
+        for change in changes(before, after)
+    ]
     taken = None
     if way is not None:
         folder = Path(MADE) / "adopt" / loaded.name

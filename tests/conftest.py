@@ -108,6 +108,7 @@ RELEASE = (
     "fuzz/",
     "servable_handler/test_fuzz.py",
     "servable_client/test_chaos.py",
+    "servable_local/aws/test_adopted_end_to_end.py",
     "servable_local/aws/test_presets_deployed.py",
     "servable_local/aws/test_tune_on_endpoints.py",
     "servable_local/container/test_browser.py",

@@ -39,6 +39,9 @@ class Artifact(Table):
     kms_key: KmsKeyArn | None = None
     """KMS key that the archive is encrypted with. Default: S3's own key. The key's policy must allow
     what docs/permissions.md lists."""
+    default_model: str | None = Field(default=None, pattern=r"^[^/\s\x00-\x1f]{1,255}$")
+    """Folder of the archive whose model answers requests that name none, where it is not named as this
+    table; "model" for versions at the archive's root. Default: the table's name."""
 
 
 class Golden(Table):
@@ -118,6 +121,15 @@ class Model(Table):
     model's files plus 0.3 GiB."""
     worker_memory_mib: Annotated[float, Field(gt=0, le=1_000_000)] | None = None
     """Measured memory of one Gunicorn worker. Default: 128 MiB."""
+
+    def default_name(self, table: str) -> str | None:
+        """Name in the container of the model that answers requests that name none; None: each names one.
+
+        `table` is the model's name in the file.
+        """
+        if self.multi_model is not None:
+            return None
+        return (self.artifact and self.artifact.default_model) or table
 
     @property
     def golden_requests(self) -> dict[str, Golden]:

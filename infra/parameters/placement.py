@@ -132,7 +132,7 @@ class Placement:
             tensorflow=self.model.tensorflow or self.tensorflow,
             region=region,
             settings=self.settings,
-            default_model=None if self.model.multi_model else self.variant.model,
+            default_model=self.model.default_name(self.variant.model),
             own_image=self.model.image,
             own_variables=self.variant.variables,
         )

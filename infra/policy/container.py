@@ -98,6 +98,17 @@ class ContainerSettings(_Settings):
     Default: false."""
 
 
+# What the image does where a variable is omitted, as far as it depends on neither instance nor version.
+IMAGE_DEFAULTS = ContainerSettings(
+    tfs_processes=1,
+    inter_op_threads=0,
+    intra_op_threads=0,
+    gunicorn_workers=1,
+    gunicorn_timeout_seconds=30,
+    gpu_memory_margin=0.2,
+    batching=Batching(max_batch_size=8, timeout_micros=1000),
+)
+
 DEFAULT_MODEL_NAME = "SAGEMAKER_TFS_DEFAULT_MODEL_NAME"
 BATCHING_SWITCH = "SAGEMAKER_TFS_ENABLE_BATCHING"
 MULTI_MODEL_SWITCH = "SAGEMAKER_MULTI_MODEL"

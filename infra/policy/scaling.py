@@ -20,7 +20,8 @@ def invocations_per_instance_per_minute(
     Source: target = maximum requests per second x safety factor x 60,
     https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-scaling-loadtest.html (2026-11-20)
     """
-    return max_rps_per_instance * safety_factor * 60
+    # Rounded: a target of 1000 per minute is 16.666666666666668 per second.
+    return round(max_rps_per_instance * safety_factor * 60, 9)
 
 
 @dataclass(frozen=True, kw_only=True)

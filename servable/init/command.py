@@ -1,17 +1,20 @@
 """`servable init SAVED_MODEL`: write a first environment file, a golden request and missing project files.
 
 `servable init --from ENV --name NEW`: write a preview of an existing environment.
+`servable init --from-endpoint NAME`: write the file of a live endpoint, of whatever made it.
 """
 
 import json
 from datetime import date, timedelta
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import click
 
 from infra.preflight.check import errors
 from model_packaging.refusal import PackagingError
+from servable.extras import missing_for
 from servable.findings import print_lines
 from servable.init.first_environment import Start, foreseen, shown_size, start
 from servable.init.preview import preview
@@ -43,6 +46,16 @@ LONGEST_SHAPE = 200  # characters
     type=click.IntRange(1, 366),
     help=f"Lifetime of a preview in days (default: {PREVIEW_DAYS}).",
 )
+@click.option("--from-endpoint", metavar="NAME", help="Write the file of this live endpoint.")
+@click.option("--from-config", metavar="NAME", help="Write the file of an endpoint configuration.")
+@click.option("--from-model", metavar="NAME", help="Write the file of a SageMaker model.")
+@click.option("--endpoint-name", help="Name of the new endpoint (default: the live one's).")
+@click.option(
+    "--request",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Send this body to the live endpoint; its answer becomes a golden request.",
+)
+@click.option("--local", is_flag=True, help="Read from the local AWS (`servable local up`).")
 @click.option("--account", help="AWS account (default: the shell's, else the local AWS's).")
 @click.option("--region", help="AWS region (default: the shell's, else the local AWS's).")
 @ENVIRONMENTS
@@ -56,13 +69,22 @@ def init(
     region: str | None,
     folder: str,
     as_json: bool,
+    **live: Any,
 ) -> int:
     """Read SAVED_MODEL, choose an instance type, and write an environment file and a golden request.
 
     Missing files that a project needs, such as environments/ and cdk.json, are written as well;
     without SAVED_MODEL, only those are written. With --from and --name, write a preview of an
-    environment, which has its own stack and endpoint.
+    environment, which has its own stack and endpoint. With --from-endpoint, --from-config or
+    --from-model, read what is live, whatever made it, write a file that says the same, and list what it
+    does not say. Exit 1: the file is written and `servable check` refuses it, or nothing could be written.
     """
+    if any(live.values()):
+        if saved_model or source or expires_in_days is not None:
+            raise click.UsageError(
+                "--from-endpoint, --from-config and --from-model are given alone"
+            )
+        return _from_live(live, name, account, region, folder, as_json=as_json)
     if source is not None:
         if saved_model or account or region:
             raise click.UsageError("--from takes model, account and region from its environment")
@@ -74,6 +96,47 @@ def init(
             raise click.UsageError("give the folder of a SavedModel, or --from ENV --name NEW")
         return _completed(as_json)
     return _first(saved_model, name, account, region, folder, as_json)
+
+
+def _from_live(
+    live: dict[str, Any],
+    name: str | None,
+    account: str | None,
+    region: str | None,
+    folder: str,
+    *,
+    as_json: bool,
+) -> int:
+    kinds = [kind for kind in ("endpoint", "config", "model") if live[f"from_{kind}"]]
+    if len(kinds) != 1:
+        raise click.UsageError("give one of --from-endpoint, --from-config and --from-model")
+    if live["request"] and kinds != ["endpoint"]:
+        raise click.UsageError("--request is sent to a live endpoint: give --from-endpoint")
+    if missing := missing_for("pin"):
+        raise missing
+    from servable.init.from_live import (  # needs boto3, which a SavedModel does not
+        LiveSource,
+        from_live,
+    )
+
+    where = region or _region() or (REGION if live["local"] else None)
+    if where is None:
+        raise click.UsageError("in which region is it? give --region, or set AWS_REGION")
+    number = account or (ACCOUNT if live["local"] else _account(where))
+    if number is None:
+        problem = "servable init: AWS answers no credentials of this shell; see `servable doctor`"
+        raise click.ClickException(problem)
+    source = LiveSource(
+        kind=kinds[0],
+        name=live[f"from_{kinds[0]}"],
+        environment=name,
+        endpoint_name=live["endpoint_name"],
+        request=live["request"],
+        local=live["local"],
+        account=number,
+        region=where,
+    )
+    return from_live(source, folder, as_json=as_json)
 
 
 def _first(

@@ -25,6 +25,7 @@ from model_packaging.refusal import PackagingError
 from model_packaging.saved_model import SavedModelInfo, read, versions
 from model_packaging.saved_model.reading import DEFAULT_SIGNATURE
 from servable.init.golden_request import golden_request, is_certain
+from servable.init.mlflow_folder import REQUIREMENTS, input_example, saved_model_in
 from servable.new.project_files import extendable, missing_files, service_name
 from servable.project_folder import FOLDER
 
@@ -60,6 +61,8 @@ class Start:
     reasons: dict[str, str]
     body: str | None
     """The golden request."""
+    invented: bool
+    """Whether its values are invented, and not MLflow's input example."""
     project: dict[str, str]
     """Files of a project that the folder lacks: path -> text."""
     extends: bool
@@ -85,19 +88,20 @@ def start(
     `folder`: folder of the environment files. `name`: name of the environment; None: the model's.
     Raises `PackagingError`.
     """
+    model = model_name(saved_model)
+    mlflow, saved_model = saved_model, saved_model_in(saved_model) or saved_model
     held, version = _held(saved_model)
     info = read(held)
-    model = _model_name(saved_model)
-    chosen = name or model
-    file = new_environment(folder, chosen)
+    file = new_environment(folder, name or model)
     project = missing_files(root, service_name(root))
     files = [path for path in saved_model.rglob("*") if path.is_file()]
     size_gib = sum(path.stat().st_size for path in files) / BYTES_PER_GIB
     machine, why = _cheapest(size_gib, region)
     names = info.signatures
     signature = DEFAULT_SIGNATURE if DEFAULT_SIGNATURE in names else min(names)
-    notes: list[str] = []
-    body = golden_request(signature, names[signature], notes)
+    notes = [REQUIREMENTS] if mlflow != saved_model else []
+    example = input_example(mlflow, signature)
+    body = example or golden_request(signature, names[signature], notes)
     if signature != DEFAULT_SIGNATURE:
         notes.append(
             f"the model has no {DEFAULT_SIGNATURE}; requests must name a signature, as the golden one does: "
@@ -111,9 +115,8 @@ def start(
         notes.append(
             f"{_relative(root, code)} is packed as the model's code: check the golden request"
         )
-    written_by = info.tensorflow_version or "?"
     return Start(
-        name=chosen,
+        name=file.stem,
         file=_relative(root, file),
         account=account,
         region=region,
@@ -128,9 +131,10 @@ def start(
         instance=machine,
         reasons={
             "instance_type": why,
-            "tensorflow": f"the newest image; the model was written by {written_by}",
+            "tensorflow": f"the newest image; the model was written by {info.tensorflow_version or '?'}",
         },
         body=body,
+        invented=example is None,
         project=project,
         extends=folder == root / FOLDER and extendable(root, project),
         notes=notes,
@@ -209,7 +213,8 @@ def _code_folder(saved_model: Path) -> Path | None:
     return code if any((code / file).is_file() for file in CODE_FILES) else None
 
 
-def _model_name(saved_model: Path) -> str:
+def model_name(saved_model: Path) -> str:
+    """Return the last folder of a path, above a version, as the name of an environment or a model."""
     resolved = saved_model.resolve()
     name = resolved.parent.name if resolved.name.isdigit() else resolved.name
     cleaned = re.sub(r"[^a-zA-Z0-9-]+", "-", name).strip("-")[:40].strip("-")
@@ -274,7 +279,7 @@ def shown_size(gib: float) -> str:
 def _text(start: Start) -> str:
     """Return the environment file, with the reasons as comments."""
     warm_up = f"warm_up     = [{json.dumps(start.request)}]"
-    if not is_certain(start.info.signatures[start.signature]):
+    if start.invented and not is_certain(start.info.signatures[start.signature]):
         warm_up = (
             f"# {warm_up}  # once it is a real one: one that fails keeps the model from loading"
         )
@@ -303,7 +308,9 @@ def _text(start: Start) -> str:
     if start.body is not None:
         answer = start.request.replace("request", "answer")
         lines += [
-            "# Invented values: replace them with a real request. To record its answer, run",
+            "# Invented values: replace them with a real request. To record its answer, run"
+            if start.invented
+            else "# The input example of the MLflow folder. To record its answer, run",
             f"# `servable serve {start.name}`, and then",
             f"# servable invoke {start.name} --url URL --body {start.request} --output {answer}",
             f"[models.{start.model}.golden]",

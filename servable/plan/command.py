@@ -11,9 +11,11 @@ from infra.parameters.loading import ValidFile
 from infra.parameters.placement import placements
 from infra.preflight.check import check, errors
 from model_packaging.refusal import PackagingError
+from servable.adoption.ways import WAYS
 from servable.aws_account import account_of
 from servable.check.explain import Said, update_lines
 from servable.findings import print_findings, styled_echo
+from servable.plan.adoption import adoption_plan
 from servable.plan.live import LiveState, live
 from servable.plan.plan import DeployPlan, planned
 from servable.plan.synthesis import endpoint_template
@@ -36,6 +38,12 @@ WORDS = {
 @click.option(
     "--against", metavar="REF", help="Compare with this git revision instead of what is live."
 )
+@click.option("--adopt", metavar="NAME", help="Compare with this live endpoint, whatever made it.")
+@click.option(
+    "--way",
+    type=click.Choice(WAYS),
+    help="With --adopt: print the steps, downtime, cost and rollback of a way to take it over.",
+)
 @click.option("--local", is_flag=True, help="Compare with what is live in the local AWS.")
 @ENVIRONMENTS
 @SET
@@ -43,6 +51,8 @@ WORDS = {
 def plan(
     environment: str,
     against: str | None,
+    adopt: str | None,
+    way: str | None,
     local: bool,
     folder: str,
     sets: tuple[str, ...],
@@ -51,10 +61,14 @@ def plan(
     """Show what the next deploy of ENV changes, and the commands for it. Deploys nothing.
 
     Exit 0: nothing changes, or one deploy is enough; 1: the change needs two deploys, deletes the
-    endpoint, or is refused.
+    endpoint, or is refused. With --adopt, 1: the file changes something in effect.
     """
     if against and local:
         raise click.UsageError("give --against or --local, not both")
+    if against and adopt:
+        raise click.UsageError("give --against or --adopt, not both")
+    if way and not adopt:
+        raise click.UsageError("--way applies to an endpoint that is taken over: give --adopt NAME")
     loaded = named(loaded_with(sets, *project(folder), name=environment), environment)
     findings = check(loaded)
     if errors(findings) or not isinstance(loaded, ValidFile):
@@ -66,6 +80,8 @@ def plan(
             print_findings({loaded.name: findings})
         return 1
     try:
+        if adopt:
+            return adoption_plan(loaded, adopt, way=way, local=local, as_json=as_json)
         deploy_plan = _against(loaded, folder, against) if against else _live(loaded, folder, local)
     except PackagingError as wrong:
         raise click.ClickException(str(wrong)) from None
@@ -125,7 +141,7 @@ def _show(deploy_plan: DeployPlan, lines: dict[str, list[Said]]) -> None:
         f"{deploy_plan.environment}, against {deploy_plan.against}: {WORDS[deploy_plan.verdict]}"
     )
     for change in deploy_plan.changes:
-        click.echo(f"  {_change(change.resource, change.what, change.before, change.after)}")
+        click.echo(f"  {change}")
     for variant, settings in lines.items():
         if not settings:
             continue  # serverless
@@ -140,12 +156,3 @@ def _show(deploy_plan: DeployPlan, lines: dict[str, list[Said]]) -> None:
         click.echo(f"\n{number}{deploy.why}:\n    {deploy.command}")
     for reason in deploy_plan.reasons:
         styled_echo(f"{deploy_plan.environment}: {reason}", fg="red", err=True)
-
-
-def _change(resource: str, what: str, before: str | None, after: str | None) -> str:
-    kind = resource.removeprefix("AWS::")
-    if before is None and after is None:
-        return f"{kind}: {what}"
-    if before is None:
-        return f"{kind}: {what}: {after} (new)"
-    return f"{kind}: {what}: {before} {'(gone)' if after is None else f'-> {after}'}"

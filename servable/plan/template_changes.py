@@ -31,6 +31,15 @@ class TemplateChange:
     before: str | None
     after: str | None
 
+    def __str__(self) -> str:
+        kind = self.resource.removeprefix("AWS::")
+        if self.before is None and self.after is None:
+            return f"{kind}: {self.what}"
+        if self.before is None:
+            return f"{kind}: {self.what}: {self.after} (new)"
+        new = "(gone)" if self.after is None else f"-> {self.after}"
+        return f"{kind}: {self.what}: {self.before} {new}"
+
 
 def changes(before: Template | None, after: Template) -> list[TemplateChange]:
     """Return the changes between two templates; metadata and outputs are left out.

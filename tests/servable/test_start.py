@@ -325,3 +325,47 @@ def test_a_request_has_the_shape_of_any_signature(inputs: dict[str, tuple[str, o
         found = shape_of(value)
         assert len(found) == (1 if shape is None else len(shape))
         assert all(size in (None, at) for size, at in zip(shape or found, found, strict=True))
+
+
+def mlflow_folder(folder: Path, example: object = None) -> Path:
+    """As MLflow 3.17.2 writes it for a tf.Module, looked at on 2026-11-28."""
+    (folder / "MLmodel").parent.mkdir(parents=True)
+    (folder / "MLmodel").write_text("flavors:\n  tensorflow:\n    saved_model_dir: tf2model\n")
+    (folder / "requirements.txt").write_text("mlflow==3.17.2\ntensorflow\n")
+    if example is not None:
+        (folder / "serving_input_example.json").write_text(json.dumps(example, indent=2))
+    shutil.copytree(next(RANKER.iterdir()), folder / "tf2model")
+    return folder
+
+
+def test_the_saved_model_of_an_mlflow_folder_is_found(begun: Path) -> None:
+    mlflow_folder(begun / "mlruns" / "prices")
+    assert run("mlruns/prices", "--name", "first").return_value == 0
+    (loaded,) = load(begun, begun / "environments")
+    assert isinstance(loaded, ValidFile)
+    (named,) = loaded.environment.models.items()
+    assert (named[0], named[1].saved_model) == ("prices", "mlruns/prices/tf2model")
+
+
+def test_an_input_example_of_mlflow_is_the_golden_request(begun: Path) -> None:
+    example = json.loads((RANKER.parent / "golden" / "request-columnar.json").read_text())
+    mlflow_folder(begun / "mlruns" / "prices", example)
+    run("mlruns/prices", "--name", "first")
+    assert json.loads((begun / "golden" / "first" / "request.json").read_text()) == example
+
+
+def test_a_table_of_pandas_is_no_golden_request(begun: Path) -> None:
+    table = {"dataframe_split": {"columns": ["a"], "data": [[1]]}}
+    mlflow_folder(begun / "mlruns" / "prices", table)
+    run("mlruns/prices", "--name", "first")
+    assert "dataframe_split" not in (begun / "golden" / "first" / "request.json").read_text()
+
+
+def test_an_mlflow_folder_with_a_keras_file_says_how_to_export_it(begun: Path) -> None:
+    folder = mlflow_folder(begun / "mlruns" / "prices")
+    shutil.rmtree(folder / "tf2model")
+    (folder / "data").mkdir()
+    (folder / "data" / "model.keras").write_bytes(b"")
+    ran = run("mlruns/prices", "--name", "first")
+    exported = "keras.saving.load_model('mlruns/prices/data/model.keras').export('exported')"
+    assert (ran.return_value, exported in ran.stderr) == (1, True)

@@ -23,7 +23,7 @@ def _deployed(placement: Placement) -> dict[str, str]:
     """All variables of the container: the file's own, and those of its settings."""
     ours = variables_of(
         placement.settings,
-        default_model=placement.variant.model,
+        default_model=placement.model.default_name(placement.variant.model),
         tensorflow=placement.tensorflow,
     )
     return {**placement.variant.variables, **ours}

@@ -25,7 +25,7 @@ NO_CHANGES = (
 class ResourceChange:
     """One resource's part. `replacement`: a change set's True, False or Conditional."""
 
-    action: Literal["Add", "Modify", "Remove"]
+    action: Literal["Add", "Modify", "Remove", "Import"]
     logical_id: str
     type: str
     physical_id: str | None = None
@@ -219,6 +219,8 @@ class ChangeSet:
     about: dict[str, Any]
     description: str | None
     kind: str
+    imports: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """Logical id to the identifier of a resource that exists already."""
     resolved: dict[str, str] = field(default_factory=dict)
     id: str = ""
     status: str = "CREATE_COMPLETE"

@@ -5,7 +5,7 @@ replaced or dropped, last first. A replaced resource has a new Ref, so what refe
 differs too and is changed in its turn.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from servable_local.aws.cloudformation.bound_template import BoundTemplate
@@ -16,7 +16,10 @@ from servable_local.aws.cloudformation.stacks import Stack, StackResource
 
 
 class StackDeployment:
-    """One run. `verb` is CREATE or UPDATE, the first word of every status it sets."""
+    """One run. `verb` is CREATE, UPDATE or IMPORT, the first word of every status it sets.
+
+    `imports`: logical id to the identifier of a resource that exists already.
+    """
 
     def __init__(
         self,
@@ -26,12 +29,15 @@ class StackDeployment:
         *,
         verb: str,
         publish: Callable[[list[dict[str, Any]]], None],
+        imports: Mapping[str, Mapping[str, str]],
     ) -> None:
         self._stack = stack
         self._blueprint = blueprint
         self._calls = calls
         self._verb = verb
         self._publish = publish
+        self._imports = imports
+        self._adopted: list[str] = []
         # For a rollback: created resources, and the old records of the others.
         self._created: list[StackResource] = []
         self._replaced: dict[str, StackResource] = {}
@@ -75,6 +81,11 @@ class StackDeployment:
             keep_on_replace=declaration.get("UpdateReplacePolicy") == "Retain",
             metadata=declaration.get("Metadata"),
         )
+        if current is None and logical_id in self._imports:
+            self._calls.adopt(resource, self._imports[logical_id])
+            self._stack.resources[logical_id] = resource
+            self._adopted.append(logical_id)
+            return
         if current is None:
             self._make(resource)
             return
@@ -121,8 +132,10 @@ class StackDeployment:
         if stack.disable_rollback:
             stack.set_status(f"{self._verb}_FAILED", reason)
             return
-        rollback = "ROLLBACK" if self._verb == "CREATE" else "UPDATE_ROLLBACK"
+        rollback = "ROLLBACK" if self._verb == "CREATE" else f"{self._verb}_ROLLBACK"
         stack.set_status(f"{rollback}_IN_PROGRESS", reason)
+        for logical_id in self._adopted:  # none of them is touched
+            del stack.resources[logical_id]
         try:
             for old, attempted in self._changed:
                 self._calls.update(attempted, old)

@@ -4,7 +4,7 @@ import re
 import threading
 import traceback
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from servable_local.aws.clock import utc_now
@@ -23,6 +23,7 @@ from servable_local.aws.errors import (
 from servable_local.aws.loopback import Loopback
 
 _STACK_NAME = re.compile(r"[a-zA-Z][-a-zA-Z0-9]*|arn:[-a-zA-Z0-9:/._+]*")
+_NONE_IMPORTED: Mapping[str, Mapping[str, str]] = {}
 _UPDATABLE = (
     "CREATE_COMPLETE",
     "UPDATE_COMPLETE",
@@ -120,15 +121,19 @@ class CloudFormation:
         parameters: dict[str, str],
         *,
         change_set: str | None = None,
+        imports: Mapping[str, Mapping[str, str]] = _NONE_IMPORTED,
         **about: Any,
     ) -> None:
-        """Starts the deployment. `about` are fields of the stack, such as tags."""
+        """Starts the deployment. `about` are fields of the stack, such as tags.
+
+        `imports`: logical id to the identifier of a resource that exists already.
+        """
         blueprint = self.bind(stack, text, parameters)
         with self._lock:
             creating = stack.status == "REVIEW_IN_PROGRESS"
             if not creating:
                 self.check_updatable(stack)
-            verb = "CREATE" if creating else "UPDATE"
+            verb = "IMPORT" if imports else "CREATE" if creating else "UPDATE"
             stack.set_status(f"{verb}_IN_PROGRESS", "User Initiated")
         after = {
             "template": blueprint.template,
@@ -155,7 +160,12 @@ class CloudFormation:
                     )
 
         deployment = StackDeployment(
-            stack, blueprint, ResourceCalls(stack, self.aws), verb=verb, publish=publish
+            stack,
+            blueprint,
+            ResourceCalls(stack, self.aws),
+            verb=verb,
+            publish=publish,
+            imports=imports,
         )
 
         def work() -> None:

@@ -3,7 +3,7 @@
 import logging
 import secrets
 import string
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from botocore.exceptions import ClientError, ParamValidationError
 
@@ -82,6 +82,13 @@ class ResourceCalls:
         self._settle(resource, verb, create)
         self._event(resource, f"{verb}_IN_PROGRESS", "Resource creation Initiated")
         self._event(resource, f"{verb}_COMPLETE")
+
+    def adopt(self, resource: StackResource, identifier: Mapping[str, str]) -> None:
+        """Take over what exists already, as an import does: nothing of it is changed."""
+        kind = self.type_of(resource)
+        self._event(resource, "IMPORT_IN_PROGRESS", "Resource import started.")
+        self._settle(resource, "IMPORT", lambda: kind.imported(identifier, self._logical(resource)))
+        self._event(resource, "IMPORT_COMPLETE", "Resource import completed.")
 
     def update(self, current: StackResource, resource: StackResource) -> None:
         kind = self.type_of(resource)
@@ -175,7 +182,6 @@ class ResourceCalls:
 
     def _failed(self, resource: StackResource, verb: str, reason: str) -> ResourceFailedError:
         self._event(resource, f"{verb}_FAILED", reason)
-        doing = "create" if verb == "CREATE" else "update"
         return ResourceFailedError(
-            f"The following resource(s) failed to {doing}: [{resource.logical_id}]."
+            f"The following resource(s) failed to {verb.lower()}: [{resource.logical_id}]."
         )

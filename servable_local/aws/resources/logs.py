@@ -1,5 +1,7 @@
 """Log groups of CloudWatch Logs, their metric filters, and saved queries."""
 
+from collections.abc import Mapping
+
 from servable_local.aws.resources.resource_type import (
     Logical,
     Physical,
@@ -7,7 +9,7 @@ from servable_local.aws.resources.resource_type import (
     retag,
     tags_as_map,
 )
-from servable_local.aws.resources.shapes import Properties, lower_names
+from servable_local.aws.resources.shapes import Properties, ResourceError, lower_names
 
 
 class LogGroup(ResourceType):
@@ -25,6 +27,13 @@ class LogGroup(ResourceType):
         logical.call("logs", "CreateLogGroup", lower_names(group | {"LogGroupName": name}))
         logical.exists(name)
         _retain(name, properties, logical)
+        return _log_group(name, logical)
+
+    def imported(self, identifier: Mapping[str, str], logical: Logical) -> Physical:
+        name = identifier["LogGroupName"]
+        groups = logical.client("logs").describe_log_groups(logGroupNamePrefix=name)["logGroups"]
+        if name not in [group["logGroupName"] for group in groups]:
+            raise ResourceError(f"Log group {name} does not exist")
         return _log_group(name, logical)
 
     def update(self, physical: str, old: Properties, new: Properties, logical: Logical) -> Physical:

@@ -70,6 +70,10 @@ class ResourceType:
     def create(self, properties: Properties, logical: Logical) -> Physical:
         return self.put(self.name(properties, logical), {}, properties, logical)
 
+    def imported(self, identifier: Mapping[str, str], logical: Logical) -> Physical:
+        """A resource that exists already. Raises `ResourceError`, or the service's error if it does not."""
+        raise ResourceError(f"Resource type {self.type} is not supported for import here")
+
     def update(self, physical: str, old: Properties, new: Properties, logical: Logical) -> Physical:
         return self.put(physical, old, new, logical)
 

@@ -4,6 +4,7 @@ An ARN has a name in lower case; SageMaker finds it all the same.
 """
 
 import time
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from servable_local.aws.resources.resource_type import Logical, Physical, ResourceType, retag
@@ -46,6 +47,10 @@ class SageMakerModel(ResourceType):
         arguments = {**properties, f"{self.kind}Name": name}
         answer = logical.call("sagemaker", f"Create{self.kind}", arguments)
         return self._physical(answer[f"{self.kind}Arn"], name)
+
+    def imported(self, identifier: Mapping[str, str], logical: Logical) -> Physical:
+        arn = identifier[f"{self.kind}Arn"]
+        return self._physical(arn, self._call("Describe", arn, logical)[f"{self.kind}Name"])
 
     def update(self, physical: str, old: Properties, new: Properties, logical: Logical) -> Physical:
         arn = {"ResourceArn": physical}

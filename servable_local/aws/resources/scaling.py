@@ -3,7 +3,7 @@
 from contextlib import suppress
 from typing import Any
 
-from servable_local.aws.resources.resource_type import Logical, Physical, ResourceType
+from servable_local.aws.resources.resource_type import Logical, Physical, ResourceType, tags_as_map
 from servable_local.aws.resources.shapes import Properties
 
 _SERVICE = "application-autoscaling"
@@ -24,6 +24,8 @@ class ScalableTarget(ResourceType):
                 logical.call(_SERVICE, "DeleteScheduledAction", key | {"ScheduledActionName": name})
         # Registering again changes what is registered.
         settings = {name: value for name, value in new.items() if name != "ScheduledActions"}
+        if tags := new.get("Tags"):
+            settings["Tags"] = tags_as_map(tags)
         logical.call(_SERVICE, "RegisterScalableTarget", settings)
         for action in actions:
             logical.call(_SERVICE, "PutScheduledAction", {**key, **action})

@@ -281,7 +281,11 @@ def test_a_change_set_of_a_new_stack_waits_in_review(account: Account, cfn: Any)
 @pytest.mark.parametrize(
     ("deployed", "given", "message"),
     [
-        (False, {"ChangeSetType": "IMPORT"}, "Importing resources is not emulated."),
+        (
+            False,
+            {"ChangeSetType": "IMPORT"},
+            "The following resources to import [] must have DeletionPolicy",
+        ),
         (False, {"ChangeSetType": "UPDATE"}, "Stack [stack] does not exist"),
         (
             True,

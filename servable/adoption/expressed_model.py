@@ -1,0 +1,330 @@
+"""A live SageMaker model as keys of an environment file: archive, image, variables, role, network."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from infra.catalog import images
+from infra.catalog.instances import instances
+from infra.parameters.environment import Name
+from infra.policy.container import (
+    BATCHING_SWITCH,
+    DEFAULT_MODEL_NAME,
+    ContainerSettings,
+    inert_reason,
+    setting_of,
+    variables_of,
+)
+from model_packaging.refusal import PackagingError
+from model_packaging.secret_text import is_named_secret, secret_in
+from servable.adoption.live_fields import HIDDEN, LiveFields, NotCarried
+from servable.adoption.live_picture import (
+    AT_ROOT,
+    LivePicture,
+    container_of,
+    data_url,
+    package_container,
+)
+
+HASH = "SERVABLE_ARTIFACT_SHA256"  # ours: infra/constructs/model/archive.py
+_NAME = TypeAdapter(Name)
+# Wider than the rule of `servable check`: here a value would be copied out of an account.
+_SECRET_NAME = re.compile(
+    r"SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL|TOKEN|API_?KEY|ACCESS_?KEY|PRIVATE_?KEY|_PWD",
+    re.IGNORECASE,
+)
+_REFERENCE = re.compile(r"arn:[^\s]+|true|false|\d{1,5}", re.IGNORECASE)
+# What DescribeModel tells of a model, and no setting of it.
+_NO_SETTINGS = {
+    "ModelName": None,
+    "ModelArn": None,
+    "CreationTime": None,
+    "ResponseMetadata": None,
+    "DeploymentRecommendation": None,
+    "EnableNetworkIsolation": False,
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExpressedModel:
+    """One live model. Tables as an environment file has them."""
+
+    models: Mapping[str, dict[str, Any]]
+    """[models.NAME]; the first is the one that the variant serves."""
+    variables: Mapping[str, str] = field(default_factory=dict)
+    container: Mapping[str, Any] = field(default_factory=dict)
+    network: Mapping[str, list[str]] = field(default_factory=dict)
+    not_carried: tuple[NotCarried, ...] = ()
+    commands: tuple[str, ...] = ()
+    """Commands that fetch files which the tables name."""
+
+    @property
+    def name(self) -> str:
+        return next(iter(self.models))
+
+    @property
+    def table(self) -> dict[str, Any]:
+        return self.models[self.name]
+
+
+def expressed_model(
+    picture: LivePicture, name: str, *, instance_type: str | None, taken: Mapping[str, Any]
+) -> ExpressedModel:
+    """Return the keys of one live model. `taken`: tables that exist already, by their names.
+
+    Raises `PackagingError` for a model that no environment file can serve.
+    """
+    described = picture.models[name]
+    where = f"model {name}"
+    fields = LiveFields(where, described, known=_NO_SETTINGS)
+    if len(described.get("Containers") or []) > 1:
+        problem = "is an inference pipeline of several containers; a variant serves one"
+        remedy = "adopt an endpoint with one container, or join the steps into one model"
+        raise PackagingError(Path(name), problem, remedy)
+    container = LiveFields(
+        f"{where}: container",
+        container_of(described),
+        known={"ContainerHostname": None, "Mode": "SingleModel", "ImageConfig": {
+            "RepositoryAccessMode": "Platform"}},
+    )  # fmt: skip
+    fields.take("PrimaryContainer"), fields.take("Containers")
+    variables = container.take("Environment") or {}
+    package = container.take("ModelPackageName")
+    packaged = package_container(picture.packages.get(package, {})) if package else {}
+    # A package's own variables apply beneath the model's.
+    variables = {**packaged.get("Environment", {}), **variables}
+    image = container.take("Image") or packaged.get("Image")
+    table = _image(where, str(image), picture.region, instance_type)
+    version = table.get("tensorflow") or images.versions()[-1]
+    if fields.take("EnableNetworkIsolation"):
+        table["network_isolation"] = True
+    if role := fields.take("ExecutionRoleArn"):
+        table["execution_role"] = role
+    network = {
+        "subnets": fields.take("VpcConfig", "Subnets"),
+        "security_groups": fields.take("VpcConfig", "SecurityGroupIds"),
+    }
+    default = variables.get(DEFAULT_MODEL_NAME)
+    listed: list[NotCarried] = []
+    models, commands = _data(picture, where, container, packaged, default, table, listed, taken)
+    if package:
+        models[next(iter(models))]["artifact"]["model_package"] = _package_name(package, picture)
+    own, settings = _variables(where, variables, version, listed)
+    return ExpressedModel(
+        models=models,
+        variables=own,
+        container=settings,
+        network={key: value for key, value in network.items() if value},
+        not_carried=(*listed, *fields.not_carried({}), *container.not_carried({})),
+        commands=tuple(commands),
+    )
+
+
+def _image(where: str, uri: str, region: str, instance_type: str | None) -> dict[str, Any]:
+    """Return tensorflow, if it is AWS's image for that instance type, or else image and tensorflow."""
+    repository, _, tag = uri.partition("/")[2].partition(":")
+    account = uri.partition(".")[0]
+    of_aws = account in images.registry_accounts()
+    if of_aws and "tensorflow" not in repository:
+        problem = f"its image is {uri}, which serves no TensorFlow model"
+        raise PackagingError(Path(where), problem, "adopt an endpoint with AWS's TensorFlow image")
+    instance = instances().get(instance_type or "")
+    device = instance.device if instance else "cpu"
+    for version in reversed(images.versions()):
+        if region in images.regions(version):
+            stock = images.image(version=version, device=device, region=region)
+            if stock.uri == uri:
+                return {"tensorflow": version}
+    version = ".".join(tag.split("-")[0].split(".")[:2])
+    known = {"tensorflow": version} if version in images.versions() else {}
+    return {"image": uri, **known}
+
+
+def _data(
+    picture: LivePicture,
+    where: str,
+    container: LiveFields,
+    packaged: Mapping[str, Any],
+    default: str | None,
+    about: dict[str, Any],
+    listed: list[NotCarried],
+    taken: Mapping[str, Any],
+) -> tuple[dict[str, dict[str, Any]], list[str]]:
+    """Return ([models.NAME] tables, commands that fetch their files)."""
+    live = container_of(picture.models[where.removeprefix("model ")])
+    own_name = _free(_cleaned(where.removeprefix("model ")), taken)
+    uri = str(data_url(live) or data_url(packaged) or "")
+    if container.look("Mode") == "MultiModel":
+        container.take("Mode"), container.take("ModelDataUrl")
+        return _several(picture, own_name, uri, about, listed)
+    archive = picture.archives.get(uri)
+    if not uri.endswith(".tar.gz"):
+        if not uri:
+            raise PackagingError(Path(where), "names no archive; its model is in the image itself",
+                                 "put the model into an archive, and adopt that")  # fmt: skip
+        container.take("ModelDataSource")
+        folder = f"models/{own_name}"
+        note = "files under a prefix are no archive that can be pinned: fetch them, and they are packed"
+        listed.append(NotCarried(where=where, value=uri, reason=note, effect="changed"))
+        table = {"saved_model": folder, "compression": "none", **about}
+        return {own_name: table}, [f"aws s3 cp --recursive {uri} {folder}"]
+    for field_name in ("ModelDataUrl", "ModelDataSource"):
+        source = container.take(field_name)
+        if isinstance(source, dict):  # a .tar.gz named this way is the same archive
+            extra = source.get("S3DataSource", {})
+            for name in ("S3Uri", "S3DataType", "CompressionType"):
+                extra.pop(name, None)
+            if extra:
+                container.give_back(field_name, {"S3DataSource": extra})
+    artifact: dict[str, Any] = {"uri": uri, "sha256": "0" * 64}
+    name = default or AT_ROOT
+    if archive is not None:
+        artifact |= {
+            "sha256": archive.sha256,
+            "size_bytes": archive.size_bytes,
+            "size_gib": max(archive.size_gib, 0.001),
+        }
+        name = default or min(archive.models, default=AT_ROOT)
+        listed += _archive_notes(uri, archive.models, archive.problems, default)
+    table_name = name if _is_name(name) and name not in taken else own_name
+    if table_name != name:
+        artifact["default_model"] = name
+    return {table_name: {"artifact": artifact, **about}}, []
+
+
+def _archive_notes(
+    uri: str, models: Mapping[str, object], problems: object, default: str | None
+) -> Iterator[NotCarried]:
+    assert isinstance(problems, list | tuple)
+    for problem in problems:
+        yield NotCarried(where=uri, value=None, reason=problem, effect="none")
+    if len(models) > 1 and default is None:
+        reason = (
+            f"the container finds {', '.join(models)} and no variable names the one that answers requests "
+            f"that name none; the file names {min(models)}: check it"
+        )
+        yield NotCarried(where=uri, value=None, reason=reason, effect="changed")
+
+
+def _several(
+    picture: LivePicture,
+    name: str,
+    prefix: str,
+    about: dict[str, Any],
+    listed: list[NotCarried],
+) -> tuple[dict[str, dict[str, Any]], list[str]]:
+    """Return the tables of a multi-model endpoint: its models are fetched, and packed from then on."""
+    tables: dict[str, dict[str, Any]] = {}
+    commands = []
+    for key in picture.prefixes.get(prefix, ()):
+        member = key.removesuffix(".tar.gz")
+        if member in (key, name) or not _is_name(member):
+            reason = (
+                "a model of a multi-model endpoint is NAME.tar.gz, of letters, digits and dashes"
+            )
+            listed.append(
+                NotCarried(where=f"{prefix}{key}", value=None, reason=reason, effect="lost")
+            )
+            continue
+        folder = f"models/{member}"
+        tables[member] = {"saved_model": folder}
+        if version := about.get("tensorflow"):
+            tables[member]["tensorflow"] = version
+        commands.append(f"mkdir -p {folder} && aws s3 cp {prefix}{key} - | tar xz -C {folder}")
+    note = "archives of a multi-model endpoint are packed by the file: fetch their models first"
+    listed.append(NotCarried(where=prefix, value=None, reason=note, effect="changed"))
+    if not tables:
+        problem = "no model archive lies there, so that no model can be named"
+        raise PackagingError(Path(prefix), problem, "put one there, or check s3:ListBucket")
+    return {name: {"multi_model": [*tables], **about}, **tables}, commands
+
+
+def _variables(
+    where: str, variables: Mapping[str, str], version: str, listed: list[NotCarried]
+) -> tuple[dict[str, str], dict[str, Any]]:
+    """Return (variables of the file's own, keys of [container])."""
+    own: dict[str, str] = {}
+    settings: dict[str, Any] = {}
+    batching: dict[str, Any] = {}
+    rest = dict(variables)
+    rest.pop(DEFAULT_MODEL_NAME, None), rest.pop(HASH, None)
+    batches = rest.pop(BATCHING_SWITCH, "false").lower() == "true"
+    for name, value in sorted(rest.items()):
+        place = f"{where}: variable {name}"
+        key = setting_of(name, value)
+        if is_secret(name, value):
+            reason = (
+                "it looks like a secret and is left out: keep it in AWS Secrets Manager and give the code "
+                "its ARN, or write it into variables on purpose"
+            )
+            listed.append(NotCarried(where=place, value=HIDDEN, reason=reason, effect="lost"))
+        elif key is not None:
+            inside = batching if key.startswith("batching.") else settings
+            parsed = _parsed(key, name, value, version)
+            if parsed is None:
+                reason = f"container.{key} cannot say this value"
+                listed.append(NotCarried(where=place, value=value, reason=reason, effect="lost"))
+            elif inside is batching and not batches:
+                reason = f"without {BATCHING_SWITCH}=true the image does not read it"
+                listed.append(NotCarried(where=place, value=value, reason=reason, effect="none"))
+            else:
+                inside[key.removeprefix("batching.")] = parsed
+        elif inert := inert_reason(name, value, tensorflow=version):
+            text = f"the image does not use it: {inert}"
+            listed.append(NotCarried(where=place, value=value, reason=text, effect="none"))
+        else:
+            own[name] = value
+    if batches:
+        settings["batching"] = batching
+    return own, settings
+
+
+def _parsed(key: str, name: str, value: str, version: str) -> Any:
+    """Return the value of a container key that renders exactly this variable; None if none does."""
+    for read in (json.loads, str, lambda text: {"1": True, "0": False}[text]):
+        try:
+            parsed = read(value)
+            part, _, inner = key.rpartition(".")
+            given = {part: {inner: parsed}} if part else {key: parsed}
+            rendered = variables_of(ContainerSettings.model_validate(given), default_model=None,
+                                    tensorflow=version)  # fmt: skip
+        except (ValueError, KeyError, ValidationError):
+            continue
+        if rendered.get(name) == value:
+            return parsed
+    return None
+
+
+def is_secret(name: str, value: str) -> bool:
+    """Whether a variable's name or value looks like a credential's."""
+    if is_named_secret(name, value) or secret_in(value.encode()):
+        return True
+    return bool(_SECRET_NAME.search(name)) and not _REFERENCE.fullmatch(value)
+
+
+def _package_name(arn: str, picture: LivePicture) -> str:
+    """GROUP/VERSION of this account, or the ARN of another's."""
+    own = f":{picture.region}:{picture.account}:model-package/"
+    return arn.partition(own)[2] or arn
+
+
+def _is_name(text: str) -> bool:
+    """Whether the text can be the name of a table [models.NAME]."""
+    try:
+        return bool(_NAME.validate_python(text))
+    except ValidationError:
+        return False
+
+
+def _cleaned(name: str) -> str:
+    return re.sub(r"[^a-zA-Z0-9-]+", "-", name).strip("-")[:63].strip("-") or AT_ROOT
+
+
+def _free(name: str, taken: Mapping[str, Any]) -> str:
+    numbers = (f"{name[:60]}-{number}" for number in range(2, 100))
+    return next(each for each in (name, *numbers) if each not in taken)

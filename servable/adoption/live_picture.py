@@ -1,0 +1,341 @@
+"""A live endpoint as plain data: the answers of AWS's Describe calls about it and what belongs to it."""
+
+import math
+import re
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+from infra.catalog import images
+from infra.catalog.images import image_modules
+from infra.parameters.finding import meant
+from infra.policy.sizing import BYTES_PER_GIB
+from model_packaging.refusal import PackagingError
+from model_packaging.verification import Verified, verify
+from servable.aws_account import Account, AwsError, remedy_for, unless_absent
+
+Described = Mapping[str, Any]
+Answer = TypeVar("Answer")
+# CloudFormation puts it on what it makes:
+# https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/aws-properties-resource-tags.html
+STACK_TAG = "aws:cloudformation:stack-name"
+# The image unpacks into /opt/ml/model, and names a model after the folder of its versions.
+AT_ROOT = "model"
+
+
+@dataclass(frozen=True, kw_only=True)
+class LiveArchive:
+    """An archive in S3 that a live model serves."""
+
+    sha256: str
+    size_bytes: int
+    size_gib: float
+    """Size of its files, rounded up to a thousandth."""
+    models: Mapping[str, Sequence[int]]
+    """Model to its versions, as the container names them."""
+    code: bool = False
+    """Whether code/ starts Gunicorn."""
+    requirements: bool = False
+    """Whether it has code/requirements.txt."""
+    problems: Sequence[str] = ()
+    """Reasons why the container would not serve it, each a whole sentence."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LivePicture:
+    """One endpoint, or a configuration or a model without one. Empty: there is none of it."""
+
+    account: str
+    region: str
+    endpoint: Described = field(default_factory=dict)
+    config: Described = field(default_factory=dict)
+    models: Mapping[str, Described] = field(default_factory=dict)
+    packages: Mapping[str, Described] = field(default_factory=dict)
+    """Model packages, by ARN."""
+    archives: Mapping[str, LiveArchive] = field(default_factory=dict)
+    """By address s3://…"""
+    prefixes: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Prefix of a multi-model endpoint to the names of the objects below it."""
+    targets: Sequence[Described] = ()
+    policies: Sequence[Described] = ()
+    scheduled: Sequence[Described] = ()
+    alarms: Sequence[Described] = ()
+    tags: Mapping[str, str] = field(default_factory=dict)
+    log_group: Described = field(default_factory=dict)
+    stacks_of_roles: Mapping[str, str] = field(default_factory=dict)
+    """ARN of an execution role to the stack that made it."""
+    unread: Mapping[str, str] = field(default_factory=dict)
+    """What could not be read, to the reason."""
+
+
+def live_picture(account: Account, kind: str, name: str, *, archives: bool = True) -> LivePicture:
+    """Read what is live. `kind`: endpoint, config or model; `archives`: download them, for their hashes.
+
+    Raises `PackagingError` if it does not exist or cannot be read.
+    """
+    try:
+        return _Reader(account).picture(**{kind: name}, archives=archives)
+    except AwsError as wrong:
+        remedy = remedy_for(wrong, "check credentials, region and network")
+        raise PackagingError(Path(name), f"cannot be read: {wrong}", remedy) from None
+
+
+class _Reader:
+    def __init__(self, account: Account) -> None:
+        self._account = account
+        self._sagemaker = account.client("sagemaker")
+        self._unread: dict[str, str] = {}
+
+    def picture(
+        self,
+        *,
+        endpoint: str | None = None,
+        config: str | None = None,
+        model: str | None = None,
+        archives: bool,
+    ) -> LivePicture:
+        live: Described = {}
+        configuration: Described = {}
+        if endpoint is not None:
+            live = self._described("endpoint", "Endpoint", endpoint)
+            config = live["EndpointConfigName"]
+        if config is not None:
+            configuration = self._described("endpoint_config", "EndpointConfig", config)
+        names = [model] if model else list(dict.fromkeys(model_names(configuration)))
+        models = {name: self._described("model", "Model", name) for name in names}
+        packages = {arn: self._package(arn) for arn in _of_each(models, "ModelPackageName")}
+        containers = [*map(container_of, models.values())]
+        held = [package_container(package) for package in packages.values()]
+        several = [each for each in containers if each.get("Mode") == "MultiModel"]
+        addresses = [data_url(each) for each in (*containers, *held)]
+        resource = f"endpoint/{endpoint}/variant/"
+        targets = self._scaling("scalable_targets", "ScalableTargets", resource)
+        return LivePicture(
+            account=self._account.number,
+            region=self._account.region,
+            endpoint=live,
+            config=configuration,
+            models=models,
+            packages=packages,
+            archives={
+                uri: self._archive(uri, _image_version(containers))
+                for uri in dict.fromkeys(addresses)
+                if uri and uri.endswith(".tar.gz") and archives
+            },
+            prefixes={
+                str(each["ModelDataUrl"]): self._names_below(each["ModelDataUrl"])
+                for each in several
+            },
+            targets=targets if endpoint else (),
+            policies=self._scaling("scaling_policies", "ScalingPolicies", resource)
+            if targets
+            else (),
+            scheduled=self._scaling("scheduled_actions", "ScheduledActions", resource)
+            if targets
+            else (),
+            alarms=self._alarms(endpoint) if endpoint else (),
+            tags=self._tags(live or configuration or next(iter(models.values()))),
+            log_group=self._log_group(endpoint) if endpoint else {},
+            stacks_of_roles=self._stacks_of_roles(models),
+            unread=self._unread,
+        )
+
+    def _described(self, call: str, kind: str, name: str) -> Described:
+        described: Described | None = unless_absent(
+            getattr(self._sagemaker, f"describe_{call}"), **{f"{kind}Name": name}
+        )
+        if described is None:
+            pages = self._account.pages("sagemaker", f"list_{call}s", f"{kind}s")
+            names = [each[f"{kind}Name"] for each in pages]
+            there = f"account {self._account.number}, {self._account.region}"
+            raise PackagingError(
+                Path(name), f"no {kind} of that name in {there}", meant(name, names)
+            )
+        return described
+
+    def _readable(self, what: str, read: Callable[[], Answer], otherwise: Answer) -> Answer:
+        """Return what `read` returns; if AWS refuses, note that, so that it is never taken for none."""
+        try:
+            return read()
+        except AwsError as wrong:
+            self._unread[what] = str(wrong)
+            return otherwise
+
+    def _package(self, arn: str) -> Described:
+        answer: Described = self._sagemaker.describe_model_package(ModelPackageName=arn)
+        return answer
+
+    def _scaling(self, what: str, key: str, resource: str) -> list[Described]:
+        def read() -> list[Described]:
+            pages = self._account.pages(
+                "application-autoscaling", f"describe_{what}", key, ServiceNamespace="sagemaker"
+            )
+            # Application Auto Scaling keeps the name as it was registered, SageMaker in any case.
+            return [
+                each for each in pages if each["ResourceId"].lower().startswith(resource.lower())
+            ]
+
+        return self._readable(what.replace("_", " "), read, [])
+
+    def _alarms(self, endpoint: str) -> list[Described]:
+        def read() -> list[Described]:
+            pages = self._account.pages("cloudwatch", "describe_alarms", "MetricAlarms")
+            return [alarm for alarm in pages if _watches(alarm, endpoint)]
+
+        return self._readable("alarms", read, [])
+
+    def _tags(self, described: Described) -> dict[str, str]:
+        arn = next(described[key] for key in _ARNS if key in described)
+
+        def read() -> dict[str, str]:
+            pages = self._account.pages("sagemaker", "list_tags", "Tags", ResourceArn=arn)
+            return {tag["Key"]: tag["Value"] for tag in pages}
+
+        return self._readable("tags", read, {})
+
+    def _log_group(self, endpoint: str) -> Described:
+        name = f"/aws/sagemaker/Endpoints/{endpoint}"
+
+        def read() -> Described:
+            pages = self._account.pages(
+                "logs", "describe_log_groups", "logGroups", logGroupNamePrefix=name
+            )
+            return next((group for group in pages if group["logGroupName"] == name), {})
+
+        return self._readable("log group", read, {})
+
+    def _stacks_of_roles(self, models: Mapping[str, Described]) -> dict[str, str]:
+        stacks: dict[str, str] = {}
+        none: list[Described] = []
+        for arn in dict.fromkeys(each.get("ExecutionRoleArn", "") for each in models.values()):
+            name = arn.rpartition("/")[2]
+            for tag in self._readable(f"role {name}", partial(self._role_tags, name), none):
+                if tag["Key"] == STACK_TAG:
+                    stacks[arn] = tag["Value"]
+        return stacks
+
+    def _role_tags(self, name: str) -> list[Described]:
+        role = self._account.client("iam").get_role(RoleName=name)["Role"]
+        return [*role.get("Tags", [])]
+
+    def _names_below(self, prefix: str) -> list[str]:
+        bucket, _, key = prefix.removeprefix("s3://").partition("/")
+
+        def read() -> list[str]:
+            pages = self._account.pages(
+                "s3", "list_objects_v2", "Contents", Bucket=bucket, Prefix=key
+            )
+            return [each["Key"].removeprefix(key) for each in pages]
+
+        return self._readable(prefix, read, [])
+
+    def _archive(self, uri: str, tensorflow: str) -> LiveArchive:
+        bucket, _, key = uri.removeprefix("s3://").partition("/")
+        with tempfile.TemporaryDirectory(prefix="servable-archive-") as folder:
+            file = Path(folder, "model.tar.gz")
+            try:
+                self._account.client("s3").download_file(bucket, key, str(file))
+            except AwsError as wrong:
+                remedy = "check your credentials (s3:GetObject, and kms:Decrypt of its key)"
+                raise PackagingError(Path(uri), f"cannot be read: {wrong}", remedy) from None
+            modules = image_modules(tensorflow) or image_modules(images.versions()[-1])
+            assert modules is not None  # of the newest image they are known
+            try:
+                verified = verify(file, python=modules.python, provided=modules.modules)
+            except PackagingError as refusal:
+                raise PackagingError(Path(uri), refusal.problem, refusal.remedy) from None
+            return archive_of(verified, file.stat().st_size, hidden=str(file))
+
+
+def archive_of(verified: Verified, size_bytes: int, *, hidden: str = "") -> LiveArchive:
+    """Return what an adoption needs of a verified archive. `hidden`: a path to leave out of sentences."""
+    models: dict[str, list[int]] = {}
+    for model, version, _ in verified.versions:
+        models.setdefault(model or AT_ROOT, []).append(version)
+    files = {member.name.removeprefix("./") for member in verified.members}
+    unpacked = sum(member.bytes for member in verified.members)
+    return LiveArchive(
+        sha256=verified.sha256,
+        size_bytes=size_bytes,
+        size_gib=math.ceil(unpacked / BYTES_PER_GIB * 1000) / 1000,
+        models=models,
+        code=any(name.startswith(_STARTS_GUNICORN) for name in files),
+        requirements="code/requirements.txt" in files,
+        problems=[text.replace(f"{hidden}: ", "") for text in verified.problems],
+    )
+
+
+_STARTS_GUNICORN = ("code/inference.py", "code/lib", "code/requirements.txt")
+_ARNS = ("EndpointArn", "EndpointConfigArn", "ModelArn")
+
+
+def variants_of(config: Described) -> Iterator[tuple[Described, bool]]:
+    """Yield (variant, whether it is a shadow)."""
+    for shadow, key in ((False, "ProductionVariants"), (True, "ShadowProductionVariants")):
+        for variant in config.get(key) or []:
+            yield variant, shadow
+
+
+def model_names(config: Described) -> Iterator[str]:
+    """Yield the models of every variant and instance type, with repetitions."""
+    for variant, _ in variants_of(config):
+        if variant.get("ModelName"):
+            yield variant["ModelName"]
+        for pool in variant.get("InstancePools") or []:
+            if pool.get("ModelNameOverride"):
+                yield pool["ModelNameOverride"]
+
+
+def container_of(model: Described) -> Described:
+    """The (first) container of DescribeModel's answer."""
+    container: Described = model.get("PrimaryContainer") or next(
+        iter(model.get("Containers") or [{}])
+    )
+    return container
+
+
+def package_container(package: Described) -> Described:
+    """The (first) container of DescribeModelPackage's answer."""
+    containers = package.get("InferenceSpecification", {}).get("Containers") or [{}]
+    container: Described = containers[0]
+    return container
+
+
+# SageMaker takes the https address of an object too, and CDK's alpha L2 writes it:
+# https://docs.aws.amazon.com/AmazonS3/latest/userguide/VirtualHosting.html (both styles)
+_HTTPS = re.compile(
+    r"https://(?:(?P<host>[a-z0-9][a-z0-9.-]+)\.)?s3(?:[.-][a-z0-9-]+)?\.amazonaws\.com(?:\.cn)?/(?P<path>.+)"
+)
+
+
+def data_url(container: Described) -> str | None:
+    """The address s3://… of a container's archive, or of the prefix of its files."""
+    source = container.get("ModelDataSource", {}).get("S3DataSource", {})
+    url: str | None = container.get("ModelDataUrl") or source.get("S3Uri")
+    if url is not None and (match := _HTTPS.fullmatch(url)):
+        return "s3://" + "/".join(filter(None, (match["host"], match["path"])))
+    return url
+
+
+def _of_each(models: Mapping[str, Described], key: str) -> list[str]:
+    values = [container_of(model).get(key) for model in models.values()]
+    return [*dict.fromkeys(filter(None, values))]
+
+
+def _image_version(containers: Sequence[Described]) -> str:
+    """The TensorFlow version in the tag of the first image that has one; else the newest."""
+    for container in containers:
+        tag = str(container.get("Image", "")).rpartition(":")[2]
+        version = ".".join(tag.split("-")[0].split(".")[:2])
+        if version in images.versions():
+            return version
+    return images.versions()[-1]
+
+
+def _watches(alarm: Described, endpoint: str) -> bool:
+    queries = [query.get("MetricStat", {}).get("Metric", {}) for query in alarm.get("Metrics", [])]
+    dimensions = [each for metric in (alarm, *queries) for each in metric.get("Dimensions", [])]
+    return {"Name": "EndpointName", "Value": endpoint} in dimensions

@@ -1,0 +1,282 @@
+"""What is live, as if a stack had made it: a template beside that of the file, to compare both."""
+
+import copy
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from infra.catalog.instances import instances
+from infra.policy.container import DEFAULT_MODEL_NAME, IMAGE_DEFAULTS, setting_of, variables_of
+from infra.policy.scaling import DEFAULT_COOLDOWN_SECONDS
+from servable.adoption.expressed_model import HASH, is_secret
+from servable.adoption.live_fields import HIDDEN
+from servable.adoption.live_picture import (
+    Described,
+    LivePicture,
+    container_of,
+    data_url,
+    variants_of,
+)
+
+MODEL, CONFIG = "AWS::SageMaker::Model", "AWS::SageMaker::EndpointConfig"
+ENDPOINT, LOGS = "AWS::SageMaker::Endpoint", "AWS::Logs::LogGroup"
+TARGET = "AWS::ApplicationAutoScaling::ScalableTarget"
+POLICY = "AWS::ApplicationAutoScaling::ScalingPolicy"
+COMPARED = (MODEL, CONFIG, ENDPOINT, TARGET, POLICY)
+# Properties of CloudFormation's types that Describe calls answer with; the others are identities and times.
+_PROPERTIES: Mapping[str, tuple[str, ...]] = {
+    MODEL: ("PrimaryContainer", "Containers", "ExecutionRoleArn", "VpcConfig",
+            "EnableNetworkIsolation", "InferenceExecutionConfig"),
+    CONFIG: ("ProductionVariants", "ShadowProductionVariants", "KmsKeyId", "DataCaptureConfig",
+             "AsyncInferenceConfig", "MetricsConfig", "ExplainerConfig", "ExecutionRoleArn",
+             "VpcConfig", "EnableNetworkIsolation"),
+    TARGET: ("MinCapacity", "MaxCapacity", "RoleARN", "ScalableDimension", "ServiceNamespace"),
+    POLICY: ("PolicyType", "TargetTrackingScalingPolicyConfiguration",
+             "StepScalingPolicyConfiguration"),
+}  # fmt: skip
+# False, or a list of nothing, is what an omitted property means.
+_OMITTED: tuple[Any, ...] = (None, False, [], "", {})
+_IMAGE_DEFAULTS = variables_of(IMAGE_DEFAULTS, default_model=None)
+_NUMBER_OF_VCPUS = ("batching.batch_threads", "batching.max_enqueued_batches")
+
+
+def live_template(picture: LivePicture, after: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a template with what is live under the logical ids of `after`, the template of the file.
+
+    Names that CloudFormation gives itself are those of `after`; what it makes beside them is left out.
+    `Identifier` of a resource is what CloudFormation imports it by.
+    """
+    resources = after["Resources"]
+    before: dict[str, Any] = {}
+    configs = [item for item in resources.items() if item[1]["Type"] == CONFIG]
+    for config_id, config in configs:
+        properties = _of(CONFIG, picture.config)
+        for key in ("ProductionVariants", "ShadowProductionVariants"):
+            wanted = {
+                variant["VariantName"]: variant for variant in config["Properties"].get(key) or []
+            }
+            for variant in properties.get(key, []):
+                other = wanted.get(variant["VariantName"], {})
+                if "ModelName" in other:
+                    _add_model(picture, before, resources, variant["ModelName"], other["ModelName"])
+                    variant["ModelName"] = other["ModelName"]
+                _pools(picture, before, resources, variant, other)
+        arn = {"EndpointConfigArn": picture.config.get("EndpointConfigArn")}
+        before[config_id] = {"Type": CONFIG, "Properties": properties, "Identifier": arn}
+    for logical_id, resource in resources.items():
+        properties = resource.get("Properties", {})
+        if resource["Type"] == ENDPOINT:
+            own = {
+                key: properties[key] for key in ("EndpointConfigName", "Tags") if key in properties
+            }
+            live = {"EndpointName": picture.endpoint["EndpointName"]} if picture.endpoint else {}
+            if deployment := picture.endpoint.get("LastDeploymentConfig"):
+                live["DeploymentConfig"] = deployment
+            arn = {"EndpointArn": picture.endpoint.get("EndpointArn")}
+            before[logical_id] = {"Type": ENDPOINT, "Properties": own | live, "Identifier": arn}
+        elif resource["Type"] in (TARGET, POLICY):
+            scaled = _scaling(picture, resources, resource)
+            if scaled is not None:
+                before[logical_id] = {"Type": resource["Type"], "Properties": scaled}
+    _unmatched(picture, before)
+    return {"Resources": before}
+
+
+def _of(kind: str, described: Described) -> dict[str, Any]:
+    kept = {key: described[key] for key in _PROPERTIES[kind] if key in described}
+    slim: dict[str, Any] = _slim(copy.deepcopy(kept))
+    return slim
+
+
+def _slim(value: Any) -> Any:
+    if isinstance(value, dict):
+        slim = {key: _slim(inner) for key, inner in value.items()}
+        return {key: inner for key, inner in slim.items() if inner not in _OMITTED}
+    if isinstance(value, float) and value.is_integer():
+        return int(value)  # as the template has it
+    return [_slim(item) for item in value] if isinstance(value, list) else value
+
+
+def _add_model(
+    picture: LivePicture,
+    before: dict[str, Any],
+    resources: Mapping[str, Any],
+    name: str,
+    reference: Any,
+) -> None:
+    """Add the live model under the logical id that the template's variant refers to."""
+    logical_id = _referred(reference)
+    if name not in picture.models or logical_id not in resources:
+        return
+    properties = _of(MODEL, picture.models[name])
+    container = dict(container_of(picture.models[name]))
+    properties.pop("Containers", None)
+    container.pop("ContainerHostname", None)
+    if container.get("Mode") == "SingleModel":
+        del container["Mode"]
+    address = str(data_url(container))
+    if address.endswith(".tar.gz"):  # however it is said, it is the same archive
+        container.pop("ModelDataSource", None)
+        container["ModelDataUrl"] = address
+    container["Environment"] = {
+        name: HIDDEN if is_secret(name, value) else value
+        for name, value in container.get("Environment", {}).items()
+    }
+    properties["PrimaryContainer"] = _slim(container)
+    arn = {"ModelArn": picture.models[name]["ModelArn"]}
+    before[logical_id] = {"Type": MODEL, "Properties": properties, "Identifier": arn}
+
+
+def _pools(
+    picture: LivePicture,
+    before: dict[str, Any],
+    resources: Mapping[str, Any],
+    variant: dict[str, Any],
+    other: Mapping[str, Any],
+) -> None:
+    overrides = {
+        pool["InstanceType"]: pool.get("ModelNameOverride")
+        for pool in other.get("InstancePools", [])
+    }
+    for pool in variant.get("InstancePools", []):
+        name, reference = pool.get("ModelNameOverride"), overrides.get(pool["InstanceType"])
+        if name and reference:
+            _add_model(picture, before, resources, name, reference)
+            pool["ModelNameOverride"] = reference
+
+
+def _referred(reference: Any) -> str:
+    if not isinstance(reference, Mapping):
+        return str(reference)
+    if "Fn::GetAtt" in reference:
+        return str(reference["Fn::GetAtt"][0])
+    return str(reference.get("Ref", ""))
+
+
+def _variant_of(resource_id: Any) -> str:
+    """Return the variant of a scalable target's ResourceId, which may be a Fn::Join."""
+    if isinstance(resource_id, Mapping):
+        resource_id = "".join(part for part in resource_id["Fn::Join"][1] if isinstance(part, str))
+    return str(resource_id).rpartition("/")[2]
+
+
+def _scaling(
+    picture: LivePicture, resources: Mapping[str, Any], resource: Mapping[str, Any]
+) -> dict[str, Any] | None:
+    """Return the live target or policy that a resource of the template stands for; None if none does."""
+    wanted = resource["Properties"]
+    target = (
+        wanted
+        if resource["Type"] == TARGET
+        else resources[wanted["ScalingTargetId"]["Ref"]]["Properties"]
+    )
+    variant = _variant_of(target["ResourceId"])
+    live = [
+        each
+        for each in (picture.targets if resource["Type"] == TARGET else picture.policies)
+        if _variant_of(each["ResourceId"]) == variant
+    ]
+    if resource["Type"] == TARGET:
+        if not live:
+            return None
+        properties = _of(TARGET, live[0]) | {"ResourceId": wanted["ResourceId"]}
+        properties["MinCapacity"] = live[0]["MinCapacity"]
+        if str(properties.get("RoleARN", "")).rpartition("/")[2] == _role(wanted["RoleARN"]):
+            properties["RoleARN"] = wanted["RoleARN"]
+        actions = [each for each in picture.scheduled if _variant_of(each["ResourceId"]) == variant]
+        if actions:
+            properties["ScheduledActions"] = [
+                {
+                    "ScalableTargetAction": each.get("ScalableTargetAction", {}),
+                    "Schedule": each["Schedule"],
+                    "ScheduledActionName": f"Scheduled{number}",
+                    "Timezone": each.get("Timezone", "UTC"),
+                    **{key: str(each[key]) for key in ("StartTime", "EndTime") if key in each},
+                }
+                for number, each in enumerate(actions)
+            ]
+        return properties
+    for policy in live:
+        if _tracked(policy) == _tracked(wanted):
+            identity = {key: wanted[key] for key in ("PolicyName", "ScalingTargetId")}
+            return _of(POLICY, policy) | identity
+    return None
+
+
+def _role(arn: Any) -> str:
+    text = arn if isinstance(arn, str) else str(arn["Fn::Join"][1][-1])
+    return text.rpartition("/")[2]
+
+
+def _tracked(policy: Mapping[str, Any]) -> tuple[str, str]:
+    """Return what tells a variant's policies apart: the metric, or the direction of its steps."""
+    tracked = policy.get("TargetTrackingScalingPolicyConfiguration", {})
+    metric = tracked.get("PredefinedMetricSpecification", {}).get("PredefinedMetricType")
+    custom = tracked.get("CustomizedMetricSpecification", {}).get("MetricName")
+    steps = policy.get("StepScalingPolicyConfiguration", {}).get("StepAdjustments") or [{}]
+    out = float(steps[0].get("ScalingAdjustment", 0)) > 0
+    return policy["PolicyType"], metric or custom or ("out" if out else "in")
+
+
+def _unmatched(picture: LivePicture, before: dict[str, Any]) -> None:
+    """Add live targets and policies that the template has no counterpart of: it takes them away."""
+    kept = [resource["Properties"] for resource in before.values() if resource["Type"] == POLICY]
+    targets = [
+        _variant_of(resource["Properties"]["ResourceId"])
+        for resource in before.values()
+        if resource["Type"] == TARGET
+    ]
+    for target in picture.targets:
+        if _variant_of(target["ResourceId"]) not in targets:
+            before[target["ResourceId"]] = {"Type": TARGET, "Properties": _of(TARGET, target)}
+    for policy in picture.policies:
+        if not any(_tracked(policy) == _tracked(other) for other in kept):
+            before[policy["PolicyName"]] = {"Type": POLICY, "Properties": _of(POLICY, policy)}
+
+
+def same_in_effect(
+    what: str, before: str | None, after: str | None, picture: LivePicture
+) -> str | None:
+    """Return why a change of a property alters nothing for callers; None if it may alter something.
+
+    `what`: path of the property; `before` or `after` None: it is not there.
+    """
+    name = what.rpartition(".")[2]
+    variable = what.startswith("PrimaryContainer.Environment.")
+    if before is None:
+        if variable and name == HASH:
+            return "names the archive's hash for CloudFormation; no program reads it"
+        if variable and name == DEFAULT_MODEL_NAME:
+            return "names the model that the container finds in the archive"
+        if variable and _IMAGE_DEFAULTS.get(name) == after:
+            return "the image's own default, written out"
+        if variable and setting_of(name) in _NUMBER_OF_VCPUS and after in [*_vcpus(picture)]:
+            return "the image's own default, written out: the number of vCPUs"
+        if name == "RoutingStrategy" and after == "RANDOM":
+            return "SageMaker's own routing, written out"
+        default = str(DEFAULT_COOLDOWN_SECONDS) if name.endswith("Cooldown") else "UTC"
+        if name.endswith(("Cooldown", "Timezone")) and after == default:
+            return "Application Auto Scaling's default, written out"
+        if what.startswith(("RetainAllVariantProperties", "ExcludeRetainedVariantProperties")):
+            return "applies to updates: the live number of instances stays"
+    if what == "EndpointName":
+        return "a new endpoint beside the live one"
+    if name == "InitialInstanceCount" and after in _counts(picture):
+        return "the number of instances that run"
+    if name == "InitialVariantWeight" and after in _weights(picture):
+        return "the weight that is in force"
+    return None
+
+
+def _vcpus(picture: LivePicture) -> Iterator[str]:
+    for variant, _ in variants_of(picture.config):
+        if (instance := instances().get(variant.get("InstanceType", ""))) is not None:
+            yield str(instance.vcpus)
+
+
+def _counts(picture: LivePicture) -> list[str]:
+    return [str(each.get("DesiredInstanceCount")) for each, _ in variants_of(picture.endpoint)]
+
+
+def _weights(picture: LivePicture) -> list[str]:
+    weights = [float(each.get("DesiredWeight", 1)) for each, _ in variants_of(picture.endpoint)]
+    return [text for weight in weights for text in (str(weight), f"{weight:g}")]

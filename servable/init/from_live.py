@@ -1,0 +1,143 @@
+"""The environment file of something live: read, written, checked, and shown with what it does not say."""
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import click
+
+from infra.parameters.finding import Finding
+from infra.parameters.rollout import CONTENT_TYPES
+from infra.preflight.check import errors
+from model_packaging.refusal import PackagingError
+from servable.adoption.environment_text import EFFECTS, environment_text
+from servable.adoption.expressed import Expressed, expressed
+from servable.adoption.live_picture import LivePicture, live_picture
+from servable.aws_account import Account, AwsError
+from servable.findings import print_lines
+from servable.init.first_environment import foreseen, model_name, new_environment
+from servable.new.project_files import conflicts, missing_files, service_name, write_all
+from servable.project import MENDED_BY_PACKING, project
+from servable.project_folder import FOLDER, standing_in, state_folder
+from servable_local.aws import status
+
+
+@dataclass(frozen=True, kw_only=True)
+class LiveSource:
+    """A live endpoint, configuration or model, and how its file is to be named."""
+
+    kind: str
+    """endpoint, config or model."""
+    name: str
+    environment: str | None
+    """Name of the environment; None: the source's."""
+    endpoint_name: str | None
+    request: Path | None
+    """Body to send to the live endpoint; None: nothing is sent."""
+    local: bool
+    account: str
+    region: str
+
+
+def from_live(source: LiveSource, folder: str, *, as_json: bool) -> int:
+    """Write the file of `source`, and show what it does not say. Returns the exit code."""
+    root = standing_in()
+    root, files = (root, root / FOLDER) if folder == FOLDER else project(folder)
+    try:
+        aws = status(folder=state_folder()) if source.local else None
+        if source.local and aws is None:
+            problem = "the local AWS is not running"
+            raise PackagingError(Path("--local"), problem, "`servable local up`")
+        account = Account(region=source.region, number=source.account, aws=aws)
+        name = source.environment or model_name(Path(source.name))
+        file = new_environment(files, name)
+        picture = live_picture(account, source.kind, source.name)
+        result = expressed(picture, endpoint_name=source.endpoint_name)
+        golden = _golden(source, account, root, name, result) if source.request else {}
+        shown = file.relative_to(root) if file.is_relative_to(root) else file
+        text = environment_text(result, source=f"{source.kind} {source.name}")
+        written = {**missing_files(root, service_name(root)), shown.as_posix(): text}
+    except PackagingError as wrong:
+        click.echo(f"servable init: {wrong}", err=True)
+        return 1
+    if refused := conflicts(root, written):
+        click.echo("\n".join([*refused, "nothing was written"]), err=True)
+        return 1
+    for path, body in golden.items():
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_bytes(body)
+    findings = foreseen(root, files, name, written)
+    write_all(root, written)
+    faults = [finding for finding in errors(findings) if finding.rule != MENDED_BY_PACKING]
+    following = next_steps(source, picture, name, result)
+    if as_json:
+        output = {
+            "environment": name,
+            "files": [*written, *golden],
+            "not_carried": [asdict(row) for row in result.not_carried],
+            "next": following,
+            "findings": [finding.as_json() for finding in findings],
+        }
+        click.echo(json.dumps(output, indent=2, default=str))
+    else:
+        _show([*written, *golden], result, following, findings)
+    return int(bool(faults))
+
+
+def _golden(
+    source: LiveSource, account: Account, root: Path, name: str, result: Expressed
+) -> dict[str, bytes]:
+    """Send the request to the live endpoint, name both files in the tables, and return their bodies."""
+    assert source.request is not None
+    body, ending = source.request.read_bytes(), source.request.suffix
+    if ending not in CONTENT_TYPES:
+        allowed = ", ".join(CONTENT_TYPES)
+        problem = f"its ending {ending!r} names no content type"
+        raise PackagingError(source.request, problem, f"name it with one of {allowed}")
+    try:
+        answer = account.client("sagemaker-runtime").invoke_endpoint(
+            EndpointName=source.name, Body=body, ContentType=CONTENT_TYPES[ending]
+        )
+    except AwsError as wrong:
+        problem = f"{source.name} does not answer it: {wrong}"
+        raise PackagingError(source.request, problem, "give a request that it answers") from None
+    files = {f"golden/{name}/request{ending}": body}
+    files[f"golden/{name}/answer.json"] = answer["Body"].read()
+    request, expected = files
+    served = next(iter(result.tables["variants"].values()))["model"]
+    table = result.tables["models"][served]
+    table["golden"] = {"request": request, "answer": expected}
+    return files
+
+
+def next_steps(source: LiveSource, picture: LivePicture, name: str, result: Expressed) -> list[str]:
+    """Return the commands that lead from the file to an endpoint that answers as the live one."""
+    local = " --local" if source.local else ""
+    steps = [*result.commands, f"servable check {name}"]
+    if source.kind != "endpoint":
+        return [*steps, f"cdk deploy '{name}/*'", f"servable verify {name}{local}"]
+    steps.append(f"servable plan {name} --adopt {source.name}{local}")
+    captured = picture.config.get("DataCaptureConfig", {})
+    if captured.get("EnableCapture") and captured.get("DestinationS3Uri"):
+        place = f"{captured['DestinationS3Uri'].rstrip('/')}/{source.name}"
+        steps.append(f"servable replay {name} --captured {place} --gate{local}")
+        steps.append(f"servable golden {name} --from-captured {place} --write{local}")
+    ways = f"servable plan {name} --adopt {source.name}{local} --way beside"
+    return [*steps, ways, f"cdk deploy '{name}/*'", f"servable verify {name}{local}"]
+
+
+def _show(
+    files: list[str], result: Expressed, following: list[str], findings: list[Finding]
+) -> None:
+    for file in files:
+        click.echo(f"{file}: written")
+    for effect, heading in EFFECTS.items():
+        rows = [row for row in result.not_carried if row.effect == effect]
+        if rows:
+            click.echo(f"\n{heading}:")
+        for row in rows:
+            click.echo(f"  {row}")
+    print_lines(findings)
+    click.echo("\nnext:")
+    for step in following:
+        click.echo(f"  {step}")

@@ -1,0 +1,105 @@
+"""Live pictures, put together by hand: no AWS answers."""
+
+from typing import Any
+
+from servable.adoption.live_picture import LiveArchive, LivePicture
+
+ARN = "arn:aws:sagemaker:us-east-1:123456789012"
+IMAGE = "763104351884.dkr.ecr.us-east-1.amazonaws.com/tensorflow-inference:2.20-cpu-py312"
+URI = "s3://team/run-7/model.tar.gz"
+ARCHIVE = LiveArchive(sha256="a" * 64, size_bytes=12, size_gib=0.001, models={"ranker": [1]})
+
+
+def picture(
+    *,
+    container: dict[str, Any] | None = None,
+    model: dict[str, Any] | None = None,
+    variant: dict[str, Any] | None = None,
+    config: dict[str, Any] | None = None,
+    endpoint: dict[str, Any] | None = None,
+    archive: LiveArchive = ARCHIVE,
+    **more: Any,
+) -> LivePicture:
+    """One real-time endpoint of one variant; each argument adds fields, or replaces them."""
+    live = {
+        "VariantName": "AllTraffic",
+        "ModelName": "ranker-1",
+        "InstanceType": "ml.c5.xlarge",
+        "InitialInstanceCount": 2,
+        "InitialVariantWeight": 1.0,
+        **(variant or {}),
+    }
+    return LivePicture(
+        account="123456789012",
+        region="us-east-1",
+        endpoint={
+            "EndpointName": "ranker",
+            "EndpointArn": f"{ARN}:endpoint/ranker",
+            "EndpointConfigName": "config",
+            "EndpointStatus": "InService",
+            **(endpoint or {}),
+        },
+        config={
+            "EndpointConfigName": "config",
+            "EndpointConfigArn": f"{ARN}:endpoint-config/config",
+            "ProductionVariants": [live],
+            **(config or {}),
+        },
+        models={
+            "ranker-1": {
+                "ModelName": "ranker-1",
+                "ModelArn": f"{ARN}:model/ranker-1",
+                "PrimaryContainer": {"Image": IMAGE, "ModelDataUrl": URI, **(container or {})},
+                "ExecutionRoleArn": "arn:aws:iam::123456789012:role/sagemaker",
+                **(model or {}),
+            }
+        },
+        archives={URI: archive},
+        **more,
+    )
+
+
+def target(**more: Any) -> dict[str, Any]:
+    return {
+        "ServiceNamespace": "sagemaker",
+        "ResourceId": "endpoint/ranker/variant/AllTraffic",
+        "ScalableDimension": "sagemaker:variant:DesiredInstanceCount",
+        "MinCapacity": 1,
+        "MaxCapacity": 4,
+        **more,
+    }
+
+
+def tracking(metric: str = "SageMakerVariantInvocationsPerInstance", value: float = 1000.0,
+             **more: Any) -> dict[str, Any]:  # fmt: skip
+    return {
+        "ServiceNamespace": "sagemaker",
+        "ResourceId": "endpoint/ranker/variant/AllTraffic",
+        "ScalableDimension": "sagemaker:variant:DesiredInstanceCount",
+        "PolicyName": "by-hand",
+        "PolicyType": "TargetTrackingScaling",
+        "TargetTrackingScalingPolicyConfiguration": {
+            "TargetValue": value,
+            "PredefinedMetricSpecification": {"PredefinedMetricType": metric},
+            **more,
+        },
+    }
+
+
+def alarm(metric: str, statistic: str, threshold: float, **more: Any) -> dict[str, Any]:
+    key = "ExtendedStatistic" if statistic.startswith("p") else "Statistic"
+    return {
+        "AlarmName": metric,
+        "MetricName": metric,
+        key: statistic,
+        "Threshold": threshold,
+        "Period": 60,
+        "EvaluationPeriods": 3,
+        "ComparisonOperator": "GreaterThanThreshold",
+        "TreatMissingData": "notBreaching",
+        "Dimensions": [
+            {"Name": "EndpointName", "Value": "ranker"},
+            {"Name": "VariantName", "Value": "AllTraffic"},
+        ],
+        **more,
+    }

@@ -1,0 +1,332 @@
+"""A live endpoint as keys of an environment file: nothing is guessed, and nothing is dropped."""
+
+import tomllib
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as some
+
+from infra.parameters.environment import Environment
+from infra.policy.scaling import invocations_per_instance_per_minute
+from model_packaging.refusal import PackagingError
+from servable.adoption.environment_text import environment_text
+from servable.adoption.expressed import Expressed, expressed
+from servable.adoption.live_fields import LiveFields
+from servable.adoption.live_picture import LiveArchive, LivePicture
+from tests.servable.adoption.pictures import ARCHIVE, IMAGE, alarm, picture, target, tracking
+
+# Every key of what a file may hold; values of each kind that JSON has.
+FIELDS = some.recursive(
+    some.one_of(some.integers(), some.booleans(), some.text(min_size=1)),
+    lambda inner: some.one_of(
+        some.lists(inner, max_size=3),
+        some.dictionaries(some.from_regex(r"[A-Z][a-z]{2,8}", fullmatch=True), inner, max_size=3),
+    ),
+    max_leaves=8,
+)
+
+
+def variant(result: Expressed) -> dict[str, Any]:
+    table: dict[str, Any] = result.tables["variants"]["AllTraffic"]
+    return table
+
+
+def where(result: Expressed) -> list[str]:
+    return [row.where for row in result.not_carried]
+
+
+@given(some.dictionaries(some.from_regex(r"[A-Z][a-z]{2,8}", fullmatch=True), FIELDS, max_size=5))
+def test_every_field_that_is_not_taken_is_listed(fields: dict[str, Any]) -> None:
+    def leaves(value: Any) -> int:
+        if isinstance(value, dict):
+            return sum(map(leaves, value.values()))
+        if isinstance(value, list) and any(isinstance(item, dict) for item in value):
+            return sum(map(leaves, value))
+        return int(value not in ([], ""))
+
+    listed = [*LiveFields("it", fields, known={}).not_carried({})]
+    assert len(listed) == leaves(fields)
+
+
+@settings(max_examples=40)
+@given(some.dictionaries(some.from_regex(r"Zz[a-z]{2,8}", fullmatch=True), FIELDS, min_size=1))
+def test_a_field_that_aws_adds_to_a_variant_is_listed(fields: dict[str, Any]) -> None:
+    named = {name for name, value in fields.items() if LiveFields("", {name: value}, known={})
+             and [*LiveFields("", {name: value}, known={}).not_carried({})]}  # fmt: skip
+    listed = " ".join(where(expressed(picture(variant=fields))))
+    assert {name for name in named if name not in listed} == set()
+
+
+@given(
+    some.floats(0.001, 1_000_000, allow_nan=False),
+    some.sampled_from(["SageMakerVariantInvocationsPerInstance"]),
+)
+def test_a_target_comes_back_as_it_was(value: float, metric: str) -> None:
+    value = round(value, 3)
+    live = picture(targets=[target()], policies=[tracking(metric, value)])
+    table = variant(expressed(live))["scaling"]
+    again = invocations_per_instance_per_minute(
+        max_rps_per_instance=table["max_rps_per_instance"], safety_factor=table["safety_factor"]
+    )
+    assert again == pytest.approx(value, rel=1e-9)
+
+
+@given(
+    some.dictionaries(
+        some.from_regex(r"[A-Z][A-Z_]{2,12}", fullmatch=True),
+        some.text(some.characters(codec="ascii", exclude_categories=["Cc"]), min_size=12),
+    )
+)
+def test_every_variable_is_in_the_file_or_in_the_list(variables: dict[str, str]) -> None:
+    result = expressed(picture(container={"Environment": variables}))
+    listed = " ".join(where(result))
+    own = variant(result).get("variables", {})
+    assert [
+        name for name in variables if name not in own and f"variable {name}" not in listed
+    ] == []
+
+
+@given(some.text(some.characters(codec="ascii", exclude_categories=["Cc"]), min_size=6))
+def test_the_value_of_a_named_password_is_nowhere(secret: str) -> None:
+    secret = f"S3cr.{secret}.t"
+    result = expressed(picture(container={"Environment": {"DATABASE_PASSWORD": secret}}))
+    assert secret not in environment_text(result, source="endpoint ranker")
+
+
+def test_the_text_is_the_tables() -> None:
+    result = expressed(picture(targets=[target()], policies=[tracking()]))
+    assert tomllib.loads(environment_text(result, source="endpoint ranker")) == result.tables
+
+
+def test_the_tables_are_an_environment() -> None:
+    environment = Environment.model_validate(expressed(picture()).tables)
+    assert environment.variants["AllTraffic"].min_instances == 2
+
+
+def test_a_role_of_all_models_is_written_once() -> None:
+    tables = expressed(picture()).tables
+    assert (
+        tables["endpoint"]["execution_role"],
+        "execution_role" in tables["models"]["ranker"],
+    ) == ("arn:aws:iam::123456789012:role/sagemaker", False)
+
+
+def test_a_model_whose_folder_cannot_name_a_table_has_it_as_its_default_model() -> None:
+    archive = LiveArchive(sha256="b" * 64, size_bytes=1, size_gib=0.001, models={"half_two": [1]})
+    (table,) = expressed(picture(archive=archive)).tables["models"].values()
+    assert table["artifact"]["default_model"] == "half_two"
+
+
+def test_of_several_models_that_no_variable_chooses_among_the_choice_is_listed() -> None:
+    archive = LiveArchive(sha256="b" * 64, size_bytes=1, size_gib=0.001,
+                          models={"a": [1], "b": [1]})  # fmt: skip
+    result = expressed(picture(archive=archive))
+    assert any("the container finds a, b" in row.reason for row in result.not_carried)
+
+
+def test_a_wrong_layout_is_named() -> None:
+    archive = LiveArchive(sha256="b" * 64, size_bytes=1, size_gib=0.001, models={},
+                          problems=["export/saved_model.pb: is in no folder named with digits"])  # fmt: skip
+    result = expressed(picture(archive=archive))
+    assert any("is in no folder named with digits" in row.reason for row in result.not_carried)
+
+
+@pytest.mark.parametrize(
+    ("fields", "key", "value"),
+    [
+        ({"VolumeSizeInGB": 50}, "volume_gb", 50),
+        ({"ModelDataDownloadTimeoutInSeconds": 900}, "download_timeout_seconds", 900),
+        ({"ContainerStartupHealthCheckTimeoutInSeconds": 90}, "startup_timeout_seconds", 90),
+        ({"EnableSSMAccess": True}, "ssm_access", True),
+        ({"RoutingConfig": {"RoutingStrategy": "LEAST_OUTSTANDING_REQUESTS"}}, "routing",
+         "least_outstanding_requests"),
+        ({}, "routing", "random"),
+        ({"InitialVariantWeight": 0.25}, "weight", 0.25),
+        ({"CoreDumpConfig": {"DestinationS3Uri": "s3://team/dumps/"}}, "core_dumps",
+         {"uri": "s3://team/dumps/"}),
+    ],
+)  # fmt: skip
+def test_a_field_of_a_variant_is_a_key(fields: dict[str, Any], key: str, value: object) -> None:
+    assert variant(expressed(picture(variant=fields)))[key] == value
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "key", "written"),
+    [
+        ("SAGEMAKER_GUNICORN_WORKERS", "4", "gunicorn_workers", 4),
+        ("SAGEMAKER_GUNICORN_WORKER_CLASS", "gthread", "gunicorn_worker_class", "gthread"),
+        ("SAGEMAKER_TFS_FRACTIONAL_GPU_MEM_MARGIN", "0.1", "gpu_memory_margin", 0.1),
+        ("TF_ENABLE_ONEDNN_OPTS", "0", "onednn", False),
+        ("UNSET", "", "gunicorn_timeout_seconds", 30),
+        ("UNSET", "", "tfs_processes", 1),
+    ],
+)
+def test_a_variable_of_the_image_is_a_key_of_container(
+    name: str, value: str, key: str, written: object
+) -> None:
+    result = expressed(picture(container={"Environment": {name: value}}))
+    assert variant(result)["container"][key] == written
+
+
+@pytest.mark.parametrize("value", ["0", "many", "04"])
+def test_a_value_that_no_key_can_say_is_listed(value: str) -> None:
+    result = expressed(picture(container={"Environment": {"SAGEMAKER_TFS_INSTANCE_COUNT": value}}))
+    assert any("SAGEMAKER_TFS_INSTANCE_COUNT" in each for each in where(result))
+
+
+@pytest.mark.parametrize(
+    ("live", "key", "value"),
+    [
+        (alarm("ModelLatency", "p99", 150_000.0), "p99_latency_ms", 150.0),
+        (alarm("Invocation5XXErrors", "Average", 0.02), "error_5xx_percent", 2.0),
+        (alarm("CPUUtilization", "Average", 320.0), "cpu_percent", 80.0),
+        (alarm("MemoryUtilization", "Maximum", 75.0), "memory_percent", 75.0),
+        (alarm("ModelLatency", "p90", 9_000.0, EvaluationPeriods=5), "window_minutes", 5),
+    ],
+)
+def test_a_live_alarm_is_a_threshold_in_the_files_unit(
+    live: dict[str, Any], key: str, value: float
+) -> None:
+    assert expressed(picture(alarms=[live])).tables["alarms"][key] == value
+
+
+@pytest.mark.parametrize(
+    "live",
+    [
+        alarm("ModelLatency", "Average", 150_000.0),
+        alarm("Invocation5XXErrors", "Sum", 5.0),
+        alarm("ModelLatency", "p99", 100.0, ComparisonOperator="LessThanThreshold"),
+        alarm("ModelLatency", "p99", 150_000.0, TreatMissingData="breaching"),
+        alarm("ModelLatency", "p99", 150_000.0, AlarmActions=["arn:aws:sns:us-east-1:1:oncall"]),
+    ],
+)
+def test_an_alarm_that_no_key_makes_alike_is_listed(live: dict[str, Any]) -> None:
+    assert f"alarm {live['AlarmName']}" in where(expressed(picture(alarms=[live])))
+
+
+@pytest.mark.parametrize(
+    ("policy", "table"),
+    [
+        (
+            {"BlueGreenUpdatePolicy": {"TrafficRoutingConfiguration": {
+                "Type": "CANARY", "WaitIntervalInSeconds": 600,
+                "CanarySize": {"Type": "CAPACITY_PERCENT", "Value": 10}}}},
+            {"strategy": "canary", "canary_percent": 10, "bake_minutes": 10},
+        ),
+        (
+            {"BlueGreenUpdatePolicy": {"TrafficRoutingConfiguration": {
+                "Type": "ALL_AT_ONCE", "WaitIntervalInSeconds": 0}, "TerminationWaitInSeconds": 300}},
+            {"strategy": "all_at_once", "bake_minutes": 5},
+        ),
+        (
+            {"RollingUpdatePolicy": {"MaximumBatchSize": {"Type": "CAPACITY_PERCENT", "Value": 25},
+                                     "WaitIntervalInSeconds": 120}},
+            {"strategy": "rolling", "batch_percent": 25, "rollback_batch_percent": 100,
+             "bake_minutes": 2},
+        ),
+    ],
+)  # fmt: skip
+def test_a_deployment_configuration_is_the_rollout(
+    policy: dict[str, Any], table: dict[str, Any]
+) -> None:
+    live = picture(endpoint={"LastDeploymentConfig": policy})
+    assert expressed(live).tables["rollout"] == table
+
+
+def test_a_canary_by_instances_is_listed_and_not_guessed() -> None:
+    size = {"Type": "INSTANCE_COUNT", "Value": 1}
+    routing = {"Type": "CANARY", "WaitIntervalInSeconds": 600, "CanarySize": size}
+    policy = {"BlueGreenUpdatePolicy": {"TrafficRoutingConfiguration": routing}}
+    result = expressed(picture(endpoint={"LastDeploymentConfig": policy}))
+    assert ("rollout" in result.tables, "deployment configuration" in where(result)) == (
+        False,
+        True,
+    )
+
+
+@pytest.mark.parametrize(
+    ("live", "problem"),
+    [
+        (picture(variant={"ModelName": None}), "inference components"),
+        (picture(model={"PrimaryContainer": None, "Containers": [{"Image": IMAGE}] * 2}), "pipeline"),
+        (picture(container={"Image": IMAGE.replace("tensorflow-inference", "pytorch-inference")}),
+         "serves no TensorFlow model"),
+        (picture(container={"ModelDataUrl": None}), "names no archive"),
+    ],
+)  # fmt: skip
+def test_what_no_file_can_describe_is_refused_with_the_reason(
+    live: LivePicture, problem: str
+) -> None:
+    with pytest.raises(PackagingError, match=problem):
+        expressed(live)
+
+
+def test_what_could_not_be_read_is_listed_and_not_taken_for_none() -> None:
+    result = expressed(picture(unread={"alarms": "AccessDenied"}))
+    assert [row.where for row in result.not_carried if "AccessDenied" in row.reason] == ["alarms"]
+
+
+def test_tags_of_aws_stay_out_and_the_stack_that_owns_the_endpoint_is_named() -> None:
+    live = picture(tags={"team": "ranking", "aws:cloudformation:stack-name": "old"})
+    result = expressed(live)
+    named = [row for row in result.not_carried if "that stack owns the endpoint" in row.reason]
+    assert (result.tables["tags"], [row.value for row in named]) == ({"team": "ranking"}, ["old"])
+
+
+def test_a_role_that_goes_with_another_stack_is_listed() -> None:
+    role = "arn:aws:iam::123456789012:role/sagemaker"
+    result = expressed(picture(stacks_of_roles={role: "old"}))
+    named = [row.value for row in result.not_carried if "belongs to stack old" in row.reason]
+    assert named == [role]
+
+
+def test_logs_that_are_kept_for_ever_are_listed() -> None:
+    group = {"logGroupName": "/aws/sagemaker/Endpoints/ranker"}
+    listed = [row for row in expressed(picture(log_group=group)).not_carried
+              if row.where.startswith("log group")]  # fmt: skip
+    assert [row.value for row in listed] == ["for ever"]
+
+
+@pytest.mark.parametrize(
+    ("live", "key"),
+    [
+        (picture(variant={"VolumeSizeInGB": 100_000}), "variants.AllTraffic.volume_gb"),
+        (picture(variant={"ModelDataDownloadTimeoutInSeconds": 1}),
+         "variants.AllTraffic.download_timeout_seconds"),
+        (picture(tags={"team": "r" * 300}), "tags.team"),
+        (picture(config={"MetricsConfig": {"MetricPublishFrequencyInSeconds": 7}}),
+         "metrics.publish_seconds"),
+    ],
+)  # fmt: skip
+def test_a_live_value_that_its_key_does_not_take_is_listed(live: LivePicture, key: str) -> None:
+    assert f"key {key}" in where(expressed(live))
+
+
+@settings(max_examples=40)
+@given(FIELDS, some.sampled_from(["VolumeSizeInGB", "RoutingConfig", "CoreDumpConfig"]))
+def test_no_value_of_a_field_raises_anything_but_a_refusal(value: Any, name: str) -> None:
+    if name == "RoutingConfig":
+        value = {"RoutingStrategy": str(value)}
+    if name == "CoreDumpConfig":
+        value = {"DestinationS3Uri": str(value)}
+    assert expressed(picture(variant={name: value})).tables["variants"]
+
+
+def test_two_live_models_of_one_folder_name_have_tables_of_their_own() -> None:
+    live = picture()
+    other = dict(live.models["ranker-1"]) | {"ModelName": "ranker-2", "PrimaryContainer": {
+        "Image": IMAGE, "ModelDataUrl": "s3://team/run-8/model.tar.gz"}}  # fmt: skip
+    second = dict(live.config["ProductionVariants"][0]) | {
+        "VariantName": "Second", "ModelName": "ranker-2"}  # fmt: skip
+    both = LivePicture(
+        account=live.account,
+        region=live.region,
+        endpoint=live.endpoint,
+        config=dict(live.config)
+        | {"ProductionVariants": [*live.config["ProductionVariants"], second]},
+        models={**live.models, "ranker-2": other},
+        archives={**live.archives, "s3://team/run-8/model.tar.gz": ARCHIVE},
+    )
+    models = expressed(both).tables["models"]
+    assert [table["artifact"].get("default_model") for table in models.values()] == [None, "ranker"]

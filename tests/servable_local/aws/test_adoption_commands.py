@@ -1,0 +1,136 @@
+"""`servable init --from-endpoint` and `servable plan --adopt`, as somebody types them."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from servable.init.command import init
+from servable.plan.command import plan
+from servable_local.aws.local_aws import LocalAws
+from tests.servable_local.aws.container_stand_in import Launcher
+from tests.servable_local.aws.live_endpoints import LIVE, LiveEndpoint
+from tests.servable_local.aws.local_account import Account
+
+pytestmark = pytest.mark.long
+
+
+class Folder:
+    """A folder that is no project yet, and a shell whose credentials are an account's."""
+
+    def __init__(self, root: Path, live: LiveEndpoint) -> None:
+        self.root, self.live = root, live
+        self.number = live.account.number
+
+    def run(self, command: object, *arguments: str) -> Result:
+        return CliRunner().invoke(command, arguments, standalone_mode=False)  # type: ignore[arg-type]
+
+    def init(self, *arguments: str) -> Result:
+        return self.run(init, *arguments, "--account", self.number, "--region", "us-east-1")
+
+
+@pytest.fixture
+def folder(
+    tmp_path: Path, embedded: LocalAws, launcher: Launcher, monkeypatch: pytest.MonkeyPatch
+) -> Folder:
+    live = LiveEndpoint(Account(embedded, launcher))
+    LIVE["capture"](live)
+    LIVE["own variables and a secret"](live)
+    LIVE["tracking"](live)
+    live.make()
+    for name, value in embedded.environment(account=live.account.number).items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.chdir(tmp_path)
+    return Folder(tmp_path, live)
+
+
+def adopted(folder: Folder, *more: str) -> Path:
+    ran = folder.init("--from-endpoint", "ranker", "--name", "dev", *more)
+    assert ran.return_value == 0, ran.output
+    return folder.root / "environments" / "dev.toml"
+
+
+def test_init_writes_the_file_of_a_live_endpoint(folder: Folder) -> None:
+    assert 'name = "ranker"' in adopted(folder).read_text()
+
+
+def test_init_writes_no_secret(folder: Folder) -> None:
+    assert "hunter2" not in adopted(folder).read_text()
+
+
+def test_init_ends_with_the_replay_of_what_was_captured(folder: Folder) -> None:
+    ran = folder.init("--from-endpoint", "ranker", "--name", "dev")
+    place = f"s3://archives-{folder.number}/captured/ranker"
+    assert f"servable replay dev --captured {place} --gate" in ran.output
+
+
+def test_the_answer_to_a_request_becomes_a_golden_one(folder: Folder) -> None:
+    (folder.root / "request.json").write_text('{"inputs": [1]}')
+    adopted(folder, "--request", "request.json")
+    answer = json.loads((folder.root / "golden" / "dev" / "answer.json").read_text())
+    assert answer["body"] == '{"inputs": [1]}'  # what the stand-in was sent
+
+
+def test_json_has_the_list(folder: Folder) -> None:
+    ran = folder.init("--from-endpoint", "ranker", "--name", "dev", "--json")
+    listed = json.loads(ran.stdout)["not_carried"]
+    lost = [row["where"].rpartition(" ")[2] for row in listed if row["effect"] == "lost"]
+    assert lost == ["API_TOKEN", "DB_PASSWORD"]
+
+
+def test_a_name_that_is_not_live_is_refused_with_the_nearest(folder: Folder) -> None:
+    ran = folder.init("--from-endpoint", "rankr")
+    assert (ran.return_value, "ranker" in ran.stderr) == (1, True)
+
+
+def test_a_second_file_of_that_name_is_not_written(folder: Folder) -> None:
+    file = adopted(folder)
+    file.write_text("mine")
+    folder.init("--from-endpoint", "ranker", "--name", "dev")
+    assert file.read_text() == "mine"
+
+
+def test_a_configuration_has_a_file_too(folder: Folder) -> None:
+    folder.init("--from-config", "config", "--name", "dev")
+    text = (folder.root / "environments" / "dev.toml").read_text()
+    assert 'instance_type = "ml.c5.xlarge"' in text
+
+
+def test_a_model_without_an_instance_type_is_refused_by_the_checks_and_not_guessed(
+    folder: Folder,
+) -> None:
+    ran = folder.init("--from-model", folder.live.variant["ModelName"], "--name", "dev")
+    text = (folder.root / "environments" / "dev.toml").read_text()
+    assert (ran.return_value, "instance_type" in text) == (1, False)
+
+
+def test_plan_says_what_changes_in_effect_and_exits_1(folder: Folder) -> None:
+    adopted(folder, "--endpoint-name", "ranker-2")
+    ran = folder.run(plan, "dev", "--adopt", "ranker")
+    changed = "PrimaryContainer.Environment.DB_PASSWORD: (not shown) (gone)"
+    assert (ran.return_value, changed in ran.output) == (1, True)
+
+
+def test_plan_shows_the_steps_of_a_way(folder: Folder) -> None:
+    adopted(folder, "--endpoint-name", "ranker-2")
+    ran = folder.run(plan, "dev", "--adopt", "ranker", "--way", "beside", "--json")
+    way = json.loads(ran.stdout)["way"]
+    commands = [step["command"].split(" --")[0] for step in way["steps"]]
+    assert commands[:3] == ["cdk deploy 'dev/*'", "servable verify dev", ""]
+
+
+def test_the_files_of_an_import_hold_no_secret(folder: Folder) -> None:
+    adopted(folder)
+    folder.run(plan, "dev", "--adopt", "ranker", "--way", "import")
+    written = folder.root / ".servable" / "adopt" / "dev"
+    texts = [(written / f"{name}.json").read_text() for name in ("template", "resources")]
+    assert ["DB_PASSWORD" in text for text in texts] == [False, False]
+
+
+def test_an_import_names_model_configuration_and_endpoint_by_their_arns(folder: Folder) -> None:
+    adopted(folder)
+    folder.run(plan, "dev", "--adopt", "ranker", "--way", "import")
+    rows = json.loads((folder.root / ".servable" / "adopt" / "dev" / "resources.json").read_text())
+    keys = [key for row in rows for key in row["ResourceIdentifier"]]
+    assert keys == ["ModelArn", "EndpointConfigArn", "EndpointArn"]

@@ -157,7 +157,7 @@ GROWN = {
     "requests as NGINX reads them, failed loads of multi-model mode": 180,
     "transform jobs, state machines and schedules in the local AWS": 1_570,
     "batches: schema, job, construct, rules, cost": 1_657,
-    "servable batch: jobs and files, estimates; its bench": 1_680,
+    "servable batch: jobs and files, estimates; its bench": 1_704,
     "an endpoint that exists becomes a file and a stack; imports": 2_792,
     "helpers that were called once since": -13,
     "this table, and the bounds of folders": 33,
@@ -165,12 +165,12 @@ GROWN = {
 MOST_LINES = 74_430 + sum(GROWN.values())
 # Folder to its most lines: of what lighter left, and of what is measured and checked since.
 MOST_LINES_OF_FOLDERS = {
-    "benchmarks": 4_000 + 1_098 + 150 + 281,  # verdicts, their simulations; local AWSs; a job
+    "benchmarks": 4_000 + 1_098 + 150 + 305,  # verdicts, their simulations; local AWSs; a job
     "scripts": 3_000 + 303,  # releases, rollouts' table, constructs' page, and these bounds
 }
 # Command to the most lines of functions that it may run (scripts/lines_run.py): what its reader reads.
 # Without the rules since, 4,298 and 6,450 (6,400 was wanted) of a synth without .servable.
-MOST_LINES_RUN = {"check": 5_315, "synth": 7_586}
+MOST_LINES_RUN = {"check": 5_322, "synth": 7_598}
 
 
 def main() -> int:

@@ -119,13 +119,8 @@ class PackedModel(ServedModel):
         archive_keys: Sequence[kms.IKey] = (),
     ) -> None:
         given = {
-            "saved_model": str(folder),
-            "version": _version(folder, version),
-            "code": None if code is None else str(code),
+            **_files(folder, version, code, install, warm_up),
             "handler": handler,
-            "install": install if _has_requirements(code) else "vendored",
-            # A str is a sequence too, of its letters.
-            "warm_up": list(map(str, [warm_up] if isinstance(warm_up, str) else warm_up)),
             "tensorflow": tensorflow,
             "network_isolation": network_isolation,
         }
@@ -177,6 +172,24 @@ class PackedModel(ServedModel):
 
 packed_model = PackedModel
 """The name under which an app makes a `PackedModel`."""
+
+
+def _files(
+    folder: Path | str,
+    version: int,
+    code: Path | str | None,
+    install: str,
+    warm_up: Sequence[Path | str],
+) -> dict[str, Any]:
+    """The keys of [models.NAME] that name what is packed."""
+    return {
+        "saved_model": str(folder),
+        "version": _version(folder, version),
+        "code": None if code is None else str(code),
+        "install": install if _has_requirements(code) else "vendored",
+        # A str is a sequence too, of its letters.
+        "warm_up": list(map(str, [warm_up] if isinstance(warm_up, str) else warm_up)),
+    }
 
 
 def _version(folder: Path | str, version: int) -> int | None:

@@ -156,12 +156,12 @@ GROWN = {
     "AWS's answers, operations that would do nothing": 2_000,
     "transform jobs, state machines and schedules in the local AWS": 1_570,
     "this table, and the bounds of folders": 29,
-    "helpers that were called once since": -13,
+    "helpers that were called once since": -22,
 }
 MOST_LINES = 74_430 + sum(GROWN.values())
 # Folder to its most lines: of what lighter left, and of what is measured and checked since.
 MOST_LINES_OF_FOLDERS = {
-    "benchmarks": 4_000 + 1_098 + 150,  # verdicts and what simulates for them; other local AWSs
+    "benchmarks": 4_000 + 1_095 + 150,  # verdicts and what simulates for them; other local AWSs
     "scripts": 3_000 + 299,  # releases, rollouts' table, constructs' page, and these bounds
 }
 # Command to the most lines of functions that it may run (scripts/lines_run.py): what its reader reads.

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from benchmarks.tables import Bound, bounds_table
+from benchmarks.tables import BOUNDS, Bound
 from model_packaging.beside import write_beside
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -131,7 +131,8 @@ def section(name: str) -> str:
     command = f"make bench-{name}".replace("_", "-")
     if not result:
         return f"`{command}` has not been run here yet.\n"
-    fields = {"bounds": bounds_table(_bounds(benchmark, result)), "computer": ""}
+    bounds = [*BOUNDS, *(bound.row() for bound in _bounds(benchmark, result))]
+    fields = {"bounds": bounds, "computer": ""}
     if machine := result.get("machine"):
         fields["computer"] = (
             f"Computer: {machine['cores']} cores, {machine['processor']}, Python {machine['python']}; "

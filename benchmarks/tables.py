@@ -70,10 +70,6 @@ class Bound:
         return target(self.label, middle, repeated, f"{limit}{self.unit}", self.met)
 
 
-def bounds_table(bounds: Iterable[Bound]) -> list[str]:
-    return [*BOUNDS, *(bound.row() for bound in bounds)]
-
-
 @dataclass(frozen=True)
 class Ratio:
     """Ratio of two sides. `low` and `high`: 95 % of the mean ratio, by Student's t over the logarithms."""

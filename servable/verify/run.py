@@ -64,7 +64,9 @@ def compare(
     for synthesised_stack in stacks:
         live = deployed(account, synthesised_stack.name)
         if live is None:
-            report.differences.append(stack.not_deployed(synthesised_stack, loaded.name))
+            remedy, name = f"`cdk deploy '{loaded.name}/*'`", synthesised_stack.name
+            absent = Difference(kind="not deployed", resource=name, remedy=remedy)
+            report.differences.append(absent)
             continue
         report.differences += [*stack.status(live), *stack.template(synthesised_stack, live)]
         report.differences += dependencies.look(live)

@@ -11,12 +11,6 @@ from servable.verify.difference import Difference, unequal
 _AT_REST = ("CREATE_COMPLETE", "UPDATE_COMPLETE", "IMPORT_COMPLETE")
 
 
-def not_deployed(stack: SynthesisedStack, environment: str) -> Difference:
-    return Difference(
-        kind="not deployed", resource=stack.name, remedy=f"`cdk deploy '{environment}/*'`"
-    )
-
-
 def status(deployed: DeployedStack) -> Iterator[Difference]:
     """Yield a stack that is not at rest, for example after a rollback."""
     if deployed.status in _AT_REST:

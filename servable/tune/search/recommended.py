@@ -1,7 +1,7 @@
 """Result of the measurements: the best point, its gain, and the effect of each setting."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -72,11 +72,6 @@ def choose(space: Space, start: int, trials: Sequence[Trial]) -> ChosenPoint | N
     )
 
 
-def _interval(scale: Callable[[float], float], mean: float, deviation: float) -> Interval:
-    half = WITHIN_95 * deviation
-    return Interval(value=scale(mean), low=scale(mean - half), high=scale(mean + half))
-
-
 def values_of(space: Space, trials: Sequence[Trial]) -> list[tuple[int, float]]:
     """(number of the point, value); what the space no longer has is left out."""
     known = [(space.number(trial.point), trial.measured.value) for trial in trials]
@@ -123,7 +118,10 @@ def effects(
             if number is None:
                 continue
             apart = (0.0, 0.0) if number == chosen else model.difference(at[number], at[chosen])
-            row.append(Effect(value=value, relative=_interval(math.exp, *apart)))
+            mean, half = apart[0], WITHIN_95 * apart[1]
+            low, high = math.exp(mean - half), math.exp(mean + half)
+            relative = Interval(value=math.exp(mean), low=low, high=high)
+            row.append(Effect(value=value, relative=relative))
         if len(row) > 1:
             rows[name] = tuple(row)
     return rows

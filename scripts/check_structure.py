@@ -152,9 +152,8 @@ GROWN = {
     "CloudFormation's role, packing at synth, faults of a rollout": 500,
     "constructs for CDK apps of one's own": 1_860,
     "AWS's answers, operations that would do nothing": 2_000,
-    "transform jobs, state machines and schedules in the local AWS": 1_570,
-    "batches: schema, job, construct, rules, cost": 1_657,
-    "this table, and the bounds of folders": 30,
+    "transform jobs, state machines and schedules in the local AWS; batches": 1_570 + 1_657,
+    "this table, and the bounds of folders": 29,
 }
 MOST_LINES = 74_430 + sum(GROWN.values())
 # Folder to its most lines: of what lighter left, and of what is measured and checked since.

@@ -153,8 +153,9 @@ GROWN = {
     "constructs for CDK apps of one's own": 1_860,
     "AWS's answers, operations that would do nothing": 2_000,
     "transform jobs, state machines and schedules in the local AWS": 1_570,
+    "batches: schema, job, construct, rules, cost": 1_657,
     "servable batch: jobs and files, estimates; its bench": 1_680,
-    "this table, and the bounds of folders": 30,
+    "this table, and the bounds of folders": 31,
 }
 MOST_LINES = 74_430 + sum(GROWN.values())
 # Folder to its most lines: of what lighter left, and of what is measured and checked since.
@@ -164,7 +165,7 @@ MOST_LINES_OF_FOLDERS = {
 }
 # Command to the most lines of functions that it may run (scripts/lines_run.py): what its reader reads.
 # Without the rules since, 4,298 and 6,450 (6,400 was wanted) of a synth without .servable.
-MOST_LINES_RUN = {"check": 5_309, "synth": 7_556}
+MOST_LINES_RUN = {"check": 5_315, "synth": 7_586}
 
 
 def main() -> int:

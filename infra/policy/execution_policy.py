@@ -105,8 +105,7 @@ class Deployed:
 
     def places(self) -> dict[str, list[str]]:
         """Place -> ARNs. CloudFormation's own names begin with the stack's, of which it may cut the end."""
-        aws = f"arn:{partition(self.region)}"
-        here = f"{self.region}:{self.account}"
+        aws, here = f"arn:{partition(self.region)}", f"{self.region}:{self.account}"
         begins = [name[:24] for name in self.stacks]
         # SageMaker writes ARNs in lower case, and IAM compares them as they are.
         names = list(dict.fromkeys((self.endpoint.lower(), self.endpoint)))
@@ -125,15 +124,12 @@ class Deployed:
         keys = [f"{aws}:kms:{here}:key/*"]
         # Systems Manager names what has no name CFN-…
         parameters = [f"{aws}:ssm:{here}:parameter/{begin}*" for begin in ["CFN-", *begins]]
-        groups = [
-            f"sagemaker/Endpoints/{self.endpoint}",
-            f"lambda/{self.endpoint}-golden-requests",
-            *(f"vendedlogs/states/{self.endpoint}-{batch}" for batch in self.batches),
-        ]
+        batches = [f"{self.endpoint}-{batch}" for batch in self.batches]
+        groups = [f"sagemaker/Endpoints/{self.endpoint}", f"lambda/{self.endpoint}-golden-requests"]
+        groups += [f"vendedlogs/states/{one}" for one in batches]
         return {
-            "any_resource": [
-                "*"
-            ],  # these actions take no resource, or none that is known beforehand
+            # These actions take no resource, or none that is known beforehand.
+            "any_resource": ["*"],
             "alarms": alarms,
             "assets": [f"{aws}:s3:::cdk-*-assets-{self.account}-{self.region}/*"],
             "buckets": buckets,
@@ -161,14 +157,8 @@ class Deployed:
             "roles": roles,
             "rules": [f"{aws}:events:{here}:rule/{begin}*" for begin in begins],
             "scalable_targets": [f"{aws}:application-autoscaling:{here}:scalable-target/*"],
-            "schedules": [
-                f"{aws}:scheduler:{here}:schedule/default/{self.endpoint}-{batch}"
-                for batch in self.batches
-            ],
-            "state_machines": [
-                f"{aws}:states:{here}:stateMachine:{self.endpoint}-{batch}"
-                for batch in self.batches
-            ],
+            "schedules": [f"{aws}:scheduler:{here}:schedule/default/{one}" for one in batches],
+            "state_machines": [f"{aws}:states:{here}:stateMachine:{one}" for one in batches],
             "topics": [f"{aws}:sns:{here}:{begin}*" for begin in begins],
             "updated": [*endpoints, *configurations],
             "watching": [*alarms, *dashboards],

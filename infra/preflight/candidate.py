@@ -3,7 +3,7 @@
 import contextlib
 import functools
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -62,8 +62,7 @@ class Candidate:
     @cached_property
     def containers(self) -> tuple[Placement, ...]:
         """The variants and the batches whose instance type and model are known."""
-        jobs = (replace(job.placement, derived=job.derived) for job in self.batch_jobs)
-        return (*self.placements, *jobs)
+        return (*self.placements, *(job.deployed for job in self.batch_jobs))
 
     @cached_property
     def instance_keys(self) -> Mapping[str, tuple[str, str]]:

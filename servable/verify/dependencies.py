@@ -202,6 +202,12 @@ def _state_machine(stack: DeployedStack, resource: Resource) -> Iterator[Differe
     actual = states.describe_state_machine(stateMachineArn=resource.physical)
     if definition is not UNKNOWN:
         wanted, now = json.loads(definition), json.loads(actual["definition"])
+        for state in [*wanted["States"].values(), *now.get("States", {}).values()]:
+            given = state.get("Parameters", {})
+            if (
+                "ModelName" in given
+            ):  # it is resolved from the ARN, which SageMaker writes in lower case
+                given["ModelName"] = given["ModelName"].lower()
         remedy = "somebody edited it: deploy again (`cdk deploy --force`)"
         yield from changed("batch changed", resource.physical, wanted, now, remedy)
 

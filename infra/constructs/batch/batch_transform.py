@@ -57,6 +57,10 @@ _UUID_CHARACTERS = 36
 _SECONDS_PER_MINUTE = 60
 # A day: the alarm of a night is there in the morning, and a failed run publishes one value.
 _WINDOW_MINUTES = 1440
+_JOBS = (
+    "sagemaker:AddTags", "sagemaker:CreateTransformJob", "sagemaker:DescribeTransformJob",
+    "sagemaker:ListTags", "sagemaker:StopTransformJob",
+)  # fmt: skip
 _DELIVERY = (
     "logs:CreateLogDelivery", "logs:DeleteLogDelivery", "logs:DescribeLogGroups",
     "logs:DescribeResourcePolicies", "logs:GetLogDelivery", "logs:ListLogDeliveries",
@@ -232,16 +236,7 @@ class BatchTransform(Construct):
 
     def _role(self) -> tuple[iam.Role, iam.Policy]:
         """The role of the state machine: its own jobs, the model's role for SageMaker, the topic."""
-        stack = cdk.Stack.of(self)
-        own = {"aws:SourceAccount": stack.account}
-        role = iam.Role(
-            self,
-            f"Role{self._rules.suffix}",
-            assumed_by=iam.ServicePrincipal(
-                "states.amazonaws.com", conditions={"StringEquals": own}
-            ),
-            **self._rules.properties(self),
-        )
+        stack, role = cdk.Stack.of(self), self._assumed_by("states", "Role", self)
         # SageMaker writes ARNs in lower case, and IAM compares them as they are.
         names = dict.fromkeys((self.job_prefix.lower(), self.job_prefix))
         jobs = [
@@ -253,13 +248,7 @@ class BatchTransform(Construct):
         # Those of AWS's page, but for ListTags, which it allows on everything:
         # https://docs.aws.amazon.com/step-functions/latest/dg/sagemaker-iam.html (2026-11-28)
         statements = [
-            _allowed(
-                [
-                    "sagemaker:AddTags", "sagemaker:CreateTransformJob", "sagemaker:DescribeTransformJob",
-                    "sagemaker:ListTags", "sagemaker:StopTransformJob",
-                ],
-                jobs,
-            ),
+            _allowed(list(_JOBS), jobs),
             _allowed(
                 ["iam:PassRole"],
                 [self._model.role_arn],
@@ -271,7 +260,7 @@ class BatchTransform(Construct):
             ),
             _allowed(["sns:Publish"], [self._inform.topic_arn]),
             _allowed(list(_DELIVERY), ["*"]),
-        ]  # fmt: skip
+        ]
         if self._topic_key is not None:
             publishing = ["kms:Decrypt", "kms:GenerateDataKey"]
             statements.append(_allowed(publishing, [self._topic_key.key_arn]))
@@ -292,19 +281,20 @@ class BatchTransform(Construct):
         accept_for(AUDITORS, policy, INLINE)
         return role, policy
 
+    def _assumed_by(self, service: str, construct_id: str, boundary: Construct) -> iam.Role:
+        """A role that a service assumes for this account alone. `boundary`: scope of its boundary."""
+        own = {"StringEquals": {"aws:SourceAccount": cdk.Stack.of(self).account}}
+        return iam.Role(
+            self,
+            f"{construct_id}{self._rules.suffix}",
+            assumed_by=iam.ServicePrincipal(f"{service}.amazonaws.com", conditions=own),
+            **self._rules.properties(boundary),
+        )
+
     def _schedule(self, job: BatchJob) -> None:
         if job.batch.schedule is None:
             return
-        stack = cdk.Stack.of(self)
-        role = iam.Role(
-            self,
-            f"ScheduleRole{self._rules.suffix}",
-            assumed_by=iam.ServicePrincipal(
-                "scheduler.amazonaws.com",
-                conditions={"StringEquals": {"aws:SourceAccount": stack.account}},
-            ),
-            **self._rules.properties(Construct(self, "ScheduleRules")),
-        )
+        role = self._assumed_by("scheduler", "ScheduleRole", Construct(self, "ScheduleRules"))
         policy = iam.Policy(
             self,
             "SchedulePolicy",

@@ -112,28 +112,19 @@ class PackedModel(ServedModel):
         archive_keys: Sequence[kms.IKey] = (),
     ) -> None:
         given = {
-            "saved_model": str(folder),
-            "version": version if (Path(folder) / "saved_model.pb").is_file() else None,
-            "code": None if code is None else str(code),
+            **_sources(folder, version, code, install),
             "handler": handler,
-            "install": install if _has_requirements(code) else "vendored",
             "warm_up": [str(file) for file in warm_up],
             "tensorflow": tensorflow,
             "network_isolation": network_isolation,
         }
         variant = {"container": container, "variables": dict(variables or {})}
         environment = _environment(name, given, {**variant, "instance_type": instance_type})
-        self.job, placement = None, _placement(environment, name)
-        if batch is not None:
-            key = volume_key.key_arn if volume_key else None
-            self.job = replace(_job(environment, name, batch), volume_kms_key=key)
-            placement = replace(self.job.placement, derived=self.job.derived)
-        elif logs is None:
-            raise ValueError("logs: a model of an endpoint writes there; give logs, or batch")
-        groups = list(security_groups or ())
-        if vpc is not None and not groups:
-            groups.append(ec2.SecurityGroup(scope, f"{construct_id}SecurityGroup", vpc=vpc))
+        self.job = _job(environment, name, batch, volume_key)
+        placement = self.job.deployed if self.job else _placement(environment, name)
         runs = _hosting(stack := cdk.Stack.of(scope), placement)
+        log_group, rolls_back = _log(stack, logs, batch)
+        groups = _groups(scope, construct_id, vpc, security_groups)
         super().__init__(
             scope,
             construct_id,
@@ -141,8 +132,8 @@ class PackedModel(ServedModel):
             image=runs.image,
             variables=runs.variables,
             dependencies=ModelDependencies(
-                log_group_arn=logs.arn if logs else log_group_arn(stack),
-                rolls_back=logs.endpoint_name if logs else None,
+                log_group_arn=log_group,
+                rolls_back=rolls_back,
                 batch=batch,
                 volume_kms_key=volume_key.key_arn if volume_key else None,
                 network=_network(vpc, vpc_subnets, groups, network),
@@ -176,8 +167,17 @@ packed_model = PackedModel
 """The name under which an app makes a `PackedModel`."""
 
 
-def _has_requirements(code: Path | str | None) -> bool:
-    return code is not None and Path(code, "requirements.txt").is_file()
+def _sources(
+    folder: Path | str, version: int, code: Path | str | None, install: str
+) -> dict[str, str | int | None]:
+    """The keys of [models.NAME] about what is packed."""
+    requires = code is not None and Path(code, "requirements.txt").is_file()
+    return {
+        "saved_model": str(folder),
+        "version": version if (Path(folder) / "saved_model.pb").is_file() else None,
+        "code": None if code is None else str(code),
+        "install": install if requires else "vendored",
+    }
 
 
 def _placement(environment: Environment, name: str) -> Placement:
@@ -196,8 +196,35 @@ def _placement(environment: Environment, name: str) -> Placement:
     return placement
 
 
-def _job(environment: Environment, name: str, batch: BatchSettings) -> BatchJob:
-    """The job of the model. Raises ValueError where `batch` is about another model or type."""
+def _log(
+    stack: cdk.Stack, logs: EndpointLogs | None, batch: BatchSettings | None
+) -> tuple[str, str | None]:
+    """ARN of the log group, and the name of the endpoint that may roll back. Raises ValueError."""
+    if batch is not None:
+        return log_group_arn(stack), None
+    if logs is None:
+        raise ValueError("logs: a model of an endpoint writes there; give logs, or batch")
+    return logs.arn, logs.endpoint_name
+
+
+def _groups(
+    scope: Construct,
+    construct_id: str,
+    vpc: ec2.IVpc | None,
+    given: Sequence[ec2.ISecurityGroup] | None,
+) -> list[ec2.ISecurityGroup]:
+    """The security groups; a new one in a VPC for which none is given."""
+    if vpc is not None and not given:
+        return [ec2.SecurityGroup(scope, f"{construct_id}SecurityGroup", vpc=vpc)]
+    return list(given or ())
+
+
+def _job(
+    environment: Environment, name: str, batch: BatchSettings | None, volume_key: kms.IKey | None
+) -> BatchJob | None:
+    """The job of the model; None without a batch. Raises ValueError for one of another model or type."""
+    if batch is None:
+        return None
     variant = environment.variants[name]
     for key in ("model", "instance_type"):
         given, wanted = getattr(batch, key), getattr(variant, key)
@@ -208,7 +235,7 @@ def _job(environment: Environment, name: str, batch: BatchSettings) -> BatchJob:
     with_batch = environment.model_copy(update={"batch": {name: batch}})
     job = batch_job(with_batch, name)
     assert job is not None  # model and type are known
-    return job
+    return replace(job, volume_kms_key=volume_key.key_arn if volume_key else None)
 
 
 def _hosting(stack: cdk.Stack, placement: Placement) -> Hosting:

@@ -192,9 +192,14 @@ class BatchJob:
     def settings(self) -> ContainerSettings:
         return self.derived.settings
 
+    @property
+    def deployed(self) -> Placement:
+        """The model on its instance type, with the container's settings for the job."""
+        return replace(self.placement, derived=self.derived)
+
     def hosting(self, region: str) -> Hosting:
         """Image and variables of the container. Raises KeyError for what preflight refuses."""
-        return replace(self.placement, derived=self.derived).hosting(region)
+        return self.deployed.hosting(region)
 
     @property
     def output(self) -> str:

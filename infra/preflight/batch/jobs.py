@@ -1,4 +1,4 @@
-"""Rules about a batch itself: its model, machine, names, times and locations."""
+"""Rules about a batch itself: its model, instance type, names, times and locations."""
 
 import json
 

@@ -50,6 +50,8 @@ ON = {
     "read the input of a batch ([batch])": _batch(),
     "decrypt the input of a batch (batch.NAME.input_kms_key)": _batch(input_kms_key=f"{KEY}2"),
     "write the results of a batch ([batch])": _batch(),
+    "list the copy of first rows of `servable batch --limit` ([batch])": _batch(),
+    "read the copy of first rows of `servable batch --limit` ([batch])": _batch(),
     "encrypt the results of a batch (batch.NAME.output_kms_key)": _batch(output_kms_key=f"{KEY}3"),
     "encrypt volumes (endpoint.volume_kms_key)": VALID.replace(
         'name = "ranker"', f'name = "ranker"\nvolume_kms_key = "{KEY}1"'
@@ -81,6 +83,8 @@ SHAPES = {
     "batch_bucket": "arn:aws:s3:::tables",
     "batch_input": "arn:aws:s3:::tables/rows/*",
     "batch_output": "arn:aws:s3:::tables/scores/*",
+    "batch_output_bucket": "arn:aws:s3:::tables",
+    "batch_trial": "arn:aws:s3:::tables/scores/servable-trial/*",
     "batch_input_key": f"{KEY}2",
     "batch_output_key": f"{KEY}3",
     "volume_key": f"{KEY}1",

@@ -94,4 +94,5 @@ def _load(process: EndpointProcess, name: str, archive: Path, folder: Path) -> N
         with urllib.request.urlopen(request):
             pass
     except urllib.error.HTTPError as error:
-        raise LaunchError(f"model {name} is not loaded: {error.read().decode()}") from None
+        answer = error.read().decode()
+        raise LaunchError(f"model {name} is not loaded; the log has the reason: {answer}") from None

@@ -14,7 +14,7 @@ import click
 
 from infra.preflight.check import errors
 from model_packaging.refusal import PackagingError
-from servable.extras import missing_for
+from servable.extras import MissingExtraError
 from servable.findings import print_lines
 from servable.init.first_environment import Start, foreseen, shown_size, start
 from servable.init.preview import preview
@@ -112,12 +112,9 @@ def _from_live(
         raise click.UsageError("give one of --from-endpoint, --from-config and --from-model")
     if live["request"] and kinds != ["endpoint"]:
         raise click.UsageError("--request is sent to a live endpoint: give --from-endpoint")
-    if missing := missing_for("pin"):
-        raise missing
-    from servable.init.from_live import (  # needs boto3, which a SavedModel does not
-        LiveSource,
-        from_live,
-    )
+    if find_spec("boto3") is None:
+        raise MissingExtraError("servable init --from-endpoint", "boto3", "aws")
+    from servable.init.from_live import LiveSource, from_live  # these need boto3
 
     where = region or _region() or (REGION if live["local"] else None)
     if where is None:

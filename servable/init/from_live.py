@@ -49,6 +49,7 @@ def from_live(source: LiveSource, folder: str, *, as_json: bool) -> int:
             problem = "the local AWS is not running"
             raise PackagingError(Path("--local"), problem, "`servable local up`")
         account = Account(region=source.region, number=source.account, aws=aws)
+        account.meant()
         name = source.environment or model_name(Path(source.name))
         file = new_environment(files, name)
         picture = live_picture(account, source.kind, source.name)

@@ -24,8 +24,11 @@ CHUNK_BYTES = 8 * 1024 * 1024
 @click.command()
 @click.argument("environment", metavar="ENV")
 @ENVIRONMENTS
+@click.option(
+    "--newest", is_flag=True, help="First take the newest approved version of each model package."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def pin(environment: str, folder: str, as_json: bool) -> int:
+def pin(environment: str, folder: str, newest: bool, as_json: bool) -> int:
     """Read every artifact that ENV names from S3, and write its hash and size into the file."""
     from infra.parameters.sources import names, read as read_source  # noqa: I001
 
@@ -43,13 +46,15 @@ def pin(environment: str, folder: str, as_json: bool) -> int:
         file = root / source.origin(("models", model, "artifact", key), "")
         try:
             region = source.values.get("region")
-            uri, image = given.get("uri", ""), None
+            uri, image, name = given.get("uri", ""), None, None
             if key == "model_package":
                 sagemaker = boto3.client("sagemaker", region_name=region)
+                if newest:
+                    given = given | {key: (name := newest_approved(sagemaker, given[key]))}
                 arn = package_arn(given[key], str(region), str(source.values.get("account")))
                 uri, image = approved(sagemaker, arn)
             pinned = read(boto3.client("s3", region_name=region), uri)
-            changed = write(file, model, pinned, image=image)
+            changed = write(file, model, pinned, image=image, package=name)
         except PinError as wrong:
             click.echo(str(wrong), err=True)
             sys.exit(1)
@@ -93,6 +98,29 @@ def package_arn(name: str, region: str, account: str) -> str:
         return name
     partition = boto3.session.Session().get_partition_for_region(region)
     return f"arn:{partition}:sagemaker:{region}:{account}:model-package/{name}"
+
+
+def newest_approved(sagemaker: Any, name: str) -> str:
+    """Return the newest approved version of a package's group, written as `name` is: GROUP/VERSION or ARN.
+
+    Raises `PinError` if it cannot be listed, or if no version is approved.
+    """
+    group = name.rpartition("/")[0]
+    # A group of another account is named by its ARN.
+    asked = group.replace(":model-package/", ":model-package-group/")
+    try:
+        pages = sagemaker.get_paginator("list_model_packages").paginate(
+            ModelPackageGroupName=asked, ModelApprovalStatus="Approved"
+        )
+        rows = [row for page in pages for row in page["ModelPackageSummaryList"]]
+    except (BotoCoreError, ClientError) as wrong:
+        raise PinError(
+            f"{group}: its versions cannot be listed: {wrong}; check model_package and your credentials "
+            "(sagemaker:ListModelPackages)"
+        ) from None
+    if not rows:
+        raise PinError(f"{group}: no version is approved; have one approved in the registry")
+    return f"{group}/{max(int(row['ModelPackageVersion']) for row in rows)}"
 
 
 def approved(sagemaker: Any, arn: str) -> tuple[str, str]:
@@ -142,12 +170,19 @@ def read(s3: Any, uri: str) -> PinnedArchive:
     return PinnedArchive(uri, digest.hexdigest(), size_bytes, size_gib)
 
 
-def write(file: Path, model: str, pinned: PinnedArchive, *, image: str | None = None) -> bool:
+def write(
+    file: Path,
+    model: str,
+    pinned: PinnedArchive,
+    *,
+    image: str | None = None,
+    package: str | None = None,
+) -> bool:
     """Write the values into [models.NAME]; comments and order are kept.
 
-    `image` is that of a model package: AWS's image becomes the key tensorflow, another one image.
-    Returns False if the file has these values already. Raises `PinError` if the file does not name
-    the artifact itself (its base does).
+    `package`: another version of a model package; None: the one that the file names. `image` is that of
+    the package: AWS's image becomes the key tensorflow, another one image. Returns False if the file has
+    these values already. Raises `PinError` if the file does not name the artifact itself (its base does).
     """
     document: Any = tomlkit.parse(file.read_text(encoding="utf-8"))
     table = document.get("models", {}).get(model, {})
@@ -156,7 +191,8 @@ def write(file: Path, model: str, pinned: PinnedArchive, *, image: str | None = 
             f"{file}: models.{model}.artifact is not in this file; pin the file that holds it"
         )
     stated = dict(table["artifact"])
-    values = {key: value for key, value in vars(pinned).items() if value is not None}
+    every = {"model_package": package, **vars(pinned)}
+    values = {key: value for key, value in every.items() if value is not None}
     stock = re.search(r"/tensorflow-inference:([0-9]+\.[0-9]+)", image or "")
     about = {"tensorflow": stock[1]} if stock else {"image": image} if image else {}
     if {**stated, **values} == stated and {**table, **about} == table:

@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner, Result
 
@@ -82,6 +83,28 @@ def test_json_has_the_list(folder: Folder) -> None:
 def test_a_name_that_is_not_live_is_refused_with_the_nearest(folder: Folder) -> None:
     ran = folder.init("--from-endpoint", "rankr")
     assert (ran.return_value, "ranker" in ran.stderr) == (1, True)
+
+
+def test_credentials_of_another_account_write_nothing(folder: Folder) -> None:
+    ran = folder.run(init, "--from-endpoint", "ranker", "--account", "111111111111",
+                     "--region", "us-east-1")  # fmt: skip
+    assert (ran.return_value, "these credentials are of account" in ran.stderr) == (1, True)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--endpoint-name", "ranker-2"),
+        ("--from-endpoint", "ranker", "--from-model", "ranker"),
+        ("--from-endpoint", "ranker", "--from", "prod"),
+        ("--from-config", "config", "--request", "request.json"),
+    ],
+)
+def test_options_that_do_not_go_together_are_wrong_use(
+    folder: Folder, arguments: tuple[str, ...]
+) -> None:
+    (folder.root / "request.json").write_text("{}")
+    assert isinstance(folder.init(*arguments).exception, click.UsageError)
 
 
 def test_a_second_file_of_that_name_is_not_written(folder: Folder) -> None:

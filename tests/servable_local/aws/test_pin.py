@@ -6,10 +6,11 @@ import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from servable.package.pin import PinError, PinnedArchive, read, write
+from servable.package.pin import PinError, PinnedArchive, newest_approved, read, write
 from servable_local.aws.local_aws import LocalAws
 from tests.checkouts import ROOT, Ran, run_in
 from tests.conftest import VALID
@@ -131,3 +132,33 @@ def test_a_package_written_alone_gets_its_archive_and_image(
     write(file, "ranker", PinnedArchive(URI, "a" * 64, 12, None), image=image)
     text = file.read_text()
     assert [part in text for part in (f'uri = "{URI}"', 'package = "ranker/7"', line)] == [True] * 3
+
+
+@pytest.fixture
+def registry(embedded: LocalAws, launcher: Launcher) -> Any:
+    """Three versions of ranker: approved, approved, waiting for approval."""
+    sagemaker = Account(embedded, launcher).client("sagemaker")
+    sagemaker.create_model_package_group(ModelPackageGroupName="ranker")
+    for status in ("Approved", "Approved", "PendingManualApproval"):
+        sagemaker.create_model_package(
+            ModelPackageGroupName="ranker", ModelApprovalStatus=status,
+            ModelPackageDescription="a version")  # fmt: skip
+    return sagemaker
+
+
+def test_the_newest_version_is_the_newest_approved_one(registry: Any) -> None:
+    assert newest_approved(registry, "ranker/1") == "ranker/2"
+
+
+def test_a_group_without_an_approved_version_is_a_sentence(registry: Any) -> None:
+    registry.create_model_package_group(ModelPackageGroupName="other")
+    with pytest.raises(PinError, match="other: no version is approved"):
+        newest_approved(registry, "other/1")
+
+
+def test_another_version_is_written_beside_its_archive(tmp_path: Path) -> None:
+    file = tmp_path / "prod.toml"
+    alone = 'artifact = { model_package = "ranker/1" }'
+    file.write_text(VALID.replace('saved_model = "model"', alone))
+    write(file, "ranker", PinnedArchive(URI, "a" * 64, 12, None), package="ranker/2")
+    assert 'model_package = "ranker/2"' in file.read_text()

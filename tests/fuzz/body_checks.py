@@ -22,14 +22,14 @@ from servable_handler.refusal import RequestError
 from servable_handler.settings import Settings
 from servable_handler.transport.model_servers import ModelServers
 from servable_tensors import wire
-from servable_tensors.codecs import CSV, JSON, NPY, NPZ, PROTOBUF
+from servable_tensors.codecs import CSV, JSON, JSON_LINES, NPY, NPZ, PROTOBUF
 from servable_tensors.tensors import to_proto
 from tests.fuzz import body_reference as reference
 from tests.fuzz.body_generator import Body
 from tests.servable_handler.fake_model_server import SIGNATURES, metadata
 
 REFUSALS = {400, 413, 415}
-_ACCEPTED = ["*/*", JSON, CSV, NPY, NPZ, PROTOBUF]
+_ACCEPTED = ["*/*", JSON, CSV, JSON_LINES, NPY, NPZ, PROTOBUF]
 _PORTS = {"TFS_GRPC_PORTS": "9000", "TFS_REST_PORTS": "8501"}
 
 
@@ -88,7 +88,7 @@ class Checked:
     ) -> int:
         """HTTP status of the handler's answer; `refuses`: the model servers refuse what they are sent."""
         self._sent.clear()
-        self._refuses, self._text_answer = refuses, _text_answer(_signature(body))
+        self._refuses, self._text_answer = refuses, _text_answer(_signature(body, accept))
         context = SimpleNamespace(
             model_name=None,
             model_version=None,
@@ -137,8 +137,7 @@ class Checked:
                 return None  # it is the model server's to read
             wanted = self._wanted(body)
             if port == "rest":
-                inputs = {name: number for name, (number, _) in _inputs(body).items()}
-                found = reference.of_text(sent, inputs)
+                found = reference.of_text(sent, self._inputs(body))
             else:
                 found = reference.of_protobuf(
                     sent, by_tensorflow=self._by_tensorflow and body.content_type == PROTOBUF
@@ -153,7 +152,7 @@ class Checked:
         return None if found == wanted else f"sent on as {found}, and is {wanted}"
 
     def _relayed(self, body: Body) -> bytes:
-        text = reference.converted(body.content_type, body.bytes)
+        text = reference.converted(body.content_type, body.bytes, self._last[1])
         if body.signature:
             from servable_tensors.text_bodies import with_signature
 
@@ -161,7 +160,7 @@ class Checked:
         return text
 
     def _wanted(self, body: Body) -> dict[str, reference.Tensor]:
-        inputs = {name: number for name, (number, _) in _inputs(body).items()}
+        inputs = self._inputs(body)
         if body.content_type == NPY:
             ((name, number),) = inputs.items()
             return {name: reference.of_npy(body.bytes, number)}
@@ -169,19 +168,21 @@ class Checked:
             return reference.of_npz(body.bytes, inputs)
         if body.content_type == PROTOBUF:
             return reference.of_protobuf(body.bytes)
-        return reference.of_text(reference.converted(body.content_type, body.bytes), inputs)
+        converted = reference.converted(body.content_type, body.bytes, self._last[1])
+        return reference.of_text(converted, inputs)
+
+    def _inputs(self, body: Body) -> dict[str, int]:
+        """{input: data type} of the signature that is asked."""
+        inputs = SIGNATURES[_signature(body, self._last[1]) or "serving_default"]
+        return {name: number for name, (number, _) in inputs.items()}
 
 
-def _inputs(body: Body) -> dict[str, Any]:
-    return dict(SIGNATURES[_signature(body) or "serving_default"])
-
-
-def _signature(body: Body) -> str:
+def _signature(body: Body, accept: str) -> str:
     """The signature that JSON names, as a model server calls it, or else the attributes'."""
     parsed = None
     if body.content_type not in (CSV, NPY, NPZ, PROTOBUF):
         with contextlib.suppress(ValueError, RecursionError):
-            parsed = json.loads(reference.converted(body.content_type, body.bytes))
+            parsed = json.loads(reference.converted(body.content_type, body.bytes, accept))
     named = parsed.get("signature_name") if isinstance(parsed, dict) else None
     return named if isinstance(named, str) and named in SIGNATURES else body.signature
 

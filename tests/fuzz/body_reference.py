@@ -150,10 +150,12 @@ def of_text(text: bytes, inputs: dict[str, int]) -> dict[str, Tensor]:
     return {name: of_value(value, inputs[name]) for name, value in columns.items()}
 
 
-def converted(content_type: str, body: bytes) -> bytes:
-    """A text as the container's NGINX hands it on where there is no code."""
+def converted(content_type: str, body: bytes, accept: str) -> bytes:
+    """A text as the container's NGINX hands it on where there is no code; for lines, line by line."""
     if content_type == "text/csv":
         return text_reference.from_csv(body)
+    if content_type == "application/jsonlines" and accept in ("application/jsonlines", "text/csv"):
+        return text_reference.from_records(body)
     return text_reference.from_json(body)
 
 

@@ -23,6 +23,19 @@ def from_json(body: bytes) -> bytes:
     return f'{{"instances":{instances}}}'.encode(errors="surrogateescape")
 
 
+def from_records(body: bytes) -> bytes:
+    """JSON lines that are answered line by line: Servable's own, for the image never answers so.
+
+    Lists and objects over several lines are the image's to part; all else has a row on each line.
+    """
+    text = body.decode(errors="surrogateescape").strip(SPACE)
+    several = text[:1] in ("[", "{") and "\n" in text
+    if several or re.search(r'"(instances|inputs|examples)"\s*:', text, re.ASCII):
+        return from_json(body)
+    rows = ",".join(line for line in _lines(text) if line)
+    return f'{{"instances":[{rows}]}}'.encode(errors="surrogateescape")
+
+
 def from_csv(body: bytes) -> bytes:
     rows = []
     for line in _lines(body.decode(errors="surrogateescape")):

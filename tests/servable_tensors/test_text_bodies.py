@@ -21,6 +21,14 @@ def test_json_is_converted_as_without_a_handler(text: str) -> None:
     assert from_json(text.encode()) == text_reference.from_json(text.encode())
 
 
+@given(JSON_LIKE)
+@example("[1]\r\n[2]\n")
+@example("1\n\n2")
+@example('{"instances": 1}')
+def test_json_lines_are_read_line_by_line_as_letter_by_letter(text: str) -> None:
+    assert from_records(text.encode()) == text_reference.from_records(text.encode())
+
+
 @pytest.mark.parametrize(
     ("body", "instances"),
     [

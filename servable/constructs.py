@@ -22,6 +22,7 @@ from infra.constructs.async_inference.async_inference import AsyncInference
 from infra.constructs.endpoint.endpoint_interface import IEndpoint, MetricProps
 from infra.constructs.endpoint.endpoint_logs import EndpointLogs
 from infra.constructs.endpoint.endpoint_variant import EndpointVariant, InstanceVariant
+from infra.constructs.endpoint.inference_component import InferenceComponent, ModelCopies
 from infra.constructs.endpoint.model_endpoint import DataCapture, ModelEndpoint, data_capture
 from infra.constructs.model.packed_model import PackedModel, packed_model
 from infra.constructs.model.served_model import ServedModel
@@ -51,8 +52,8 @@ __all__ = [
     "Asynchronous", "Batching", "Capture", "CaptureStore", "ContainerSettings", "DataCapture",
     "Destination", "EndpointAlarm", "EndpointAlarms", "EndpointCallers", "EndpointDashboard",
     "EndpointEvents", "EndpointLogs", "EndpointRollout", "EndpointScaling", "EndpointVariant",
-    "Environment", "EnvironmentFileError", "IEndpoint", "InstanceVariant", "MetricProps", "Metrics",
-    "ModelEndpoint", "Network", "NotificationKey", "PackedModel", "RoleRules", "Rollout", "Scaling",
+    "Environment", "EnvironmentFileError", "IEndpoint", "InferenceComponent", "InstanceVariant",
+    "MetricProps", "Metrics", "ModelCopies", "ModelEndpoint", "Network", "NotificationKey", "PackedModel", "RoleRules", "Rollout", "Scaling",
     "ServedModel", "Traffic", "WatchedEndpoint", "WatchedVariant", "data_capture", "packed_model",
 ]
 # fmt: on

@@ -49,11 +49,13 @@ class ServedModel(Construct):
             role = self.execution = ExecutionRole(
                 self, "Role", archive=archive, image=image, dependencies=dependencies
             )
-        network = dependencies.network
+        self.network = network = dependencies.network
+        self.isolated = network_isolation
+        self.role_arn = role.role.role_arn if role else dependencies.execution_role_arn
         model = sagemaker.CfnModel(
             self,
             "Resource",
-            execution_role_arn=role.role.role_arn if role else dependencies.execution_role_arn,
+            execution_role_arn=self.role_arn,
             # None and not False: the template contains only what was configured.
             enable_network_isolation=network_isolation or None,
             vpc_config=sagemaker.CfnModel.VpcConfigProperty(

@@ -53,7 +53,8 @@ __all__ = [
     "Destination", "EndpointAlarm", "EndpointAlarms", "EndpointCallers", "EndpointDashboard",
     "EndpointEvents", "EndpointLogs", "EndpointRollout", "EndpointScaling", "EndpointVariant",
     "Environment", "EnvironmentFileError", "IEndpoint", "InferenceComponent", "InstanceVariant",
-    "MetricProps", "Metrics", "ModelCopies", "ModelEndpoint", "Network", "NotificationKey", "PackedModel", "RoleRules", "Rollout", "Scaling",
+    "MetricProps", "Metrics", "ModelCopies", "ModelEndpoint", "Network", "NotificationKey",
+    "PackedModel", "RoleRules", "Rollout", "Scaling",
     "ServedModel", "Traffic", "WatchedEndpoint", "WatchedVariant", "data_capture", "packed_model",
 ]
 # fmt: on

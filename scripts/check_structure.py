@@ -153,17 +153,18 @@ GROWN = {
     "constructs for CDK apps of one's own": 1_860,
     "AWS's answers, operations that would do nothing": 2_000,
     "transform jobs, state machines and schedules in the local AWS": 1_570,
+    "an endpoint that sleeps, inference components in the local AWS": 1_500,
     "this table, and the bounds of folders": 29,
 }
 MOST_LINES = 74_430 + sum(GROWN.values())
 # Folder to its most lines: of what lighter left, and of what is measured and checked since.
 MOST_LINES_OF_FOLDERS = {
     "benchmarks": 4_000 + 1_201 + 150,  # verdicts and what simulates for them; other local AWSs
-    "scripts": 3_000 + 301,  # releases, rollouts' table, constructs' page, and these bounds
+    "scripts": 3_000 + 302,  # releases, rollouts' table, constructs' page, and these bounds
 }
 # Command to the most lines of functions that it may run (scripts/lines_run.py): what its reader reads.
 # Without the rules since, 4,298 and 6,450 (6,400 was wanted) of a synth without .servable.
-MOST_LINES_RUN = {"check": 5_309, "synth": 7_556}
+MOST_LINES_RUN = {"check": 5_340, "synth": 7_700}
 
 
 def main() -> int:

@@ -61,7 +61,7 @@ class Sleeping:
             Period=86400 * 365,
             Statistics=["Sum"],
         )["Datapoints"]
-        return sum(point["Sum"] for point in found)
+        return float(sum(point["Sum"] for point in found))
 
 
 @pytest.fixture(scope="module")

@@ -79,11 +79,9 @@ class EndpointLogs(Construct):
         component: Inference component whose containers write the lines. Default: none.
         """
         super().__init__(scope, construct_id)
-        # Of components as seen: https://github.com/huggingface/skills/pull/215 (2026-07)
-        self.endpoint_name = endpoint_name
-        self._name = f"/aws/sagemaker/Endpoints/{endpoint_name}"
-        if component is not None:
-            self._name = f"/aws/sagemaker/InferenceComponents/{component}"
+        # A component's group, as seen: https://github.com/huggingface/skills/pull/215 (2026-07)
+        written = f"InferenceComponents/{component}" if component else f"Endpoints/{endpoint_name}"
+        self.endpoint_name, self._name = endpoint_name, f"/aws/sagemaker/{written}"
         self.group = logs.CfnLogGroup(
             self,
             "Resource",
@@ -119,11 +117,14 @@ class EndpointLogs(Construct):
                     )
                 ],
             )
+        self._questions(log_group_name)
+
+    def _questions(self, log_group_name: str) -> None:
         for title, question in QUESTIONS.items():
             logs.CfnQueryDefinition(
                 self,
                 f"Question-{title.replace(' ', '-')}",
-                name=f"{endpoint_name}/{title}",
+                name=f"{self.endpoint_name}/{title}",
                 log_group_names=[log_group_name],
                 query_string=question,
             )

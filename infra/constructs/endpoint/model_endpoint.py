@@ -1,6 +1,6 @@
 """The endpoint configuration, the endpoint, and the metrics it emits."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -124,14 +124,10 @@ class ModelEndpoint(IEndpoint):
         acknowledged_request_bytes: int | None = None,
     ) -> None:
         super().__init__(scope, construct_id)
-        self.name = name
-        self.variants = tuple(variants)
+        self.name, self.variants = name, tuple(variants)
         types = [variant.watched.instance_types for variant in variants]
-        self.kind = kind_of(
-            queued=async_inference is not None,
-            has_instances=all(types),
-            sleeps=any(variant.copies for variant in variants),
-        )
+        sleeps, queued = any(variant.copies for variant in variants), async_inference is not None
+        self.kind = kind_of(queued=queued, has_instances=all(types), sleeps=sleeps)
         self.locations = async_inference.locations if async_inference else None
         metrics = metrics or Metrics()
         self.metrics = EndpointMetrics(
@@ -141,28 +137,13 @@ class ModelEndpoint(IEndpoint):
             components=components_of([variant.watched for variant in variants]),
         )
         self._models = [model for v in variants for model in (v.model, *v.other_models)]
-        own_keys = (model.volume_key for model in self._models)
-        volume_key = volume_key or next(filter(None, own_keys), None)
-        key_arn = (
-            volume_key if volume_key is None or isinstance(volume_key, str) else volume_key.key_arn
-        )
+        key_arn = self._key_arn(volume_key)
         self.config = self._configuration(key_arn, capture, async_inference, metrics)
         if not takes_volume_key([instance_type for some in types for instance_type in some]):
             # Without a key and without NVMe it stays a finding.
             accept_for(AUDITORS, self.config, DISKS)
         self.resource = self._endpoint(protect=protect)
-        self.components = {
-            each.name: InferenceComponent(
-                self,
-                f"Component-{each.name}",
-                endpoint=self.resource,
-                variant=each.name,
-                model=each.model,
-                copies=each.copies,
-            )
-            for each in self.variants
-            if each.copies is not None
-        }
+        self.components = dict(self._components())
         """The inference components by variant, of variants that sleep."""
         if acknowledged_request_bytes is not None:
             cdk.Tags.of(self.resource).add(REQUEST_BYTES_TAG, str(acknowledged_request_bytes))
@@ -185,6 +166,26 @@ class ModelEndpoint(IEndpoint):
                 asynchronous=async_inference.asynchronous if async_inference else None,
             )
 
+    def _key_arn(self, given: kms.IKey | str | None) -> str | None:
+        """The key of the volumes: the given one, or that of the first model that has one."""
+        key = given or next((m.volume_key for m in self._models if m.volume_key), None)
+        return key if key is None or isinstance(key, str) else key.key_arn
+
+    def _components(self) -> Iterator[tuple[str, InferenceComponent]]:
+        for each in self.variants:
+            if each.copies is not None:
+                yield (
+                    each.name,
+                    InferenceComponent(
+                        self,
+                        f"Component-{each.name}",
+                        endpoint=self.resource,
+                        variant=each.name,
+                        model=each.model,
+                        copies=each.copies,
+                    ),
+                )
+
     def _configuration(
         self,
         key_arn: str | None,
@@ -204,7 +205,7 @@ class ModelEndpoint(IEndpoint):
             production_variants=[*self._properties(shadow=False)],
             shadow_production_variants=[*self._properties(shadow=True)] or None,
             kms_key_id=key_arn,
-            # Of components alone: where a variant names its model, the model has them.
+            # Where a variant names its model, the model has them.
             execution_role_arn=asleep.role_arn if asleep else None,
             enable_network_isolation=(asleep is not None and asleep.isolated) or None,
             vpc_config=Config.VpcConfigProperty(

@@ -19,13 +19,13 @@ from servable_local.aws.clock import Clock
 from servable_local.aws.errors import SageMakerError
 from servable_local.aws.sagemaker.container import Container
 from servable_local.aws.sagemaker.endpoint import HostedEndpoint
-from servable_local.aws.sagemaker.fleet import ServedModel
+from servable_local.aws.sagemaker.fleet import StartableModel
 from servable_local.aws.sagemaker.instances import VariantInstances
-from servable_local.aws.sagemaker.placement import Placement, required
+from servable_local.aws.sagemaker.placement import CopyPlacement, required
 
 _LOOK_SECONDS = 0.02
 # Served model of a Specification, its data fetched into a folder.
-Fetch = Callable[[Mapping[str, Any], Path], ServedModel]
+Fetch = Callable[[Mapping[str, Any], Path], StartableModel]
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class ComponentDependencies:
     most_containers: int
 
 
-class InferenceComponent:
+class HostedComponent:
     """Copies are counted; `most_containers` of them have a container, and at zero copies there is none."""
 
     def __init__(
@@ -139,7 +139,7 @@ class InferenceComponent:
             least_outstanding=variant is not None and variant.instances.least_outstanding,
         )
 
-    def _placement(self) -> Placement | None:
+    def _placement(self) -> CopyPlacement | None:
         fleet = self.endpoint.fleet
         variant = fleet.variants.get(self.variant_name) if fleet else None
         if variant is None:

@@ -6,7 +6,7 @@ from typing import Any
 from moto.core.responses import ActionResult, EmptyResult
 
 from servable_local.aws.errors import SageMakerError
-from servable_local.aws.sagemaker.component import InferenceComponent
+from servable_local.aws.sagemaker.component import HostedComponent
 from servable_local.aws.sagemaker.endpoint import HostedEndpoint, specified_variants
 from servable_local.aws.sagemaker.transform_api import TransformApi
 
@@ -18,7 +18,7 @@ _SUMMARY = (
 )
 
 
-def described_component(component: InferenceComponent) -> dict[str, Any]:
+def described_component(component: HostedComponent) -> dict[str, Any]:
     """DescribeInferenceComponent's answer."""
     specification = dict(component.specification)
     if container := specification.pop("Container", None):
@@ -64,9 +64,7 @@ class ComponentApi(TransformApi):
             raise SageMakerError(f'Endpoint "{endpoint.arn}" is {endpoint.status}, not InService.')
         self._tag(arn, request)
         around = here.component_dependencies(endpoint.name)
-        component = here.components[name.lower()] = InferenceComponent(
-            request, arn, endpoint, around
-        )
+        component = here.components[name.lower()] = HostedComponent(request, arn, endpoint, around)
         component.create()
         return ActionResult({"InferenceComponentArn": arn})
 

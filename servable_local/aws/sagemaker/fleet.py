@@ -19,7 +19,7 @@ from servable_local.aws.sagemaker.instances import (
     instance_types,
 )
 from servable_local.aws.sagemaker.model_data import data_url, fetch_model_data, of_package
-from servable_local.aws.sagemaker.placement import Placement
+from servable_local.aws.sagemaker.placement import CopyPlacement
 from servable_local.aws.sagemaker.published_metrics import Utilisation
 from servable_local.aws.sagemaker.target_models import TargetModels
 from servable_local.container.image_code import version_of_image
@@ -70,7 +70,7 @@ class HostedVariant:
     image: str
     instances: VariantInstances
     models: TargetModels | None = None  # in multi-model mode
-    placement: Placement | None = None  # of inference components, in the place of a model
+    placement: CopyPlacement | None = None  # of inference components, in the place of a model
     serverless: Mapping[str, int] | None = None  # ServerlessConfig, in the place of a count
     _utilisations: dict[int, Utilisation] = field(default_factory=dict)
     _turns: Turns = field(default_factory=Turns)
@@ -159,7 +159,7 @@ class Fleet:
 
 
 @dataclass(frozen=True)
-class ServedModel:
+class StartableModel:
     """A model whose containers can be started: its image, the address of its data, multi-model mode."""
 
     image: str
@@ -262,7 +262,7 @@ class FleetLauncher:
         name: str,
         archives: Path,
         startup: Mapping[str, Any],
-    ) -> ServedModel:
+    ) -> StartableModel:
         """A model's containers, its data fetched into `archives`; nothing is started yet.
 
         `startup` may have ContainerStartupHealthCheckTimeoutInSeconds. Raises `VariantStartError`.
@@ -282,7 +282,7 @@ class FleetLauncher:
         )
         log = self.folder / f"{self.endpoint_name}-{name}.log"
         start = partial(self._container, path, variables, ready_timeout_seconds, log)
-        return ServedModel(container.get("Image", ""), url, many, start)
+        return StartableModel(container.get("Image", ""), url, many, start)
 
     def _container(
         self,
@@ -313,7 +313,7 @@ def _without_model(
         weight=float(specification.get("InitialVariantWeight", 1.0)),
         image="",
         instances=instances,
-        placement=Placement(instances, specification.get("ManagedInstanceScaling", {})),
+        placement=CopyPlacement(instances, specification.get("ManagedInstanceScaling", {})),
     )
 
 

@@ -11,11 +11,11 @@ from servable_local.aws.clock import utc_now
 from servable_local.aws.cloudwatch.alarms import CloudWatch
 from servable_local.aws.errors import SageMakerError
 from servable_local.aws.loopback import Loopback, Regions
-from servable_local.aws.sagemaker.component import ComponentDependencies, InferenceComponent
+from servable_local.aws.sagemaker.component import ComponentDependencies, HostedComponent
 from servable_local.aws.sagemaker.container import Launch, VariantStartError
 from servable_local.aws.sagemaker.described import event_detail, in_milliseconds
 from servable_local.aws.sagemaker.endpoint import EndpointDependencies, HostedEndpoint
-from servable_local.aws.sagemaker.fleet import Fleet, FleetLauncher, ServedModel
+from servable_local.aws.sagemaker.fleet import Fleet, FleetLauncher, StartableModel
 from servable_local.aws.sagemaker.instances import Shortage
 from servable_local.aws.sagemaker.published_metrics import publish_utilisation
 from servable_local.aws.sagemaker.transform_job import JobDependencies, TransformJob
@@ -97,7 +97,7 @@ class RegionalHosting:
             lambda name: self.arn("endpoint-config", name),
         )
         self.endpoints: dict[str, HostedEndpoint] = {}
-        self.components: dict[str, InferenceComponent] = {}
+        self.components: dict[str, HostedComponent] = {}
         self.jobs: dict[str, TransformJob] = {}
         self.shortage = Shortage()
         self.tags: dict[str, dict[str, str]] = {}
@@ -113,19 +113,19 @@ class RegionalHosting:
             raise SageMakerError(f'Could not find endpoint "{self.arn("endpoint", name)}".')
         return self.endpoints[name.lower()]
 
-    def component(self, name: str) -> InferenceComponent:
+    def component(self, name: str) -> HostedComponent:
         if name.lower() not in self.components:
             arn = self.arn("inference-component", name)
             raise SageMakerError(f'Could not find inference component "{arn}".')
         return self.components[name.lower()]
 
-    def components_of(self, endpoint: HostedEndpoint) -> list[InferenceComponent]:
+    def components_of(self, endpoint: HostedEndpoint) -> list[HostedComponent]:
         return [each for each in list(self.components.values()) if each.endpoint is endpoint]
 
     def component_dependencies(self, endpoint_name: str) -> ComponentDependencies:
         launcher = self._launcher(endpoint_name)
 
-        def fetch(specification: Mapping[str, Any], folder: Path) -> ServedModel:
+        def fetch(specification: Mapping[str, Any], folder: Path) -> StartableModel:
             container = specification.get("Container", {})
             data = {"ModelDataUrl": container.get("ArtifactUrl"), **container}
             if (name := specification.get("ModelName")) is None:
@@ -222,7 +222,7 @@ class RegionalHosting:
 
 def close_endpoints(hostings: Regions[RegionalHosting]) -> None:
     """Ends every endpoint's, component's and job's processes, in every account and region."""
-    running: list[HostedEndpoint | InferenceComponent | TransformJob] = []
+    running: list[HostedEndpoint | HostedComponent | TransformJob] = []
     for hosting in hostings.all():
         running += (
             *hosting.components.values(),

@@ -71,7 +71,7 @@ class _Instance:
         return all(t + a <= r for t, a, r in zip(taken, asked, room, strict=True))
 
 
-class Placement:
+class CopyPlacement:
     """Not for several threads at once: the endpoint's lock holds it."""
 
     def __init__(self, instances: VariantInstances, scaling: Mapping[str, Any]) -> None:

@@ -15,7 +15,7 @@ from moto.core.responses import BaseResponse
 from servable_local.aws.errors import ValidationError
 from servable_local.aws.loopback import Loopback, Regions, service_model
 from servable_local.aws.resources.shapes import broken_length, broken_pattern, refusal
-from servable_local.aws.sagemaker.component import InferenceComponent
+from servable_local.aws.sagemaker.component import HostedComponent
 from servable_local.aws.sagemaker.container import Answered, Container
 from servable_local.aws.sagemaker.data_capture import is_captured, put_captured
 from servable_local.aws.sagemaker.endpoint import HostedEndpoint, Route
@@ -208,7 +208,7 @@ class RuntimeApi(BaseResponse):
 
     def _component(
         self, here: RegionalHosting, endpoint: HostedEndpoint, route: Route
-    ) -> InferenceComponent | None:
+    ) -> HostedComponent | None:
         """The component that the request names, which has a copy; None for an endpoint with models.
 
         Sentences as seen: https://github.com/BerriAI/litellm (2026, two of them) and the blog post of
@@ -272,7 +272,7 @@ def _ask(
     *,
     path: str = "/invocations",
     received: float | None = None,
-    component: InferenceComponent | None = None,
+    component: HostedComponent | None = None,
 ) -> Answered:
     """The container's answer, measured and published. `received`: when SageMaker had the request."""
     sent = here.clock.measured()

@@ -10,7 +10,7 @@ from typing import Any
 from servable_local.aws.cloudwatch.alarms import CloudWatch
 from servable_local.aws.errors import SageMakerError
 from servable_local.aws.loopback import Loopback
-from servable_local.aws.sagemaker.component import InferenceComponent
+from servable_local.aws.sagemaker.component import HostedComponent
 from servable_local.aws.sagemaker.endpoint import HostedEndpoint
 from servable_local.aws.sagemaker.fleet import HostedVariant
 from servable_local.aws.sagemaker.hosting import RegionalHosting
@@ -198,7 +198,7 @@ class RegionalScaling:
         except SageMakerError as error:
             scaler.refuse(decision.activities[-1], at, str(error.message))
 
-    def _component(self, key: Key) -> InferenceComponent | None:
+    def _component(self, key: Key) -> HostedComponent | None:
         """None for what is no component, and while none of that name is there."""
         name = key[1].removeprefix("inference-component/").lower()
         return self._hosting.components.get(name) if key[2] == COPIES else None

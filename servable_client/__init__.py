@@ -13,6 +13,7 @@ from servable_client.async_endpoint import AsyncEndpoint
 from servable_client.batches import Progress
 from servable_client.endpoint import Endpoint
 from servable_client.errors import (
+    AsleepError,
     BadAnswerError,
     BadInputError,
     BodyTooLargeError,
@@ -38,6 +39,7 @@ from servable_client.split import Split
 
 __all__ = [
     "Answer",
+    "AsleepError",
     "AsyncEndpoint",
     "BadAnswerError",
     "BadInputError",

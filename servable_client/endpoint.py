@@ -13,7 +13,7 @@ from servable_client.exchange import GUIDE_BODY_BYTES, MOST_BODY_BYTES, Answer, 
 from servable_client.formats import chosen
 from servable_client.job import Job
 from servable_client.options import Options
-from servable_client.retries import Backoff, Retries
+from servable_client.retries import Backoff, Retries, Wake
 from servable_client.split import Part, Split, as_split
 from servable_client.transport import Transport
 
@@ -30,7 +30,7 @@ class Endpoint:
             ranker.predict(feat_ids=ids, feat_vals=values)["prob"]
 
     `options`: format, timeout_seconds, retry_unsafe, variant, model, version, signature,
-    target_model, for every call; see `servable_client.options`.
+    target_model, component, for every call; see `servable_client.options`.
     """
 
     def __init__(
@@ -46,13 +46,17 @@ class Endpoint:
         largest_body_bytes: int = MOST_BODY_BYTES,
         transport: Transport | None = None,
         sleep: Callable[[float], None] = time.sleep,
+        wake_seconds: float = 0.0,
+        waiting: Callable[[float], None] = lambda seconds: None,
         **options: Any,
     ) -> None:
         """`session`: a boto3 Session. `endpoint_url`: URL of the AWS APIs, as in boto3.
 
         `upload_to`: where `submit` stores requests, as s3://bucket/prefix/. `largest_body_bytes`: the
         default is the limit of AWS's API reference; AWS's developer guide states 25,000,000 for the
-        same endpoints, so it may be raised up to that. Raises `BadInputError`.
+        same endpoints, so it may be raised up to that. `wake_seconds`: how long a call waits for an
+        endpoint that sleeps, besides its timeout; `waiting` is told once, with these seconds. Else it
+        raises `AsleepError`. Raises `BadInputError`.
         """
         if connections < 1 or attempts < 1:
             raise BadInputError("connections and attempts: give 1 or more")
@@ -78,7 +82,8 @@ class Endpoint:
                 timeout_seconds=self._options.timeout_seconds,
             )
         self._transport = transport
-        self._retries = Retries(Backoff(attempts=attempts), sleep)
+        wake = Wake(seconds=wake_seconds, waiting=waiting)
+        self._retries = Retries(Backoff(attempts=attempts), sleep, wake)
         self._calls = Calls(self._transport, self._retries, largest_body_bytes=largest_body_bytes)
         self._batches = Batches(name, connections)
 

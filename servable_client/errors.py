@@ -6,6 +6,7 @@ PredictionError
 ├── UnreachableError            not executed: no connection was made
 ├── BusyError                   not executed: turned away, every attempt was
 │   ├── ThrottledError          by SageMaker
+│   ├── AsleepError             no copy of the inference component runs: this request wakes it
 │   └── QueueFullError          by the container
 ├── RefusedError                not executed: the request is wrong, again would be no better
 │   ├── NotAllowedError         credentials or permissions
@@ -73,6 +74,10 @@ class BusyError(PredictionError):
 
 
 class ThrottledError(BusyError):
+    pass
+
+
+class AsleepError(BusyError):
     pass
 
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from servable_client.errors import (
+    AsleepError,
     BusyError,
     ConnectionLostError,
     DeadlineExceededError,
@@ -34,6 +35,10 @@ _NOT_ALLOWED = {
     *("UnrecognizedClientException", "InvalidClientTokenId", "InvalidSignatureException"),
     *("IncompleteSignature", "MissingAuthenticationToken", "SignatureDoesNotMatch"),
 }
+# SageMaker's words for a component at zero copies, and while its first copy starts:
+# https://aws.amazon.com/blogs/machine-learning/unlock-cost-savings-with-the-new-scale-down-to-zero-feature-in-amazon-sagemaker-inference/
+# (2024-12-03)
+_ASLEEP = "inference component has no capacity to process this request"
 _SHOWN = 2000  # characters of a container's words
 
 
@@ -52,6 +57,9 @@ def of_sagemaker(endpoint: str, response: Mapping[str, Any]) -> PredictionError:
     if code in _THROTTLED or status == 429:
         hint = "more instances, or fewer requests at a time"
         return ThrottledError(f"{message}; {hint}", status=status, retry_after_seconds=retry_after)
+    if _ASLEEP in reason.lower():
+        hint = "it sleeps, and this request wakes it: give wake_seconds=900 to wait"
+        return AsleepError(f"{endpoint}: no copy of its component runs; {hint}", status=status)
     if code in _NOT_ALLOWED or status in (401, 403):
         hint = "the caller needs sagemaker:InvokeEndpoint and credentials that are valid"
         return NotAllowedError(f"{message} ({code}); {hint}", status=status)

@@ -35,6 +35,8 @@ class Selection:
     signature: str | None = None
     target_model: str | None = None
     """The archive's key, on a multi-model endpoint."""
+    component: str | None = None
+    """The inference component, on an endpoint that has them: each request must name one."""
     custom_attributes: str = field(init=False, repr=False, compare=False)
     """The header that the container's NGINX and the handler read; empty if nothing is selected.
 
@@ -52,6 +54,7 @@ class Selection:
                 )
         check_header("variant", self.variant)
         check_header("target_model", self.target_model)
+        check_header("component", self.component)
         attributes = {
             "tfs-model-name": self.model,
             "tfs-model-version": self.version,

@@ -11,11 +11,27 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from servable_client.errors import DeadlineExceededError, PredictionError, ThrottledError
+from servable_client.errors import (
+    AsleepError,
+    DeadlineExceededError,
+    PredictionError,
+    ThrottledError,
+)
 from servable_client.exchange import Deadline
 from servable_client.forks import in_each_process
 
 Result = TypeVar("Result")
+# Each refusal counts for the alarm that wakes the endpoint, which looks once a minute.
+WAKE_LOOK_SECONDS = 10.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wake:
+    """How long to wait for an endpoint that sleeps, and whom to tell that it is waited for."""
+
+    seconds: float = 0.0
+    waiting: Callable[[float], None] = lambda seconds: None
+    """Called once for each request that finds it asleep, with the most seconds that it then waits."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,8 +50,13 @@ class Backoff:
 class Retries:
     """Runs all requests to one endpoint. Thread-safe."""
 
-    def __init__(self, backoff: Backoff, sleep: Callable[[float], None] = time.sleep) -> None:
-        self._backoff = backoff
+    def __init__(
+        self,
+        backoff: Backoff,
+        sleep: Callable[[float], None] = time.sleep,
+        wake: Wake = Wake(),
+    ) -> None:
+        self._backoff, self._wake = backoff, wake
         self._sleep = sleep
         in_each_process(self)
 
@@ -50,8 +71,9 @@ class Retries:
 
         `unsafe`: also retry what may have been executed. What the error says of that is true
         of all attempts: one that may have been executed is not undone by a later one that was not.
+        While the endpoint sleeps, `deadline` does not run: it begins anew when it is awake.
         """
-        attempts, last = 0, None
+        attempts, last, awake_by = 0, None, None
         while True:
             self._wait(self._throttled_until - time.monotonic(), deadline)
             if (seconds := deadline.left()) <= 0:
@@ -69,6 +91,14 @@ class Retries:
                 if last and failure.executed == "no":
                     failure.executed = last.executed
                 failure.attempts, last = attempts, failure
+                if isinstance(failure, AsleepError) and self._wake.seconds > 0:
+                    awake_by = awake_by or self._told()
+                    if awake_by.left() <= 0:
+                        failure.message += f"; it did not wake within {self._wake.seconds:g} s"
+                        raise
+                    self._sleep(min(WAKE_LOOK_SECONDS, awake_by.left()))
+                    attempts, deadline = 0, Deadline(deadline.seconds)
+                    continue
                 if not failure.repeatable or not (unsafe or failure.executed == "no"):
                     raise
                 wait = self._backoff.seconds(attempts, failure.retry_after_seconds)
@@ -79,6 +109,10 @@ class Retries:
                         until = time.monotonic() + wait
                         self._throttled_until = max(self._throttled_until, until)
             self._wait(wait, deadline)
+
+    def _told(self) -> Deadline:
+        self._wake.waiting(self._wake.seconds)
+        return Deadline(self._wake.seconds)
 
     def _wait(self, seconds: float, deadline: Deadline) -> None:
         if seconds > 0:

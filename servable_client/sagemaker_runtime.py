@@ -74,6 +74,8 @@ class SageMakerRuntime:
                 parameters["TargetVariant"] = request.selection.variant
             if request.selection.target_model:
                 parameters["TargetModel"] = request.selection.target_model
+            if request.selection.component:
+                parameters["InferenceComponentName"] = request.selection.component
             answer = self._connected().invoke_endpoint(Body=request.body, **parameters)
             headers = answer["ResponseMetadata"]["HTTPHeaders"]
             return Answer(

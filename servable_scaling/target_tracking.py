@@ -36,6 +36,10 @@ PREDEFINED: Mapping[str, tuple[str, str, bool]] = {
     "SageMakerVariantProvisionedConcurrencyUtilization": (
         "ServerlessProvisionedConcurrencyUtilization", "Average", False,
     ),
+    "SageMakerInferenceComponentInvocationsPerCopy": ("InvocationsPerCopy", "Sum", False),
+    "SageMakerInferenceComponentConcurrentRequestsPerCopyHighResolution": (
+        "ConcurrentRequestsPerCopy", "Average", True,
+    ),
 }  # fmt: skip
 
 
@@ -83,13 +87,17 @@ def _metric(policy: TargetTracking, target: ScaledTarget) -> tuple[dict[str, Any
     predefined = policy.request.get("PredefinedMetricSpecification") or {}
     kind = str(predefined.get("PredefinedMetricType"))
     parts = target.resource_id.split("/")
-    if kind not in PREDEFINED or len(parts) != 4:
+    of_component = parts[0] == "inference-component" and len(parts) == 2
+    if kind not in PREDEFINED or not (of_component or len(parts) == 4):
         raise ScalingPropertyError(
             f"Policy {policy.name}: PredefinedMetricType {kind} of {target.resource_id} is not emulated; "
             f"known are {', '.join(PREDEFINED)}, or give a CustomizedMetricSpecification."
         )
     name, statistic, high_resolution = PREDEFINED[kind]
-    dimensions = {"EndpointName": parts[1], "VariantName": parts[3]}
+    if of_component:
+        dimensions = {"InferenceComponentName": parts[1]}
+    else:
+        dimensions = {"EndpointName": parts[1], "VariantName": parts[3]}
     return {
         "Namespace": "AWS/SageMaker",
         "MetricName": name,

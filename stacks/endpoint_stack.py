@@ -87,7 +87,7 @@ class EndpointStack(cdk.Stack):
             settings=environment.model_dump(mode="json", exclude_unset=True),
             overrides=overrides,
             variants=[variant.recorded for variant in self._variants],
-            after=endpoint.resource,
+            after=next((c.resource for c in endpoint.components.values()), endpoint.resource),
             root=root,
         )
         record(self, endpoint=endpoint, topic=notified.inform, overrides=overrides)
@@ -105,6 +105,7 @@ class EndpointStack(cdk.Stack):
             if table.log_kms_key
             else None,
             keep=table.log_removal == "retain",
+            component=environment.component,
         )
         self._key = NotificationKey(
             self, "NotificationKey", given_arn=environment.alarms.topic_kms_key

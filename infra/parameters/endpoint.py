@@ -55,6 +55,10 @@ class Endpoint(Table):
     """ARN of an existing role of this account that SageMaker assumes for every model. The role must
     allow what docs/permissions.md lists. If omitted, the stack creates a role for each model. The
     `execution_role` of a model takes precedence."""
+    wake_seconds: Annotated[int, Field(ge=0, le=7200)] = 900
+    """Seconds for which `servable invoke`, `verify` and other commands wait for an endpoint that sleeps,
+    and an application that takes it from the stack's outputs. A start took 5 to 10 minutes as seen (GPU,
+    2024 and 2026); 0 waits for nothing. Without sleep_after_minutes it has no effect."""
     callers: list[RoleArn] = Field(default=[], json_schema_extra={"uniqueItems": True})
     """ARNs of roles of this account that get permission to invoke this endpoint, and no other."""
 

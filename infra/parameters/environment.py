@@ -78,6 +78,7 @@ class Environment(Table):
         return kind_of(
             queued=self.asynchronous is not None,
             has_instances=all(variant.serverless is None for variant in self.variants.values()),
+            sleeps=any(variant.sleeps for variant in self.variants.values()),
         )
 
     @property
@@ -89,10 +90,19 @@ class Environment(Table):
     def scaled(self) -> dict[str, Scaling]:
         """Variant name to scaling table, for variants with a scalable target."""
         return {
-            name: variant.scaling
+            name: variant.scaling or Scaling()
             for name, variant in self.variants.items()
-            if variant.scaling is not None and variant.scales
+            if variant.scales
         }
+
+    @property
+    def component(self) -> str | None:
+        """Name of the inference component, which every request to an endpoint that sleeps names.
+
+        None for all other endpoints. Unique in account and region, as the endpoint's name is.
+        """
+        asleep = (name for name, variant in self.variants.items() if variant.sleeps)
+        return next((f"{self.endpoint.name}-{name}" for name in asleep), None)
 
     @property
     def acknowledged_request_bytes(self) -> int | None:

@@ -1,5 +1,6 @@
 """A placement: a variant with its instance type, its model, and the settings that fit both."""
 
+import math
 from dataclasses import dataclass
 
 from infra.catalog import images
@@ -11,8 +12,13 @@ from infra.policy.container import ContainerSettings
 from infra.policy.derived_settings import Choice, Derived, derive, stated_or
 from infra.policy.hosting import Hosting, driver_for, hosting, newest_version
 from infra.policy.kinds import EndpointKind
-from infra.policy.sizing import SERVERLESS_DISK_GB, Served, start_seconds
+from infra.policy.sizing import SERVERLESS_DISK_GB, Served, memory, start_seconds
 from infra.policy.wait_time import download_timeout_seconds, startup_timeout_seconds
+
+# The SDK's minimum, and what an ml.g5.xlarge took where it refused 4096:
+# https://github.com/aws/sagemaker-python-sdk sagemaker/serve/utils/ic_utils.py (2026),
+# https://github.com/huggingface/skills/pull/215 (2026-07)
+LEAST_COPY_MIB = 1024
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,6 +116,23 @@ class Placement:
             chosen = "least_outstanding_requests"
             reason = "no request waits behind a slow one while another instance is free"
         return stated_or("routing", self.variant.routing, chosen, reason)
+
+    @property
+    def copy_memory_mib(self) -> Choice[int]:
+        """Memory that a copy of the variant reserves, as an inference component."""
+        need = memory(self.instance, self.served, processes=self.processes, workers=self.workers)
+        gib = 0.0 if need is None else need.servers_gib + need.workers_gib
+        mib = max(LEAST_COPY_MIB, math.ceil(gib * 1024))
+        reason = f"model servers and workers need {gib:.1f} GiB; at least {LEAST_COPY_MIB} MiB"
+        return stated_or("copy_memory_mib", self.variant.copy_memory_mib, mib, reason)
+
+    @property
+    def copy_cpus(self) -> float:
+        """vCPUs that a copy reserves: the least of which two copies do not share an instance.
+
+        What was measured for an instance then is true of a copy, which may use all of it.
+        """
+        return self.instance.vcpus / 2 + 0.25
 
     @property
     def gpus(self) -> int:

@@ -136,8 +136,10 @@ def scalable_target(
     }
 
 
-def tracking(scaling: Scaling, waits: Cooldowns, endpoint: str) -> dict[str, Properties]:
-    """The target tracking policies of the table, by their names."""
+def tracking(
+    scaling: Scaling, waits: Cooldowns, endpoint: str, *, copies: bool = False
+) -> dict[str, Properties]:
+    """The target tracking policies of the table, by their names; of `copies` and not of instances."""
     rps, safety = scaling.max_rps_per_instance, scaling.safety_factor
     concurrency, backlog = scaling.max_concurrency_per_instance, scaling.max_backlog_per_instance
     use_percent = scaling.provisioned_use_percent
@@ -148,12 +150,14 @@ def tracking(scaling: Scaling, waits: Cooldowns, endpoint: str) -> dict[str, Pro
         "Tracking": (
             rps
             and invocations_per_instance_per_minute(max_rps_per_instance=rps, safety_factor=safety),
-            _predefined("InvocationsPerInstance"),
+            _predefined("InvocationsPerInstance") if not copies else _per_copy("Invocations"),
         ),
         # The metric is published every 10 s instead of every minute.
         "Concurrency": (
             concurrency and concurrency * safety,
-            _predefined("ConcurrentRequestsPerModelHighResolution"),
+            _predefined("ConcurrentRequestsPerModelHighResolution")
+            if not copies
+            else _per_copy("ConcurrentRequests", "HighResolution"),
         ),
         # A share, 0 to 1: https://docs.aws.amazon.com/sagemaker/latest/dg/serverless-endpoints-autoscale.html
         "Provisioned": (
@@ -179,6 +183,11 @@ def tracking(scaling: Scaling, waits: Cooldowns, endpoint: str) -> dict[str, Pro
 
 def _predefined(metric: str) -> Properties:
     name = f"SageMakerVariant{metric}"
+    return {"PredefinedMetricSpecification": {"PredefinedMetricType": name}}
+
+
+def _per_copy(metric: str, ending: str = "") -> Properties:
+    name = f"SageMakerInferenceComponent{metric}PerCopy{ending}"
     return {"PredefinedMetricSpecification": {"PredefinedMetricType": name}}
 
 
@@ -223,12 +232,14 @@ def step_policies(
         )
 
 
-def step_policy(waits: Cooldowns, adjustments: Sequence[Properties]) -> Properties:
+def step_policy(
+    waits: Cooldowns, adjustments: Sequence[Properties], kind: str = "ChangeInCapacity"
+) -> Properties:
     """A step policy with these adjustments, whose bounds are relative to its alarm's threshold."""
     return {
         "PolicyType": "StepScaling",
         "StepScalingPolicyConfiguration": {
-            "AdjustmentType": "ChangeInCapacity",
+            "AdjustmentType": kind,
             "Cooldown": waits.out_seconds,
             "MetricAggregationType": "Average",
             "StepAdjustments": adjustments,

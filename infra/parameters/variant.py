@@ -105,6 +105,15 @@ class Variant(Table):
     possible only with a queue ([asynchronous]). With [scaling] a change replaces no instance."""
     max_instances: Annotated[int, Field(ge=1, le=10_000)] | None = None
     """Maximum number of instances that scaling may run. Default: min_instances, so that nothing scales."""
+    sleep_after_minutes: Annotated[int, Field(ge=1, le=1440)] | None = None
+    """Minutes without a request after which no copy of the model runs; ten minutes later no instance does,
+    and nothing is paid for. The next request is refused and starts the first instance, which takes minutes:
+    callers wait for `endpoint.wake_seconds`. The variant then is an inference component, from 0 to
+    max_instances copies. AWS's own way takes 15 minutes. At most a day: what an alarm looks back. Default:
+    it never sleeps."""
+    copy_memory_mib: Annotated[int, Field(ge=128, le=10_000_000)] | None = None
+    """Memory that one copy of a variant that sleeps reserves on its instance, in MiB. Default: what the
+    model server and its workers need, at least 1024. A reservation and no limit; less is easier to place."""
     initial_instances: Annotated[int, Field(ge=1, le=10_000)] | None = None
     """Instances that a scaled variant is created with; scaling then raises them to min_instances.
     Default: 1. A change replaces the fleet, with as many instances as ran before. It is separate from
@@ -150,14 +159,19 @@ class Variant(Table):
     @property
     def starts_with(self) -> int:
         """Instances in the endpoint configuration. Without scaling this is the number that runs."""
-        if self.scaling is None:
+        if self.scaling is None and not self.sleeps:
             return max(1, self.min_instances)
         return self.initial_instances or 1
 
     @property
+    def sleeps(self) -> bool:
+        """Whether it may run no instance: as an inference component."""
+        return self.sleep_after_minutes is not None
+
+    @property
     def scales(self) -> bool:
         """Whether a scalable target is registered for the variant."""
-        return self.scaling is not None and not self.scaling.hold
+        return self.sleeps if self.scaling is None else not self.scaling.hold
 
     @property
     def instance_types(self) -> tuple[str, ...]:
@@ -191,10 +205,10 @@ class Variant(Table):
 
     @property
     def capacity(self) -> tuple[int, int]:
-        """Minimum and maximum that scaling may run: instances, or provisioned concurrency."""
+        """Minimum and maximum that scaling may run: instances, copies, or provisioned concurrency."""
         if self.serverless is not None:
             return self.serverless.provisioned_concurrency or 0, self.serverless.most_provisioned
-        return self.min_instances, self.most_instances
+        return 0 if self.sleeps else self.min_instances, self.most_instances
 
     @property
     def planned_capacity(self) -> tuple[int, int]:

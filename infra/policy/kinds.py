@@ -3,7 +3,7 @@
 A multi-model endpoint is not a kind of its own: `multi_model` is a model's property.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from infra.catalog import metrics
 from infra.catalog.limits import documented, most
@@ -47,6 +47,7 @@ class EndpointKind:
         return self.name.replace("_", "-")
 
 
+COPIES = "sagemaker:inference-component:DesiredCopyCount"
 _INSTANCES = "sagemaker:variant:DesiredInstanceCount"
 _GRAPHS_OF_INSTANCES = ("latency", "errors", "machines", "instances", "cost")
 
@@ -86,11 +87,15 @@ SERVERLESS = EndpointKind(
     scales_on=("provisioned_use_percent",),
     graphs=("traffic", "latency", "errors", "concurrency"),
 )
+# Copies of an inference component are scaled, and their instances follow.
+SLEEPING = replace(REAL_TIME, scalable_dimension=COPIES)
 KINDS = (REAL_TIME, ASYNCHRONOUS, SERVERLESS)
 
 
-def kind_of(*, queued: bool, has_instances: bool) -> EndpointKind:
+def kind_of(*, queued: bool, has_instances: bool, sleeps: bool = False) -> EndpointKind:
     """The kind of an endpoint with or without a queue, whose variants run on instances or not."""
     if queued:
         return ASYNCHRONOUS
+    if sleeps and has_instances:
+        return SLEEPING
     return REAL_TIME if has_instances else SERVERLESS

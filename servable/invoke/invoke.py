@@ -1,6 +1,7 @@
 """One prediction of an environment's endpoint, in AWS, in the local AWS or in a container."""
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,15 @@ def connected(
         options.setdefault("largest_body_bytes", largest)
     if url:
         return Endpoint.local(url, **options)
+    if (component := environment.component) is not None:
+        options |= {
+            "component": component,
+            "wake_seconds": environment.endpoint.wake_seconds,
+            "waiting": lambda seconds: print(
+                f"{environment.endpoint.name} sleeps: woken, waiting up to {seconds:g} s",
+                file=sys.stderr,
+            ),
+        }
     name, region = environment.endpoint.name, environment.region
     credentials = account_of(environment, local=True).variables() if local else None
     if credentials is None:

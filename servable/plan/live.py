@@ -38,7 +38,7 @@ class LiveState:
     queued: bool = False
     """Whether the endpoint does asynchronous inference."""
     components: bool = False
-    """Whether its models are inference components, which Servable does not make."""
+    """Whether its models are inference components."""
     instances: Mapping[str, int] = field(default_factory=dict)
     """Instances that run now, by variant; a variant of unknown count is left out."""
 

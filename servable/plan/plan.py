@@ -105,9 +105,10 @@ def _verdict(
         return "refused", [
             f"{now.endpoint_name} is {now.endpoint_status}: wait until it has finished"
         ]
-    if now.components:
+    own = [part["Type"] for part in (now.template or {}).get("Resources", {}).values()]
+    if now.components and "AWS::SageMaker::InferenceComponent" not in own:
         return "refused", [
-            f"{now.endpoint_name} hosts inference components, which Servable does not make: its variants "
+            f"{now.endpoint_name} hosts inference components, which this stack did not make: its variants "
             "name no model, so an update from this file is not planned; choose another endpoint.name, "
             "or delete the components and that endpoint first"
         ]

@@ -79,7 +79,7 @@ def _config(
         yield gone("endpoint configuration", live["EndpointConfigName"])
         return
     (meant,) = stack.of("AWS::SageMaker::EndpointConfig")
-    if hosts_components(config):
+    if hosts_components(config) and not hosts_components(meant.properties):
         yield Difference(
             kind=COMPONENTS,
             resource=name,
@@ -101,6 +101,29 @@ def _config(
     )
     yield from changed("data capture", name, capture, capturing, "deploy again")
     yield from _models(stack, meant.properties, config)
+    yield from _components(stack)
+
+
+def _components(stack: DeployedStack) -> Iterator[Difference]:
+    """Compare what each component's copies run and reserve; how many run is no difference."""
+    sagemaker = stack.account.client("sagemaker")
+    for resource in stack.of("AWS::SageMaker::InferenceComponent"):
+        name, wanted = resource.properties["InferenceComponentName"], resource.properties
+        live = unless_absent(sagemaker.describe_inference_component, InferenceComponentName=name)
+        if live is None:
+            yield gone("inference component", name)
+            continue
+        if live["InferenceComponentStatus"] == "Failed":
+            yield Difference(
+                kind="inference component",
+                resource=name,
+                wanted="InService",
+                found="Failed",
+                remedy=f"the reason: {live.get('FailureReason', 'none is stated')}",
+            )
+        specification = {"Specification": wanted["Specification"]}
+        remedy = "it was updated outside CloudFormation: deploy again"
+        yield from changed("inference component", name, specification, live, remedy)
 
 
 def _nameless(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -219,6 +242,10 @@ def _fleet(stack: DeployedStack, live: Mapping[str, Any]) -> Iterator[Difference
         resource.properties["ResourceId"].split("/")[-1]: resource.properties
         for resource in stack.of(TARGET)
     }
+    for component in stack.of("AWS::SageMaker::InferenceComponent"):
+        # Its instances are between the same bounds as its copies.
+        target = scaled.get(component.properties["InferenceComponentName"])
+        scaled[component.properties["VariantName"]] = target or {}
     (config,) = stack.of("AWS::SageMaker::EndpointConfig")
     there = {settings["VariantName"]: settings for settings in _variants(live)}
     for settings in _variants(config.properties):

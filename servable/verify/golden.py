@@ -87,7 +87,11 @@ def _ask(
             actual = _ask_async(account, endpoint, body, golden.sent_as)
         else:
             answer = account.client("sagemaker-runtime").invoke_endpoint(
-                EndpointName=endpoint, Body=body, ContentType=golden.sent_as, **target
+                EndpointName=endpoint,
+                Body=body,
+                ContentType=golden.sent_as,
+                **target,
+                **_component(account, environment),
             )
             actual = answer["Body"].read()
     except NoInstanceError:
@@ -111,6 +115,17 @@ def _ask(
         yield differs(present, expected, remedy, key)
         break  # one place says it
     return "compared"
+
+
+def _component(account: Account, environment: Environment) -> dict[str, str]:
+    """Name the component that answers, if there is one. Raises `NoInstanceError` while it sleeps."""
+    if (name := environment.component) is None:
+        return {}
+    named = {"InferenceComponentName": name}
+    live = account.client("sagemaker").describe_inference_component(**named)
+    if live["RuntimeConfig"]["CurrentCopyCount"] == 0:
+        raise NoInstanceError
+    return named
 
 
 def _ask_async(account: Account, endpoint: str, body: bytes, content_type: str) -> bytes:

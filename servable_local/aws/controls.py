@@ -78,15 +78,17 @@ def inject(target: Target, parameters: Mapping[str, Any]) -> None:
     for kind in ("start_seconds", "capacity"):
         if kind in faults:
             setattr(endpoint.instance_faults, kind, faults.pop(kind))
+    serving = [component.copies for component in hosting.components_of(endpoint)]
     for fleet in (endpoint.fleet, endpoint.rollout.fleet if endpoint.rollout else None):
-        for variant in fleet.variants.values() if fleet else ():
-            for container in list(variant.instances.containers):
-                for kind, value in faults.items():
-                    if kind == "end":
-                        container.faults.end()
-                        continue
-                    if kind not in _METHODS:
-                        raise ValueError(
-                            f"{kind} is not a fault that can be injected; allowed: {_ALLOWED}"
-                        )
-                    getattr(container.faults, _METHODS[kind])(value)
+        serving += [variant.instances for variant in fleet.variants.values()] if fleet else []
+    for instances in serving:
+        for container in list(instances.containers):
+            for kind, value in faults.items():
+                if kind == "end":
+                    container.faults.end()
+                    continue
+                if kind not in _METHODS:
+                    raise ValueError(
+                        f"{kind} is not a fault that can be injected; allowed: {_ALLOWED}"
+                    )
+                getattr(container.faults, _METHODS[kind])(value)

@@ -164,5 +164,11 @@ _LOOK: dict[str, Callable[[Client], Iterable[str]]] = {
     "AWS::SageMaker::EndpointConfig": _List(
         "sagemaker", "list_endpoint_configs", "EndpointConfigs", "EndpointConfigName"
     ),
+    "AWS::SageMaker::InferenceComponent": _List(
+        "sagemaker",
+        "list_inference_components",
+        "InferenceComponents",
+        "InferenceComponentName",
+    ),
     "AWS::SageMaker::Model": _List("sagemaker", "list_models", "Models", "ModelName"),
 }

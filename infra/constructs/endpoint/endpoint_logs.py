@@ -54,7 +54,7 @@ def removal_policy(*, keep: bool) -> cdk.RemovalPolicy:
 
 
 class EndpointLogs(Construct):
-    """The log group /aws/sagemaker/Endpoints/NAME with retention, metric filters and saved queries.
+    """The log group of an endpoint, or of its component, with retention, metric filters and queries.
 
     SageMaker creates the group if it is missing, without retention, and never deletes it; so this one
     must exist before the endpoint. It is deleted with the stack unless it is to be kept; a kept group
@@ -70,18 +70,22 @@ class EndpointLogs(Construct):
         retention_days: int = 30,
         key: kms.IKey | None = None,
         keep: bool = False,
+        component: str | None = None,
     ) -> None:
         """endpoint_name: Name of the endpoint, which is made after its log group.
         retention_days: Retention of the lines. Default: 30, an incident and the month's review.
         key: KMS key, which CloudWatch Logs is allowed to use. Default: a key of CloudWatch Logs.
         keep: Whether the group is retained when its stack is deleted. Default: False.
+        component: Inference component whose containers write the lines. Default: none.
         """
         super().__init__(scope, construct_id)
-        self.endpoint_name = endpoint_name
+        # A component's group, as seen: https://github.com/huggingface/skills/pull/215 (2026-07)
+        written = f"InferenceComponents/{component}" if component else f"Endpoints/{endpoint_name}"
+        self.endpoint_name, self._name = endpoint_name, f"/aws/sagemaker/{written}"
         self.group = logs.CfnLogGroup(
             self,
             "Resource",
-            log_group_name=f"/aws/sagemaker/Endpoints/{endpoint_name}",
+            log_group_name=self._name,
             retention_in_days=retention_days,
             kms_key_id=key.key_arn if key else None,
         )
@@ -113,11 +117,14 @@ class EndpointLogs(Construct):
                     )
                 ],
             )
+        self._questions(log_group_name)
+
+    def _questions(self, log_group_name: str) -> None:
         for title, question in QUESTIONS.items():
             logs.CfnQueryDefinition(
                 self,
                 f"Question-{title.replace(' ', '-')}",
-                name=f"{endpoint_name}/{title}",
+                name=f"{self.endpoint_name}/{title}",
                 log_group_names=[log_group_name],
                 query_string=question,
             )
@@ -126,11 +133,10 @@ class EndpointLogs(Construct):
         """Lets CloudWatch Logs use the key for this log group; an imported key's policy is its owner's."""
         stack = cdk.Stack.of(self)
         # Not the group's own ARN: the group needs the key first.
-        name = f"/aws/sagemaker/Endpoints/{self.endpoint_name}"
         group = stack.format_arn(
             service="logs",
             resource="log-group",
-            resource_name=name,
+            resource_name=self._name,
             arn_format=cdk.ArnFormat.COLON_RESOURCE_NAME,
         )
         (allowed,) = [each for each in KEY_PERMISSIONS if each.key == "endpoint.log_kms_key"]

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 import aws_cdk as cdk
 from aws_cdk import aws_sagemaker as sagemaker
 
+from infra.constructs.endpoint.inference_component import ModelCopies
 from infra.constructs.model.served_model import ServedModel
 from infra.constructs.monitoring.watched_endpoint import WatchedVariant
 
@@ -34,8 +35,12 @@ class EndpointVariant(Protocol):
     def shadow(self) -> bool: ...
 
     @property
+    def copies(self) -> ModelCopies | None:
+        """The copies of an inference component; None if the variant itself names its model."""
+
+    @property
     def capacity(self) -> tuple[int, int]:
-        """Minimum and maximum that scaling may run: instances, or provisioned concurrency."""
+        """Minimum and maximum that scaling may run: instances, copies, or provisioned concurrency."""
 
     @property
     def start_seconds(self) -> float | None:
@@ -107,6 +112,10 @@ class InstanceVariant:
                 )
         if self.instance_type is None:
             raise ValueError(f"InstanceVariant {self.name}: give its instance_type")
+
+    @property
+    def copies(self) -> ModelCopies | None:
+        return None
 
     @property
     def most_instances(self) -> int:

@@ -1,6 +1,6 @@
 """The endpoint configuration, the endpoint, and the metrics it emits."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -16,11 +16,13 @@ from infra.constructs.endpoint.endpoint_checks import check_when_synthesised
 from infra.constructs.endpoint.endpoint_interface import IEndpoint, ImportedEndpoint, endpoint_arns
 from infra.constructs.endpoint.endpoint_logs import EndpointLogs
 from infra.constructs.endpoint.endpoint_variant import EndpointVariant, InstanceVariant
+from infra.constructs.endpoint.inference_component import InferenceComponent
 from infra.constructs.monitoring.watched_endpoint import (
     EndpointMetrics,
     Tables,
     WatchedEndpoint,
     WatchedVariant,
+    components_of,
 )
 from infra.constructs.replacement import replacement_fingerprint
 from infra.constructs.storage.locations import Destination
@@ -123,14 +125,17 @@ class ModelEndpoint(IEndpoint):
         acknowledged_request_bytes: int | None = None,
     ) -> None:
         super().__init__(scope, construct_id)
-        self.name = name
-        self.variants = tuple(variants)
+        self.name, self.variants = name, tuple(variants)
         types = [variant.watched.instance_types for variant in variants]
-        self.kind = kind_of(queued=async_inference is not None, has_instances=all(types))
+        sleeps, queued = any(variant.copies for variant in variants), async_inference is not None
+        self.kind = kind_of(queued=queued, has_instances=all(types), sleeps=sleeps)
         self.locations = async_inference.locations if async_inference else None
         metrics = metrics or Metrics()
         self.metrics = EndpointMetrics(
-            endpoint_name=name, kind=self.kind, published=metrics.published(self.kind)
+            endpoint_name=name,
+            kind=self.kind,
+            published=metrics.published(self.kind),
+            components=components_of([variant.watched for variant in variants]),
         )
         self._models = [model for v in variants for model in (v.model, *v.other_models)]
         of_models = [model.logs for model in self._models if model.logs]
@@ -144,6 +149,8 @@ class ModelEndpoint(IEndpoint):
             # Without a key and without NVMe it stays a finding.
             accept_for(AUDITORS, self.config, DISKS)
         self.resource = self._endpoint(protect=protect)
+        self.components = dict(self._components())
+        """The inference components by variant, of variants that sleep."""
         if acknowledged_request_bytes is not None:
             cdk.Tags.of(self.resource).add(REQUEST_BYTES_TAG, str(acknowledged_request_bytes))
         if logs is not None:
@@ -184,6 +191,8 @@ class ModelEndpoint(IEndpoint):
     ) -> sagemaker.CfnEndpointConfig:
         if len({each.name for each in self.variants}) < len(self.variants):
             raise ValueError(f"{self.node.path}: variants have one name; give each its own")
+        asleep = next((each.model for each in self.variants if each.copies), None)
+        network = asleep.network if asleep else None
         # It has no name on purpose: a configuration cannot be updated, only
         # replaced, and CloudFormation cannot replace what has a fixed name.
         return sagemaker.CfnEndpointConfig(
@@ -192,6 +201,14 @@ class ModelEndpoint(IEndpoint):
             production_variants=[*self._properties(shadow=False)],
             shadow_production_variants=[*self._properties(shadow=True)] or None,
             kms_key_id=key_arn,
+            # Where a variant names its model, the model has them.
+            execution_role_arn=asleep.role_arn if asleep else None,
+            enable_network_isolation=(asleep is not None and asleep.isolated) or None,
+            vpc_config=Config.VpcConfigProperty(
+                subnets=network.subnets, security_group_ids=network.security_groups
+            )
+            if network and network.subnets
+            else None,
             data_capture_config=_data_capture(capture) if capture else None,
             async_inference_config=async_inference.config if async_inference else None,
             # Also the fields that are off: SageMaker's defaults depend on the day of creation.

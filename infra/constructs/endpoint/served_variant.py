@@ -7,6 +7,7 @@ import aws_cdk as cdk
 from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
 
+from infra.constructs.endpoint.inference_component import ModelCopies
 from infra.constructs.model.archive import (
     Archive,
     packed_archive,
@@ -55,11 +56,12 @@ class ServedVariant(Construct):
                 hosts
             )  # a variant has one AMI for all of its types
         self._kind = environment.kind
-        self.scaled = variant.scaling is not None and self._kind.has_instances
+        self.scaled = (variant.sleeps or variant.scaling is not None) and self._kind.has_instances
         """Whether scaling sets the number of instances, also while `hold` suspends it."""
         self.shadow = variant.shadow
         self.capacity = variant.capacity
         self.start_seconds = self._placement.start_seconds
+        self.copies = self._copies(environment.component) if variant.sleeps else None
         self._prices = {}
         for kind in variant.instance_types:
             if price := environment.prices.instance(kind, environment.region):
@@ -78,6 +80,18 @@ class ServedVariant(Construct):
         )
         self.model = self._served("Model", self._hostings[0])
         self._pools = self._instance_pools() if variant.instance_pools else None
+
+    def _copies(self, component: str | None) -> ModelCopies:
+        placed = self._placement
+        return ModelCopies(
+            name=component or self.name,
+            sleep_after_minutes=self._variant.sleep_after_minutes or 0,
+            memory_mib=placed.copy_memory_mib.value,
+            cpus=placed.copy_cpus,
+            accelerators=placed.instance.gpus,
+            download_timeout_seconds=self._longest("download_timeout_seconds"),
+            startup_timeout_seconds=self._longest("startup_timeout_seconds"),
+        )
 
     def _served(self, construct_id: str, hosting: Hosting) -> ServedModel:
         return ServedModel(
@@ -119,9 +133,13 @@ class ServedVariant(Construct):
         variant, routing = self._variant, self._placement.routing.value
         if variant.serverless is not None:
             return self._in_serverless_containers(variant.serverless)
+        managed = Config.ManagedInstanceScalingProperty(
+            status="ENABLED", min_instance_count=0, max_instance_count=variant.most_instances
+        )
         return Config.ProductionVariantProperty(
             variant_name=self.name,
-            model_name=self.model.name,
+            model_name=None if variant.sleeps else self.model.name,
+            managed_instance_scaling=managed if variant.sleeps else None,
             instance_type=variant.instance_type,
             instance_pools=self._pools,
             variant_instance_provision_timeout_in_seconds=variant.provision_timeout_seconds,
@@ -172,6 +190,7 @@ class ServedVariant(Construct):
             instance_type=next(iter(variant.instance_types), None),
             pools=variant.instance_types if variant.instance_pools else (),
             min_instances=variant.min_instances,
+            component=self.copies.name if self.copies else None,
             max_instances=variant.most_instances,
             scales=variant.scales and self._kind.has_instances,
             shadow=variant.shadow,

@@ -1,6 +1,6 @@
 """An endpoint, of this stack or another, as alarms and dashboards use it: metrics and instances."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -30,6 +30,8 @@ class EndpointMetrics:
     """EndpointConfigName, to see only the new fleet while an update runs."""
     kind: EndpointKind = REAL_TIME
     published: Published = BY_THE_MINUTE
+    components: Mapping[str, str] = field(default_factory=dict)
+    """Variant to the inference component whose copies run on it, if it has one."""
 
     def model_latency(self, variant: str, statistic: str) -> Measured:
         """Time the container took to answer one request. Unit: microseconds."""
@@ -100,6 +102,18 @@ class EndpointMetrics:
         """Any metric that SageMaker publishes; `variant` None means the whole endpoint with
         its queue, and `instance_type` one of several of a variant. Utilization is in percent of each
         core and GPU; that of a serverless variant's concurrency is a share, 0 to 1."""
+        component = self.components.get(variant or "")
+        if component is not None and metrics.namespace_of(name) != MACHINES:
+            # A component has the metrics of its requests under its own name alone.
+            # https://docs.aws.amazon.com/sagemaker/latest/dg/monitoring-cloudwatch.html (2026-11-23)
+            name = name.replace("PerInstance", "PerCopy")
+            metrics.check("AWS/SageMaker", name, statistic, ["InferenceComponentName"])
+            return Measured(
+                namespace="AWS/SageMaker",
+                name=name,
+                dimensions={"InferenceComponentName": component},
+                statistic=statistic,
+            )
         dimensions = {
             "EndpointName": self.endpoint_name,
             **({} if variant is None else {"VariantName": variant}),
@@ -132,6 +146,8 @@ class WatchedVariant:
     """The (preferred) instance type; None for a serverless variant."""
     pools: tuple[str, ...] = ()
     """All instance types in order of preference if there are several; each then has metrics of its own."""
+    component: str | None = None
+    """The inference component whose copies run on it; None if the variant itself has a model."""
     min_instances: int = 1
     max_instances: int = 1
     scales: bool = False
@@ -159,6 +175,11 @@ class WatchedVariant:
         kind = instance_type or self.instance_type
         instance = None if kind is None else instances()[kind]
         return metrics.full_percent(metric, instance)
+
+
+def components_of(variants: Sequence[WatchedVariant]) -> dict[str, str]:
+    """Variant to inference component, of those that have one."""
+    return {each.name: each.component for each in variants if each.component}
 
 
 Tables = dict[str, tuple[IConstruct, Table]]
@@ -196,4 +217,9 @@ class WatchedEndpoint:
 
     @property
     def metrics(self) -> EndpointMetrics:
-        return EndpointMetrics(endpoint_name=self.name, kind=self.kind, published=self.published)
+        return EndpointMetrics(
+            endpoint_name=self.name,
+            kind=self.kind,
+            published=self.published,
+            components=components_of(self.variants),
+        )

@@ -4,6 +4,7 @@ import aws_cdk as cdk
 from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 
+from infra.constructs.endpoint.inference_component import ModelCopies
 from infra.constructs.endpoint.model_endpoint import ModelEndpoint
 from infra.constructs.monitoring.measured import Computed, Metric
 from infra.parameters.scaling import Scaling
@@ -27,7 +28,8 @@ MINUTES_WAITING = 2
 class EndpointScaling(Construct):
     """The scalable target and policies of [variants.NAME.scaling] for one variant.
 
-    It scales the number of instances, or a serverless variant's provisioned concurrency.
+    It scales the number of instances, the copies of a variant that sleeps, or a serverless variant's
+    provisioned concurrency.
     """
 
     def __init__(
@@ -49,6 +51,9 @@ class EndpointScaling(Construct):
         waits = waits_of(scaling, scaled.start_seconds)
         # The endpoint's attribute and not the literal: CloudFormation then waits for it.
         resource = f"endpoint/{endpoint.resource.attr_endpoint_name}/variant/{variant}"
+        copies = scaled.copies
+        if copies is not None:
+            resource = f"inference-component/{copies.name}"
         dimension = endpoint.kind.scalable_dimension
         properties = scalable_target(resource, dimension, scaled.capacity, scaling)
         role = f"arn:{cdk.Stack.of(self).partition}:iam::{cdk.Aws.ACCOUNT_ID}:role/aws-service-role"
@@ -60,10 +65,15 @@ class EndpointScaling(Construct):
             type="AWS::ApplicationAutoScaling::ScalableTarget",
             properties=dict(sorted(properties.items())),
         )
-        for name, policy in tracking(scaling, waits, endpoint.name).items():
+        if copies is not None:
+            self.target.node.add_dependency(endpoint.components[variant].resource)
+        tracked = tracking(scaling, waits, endpoint.name, copies=copies is not None)
+        for name, policy in tracked.items():
             self._policy(Construct(target, name), policy)
         if scaling.steps:
             self._step(endpoint, variant, scaling, waits)
+        if copies is not None:
+            self._sleep(endpoint, variant, copies)
         if endpoint.kind.queued and scaled.capacity[0] == 0:
             # With no instance there is no backlog per instance that could be tracked (the page above).
             waiting = endpoint.metrics.of_variant("HasBacklogWithoutCapacity", None, "Average")
@@ -79,6 +89,38 @@ class EndpointScaling(Construct):
                 description=f"Starts the first instance of {endpoint.name}: a request waits and "
                 "there is none. It tells nobody.",
             )
+
+    def _sleep(self, endpoint: ModelEndpoint, variant: str, copies: ModelCopies) -> None:
+        """No copy after minutes without a request, and the first one after a request that found none.
+
+        AWS's page wakes above 1 failure a minute, which one caller alone does not reach in its first call:
+        https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-auto-scaling-zero-instances.html (2026-11-23)
+        """
+        waits = Cooldowns(out_seconds=60, in_seconds=60, out_reason="", in_reason="")
+        first = {"MetricIntervalLowerBound": 0, "ScalingAdjustment": 1}
+        failures = endpoint.metrics.of_variant("NoCapacityInvocationFailures", variant, "Sum")
+        self._alarmed_policy(
+            "Sleep",
+            "Wake",
+            step_policy(waits, [first]),
+            step_alarm("GreaterThanOrEqualToThreshold", 1, 1, 60),
+            metric=failures,
+            name=f"{endpoint.name}-{variant}-wake",
+            description=f"Starts the first copy of {copies.name}: a request found none. It tells nobody.",
+        )
+        none = {"MetricIntervalUpperBound": 0, "ScalingAdjustment": 0}
+        minutes = copies.sleep_after_minutes
+        self._alarmed_policy(
+            "Sleep",
+            "Asleep",
+            step_policy(waits, [none], kind="ExactCapacity"),
+            # While it sleeps there is no data: filled, it would put the first copy to sleep again.
+            step_alarm("LessThanOrEqualToThreshold", 0, minutes, 60, missing="missing"),
+            metric=endpoint.metrics.invocations_per_instance(variant),
+            name=f"{endpoint.name}-{variant}-sleep",
+            description=f"Ends the copies of {copies.name}: no request for {minutes} minutes. It tells "
+            "nobody.",
+        )
 
     def _step(
         self, endpoint: ModelEndpoint, variant: str, scaling: Scaling, waits: Cooldowns

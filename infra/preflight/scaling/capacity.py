@@ -37,7 +37,8 @@ class CapacityNothingScales(EachVariantRule):
     reads = ("variants.{name}.scaling",)
 
     def look(self, name: str, variant: Variant) -> Findings:
-        if variant.scaling is None and variant.most_instances > variant.min_instances:
+        fixed = variant.scaling is None and not variant.sleeps
+        if fixed and variant.most_instances > variant.min_instances:
             yield self.finding(name=name, variant=variant)
 
 
@@ -55,7 +56,8 @@ class CapacityInitialInstances(EachVariantRule):
         if initial is None:
             return
         key, most = f"variants.{name}.initial_instances", variant.most_instances
-        if variant.scaling is None or variant.serverless is not None:
+        fixed = variant.scaling is None and not variant.sleeps
+        if fixed or variant.serverless is not None:
             yield self.finding(
                 key,
                 f"initial_instances {initial} has no effect: the variant does not scale",
@@ -122,7 +124,7 @@ class CapacityZero(EachVariantRule):
 
     def look(self, name: str, variant: Variant) -> Findings:
         wakes = self.environment.kind.queued and variant.scales
-        if variant.min_instances == 0 and not wakes:
+        if variant.min_instances == 0 and not (wakes or variant.sleeps):
             yield self.finding(name=name)
 
 

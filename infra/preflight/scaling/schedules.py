@@ -53,7 +53,7 @@ class ScalingSchedule(ScheduledRule):
                 allowed=f"at_least 0 to {high}",
                 remedy="lower at_least, or raise at_most",
             )
-        elif least == 0 and not self.environment.kind.may_be_empty:
+        elif least == 0 and not (self.environment.kind.may_be_empty or variant.sleeps):
             yield self.finding(
                 key,
                 f"with at_least 0 ({action.at}) nothing would answer, and requests do not wait",

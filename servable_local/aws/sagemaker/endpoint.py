@@ -69,7 +69,7 @@ class HostedEndpoint:
         self.rollout: EndpointUpdate | None = None
         self._turns = Turns()
         self._deleted = False
-        self._lock = threading.RLock()
+        self.lock = threading.RLock()
 
     @property
     def kind(self) -> str:
@@ -96,7 +96,7 @@ class HostedEndpoint:
         deployment_config: Mapping[str, Any] | None,
     ) -> None:
         """`retain` holds DesiredInstanceCount, DesiredWeight: what the old fleet's keep."""
-        with self._lock:
+        with self.lock:
             if self.in_progress:
                 raise SageMakerError(f'Cannot update in-progress endpoint "{self.arn}".')
             self._set("Updating")
@@ -105,7 +105,7 @@ class HostedEndpoint:
         self._run(lambda: self._start(config, retain))
 
     def delete(self) -> None:
-        with self._lock:
+        with self.lock:
             if self.in_progress:
                 raise SageMakerError(f'Cannot update in-progress endpoint "{self.arn}".')
             self.status = "Deleting"
@@ -114,7 +114,7 @@ class HostedEndpoint:
 
     def close(self) -> None:
         """Ends its containers, at any moment: a fleet still starting ends when it has."""
-        with self._lock:
+        with self.lock:
             self._deleted = True
             fleets = [self.fleet, self.rollout.fleet if self.rollout else None]
             self.fleet = self.rollout = None
@@ -124,7 +124,7 @@ class HostedEndpoint:
 
     def route(self, variant_name: str | None) -> Route | None:
         """None where nothing serves. Raises `KeyError` for a variant that is not there."""
-        with self._lock:
+        with self.lock:
             fleet, rollout = self.fleet, self.rollout
         if fleet is None:
             return None
@@ -141,7 +141,7 @@ class HostedEndpoint:
 
     def tick(self, now: datetime) -> None:
         """Advances an update by the clock: to its next stage, its end, or a rollback."""
-        with self._lock:
+        with self.lock:
             rollout = self.rollout
             fleets = [fleet for fleet in (self.fleet, rollout.fleet if rollout else None) if fleet]
         for fleet in fleets:
@@ -159,7 +159,7 @@ class HostedEndpoint:
 
         Raises `SageMakerError` while something else is in progress.
         """
-        with self._lock:
+        with self.lock:
             if self.in_progress or self.fleet is None:
                 raise SageMakerError(f'Cannot update in-progress endpoint "{self.arn}".')
             variants = {variant.name: variant for variant in self.fleet.everybody()}
@@ -173,7 +173,7 @@ class HostedEndpoint:
 
     def _instances_come(self, now: datetime, *, wait: bool) -> bool:
         """Whether the endpoint has just come to rest."""
-        with self._lock:
+        with self.lock:
             everybody = self.fleet.everybody() if self.fleet else []
             arrived = [each for each in everybody if each.instances.tick(now, wait=wait)]
             changing = any(each.instances.changing for each in everybody)
@@ -198,7 +198,7 @@ class HostedEndpoint:
         except Exception as error:
             self._failed(f"Internal failure of the local AWS: {error!r}")
             return
-        with self._lock:
+        with self.lock:
             gone, old = self._deleted, self.fleet
             if not gone and old is not None:
                 fleet.retain(old, retain)
@@ -215,7 +215,7 @@ class HostedEndpoint:
             self._proceed(rollout, now)
 
     def _proceed(self, rollout: EndpointUpdate, now: datetime) -> None:
-        with self._lock:
+        with self.lock:
             if self.rollout is not rollout:
                 return  # deleted meanwhile, or the clock was quicker
             trouble = rollout.trouble(now, self._around.in_alarm)
@@ -237,7 +237,7 @@ class HostedEndpoint:
             return
         self._run(ended.close)
         if trouble is not None:
-            with self._lock:
+            with self.lock:
                 if not self._deleted:
                     self._set("InService", trouble)
             self._around.tell(STATE)
@@ -248,7 +248,7 @@ class HostedEndpoint:
         self._set("InService")
 
     def _failed(self, reason: str) -> None:
-        with self._lock:
+        with self.lock:
             # An update that fails goes back: the old fleet never stopped serving.
             self._set("InService" if self.fleet is not None else "Failed", reason)
         self._around.tell(STATE)

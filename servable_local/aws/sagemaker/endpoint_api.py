@@ -6,10 +6,10 @@ from typing import Any
 from moto.core.responses import ActionResult, EmptyResult
 
 from servable_local.aws.errors import SageMakerError
+from servable_local.aws.sagemaker.component_api import ComponentApi
 from servable_local.aws.sagemaker.described import described
 from servable_local.aws.sagemaker.endpoint import HostedEndpoint, specified_variants
 from servable_local.aws.sagemaker.instances import instance_types
-from servable_local.aws.sagemaker.transform_api import TransformApi
 
 _RETAINABLE = frozenset({"DesiredInstanceCount", "DesiredWeight"})
 
@@ -44,7 +44,7 @@ def refuse_change(
         )
 
 
-class SageMakerApi(TransformApi):
+class SageMakerApi(ComponentApi):
     """All of hosting and batch transform; the other operations of SageMaker remain moto's."""
 
     def create_endpoint(self) -> ActionResult:
@@ -68,6 +68,7 @@ class SageMakerApi(TransformApi):
             raise SageMakerError(f'Cannot update in-progress endpoint "{endpoint.arn}".')
         refuse_change(endpoint, config, request.get("DeploymentConfig"))
         self._refuse_scaled(endpoint, config)
+        self._refuse_left(endpoint, config)
         exclusions = request.get("ExcludeRetainedVariantProperties", [])
         excluded = {exclusion["VariantPropertyType"] for exclusion in exclusions}
         retain = (
@@ -135,6 +136,8 @@ class SageMakerApi(TransformApi):
     def delete_endpoint(self) -> ActionResult:
         endpoint = self.here.endpoint(self._get_param("EndpointName"))
         endpoint.delete()
+        for component in self.here.components_of(endpoint):
+            component.close()  # it stays, and its name is taken (huggingface/skills#215, 2026-07)
         self.here.endpoints.pop(endpoint.name.lower(), None)
         self.here.tags.pop(endpoint.arn, None)
         return EmptyResult()

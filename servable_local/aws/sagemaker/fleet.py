@@ -19,6 +19,7 @@ from servable_local.aws.sagemaker.instances import (
     instance_types,
 )
 from servable_local.aws.sagemaker.model_data import data_url, fetch_model_data, of_package
+from servable_local.aws.sagemaker.placement import CopyPlacement
 from servable_local.aws.sagemaker.published_metrics import Utilisation
 from servable_local.aws.sagemaker.target_models import TargetModels
 from servable_local.container.image_code import version_of_image
@@ -69,6 +70,7 @@ class HostedVariant:
     image: str
     instances: VariantInstances
     models: TargetModels | None = None  # in multi-model mode
+    placement: CopyPlacement | None = None  # of inference components, in the place of a model
     serverless: Mapping[str, int] | None = None  # ServerlessConfig, in the place of a count
     _utilisations: dict[int, Utilisation] = field(default_factory=dict)
     _turns: Turns = field(default_factory=Turns)
@@ -156,6 +158,16 @@ class Fleet:
         shutil.rmtree(self._archives, ignore_errors=True)
 
 
+@dataclass(frozen=True)
+class StartableModel:
+    """A model whose containers can be started: its image, the address of its data, multi-model mode."""
+
+    image: str
+    url: str | None
+    many: bool
+    start: Callable[[], Container]
+
+
 @dataclass(frozen=True, kw_only=True)
 class FleetLauncher:
     """Starts the variants of one endpoint.
@@ -207,26 +219,15 @@ class FleetLauncher:
         if types and first is None:
             raise VariantStartError(NO_CAPACITY)
         model_name = _model_name(specification, first)
+        if not model_name:
+            return _without_model(specification, types, self.shortage)
         model = self.model(model_name)
         if model is None:
             raise VariantStartError(f'Could not find model "{model_name}".')
-        containers = model.get("Containers") or [model["PrimaryContainer"]]
-        container = of_package(containers[0], self.aws)
-        url = data_url(container)
-        if self.most_containers and (len(containers) != 1 or url is None):
-            raise VariantStartError(f"{_ONLY}; variant {name} has another.")
-        many = container.get("Mode") == "MultiModel"
-        path = None
-        if self.most_containers and url is not None and not many:
-            path = fetch_model_data(url, self.aws, archives / f"{name}.tar.gz")
-        variables = version_of_image(container.get("Image", "")) | container.get("Environment", {})
-        variables |= {MULTI_MODEL: "true"} if many else {}  # set by SageMaker, by no template
-        ready_timeout_seconds = float(
-            specification.get("ContainerStartupHealthCheckTimeoutInSeconds", _READY_TIMEOUT_SECONDS)
+        served = self.served(
+            model.get("Containers") or [model["PrimaryContainer"]], name, archives, specification
         )
-
-        log = self.folder / f"{self.endpoint_name}-{name}.log"
-        start = partial(self._container, path, variables, ready_timeout_seconds, log)
+        many, start = served.many, served.start
         running = start()
         # Models are loaded into one container; a serverless variant has no instances.
         single = many or "ServerlessConfig" in specification
@@ -245,15 +246,43 @@ class FleetLauncher:
         except Exception:
             instances.close()
             raise
-        models = TargetModels(running, url or "", aws=self.aws, folder=archives / name)
+        models = TargetModels(running, served.url or "", aws=self.aws, folder=archives / name)
         return HostedVariant(
             name=name,
             weight=float(specification.get("InitialVariantWeight", 1.0)),
-            image=container.get("Image", ""),
+            image=served.image,
             instances=instances,
             serverless=specification.get("ServerlessConfig"),
             models=models if many else None,
         )
+
+    def served(
+        self,
+        containers: Sequence[Mapping[str, Any]],
+        name: str,
+        archives: Path,
+        startup: Mapping[str, Any],
+    ) -> StartableModel:
+        """A model's containers, its data fetched into `archives`; nothing is started yet.
+
+        `startup` may have ContainerStartupHealthCheckTimeoutInSeconds. Raises `VariantStartError`.
+        """
+        container = of_package(containers[0], self.aws)
+        url = data_url(container)
+        if self.most_containers and (len(containers) != 1 or url is None):
+            raise VariantStartError(f"{_ONLY}; variant {name} has another.")
+        many = container.get("Mode") == "MultiModel"
+        path = None
+        if self.most_containers and url is not None and not many:
+            path = fetch_model_data(url, self.aws, archives / f"{name}.tar.gz")
+        variables = version_of_image(container.get("Image", "")) | container.get("Environment", {})
+        variables |= {MULTI_MODEL: "true"} if many else {}  # set by SageMaker, by no template
+        ready_timeout_seconds = float(
+            startup.get("ContainerStartupHealthCheckTimeoutInSeconds", _READY_TIMEOUT_SECONDS)
+        )
+        log = self.folder / f"{self.endpoint_name}-{name}.log"
+        start = partial(self._container, path, variables, ready_timeout_seconds, log)
+        return StartableModel(container.get("Image", ""), url, many, start)
 
     def _container(
         self,
@@ -269,6 +298,23 @@ class FleetLauncher:
                 archive, variables, ready_timeout_seconds=ready_timeout_seconds, log=log
             )
         )
+
+
+def _without_model(
+    specification: Mapping[str, Any], types: tuple[str, ...], shortage: Shortage
+) -> HostedVariant:
+    """A variant for inference components: counted instances, each with room for their copies."""
+    instances = VariantInstances(
+        [], 0, lambda: Container(NoProcess), types, shortage, most_containers=0
+    )
+    instances.retain(int(specification.get("InitialInstanceCount", 1)))
+    return HostedVariant(
+        name=specification["VariantName"],
+        weight=float(specification.get("InitialVariantWeight", 1.0)),
+        image="",
+        instances=instances,
+        placement=CopyPlacement(instances, specification.get("ManagedInstanceScaling", {})),
+    )
 
 
 def _model_name(specification: Mapping[str, Any], instance_type: str | None) -> str:

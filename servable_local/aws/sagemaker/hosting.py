@@ -11,10 +11,11 @@ from servable_local.aws.clock import utc_now
 from servable_local.aws.cloudwatch.alarms import CloudWatch
 from servable_local.aws.errors import SageMakerError
 from servable_local.aws.loopback import Loopback, Regions
-from servable_local.aws.sagemaker.container import Launch
+from servable_local.aws.sagemaker.component import ComponentDependencies, HostedComponent
+from servable_local.aws.sagemaker.container import Launch, VariantStartError
 from servable_local.aws.sagemaker.described import event_detail, in_milliseconds
 from servable_local.aws.sagemaker.endpoint import EndpointDependencies, HostedEndpoint
-from servable_local.aws.sagemaker.fleet import Fleet, FleetLauncher
+from servable_local.aws.sagemaker.fleet import Fleet, FleetLauncher, StartableModel
 from servable_local.aws.sagemaker.instances import Shortage
 from servable_local.aws.sagemaker.published_metrics import publish_utilisation
 from servable_local.aws.sagemaker.transform_job import JobDependencies, TransformJob
@@ -96,6 +97,7 @@ class RegionalHosting:
             lambda name: self.arn("endpoint-config", name),
         )
         self.endpoints: dict[str, HostedEndpoint] = {}
+        self.components: dict[str, HostedComponent] = {}
         self.jobs: dict[str, TransformJob] = {}
         self.shortage = Shortage()
         self.tags: dict[str, dict[str, str]] = {}
@@ -110,6 +112,32 @@ class RegionalHosting:
         if name.lower() not in self.endpoints:
             raise SageMakerError(f'Could not find endpoint "{self.arn("endpoint", name)}".')
         return self.endpoints[name.lower()]
+
+    def component(self, name: str) -> HostedComponent:
+        if name.lower() not in self.components:
+            arn = self.arn("inference-component", name)
+            raise SageMakerError(f'Could not find inference component "{arn}".')
+        return self.components[name.lower()]
+
+    def components_of(self, endpoint: HostedEndpoint) -> list[HostedComponent]:
+        return [each for each in list(self.components.values()) if each.endpoint is endpoint]
+
+    def component_dependencies(self, endpoint_name: str) -> ComponentDependencies:
+        launcher = self._launcher(endpoint_name)
+
+        def fetch(specification: Mapping[str, Any], folder: Path) -> StartableModel:
+            container = specification.get("Container", {})
+            data = {"ModelDataUrl": container.get("ArtifactUrl"), **container}
+            if (name := specification.get("ModelName")) is None:
+                containers = [data]
+            elif (model := self.models.find(name)) is None:
+                raise VariantStartError(f'Could not find model "{name}".')
+            else:
+                containers = model.get("Containers") or [model["PrimaryContainer"]]
+            startup = specification.get("StartupParameters", {})
+            return launcher.served(containers, "component", folder, startup)
+
+        return ComponentDependencies(self.clock, fetch, self._folder, self.most_containers)
 
     def dependencies(self, endpoint_name: str) -> EndpointDependencies:
         return EndpointDependencies(
@@ -150,7 +178,10 @@ class RegionalHosting:
         self._tell("SageMaker Transform Job State Change", job.arn, detail)
 
     def _start_fleet(self, endpoint_name: str, config_name: str) -> Fleet:
-        launcher = FleetLauncher(
+        return self._launcher(endpoint_name).start(self.configs.get(config_name).request)
+
+    def _launcher(self, endpoint_name: str) -> FleetLauncher:
+        return FleetLauncher(
             model=self.models.find,
             aws=self.aws,
             launch=self._launch,
@@ -159,7 +190,6 @@ class RegionalHosting:
             most_containers=self.most_containers,
             shortage=self.shortage,
         )
-        return launcher.start(self.configs.get(config_name).request)
 
     def measure(self, at: datetime) -> None:
         """Measures what the containers use of this computer, as often as each endpoint publishes it."""
@@ -181,13 +211,24 @@ class RegionalHosting:
     def tick(self, at: datetime) -> None:
         for endpoint in list(self.endpoints.values()):
             endpoint.tick(at)
+        for component in list(self.components.values()):
+            component.tick(at)
+        for endpoint in list(self.endpoints.values()):
+            with endpoint.lock:
+                for variant in endpoint.fleet.everybody() if endpoint.fleet else ():
+                    if variant.placement is not None:
+                        variant.placement.end_empty(at)
 
 
 def close_endpoints(hostings: Regions[RegionalHosting]) -> None:
-    """Ends every endpoint's and transform job's processes, in every account and region."""
-    running: list[HostedEndpoint | TransformJob] = []
+    """Ends every endpoint's, component's and job's processes, in every account and region."""
+    running: list[HostedEndpoint | HostedComponent | TransformJob] = []
     for hosting in hostings.all():
-        running += (*hosting.endpoints.values(), *hosting.jobs.values())
+        running += (
+            *hosting.components.values(),
+            *hosting.endpoints.values(),
+            *hosting.jobs.values(),
+        )
     threads = [threading.Thread(target=each.close) for each in running]
     for thread in threads:
         thread.start()

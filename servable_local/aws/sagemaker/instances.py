@@ -1,7 +1,8 @@
 """The instances of one variant: their types, which serve, start or end, and which container stands for each.
 
 An instance beyond `most_containers` is counted, starts and ends, and has no container of its own: those
-that are there play it too. The first container stays also where no instance is left.
+that are there play it too. The first container stays also where no instance is left, except with
+`least_containers` 0.
 """
 
 import threading
@@ -79,6 +80,7 @@ class VariantInstances:
     """Instance types in order of preference; empty for a serverless variant."""
     shortage: Shortage = field(default_factory=Shortage)
     most_containers: int = 1
+    least_containers: int = 1
     least_outstanding: bool = False
     faults: InstanceFaults = field(default_factory=InstanceFaults)
     failure: str | None = None
@@ -174,7 +176,9 @@ class VariantInstances:
 
     def _end_surplus(self) -> None:
         """End surplus containers: they get no more requests, and end after their last answer."""
-        while len(self.containers) > max(1, min(self.serving, self.most_containers)):
+        while len(self.containers) > max(
+            self.least_containers, min(self.serving, self.most_containers)
+        ):
             surplus = self.containers.pop()
             threading.Thread(target=_end, args=(surplus,), name="scale in", daemon=True).start()
 

@@ -15,6 +15,8 @@ from servable_local.aws.resources.shapes import refusal, unmet
 from servable_local.aws.sagemaker.hosting import Definitions, RegionalHosting
 from servable_local.aws.sagemaker.model_data import check_model_data, data_url, of_package
 
+# Observed: https://github.com/stdapi-ai/stdapi.ai/issues/43 (2026-08-27); us-east-1 takes it.
+_WITHOUT_ZERO = ("eu-west-3",)
 _PUBLISH_SECONDS = (10, 30, 60, 120, 180, 240, 300)
 
 
@@ -41,6 +43,48 @@ def refuse_mixed_kinds(request: Mapping[str, Any]) -> None:
         )
     if shadows and queue:
         raise SageMakerError("AsyncInferenceConfig is not supported with shadow variants.")
+
+
+def refuse_components(request: Mapping[str, Any], region: str) -> None:
+    """Raises `SageMakerError` for variants without a model, or managed scaling, that SageMaker refuses.
+
+    Sources: https://github.com/hashicorp/terraform-provider-aws/pull/45926 (2025, a model and managed
+    scaling), https://github.com/stdapi-ai/stdapi.ai/issues/43 (2026-08-27, a minimum of zero in eu-west-3,
+    no role); the other words are ours.
+    """
+    variants = request["ProductionVariants"]
+    empty = [each for each in variants if not _names_model(each)]
+    for variant in variants:
+        scaling = variant.get("ManagedInstanceScaling", {})
+        if scaling and _names_model(variant):
+            raise SageMakerError(
+                "ManagedInstanceScaling is only supported for inference component endpoints."
+            )
+        if scaling.get("Status") != "ENABLED":
+            continue
+        least, most = (int(scaling.get(f"{key}InstanceCount", 1)) for key in ("Min", "Max"))
+        if not least and region in _WITHOUT_ZERO:
+            raise SageMakerError(
+                "Min instance count needs to be greater than 0 for enabled managed instance scaling"
+            )
+        if least > most:
+            raise SageMakerError(f"MinInstanceCount {least} exceeds MaxInstanceCount {most}.")
+    if not empty:
+        return
+    if len(empty) < len(variants):
+        raise SageMakerError("Either every production variant names a model, or none does.")
+    if "ExecutionRoleArn" not in request:
+        raise SageMakerError("ExecutionRoleArn is required where no variant names a model.")
+    for name in ("AsyncInferenceConfig", "ShadowProductionVariants"):
+        if name in request:
+            raise SageMakerError(f"{name} is not supported with inference components.")
+    if any("ServerlessConfig" in variant for variant in empty):
+        raise SageMakerError("A serverless variant names a model.")
+
+
+def _names_model(variant: Mapping[str, Any]) -> bool:
+    pools = variant.get("InstancePools", [])
+    return "ModelName" in variant or any("ModelNameOverride" in pool for pool in pools)
 
 
 def refuse_pools(variant: Mapping[str, Any]) -> None:
@@ -166,6 +210,9 @@ class ModelApi(SageMakerResponse):
                 if model := definition.get("ModelName") or definition.get("ModelNameOverride"):
                     here.models.get(model)
         refuse_mixed_kinds(request)
+        refuse_components(request, here.aws.region)
+        if "ExecutionRoleArn" in request:
+            self._check_role(request["ExecutionRoleArn"])
         refuse_frequency(request)
         return ActionResult({"EndpointConfigArn": self._add(here.configs, name, request)})
 

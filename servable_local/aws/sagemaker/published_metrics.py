@@ -58,9 +58,10 @@ def publish_invocation(
     config: str | None,
     kind: str,
     pool: tuple[str, int] | None = None,
+    component: str | None = None,
 ) -> None:
     """`config` adds a second set, of one fleet alone, while an update is watched; `pool`, an instance
-    type and how many there are, adds that type's.
+    type and how many there are, adds that type's; `component`, whose copies `instance_count` counts, its own.
 
     `dimensions`: EndpointName and VariantName. `kind` of the endpoint: real_time, serverless or asynchronous.
     """
@@ -81,6 +82,11 @@ def publish_invocation(
         of_type = dimensions | {"InstanceType": pool[0]}
         each = published | {"InvocationsPerInstance": (1.0 / max(1, pool[1]), _COUNT)}
         _add(store, at, each, of_type, kind)
+    if component:
+        of_copies = dict(published)
+        of_copies["InvocationsPerCopy"] = of_copies.pop("InvocationsPerInstance")
+        _add(store, at, of_copies, {"InferenceComponentName": component}, kind)
+        published.pop("InvocationsPerInstance")
     _add(store, at, published, dimensions, kind)
     if config:
         of_fleet = {name: value for name, value in published.items() if name not in OF_BOTH_FLEETS}
@@ -106,18 +112,30 @@ def publish_scaled(
     dimensions: dict[str, str],
     concurrency: float,
     minute_ends: bool,
+    per: tuple[str, str] = ("ConcurrentRequestsPerModel", "InvocationsPerInstance"),
 ) -> None:
-    """Publish the metrics that a scaled variant of instances sends without a request too, to scale in.
+    """Publish the metrics that what is scaled sends without a request too, to scale in. `per`: their names.
 
     Sources (2026-11-22): https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-auto-scaling-policy.html
     (zeros without traffic), monitoring-cloudwatch.html (ConcurrentRequestsPerModel every 10 s).
     """
-    concurrent = Metric.of(NAMESPACE, "ConcurrentRequestsPerModel", dimensions)
+    concurrent = Metric.of(NAMESPACE, per[0], dimensions)
     store.add(concurrent, concurrency, unit=_COUNT, at=at)
-    invocations = Metric.of(NAMESPACE, "InvocationsPerInstance", dimensions)
+    invocations = Metric.of(NAMESPACE, per[1], dimensions)
     start = at + timedelta(seconds=1) - timedelta(minutes=1)
     if minute_ends and not store.between(invocations, start, start + timedelta(minutes=1)).count:
         store.add(invocations, 0.0, unit=_COUNT, at=at)
+
+
+def publish_no_capacity(store: MetricStore, clock: Clock, component: str) -> None:
+    """A request to a component without a copy.
+
+    Source: https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-auto-scaling-zero-instances.html
+    """
+    metric = Metric.of(
+        NAMESPACE, "NoCapacityInvocationFailures", {"InferenceComponentName": component}
+    )
+    store.add(metric, 1.0, unit=_COUNT, at=clock.now())
 
 
 def publish_async_failure(

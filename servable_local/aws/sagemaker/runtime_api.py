@@ -1,4 +1,4 @@
-"""InvokeEndpoint: answered by the container of the variant whose turn it is."""
+"""InvokeEndpoint: answered by the container of the variant, or of the component's copy, whose turn it is."""
 
 import functools
 import http.client
@@ -15,6 +15,7 @@ from moto.core.responses import BaseResponse
 from servable_local.aws.errors import ValidationError
 from servable_local.aws.loopback import Loopback, Regions, service_model
 from servable_local.aws.resources.shapes import broken_length, broken_pattern, refusal
+from servable_local.aws.sagemaker.component import HostedComponent
 from servable_local.aws.sagemaker.container import Answered, Container
 from servable_local.aws.sagemaker.data_capture import is_captured, put_captured
 from servable_local.aws.sagemaker.endpoint import HostedEndpoint, Route
@@ -23,6 +24,7 @@ from servable_local.aws.sagemaker.published_metrics import (
     Invocation,
     publish_async_failure,
     publish_invocation,
+    publish_no_capacity,
 )
 from servable_local.aws.sagemaker.queued_invocation import QueuedInvocation
 
@@ -34,6 +36,7 @@ LARGEST_INLINE_BYTES = 128_000
 # https://docs.aws.amazon.com/sagemaker/latest/dg/hosting-faqs.html (2026-11-22)
 REQUEST_BYTES_TAG = "servable:request-bytes"
 _ANSWER_TIMEOUT_SECONDS = 60.0
+_COMPONENT = "X-Amzn-SageMaker-Inference-Component"
 _CUSTOM = "X-Amzn-SageMaker-Custom-Attributes"
 _PASSED_ON = ("Content-Type", "Accept", _CUSTOM, "X-Amzn-SageMaker-Inference-Id")
 NO_ANSWER = 0
@@ -59,11 +62,10 @@ def broken_limits(
     return problems
 
 
-def model_error(aws: Loopback, endpoint: str, status: int, answer: bytes) -> TYPE_RESPONSE:
-    """`status` 0 where no answer came, as SageMaker says it."""
+def model_error(aws: Loopback, group: str, status: int, answer: bytes) -> TYPE_RESPONSE:
+    """`status` 0 where no answer came, as SageMaker says it; `group` of the logs."""
     message = answer.decode("utf-8", "replace")
     who = "client" if 400 <= status < 500 else "server"
-    group = f"/aws/sagemaker/Endpoints/{endpoint}"
     error = {
         "Message": (
             f'Received {who} error ({status}) from primary with message "{message}". See '
@@ -111,6 +113,7 @@ class RuntimeApi(BaseResponse):
             raise ValidationError(
                 f"Endpoint {endpoint.name} is asynchronous: call InvokeEndpointAsync."
             )
+        component = self._component(here, endpoint, route)
         passed = {key: self.headers[key] for key in _PASSED_ON if self.headers.get(key)}
         if route.shadow is not None:
             # It is asked what was asked; its answer is for its metrics, and for nobody.
@@ -120,12 +123,14 @@ class RuntimeApi(BaseResponse):
             here.clock.pause(endpoint.overhead_seconds)
         path = self._path(endpoint, route)
         status, headers, answer = _ask(
-            here, endpoint, route, body, passed, path=path, received=received
+            here, endpoint, route, body, passed, path=path, received=received, component=component
         )
         if status == HTTPStatus.NOT_FOUND and route.variant.models is not None:
             route.variant.models.forget(self.headers["X-Amzn-SageMaker-Target-Model"])
         if not 200 <= status < 300:
-            return model_error(here.aws, endpoint.name, status, answer)
+            logs = "InferenceComponents" if component else "Endpoints"
+            group = f"/aws/sagemaker/{logs}/{(component or endpoint).name}"
+            return model_error(here.aws, group, status, answer)
         if endpoint.capture is not None and is_captured(endpoint.capture):
             put = functools.partial(
                 put_captured,
@@ -201,6 +206,43 @@ class RuntimeApi(BaseResponse):
             raise ValidationError(f"Endpoint {name} of account {here.aws.account} not found.")
         return endpoint, route
 
+    def _component(
+        self, here: RegionalHosting, endpoint: HostedEndpoint, route: Route
+    ) -> HostedComponent | None:
+        """The component that the request names, which has a copy; None for an endpoint with models.
+
+        Sentences as seen: https://github.com/BerriAI/litellm (2026, two of them) and the blog post of
+        placement.py (2024-12-03, no capacity); that of a component that is not there is ours.
+        """
+        name = self.headers.get(_COMPONENT)
+        if route.variant.placement is None:
+            if name:
+                raise ValidationError(
+                    "Inference Component Name header is not allowed for endpoints to which you dont plan to "
+                    "deploy inference components. Please remove the Inference Component Name header and try "
+                    "again."
+                )
+            return None
+        if not name:
+            raise ValidationError(
+                "Inference Component Name header is required for endpoints to which you plan to deploy "
+                "inference components. Please include Inference Component Name header or consider using "
+                "SageMaker models."
+            )
+        component = here.components.get(name.lower())
+        if component is None or component.endpoint is not endpoint:
+            raise ValidationError(
+                f"Inference Component {name} of endpoint {endpoint.name} not found."
+            )
+        if component.pick() is None:
+            publish_no_capacity(here.cloudwatch.metrics, here.clock, component.name)
+            raise ValidationError(
+                "Inference Component has no capacity to process this request. ApplicationAutoScaling may be "
+                "in-progress (if configured) or try to increase the capacity by invoking "
+                "UpdateInferenceComponentRuntimeConfig API."
+            )
+        return component
+
     def _path(self, endpoint: HostedEndpoint, route: Route) -> str:
         """Path of the request in the container; in multi-model mode the model is loaded first."""
         target, models = self.headers.get("X-Amzn-SageMaker-Target-Model"), route.variant.models
@@ -230,10 +272,11 @@ def _ask(
     *,
     path: str = "/invocations",
     received: float | None = None,
+    component: HostedComponent | None = None,
 ) -> Answered:
     """The container's answer, measured and published. `received`: when SageMaker had the request."""
     sent = here.clock.measured()
-    instances = route.variant.instances
+    instances = component.copies if component else route.variant.instances
     status, headers, answer = _answered(instances.pick(), path, body, passed)
     model_seconds = here.clock.measured() - sent
     elsewhere = 0.0 if received is None else here.clock.measured() - received - model_seconds
@@ -245,6 +288,7 @@ def _ask(
         config=route.config_name,
         kind=endpoint.kind,
         pool=route.variant.answering(),
+        component=component.name if component else None,
     )
     return status, headers, answer
 

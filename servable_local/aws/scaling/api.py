@@ -14,11 +14,13 @@ from zoneinfo import ZoneInfoNotFoundError
 from moto.core.exceptions import ServiceException
 from moto.core.responses import ActionResult, BaseResponse
 
+from servable_local.aws.errors import SageMakerError
 from servable_local.aws.loopback import Regions
 from servable_local.aws.resources.shapes import refusal, unmet
 from servable_local.aws.sagemaker.endpoint import specified_variants
 from servable_local.aws.sagemaker.hosting import RegionalHosting
 from servable_local.aws.scaling.service import (
+    COPIES,
     KEY,
     Key,
     RegionalScaling,
@@ -78,7 +80,7 @@ class ScalingApi(BaseResponse):
         request, here = self._asked("RegisterScalableTarget"), self.here
         key = key_of(request)
         if key[0] == "sagemaker":
-            self._check_variant(key)
+            self._check_resource(key)
         with here.lock:
             registered = here.targets.get(key)
             least, most = request.get("MinCapacity"), request.get("MaxCapacity")
@@ -107,12 +109,16 @@ class ScalingApi(BaseResponse):
             here.move_inside(key)
         return ActionResult({"ScalableTargetARN": registered.arn})
 
-    def _check_variant(self, key: Key) -> None:
+    def _check_resource(self, key: Key) -> None:
         here = self.hostings.of(self.current_account, self.region)
         parts = key[1].split("/")
+        if key[2] == COPIES:
+            try:
+                here.component(key[1].removeprefix("inference-component/"))
+            except SageMakerError as missing:
+                raise ScalingValidationError(str(missing.message)) from None
+            return
         if len(parts) != 4 or (parts[0], parts[2]) != ("endpoint", "variant"):
-            if "inference-component" in key[2]:
-                return  # kept only
             raise ScalingValidationError(
                 f"ResourceId {key[1]}: expected endpoint/NAME/variant/VARIANT."
             )

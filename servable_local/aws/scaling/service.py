@@ -10,6 +10,7 @@ from typing import Any
 from servable_local.aws.cloudwatch.alarms import CloudWatch
 from servable_local.aws.errors import SageMakerError
 from servable_local.aws.loopback import Loopback
+from servable_local.aws.sagemaker.component import HostedComponent
 from servable_local.aws.sagemaker.endpoint import HostedEndpoint
 from servable_local.aws.sagemaker.fleet import HostedVariant
 from servable_local.aws.sagemaker.hosting import RegionalHosting
@@ -20,6 +21,7 @@ from servable_scaling.target_scaler import Breach, Decision, ScaledResource, Tar
 from servable_scaling.target_tracking import alarm_requests
 from servable_scaling.watched_alarm import breaches
 
+COPIES = "sagemaker:inference-component:DesiredCopyCount"
 INSTANCES = "sagemaker:variant:DesiredInstanceCount"
 KEY = ("ServiceNamespace", "ResourceId", "ScalableDimension")
 # AWS keeps six weeks; here a long run must not fill the memory.
@@ -56,7 +58,7 @@ class RegisteredPolicy:
 
 
 class RegionalScaling:
-    """Evaluated on the clock of the alarms; variants are scaled, all else is kept only."""
+    """Evaluated on the clock of the alarms; variants and components are scaled, all else is kept only."""
 
     def __init__(
         self,
@@ -143,8 +145,19 @@ class RegionalScaling:
     # --- what it does
 
     def publish(self, at: datetime) -> None:
-        """Publish SageMaker's metrics of scaled variants of the 10 s, or minute, before `at`."""
+        """Publish SageMaker's metrics of what is scaled, of the 10 s, or minute, before `at`."""
         for key in list(self.targets):
+            component = self._component(key)
+            if component is not None and component.copies.serving:
+                busy = sum(container.busy for container in list(component.copies.containers))
+                publish_scaled(
+                    self._cloudwatch.metrics,
+                    at - timedelta(seconds=1),
+                    dimensions={"InferenceComponentName": component.name},
+                    concurrency=busy / component.copies.serving,
+                    minute_ends=at.second == 0,
+                    per=("ConcurrentRequestsPerCopy", "InvocationsPerCopy"),
+                )
             if hosted := self._variant(key):
                 instances = hosted[1].instances
                 busy = sum(container.busy for container in list(instances.containers))
@@ -174,14 +187,21 @@ class RegionalScaling:
     def _carry_out(self, key: Key, scaler: TargetScaler, decision: Decision, at: datetime) -> None:
         self.activities += [(str(uuid.uuid4()), activity) for activity in decision.activities]
         del self.activities[:-_MOST_ACTIVITIES]
-        hosted = self._variant(key)
-        if decision.desired is None or hosted is None:
+        hosted, component = self._variant(key), self._component(key)
+        if decision.desired is None:
             return
-        endpoint, variant = hosted
         try:
-            endpoint.scale({variant.name: decision.desired})
+            if component is not None:
+                component.scale(decision.desired)
+            elif hosted is not None:
+                hosted[0].scale({hosted[1].name: decision.desired})
         except SageMakerError as error:
             scaler.refuse(decision.activities[-1], at, str(error.message))
+
+    def _component(self, key: Key) -> HostedComponent | None:
+        """None for what is no component, and while none of that name is there."""
+        name = key[1].removeprefix("inference-component/").lower()
+        return self._hosting.components.get(name) if key[2] == COPIES else None
 
     def _variant(self, key: Key) -> tuple[HostedEndpoint, HostedVariant] | None:
         """None for what is kept only, and while nothing serves."""
@@ -198,6 +218,13 @@ class RegionalScaling:
         return None
 
     def _resource(self, key: Key) -> ScaledResource | None:
+        if (component := self._component(key)) is not None:
+            return ScaledResource(
+                desired=component.desired,
+                current=component.copies.serving,
+                updating=component.in_progress,
+                failure=component.failure,
+            )
         hosted = self._variant(key)
         if hosted is None:
             return None

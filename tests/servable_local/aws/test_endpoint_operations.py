@@ -34,6 +34,7 @@ class Hosted:
         self.here: Any = SimpleNamespace(
             endpoints={"ranker": case.endpoint},
             endpoint=lambda name: case.endpoint,
+            components_of=lambda endpoint: [],
             configs=configs,
             arn=lambda kind, name: f"arn:{name}",
             tags={},

@@ -44,7 +44,11 @@ class Region:
 
     def _target(self, account: str, region: str) -> Any:
         self.asked.append((account, region))
-        return SimpleNamespace(endpoint={"ranker": self.ranker}.__getitem__, shortage=self.shortage)
+        return SimpleNamespace(
+            endpoint={"ranker": self.ranker}.__getitem__,
+            components_of=lambda endpoint: [],
+            shortage=self.shortage,
+        )
 
     def inject(self, **kinds: Any) -> tuple[str, dict[str, Any]]:
         given = {"account": "1", "region": "eu-west-1", "endpoint": "ranker", **kinds}

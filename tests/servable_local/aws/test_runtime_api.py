@@ -90,7 +90,13 @@ class Case:
     @staticmethod
     def _variant(name: str, container: Container) -> Any:
         instances = SimpleNamespace(serving=2, pick=lambda: container)
-        return SimpleNamespace(name=name, instances=instances, models=None, answering=lambda: None)
+        return SimpleNamespace(
+            name=name,
+            instances=instances,
+            models=None,
+            placement=None,
+            answering=lambda: None,
+        )
 
     def _route(self, variant: str | None) -> Route | None:
         if variant not in (None, "primary"):

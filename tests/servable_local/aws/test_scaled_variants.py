@@ -117,10 +117,22 @@ def test_what_was_deregistered_by_hand_is_no_obstacle(served: Account, gone: str
 @pytest.mark.parametrize(
     ("resource", "problem"),
     [
-        ("endpoint/ranker", "expected endpoint/NAME/variant/VARIANT."),
-        ("endpoint/ranker/primary/variant", "expected endpoint/NAME/variant/VARIANT."),
-        ("model/ranker/variant/primary", "expected endpoint/NAME/variant/VARIANT."),
-        ("endpoint/ranker/variant/primary/x", "expected endpoint/NAME/variant/VARIANT."),
+        (
+            "endpoint/ranker",
+            "expected endpoint/NAME/variant/VARIANT.",
+        ),
+        (
+            "endpoint/ranker/primary/variant",
+            "expected endpoint/NAME/variant/VARIANT.",
+        ),
+        (
+            "model/ranker/variant/primary",
+            "expected endpoint/NAME/variant/VARIANT.",
+        ),
+        (
+            "endpoint/ranker/variant/primary/x",
+            "expected endpoint/NAME/variant/VARIANT.",
+        ),
         ("endpoint/absent/variant/primary", ':endpoint/absent".'),
         ("endpoint/ranker/variant/absent", "has no variant absent; it has primary."),
     ],
@@ -133,16 +145,14 @@ def test_only_a_variant_that_is_there_is_scaled(
     assert (message.endswith(problem), targets(served)) == (True, [])
 
 
-def test_copies_of_an_inference_component_are_kept_without_being_scaled(served: Account) -> None:
-    scaling = served.client("application-autoscaling")
+def test_copies_of_a_component_that_is_not_there_are_no_target(served: Account) -> None:
+    register = served.client("application-autoscaling").register_scalable_target
     key = KEY | {
         "ResourceId": "inference-component/x",
         "ScalableDimension": "sagemaker:inference-component:DesiredCopyCount",
     }
-    scaling.register_scalable_target(**key, MinCapacity=1, MaxCapacity=7)
-    found = targets(served)
-    scaling.deregister_scalable_target(**key)
-    assert found == [7]
+    message = refused(register, **key, MinCapacity=1, MaxCapacity=7)
+    assert "Could not find inference component" in message
 
 
 def test_a_policy_that_is_not_there_is_named(served: Account) -> None:

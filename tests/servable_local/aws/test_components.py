@@ -1,0 +1,375 @@
+"""Inference components: copies placed on counted instances, asleep at zero, woken by a call."""
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from servable_local.aws.clock import ManualClock
+from servable_local.aws.local_aws import LocalAws
+from servable_local.aws.sagemaker.endpoint_api import SageMakerApi
+from servable_local.aws.sagemaker.instances import InstanceFaults
+from servable_local.aws.sagemaker.placement import EMPTY_MINUTES, NO_ROOM, room_of
+from tests.servable_local.aws.container_stand_in import Launcher
+from tests.servable_local.aws.deployed_templates import get, serving
+from tests.servable_local.aws.local_account import TRUST, Account
+
+NAME = {"InferenceComponentName": "ranker"}
+COPIES = {
+    "ServiceNamespace": "sagemaker",
+    "ResourceId": "inference-component/ranker",
+    "ScalableDimension": "sagemaker:inference-component:DesiredCopyCount",
+}
+
+
+class Sleeper:
+    """An endpoint `sleeper` of ml.m5.large with one component `ranker`, from none to two instances."""
+
+    def __init__(self, account: Account, clock: ManualClock) -> None:
+        self.account, self.clock = account, clock
+        self.sagemaker = account.client("sagemaker")
+        iam = account.client("iam")
+        self.role = iam.create_role(RoleName="r", AssumeRolePolicyDocument=TRUST)["Role"]["Arn"]
+        self.model("ranker", b"first")
+        self.configure("sleeper")
+        self.sagemaker.create_endpoint(EndpointName="sleeper", EndpointConfigName="sleeper")
+        self.until(lambda: self.endpoint()["EndpointStatus"] == "InService")
+
+    def model(self, name: str, content: bytes) -> None:
+        url = self.account.put_archive(content, f"{name}.tar.gz")
+        image = {"Image": "tensorflow-inference:2.20-cpu", "ModelDataUrl": url}
+        self.sagemaker.create_model(
+            ModelName=name, ExecutionRoleArn=self.role, PrimaryContainer=image
+        )
+
+    def configure(self, name: str, **other: Any) -> None:
+        scaling = {"Status": "ENABLED", "MinInstanceCount": 0, "MaxInstanceCount": 2}
+        variant = {
+            "VariantName": "primary",
+            "InstanceType": "ml.m5.large",
+            "InitialInstanceCount": 1,
+            "ManagedInstanceScaling": scaling,
+        } | other.pop("variant", {})
+        variant = {key: value for key, value in variant.items() if value is not None}
+        request = {"ExecutionRoleArn": self.role, "ProductionVariants": [variant]} | other
+        request = {key: value for key, value in request.items() if value is not None}
+        self.sagemaker.create_endpoint_config(EndpointConfigName=name, **request)
+
+    def create(self, *, memory_mb: int = 4096, copies: int = 1, name: str = "ranker") -> None:
+        specification = specified("ranker", memory_mb)
+        self.sagemaker.create_inference_component(
+            InferenceComponentName=name,
+            EndpointName="sleeper",
+            Specification=specification,
+            RuntimeConfig={"CopyCount": copies},
+        )
+        self.settled()
+
+    def scale(self, copies: int) -> None:
+        self.sagemaker.update_inference_component_runtime_config(
+            **NAME, DesiredRuntimeConfig={"CopyCount": copies}
+        )
+        self.settled()
+
+    def settled(self) -> None:
+        working = ("Creating", "Updating")
+        self.until(lambda: self.component()["InferenceComponentStatus"] not in working)
+
+    def until(self, holds: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + 20
+        while not holds():
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+
+    def endpoint(self) -> Any:
+        return self.sagemaker.describe_endpoint(EndpointName="sleeper")
+
+    def component(self, name: str = "ranker") -> Any:
+        return self.sagemaker.describe_inference_component(InferenceComponentName=name)
+
+    @property
+    def copies(self) -> tuple[int, int]:
+        """Desired and current."""
+        config = self.component()["RuntimeConfig"]
+        return config["DesiredCopyCount"], config["CurrentCopyCount"]
+
+    @property
+    def instances(self) -> int:
+        return int(self.endpoint()["ProductionVariants"][0]["CurrentInstanceCount"])
+
+    def invoke(self, component: str | None = "ranker") -> bytes:
+        named = {} if component is None else {"InferenceComponentName": component}
+        answer = self.account.client("sagemaker-runtime").invoke_endpoint(
+            EndpointName="sleeper", Body=b"x", **named
+        )
+        return bytes(answer["Body"].read())
+
+    def minutes(self, count: int) -> None:
+        self.clock.advance(seconds=60 * count)
+
+
+def specified(model: str, memory_mb: int) -> dict[str, Any]:
+    needs = {"MinMemoryRequiredInMb": memory_mb, "NumberOfCpuCoresRequired": 1}
+    return {"ModelName": model, "ComputeResourceRequirements": needs}
+
+
+def refusal(call: Callable[..., Any], *args: Any, **given: Any) -> str:
+    with pytest.raises(ClientError) as raised:
+        call(*args, **given)
+    return str(raised.value.response["Error"]["Message"])
+
+
+@pytest.fixture
+def sleeper(embedded: LocalAws, launcher: Launcher, clock: ManualClock) -> Iterator[Sleeper]:
+    sleeper = Sleeper(Account(embedded, launcher), clock)
+    yield sleeper
+    for each in sleeper.sagemaker.list_inference_components()["InferenceComponents"]:
+        name = each["InferenceComponentName"]
+        sleeper.sagemaker.delete_inference_component(InferenceComponentName=name)
+
+
+def test_a_component_answers_who_names_it(sleeper: Sleeper) -> None:
+    sleeper.create()
+    assert b"first" in sleeper.invoke()
+
+
+def test_an_endpoint_with_components_wants_one_named(sleeper: Sleeper) -> None:
+    sleeper.create()
+    said = refusal(sleeper.invoke, None)
+    assert said.startswith("Inference Component Name header is required for endpoints")
+
+
+def test_at_zero_copies_there_is_no_container_and_no_capacity(sleeper: Sleeper) -> None:
+    sleeper.create()
+    before = len(sleeper.account.launcher.serving(b"first"))
+    sleeper.scale(0)
+    sleeper.until(lambda: len(sleeper.account.launcher.serving(b"first")) == before - 1)
+    assert "has no capacity to process this request" in refusal(sleeper.invoke)
+
+
+def test_empty_instances_end_after_ten_minutes(sleeper: Sleeper) -> None:
+    sleeper.create()
+    sleeper.scale(0)
+    sleeper.minutes(EMPTY_MINUTES)
+    before = sleeper.instances
+    sleeper.minutes(1)
+    assert (before, sleeper.instances) == (1, 0)
+
+
+def test_a_copy_for_which_no_room_is_left_gets_an_instance(sleeper: Sleeper) -> None:
+    sleeper.create(copies=3)  # an ml.m5.large has 2 vCPUs and 8 GiB: two copies of 4 GiB
+    assert (sleeper.copies, sleeper.instances) == ((3, 3), 2)
+
+
+def test_copies_beyond_the_most_instances_are_refused(sleeper: Sleeper) -> None:
+    sleeper.create()
+    sleeper.scale(5)
+    shown = sleeper.component()
+    assert (shown["FailureReason"], sleeper.copies) == (NO_ROOM, (4, 4))
+
+
+def test_a_component_larger_than_its_instance_fails(sleeper: Sleeper) -> None:
+    sleeper.create(memory_mb=9000)
+    shown = sleeper.component()
+    assert (shown["InferenceComponentStatus"], shown["FailureReason"]) == ("Failed", NO_ROOM)
+
+
+def test_a_component_waits_for_an_instance_that_starts(sleeper: Sleeper) -> None:
+    sleeper.create()
+    sleeper.scale(0)
+    sleeper.minutes(EMPTY_MINUTES + 1)
+    hosting = SageMakerApi.hostings.of(sleeper.account.number, "us-east-1")
+    hosting.endpoint("sleeper").instance_faults = InstanceFaults(start_seconds=300)
+    sleeper.sagemaker.update_inference_component_runtime_config(
+        **NAME, DesiredRuntimeConfig={"CopyCount": 1}
+    )
+    sleeper.minutes(4)
+    before = sleeper.copies
+    sleeper.minutes(2)
+    sleeper.settled()
+    assert (before, sleeper.copies) == ((1, 0), (1, 1))
+
+
+def test_a_new_specification_serves_when_its_copies_do(sleeper: Sleeper) -> None:
+    sleeper.create()
+    sleeper.model("second", b"second")
+    sleeper.sagemaker.update_inference_component(**NAME, Specification=specified("second", 1024))
+    sleeper.settled()
+    assert (b"second" in sleeper.invoke(), sleeper.copies) == (True, (1, 1))
+
+
+def test_a_new_specification_that_does_not_start_leaves_the_old_one(sleeper: Sleeper) -> None:
+    sleeper.create()
+    sleeper.model("broken", b"BROKEN")
+    sleeper.sagemaker.update_inference_component(**NAME, Specification=specified("broken", 1024))
+    sleeper.settled()
+    shown = sleeper.component()
+    assert "did not answer its ping" in shown["FailureReason"]
+    assert b"first" in sleeper.invoke()
+
+
+def test_copies_stay_when_the_endpoint_gets_another_configuration(sleeper: Sleeper) -> None:
+    sleeper.create(copies=2)
+    sleeper.configure("again")
+    sleeper.sagemaker.update_endpoint(EndpointName="sleeper", EndpointConfigName="again")
+    sleeper.until(lambda: sleeper.endpoint()["EndpointStatus"] == "InService")
+    sleeper.minutes(EMPTY_MINUTES + 2)
+    assert (b"first" in sleeper.invoke(), sleeper.copies, sleeper.instances) == (True, (2, 2), 1)
+
+
+def test_a_deleted_endpoint_leaves_its_components_names(sleeper: Sleeper) -> None:
+    sleeper.create()
+    sleeper.sagemaker.delete_endpoint(EndpointName="sleeper")
+    assert (sleeper.component()["RuntimeConfig"]["CurrentCopyCount"]) == 0
+
+
+def policies(sleeper: Sleeper) -> None:
+    scaling = sleeper.account.client("application-autoscaling")
+    scaling.register_scalable_target(**COPIES, MinCapacity=0, MaxCapacity=3)
+    metric = {"PredefinedMetricType": "SageMakerInferenceComponentInvocationsPerCopy"}
+    scaling.put_scaling_policy(
+        **COPIES,
+        PolicyName="tracking",
+        PolicyType="TargetTrackingScaling",
+        TargetTrackingScalingPolicyConfiguration={
+            "TargetValue": 1,
+            "PredefinedMetricSpecification": metric,
+        },
+    )
+    step = {
+        "AdjustmentType": "ChangeInCapacity",
+        "MetricAggregationType": "Maximum",
+        "Cooldown": 60,
+        "StepAdjustments": [{"MetricIntervalLowerBound": 0, "ScalingAdjustment": 1}],
+    }
+    arn = scaling.put_scaling_policy(
+        **COPIES,
+        PolicyName="wake",
+        PolicyType="StepScaling",
+        StepScalingPolicyConfiguration=step,
+    )["PolicyARN"]
+    sleeper.account.client("cloudwatch").put_metric_alarm(
+        AlarmName="wake",
+        Namespace="AWS/SageMaker",
+        MetricName="NoCapacityInvocationFailures",
+        Dimensions=[{"Name": "InferenceComponentName", "Value": "ranker"}],
+        Statistic="Sum",
+        Period=60,
+        EvaluationPeriods=1,
+        Threshold=1,
+        ComparisonOperator="GreaterThanOrEqualToThreshold",
+        AlarmActions=[arn],
+    )
+
+
+def test_without_requests_it_falls_asleep_and_one_call_wakes_it(sleeper: Sleeper) -> None:
+    sleeper.create()
+    policies(sleeper)
+    sleeper.minutes(17)
+    asleep = sleeper.copies
+    sleeper.minutes(EMPTY_MINUTES + 1)
+    none = sleeper.instances
+    refusal(sleeper.invoke)
+    sleeper.minutes(2)
+    sleeper.settled()
+    assert (asleep, none, sleeper.copies, sleeper.instances) == ((0, 0), 0, (1, 1), 1)
+    assert b"first" in sleeper.invoke()
+
+
+def test_load_adds_copies_within_the_maximum(sleeper: Sleeper) -> None:
+    sleeper.create()
+    policies(sleeper)
+    for _ in range(5):
+        for _ in range(9):
+            sleeper.invoke()
+        sleeper.minutes(1)
+        sleeper.settled()
+    assert sleeper.copies == (3, 3)
+
+
+@pytest.mark.parametrize(
+    ("config", "sentence"),
+    [
+        ({"ExecutionRoleArn": None}, "ExecutionRoleArn is required"),
+        ({"variant": {"ModelName": "ranker"}}, "only supported for inference component endpoints"),
+        ({"variant": {"ManagedInstanceScaling": {
+            "Status": "ENABLED", "MinInstanceCount": 3, "MaxInstanceCount": 2}}}, "exceeds"),
+        ({"AsyncInferenceConfig": {"OutputConfig": {"S3OutputPath": "s3://b/"}}}, "not supported"),
+    ],
+)  # fmt: skip
+def test_a_configuration_that_aws_refuses_is_refused(
+    sleeper: Sleeper, config: dict[str, Any], sentence: str
+) -> None:
+    assert sentence in refusal(sleeper.configure, "other", **config)
+
+
+def test_a_minimum_of_zero_is_refused_in_paris(embedded: LocalAws) -> None:
+    sagemaker = embedded.client("sagemaker", account="123123123123", region="eu-west-3")
+    scaling = {"Status": "ENABLED", "MinInstanceCount": 0, "MaxInstanceCount": 1}
+    variant = {"VariantName": "v", "InstanceType": "ml.m5.large", "ManagedInstanceScaling": scaling}
+    said = refusal(
+        sagemaker.create_endpoint_config, EndpointConfigName="e", ProductionVariants=[variant]
+    )
+    assert said.startswith("Min instance count needs to be greater than 0")
+
+
+def test_a_component_is_not_created_asleep(sleeper: Sleeper) -> None:
+    assert "an integer larger than 0" in refusal(sleeper.create, copies=0)
+
+
+def test_room_is_that_of_the_ec2_type() -> None:
+    assert room_of("ml.g5.xlarge") == (4, 16384, 1)
+
+
+def stack(archive: str, *, memory_mb: int = 1024, model: str = "Model") -> dict[str, Any]:
+    """A template with everything that an endpoint with one component needs."""
+    template = serving(archive)
+    resources = template["Resources"]
+    config = resources["Config"]["Properties"]
+    config["ExecutionRoleArn"] = get("Role", "Arn")
+    variant = config["ProductionVariants"][0]
+    del variant["ModelName"]
+    variant["ManagedInstanceScaling"] = {
+        "Status": "ENABLED",
+        "MinInstanceCount": 0,
+        "MaxInstanceCount": 2,
+    }
+    resources["Second"] = resources["Model"]
+    resources["Component"] = {
+        "Type": "AWS::SageMaker::InferenceComponent",
+        "Properties": {
+            "InferenceComponentName": "ranker",
+            "EndpointName": get("Endpoint", "EndpointName"),
+            "VariantName": "primary",
+            "Specification": {
+                "ModelName": get(model, "ModelName"),
+                "ComputeResourceRequirements": {"MinMemoryRequiredInMb": memory_mb},
+            },
+            "RuntimeConfig": {"CopyCount": 1},
+        },
+    }
+    return template
+
+
+def test_cloudformation_creates_updates_and_deletes_a_component(account: Account) -> None:
+    archive = account.put_archive(b"stacked")
+    first = account.deploy(stack(archive))
+    made = [name for kind, name in account.inventory() if kind.endswith("InferenceComponent")]
+    second = account.deploy(stack(archive, memory_mb=2048))
+    shown = account.client("sagemaker").describe_inference_component(**NAME)
+    third = account.delete()
+    left = [kind for kind, _ in account.inventory() if "SageMaker" in kind]
+    assert (first, made, second, third) == (
+        "CREATE_COMPLETE", ["ranker"], "UPDATE_COMPLETE", "DELETE_COMPLETE",
+    )  # fmt: skip
+    needs = shown["Specification"]["ComputeResourceRequirements"]
+    assert (needs["MinMemoryRequiredInMb"], left) == (2048, [])
+
+
+def test_cloudformation_says_why_a_component_failed(account: Account) -> None:
+    archive = account.put_archive(b"stacked")
+    status = account.deploy(stack(archive, memory_mb=900_000))
+    assert status == "ROLLBACK_COMPLETE"
+    assert NO_ROOM in account.reason("Component", "CREATE_FAILED")

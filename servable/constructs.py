@@ -55,8 +55,8 @@ __all__ = [
     "ContainerSettings", "DataCapture", "Destination", "EndpointAlarm", "EndpointAlarms",
     "EndpointCallers", "EndpointDashboard", "EndpointEvents", "EndpointLogs", "EndpointRollout",
     "EndpointScaling", "EndpointVariant", "Environment", "EnvironmentFileError", "IEndpoint",
-    "InstanceVariant", "MetricProps", "Metrics", "ModelEndpoint", "Network", "NotificationKey",
-    "PackedModel", "RoleRules", "Rollout", "Scaling", "ServedModel", "Traffic", "WatchedEndpoint",
+    "InferenceComponent", "InstanceVariant", "MetricProps", "Metrics", "ModelCopies", "ModelEndpoint",
+    "Network", "NotificationKey", "PackedModel", "RoleRules", "Rollout", "Scaling", "ServedModel", "Traffic", "WatchedEndpoint",
     "WatchedVariant", "data_capture", "packed_model",
 ]
 # fmt: on

@@ -122,9 +122,7 @@ def _job(loaded: ValidFile, name: str | None) -> BatchJob:
     """The batch that is meant. Raises click.UsageError."""
     batches = loaded.environment.batch
     if not batches:
-        raise click.UsageError(
-            f"{loaded.file} has no [batch.NAME]; docs/parameters.md lists its keys"
-        )
+        raise click.UsageError(f"{loaded.file} has no [batch.NAME]; docs/batch.md shows one")
     if name is None and len(batches) > 1:
         raise click.UsageError(
             f"{loaded.name} has several batches: name one of {', '.join(batches)}"

@@ -140,10 +140,7 @@ class ModelEndpoint(IEndpoint):
         self._models = [model for v in variants for model in (v.model, *v.other_models)]
         of_models = [model.logs for model in self._models if model.logs]
         self._log_is_counted = (logs := logs or next(iter(of_models), None)) is not None
-        volume_key = volume_key or next(filter(None, (m.volume_key for m in self._models)), None)
-        key_arn = (
-            volume_key if volume_key is None or isinstance(volume_key, str) else volume_key.key_arn
-        )
+        key_arn = self._key_arn(volume_key)
         self.config = self._configuration(key_arn, capture, async_inference, metrics)
         if not takes_volume_key([instance_type for some in types for instance_type in some]):
             # Without a key and without NVMe it stays a finding.
@@ -171,6 +168,26 @@ class ModelEndpoint(IEndpoint):
                 capture=capture.capture if capture else None,
                 asynchronous=async_inference.asynchronous if async_inference else None,
             )
+
+    def _key_arn(self, given: kms.IKey | str | None) -> str | None:
+        """The key of the volumes: the given one, or that of the first model that has one."""
+        key = given or next((m.volume_key for m in self._models if m.volume_key), None)
+        return key if key is None or isinstance(key, str) else key.key_arn
+
+    def _components(self) -> Iterator[tuple[str, InferenceComponent]]:
+        for each in self.variants:
+            if each.copies is not None:
+                yield (
+                    each.name,
+                    InferenceComponent(
+                        self,
+                        f"Component-{each.name}",
+                        endpoint=self.resource,
+                        variant=each.name,
+                        model=each.model,
+                        copies=each.copies,
+                    ),
+                )
 
     def _check_logs(self, *every: EndpointLogs | None) -> None:
         """Raises ValueError for the log group of another endpoint: this one's lines would not be in it."""

@@ -58,7 +58,8 @@ class ServedModel(Construct):
             )
         self.role_arn = role.role.role_arn if role else str(dependencies.execution_role_arn)
         """ARN of the role that SageMaker assumes."""
-        network = dependencies.network
+        self.network = network = dependencies.network
+        self.isolated = network_isolation
         model = sagemaker.CfnModel(
             self,
             "Resource",

@@ -31,15 +31,20 @@ class Folder:
         return self.run(init, *arguments, "--account", self.number, "--region", "us-east-1")
 
 
+@pytest.fixture(scope="module")
+def live(embedded: LocalAws, launcher: Launcher) -> LiveEndpoint:
+    """Scaled, with data capture, a secret among its variables; no test changes it."""
+    live = LiveEndpoint(Account(embedded, launcher))
+    for name in ("capture", "own variables and a secret", "tracking"):
+        LIVE[name](live)
+    live.make()
+    return live
+
+
 @pytest.fixture
 def folder(
-    tmp_path: Path, embedded: LocalAws, launcher: Launcher, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, embedded: LocalAws, live: LiveEndpoint, monkeypatch: pytest.MonkeyPatch
 ) -> Folder:
-    live = LiveEndpoint(Account(embedded, launcher))
-    LIVE["capture"](live)
-    LIVE["own variables and a secret"](live)
-    LIVE["tracking"](live)
-    live.make()
     for name, value in embedded.environment(account=live.account.number).items():
         monkeypatch.setenv(name, value)
     monkeypatch.chdir(tmp_path)

@@ -56,8 +56,8 @@ __all__ = [
     "EndpointCallers", "EndpointDashboard", "EndpointEvents", "EndpointLogs", "EndpointRollout",
     "EndpointScaling", "EndpointVariant", "Environment", "EnvironmentFileError", "IEndpoint",
     "InferenceComponent", "InstanceVariant", "MetricProps", "Metrics", "ModelCopies", "ModelEndpoint",
-    "Network", "NotificationKey", "PackedModel", "RoleRules", "Rollout", "Scaling", "ServedModel", "Traffic", "WatchedEndpoint",
-    "WatchedVariant", "data_capture", "packed_model",
+    "Network", "NotificationKey", "PackedModel", "RoleRules", "Rollout", "Scaling", "ServedModel",
+    "Traffic", "WatchedEndpoint", "WatchedVariant", "data_capture", "packed_model",
 ]
 # fmt: on
 

@@ -142,9 +142,6 @@ class ModelEndpoint(IEndpoint):
         self._log_is_counted = (logs := logs or next(iter(of_models), None)) is not None
         key_arn = self._key_arn(volume_key)
         self.config = self._configuration(key_arn, capture, async_inference, metrics)
-        if not takes_volume_key([instance_type for some in types for instance_type in some]):
-            # Without a key and without NVMe it stays a finding.
-            accept_for(AUDITORS, self.config, DISKS)
         self.resource = self._endpoint(protect=protect)
         self.components = dict(self._components())
         """The inference components by variant, of variants that sleep."""
@@ -212,7 +209,7 @@ class ModelEndpoint(IEndpoint):
         network = asleep.network if asleep else None
         # It has no name on purpose: a configuration cannot be updated, only
         # replaced, and CloudFormation cannot replace what has a fixed name.
-        return sagemaker.CfnEndpointConfig(
+        config = Config(
             self,
             "Config",
             production_variants=[*self._properties(shadow=False)],
@@ -235,6 +232,11 @@ class ModelEndpoint(IEndpoint):
                 metric_publish_frequency_in_seconds=metrics.publish_seconds,
             ),
         )
+        types = [each for variant in self.variants for each in variant.watched.instance_types]
+        if not takes_volume_key(types):
+            # Without a key and without NVMe it stays a finding.
+            accept_for(AUDITORS, config, DISKS)
+        return config
 
     def _join(
         self,

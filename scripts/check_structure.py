@@ -152,7 +152,7 @@ GROWN = {
     "CloudFormation's role, packing at synth, faults of a rollout": 500,
     "constructs for CDK apps of one's own": 1_860,
     "AWS's answers, operations that would do nothing": 2_000,
-    "transform jobs, state machines and schedules in the local AWS; batches": 1_570 + 1_663,
+    "transform jobs, state machines and schedules in the local AWS; batches": 1_570 + 1_659,
     "this table, and the bounds of folders": 29,
 }
 MOST_LINES = 74_430 + sum(GROWN.values())
@@ -163,7 +163,7 @@ MOST_LINES_OF_FOLDERS = {
 }
 # Command to the most lines of functions that it may run (scripts/lines_run.py): what its reader reads.
 # Without the rules since, 4,298 and 6,450 (6,400 was wanted) of a synth without .servable.
-MOST_LINES_RUN = {"check": 5_315, "synth": 7_586}
+MOST_LINES_RUN = {"check": 5_319, "synth": 7_590}
 
 
 def main() -> int:

@@ -129,6 +129,10 @@ class Environment(Table):
             given["capture.kms_key"] = self.capture.kms_key
         if self.asynchronous is not None:
             given["asynchronous.kms_key"] = self.asynchronous.kms_key
+        for name, batch in self.batch.items():
+            given[f"batch.{name}.output_kms_key"] = batch.output_kms_key
+            if batch.input_kms_key is not None:  # what is there already is its owner's to encrypt
+                given[f"batch.{name}.input_kms_key"] = batch.input_kms_key
         keys = {key: [] if arn is None else [arn] for key, arn in given.items()}
         if any(model.artifact is None for model in self.models.values()):
             keys["endpoint.archive_kms_keys"] = self.endpoint.archive_kms_keys

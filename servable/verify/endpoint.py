@@ -11,7 +11,7 @@ from servable.verify.difference import Difference, added, changed, gone
 TARGET = "AWS::ApplicationAutoScaling::ScalableTarget"
 KINDS = ("ProductionVariants", "ShadowProductionVariants")
 COMPONENTS = "inference components"
-CANNOT_COMPARE = "Servable neither makes nor compares these"
+CANNOT_COMPARE = "this stack neither made nor compares these"
 
 # Beyond the template's own: with any of these set an endpoint is another one.
 _CONFIG_EXTRAS = (

@@ -61,7 +61,7 @@ def test_plan_refuses_it_with_a_sentence() -> None:
     said, (reason,) = _verdict(loaded, "ranker", now, {}, True)
     assert (said, reason.split(":")[0]) == (
         "refused",
-        "ranker hosts inference components, which Servable does not make",
+        "ranker hosts inference components, which this stack did not make",
     )
 
 
@@ -109,3 +109,13 @@ def test_another_roles_change_does_not_stop_patching() -> None:
 
 def test_a_live_endpoint_with_models_has_no_components() -> None:
     assert LiveState().components is False
+
+
+def test_plan_goes_on_where_the_stack_itself_made_them() -> None:
+    made = {"Resources": {"Component": {"Type": "AWS::SageMaker::InferenceComponent"}}}
+    now = LiveState(
+        stack_status="UPDATE_COMPLETE", template=made, components=True, endpoint_status="InService"
+    )
+    loaded = cast("Any", SimpleNamespace(name="prod", environment=environment()))
+    result, _ = _verdict(loaded, "ranker", now, made, False)
+    assert result == "nothing"

@@ -154,9 +154,9 @@ GROWN = {
     "CloudFormation's role, packing at synth, faults of a rollout": 500,
     "constructs for CDK apps of one's own": 1_946,
     "AWS's answers, operations that would do nothing": 2_000,
-    "requests as NGINX reads them, failed loads of multi-model mode": 180,
+    "requests as NGINX reads them, failed loads of multi-model mode": 196,
     "transform jobs, state machines and schedules in the local AWS": 1_570,
-    "batches: schema, job, construct, rules, cost": 1_657,
+    "batches: schema, job, construct, rules, cost": 1_659,
     "servable batch: jobs and files, estimates; its bench": 1_704,
     "an endpoint that exists becomes a file and a stack; imports": 2_792,
     "an endpoint that sleeps, inference components in the local AWS": 1_500,
@@ -167,11 +167,11 @@ MOST_LINES = 74_430 + sum(GROWN.values())
 # Folder to its most lines: of what lighter left, and of what is measured and checked since.
 MOST_LINES_OF_FOLDERS = {
     "benchmarks": 4_000 + 1_095 + 150 + 305,  # verdicts, their simulations; local AWSs; a job
-    "scripts": 3_000 + 303,  # releases, rollouts' table, constructs' page, and these bounds
+    "scripts": 3_000 + 304,  # releases, rollouts' table, constructs' page, and these bounds
 }
 # Command to the most lines of functions that it may run (scripts/lines_run.py): what its reader reads.
 # Without the rules since, 4,298 and 6,450 (6,400 was wanted) of a synth without .servable.
-MOST_LINES_RUN = {"check": 5_322, "synth": 7_598}
+MOST_LINES_RUN = {"check": 5_378, "synth": 7_740}
 
 
 def main() -> int:

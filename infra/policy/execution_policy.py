@@ -65,6 +65,8 @@ PLACES: Mapping[str, str] = {
     "sagemaker:.*EndpointConfig": "configurations",
     "sagemaker:(Create|Update)Endpoint": "updated",
     "sagemaker:.*Endpoint.*": "endpoints",
+    "sagemaker:CreateInferenceComponent": "components_made",
+    "sagemaker:.*InferenceComponent.*": "components",
     "sagemaker:.*Model": "models",
     "sagemaker:.*Tags": "hosting",
     "scheduler:.*": "schedules",
@@ -102,6 +104,8 @@ class Deployed:
     """ARNs of KMS keys of one's own on volumes."""
     batches: Sequence[str] = ()
     """Names of its batches."""
+    sleeps: bool = False
+    """Whether it has inference components, named after the endpoint and a variant."""
 
     def places(self) -> dict[str, list[str]]:
         """Place -> ARNs. CloudFormation's own names begin with the stack's, of which it may cut the end."""
@@ -112,10 +116,14 @@ class Deployed:
         endpoints = [f"{aws}:sagemaker:{here}:endpoint/{name}" for name in names]
         configurations = [f"{aws}:sagemaker:{here}:endpoint-config/*"]
         models = [f"{aws}:sagemaker:{here}:model/*"]
+        sleeping = names if self.sleeps else []
+        components = [f"{aws}:sagemaker:{here}:inference-component/{name}-*" for name in sleeping]
         alarms = [
             f"{aws}:cloudwatch:{here}:alarm:{self.endpoint}-*",
             f"{aws}:cloudwatch:{here}:alarm:TargetTracking-endpoint/{self.endpoint}/*",
         ]
+        tracked = f"alarm:TargetTracking-inference-component/{self.endpoint}-*"
+        alarms += [f"{aws}:cloudwatch:{here}:{tracked}"] if self.sleeps else []
         dashboards = [f"{aws}:cloudwatch::{self.account}:dashboard/{self.endpoint}-*"]
         iam = f"{aws}:iam::{self.account}"
         roles = [f"{iam}:role{self.iam_path}{begin}*" for begin in begins]
@@ -133,6 +141,8 @@ class Deployed:
             "alarms": alarms,
             "assets": [f"{aws}:s3:::cdk-*-assets-{self.account}-{self.region}/*"],
             "buckets": buckets,
+            "components": components,
+            "components_made": [*endpoints, *components] if self.sleeps else [],
             "configurations": configurations,
             "dashboards": dashboards,
             "described_keys": [*keys, *self.keys],
@@ -140,13 +150,17 @@ class Deployed:
             "functions": [f"{aws}:lambda:{here}:function:{begin}*" for begin in begins],
             "granted_keys": [*keys, *self.keys],
             "holders": [*roles, *self.callers],
-            "hosting": [*endpoints, *configurations, *models],
+            "hosting": [*endpoints, *configurations, *components, *models],
             "keys": keys,
             "linked_role": [linked],
             "log_groups": [
                 f"{aws}:logs:{here}:log-group:/aws/{group}{end}"
                 for group in groups
                 for end in ("", ":*")
+            ]
+            + [
+                f"{aws}:logs:{here}:log-group:/aws/sagemaker/InferenceComponents/{name}-*"
+                for name in sleeping[-1:]
             ],
             "models": models,
             "objects": [f"{bucket}/*" for bucket in buckets],

@@ -30,6 +30,18 @@ def minimal(stack: cdk.Stack, name: str) -> None:
     model = own.packed_model(
         stack, "Model", name="ranker", folder=RANKER / "model", instance_type=TYPE, logs=logs
     )
+    rows = own.packed_model(
+        stack,
+        "Rows",
+        name="ranker",
+        folder=RANKER / "model",
+        instance_type=TYPE,
+        batch=own.BatchSettings(
+            model="ranker", instance_type=TYPE, input="s3://tables/rows/", output="s3://tables/scores/",
+            content_type="text/csv",
+        ),
+    )  # fmt: skip
+    own.BatchTransform(stack, "Batch", name=f"{name}-batch", model=rows, inform=topic)
     variant = own.InstanceVariant(name="primary", model=model)
     endpoint = own.ModelEndpoint(stack, "Endpoint", name=name, variants=[variant])
     alarms = own.EndpointAlarms(
@@ -115,6 +127,37 @@ def full(stack: cdk.Stack, name: str) -> None:
         stack, "Slow", threshold=80_000, evaluation_periods=3
     )
     _asynchronous(stack, f"{name}-async", key, caller)
+    _batch(stack, f"{name}-batch", key, topic)
+
+
+def _batch(stack: cdk.Stack, name: str, key: kms.Key, topic: sns.ITopic) -> None:
+    batch = own.BatchSettings(
+        model="ranker", instance_type="ml.m5.xlarge", instances=2, content_type="application/jsonlines",
+        input="s3://tables/rows/", output="s3://tables/scores/", join=True, schedule="cron(0 2 * * ? *)",
+    )  # fmt: skip
+    rows = own.packed_model(
+        stack,
+        "Rows",
+        name="ranker",
+        folder=RANKER / "model",
+        instance_type="ml.m5.xlarge",
+        handler="servable",
+        batch=batch,
+        volume_key=key,
+    )
+    made = own.BatchTransform(
+        stack,
+        "Batch",
+        name=name,
+        model=rows,
+        inform=topic,
+        topic_key=key,
+        log_key=key,
+        keep_log=True,
+    )
+    made.grant_start(
+        iam.Role(stack, "Starter", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"))
+    )
 
 
 def _asynchronous(stack: cdk.Stack, name: str, key: kms.Key, caller: iam.Role) -> None:

@@ -28,6 +28,7 @@ PROD = Deployed(
     callers=["arn:aws:iam::123456789012:role/app"],
     keys=[],
     batches=["nightly"],
+    sleeps=True,
 )
 LONG = "a" * 60
 BOUNDARY = "arn:aws:iam::123456789012:policy/boundary"
@@ -113,6 +114,11 @@ def test_without_a_batch_nothing_of_state_machines_or_schedules_is_allowed(servi
     assert f"{service}.amazonaws" not in document
 
 
+def test_without_a_variant_that_sleeps_nothing_of_components_is_allowed() -> None:
+    document = json.dumps(list(statements([changed(sleeps=False)])))
+    assert not re.search("(?i)inference-?component", document)
+
+
 def test_an_endpoint_with_capitals_is_named_in_both_spellings() -> None:
     where = "arn:aws:sagemaker:eu-west-1:123456789012:endpoint"
     assert by_name()["Endpoints"]["Resource"] == [f"{where}/ranker", f"{where}/Ranker"]
@@ -158,11 +164,12 @@ def test_several_environments_share_the_statements() -> None:
     assert by_name(PROD, other)["Models"] == by_name()["Models"]
 
 
-def test_log_groups_are_the_endpoints_its_golden_requests_and_its_batches() -> None:
+def test_log_groups_are_those_of_endpoint_components_golden_requests_and_batches() -> None:
     names = {arn.split(":log-group:")[1] for arn in by_name()["LogGroups"]["Resource"]}
     groups = {
         "/aws/sagemaker/Endpoints/Ranker",
         "/aws/lambda/Ranker-golden-requests",
         "/aws/vendedlogs/states/Ranker-nightly",
     }
-    assert names == groups | {f"{group}:*" for group in groups}
+    of_components = "/aws/sagemaker/InferenceComponents/Ranker-*"
+    assert names == {of_components} | groups | {f"{group}:*" for group in groups}

@@ -16,6 +16,7 @@ OF_SOME_VERSIONS = {
     "conversion-cost": "the njs of 2.20 alone converts at this cost",
     "instance-pools-driver": "images before 2.16 run with every driver",
     "setting-inert": "which settings an image reads is a matter of its version",
+    "transform-gpu-driver": "most images have no newer CUDA than the newest driver of transform jobs runs",
     "variable-inert": "which variables an image reads is a matter of its version",
 }
 RULES = [

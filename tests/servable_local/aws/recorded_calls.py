@@ -63,8 +63,10 @@ def record(monkeypatch: pytest.MonkeyPatch) -> list[Call]:
 
     class Recorded(Loopback):
         def client(self, service: str) -> Any:
+            prefix = {"stepfunctions": "states"}.get(service, service)  # that of IAM's actions
+
             def tell(operation: str, arguments: Mapping[str, Any]) -> None:
-                calls.append(Call(service, operation, arguments, self.account, self.region))
+                calls.append(Call(prefix, operation, arguments, self.account, self.region))
 
             return _Client(super().client(service), tell)
 
@@ -95,7 +97,7 @@ _OF_LOGS = {"TagLogGroup": "TagResource", "UntagLogGroup": "UntagResource"}
 _TAGS = {
     "cloudwatch": "TagResource", "events": "TagResource", "iam": "TagRole", "kms": "TagResource",
     "lambda": "TagResource", "logs": "TagResource", "sagemaker": "AddTags", "sns": "TagResource",
-    "ssm": "AddTagsToResource",
+    "ssm": "AddTagsToResource", "states": "TagResource",
 }  # fmt: skip
 # Service -> the argument that names its resource -> the rest of that resource's ARN.
 _NAMED: Mapping[str, Mapping[str, str]] = {
@@ -103,10 +105,13 @@ _NAMED: Mapping[str, Mapping[str, str]] = {
     "events": {"Rule": "rule/{}", "Name": "rule/{}"},
     "kms": {"KeyId": "key/{}"},
     "lambda": {"FunctionName": "function:{}"},
+    "scheduler": {"Name": "schedule/default/{}"},
+    "states": {"name": "stateMachine:{}"},
     "logs": {"logGroupName": "log-group:{}", "logGroupNames": "*"},
     "sagemaker": {
         "EndpointName": "endpoint/{}",
         "EndpointConfigName": "endpoint-config/{}",
+        "InferenceComponentName": "inference-component/{}",
         "ModelName": "model/{}",
     },
     "sns": {"Name": "{}"},
@@ -139,7 +144,7 @@ def asked(call: Call, roles: Mapping[str, Mapping[str, Any]]) -> Iterator[Asked]
 
 
 def _passed(arguments: Mapping[str, Any]) -> Iterator[str]:
-    for name in ("ExecutionRoleArn", "Role", "RoleARN", "RoleArn"):
+    for name in ("ExecutionRoleArn", "Role", "RoleARN", "RoleArn", "roleArn"):
         if name in arguments:
             yield arguments[name]
 
@@ -152,7 +157,7 @@ def _resources(call: Call, path: str) -> Iterator[str]:
     service, given = call.service, call.arguments
     arns = [
         given[name]
-        for name in ("ResourceArn", "TopicArn", "SubscriptionArn", "PolicyArn")
+        for name in ("ResourceArn", "TopicArn", "SubscriptionArn", "PolicyArn", "stateMachineArn")
         if name in given
     ]
     if service == "s3":

@@ -27,7 +27,9 @@ NAMES = [
     "scaling/steps",
     "updates/canary",
     "variants/asynchronous",
+    "variants/batch",
     "variants/customer-keys",
+    "variants/sleeping",
 ]
 
 

@@ -111,19 +111,9 @@ class Deployed:
         """Place -> ARNs. CloudFormation's own names begin with the stack's, of which it may cut the end."""
         aws, here = f"arn:{partition(self.region)}", f"{self.region}:{self.account}"
         begins = [name[:24] for name in self.stacks]
-        # SageMaker writes ARNs in lower case, and IAM compares them as they are.
-        names = list(dict.fromkeys((self.endpoint.lower(), self.endpoint)))
-        endpoints = [f"{aws}:sagemaker:{here}:endpoint/{name}" for name in names]
-        configurations = [f"{aws}:sagemaker:{here}:endpoint-config/*"]
-        models = [f"{aws}:sagemaker:{here}:model/*"]
-        sleeping = names if self.sleeps else []
-        components = [f"{aws}:sagemaker:{here}:inference-component/{name}-*" for name in sleeping]
-        alarms = [
-            f"{aws}:cloudwatch:{here}:alarm:{self.endpoint}-*",
-            f"{aws}:cloudwatch:{here}:alarm:TargetTracking-endpoint/{self.endpoint}/*",
-        ]
-        tracked = f"alarm:TargetTracking-inference-component/{self.endpoint}-*"
-        alarms += [f"{aws}:cloudwatch:{here}:{tracked}"] if self.sleeps else []
+        tracked = [f"{self.endpoint}-*", f"TargetTracking-endpoint/{self.endpoint}/*"]
+        tracked += [f"TargetTracking-inference-component/{self.endpoint}-*"] if self.sleeps else []
+        alarms = [f"{aws}:cloudwatch:{here}:alarm:{name}" for name in tracked]
         dashboards = [f"{aws}:cloudwatch::{self.account}:dashboard/{self.endpoint}-*"]
         iam = f"{aws}:iam::{self.account}"
         roles = [f"{iam}:role{self.iam_path}{begin}*" for begin in begins]
@@ -133,36 +123,20 @@ class Deployed:
         # Systems Manager names what has no name CFN-…
         parameters = [f"{aws}:ssm:{here}:parameter/{begin}*" for begin in ["CFN-", *begins]]
         batches = [f"{self.endpoint}-{batch}" for batch in self.batches]
-        groups = [f"sagemaker/Endpoints/{self.endpoint}", f"lambda/{self.endpoint}-golden-requests"]
-        groups += [f"vendedlogs/states/{one}" for one in batches]
-        return {
+        return self._hosting(f"{aws}:sagemaker:{here}") | {
             # These actions take no resource, or none that is known beforehand.
             "any_resource": ["*"],
             "alarms": alarms,
             "assets": [f"{aws}:s3:::cdk-*-assets-{self.account}-{self.region}/*"],
             "buckets": buckets,
-            "components": components,
-            "components_made": [*endpoints, *components] if self.sleeps else [],
-            "configurations": configurations,
             "dashboards": dashboards,
             "described_keys": [*keys, *self.keys],
-            "endpoints": endpoints,
             "functions": [f"{aws}:lambda:{here}:function:{begin}*" for begin in begins],
             "granted_keys": [*keys, *self.keys],
             "holders": [*roles, *self.callers],
-            "hosting": [*endpoints, *configurations, *components, *models],
             "keys": keys,
             "linked_role": [linked],
-            "log_groups": [
-                f"{aws}:logs:{here}:log-group:/aws/{group}{end}"
-                for group in groups
-                for end in ("", ":*")
-            ]
-            + [
-                f"{aws}:logs:{here}:log-group:/aws/sagemaker/InferenceComponents/{name}-*"
-                for name in sleeping[-1:]
-            ],
-            "models": models,
+            "log_groups": [f"{aws}:logs:{here}:log-group:/aws/{one}" for one in self._log_groups()],
             "objects": [f"{bucket}/*" for bucket in buckets],
             "parameters": parameters,
             "passed_roles": [*roles, *self.roles, linked],
@@ -174,9 +148,36 @@ class Deployed:
             "schedules": [f"{aws}:scheduler:{here}:schedule/default/{one}" for one in batches],
             "state_machines": [f"{aws}:states:{here}:stateMachine:{one}" for one in batches],
             "topics": [f"{aws}:sns:{here}:{begin}*" for begin in begins],
-            "updated": [*endpoints, *configurations],
             "watching": [*alarms, *dashboards],
         }
+
+    def _hosting(self, sagemaker: str) -> dict[str, list[str]]:
+        """Places of what SageMaker has, which writes ARNs in lower case; IAM compares them as they are."""
+        names = list(dict.fromkeys((self.endpoint.lower(), self.endpoint)))
+        endpoints = [f"{sagemaker}:endpoint/{name}" for name in names]
+        configurations, models = [f"{sagemaker}:endpoint-config/*"], [f"{sagemaker}:model/*"]
+        asleep = names if self.sleeps else []
+        components = [f"{sagemaker}:inference-component/{name}-*" for name in asleep]
+        return {
+            "components": components,
+            "components_made": [*endpoints, *components] if self.sleeps else [],
+            "configurations": configurations,
+            "endpoints": endpoints,
+            "hosting": [*endpoints, *configurations, *components, *models],
+            "models": models,
+            "updated": [*endpoints, *configurations],
+        }
+
+    def _log_groups(self) -> Iterator[str]:
+        """The names of its log groups below /aws, and what their streams' ARNs end with."""
+        for group in (
+            f"sagemaker/Endpoints/{self.endpoint}",
+            f"lambda/{self.endpoint}-golden-requests",
+            *(f"vendedlogs/states/{self.endpoint}-{batch}" for batch in self.batches),
+        ):
+            yield from (group, f"{group}:*")
+        if self.sleeps:
+            yield f"sagemaker/InferenceComponents/{self.endpoint}-*"
 
 
 def actions() -> list[str]:

@@ -22,10 +22,11 @@ demo: .venv/.local  # deploy examples/ranker to a local AWS with the real CDK CL
 	@$(BIN)/python -m scripts.demo
 
 test: .venv/.everything  # every quick test; CONTRIBUTING.md says where the time goes
-	@$(BIN)/python -m pytest -m "not long" --numprocesses 2 --dist loadfile
+# Three workers for two cores: tests wait for sockets, clocks and processes a quarter of their time.
+	@$(BIN)/python -m pytest -m "not long" --numprocesses 3 --dist loadfile
 
 test-long: .venv/.everything  # the slow tests that a change waits for: containers, deployments, kills
-# Three workers for two cores: the slow tests wait for processes half of their time.
+# Three workers here too: the slow tests wait for processes half of their time.
 	@$(BIN)/python -m pytest -m "long and not release" --numprocesses 3 --dist loadfile --no-loadscope-reorder --timeout 600
 
 test-release: .venv/.everything  # slow tests that a release waits for, and a change does not: wheels, long fuzzing, all presets

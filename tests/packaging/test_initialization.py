@@ -51,6 +51,7 @@ def test_a_vocabulary_is_judged_as_tensorflow_fills_its_table(
     assert vocabulary_fault(tmp_path / "v", table) == fault
 
 
+@pytest.mark.long  # TensorFlow writes the model
 def test_the_table_of_a_vocabulary_is_found_through_the_functions(saved_models: Path) -> None:
     (table,) = operations(saved_models / "module" / "1").vocabularies or ()
     assert (table.file, table.key_column, table.value_column) == ("words.txt", 0, -1)

@@ -11,6 +11,7 @@ import pytest
 from model_packaging.saved_model import SavedModelInfo, TensorInfo, read
 from tests.packaging.conftest import Breakable
 
+pytestmark = pytest.mark.long  # TensorFlow writes the models
 RANKER = Path(__file__).parents[2] / "examples" / "ranker" / "model" / "1"
 EVERY_KIND = ["keras", "module", "frozen", "builder"]
 

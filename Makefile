@@ -94,7 +94,7 @@ bench-batch: .venv/.everything  # a million rows through a transform job of the 
 bench-seeds: .venv/.everything  # the articles' experiments, both sides in one run; writes docs/performance.md (15 minutes)
 	@$(BIN)/python -m benchmarks.seeds $(SEEDS)
 
-bench-verdicts: .venv/.everything  # how often verdicts are wrong; SEED=N repeats; writes docs/verdicts.md (30 minutes)
+bench-verdicts: .venv/.everything  # how often verdicts are wrong; SEED=N repeats; writes docs/verdicts.md (40 minutes)
 	@$(BIN)/python -m benchmarks.verdicts $(if $(SEED),--seed $(SEED))
 
 rollout-table: .venv/.everything  # what a rollout does with a faulty model; writes the table of docs/updating.md (3 minutes)

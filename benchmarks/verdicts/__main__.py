@@ -20,9 +20,9 @@ from tests.benchmarks.verdict_trials import conformance_verdicts
 
 PAGE = ROOT / "docs" / "verdicts.md"
 # Simulated runs and searches of each case.
-RUNS, SEARCHES = 200, 15
+RUNS, SEARCHES = 500, 15
 # Days of `rehearse` and comparisons of it, and fresh days on which each is simulated.
-REHEARSED, COMPARED, FRESH_DAYS = 20, 3, 20
+REHEARSED, COMPARED, FRESH_DAYS = 80, 6, 20
 GATE = ("met", "NOT met", "cannot be told")
 
 MEASURES: Mapping[str, Callable[[int, Log], Any]] = {

@@ -159,7 +159,7 @@ GROWN = {
     "batches: schema, job, construct, rules, cost": 1_659,
     "servable batch: jobs and files, estimates; its bench": 1_704,
     "an endpoint that exists becomes a file and a stack; imports": 2_792,
-    "an endpoint that sleeps, inference components in the local AWS": 1_515,
+    "an endpoint that sleeps, inference components in the local AWS": 1_516,
     "helpers that were called once since": -22,
     "this table, and the bounds of folders": 33,
 }

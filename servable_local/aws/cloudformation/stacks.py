@@ -61,8 +61,9 @@ class Stack:
         return self.status.endswith("_IN_PROGRESS") and self.status != "REVIEW_IN_PROGRESS"
 
     def set_status(self, status: str, reason: str | None = None) -> None:
-        self.status, self.reason = status, reason
+        # Its event first: who waits for the status then asks for the events.
         self.record(self.name, "AWS::CloudFormation::Stack", self.id, status, reason)
+        self.status, self.reason = status, reason
 
     def record(
         self,

@@ -24,6 +24,7 @@ from benchmarks import workload
 from benchmarks.batch.table import CSV, JSON_LINES, lines, model_and_answers, rows
 from benchmarks.frame import Log, Result, machine, main
 from benchmarks.tables import Bound, short, table
+from infra.policy.container import ContainerSettings, variables_of
 from servable_local.aws import LocalAws, running
 from servable_local.container.launch import launch
 from servable_local.container.settings import PORT_RANGE
@@ -37,11 +38,9 @@ MOST_MEMORY_MB = 300
 _LOOK_SECONDS = 0.2
 NAME, BUCKET = "weighted", "tables"
 IMAGE = "763104351884.dkr.ecr.us-east-1.amazonaws.com/tensorflow-inference:2.20-cpu"
-VARIABLES = {
-    "SAGEMAKER_TFS_DEFAULT_MODEL_NAME": NAME,
-    "SAGEMAKER_GUNICORN_WORKERS": str(CONCURRENT),
-    "SAGEMAKER_GUNICORN_TIMEOUT_SECONDS": "600",
-}
+VARIABLES = variables_of(
+    ContainerSettings(gunicorn_workers=CONCURRENT, gunicorn_timeout_seconds=600), default_model=NAME
+)
 TRUST = {
     "Effect": "Allow",
     "Principal": {"Service": "sagemaker.amazonaws.com"},

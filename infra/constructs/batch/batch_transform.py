@@ -140,7 +140,7 @@ class BatchTransform(Construct):
         self._rules = role_rules or RoleRules()
         room = most("TransformJobName") - 1 - _UUID_CHARACTERS
         self.job_prefix = name[:room].rstrip("-")
-        """What the names of the jobs begin with."""
+        """Beginning of the jobs' names."""
         log = logs.CfnLogGroup(
             self,
             "Log",

@@ -16,7 +16,7 @@ Component = sagemaker.CfnInferenceComponent
 
 @dataclass(frozen=True, kw_only=True)
 class ModelCopies:
-    """What one copy reserves on its instance, and when the copies sleep."""
+    """Resources that one copy reserves on its instance, and the minutes after which the copies sleep."""
 
     name: str
     """Name of the component, which every request names; unique in account and region."""

@@ -203,7 +203,7 @@ class BatchJob:
 
     @property
     def output(self) -> str:
-        """What the names of the stack's outputs about it begin with; Model and StateMachine follow.
+        """Beginning of the names of the stack's outputs about it; Model and StateMachine follow.
 
         nightly-scores gives BatchNightlyScores.
         """

@@ -89,7 +89,7 @@ class BatchSettings(Table):
     """Seconds that a request may take. 600 is SageMaker's; the container's own timeouts, which are 30 and
     60 s in the image, are raised above it."""
     max_retries: Annotated[int, Field(ge=least(RETRIES), le=most(RETRIES))] = most(RETRIES)
-    """How often a failed request is sent again. 3 is SageMaker's, and the most that it allows."""
+    """Number of times that a failed request is sent again. 3 is SageMaker's, and the most that it allows."""
     schedule: When | None = None
     """Start of the runs: cron(0 2 * * ? *) is two o'clock every night; rate(1 day) and
     at(2026-12-24T18:00:00) work too. Default: none, runs are started by hand or by your pipeline."""

@@ -5,10 +5,13 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from servable.main import main
 from servable_local.aws import LocalAws
 from servable_local.aws.local_aws import ACCOUNT, REGION
 from tests.conformance.archives import MODELS, VARIABLES
@@ -16,6 +19,7 @@ from tests.servable_handler.endpoints import packed
 from tests.servable_local.aws.deployed_templates import IMAGE
 from tests.servable_local.aws.local_account import TRUST
 
+Servable = Callable[..., tuple[int, str, str]]
 BUCKET = f"tables-{ACCOUNT}"
 FILE = f"""\
 account = "{ACCOUNT}"
@@ -46,6 +50,18 @@ def project(folder: Path, account: str = ACCOUNT) -> Path:
     (folder / "environments" / "rows.toml").write_text(FILE.replace(ACCOUNT, account))
     shutil.copytree(MODELS / "numbers", folder / "model")
     return folder
+
+
+def of_this_folder(capsys: pytest.CaptureFixture[str]) -> Servable:
+    """`servable batch rows` in the working folder: call("--limit", "5") is exit code, output, errors."""
+
+    def call(*arguments: str) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as ended:
+            main(["batch", "rows", *arguments])
+        output, errors = capsys.readouterr()
+        return int(ended.value.code or 0), output, errors
+
+    return call
 
 
 class DeployedBatch:

@@ -7,10 +7,8 @@ from typing import Any
 
 import pytest
 
-from servable.main import main
-from tests.servable.batch.deployed_batch import FILE, project
+from tests.servable.batch.deployed_batch import FILE, Servable, of_this_folder, project
 
-Servable = Callable[..., tuple[int, str, str]]
 SECOND = FILE[FILE.index("[batch.nightly]") :].replace("nightly", "weekly")
 
 
@@ -23,15 +21,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def batch(root: Path, capsys: pytest.CaptureFixture[str]) -> Servable:
-    """batch("--limit", "5"): exit code, output, errors."""
-
-    def call(*arguments: str) -> tuple[int, str, str]:
-        with pytest.raises(SystemExit) as ended:
-            main(["batch", "rows", *arguments])
-        output, errors = capsys.readouterr()
-        return int(ended.value.code or 0), output, errors
-
-    return call
+    return of_this_folder(capsys)
 
 
 @pytest.mark.parametrize(

@@ -1,17 +1,13 @@
 """`servable batch` against the local AWS, with a stand-in for the job's container."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from servable import console
-from servable.main import main
-from tests.servable.batch.deployed_batch import DeployedBatch
+from tests.servable.batch.deployed_batch import DeployedBatch, Servable, of_this_folder
 from tests.servable_local.aws.container_stand_in import MISTAKE
 from tests.servable_local.aws.local_account import Account
-
-Servable = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
@@ -34,15 +30,7 @@ def deployed(
 
 @pytest.fixture
 def batch(deployed: DeployedBatch, capsys: pytest.CaptureFixture[str]) -> Servable:
-    """batch("--limit", "5"): exit code, output, errors."""
-
-    def call(*arguments: str) -> tuple[int, str, str]:
-        with pytest.raises(SystemExit) as ended:
-            main(["batch", "rows", *arguments])
-        output, errors = capsys.readouterr()
-        return int(ended.value.code or 0), output, errors
-
-    return call
+    return of_this_folder(capsys)
 
 
 def test_a_table_is_counted_in_and_out(deployed: DeployedBatch, batch: Servable) -> None:

@@ -1,7 +1,7 @@
 """A live endpoint as the keys of an environment file, and what those keys cannot say. Pure."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, get_args
 
@@ -42,8 +42,8 @@ class Expressed:
 
     tables: dict[str, Any]
     not_carried: tuple[NotCarried, ...]
-    commands: tuple[str, ...] = ()
-    """Commands that fetch files which the file names."""
+    sources: Mapping[str, str] = field(default_factory=dict)
+    """Folder that the file names to the address in S3 of what has to lie there."""
 
 
 def expressed(picture: LivePicture, *, endpoint_name: str | None = None) -> Expressed:
@@ -75,7 +75,7 @@ class _Expression:
         self._tables_of: dict[str, ExpressedModel] = {}
         self._networks: list[Mapping[str, list[str]]] = []
         self._step_alarms: set[str] = set()
-        self._commands: dict[str, None] = {}
+        self._sources: dict[str, str] = {}
         live = picture.endpoint
         self._running = {variant["VariantName"]: variant for variant, _ in variants_of(live)}
         self._name = str(live.get("EndpointName", ""))
@@ -109,9 +109,7 @@ class _Expression:
         live = LiveFields("endpoint", picture.endpoint, known=_IDENTITY | _REPEATED)
         self._listed += live.not_carried({})
         self._state_defaults(tables)
-        return Expressed(
-            tables=tables, not_carried=tuple(self._listed), commands=tuple(self._commands)
-        )
+        return Expressed(tables=tables, not_carried=tuple(self._listed), sources=self._sources)
 
     def _of_model(self, name: str, instance_type: str | None) -> dict[str, Any]:
         """Return what a variant says of its model; the model's own table is added to the file."""
@@ -119,14 +117,19 @@ class _Expression:
         if model is None:
             taken = self._models
             model = expressed_model(self._picture, name, instance_type=instance_type, taken=taken)
-            twin = next((key for key, table in taken.items() if table == model.table), None)
+            sources = {**self._sources, **model.sources}
+            data = [{**table, "saved_model": sources.get(table.get("saved_model", ""))}
+                    for table in (*taken.values(), model.table)]  # fmt: skip
+            twin = next(
+                (key for key, table in zip(taken, data, strict=False) if table == data[-1]), None
+            )
             if twin is None:
                 self._models |= model.models
+                self._sources = sources
             else:  # another live model with the same archive, image and role
                 model = replace(model, models={twin: model.table})
             self._tables_of[name] = model
             self._listed += model.not_carried
-            self._commands |= dict.fromkeys(model.commands)
             self._networks.append(model.network)
         table: dict[str, Any] = {"model": model.name}
         for key, value in (("variables", model.variables), ("container", model.container)):

@@ -58,7 +58,7 @@ class LivePicture:
     archives: Mapping[str, LiveArchive] = field(default_factory=dict)
     """By address s3://…"""
     prefixes: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """Prefix of a multi-model endpoint to the names of the objects below it."""
+    """Prefix of a multi-model endpoint, or of uncompressed files, to the names of the objects below it."""
     targets: Sequence[Described] = ()
     policies: Sequence[Described] = ()
     scheduled: Sequence[Described] = ()
@@ -109,7 +109,6 @@ class _Reader:
         packages = {arn: self._package(arn) for arn in _of_each(models, "ModelPackageName")}
         containers = [*map(container_of, models.values())]
         held = [package_container(package) for package in packages.values()]
-        several = [each for each in containers if each.get("Mode") == "MultiModel"]
         addresses = [data_url(each) for each in (*containers, *held)]
         resource = f"endpoint/{endpoint}/variant/"
         targets = self._scaling("scalable_targets", "ScalableTargets", resource)
@@ -126,8 +125,9 @@ class _Reader:
                 if uri and uri.endswith(".tar.gz") and archives
             },
             prefixes={
-                str(each["ModelDataUrl"]): self._names_below(each["ModelDataUrl"])
-                for each in several
+                uri: self._names_below(uri)
+                for uri in dict.fromkeys(addresses)
+                if uri and not uri.endswith(".tar.gz")
             },
             targets=targets if endpoint else (),
             policies=self._scaling("scaling_policies", "ScalingPolicies", resource)
@@ -262,13 +262,13 @@ def archive_of(verified: Verified, size_bytes: int, *, hidden: str = "") -> Live
         size_bytes=size_bytes,
         size_gib=math.ceil(unpacked / BYTES_PER_GIB * 1000) / 1000,
         models=models,
-        code=any(name.startswith(_STARTS_GUNICORN) for name in files),
+        code=any(name.startswith(STARTS_GUNICORN) for name in files),
         requirements="code/requirements.txt" in files,
         problems=[text.replace(f"{hidden}: ", "") for text in verified.problems],
     )
 
 
-_STARTS_GUNICORN = ("code/inference.py", "code/lib", "code/requirements.txt")
+STARTS_GUNICORN = ("code/inference.py", "code/lib", "code/requirements.txt")
 _ARNS = ("EndpointArn", "EndpointConfigArn", "ModelArn")
 
 

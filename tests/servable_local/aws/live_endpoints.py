@@ -197,9 +197,27 @@ def _backlog(live: LiveEndpoint) -> None:
 
 def _multi_model(live: LiveEndpoint) -> None:
     prefix = live.uri.removesuffix("model.tar.gz")
-    for name in ("first", "second"):
-        live.account.put_archive(ARCHIVE, f"many/{name}.tar.gz")
+    live.account.put_archive(ARCHIVE, "many/first.tar.gz")
+    live.account.put_archive(archive(files={"code/inference.py": CODE}), "many/second.tar.gz")
     live.container |= {"Mode": "MultiModel", "ModelDataUrl": prefix.replace("run-7", "many")}
+
+
+def _uncompressed(below: str, **more: bytes) -> Change:
+    """The example's files under a prefix, each as it is; `more`: further files."""
+
+    def change(live: LiveEndpoint) -> None:
+        prefix = live.uri.replace("run-7/model.tar.gz", "files/")
+        s3, bucket = live.account.client("s3"), prefix.split("/")[2]
+        for file in (each for each in RANKER.rglob("*") if each.is_file()):
+            key = f"files/{below}{file.relative_to(RANKER).as_posix()}"
+            s3.put_object(Bucket=bucket, Key=key, Body=file.read_bytes())
+        for name, content in more.items():
+            s3.put_object(Bucket=bucket, Key=f"files/code/{name}.py", Body=content)
+        del live.container["ModelDataUrl"]
+        live.container["ModelDataSource"] = {"S3DataSource": {
+            "S3Uri": prefix, "S3DataType": "S3Prefix", "CompressionType": "None"}}  # fmt: skip
+
+    return change
 
 
 def _two_variants(live: LiveEndpoint) -> None:
@@ -377,6 +395,14 @@ def _by_alpha_l2(live: LiveEndpoint) -> None:
     live.made = True
 
 
+CODE = b"""
+def input_handler(data, context):
+    return data.read()
+
+
+def output_handler(answer, context):
+    return answer.content, context.accept_header
+"""
 CANARY = {
     "TrafficRoutingConfiguration": {
         "Type": "CANARY", "WaitIntervalInSeconds": 600,
@@ -398,7 +424,7 @@ LIVE: dict[str, Change] = {
     "batching": _variables(
         SAGEMAKER_TFS_ENABLE_BATCHING="true", SAGEMAKER_TFS_MAX_BATCH_SIZE="16"),
     "own variables and a secret": _variables(
-        FEATURE_TABLE="features-v2", DB_PASSWORD="hunter2hunter2", API_TOKEN="abc"),
+        FEATURE_TABLE="features-v2", DB_PASSWORD="hunter2hunter2", API_TOKEN="xyzzy"),
     "variables of the SDK": _variables(
         SAGEMAKER_PROGRAM="inference.py", SAGEMAKER_SUBMIT_DIRECTORY="/opt/ml/model/code",
         SAGEMAKER_CONTAINER_LOG_LEVEL="20", SAGEMAKER_REGION="us-east-1"),
@@ -415,6 +441,8 @@ LIVE: dict[str, Change] = {
     "asynchronous": _asynchronous,
     "asynchronous by backlog": _backlog,
     "multi-model": _multi_model,
+    "uncompressed": _uncompressed(""),
+    "uncompressed, with a name and code": _uncompressed("export/ranker/", inference=CODE),
     "two variants": _two_variants,
     "shadow": _shadow,
     "tracking": lambda live: live.scale(TRACKED),

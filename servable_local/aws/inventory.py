@@ -132,6 +132,10 @@ _LOOK: dict[str, Callable[[Client], Iterable[str]]] = {
         "cloudwatch", "list_dashboards", "DashboardEntries", "DashboardName"
     ),
     "AWS::ECR::Repository": _List("ecr", "describe_repositories", "repositories", "repositoryName"),
+    "AWS::Events::ApiDestination": _List(
+        "events", "list_api_destinations", "ApiDestinations", "Name"
+    ),
+    "AWS::Events::Connection": _List("events", "list_connections", "Connections", "Name"),
     "AWS::Events::Rule": _List("events", "list_rules", "Rules", "Name"),
     "AWS::IAM::ManagedPolicy": _List("iam", "list_policies", "Policies", "Arn", {"Scope": "Local"}),
     "AWS::IAM::Policy": _inline_policies,

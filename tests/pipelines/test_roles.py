@@ -268,7 +268,9 @@ def test_the_role_that_pins_trusts_main_alone(registered: dict[str, Any]) -> Non
 
 
 def test_eventbridge_may_call_the_one_destination(registered: dict[str, Any]) -> None:
-    (statement,) = statements(registered, "Approvals")
+    roles = [one for one in registered["Resources"].values() if "Policies" in one["Properties"]]
+    (policy,) = roles[0]["Properties"]["Policies"]
+    (statement,) = policy["PolicyDocument"]["Statement"]
     assert (statement["Action"], [*statement["Resource"]]) == (
         "events:InvokeApiDestination",
         ["Fn::GetAtt"],

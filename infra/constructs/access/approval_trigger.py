@@ -44,19 +44,19 @@ class ApprovalTrigger(Construct):
         super().__init__(scope, construct_id)
         destination = self._destination(repository, token_secret)
         own = {"StringEquals": {"aws:SourceAccount": cdk.Stack.of(self).account}}
+        invoke = iam.PolicyStatement(
+            actions=["events:InvokeApiDestination"], resources=[destination.attr_arn]
+        )
         role = iam.Role(
             self,
             "Role",
             assumed_by=iam.ServicePrincipal("events.amazonaws.com", conditions=own),
+            # In the role, so that the rule finds it complete.
+            inline_policies={"Invoke": iam.PolicyDocument(statements=[invoke])},
             **roles.properties(self),
         )
-        role.add_to_policy(
-            iam.PolicyStatement(
-                actions=["events:InvokeApiDestination"], resources=[destination.attr_arn]
-            )
-        )
         approved = {"ModelPackageGroupName": list(groups), "ModelApprovalStatus": ["Approved"]}
-        rule = events.CfnRule(
+        events.CfnRule(
             self,
             "Rule",
             description=f"Approved versions of {', '.join(groups)} for {environment}",
@@ -77,7 +77,6 @@ class ApprovalTrigger(Construct):
                 )
             ],
         )
-        rule.node.add_dependency(role)  # with its policy
 
     def _destination(self, repository: str, token_secret: str) -> events.CfnApiDestination:
         """The workflow's address in GitHub's API, and the connection that holds the token."""

@@ -118,10 +118,10 @@ class _Expression:
             taken = self._models
             model = expressed_model(self._picture, name, instance_type=instance_type, taken=taken)
             sources = {**self._sources, **model.sources}
-            data = [{**table, "saved_model": sources.get(table.get("saved_model", ""))}
-                    for table in (*taken.values(), model.table)]  # fmt: skip
+            served = _served(model.name, model.table, sources)
             twin = next(
-                (key for key, table in zip(taken, data, strict=False) if table == data[-1]), None
+                (key for key, table in taken.items() if _served(key, table, sources) == served),
+                None,
             )
             if twin is None:
                 self._models |= model.models
@@ -165,7 +165,11 @@ class _Expression:
         if routing := fields.take("RoutingConfig", "RoutingStrategy"):
             table["routing"] = routing.lower()
         if dumps := fields.take("CoreDumpConfig"):
-            table["core_dumps"] = {"uri": dumps["DestinationS3Uri"]}
+            uri = str(dumps["DestinationS3Uri"])
+            table["core_dumps"] = {"uri": f"{uri.removesuffix('/')}/"}
+            if not uri.endswith("/"):
+                where = f"variant {name}: CoreDumpConfig.DestinationS3Uri"
+                self._leave(where, uri, "the file's is a folder, and ends with a slash", "changed")
             if key_id := dumps.get("KmsKeyId"):
                 table["core_dumps"]["kms_key"] = key_id
         if scaling.table is not None:
@@ -283,6 +287,9 @@ class _Expression:
                 "EnableCapture": True, "CaptureContentTypeHeader": {
                     "CsvContentTypes": ["text/csv"],
                     "JsonContentTypes": ["application/json", "application/jsonlines"]}}))  # fmt: skip
+        elif capture is not None:
+            reason = "EnableCapture is false, so that nothing is captured, as without [capture]"
+            self._leave("DataCaptureConfig", capture.get("DestinationS3Uri"), reason, "none")
         if (queue := config.take("AsyncInferenceConfig")) is not None:
             tables["asynchronous"] = self._asynchronous(
                 LiveFields("asynchronous inference", queue, known={})
@@ -358,6 +365,11 @@ class _Expression:
                 own[key] = value
         if own:
             tables["tags"] = own
+        for resource, tags in self._picture.other_tags.items():
+            for key, value in tags.items():
+                if not key.startswith("aws:") and own.get(key) != value:
+                    reason = "[tags] is one for all resources of the stack, and has the endpoint's"
+                    self._leave(f"{resource}: tag {key}", value, reason, "lost")
 
     def _state_defaults(self, tables: dict[str, Any]) -> None:
         """Write what is omitted live and what Servable would choose otherwise, as far as a key says it."""
@@ -417,6 +429,14 @@ class _Expression:
                 if choice.name == "wait_time_seconds":
                     value = default_seconds(placed.tensorflow, processes=processes)
                 container[choice.name] = value
+
+
+def _served(name: str, table: Mapping[str, Any], sources: Mapping[str, str]) -> dict[str, Any]:
+    """Return what a table [models.NAME] serves, whatever its name is."""
+    served = {**table, "saved_model": sources.get(table.get("saved_model", ""))}
+    if "artifact" in table:
+        served["artifact"] = {"default_model": name, **table["artifact"]}
+    return served
 
 
 _SAME = {

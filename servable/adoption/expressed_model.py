@@ -34,14 +34,26 @@ from servable.adoption.live_picture import (
 
 HASH = "SERVABLE_ARTIFACT_SHA256"  # ours: infra/constructs/model/archive.py
 _NAME = TypeAdapter(Name)
-# Wider than the rule of `servable check`: here a value would be copied out of an account.
+# Wider than the rule of `servable check`: here a value would be copied out of an account, and a false alarm
+# costs one line that its owner writes.
 _SECRET_NAME = re.compile(
-    r"SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL|TOKEN|API_?KEY|ACCESS_?KEY|PRIVATE_?KEY|_PWD",
+    r"SECRET|PASSWORD|PASSWD|PASSPHRASE|(?<!BY)(?<!COM)PASS(?=_|$)|_PWD|CREDENTIAL|TOKEN(?!I[SZ])"
+    r"|(API|ACCESS|PRIVATE|ACCOUNT|SIGNING|ENCRYPTION)_?KEY|SALT|SIGNATURE|COOKIE|(^|_)AUTH(?!OR)|(^|_)DSN|WEBHOOK",
     re.IGNORECASE,
 )
+_SECRET_VALUE = re.compile(
+    r"-----BEGIN [A-Z ]*PRIVATE KEY|\b(AKIA|ASIA)[A-Z0-9]{16}\b|\beyJ[\w-]{8,}\.|\b[sr]k[-_]\w{12,}"
+    r"|\b(Bearer|Basic)\s+\S{6,}|://[^/\s@]+@|hooks\.slack\.com/"
+    # NAME=VALUE of connection strings, queries and JSON.
+    r"|(passw(or)?d|pwd|secret|token|credential|signature|\bsig|(api|access|account|private)[_-]?key)"
+    r"[\w-]*[\"']?\s*[=:]\s*[\"']?[^\s\"',;&}]{3,}",
+    re.IGNORECASE,
+)
+# A key of random characters: a hash, a UUID, base64. Paths, addresses and sentences have other characters.
+_RANDOM = re.compile(r"(?=.*[A-Za-z])(?=.*[0-9])[A-Za-z0-9+=_-]{32,}")
 # A model's graph below a prefix; the group is the folder that names the model.
 _GRAPH = re.compile(r"(?:(?:.*/)?([^/]+)/)?[0-9]+/saved_model\.pb")
-_REFERENCE = re.compile(r"arn:[^\s]+|true|false|\d{1,5}", re.IGNORECASE)
+_REFERENCE = re.compile(r"arn:[^\s]+|true|false|", re.IGNORECASE)
 # What DescribeModel tells of a model, and no setting of it.
 _NO_SETTINGS = {
     "ModelName": None,
@@ -314,9 +326,11 @@ def _parsed(key: str, name: str, value: str, version: str) -> Any:
 
 def is_secret(name: str, value: str) -> bool:
     """Whether a variable's name or value looks like a credential's."""
-    if is_named_secret(name, value) or secret_in(value.encode()):
-        return True
-    return bool(_SECRET_NAME.search(name)) and not _REFERENCE.fullmatch(value)
+    counts_tokens = "TOKEN" in name.upper() and value.isdecimal() and len(value) < 6
+    if _REFERENCE.fullmatch(value) or counts_tokens:
+        return False
+    texts = (_SECRET_NAME.search(name), _SECRET_VALUE.search(value), _RANDOM.fullmatch(value))
+    return any(texts) or is_named_secret(name, value) or secret_in(value.encode()) is not None
 
 
 def _package_name(arn: str, picture: LivePicture) -> str:

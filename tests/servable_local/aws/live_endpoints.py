@@ -347,6 +347,57 @@ def _pools(live: LiveEndpoint) -> None:
     ]
 
 
+def _pools_of_two_models(live: LiveEndpoint) -> None:
+    live.create_model("wider", Environment={"OMP_NUM_THREADS": "8"})
+    _pools(live)
+    live.variant["InstancePools"][1]["ModelNameOverride"] = "wider"
+
+
+def _package(live: LiveEndpoint) -> None:
+    sagemaker = live.account.client("sagemaker")
+    sagemaker.create_model_package_group(ModelPackageGroupName="ranker")
+    variables = {"FEATURES": "v1", "OMP_NUM_THREADS": "2"}
+    packed = {**live.container, "Environment": variables}
+    arn = sagemaker.create_model_package(
+        ModelPackageGroupName="ranker",
+        ModelApprovalStatus="Approved",
+        InferenceSpecification={
+            "Containers": [packed],
+            "SupportedContentTypes": ["application/json"],
+            "SupportedResponseMIMETypes": ["application/json"],
+        },
+    )["ModelPackageArn"]
+    live.container = {"ModelPackageName": arn, "Environment": {"FEATURES": "v2"}}
+
+
+def _steps_down_above(live: LiveEndpoint) -> None:
+    steps = [{"MetricIntervalLowerBound": 0, "ScalingAdjustment": -1}]
+    live.scale(("StepScaling", {"AdjustmentType": "ChangeInCapacity", "StepAdjustments": steps}))
+
+
+def _captured_once(live: LiveEndpoint) -> None:
+    _capture(live)
+    live.config["DataCaptureConfig"]["EnableCapture"] = False
+
+
+def _core_dumps(live: LiveEndpoint) -> None:
+    uri = live.uri.rpartition("/run-7")[0] + "/dumps"
+    live.variant["CoreDumpConfig"] = {"DestinationS3Uri": uri}
+
+
+def _tags_beneath(live: LiveEndpoint) -> None:
+    live.model["Tags"] = [{"Key": "model-owner", "Value": "ranking"}]
+    live.config["Tags"] = [{"Key": "cost", "Value": "42"}]
+
+
+def _composite(live: LiveEndpoint) -> None:
+    cloudwatch = live.account.client("cloudwatch")
+    live.after += [
+        lambda: live.alarm("slow", "ModelLatency", "p95", 90_000.0),
+        lambda: cloudwatch.put_composite_alarm(AlarmName="page", AlarmRule="ALARM(slow)"),
+    ]
+
+
 def _data_source(live: LiveEndpoint) -> None:
     del live.container["ModelDataUrl"]
     live.container["ModelDataSource"] = {"S3DataSource": {
@@ -436,6 +487,10 @@ LIVE: dict[str, Change] = {
     "network isolation": lambda live: live.model.update(EnableNetworkIsolation=True),
     "gpu": _gpu,
     "pools": _pools,
+    "pools of two models": _pools_of_two_models,
+    "a version of the registry": _package,
+    "an empty variable": _variables(FEATURES="", TEXT='a "quoted" \\ line\nand\ttab'),
+    "core dumps": _core_dumps,
     "serverless": _serverless,
     "serverless with provisioned concurrency": _provisioned,
     "asynchronous": _asynchronous,
@@ -449,13 +504,17 @@ LIVE: dict[str, Change] = {
     "concurrency": _concurrency,
     "steps": _steps,
     "steps in percent": _percent_steps,
+    "steps against their alarm": _steps_down_above,
     "tracking beside the processor": _by_cpu,
     "schedule": _scheduled,
     "capture": _capture,
+    "capture that is off": _captured_once,
     "vpc": _vpc,
     "keys": _keys,
     "tags": _tags,
+    "tags of the model and the configuration": _tags_beneath,
     "alarms": _alarms,
+    "a composite alarm": _composite,
     "canary": _deployment(BlueGreenUpdatePolicy=CANARY),
     "by SDK v3": _by_sdk_v3,
     "by CDK's alpha L2": _by_alpha_l2,

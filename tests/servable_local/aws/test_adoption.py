@@ -127,6 +127,28 @@ def _is_listed(change: TemplateChange, listed: str) -> bool:
     return any(part in listed for part in parts if part not in outer)
 
 
+@pytest.mark.parametrize(
+    ("name", "row"),
+    [
+        ("tags of the model and the configuration", "endpoint configuration: tag cost"),
+        (
+            "tags of the model and the configuration",
+            "model ranker-2026-11-20-10-15-00: tag model-owner",
+        ),
+        ("a composite alarm", "alarm page"),
+        ("capture that is off", "DataCaptureConfig"),
+    ],
+)
+def test_what_no_template_shows_is_listed(
+    embedded: LocalAws, launcher: Launcher, tmp_path: Path, name: str, row: str
+) -> None:
+    live = LiveEndpoint(Account(embedded, launcher))
+    LIVE[name](live)
+    live.make()
+    picture = live_picture(Reading(live.account), "endpoint", NAME)  # type: ignore[arg-type]
+    assert row in [each.where for each in expressed(picture).not_carried]
+
+
 def test_no_secret_is_written(adopted_secret: Adopted) -> None:
     text = environment_text(adopted_secret.expressed, source="endpoint ranker")
     assert [secret in text for secret in ("hunter2", "xyzzy")] == [False, False]

@@ -19,7 +19,7 @@ from servable.adoption.live_picture import LivePicture, live_picture
 from servable.aws_account import Account, AwsError
 from servable.findings import print_lines
 from servable.init.first_environment import foreseen, model_name, new_environment
-from servable.new.project_files import conflicts, missing_files, service_name, write_all
+from servable.new.project_files import PINS, conflicts, missing_files, service_name, write_all
 from servable.project import MENDED_BY_PACKING, project
 from servable.project_folder import FOLDER, standing_in, state_folder
 from servable_local.aws import status
@@ -75,7 +75,7 @@ def from_live(source: LiveSource, folder: str, *, as_json: bool) -> int:
     findings = foreseen(root, files, name, written)
     write_all(root, written)
     faults = [finding for finding in errors(findings) if finding.rule != MENDED_BY_PACKING]
-    following = next_steps(source, picture, name)
+    following = next_steps(source, picture, name, cli=PINS in written)
     if as_json:
         output = {
             "environment": name,
@@ -134,12 +134,21 @@ def _golden(
     return files
 
 
-def next_steps(source: LiveSource, picture: LivePicture, name: str) -> list[str]:
-    """Return the commands that lead from the file to an endpoint that answers as the live one."""
+def next_steps(source: LiveSource, picture: LivePicture, name: str, *, cli: bool) -> list[str]:
+    """Return the commands that lead from the file to an endpoint that answers as the live one.
+
+    `cli`: the file that pins the CDK CLI has just been written, and nothing is installed of it.
+    """
     local = " --local" if source.local else ""
     steps = [f"servable check {name}"]
+    deploy = [
+        *(["npm ci && export PATH=$PWD/node_modules/.bin:$PATH    # the CDK CLI"] if cli else []),
+        f"cdk bootstrap aws://{picture.account}/{picture.region}    # once for an account and region",
+        f"cdk deploy '{name}/*'",
+        f"servable verify {name}{local}",
+    ]
     if source.kind != "endpoint":
-        return [*steps, f"cdk deploy '{name}/*'", f"servable verify {name}{local}"]
+        return [*steps, *deploy]
     steps.append(f"servable plan {name} --adopt {source.name}{local}")
     captured = picture.config.get("DataCaptureConfig", {})
     if captured.get("EnableCapture") and captured.get("DestinationS3Uri"):
@@ -147,7 +156,7 @@ def next_steps(source: LiveSource, picture: LivePicture, name: str) -> list[str]
         steps.append(f"servable replay {name} --captured {place} --gate{local}")
         steps.append(f"servable golden {name} --from-captured {place} --write{local}")
     ways = f"servable plan {name} --adopt {source.name}{local} --way beside"
-    return [*steps, ways, f"cdk deploy '{name}/*'", f"servable verify {name}{local}"]
+    return [*steps, ways, *deploy]
 
 
 def _show(

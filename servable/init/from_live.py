@@ -15,7 +15,7 @@ from model_packaging.refusal import PackagingError
 from servable.adoption.environment_text import EFFECTS, environment_text
 from servable.adoption.expressed import Expressed, expressed
 from servable.adoption.fetched import fetch, locate
-from servable.adoption.live_picture import LivePicture, live_picture
+from servable.adoption.live_picture import LivePicture, container_of, live_picture
 from servable.aws_account import Account, AwsError
 from servable.findings import print_lines
 from servable.init.first_environment import foreseen, model_name, new_environment
@@ -151,7 +151,11 @@ def next_steps(source: LiveSource, picture: LivePicture, name: str, *, cli: bool
         return [*steps, *deploy]
     steps.append(f"servable plan {name} --adopt {source.name}{local}")
     captured = picture.config.get("DataCaptureConfig", {})
-    if captured.get("EnableCapture") and captured.get("DestinationS3Uri"):
+    # Samples of a multi-model endpoint do not say which model was asked.
+    several = any(
+        container_of(model).get("Mode") == "MultiModel" for model in picture.models.values()
+    )
+    if captured.get("EnableCapture") and captured.get("DestinationS3Uri") and not several:
         place = f"{captured['DestinationS3Uri'].rstrip('/')}/{source.name}"
         steps.append(f"servable replay {name} --captured {place} --gate{local}")
         steps.append(f"servable golden {name} --from-captured {place} --write{local}")

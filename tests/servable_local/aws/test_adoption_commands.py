@@ -83,9 +83,10 @@ def test_the_answer_to_a_request_becomes_a_golden_one(folder: Folder) -> None:
 def several(
     folder: Folder, embedded: LocalAws, launcher: Launcher, monkeypatch: pytest.MonkeyPatch
 ) -> Folder:
-    """A folder beside a live multi-model endpoint of another account."""
+    """A folder beside a live multi-model endpoint of another account, with data capture."""
     live = LiveEndpoint(Account(embedded, launcher))
-    LIVE["multi-model"](live)
+    for name in ("multi-model", "capture"):
+        LIVE[name](live)
     live.make()
     for name, value in embedded.environment(account=live.account.number).items():
         monkeypatch.setenv(name, value)
@@ -98,6 +99,11 @@ def test_the_models_of_a_multi_model_endpoint_are_fetched(several: Folder) -> No
     assert [(models / name / "1" / "saved_model.pb").is_file() for name in ("first", "second")] == [
         True
     ] * 2
+
+
+def test_samples_that_do_not_name_their_model_are_not_replayed(several: Folder) -> None:
+    ran = several.init("--from-endpoint", "ranker", "--name", "dev")
+    assert ("servable plan dev" in ran.output, "servable replay" in ran.output) == (True, False)
 
 
 def test_a_multi_model_endpoint_is_asked_for_its_first_model(several: Folder) -> None:

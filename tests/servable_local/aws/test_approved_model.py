@@ -212,6 +212,41 @@ def test_a_rejection_starts_nothing(repository: Repository) -> None:
     assert len(repository.requests) == before
 
 
+@pytest.fixture(scope="module")
+def renewed(repository: Repository, embedded: LocalAws, launcher: Launcher) -> Iterator[Repository]:
+    """The same stack of another account, updated to a secret of another name."""
+    made = Repository(Account(embedded, launcher), repository.folder)
+    with _github(made) as url:
+        text = json.dumps(_trigger(made, url))
+        for name in ("github", "renewed"):
+            secrets = made.account.client("secretsmanager")
+            secrets.create_secret(Name=name, SecretString=f"token-{name}")
+            template = json.loads(text.replace(":github:", f":{name}:"))
+            assert made.account.deploy(template).endswith("_COMPLETE")
+        yield made
+
+
+def test_a_renewed_token_is_sent_after_a_deployment_that_names_its_secret(
+    renewed: Repository,
+) -> None:
+    sagemaker = renewed.account.client("sagemaker")
+    sagemaker.create_model_package_group(ModelPackageGroupName="ranker")
+    sagemaker.create_model_package(
+        ModelPackageGroupName="ranker", ModelApprovalStatus="Approved",
+        ModelPackageDescription="a version")  # fmt: skip
+    sent = [each["headers"]["Authorization"] for each in renewed.requests]
+    assert sent == ["Bearer token-renewed"]
+
+
+def test_a_deleted_stack_leaves_nothing(
+    repository: Repository, embedded: LocalAws, launcher: Launcher
+) -> None:
+    account = Account(embedded, launcher)
+    account.client("secretsmanager").create_secret(Name="github", SecretString=TOKEN)
+    account.deploy(_trigger(repository, "http://127.0.0.1:1"))
+    assert (account.delete(), account.inventory()) == ("DELETE_COMPLETE", [])
+
+
 def test_the_pull_request_has_the_approved_version_with_its_hash(repository: Repository) -> None:
     text = repository.proposed()
     digest = hashlib.sha256(NEWER).hexdigest()

@@ -4,11 +4,13 @@ import aws_cdk as cdk
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
+from infra.constructs.access.approval_trigger import BRANCH, ApprovalTrigger
 from infra.constructs.access.pipeline_role import (
     AUDIENCE,
     DEPLOYS,
     ISSUER,
     LOOKS,
+    PIN_LOOKS,
     PLAN_LOOKS,
     PipelineRole,
 )
@@ -32,9 +34,11 @@ class PipelineStack(cdk.Stack):
         environment: Environment,
         repository: str,
         provider_arn: str | None,
+        token_secret: str | None = None,
     ) -> None:
         """`repository` is OWNER@ID/NAME@ID. `provider_arn` is that of an existing GitHub provider in the
-        account; None creates one."""
+        account; None creates one. `token_secret` names the secret with GitHub's token for approvals in the
+        model registry; None makes no rule for them."""
         super().__init__(
             scope,
             construct_id,
@@ -72,13 +76,56 @@ class PipelineStack(cdk.Stack):
         )
         for output, role in (("DeployRoleArn", deploys.role), ("CompareRoleArn", compares.role)):
             cdk.CfnOutput(self, output, value=role.role_arn)
+        if _model_packages(environment):
+            self._registry(name, environment, repository, provider_arn, token_secret)
+
+    def _registry(
+        self,
+        name: str,
+        environment: Environment,
+        repository: str,
+        provider_arn: str,
+        token_secret: str | None,
+    ) -> None:
+        """The role that looks for approved versions, and the rule of their approval."""
+        pins = PipelineRole(
+            self,
+            "Pins",
+            provider_arn=provider_arn,
+            repository=repository,
+            roles=RoleRules.of(environment.security),
+            claim=f"ref:refs/heads/{BRANCH}",
+            region=environment.region,
+            looks=PIN_LOOKS,
+            reads=_reads_of_pin(self, environment),
+        )
+        cdk.CfnOutput(self, "PinRoleArn", value=pins.role.role_arn)
+        # EventBridge hears here of groups of this account and region alone.
+        own = f":{environment.region}:{environment.account}:model-package/"
+        names = [name.rpartition(own)[2] for name in _model_packages(environment)]
+        groups = sorted({name.partition("/")[0] for name in names if ":" not in name})
+        if token_secret is not None and groups:
+            ApprovalTrigger(
+                self,
+                "Approvals",
+                repository=repository,
+                environment=name,
+                groups=groups,
+                token_secret=token_secret,
+                roles=RoleRules.of(environment.security),
+            )
 
 
 def add_pipelines(
-    app: Construct, environments: list[Loaded], repository: str, provider_arn: str | None
+    app: Construct,
+    environments: list[Loaded],
+    repository: str,
+    provider_arn: str | None,
+    token_secret: str | None = None,
 ) -> None:
     """Adds a stack for each environment that loads: `cdk deploy 'pipeline-*' -c pipeline=OWNER@ID/NAME@ID`.
 
+    `token_secret`: as for `PipelineStack`.
     An account has one provider per issuer: if several environments share it, the first creates it.
     """
     first_stacks: dict[str, PipelineStack] = {}
@@ -95,6 +142,7 @@ def add_pipelines(
             environment=environment,
             repository=repository,
             provider_arn=provider_arn or (provider if first else None),
+            token_secret=token_secret,
         )
         if first is not None:
             stack.add_stack_dependency(first)
@@ -201,10 +249,30 @@ def _batch_reads(stack: cdk.Stack, environment: Environment) -> dict[str, list[s
 
 def _model_package_reads(stack: cdk.Stack, environment: Environment) -> dict[str, list[str]]:
     """Model packages whose approval `servable verify` compares."""
-    artifacts = [model.artifact for model in environment.models.values() if model.artifact]
-    names = sorted({artifact.model_package for artifact in artifacts if artifact.model_package})
-    arns = [model_package_arn(stack, name) for name in names]
+    arns = [model_package_arn(stack, name) for name in _model_packages(environment)]
     return {"sagemaker:DescribeModelPackage": arns} if arns else {}
+
+
+def _model_packages(environment: Environment) -> list[str]:
+    artifacts = [model.artifact for model in environment.models.values() if model.artifact]
+    return sorted({artifact.model_package for artifact in artifacts if artifact.model_package})
+
+
+def _reads_of_pin(stack: cdk.Stack, environment: Environment) -> dict[str, list[str]]:
+    """Actions and resources of `servable pin --newest`: any version of the groups, any archive beside
+    those that are pinned, because a new version's address is known only once it is read."""
+    groups = {name.rpartition("/")[0] for name in _model_packages(environment)}
+    pinned = [model.artifact.uri for model in environment.models.values() if model.artifact]
+    buckets = {uri.removeprefix("s3://").partition("/")[0] for uri in pinned}
+    keys = environment.kms_keys
+    uses = sorted({arn for key, arns in keys.items() if key.startswith("models.") for arn in arns})
+    return {
+        "sagemaker:DescribeModelPackage": [
+            model_package_arn(stack, f"{group}/*") for group in sorted(groups)
+        ],
+        "s3:GetObject": [f"arn:{stack.partition}:s3:::{bucket}/*" for bucket in sorted(buckets)],
+        **({"kms:Decrypt": uses} if uses else {}),
+    }
 
 
 def _archive_reads(

@@ -1,7 +1,7 @@
 """A live endpoint as the keys of an environment file, and what those keys cannot say. Pure."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, get_args
 
@@ -42,8 +42,8 @@ class Expressed:
 
     tables: dict[str, Any]
     not_carried: tuple[NotCarried, ...]
-    commands: tuple[str, ...] = ()
-    """Commands that fetch files which the file names."""
+    sources: Mapping[str, str] = field(default_factory=dict)
+    """Folder that the file names to the address in S3 of what has to lie there."""
 
 
 def expressed(picture: LivePicture, *, endpoint_name: str | None = None) -> Expressed:
@@ -75,7 +75,7 @@ class _Expression:
         self._tables_of: dict[str, ExpressedModel] = {}
         self._networks: list[Mapping[str, list[str]]] = []
         self._step_alarms: set[str] = set()
-        self._commands: dict[str, None] = {}
+        self._sources: dict[str, str] = {}
         live = picture.endpoint
         self._running = {variant["VariantName"]: variant for variant, _ in variants_of(live)}
         self._name = str(live.get("EndpointName", ""))
@@ -109,9 +109,7 @@ class _Expression:
         live = LiveFields("endpoint", picture.endpoint, known=_IDENTITY | _REPEATED)
         self._listed += live.not_carried({})
         self._state_defaults(tables)
-        return Expressed(
-            tables=tables, not_carried=tuple(self._listed), commands=tuple(self._commands)
-        )
+        return Expressed(tables=tables, not_carried=tuple(self._listed), sources=self._sources)
 
     def _of_model(self, name: str, instance_type: str | None) -> dict[str, Any]:
         """Return what a variant says of its model; the model's own table is added to the file."""
@@ -119,14 +117,19 @@ class _Expression:
         if model is None:
             taken = self._models
             model = expressed_model(self._picture, name, instance_type=instance_type, taken=taken)
-            twin = next((key for key, table in taken.items() if table == model.table), None)
+            sources = {**self._sources, **model.sources}
+            served = _served(model.name, model.table, sources)
+            twin = next(
+                (key for key, table in taken.items() if _served(key, table, sources) == served),
+                None,
+            )
             if twin is None:
                 self._models |= model.models
+                self._sources = sources
             else:  # another live model with the same archive, image and role
                 model = replace(model, models={twin: model.table})
             self._tables_of[name] = model
             self._listed += model.not_carried
-            self._commands |= dict.fromkeys(model.commands)
             self._networks.append(model.network)
         table: dict[str, Any] = {"model": model.name}
         for key, value in (("variables", model.variables), ("container", model.container)):
@@ -162,7 +165,11 @@ class _Expression:
         if routing := fields.take("RoutingConfig", "RoutingStrategy"):
             table["routing"] = routing.lower()
         if dumps := fields.take("CoreDumpConfig"):
-            table["core_dumps"] = {"uri": dumps["DestinationS3Uri"]}
+            uri = str(dumps["DestinationS3Uri"])
+            table["core_dumps"] = {"uri": f"{uri.removesuffix('/')}/"}
+            if not uri.endswith("/"):
+                where = f"variant {name}: CoreDumpConfig.DestinationS3Uri"
+                self._leave(where, uri, "the file's is a folder, and ends with a slash", "changed")
             if key_id := dumps.get("KmsKeyId"):
                 table["core_dumps"]["kms_key"] = key_id
         if scaling.table is not None:
@@ -280,6 +287,9 @@ class _Expression:
                 "EnableCapture": True, "CaptureContentTypeHeader": {
                     "CsvContentTypes": ["text/csv"],
                     "JsonContentTypes": ["application/json", "application/jsonlines"]}}))  # fmt: skip
+        elif capture is not None:
+            reason = "EnableCapture is false, so that nothing is captured, as without [capture]"
+            self._leave("DataCaptureConfig", capture.get("DestinationS3Uri"), reason, "none")
         if (queue := config.take("AsyncInferenceConfig")) is not None:
             tables["asynchronous"] = self._asynchronous(
                 LiveFields("asynchronous inference", queue, known={})
@@ -355,6 +365,11 @@ class _Expression:
                 own[key] = value
         if own:
             tables["tags"] = own
+        for resource, tags in self._picture.other_tags.items():
+            for key, value in tags.items():
+                if not key.startswith("aws:") and own.get(key) != value:
+                    reason = "[tags] is one for all resources of the stack, and has the endpoint's"
+                    self._leave(f"{resource}: tag {key}", value, reason, "lost")
 
     def _state_defaults(self, tables: dict[str, Any]) -> None:
         """Write what is omitted live and what Servable would choose otherwise, as far as a key says it."""
@@ -414,6 +429,14 @@ class _Expression:
                 if choice.name == "wait_time_seconds":
                     value = default_seconds(placed.tensorflow, processes=processes)
                 container[choice.name] = value
+
+
+def _served(name: str, table: Mapping[str, Any], sources: Mapping[str, str]) -> dict[str, Any]:
+    """Return what a table [models.NAME] serves, whatever its name is."""
+    served = {**table, "saved_model": sources.get(table.get("saved_model", ""))}
+    if "artifact" in table:
+        served["artifact"] = {"default_model": name, **table["artifact"]}
+    return served
 
 
 _SAME = {

@@ -57,6 +57,11 @@ def expressed_alarms(
             continue
         windows[minutes] += 1
         matched.append((alarm, key, minutes))
+    for composite in picture.composites:
+        reason = (
+            "no key makes a composite alarm; it stays, and goes with an alarm that its rule needs"
+        )
+        leave(composite, composite["AlarmRule"], reason, "none")
     window = windows.most_common(1)[0][0] if windows else 3
     if windows and 1 <= window <= 60:
         table["window_minutes"] = window

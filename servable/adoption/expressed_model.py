@@ -25,6 +25,7 @@ from model_packaging.secret_text import is_named_secret, secret_in
 from servable.adoption.live_fields import HIDDEN, LiveFields, NotCarried
 from servable.adoption.live_picture import (
     AT_ROOT,
+    STARTS_GUNICORN,
     LivePicture,
     container_of,
     data_url,
@@ -33,12 +34,26 @@ from servable.adoption.live_picture import (
 
 HASH = "SERVABLE_ARTIFACT_SHA256"  # ours: infra/constructs/model/archive.py
 _NAME = TypeAdapter(Name)
-# Wider than the rule of `servable check`: here a value would be copied out of an account.
+# Wider than the rule of `servable check`: here a value would be copied out of an account, and a false alarm
+# costs one line that its owner writes.
 _SECRET_NAME = re.compile(
-    r"SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL|TOKEN|API_?KEY|ACCESS_?KEY|PRIVATE_?KEY|_PWD",
+    r"SECRET|PASSWORD|PASSWD|PASSPHRASE|(?<!BY)(?<!COM)PASS(?=_|$)|_PWD|CREDENTIAL|TOKEN(?!I[SZ])"
+    r"|(API|ACCESS|PRIVATE|ACCOUNT|SIGNING|ENCRYPTION)_?KEY|SALT|SIGNATURE|COOKIE|(^|_)AUTH(?!OR)|(^|_)DSN|WEBHOOK",
     re.IGNORECASE,
 )
-_REFERENCE = re.compile(r"arn:[^\s]+|true|false|\d{1,5}", re.IGNORECASE)
+_SECRET_VALUE = re.compile(
+    r"-----BEGIN [A-Z ]*PRIVATE KEY|\b(AKIA|ASIA)[A-Z0-9]{16}\b|\beyJ[\w-]{8,}\.|\b[sr]k[-_]\w{12,}"
+    r"|\b(Bearer|Basic)\s+\S{6,}|://[^/\s@]+@|hooks\.slack\.com/"
+    # NAME=VALUE of connection strings, queries and JSON.
+    r"|(passw(or)?d|pwd|secret|token|credential|signature|\bsig|(api|access|account|private)[_-]?key)"
+    r"[\w-]*[\"']?\s*[=:]\s*[\"']?[^\s\"',;&}]{3,}",
+    re.IGNORECASE,
+)
+# A key of random characters: a hash, a UUID, base64. Paths, addresses and sentences have other characters.
+_RANDOM = re.compile(r"(?=.*[A-Za-z])(?=.*[0-9])[A-Za-z0-9+=_-]{32,}")
+# A model's graph below a prefix; the group is the folder that names the model.
+_GRAPH = re.compile(r"(?:(?:.*/)?([^/]+)/)?[0-9]+/saved_model\.pb")
+_REFERENCE = re.compile(r"arn:[^\s]+|true|false|", re.IGNORECASE)
 # What DescribeModel tells of a model, and no setting of it.
 _NO_SETTINGS = {
     "ModelName": None,
@@ -60,8 +75,8 @@ class ExpressedModel:
     container: Mapping[str, Any] = field(default_factory=dict)
     network: Mapping[str, list[str]] = field(default_factory=dict)
     not_carried: tuple[NotCarried, ...] = ()
-    commands: tuple[str, ...] = ()
-    """Commands that fetch files which the tables name."""
+    sources: Mapping[str, str] = field(default_factory=dict)
+    """Folder that a table names to the address in S3 of what has to lie there."""
 
     @property
     def name(self) -> str:
@@ -111,7 +126,7 @@ def expressed_model(
     }
     default = variables.get(DEFAULT_MODEL_NAME)
     listed: list[NotCarried] = []
-    models, commands = _data(picture, where, container, packaged, default, table, listed, taken)
+    models, sources = _data(picture, where, container, packaged, default, table, listed, taken)
     if package:
         models[next(iter(models))]["artifact"]["model_package"] = _package_name(package, picture)
     own, settings = _variables(where, variables, version, listed)
@@ -121,7 +136,7 @@ def expressed_model(
         container=settings,
         network={key: value for key, value in network.items() if value},
         not_carried=(*listed, *fields.not_carried({}), *container.not_carried({})),
-        commands=tuple(commands),
+        sources=sources,
     )
 
 
@@ -154,13 +169,14 @@ def _data(
     about: dict[str, Any],
     listed: list[NotCarried],
     taken: Mapping[str, Any],
-) -> tuple[dict[str, dict[str, Any]], list[str]]:
-    """Return ([models.NAME] tables, commands that fetch their files)."""
+) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
+    """Return ([models.NAME] tables, sources of the folders that they name)."""
     live = container_of(picture.models[where.removeprefix("model ")])
     own_name = _free(_cleaned(where.removeprefix("model ")), taken)
     uri = str(data_url(live) or data_url(packaged) or "")
     if container.look("Mode") == "MultiModel":
-        container.take("Mode"), container.take("ModelDataUrl")
+        for field_name in ("Mode", "ModelDataUrl", "ModelDataSource"):
+            container.take(field_name)
         return _several(picture, own_name, uri, about, listed)
     archive = picture.archives.get(uri)
     if not uri.endswith(".tar.gz"):
@@ -168,11 +184,19 @@ def _data(
             raise PackagingError(Path(where), "names no archive; its model is in the image itself",
                                  "put the model into an archive, and adopt that")  # fmt: skip
         container.take("ModelDataSource")
+        names = picture.prefixes.get(uri, ())
+        found = {match[1] or AT_ROOT for name in names if (match := _GRAPH.fullmatch(name))}
+        name = default or min(found, default=AT_ROOT)
+        own_name = name if _is_name(name) and name not in taken else own_name
         folder = f"models/{own_name}"
-        note = "files under a prefix are no archive that can be pinned: fetch them, and they are packed"
-        listed.append(NotCarried(where=where, value=uri, reason=note, effect="changed"))
+        note = f"files under a prefix cannot be pinned: they are packed from {folder} from then on"
+        if own_name != name:
+            note += f", where requests name the model {own_name} and not {name}"
+        listed.append(NotCarried(where=uri, value=None, reason=note, effect="changed"))
         table = {"saved_model": folder, "compression": "none", **about}
-        return {own_name: table}, [f"aws s3 cp --recursive {uri} {folder}"]
+        if any(name.startswith(STARTS_GUNICORN) for name in names):
+            table["code"] = f"{folder}/code"
+        return {own_name: table}, {folder: uri}
     for field_name in ("ModelDataUrl", "ModelDataSource"):
         source = container.take(field_name)
         if isinstance(source, dict):  # a .tar.gz named this way is the same archive
@@ -194,7 +218,7 @@ def _data(
     table_name = name if _is_name(name) and name not in taken else own_name
     if table_name != name:
         artifact["default_model"] = name
-    return {table_name: {"artifact": artifact, **about}}, []
+    return {table_name: {"artifact": artifact, **about}}, {}
 
 
 def _archive_notes(
@@ -217,10 +241,10 @@ def _several(
     prefix: str,
     about: dict[str, Any],
     listed: list[NotCarried],
-) -> tuple[dict[str, dict[str, Any]], list[str]]:
-    """Return the tables of a multi-model endpoint: its models are fetched, and packed from then on."""
+) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
+    """Return the tables of a multi-model endpoint, and the sources of its models' folders."""
     tables: dict[str, dict[str, Any]] = {}
-    commands = []
+    sources = {}
     for key in picture.prefixes.get(prefix, ()):
         member = key.removesuffix(".tar.gz")
         if member in (key, name) or not _is_name(member):
@@ -235,13 +259,13 @@ def _several(
         tables[member] = {"saved_model": folder}
         if version := about.get("tensorflow"):
             tables[member]["tensorflow"] = version
-        commands.append(f"mkdir -p {folder} && aws s3 cp {prefix}{key} - | tar xz -C {folder}")
-    note = "archives of a multi-model endpoint are packed by the file: fetch their models first"
+        sources[folder] = f"{prefix}{key}"
+    note = "archives of a multi-model endpoint are packed by the file from models/ from then on"
     listed.append(NotCarried(where=prefix, value=None, reason=note, effect="changed"))
     if not tables:
         problem = "no model archive lies there, so that no model can be named"
         raise PackagingError(Path(prefix), problem, "put one there, or check s3:ListBucket")
-    return {name: {"multi_model": [*tables], **about}, **tables}, commands
+    return {name: {"multi_model": [*tables], **about}, **tables}, sources
 
 
 def _variables(
@@ -302,9 +326,11 @@ def _parsed(key: str, name: str, value: str, version: str) -> Any:
 
 def is_secret(name: str, value: str) -> bool:
     """Whether a variable's name or value looks like a credential's."""
-    if is_named_secret(name, value) or secret_in(value.encode()):
-        return True
-    return bool(_SECRET_NAME.search(name)) and not _REFERENCE.fullmatch(value)
+    counts_tokens = "TOKEN" in name.upper() and value.isdecimal() and len(value) < 6
+    if _REFERENCE.fullmatch(value) or counts_tokens:
+        return False
+    texts = (_SECRET_NAME.search(name), _SECRET_VALUE.search(value), _RANDOM.fullmatch(value))
+    return any(texts) or is_named_secret(name, value) or secret_in(value.encode()) is not None
 
 
 def _package_name(arn: str, picture: LivePicture) -> str:

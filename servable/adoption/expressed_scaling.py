@@ -142,7 +142,10 @@ class ExpressedScaling:
         if alarm is not None and alarm.get("MetricName") == "HasBacklogWithoutCapacity":
             return  # an asynchronous variant whose minimum is 0 has such a policy of ours
         way = None if alarm is None else _way(alarm)
-        if alarm is None or way is None or fields.look("AdjustmentType"):
+        changes = [int(step["ScalingAdjustment"]) for step in steps["StepAdjustments"]]
+        # More instances above a number of requests, fewer below one.
+        against = any(change == 0 or (change > 0) != (way == "above") for change in changes)
+        if alarm is None or way is None or against or fields.look("AdjustmentType"):
             seen = alarm and alarm.get("MetricName")
             reason = (
                 "steps of [scaling] add or remove a number of instances by InvocationsPerInstance per "

@@ -58,12 +58,17 @@ class LivePicture:
     archives: Mapping[str, LiveArchive] = field(default_factory=dict)
     """By address s3://…"""
     prefixes: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """Prefix of a multi-model endpoint to the names of the objects below it."""
+    """Prefix of a multi-model endpoint, or of uncompressed files, to the names of the objects below it."""
     targets: Sequence[Described] = ()
     policies: Sequence[Described] = ()
     scheduled: Sequence[Described] = ()
     alarms: Sequence[Described] = ()
+    composites: Sequence[Described] = ()
+    """Composite alarms on the states of these alarms."""
     tags: Mapping[str, str] = field(default_factory=dict)
+    """Tags of the endpoint, or of what is read without one."""
+    other_tags: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """Tags of its configuration and models, by words for the resource."""
     log_group: Described = field(default_factory=dict)
     stacks_of_roles: Mapping[str, str] = field(default_factory=dict)
     """ARN of an execution role to the stack that made it."""
@@ -109,10 +114,13 @@ class _Reader:
         packages = {arn: self._package(arn) for arn in _of_each(models, "ModelPackageName")}
         containers = [*map(container_of, models.values())]
         held = [package_container(package) for package in packages.values()]
-        several = [each for each in containers if each.get("Mode") == "MultiModel"]
         addresses = [data_url(each) for each in (*containers, *held)]
         resource = f"endpoint/{endpoint}/variant/"
         targets = self._scaling("scalable_targets", "ScalableTargets", resource)
+        alarms = self._alarms(endpoint) if endpoint else []
+        beneath = {"endpoint configuration": configuration} if live else {}
+        if configuration:
+            beneath |= {f"model {name}": described for name, described in models.items()}
         return LivePicture(
             account=self._account.number,
             region=self._account.region,
@@ -126,8 +134,9 @@ class _Reader:
                 if uri and uri.endswith(".tar.gz") and archives
             },
             prefixes={
-                str(each["ModelDataUrl"]): self._names_below(each["ModelDataUrl"])
-                for each in several
+                uri: self._names_below(uri)
+                for uri in dict.fromkeys(addresses)
+                if uri and not uri.endswith(".tar.gz")
             },
             targets=targets if endpoint else (),
             policies=self._scaling("scaling_policies", "ScalingPolicies", resource)
@@ -136,8 +145,10 @@ class _Reader:
             scheduled=self._scaling("scheduled_actions", "ScheduledActions", resource)
             if targets
             else (),
-            alarms=self._alarms(endpoint) if endpoint else (),
+            alarms=alarms,
+            composites=self._composites(alarms),
             tags=self._tags(live or configuration or next(iter(models.values()))),
+            other_tags={what: self._tags(described) for what, described in beneath.items()},
             log_group=self._log_group(endpoint) if endpoint else {},
             stacks_of_roles=self._stacks_of_roles(models),
             unread=self._unread,
@@ -186,6 +197,20 @@ class _Reader:
             return [alarm for alarm in pages if _watches(alarm, endpoint)]
 
         return self._readable("alarms", read, [])
+
+    def _composites(self, alarms: Sequence[Described]) -> list[Described]:
+        """Composite alarms, which DescribeAlarms answers with only where they are asked for."""
+        named = "|".join(re.escape(alarm["AlarmName"]) for alarm in alarms)
+
+        def read() -> list[Described]:
+            pages = self._account.pages("cloudwatch", "describe_alarms", "CompositeAlarms",
+                                        AlarmTypes=["CompositeAlarm"])  # fmt: skip
+            # ALARM(name), ALARM("name"), ALARM(arn:…:name)
+            return [
+                each for each in pages if re.search(rf"""[(:"']({named})["')]""", each["AlarmRule"])
+            ]
+
+        return self._readable("composite alarms", read, []) if alarms else []
 
     def _tags(self, described: Described) -> dict[str, str]:
         arn = next(described[key] for key in _ARNS if key in described)
@@ -262,13 +287,13 @@ def archive_of(verified: Verified, size_bytes: int, *, hidden: str = "") -> Live
         size_bytes=size_bytes,
         size_gib=math.ceil(unpacked / BYTES_PER_GIB * 1000) / 1000,
         models=models,
-        code=any(name.startswith(_STARTS_GUNICORN) for name in files),
+        code=any(name.startswith(STARTS_GUNICORN) for name in files),
         requirements="code/requirements.txt" in files,
         problems=[text.replace(f"{hidden}: ", "") for text in verified.problems],
     )
 
 
-_STARTS_GUNICORN = ("code/inference.py", "code/lib", "code/requirements.txt")
+STARTS_GUNICORN = ("code/inference.py", "code/lib", "code/requirements.txt")
 _ARNS = ("EndpointArn", "EndpointConfigArn", "ModelArn")
 
 

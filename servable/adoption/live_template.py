@@ -14,6 +14,7 @@ from servable.adoption.live_picture import (
     LivePicture,
     container_of,
     data_url,
+    package_container,
     variants_of,
 )
 
@@ -117,11 +118,13 @@ def _add_model(
     if address.endswith(".tar.gz"):  # however it is said, it is the same archive
         container.pop("ModelDataSource", None)
         container["ModelDataUrl"] = address
-    container["Environment"] = {
-        name: HIDDEN if is_secret(name, value) else value
-        for name, value in container.get("Environment", {}).items()
+    packaged = package_container(picture.packages.get(container.get("ModelPackageName", ""), {}))
+    variables = {**packaged.get("Environment", {}), **container.pop("Environment", {})}
+    properties["PrimaryContainer"] = _slim(container) | {
+        "Environment": {
+            name: HIDDEN if is_secret(name, value) else value for name, value in variables.items()
+        }
     }
-    properties["PrimaryContainer"] = _slim(container)
     arn = {"ModelArn": picture.models[name]["ModelArn"]}
     before[logical_id] = {"Type": MODEL, "Properties": properties, "Identifier": arn}
 
@@ -258,6 +261,11 @@ def same_in_effect(
             return "Application Auto Scaling's default, written out"
         if what.startswith(("RetainAllVariantProperties", "ExcludeRetainedVariantProperties")):
             return "applies to updates: the live number of instances stays"
+    if name == "ModelPackageName" and _any_partition(before) == _any_partition(after):
+        return "the same version of the model package"
+    capture = picture.config.get("DataCaptureConfig", {})
+    if what.startswith("DataCaptureConfig.") and after is None and not capture.get("EnableCapture"):
+        return "EnableCapture is false: nothing was captured"
     if what == "EndpointName":
         return "a new endpoint beside the live one"
     if name == "InitialInstanceCount" and after in _counts(picture):
@@ -265,6 +273,10 @@ def same_in_effect(
     if name == "InitialVariantWeight" and after in _weights(picture):
         return "the weight that is in force"
     return None
+
+
+def _any_partition(arn: str | None) -> str:
+    return str(arn).partition(":sagemaker:")[2]
 
 
 def _vcpus(picture: LivePicture) -> Iterator[str]:

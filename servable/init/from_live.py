@@ -1,7 +1,8 @@
 """The environment file of something live: read, written, checked, and shown with what it does not say."""
 
 import json
-from dataclasses import asdict, dataclass
+import tempfile
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import click
@@ -9,14 +10,16 @@ import click
 from infra.parameters.finding import Finding
 from infra.parameters.rollout import CONTENT_TYPES
 from infra.preflight.check import errors
+from model_packaging.places import MADE
 from model_packaging.refusal import PackagingError
 from servable.adoption.environment_text import EFFECTS, environment_text
 from servable.adoption.expressed import Expressed, expressed
-from servable.adoption.live_picture import LivePicture, live_picture
+from servable.adoption.fetched import fetch, locate
+from servable.adoption.live_picture import LivePicture, container_of, live_picture
 from servable.aws_account import Account, AwsError
 from servable.findings import print_lines
 from servable.init.first_environment import foreseen, model_name, new_environment
-from servable.new.project_files import conflicts, missing_files, service_name, write_all
+from servable.new.project_files import PINS, conflicts, missing_files, service_name, write_all
 from servable.project import MENDED_BY_PACKING, project
 from servable.project_folder import FOLDER, standing_in, state_folder
 from servable_local.aws import status
@@ -56,13 +59,15 @@ def from_live(source: LiveSource, folder: str, *, as_json: bool) -> int:
         result = expressed(picture, endpoint_name=source.endpoint_name)
         golden = _golden(source, account, root, name, result) if source.request else {}
         shown = file.relative_to(root) if file.is_relative_to(root) else file
+        written = {**missing_files(root, service_name(root)), shown.as_posix(): ""}
+        if refused := conflicts(root, [*written, *result.sources]):
+            click.echo("\n".join([*refused, "nothing was written"]), err=True)
+            return 1
+        result = bring(result, account, root)
         text = environment_text(result, source=f"{source.kind} {source.name}")
-        written = {**missing_files(root, service_name(root)), shown.as_posix(): text}
+        written[shown.as_posix()] = text
     except PackagingError as wrong:
         click.echo(f"servable init: {wrong}", err=True)
-        return 1
-    if refused := conflicts(root, written):
-        click.echo("\n".join([*refused, "nothing was written"]), err=True)
         return 1
     for path, body in golden.items():
         (root / path).parent.mkdir(parents=True, exist_ok=True)
@@ -70,11 +75,12 @@ def from_live(source: LiveSource, folder: str, *, as_json: bool) -> int:
     findings = foreseen(root, files, name, written)
     write_all(root, written)
     faults = [finding for finding in errors(findings) if finding.rule != MENDED_BY_PACKING]
-    following = next_steps(source, picture, name, result)
+    following = next_steps(source, picture, name, cli=PINS in written)
     if as_json:
         output = {
             "environment": name,
             "files": [*written, *golden],
+            "fetched": dict(result.sources),
             "not_carried": [asdict(row) for row in result.not_carried],
             "next": following,
             "findings": [finding.as_json() for finding in findings],
@@ -83,6 +89,21 @@ def from_live(source: LiveSource, folder: str, *, as_json: bool) -> int:
     else:
         _show([*written, *golden], result, following, findings)
     return int(bool(faults))
+
+
+def bring(result: Expressed, account: Account, root: Path) -> Expressed:
+    """Fetch the folders that the tables name into the project, and return the tables of what lies there.
+
+    Raises `PackagingError` if one cannot be fetched; nothing of it is in the project then.
+    """
+    (root / MADE).mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="fetched-", dir=root / MADE) as temporary:
+        fetch(result.sources, account, Path(temporary))
+        listed = tuple(locate(result.tables["models"], Path(temporary)))
+        for folder in result.sources:
+            (root / folder).parent.mkdir(parents=True, exist_ok=True)
+            Path(temporary, folder).rename(root / folder)
+    return replace(result, not_carried=(*result.not_carried, *listed))
 
 
 def _golden(
@@ -95,9 +116,13 @@ def _golden(
         allowed = ", ".join(CONTENT_TYPES)
         problem = f"its ending {ending!r} names no content type"
         raise PackagingError(source.request, problem, f"name it with one of {allowed}")
+    served = next(iter(result.tables["variants"].values()))["model"]
+    table, target = result.tables["models"][served], {}
+    if members := table.get("multi_model"):  # each request names its model
+        table, target = result.tables["models"][members[0]], {"TargetModel": f"{members[0]}.tar.gz"}
     try:
         answer = account.client("sagemaker-runtime").invoke_endpoint(
-            EndpointName=source.name, Body=body, ContentType=CONTENT_TYPES[ending]
+            EndpointName=source.name, Body=body, ContentType=CONTENT_TYPES[ending], **target
         )
     except AwsError as wrong:
         problem = f"{source.name} does not answer it: {wrong}"
@@ -105,26 +130,37 @@ def _golden(
     files = {f"golden/{name}/request{ending}": body}
     files[f"golden/{name}/answer.json"] = answer["Body"].read()
     request, expected = files
-    served = next(iter(result.tables["variants"].values()))["model"]
-    table = result.tables["models"][served]
     table["golden"] = {"request": request, "answer": expected}
     return files
 
 
-def next_steps(source: LiveSource, picture: LivePicture, name: str, result: Expressed) -> list[str]:
-    """Return the commands that lead from the file to an endpoint that answers as the live one."""
+def next_steps(source: LiveSource, picture: LivePicture, name: str, *, cli: bool) -> list[str]:
+    """Return the commands that lead from the file to an endpoint that answers as the live one.
+
+    `cli`: the file that pins the CDK CLI has just been written, and nothing is installed of it.
+    """
     local = " --local" if source.local else ""
-    steps = [*result.commands, f"servable check {name}"]
+    steps = [f"servable check {name}"]
+    deploy = [
+        *(["npm ci && export PATH=$PWD/node_modules/.bin:$PATH    # the CDK CLI"] if cli else []),
+        f"cdk bootstrap aws://{picture.account}/{picture.region}    # once for an account and region",
+        f"cdk deploy '{name}/*'",
+        f"servable verify {name}{local}",
+    ]
     if source.kind != "endpoint":
-        return [*steps, f"cdk deploy '{name}/*'", f"servable verify {name}{local}"]
+        return [*steps, *deploy]
     steps.append(f"servable plan {name} --adopt {source.name}{local}")
     captured = picture.config.get("DataCaptureConfig", {})
-    if captured.get("EnableCapture") and captured.get("DestinationS3Uri"):
+    # Samples of a multi-model endpoint do not say which model was asked.
+    several = any(
+        container_of(model).get("Mode") == "MultiModel" for model in picture.models.values()
+    )
+    if captured.get("EnableCapture") and captured.get("DestinationS3Uri") and not several:
         place = f"{captured['DestinationS3Uri'].rstrip('/')}/{source.name}"
         steps.append(f"servable replay {name} --captured {place} --gate{local}")
         steps.append(f"servable golden {name} --from-captured {place} --write{local}")
     ways = f"servable plan {name} --adopt {source.name}{local} --way beside"
-    return [*steps, ways, f"cdk deploy '{name}/*'", f"servable verify {name}{local}"]
+    return [*steps, ways, *deploy]
 
 
 def _show(
@@ -132,6 +168,8 @@ def _show(
 ) -> None:
     for file in files:
         click.echo(f"{file}: written")
+    for folder, uri in result.sources.items():
+        click.echo(f"{folder}: fetched from {uri}")
     for effect, heading in EFFECTS.items():
         rows = [row for row in result.not_carried if row.effect == effect]
         if rows:

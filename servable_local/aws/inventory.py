@@ -132,6 +132,13 @@ _LOOK: dict[str, Callable[[Client], Iterable[str]]] = {
         "cloudwatch", "list_dashboards", "DashboardEntries", "DashboardName"
     ),
     "AWS::ECR::Repository": _List("ecr", "describe_repositories", "repositories", "repositoryName"),
+    # One page: boto3 has no paginator for these two.
+    "AWS::Events::ApiDestination": lambda client: [
+        each["Name"] for each in client("events").list_api_destinations()["ApiDestinations"]
+    ],
+    "AWS::Events::Connection": lambda client: [
+        each["Name"] for each in client("events").list_connections()["Connections"]
+    ],
     "AWS::Events::Rule": _List("events", "list_rules", "Rules", "Name"),
     "AWS::IAM::ManagedPolicy": _List("iam", "list_policies", "Policies", "Arn", {"Scope": "Local"}),
     "AWS::IAM::Policy": _inline_policies,

@@ -228,3 +228,66 @@ def test_a_golden_request_may_be_put_into_a_queue_and_nothing_else(tmp_path: Pat
     written = [one for one in statements(template, "Deploys") if one["Action"] == "s3:PutObject"]
     assert len(written) == 1
     assert json.dumps(written[0]["Resource"]).endswith(':s3:::prod-data-*/requests/*"]]}')
+
+
+@pytest.fixture(scope="module")
+def registered(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """The template of an environment whose model is a version of this account's registry."""
+    return of_package(tmp_path_factory.mktemp("registered"), "ranker/7", "github/token")
+
+
+def of_package(folder: Path, package: str, secret: str | None) -> dict[str, Any]:
+    uri = "s3://registry/ranker-7/model.tar.gz"
+    artifact = f'{{ model_package = "{package}", uri = "{uri}", sha256 = "{"0" * 64}" }}'
+    (folder / "prod.toml").write_text(
+        VALID.replace('saved_model = "model"', f"artifact = {artifact}")
+    )
+    app = cdk.App(outdir=str(folder / "cdk.out"), builtin_cloud_formation_validation=False)
+    add_pipelines(app, load(folder, folder), "me@11/mine@22", None, secret)
+    (stack,) = (one for one in app.node.children if isinstance(one, cdk.Stack))
+    return dict(Template.from_stack(stack).to_json())
+
+
+def test_the_role_that_pins_may_read_the_group_and_its_bucket_and_nothing_else(
+    registered: dict[str, Any],
+) -> None:
+    allowed = {one["Action"]: flat(one["Resource"]) for one in statements(registered, "Pins")}
+    assert allowed == {
+        "sagemaker:ListModelPackages": "*",
+        "sagemaker:DescribeModelPackage": "arn:${AWS::Partition}:sagemaker:eu-west-1:111111111111:"
+        "model-package/ranker/*",
+        "s3:GetObject": "arn:${AWS::Partition}:s3:::registry/*",
+    }
+
+
+def test_the_role_that_pins_trusts_main_alone(registered: dict[str, Any]) -> None:
+    key = "token.actions.githubusercontent.com:sub"
+    trusted = [one[key] for one in conditions(registered) if key in one]
+    subject = "ref:refs/heads/main"
+    assert [f"repo:me/mine:{subject}", f"repo:me@11/mine@22:{subject}"] in trusted
+
+
+def test_eventbridge_may_call_the_one_destination(registered: dict[str, Any]) -> None:
+    roles = [one for one in registered["Resources"].values() if "Policies" in one["Properties"]]
+    (policy,) = roles[0]["Properties"]["Policies"]
+    (statement,) = policy["PolicyDocument"]["Statement"]
+    assert (statement["Action"], [*statement["Resource"]]) == (
+        "events:InvokeApiDestination",
+        ["Fn::GetAtt"],
+    )
+
+
+@pytest.mark.parametrize(
+    ("package", "secret", "rules"),
+    [
+        ("ranker/7", "github/token", 1),
+        ("arn:aws:sagemaker:eu-west-1:111111111111:model-package/ranker/7", "github/token", 1),
+        ("arn:aws:sagemaker:eu-west-1:222222222222:model-package/ranker/7", "github/token", 0),
+        ("ranker/7", None, 0),
+    ],
+)
+def test_a_rule_hears_of_this_accounts_groups_where_a_token_is_named(
+    tmp_path: Path, package: str, secret: str | None, rules: int
+) -> None:
+    resources = of_package(tmp_path, package, secret)["Resources"].values()
+    assert len([one for one in resources if one["Type"] == "AWS::Events::Rule"]) == rules

@@ -45,6 +45,8 @@ PLAN_LOOKS = (
     "application-autoscaling:DescribeScalableTargets",
     "logs:DescribeLogGroups",
 )
+# `servable pin --newest` lists the versions of a group.
+PIN_LOOKS = ("sagemaker:ListModelPackages",)
 WHY_ANY = "these actions only read, and take no resource or any"
 WHY_PREFIX = "CloudFormation ends the names of what it makes: this is how those of the stack begin"
 
@@ -76,7 +78,7 @@ def subjects(repository: str, claim: str) -> list[str]:
 
 
 class PipelineRole(Construct):
-    """A role that one subject of a repository assumes: an environment, or its pull requests."""
+    """A role that one subject of a repository assumes: an environment, a branch, or its pull requests."""
 
     def __init__(
         self,

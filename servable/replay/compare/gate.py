@@ -118,11 +118,12 @@ def _missing(comparison: Comparison, limits: Replay, lines: ReadLines) -> Iterat
         return
     count, least = comparison.rows, least_rows(limits)
     if count < least:
-        few = f", or ask for less: [replay] detectable_share = {_rounded_up(3 / count)}"
+        less = "" if count <= 3 else _rounded_up(3 / count)
+        few = f", or ask for less: [replay] detectable_share = {less}" if less else ""
         yield (
             f"{rows(count)} of {answers(comparison.compared)} cannot show whether "
             f"{percent(limits.detectable_share)} of all rows differ, which takes {least:,} rows: replay more"
-            f"{few if count > 3 else ''}."
+            f"{few}."
         )
     elif comparison.compared < _LEAST_REQUESTS:
         yield (

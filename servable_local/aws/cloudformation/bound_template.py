@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from servable_local.aws.cloudformation.intrinsics import LATER, Evaluator, TemplateError
+from servable_local.aws.cloudformation.intrinsics import LATER, SECRET, Evaluator, TemplateError
 from servable_local.aws.cloudformation.stacks import Stack, StackResource
 from servable_local.aws.cloudformation.template import (
     Template,
@@ -84,6 +84,10 @@ class BoundTemplate(Evaluator):
                 f"the local AWS has: {names}"
             )
         return resource.attributes[attribute]
+
+    def dynamic_reference(self, text: str) -> str:
+        # Secrets stay references here, as in AWS; the call of a resource gets their values.
+        return text if SECRET.search(text) else str(super().dynamic_reference(text))
 
     def import_value(self, name: str) -> str:
         # On AWS too only the deployment misses what nobody exports.

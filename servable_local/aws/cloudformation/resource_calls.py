@@ -1,13 +1,17 @@
 """One resource, one call, one pair of events: what a deployment does, and how it fails."""
 
+import json
 import logging
+import re
 import secrets
 import string
 from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 from botocore.exceptions import ClientError, ParamValidationError
 
 from servable_local.aws.clock import utc_now
+from servable_local.aws.cloudformation.intrinsics import SECRET
 from servable_local.aws.cloudformation.stacks import Stack, StackResource
 from servable_local.aws.cloudformation.template import creation_order
 from servable_local.aws.loopback import Loopback
@@ -77,7 +81,7 @@ class ResourceCalls:
 
         def create() -> Physical:
             kind.check(resource.properties)
-            return kind.create(resource.properties, self._logical(resource))
+            return kind.create(self._with_secrets(resource.properties), self._logical(resource))
 
         self._settle(resource, verb, create)
         self._event(resource, f"{verb}_IN_PROGRESS", "Resource creation Initiated")
@@ -98,7 +102,9 @@ class ResourceCalls:
         self._settle(
             resource,
             "UPDATE",
-            lambda: kind.update(physical_id, old, resource.properties, self._logical(resource)),
+            lambda: kind.update(
+                physical_id, old, self._with_secrets(resource.properties), self._logical(resource)
+            ),
         )
         self._event(resource, "UPDATE_COMPLETE")
 
@@ -108,6 +114,19 @@ class ResourceCalls:
         except Exception as error:
             raise self._failed(resource, verb, reason_of(error)) from error
         resource.physical_id, resource.attributes = physical.physical_id, dict(physical.attributes)
+
+    def _with_secrets(self, value: Any) -> Any:
+        """Properties with the secrets that they refer to, for one call: the stack keeps references alone."""
+        if isinstance(value, dict):
+            return {key: self._with_secrets(item) for key, item in value.items()}
+        if isinstance(value, list):
+            return [self._with_secrets(item) for item in value]
+        return SECRET.sub(self._secret, value) if isinstance(value, str) else value
+
+    def _secret(self, reference: re.Match[str]) -> str:
+        secrets_manager = self._aws.client("secretsmanager")
+        text = str(secrets_manager.get_secret_value(SecretId=reference[1])["SecretString"])
+        return str(json.loads(text)[reference[2]]) if reference[2] else text
 
     def refuse_fixed_name(self, current: StackResource, resource: StackResource) -> None:
         name = TYPES[resource.type].name_property

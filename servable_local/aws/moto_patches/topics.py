@@ -1,19 +1,22 @@
-"""Topics: EventBridge rules deliver to them, and their messages do not leave this computer.
+"""Topics and API destinations: EventBridge rules deliver to them, and nothing leaves this computer.
 
 Upstream (moto 5.2.5): a rule with a topic as its target raises NotImplementedError when an
 event matches, and a template's `<name>` without a value stays as it is. AWS publishes to
-the topic and leaves out what the event does not hold.
-Source: https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-transform-target-input.html
+the topic and leaves out what the event does not hold. An API destination is sent no body and no key.
+Sources: https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-transform-target-input.html,
+eb-api-destinations.html beside it (headers, 5 s; 2026-11-28)
 
-A subscription of an https URL is posted to, wherever it is. AWS does that too; but somebody
-who tries prod.toml here must not wake the person on call. Addresses of this computer are
-posted to.
+A subscription of an https URL is posted to, wherever it is, and so is an API destination. AWS does that
+too; but somebody who tries prod.toml here must not wake the person on call. Addresses of this computer
+are posted to.
 
 GetTopicAttributes leaves out what a topic is sent with, and a subscription does not say who made it.
 """
 
 import json
 import re
+import sys
+import urllib.request
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -23,7 +26,7 @@ from moto.core.utils import (
     iso_8601_datetime_without_milliseconds,
     utcfromtimestamp,
 )
-from moto.events.models import Rule
+from moto.events.models import Rule, events_backends
 from moto.sns.models import SNSBackend, Subscription, sns_backends
 from moto.sns.responses import SNSResponse
 from moto.utilities.arns import parse_arn
@@ -58,13 +61,17 @@ def _send_to_targets(rule: Rule, original_event: Any, transform_input: bool = Tr
     if not rule.event_pattern.get_pattern() or not rule.event_pattern.matches_event(original_event):
         return
     everywhere = rule.targets
-    topics = [target for target in everywhere if parse_arn(target["Arn"]).service == "sns"]
-    for target in topics:
+    others = []
+    for target in everywhere:
         arn = parse_arn(target["Arn"])
-        sns_backends[arn.account][arn.region].publish(
-            arn=target["Arn"], message=_message(target, original_event)
-        )
-    rule.targets = [target for target in everywhere if target not in topics]
+        if arn.service == "sns":
+            message = _message(target, original_event)
+            sns_backends[arn.account][arn.region].publish(arn=target["Arn"], message=message)
+        elif arn.service == "events" and arn.resource_type == "api-destination":
+            _post(events_backends[arn.account][arn.region], target, original_event)
+        else:
+            others.append(target)
+    rule.targets = others
     try:
         if rule.targets:
             _SEND(rule, original_event, transform_input)
@@ -72,7 +79,33 @@ def _send_to_targets(rule: Rule, original_event: Any, transform_input: bool = Tr
         rule.targets = everywhere
 
 
+def _post(backend: Any, target: dict[str, Any], event: Any) -> None:
+    """Send an API destination of this computer what its target says, with the key of its connection."""
+    destination = backend.destinations[target["Arn"].split("/")[1]]
+    if urlsplit(destination.invocation_endpoint).hostname not in _HERE:
+        return
+    connections = {each.arn: each for each in backend.connections.values()}
+    given = connections[destination.connection_arn].auth_parameters.get("ApiKeyAuthParameters", {})
+    request = urllib.request.Request(
+        destination.invocation_endpoint,
+        _message(target, event).encode(),
+        {
+            "Content-Type": "application/json; charset=utf-8",
+            "User-Agent": "Amazon/EventBridge/ApiDestinations",
+            **({given["ApiKeyName"]: given["ApiKeyValue"]} if given else {}),
+        },
+        method=destination.http_method,
+    )
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    try:
+        opener.open(request, timeout=5).close()
+    except OSError as error:  # AWS tries again for a day; nobody waits for that here
+        print(f"EventBridge: {destination.name} was not reached: {error}", file=sys.stderr)
+
+
 def _message(target: dict[str, Any], event: Any) -> str:
+    if "Input" in target:
+        return str(target["Input"])
     shown = {name: value for name, value in event.items() if name != "ingestion-time"}
     if isinstance(shown.get("time"), int | float):
         shown["time"] = iso_8601_datetime_without_milliseconds(utcfromtimestamp(shown["time"]))

@@ -1,4 +1,4 @@
-"""Alarms and dashboards of CloudWatch, and rules of EventBridge."""
+"""Alarms and dashboards of CloudWatch; rules, connections and API destinations of EventBridge."""
 
 import json
 from typing import Any
@@ -68,6 +68,31 @@ class EventsRule(ResourceType):
         if targets := _target_ids(properties):
             events.remove_targets(Rule=physical, Ids=targets, **bus)
         events.delete_rule(Name=physical, **bus)
+
+
+class EventsConnection(ResourceType):
+    """Credentials for API destinations."""
+
+    type = "AWS::Events::Connection"
+    kind = "Connection"
+    create_only = frozenset({"Name"})
+    name_property = "Name"
+    longest_name = 64
+
+    def put(self, physical: str, old: Properties, new: Properties, logical: Logical) -> Physical:
+        operation = ("Update" if old else "Create") + self.kind
+        answer = logical.call("events", operation, {**new, "Name": physical})
+        return Physical(physical, {"Arn": answer[f"{self.kind}Arn"]})
+
+    def delete(self, physical: str, properties: Properties, logical: Logical) -> None:
+        logical.call("events", f"Delete{self.kind}", {"Name": physical})
+
+
+class ApiDestination(EventsConnection):
+    """An HTTP endpoint that a rule sends events to."""
+
+    type = "AWS::Events::ApiDestination"
+    kind = "ApiDestination"
 
 
 def _target_ids(properties: Properties) -> list[str]:

@@ -155,6 +155,20 @@ class RegionalHosting:
         """EventBridge, of an endpoint's new state."""
         self._tell(kind, endpoint.arn, event_detail(endpoint, self.tags.get(endpoint.arn, {})))
 
+    def tell_of_package(self, arn: str) -> None:
+        """EventBridge, of a model package as it is now: times as text, unlike those of endpoints.
+
+        https://docs.aws.amazon.com/sagemaker/latest/dg/automating-sagemaker-with-eventbridge.html, as it
+        stands in github.com/awsdocs/amazon-sagemaker-developer-guide 0d5df7f.
+        """
+        package = self.aws.client("sagemaker").describe_model_package(ModelPackageName=arn)
+        detail = {
+            name: f"{value:%Y-%m-%dT%H:%M:%SZ}" if isinstance(value, datetime) else value
+            for name, value in package.items()
+            if name not in ("ResponseMetadata", "CreatedBy", "LastModifiedBy")
+        }
+        self._tell("SageMaker Model Package State Change", arn, detail)
+
     def _tell(self, kind: str, arn: str, detail: dict[str, Any]) -> None:
         self.aws.tell_event_bridge(
             source="aws.sagemaker", kind=kind, detail=detail, resources=[arn], at=self.clock.now()

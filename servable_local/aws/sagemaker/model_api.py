@@ -197,6 +197,17 @@ class ModelApi(SageMakerResponse):
     def delete_model(self) -> ActionResult:
         return self._remove(self.here.models, self._get_param("ModelName"))
 
+    def create_model_package(self) -> ActionResult:
+        return self._told(super().create_model_package())
+
+    def update_model_package(self) -> ActionResult:
+        return self._told(super().update_model_package())
+
+    def _told(self, answer: Any) -> ActionResult:
+        """The answer, once EventBridge has heard of the model package."""
+        self.here.tell_of_package(answer.result["ModelPackageArn"])
+        return ActionResult(answer.result)
+
     def create_endpoint_config(self) -> ActionResult:
         request, here = self._asked("CreateEndpointConfig"), self.here
         name = request["EndpointConfigName"]

@@ -1,6 +1,8 @@
 """A live endpoint as keys of an environment file: nothing is guessed, and nothing is dropped."""
 
+import json
 import tomllib
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,9 +14,10 @@ from infra.policy.scaling import invocations_per_instance_per_minute
 from model_packaging.refusal import PackagingError
 from servable.adoption.environment_text import environment_text
 from servable.adoption.expressed import Expressed, expressed
+from servable.adoption.expressed_model import is_secret
 from servable.adoption.live_fields import LiveFields
 from servable.adoption.live_picture import LiveArchive, LivePicture
-from tests.servable.adoption.pictures import ARCHIVE, IMAGE, alarm, picture, target, tracking
+from tests.servable.adoption.pictures import ARCHIVE, IMAGE, URI, alarm, picture, target, tracking
 
 # Every key of what a file may hold; values of each kind that JSON has.
 FIELDS = some.recursive(
@@ -92,6 +95,69 @@ def test_the_value_of_a_named_password_is_nowhere(secret: str) -> None:
     secret = f"S3cr.{secret}.t"
     result = expressed(picture(container={"Environment": {"DATABASE_PASSWORD": secret}}))
     assert secret not in environment_text(result, source="endpoint ranker")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("AWS_KEY", "AKIAIOSFODNN7EXAMPLE"),
+        ("DATABASE_URL", "postgres://app:s3cr3tpw@db.internal:5432/features"),
+        ("REDIS", "redis://:s3cr3tpw@cache:6379/0"),
+        ("DSN", "https://abcdef0123456789abcdef0123456789@o1.ingest.sentry.io/1"),
+        ("SETTINGS", '{"redis": {"password": "hunter2hunter2"}}'),
+        ("CONNECTION", "Server=db;User Id=app;Password=s3cr3tpw;"),
+        ("ACCOUNT", "DefaultEndpointsProtocol=https;AccountName=a;AccountKey=Zm9vYmFyYmF6cXV4Zm9v"),
+        ("SAS", "https://a.blob.core.windows.net/c?sv=2022&sig=abcdefghijkl%3D"),
+        ("INPUT", "https://b.s3.amazonaws.com/k?X-Amz-Credential=A/2026&X-Amz-Signature=abc0"),
+        ("SLACK", "https://hooks.slack.com/services/T000/B000/XXXX"),
+        ("HEADER", "Bearer abcdef123"),
+        ("HEADER", "Basic YXBwOnMzY3IzdHB3"),
+        ("IDENTITY", "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.eyJzdWIiOiIxIn0.c2ln"),
+        ("OPENAI", "sk-proj-abcdefghijklmnopqrstuvwxyz012345"),
+        ("KEY_FILE", "-----BEGIN RSA PRIVATE KEY-----\nMIIE\n-----END RSA PRIVATE KEY-----"),
+        ("FERNET", "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"),
+        ("PGPASS", "correcthorsebattery"),
+        ("API_KEY", "12345"),
+        ("DB_PASSWORD", "1234"),
+        ("SIGNING_SALT", "pepper"),
+        ("AUTH", "xy-zzy"),
+        ("SESSION_COOKIE", "abc"),
+    ],
+)
+def test_a_variable_that_may_be_a_secret_is_named_and_its_value_is_nowhere(
+    name: str, value: str
+) -> None:
+    result = expressed(picture(container={"Environment": {name: value}}))
+    text = environment_text(result, source="endpoint ranker").replace("123456789012", "")
+    assert (value in text, json.dumps(value) in text, f"variable {name}" in text) == (
+        False,
+        False,
+        True,
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("FEATURE_TABLE", "features-v2"),
+        ("MAX_TOKENS", "512"),
+        ("TOKENIZER", "bert-base-uncased"),
+        ("TOKENIZERS_PARALLELISM", "false"),
+        ("DB_SECRET_ARN", "arn:aws:secretsmanager:us-east-1:123456789012:secret:db-a1b2c3"),
+        ("AUTHOR", "ranking"),
+        ("BYPASS", "1"),
+        ("VOCABULARY", "s3://team-models/run-7/vocabulary.txt"),
+        ("MODEL_NAME", "ranker-2026-11-20-10-15-00"),
+        ("ENDPOINT", "https://features.internal:8443/v1?limit=10"),
+        ("SETTINGS", '{"cutoff": 0.3, "columns": ["a", "b"]}'),
+        (
+            "SAGEMAKER_SUBMIT_DIRECTORY",
+            "s3://bucket/tensorflow-inference-2026-11-28/sourcedir.tar.gz",
+        ),
+    ],
+)
+def test_a_variable_that_is_no_secret_is_kept(name: str, value: str) -> None:
+    assert not is_secret(name, value)
 
 
 def test_the_text_is_the_tables() -> None:
@@ -311,6 +377,18 @@ def test_no_value_of_a_field_raises_anything_but_a_refusal(value: Any, name: str
     if name == "CoreDumpConfig":
         value = {"DestinationS3Uri": str(value)}
     assert expressed(picture(variant={name: value})).tables["variants"]
+
+
+def test_a_pools_model_of_the_same_archive_is_settings_alone() -> None:
+    pools = [{"InstanceType": "ml.c5.xlarge", "Priority": 1},
+             {"InstanceType": "ml.c6i.xlarge", "Priority": 2, "ModelNameOverride": "wider"}]  # fmt: skip
+    live = picture(variant={"InstanceType": None, "InstancePools": pools})
+    wider = dict(live.models["ranker-1"]) | {"ModelName": "wider", "PrimaryContainer": {
+        "Image": IMAGE, "ModelDataUrl": URI, "Environment": {"OMP_NUM_THREADS": "8"}}}  # fmt: skip
+    result = expressed(replace(live, models={**live.models, "wider": wider}))
+    second = variant(result)["instance_pools"][1]
+    assert second["container"] == {"omp_threads": 8}
+    assert [each for each in where(result) if "ModelNameOverride" in each] == []
 
 
 def test_two_live_models_of_one_folder_name_have_tables_of_their_own() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from servable.adoption.live_picture import LivePicture
-from servable.adoption.ways import WAYS, NewOwner, take_over
+from servable.adoption.ways import WAYS, NewOwner, import_files, take_over
 from tests.servable.adoption.pictures import alarm, picture, target, tracking
 
 
@@ -70,3 +70,11 @@ def test_an_endpoint_of_another_stack_is_let_go_there_first(way: str) -> None:
 def test_the_cost_beside_is_the_fleet_that_runs(more: dict[str, Any], shown: str) -> None:
     owner = NewOwner(environment="prod", endpoint_name="ranker-2", stack="prod-endpoint")
     assert shown in take_over("beside", picture(**more), owner).cost
+
+
+def test_logs_that_are_imported_outlive_a_stack_that_is_deleted() -> None:
+    name = "/aws/sagemaker/Endpoints/ranker"
+    logs = {"Type": "AWS::Logs::LogGroup", "Properties": {"LogGroupName": name}}
+    live = picture(log_group={"logGroupName": name, "retentionInDays": 60})
+    template, _ = import_files(live, {"Resources": {}}, {"Resources": {"Logs": logs}})
+    assert template["Resources"]["Logs"]["DeletionPolicy"] == "Retain"

@@ -71,6 +71,12 @@ def test_a_row_too_few_cannot_be_told() -> None:
     assert "detectable_share = 0.0011." in found.missing[0]
 
 
+def test_requests_that_all_failed_have_no_row_and_a_verdict() -> None:
+    failed = dataclasses.replace(SAME, status=500)
+    found = verdict(comparison_of(pair_of(number, SAME, failed) for number in range(30)))
+    assert "0 rows of 0 answers cannot show" in found.missing[0]
+
+
 def test_one_request_cannot_be_told_however_many_rows_it_has() -> None:
     few = Replay(detectable_share=0.05)
     assert verdict(comparison_of(alike(1)), few).held == "cannot be told"

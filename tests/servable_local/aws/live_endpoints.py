@@ -197,9 +197,27 @@ def _backlog(live: LiveEndpoint) -> None:
 
 def _multi_model(live: LiveEndpoint) -> None:
     prefix = live.uri.removesuffix("model.tar.gz")
-    for name in ("first", "second"):
-        live.account.put_archive(ARCHIVE, f"many/{name}.tar.gz")
+    live.account.put_archive(ARCHIVE, "many/first.tar.gz")
+    live.account.put_archive(archive(files={"code/inference.py": CODE}), "many/second.tar.gz")
     live.container |= {"Mode": "MultiModel", "ModelDataUrl": prefix.replace("run-7", "many")}
+
+
+def _uncompressed(below: str, **more: bytes) -> Change:
+    """The example's files under a prefix, each as it is; `more`: further files."""
+
+    def change(live: LiveEndpoint) -> None:
+        prefix = live.uri.replace("run-7/model.tar.gz", "files/")
+        s3, bucket = live.account.client("s3"), prefix.split("/")[2]
+        for file in (each for each in RANKER.rglob("*") if each.is_file()):
+            key = f"files/{below}{file.relative_to(RANKER).as_posix()}"
+            s3.put_object(Bucket=bucket, Key=key, Body=file.read_bytes())
+        for name, content in more.items():
+            s3.put_object(Bucket=bucket, Key=f"files/code/{name}.py", Body=content)
+        del live.container["ModelDataUrl"]
+        live.container["ModelDataSource"] = {"S3DataSource": {
+            "S3Uri": prefix, "S3DataType": "S3Prefix", "CompressionType": "None"}}  # fmt: skip
+
+    return change
 
 
 def _two_variants(live: LiveEndpoint) -> None:
@@ -329,6 +347,57 @@ def _pools(live: LiveEndpoint) -> None:
     ]
 
 
+def _pools_of_two_models(live: LiveEndpoint) -> None:
+    live.create_model("wider", Environment={"OMP_NUM_THREADS": "8"})
+    _pools(live)
+    live.variant["InstancePools"][1]["ModelNameOverride"] = "wider"
+
+
+def _package(live: LiveEndpoint) -> None:
+    sagemaker = live.account.client("sagemaker")
+    sagemaker.create_model_package_group(ModelPackageGroupName="ranker")
+    variables = {"FEATURES": "v1", "OMP_NUM_THREADS": "2"}
+    packed = {**live.container, "Environment": variables}
+    arn = sagemaker.create_model_package(
+        ModelPackageGroupName="ranker",
+        ModelApprovalStatus="Approved",
+        InferenceSpecification={
+            "Containers": [packed],
+            "SupportedContentTypes": ["application/json"],
+            "SupportedResponseMIMETypes": ["application/json"],
+        },
+    )["ModelPackageArn"]
+    live.container = {"ModelPackageName": arn, "Environment": {"FEATURES": "v2"}}
+
+
+def _steps_down_above(live: LiveEndpoint) -> None:
+    steps = [{"MetricIntervalLowerBound": 0, "ScalingAdjustment": -1}]
+    live.scale(("StepScaling", {"AdjustmentType": "ChangeInCapacity", "StepAdjustments": steps}))
+
+
+def _captured_once(live: LiveEndpoint) -> None:
+    _capture(live)
+    live.config["DataCaptureConfig"]["EnableCapture"] = False
+
+
+def _core_dumps(live: LiveEndpoint) -> None:
+    uri = live.uri.rpartition("/run-7")[0] + "/dumps"
+    live.variant["CoreDumpConfig"] = {"DestinationS3Uri": uri}
+
+
+def _tags_beneath(live: LiveEndpoint) -> None:
+    live.model["Tags"] = [{"Key": "model-owner", "Value": "ranking"}]
+    live.config["Tags"] = [{"Key": "cost", "Value": "42"}]
+
+
+def _composite(live: LiveEndpoint) -> None:
+    cloudwatch = live.account.client("cloudwatch")
+    live.after += [
+        lambda: live.alarm("slow", "ModelLatency", "p95", 90_000.0),
+        lambda: cloudwatch.put_composite_alarm(AlarmName="page", AlarmRule="ALARM(slow)"),
+    ]
+
+
 def _data_source(live: LiveEndpoint) -> None:
     del live.container["ModelDataUrl"]
     live.container["ModelDataSource"] = {"S3DataSource": {
@@ -377,6 +446,14 @@ def _by_alpha_l2(live: LiveEndpoint) -> None:
     live.made = True
 
 
+CODE = b"""
+def input_handler(data, context):
+    return data.read()
+
+
+def output_handler(answer, context):
+    return answer.content, context.accept_header
+"""
 CANARY = {
     "TrafficRoutingConfiguration": {
         "Type": "CANARY", "WaitIntervalInSeconds": 600,
@@ -398,7 +475,7 @@ LIVE: dict[str, Change] = {
     "batching": _variables(
         SAGEMAKER_TFS_ENABLE_BATCHING="true", SAGEMAKER_TFS_MAX_BATCH_SIZE="16"),
     "own variables and a secret": _variables(
-        FEATURE_TABLE="features-v2", DB_PASSWORD="hunter2hunter2", API_TOKEN="abc"),
+        FEATURE_TABLE="features-v2", DB_PASSWORD="hunter2hunter2", API_TOKEN="xyzzy"),
     "variables of the SDK": _variables(
         SAGEMAKER_PROGRAM="inference.py", SAGEMAKER_SUBMIT_DIRECTORY="/opt/ml/model/code",
         SAGEMAKER_CONTAINER_LOG_LEVEL="20", SAGEMAKER_REGION="us-east-1"),
@@ -410,24 +487,34 @@ LIVE: dict[str, Change] = {
     "network isolation": lambda live: live.model.update(EnableNetworkIsolation=True),
     "gpu": _gpu,
     "pools": _pools,
+    "pools of two models": _pools_of_two_models,
+    "a version of the registry": _package,
+    "an empty variable": _variables(FEATURES="", TEXT='a "quoted" \\ line\nand\ttab'),
+    "core dumps": _core_dumps,
     "serverless": _serverless,
     "serverless with provisioned concurrency": _provisioned,
     "asynchronous": _asynchronous,
     "asynchronous by backlog": _backlog,
     "multi-model": _multi_model,
+    "uncompressed": _uncompressed(""),
+    "uncompressed, with a name and code": _uncompressed("export/ranker/", inference=CODE),
     "two variants": _two_variants,
     "shadow": _shadow,
     "tracking": lambda live: live.scale(TRACKED),
     "concurrency": _concurrency,
     "steps": _steps,
     "steps in percent": _percent_steps,
+    "steps against their alarm": _steps_down_above,
     "tracking beside the processor": _by_cpu,
     "schedule": _scheduled,
     "capture": _capture,
+    "capture that is off": _captured_once,
     "vpc": _vpc,
     "keys": _keys,
     "tags": _tags,
+    "tags of the model and the configuration": _tags_beneath,
     "alarms": _alarms,
+    "a composite alarm": _composite,
     "canary": _deployment(BlueGreenUpdatePolicy=CANARY),
     "by SDK v3": _by_sdk_v3,
     "by CDK's alpha L2": _by_alpha_l2,

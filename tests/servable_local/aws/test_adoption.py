@@ -17,11 +17,11 @@ from servable.adoption.environment_text import environment_text
 from servable.adoption.expressed import Expressed, expressed
 from servable.adoption.live_picture import LivePicture, live_picture
 from servable.adoption.live_template import COMPARED, live_template, same_in_effect
+from servable.init.from_live import bring
 from servable.plan.synthesis import endpoint_template
 from servable.plan.template_changes import TemplateChange, changes
 from servable_local.aws.local_aws import LocalAws
 from tests.checkouts import ROOT
-from tests.conftest import RANKER
 from tests.servable_local.aws.container_stand_in import Launcher
 from tests.servable_local.aws.live_endpoints import LIVE, NAME, LiveEndpoint
 from tests.servable_local.aws.local_account import Account
@@ -77,15 +77,11 @@ def case(
 def adopt(account: Account, root: Path) -> Adopted:
     reads: Any = Reading(account)
     picture = live_picture(reads, "endpoint", NAME)
-    result = expressed(picture)
+    result = bring(expressed(picture), reads, root)
     (root / "environments").mkdir()
     (root / "cdk.json").write_text("{}")
     text = environment_text(result, source=f"endpoint {NAME}")
     (root / "environments" / "dev.toml").write_text(text)
-    for table in result.tables["models"].values():
-        if "saved_model" in table:  # what the commands of `init` fetch
-            (root / table["saved_model"]).parent.mkdir(exist_ok=True)
-            (root / table["saved_model"]).symlink_to(RANKER)
     (loaded,) = load(root, root / "environments")
     assert isinstance(loaded, ValidFile), loaded.findings
     found = [str(each) for each in check(loaded) if each.severity is Severity.ERROR]
@@ -131,9 +127,31 @@ def _is_listed(change: TemplateChange, listed: str) -> bool:
     return any(part in listed for part in parts if part not in outer)
 
 
+@pytest.mark.parametrize(
+    ("name", "row"),
+    [
+        ("tags of the model and the configuration", "endpoint configuration: tag cost"),
+        (
+            "tags of the model and the configuration",
+            "model ranker-2026-11-20-10-15-00: tag model-owner",
+        ),
+        ("a composite alarm", "alarm page"),
+        ("capture that is off", "DataCaptureConfig"),
+    ],
+)
+def test_what_no_template_shows_is_listed(
+    embedded: LocalAws, launcher: Launcher, tmp_path: Path, name: str, row: str
+) -> None:
+    live = LiveEndpoint(Account(embedded, launcher))
+    LIVE[name](live)
+    live.make()
+    picture = live_picture(Reading(live.account), "endpoint", NAME)  # type: ignore[arg-type]
+    assert row in [each.where for each in expressed(picture).not_carried]
+
+
 def test_no_secret_is_written(adopted_secret: Adopted) -> None:
     text = environment_text(adopted_secret.expressed, source="endpoint ranker")
-    assert [secret in text for secret in ("hunter2", "abc")] == [False, False]
+    assert [secret in text for secret in ("hunter2", "xyzzy")] == [False, False]
 
 
 def test_a_secret_that_is_left_out_is_named(adopted_secret: Adopted) -> None:

@@ -1,6 +1,7 @@
 """`servable init --from-endpoint` and `servable plan --adopt`, as somebody types them."""
 
 import json
+import tomllib
 from pathlib import Path
 
 import click
@@ -76,6 +77,48 @@ def test_the_answer_to_a_request_becomes_a_golden_one(folder: Folder) -> None:
     adopted(folder, "--request", "request.json")
     answer = json.loads((folder.root / "golden" / "dev" / "answer.json").read_text())
     assert answer["body"] == '{"inputs": [1]}'  # what the stand-in was sent
+
+
+@pytest.fixture
+def several(
+    folder: Folder, embedded: LocalAws, launcher: Launcher, monkeypatch: pytest.MonkeyPatch
+) -> Folder:
+    """A folder beside a live multi-model endpoint of another account, with data capture."""
+    live = LiveEndpoint(Account(embedded, launcher))
+    for name in ("multi-model", "capture"):
+        LIVE[name](live)
+    live.make()
+    for name, value in embedded.environment(account=live.account.number).items():
+        monkeypatch.setenv(name, value)
+    return Folder(folder.root, live)
+
+
+def test_the_models_of_a_multi_model_endpoint_are_fetched(several: Folder) -> None:
+    adopted(several)
+    models = several.root / "models"
+    assert [(models / name / "1" / "saved_model.pb").is_file() for name in ("first", "second")] == [
+        True
+    ] * 2
+
+
+def test_samples_that_do_not_name_their_model_are_not_replayed(several: Folder) -> None:
+    ran = several.init("--from-endpoint", "ranker", "--name", "dev")
+    assert ("servable plan dev" in ran.output, "servable replay" in ran.output) == (True, False)
+
+
+def test_a_multi_model_endpoint_is_asked_for_its_first_model(several: Folder) -> None:
+    (several.root / "request.json").write_text('{"inputs": [1]}')
+    several.init("--from-endpoint", "ranker", "--name", "dev", "--request", "request.json")
+    tables = tomllib.loads((several.root / "environments" / "dev.toml").read_text())
+    assert tables["models"]["first"]["golden"]["request"] == "golden/dev/request.json"
+
+
+def test_a_folder_that_is_there_already_is_not_written_into(several: Folder) -> None:
+    (several.root / "models" / "second").mkdir(parents=True)
+    ran = several.init("--from-endpoint", "ranker", "--name", "dev")
+    written = [*(several.root / "models").iterdir(), *several.root.glob("environments/*")]
+    assert (ran.return_value, [each.name for each in written]) == (1, ["second"])
+    assert "models/second: exists already" in ran.stderr
 
 
 def test_json_has_the_list(folder: Folder) -> None:

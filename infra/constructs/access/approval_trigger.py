@@ -1,0 +1,101 @@
+"""Starts a workflow of a GitHub repository when a version in SageMaker's model registry is approved."""
+
+import json
+from collections.abc import Sequence
+
+import aws_cdk as cdk
+from aws_cdk import aws_events as events
+from aws_cdk import aws_iam as iam
+from constructs import Construct
+
+from infra.constructs.access.pipeline_role import REPOSITORY
+from infra.constructs.access.role_rules import RoleRules
+
+WORKFLOW = "approved-model.yml"
+BRANCH = "main"
+# GitHub looks for what was missed once a day (the workflow's schedule): an hour of attempts is enough.
+_ATTEMPTS_SECONDS = 3600
+
+
+class ApprovalTrigger(Construct):
+    """A rule for approvals whose target is GitHub's API: no code of ours runs in AWS.
+
+    EventBridge sends the token in a header; it needs GitHub's permission "Actions: write" on the one
+    repository, which can start workflows that exist and change no code. `repository_dispatch` would need
+    "Contents: write". The template names the secret; CloudFormation reads it when it makes the connection.
+    Sources: https://docs.aws.amazon.com/sagemaker/latest/dg/automating-sagemaker-with-eventbridge.html
+    https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/aws-resource-events-apidestination.html
+    (2026-11-28), and GitHub's description of its API 1.1.4 (permissions of both kinds of dispatch).
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        repository: str,
+        environment: str,
+        groups: Sequence[str],
+        token_secret: str,
+        roles: RoleRules,
+    ) -> None:
+        """`repository` is OWNER@ID/NAME@ID, `groups` the model package groups of this account and region,
+        `token_secret` the name or ARN of a secret of Secrets Manager whose text is the token."""
+        super().__init__(scope, construct_id)
+        destination = self._destination(repository, token_secret)
+        own = {"StringEquals": {"aws:SourceAccount": cdk.Stack.of(self).account}}
+        invoke = iam.PolicyStatement(
+            actions=["events:InvokeApiDestination"], resources=[destination.attr_arn]
+        )
+        role = iam.Role(
+            self,
+            "Role",
+            assumed_by=iam.ServicePrincipal("events.amazonaws.com", conditions=own),
+            # In the role, so that the rule finds it complete.
+            inline_policies={"Invoke": iam.PolicyDocument(statements=[invoke])},
+            **roles.properties(self),
+        )
+        approved = {"ModelPackageGroupName": list(groups), "ModelApprovalStatus": ["Approved"]}
+        events.CfnRule(
+            self,
+            "Rule",
+            description=f"Approved versions of {', '.join(groups)} for {environment}",
+            event_pattern={
+                "source": ["aws.sagemaker"],
+                "detail-type": ["SageMaker Model Package State Change"],
+                "detail": approved,
+            },
+            targets=[
+                events.CfnRule.TargetProperty(
+                    id="GitHub",
+                    arn=destination.attr_arn,
+                    role_arn=role.role_arn,
+                    input=json.dumps({"ref": BRANCH, "inputs": {"environment": environment}}),
+                    retry_policy=events.CfnRule.RetryPolicyProperty(
+                        maximum_event_age_in_seconds=_ATTEMPTS_SECONDS
+                    ),
+                )
+            ],
+        )
+
+    def _destination(self, repository: str, token_secret: str) -> events.CfnApiDestination:
+        """The workflow's address in GitHub's API, and the connection that holds the token."""
+        named = REPOSITORY.fullmatch(repository)
+        assert named is not None  # the roles of the same stack have refused another form
+        token = cdk.SecretValue.secrets_manager(token_secret).unsafe_unwrap()  # a reference to it
+        key = {"apiKeyName": "Authorization", "apiKeyValue": f"Bearer {token}"}
+        connection = events.CfnConnection(
+            self,
+            "Connection",
+            authorization_type="API_KEY",
+            auth_parameters={"apiKeyAuthParameters": key},
+        )
+        path = f"repos/{named['owner']}/{named['name']}/actions/workflows/{WORKFLOW}/dispatches"
+        return events.CfnApiDestination(
+            self,
+            "Destination",
+            connection_arn=connection.attr_arn,
+            http_method="POST",
+            invocation_endpoint=f"https://api.github.com/{path}",
+            invocation_rate_limit_per_second=1,
+        )

@@ -1,0 +1,91 @@
+"""Models that no archive holds: fetched into the project, and found in their folders."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from model_packaging.refusal import PackagingError
+from servable.adoption.fetched import fetch, locate
+from tests.servable_local.aws.live_endpoints import archive
+
+Tables = dict[str, dict[str, Any]]
+
+
+class Bucket:
+    """An `Account` whose S3 holds these objects of one bucket."""
+
+    def __init__(self, objects: dict[str, bytes]) -> None:
+        self.objects = objects
+
+    def client(self, service: str) -> "Bucket":
+        assert service == "s3"
+        return self
+
+    def pages(self, *_: str, Prefix: str, **__: str) -> list[dict[str, str]]:  # noqa: N803
+        return [{"Key": key} for key in self.objects if key.startswith(Prefix)]
+
+    def head_object(self, *, Key: str, **_: str) -> dict[str, int]:  # noqa: N803
+        return {"ContentLength": len(self.objects[Key])}
+
+    def download_file(self, bucket: str, key: str, file: str, **_: object) -> None:
+        Path(file).write_bytes(self.objects[key])
+
+
+def fetched(root: Path, objects: dict[str, bytes], uri: str) -> list[str]:
+    account: Any = Bucket(objects)
+    fetch({"models/ranker": uri}, account, root)
+    return sorted(each.relative_to(root).as_posix() for each in root.rglob("*") if each.is_file())
+
+
+def test_files_below_a_prefix_lie_in_the_folder(tmp_path: Path) -> None:
+    objects = {"live/1/saved_model.pb": b"graph", "live/code/": b"", "other/1/saved_model.pb": b""}
+    assert fetched(tmp_path, objects, "s3://bucket/live/") == ["models/ranker/1/saved_model.pb"]
+
+
+def test_a_key_that_leads_out_of_the_folder_is_not_written(tmp_path: Path) -> None:
+    assert fetched(tmp_path, {"live/../../x": b"", "live//etc/x": b""}, "s3://bucket/live/") == []
+
+
+def test_an_archive_is_unpacked_into_the_folder(tmp_path: Path) -> None:
+    files = fetched(tmp_path, {"many/a.tar.gz": archive()}, "s3://bucket/many/a.tar.gz")
+    assert "models/ranker/1/saved_model.pb" in files
+
+
+def test_what_is_no_archive_is_refused_by_its_address(tmp_path: Path) -> None:
+    with pytest.raises(PackagingError, match=r"s3:/+bucket/many/a\.tar\.gz: cannot be fetched"):
+        fetched(tmp_path, {"many/a.tar.gz": b"text"}, "s3://bucket/many/a.tar.gz")
+
+
+def located(root: Path, *files: str) -> tuple[Tables, list[str]]:
+    for name in files:
+        (root / "models" / "ranker" / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / "models" / "ranker" / name).touch()
+    tables: Tables = {"ranker": {"saved_model": "models/ranker"}, "several": {"multi_model": []}}
+    return tables, [row.reason for row in locate(tables, root)]
+
+
+@pytest.mark.parametrize(
+    ("files", "table"),
+    [
+        (("1/saved_model.pb",), {"saved_model": "models/ranker"}),
+        (("a/ranker/7/saved_model.pb",), {"saved_model": "models/ranker/a/ranker"}),
+        (("1/saved_model.pb", "code/inference.py"),
+         {"saved_model": "models/ranker", "code": "models/ranker/code"}),
+        (("1/saved_model.pb", "code/requirements.txt"),
+         {"saved_model": "models/ranker", "code": "models/ranker/code", "install": "at start"}),
+    ],
+)  # fmt: skip
+def test_the_table_names_the_folder_of_the_versions_and_the_code(
+    tmp_path: Path, files: tuple[str, ...], table: dict[str, str]
+) -> None:
+    assert located(tmp_path, *files)[0]["ranker"] == table
+
+
+def test_a_second_model_in_the_folder_is_listed(tmp_path: Path) -> None:
+    tables, reasons = located(tmp_path, "other/1/saved_model.pb", "ranker/1/saved_model.pb")
+    assert (tables["ranker"]["saved_model"], len(reasons)) == ("models/ranker/ranker", 1)
+
+
+def test_a_folder_without_a_version_is_listed(tmp_path: Path) -> None:
+    assert "no <version>/saved_model.pb" in located(tmp_path, "saved_model.pb")[1][0]

@@ -1,0 +1,281 @@
+"""An approval in the registry starts the workflow, whose steps propose the version; merged, it deploys."""
+
+import hashlib
+import json
+import os
+import stat
+import subprocess
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import aws_cdk as cdk
+import pytest
+from aws_cdk.assertions import Template
+
+from infra.parameters.loading import load
+from servable.plan.synthesis import endpoint_template
+from servable_local.aws.local_aws import LocalAws
+from stacks.pipeline_stack import add_pipelines
+from tests.checkouts import PATH, ROOT
+from tests.conftest import valid
+from tests.pipelines.workflows import steps
+from tests.servable_local.aws.container_stand_in import Launcher
+from tests.servable_local.aws.live_endpoints import IMAGE, archive
+from tests.servable_local.aws.local_account import TRUST, Account
+
+pytestmark = pytest.mark.long
+WORKFLOW = ROOT / "servable/new/template/dot-github/workflows/approved-model.yml"
+TOKEN = "a-token-of-github"
+GITHUB = "https://api.github.com"
+NEWER = archive(files={"note.txt": b"newer"})
+ENVIRONMENT = """
+account = "ACCOUNT"
+region = "us-east-1"
+[endpoint]
+name = "ranker"
+execution_role = "arn:aws:iam::ACCOUNT:role/serving"
+[models.ranker]
+tensorflow = "2.20"
+artifact = { model_package = "ranker/1", uri = "URI", sha256 = "SHA", default_model = "model" }
+[variants.primary]
+model = "ranker"
+instance_type = "ml.c5.xlarge"
+"""
+
+
+@dataclass
+class Repository:
+    """A repository and GitHub beside it: what its API was sent, and what the stand-in of gh was told."""
+
+    account: Account
+    folder: Path
+    requests: list[dict[str, Any]] = field(default_factory=list)
+
+    def git(self, *arguments: str) -> str:
+        command = ["git", "-c", "user.name=test", "-c", "user.email=test@example.com", *arguments]
+        ran = subprocess.run(
+            command, cwd=self.folder, check=True, capture_output=True, text=True, timeout=30
+        )
+        return ran.stdout
+
+    @property
+    def told(self) -> list[str]:
+        """The calls of gh, each as one line."""
+        return (self.folder.parent / "gh.txt").read_text().splitlines()
+
+    def run(self, environment: str) -> None:
+        """The workflow's own shell, step by step; what installs is this test's own computer."""
+        inside = {**os.environ, "PATH": f"{self.folder.parent}/bin:{PATH}", "PYTHONPATH": str(ROOT)}
+        inside |= {"ENVIRONMENT": environment, "RUNNER_TEMP": str(self.folder.parent)}
+        variables = self.account.aws.environment_over(inside, account=self.account.number)
+        self.git("switch", "--quiet", "main")
+        for step in steps(WORKFLOW):
+            if not step.name.startswith("Install"):
+                command = ["bash", "-e", "-c", step.script]
+                subprocess.run(command, cwd=self.folder, env=variables, check=True, timeout=100)
+
+    def proposed(self) -> str:
+        """The environment's file on the branch of the pull request."""
+        return self.git("show", "origin/approved-model-staging:environments/staging.toml")
+
+
+@pytest.fixture(scope="module")
+def repository(
+    embedded: LocalAws, launcher: Launcher, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Repository]:
+    """After the second version was approved, and the workflow ran for that."""
+    folder = tmp_path_factory.mktemp("approved")
+    made = Repository(Account(embedded, launcher), folder / "project")
+    _registered(made)
+    _committed(made)
+    with _github(made) as url:
+        made.account.client("secretsmanager").create_secret(Name="github", SecretString=TOKEN)
+        assert made.account.deploy(_trigger(made, url), "pipeline-staging") == "CREATE_COMPLETE"
+        _approve(made, 2)
+        made.run(json.loads(made.requests[0]["body"])["inputs"]["environment"])
+        yield made
+
+
+def _registered(made: Repository) -> None:
+    sagemaker = made.account.client("sagemaker")
+    made.account.client("iam").create_role(RoleName="serving", AssumeRolePolicyDocument=TRUST)
+    sagemaker.create_model_package_group(ModelPackageGroupName="ranker")
+    for number, content in enumerate((archive(), NEWER), start=1):
+        uri = made.account.put_archive(content, f"ranker-{number}/model.tar.gz")
+        sagemaker.create_model_package(
+            ModelPackageGroupName="ranker",
+            ModelApprovalStatus="Approved" if number == 1 else "PendingManualApproval",
+            InferenceSpecification={
+                "Containers": [{"Image": IMAGE, "ModelDataUrl": uri}],
+                "SupportedContentTypes": ["application/json"],
+                "SupportedResponseMIMETypes": ["application/json"],
+            },
+        )
+
+
+def _committed(made: Repository) -> None:
+    files = made.folder / "environments"
+    files.mkdir(parents=True)
+    uri = f"s3://archives-{made.account.number}/ranker-1/model.tar.gz"
+    text = ENVIRONMENT.replace("ACCOUNT", made.account.number).replace("URI", uri)
+    (files / "staging.toml").write_text(text.replace("SHA", hashlib.sha256(archive()).hexdigest()))
+    (made.folder / "cdk.json").write_text("{}")
+    (made.folder / ".gitignore").write_text(".servable/\n")
+    origin = made.folder.parent / "origin.git"
+    made.git("init", "--quiet", "--bare", str(origin))
+    made.git("init", "--quiet", "--initial-branch", "main")
+    made.git("add", ".")
+    made.git("commit", "--quiet", "--message", "The first version")
+    made.git("remote", "add", "origin", str(origin))
+    made.git("push", "--quiet", "origin", "main")
+    gh = made.folder.parent / "bin" / "gh"
+    gh.parent.mkdir()
+    # It lists a pull request once it has made one.
+    gh.write_text(
+        '#!/bin/sh\nfile="$RUNNER_TEMP/gh.txt"\necho "$@" >> "$file"\n'
+        'case "$*" in "pr list "*) if grep -q "^pr create" "$file"; then echo 7; fi ;; esac\n'
+    )
+    gh.chmod(stat.S_IRWXU)
+
+
+class _github:  # noqa: N801
+    """GitHub's API on this computer, which keeps what it was sent."""
+
+    def __init__(self, made: Repository) -> None:
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"])).decode()
+                made.requests.append({"path": self.path, "headers": self.headers, "body": body})
+                self.send_response(204)
+                self.end_headers()
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._thread = threading.Thread(target=self._server.serve_forever)
+
+    def __enter__(self) -> str:
+        self._thread.start()
+        return f"http://127.0.0.1:{self._server.server_port}"
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+def _trigger(made: Repository, url: str) -> dict[str, Any]:
+    """The stack pipeline-staging without its roles for GitHub, whose provider the local AWS does not have."""
+    app = cdk.App(
+        outdir=str(made.folder.parent / "cdk.out"), builtin_cloud_formation_validation=False
+    )
+    files = load(made.folder, made.folder / "environments")
+    add_pipelines(app, files, "me@11/mine@22", None, "github")
+    (stack,) = (each for each in app.node.children if isinstance(each, cdk.Stack))
+    resources = dict(Template.from_stack(stack).to_json())["Resources"]
+    kept = {name: each for name, each in resources.items() if name.startswith("Approvals")}
+    return dict(json.loads(json.dumps({"Resources": kept}).replace(GITHUB, url)))
+
+
+def _approve(made: Repository, version: int, status: str = "Approved") -> None:
+    arn = f"arn:aws:sagemaker:us-east-1:{made.account.number}:model-package/ranker/{version}"
+    made.account.client("sagemaker").update_model_package(
+        ModelPackageArn=arn, ModelApprovalStatus=status
+    )
+
+
+def test_an_approval_starts_the_workflow_with_the_token_of_the_secret(
+    repository: Repository,
+) -> None:
+    sent = repository.requests[0]
+    assert (sent["path"], sent["headers"]["Authorization"], json.loads(sent["body"])) == (
+        "/repos/me/mine/actions/workflows/approved-model.yml/dispatches",
+        f"Bearer {TOKEN}",
+        {"ref": "main", "inputs": {"environment": "staging"}},
+    )
+
+
+def test_no_template_holds_the_token(repository: Repository) -> None:
+    cloudformation = repository.account.client("cloudformation")
+    template = cloudformation.get_template(StackName="pipeline-staging")["TemplateBody"]
+    assert TOKEN not in json.dumps(template)
+
+
+def test_a_rejection_starts_nothing(repository: Repository) -> None:
+    before = len(repository.requests)
+    _approve(repository, 1, "Rejected")
+    assert len(repository.requests) == before
+
+
+@pytest.fixture(scope="module")
+def renewed(repository: Repository, embedded: LocalAws, launcher: Launcher) -> Iterator[Repository]:
+    """The same stack of another account, updated to a secret of another name."""
+    made = Repository(Account(embedded, launcher), repository.folder)
+    with _github(made) as url:
+        text = json.dumps(_trigger(made, url))
+        for name in ("github", "renewed"):
+            secrets = made.account.client("secretsmanager")
+            secrets.create_secret(Name=name, SecretString=f"token-{name}")
+            template = json.loads(text.replace(":github:", f":{name}:"))
+            assert made.account.deploy(template).endswith("_COMPLETE")
+        yield made
+
+
+def test_a_renewed_token_is_sent_after_a_deployment_that_names_its_secret(
+    renewed: Repository,
+) -> None:
+    sagemaker = renewed.account.client("sagemaker")
+    sagemaker.create_model_package_group(ModelPackageGroupName="ranker")
+    sagemaker.create_model_package(
+        ModelPackageGroupName="ranker", ModelApprovalStatus="Approved",
+        ModelPackageDescription="a version")  # fmt: skip
+    sent = [each["headers"]["Authorization"] for each in renewed.requests]
+    assert sent == ["Bearer token-renewed"]
+
+
+def test_a_deleted_stack_leaves_nothing(
+    repository: Repository, embedded: LocalAws, launcher: Launcher
+) -> None:
+    account = Account(embedded, launcher)
+    account.client("secretsmanager").create_secret(Name="github", SecretString=TOKEN)
+    account.deploy(_trigger(repository, "http://127.0.0.1:1"))
+    assert (account.delete(), account.inventory()) == ("DELETE_COMPLETE", [])
+
+
+def test_the_pull_request_has_the_approved_version_with_its_hash(repository: Repository) -> None:
+    text = repository.proposed()
+    digest = hashlib.sha256(NEWER).hexdigest()
+    assert [part in text for part in ('"ranker/2"', digest, "ranker-2/model.tar.gz")] == [True] * 3
+
+
+def test_a_second_run_opens_no_second_pull_request(repository: Repository) -> None:
+    repository.run("staging")
+    assert len([call for call in repository.told if call.startswith("pr create")]) == 1
+
+
+def test_what_is_merged_serves_the_approved_version(repository: Repository) -> None:
+    repository.git("switch", "--quiet", "main")
+    repository.git("merge", "--quiet", "origin/approved-model-staging")
+    (loaded,) = load(repository.folder, repository.folder / "environments")
+    template = endpoint_template(valid(loaded))
+    account = repository.account
+    bootstrap = template["Parameters"]["BootstrapVersion"]["Default"]
+    account.client("ssm").put_parameter(Name=bootstrap, Value="30", Type="String")
+    assert account.deploy(template, "staging-endpoint") == "CREATE_COMPLETE"
+    sagemaker = account.client("sagemaker")
+    (model,) = sagemaker.list_models()["Models"]
+    container = sagemaker.describe_model(ModelName=model["ModelName"])["PrimaryContainer"]
+    assert container["ModelPackageName"].endswith(":model-package/ranker/2")
+
+
+def test_with_nothing_newer_nothing_is_proposed(repository: Repository) -> None:
+    repository.git("switch", "--quiet", "main")
+    repository.git("merge", "--quiet", "origin/approved-model-staging")
+    before = repository.git("rev-parse", "origin/approved-model-staging")
+    repository.run("staging")
+    assert repository.git("rev-parse", "origin/approved-model-staging") == before

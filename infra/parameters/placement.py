@@ -67,6 +67,11 @@ class Placement:
         return f"{self.table}.{self.name}.{pool}{name}"
 
     @property
+    def host(self) -> str:
+        """Name of the variant whose instances it runs on."""
+        return self.table.split(".")[1] if self.variant.component else self.name
+
+    @property
     def machine_key(self) -> str:
         """Dotted key that sets the size of the instance or serverless container."""
         serverless = self.variant.serverless is not None

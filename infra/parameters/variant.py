@@ -271,7 +271,8 @@ class Variant(Table):
         if (own := self.component) is not None:
             least = 0 if own.sleep_after_minutes else own.min_copies
             return least, max(1, own.min_copies if own.max_copies is None else own.max_copies)
-        return 0 if self.sleeps else self.min_instances, self.most_instances
+        least = self.min_instances if self.sleep_after_minutes is None else 0
+        return least, self.most_instances
 
     @property
     def planned_capacity(self) -> tuple[int, int]:

@@ -145,18 +145,7 @@ class ModelEndpoint(IEndpoint):
         key_arn = self._key_arn(volume_key)
         self.config = self._configuration(key_arn, capture, async_inference, metrics)
         self.resource = self._endpoint(protect=protect)
-        self.components = {
-            each.name: InferenceComponent(
-                self,
-                f"Component-{each.name}",
-                endpoint=self.resource,
-                variant=variant.name,
-                name=f"{name}-{each.name}",
-                copies=each,
-            )
-            for variant in variants
-            for each in variant.copies
-        }
+        self.components = dict(self._components())
         """The inference components by the name of their copies."""
         if acknowledged_request_bytes is not None:
             cdk.Tags.of(self.resource).add(REQUEST_BYTES_TAG, str(acknowledged_request_bytes))
@@ -182,6 +171,21 @@ class ModelEndpoint(IEndpoint):
         """The key of the volumes: the given one, or that of the first model that has one."""
         key = given or next((m.volume_key for m in self._models if m.volume_key), None)
         return key if key is None or isinstance(key, str) else key.key_arn
+
+    def _components(self) -> Iterator[tuple[str, InferenceComponent]]:
+        for variant in self.variants:
+            for copies in variant.copies:
+                yield (
+                    copies.name,
+                    InferenceComponent(
+                        self,
+                        f"Component-{copies.name}",
+                        endpoint=self.resource,
+                        variant=variant.name,
+                        name=f"{self.name}-{copies.name}",
+                        copies=copies,
+                    ),
+                )
 
     def _check_logs(self, *every: EndpointLogs | None) -> None:
         """Raises ValueError for the log group of another endpoint: this one's lines would not be in it."""

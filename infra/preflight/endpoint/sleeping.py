@@ -1,6 +1,6 @@
 """Rules about components that sleep: no copy runs while nobody asks, and no instance.
 
-That nobody has shown TensorFlow Serving at zero is said in docs/variants.md and is no finding.
+Nobody has shown TensorFlow Serving at zero: docs/variants.md says so, and it is no finding.
 """
 
 from infra.parameters.variant import Variant

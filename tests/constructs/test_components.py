@@ -271,3 +271,16 @@ def test_requests_are_watched_by_component_and_machines_once(synthesise: Synthes
     names = {alarm["AlarmName"].removeprefix("ranker-") for alarm in alarms}
     assert names >= {"copies-5xx", "other-5xx", "primary-cpu", "primary-memory", "primary-disk"}
     assert not {"primary-5xx", "copies-cpu", "other-cpu"} & names
+
+
+def test_callers_may_invoke_the_components_and_no_other(synthesise: Synthesise) -> None:
+    top = '[endpoint]\ncallers = ["arn:aws:iam::111111111111:role/app"]\nname = "ranker"'
+    text = file(copies="", other="").replace('[endpoint]\nname = "ranker"', top)
+    (policy,) = synthesise(text).all("AWS::IAM::ManagedPolicy")
+    (statement,) = policy["PolicyDocument"]["Statement"]
+    named = {str(resource).rpartition(":")[2].rstrip("]'}") for resource in statement["Resource"]}
+    assert named == {
+        "endpoint/ranker",
+        "inference-component/ranker-copies",
+        "inference-component/ranker-other",
+    }

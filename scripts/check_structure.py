@@ -160,6 +160,7 @@ GROWN = {
     "servable batch: jobs and files, estimates; its bench": 1_703,
     "an endpoint that exists becomes a file and a stack; imports": 2_792,
     "an endpoint that sleeps, inference components in the local AWS": 1_516,
+    "components of a variant: keys, rules, constructs, callers": 849,
     "helpers that were called once since": -22,
     "this table, and the bounds of folders": 33,
 }
@@ -167,11 +168,11 @@ MOST_LINES = 74_430 + sum(GROWN.values())
 # Folder to its most lines: of what lighter left, and of what is measured and checked since.
 MOST_LINES_OF_FOLDERS = {
     "benchmarks": 4_000 + 1_095 + 150 + 304,  # verdicts, their simulations; local AWSs; a job
-    "scripts": 3_000 + 304,  # releases, rollouts' table, constructs' page, and these bounds
+    "scripts": 3_000 + 305,  # releases, rollouts' table, constructs' page, and these bounds
 }
 # Command to the most lines of functions that it may run (scripts/lines_run.py): what its reader reads.
 # Without the rules since, 4,298 and 6,450 (6,400 was wanted) of a synth without .servable.
-MOST_LINES_RUN = {"check": 5_378, "synth": 7_740}
+MOST_LINES_RUN = {"check": 5_378 + 85, "synth": 7_740 + 158}  # what serves a model, by component
 
 
 def main() -> int:

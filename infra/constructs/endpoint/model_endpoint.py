@@ -125,10 +125,9 @@ class ModelEndpoint(IEndpoint):
     ) -> None:
         super().__init__(scope, construct_id)
         self.name, self.variants = name, tuple(variants)
-        types = [variant.watched.instance_types for variant in variants]
+        queued, types = async_inference is not None, [v.watched.instance_types for v in variants]
         self.copies = {copies.name: copies for variant in variants for copies in variant.copies}
         """The copies of inference components, of variants that do not name their model, by name."""
-        queued = async_inference is not None
         self.kind = kind_of(queued=queued, has_instances=all(types), copies=bool(self.copies))
         self.locations = async_inference.locations if async_inference else None
         metrics = metrics or Metrics()

@@ -77,5 +77,5 @@ def variants_running(environment: Environment, name: str) -> list[Variant]:
         other for other, model in environment.models.items() if name in (model.multi_model or [])
     }
     batches = (batch.variant for batch in environment.batch.values())
-    running = [*environment.variants.values(), *batches]
+    running = [*environment.served.values(), *batches]
     return [variant for variant in running if variant.model in served]

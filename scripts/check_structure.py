@@ -161,8 +161,9 @@ GROWN = {
     "an endpoint that exists becomes a file and a stack; imports": 2_792,
     "an endpoint that sleeps, inference components in the local AWS": 1_516,
     "approvals in the registry, models fetched for a file": 516,
+    "components of a variant: keys, rules, constructs, callers": 849,
     "helpers that were called once since": -22,
-    "this table, and the bounds of folders": 34,
+    "this table, and the bounds of folders": 35,
 }
 MOST_LINES = 74_430 + sum(GROWN.values())
 # Folder to its most lines: of what lighter left, and of what is measured and checked since.
@@ -172,7 +173,7 @@ MOST_LINES_OF_FOLDERS = {
 }
 # Command to the most lines of functions that it may run (scripts/lines_run.py): what its reader reads.
 # Without the rules since, 4,298 and 6,450 (6,400 was wanted) of a synth without .servable.
-MOST_LINES_RUN = {"check": 5_378, "synth": 7_740}
+MOST_LINES_RUN = {"check": 5_378 + 85, "synth": 7_740 + 158}  # what serves a model, by component
 
 
 def main() -> int:

@@ -23,6 +23,7 @@ from infra.constructs.batch.batch_transform import BatchTransform
 from infra.constructs.endpoint.endpoint_interface import IEndpoint, MetricProps
 from infra.constructs.endpoint.endpoint_logs import EndpointLogs
 from infra.constructs.endpoint.endpoint_variant import EndpointVariant, InstanceVariant
+from infra.constructs.endpoint.inference_component import InferenceComponent, ModelCopies
 from infra.constructs.endpoint.model_endpoint import DataCapture, ModelEndpoint, data_capture
 from infra.constructs.model.packed_model import PackedModel, packed_model
 from infra.constructs.model.served_model import ServedModel
@@ -54,7 +55,7 @@ __all__ = [
     "ContainerSettings", "DataCapture", "Destination", "EndpointAlarm", "EndpointAlarms",
     "EndpointCallers", "EndpointDashboard", "EndpointEvents", "EndpointLogs", "EndpointRollout",
     "EndpointScaling", "EndpointVariant", "Environment", "EnvironmentFileError", "IEndpoint",
-    "InstanceVariant", "MetricProps", "Metrics", "ModelEndpoint",
+    "InferenceComponent", "InstanceVariant", "MetricProps", "Metrics", "ModelCopies", "ModelEndpoint",
     "Network", "NotificationKey", "PackedModel", "RoleRules", "Rollout", "Scaling", "ServedModel",
     "Traffic", "WatchedEndpoint", "WatchedVariant", "data_capture", "packed_model",
 ]

@@ -86,8 +86,8 @@ class EndpointStack(cdk.Stack):
             "Deployment",
             settings=environment.model_dump(mode="json", exclude_unset=True),
             overrides=overrides,
-            variants=[variant.recorded for variant in self._variants],
-            after=next((c.resource for c in endpoint.components.values()), endpoint.resource),
+            variants=[each for variant in self._variants for each in variant.recorded],
+            after=[c.resource for c in endpoint.components.values()] or [endpoint.resource],
             root=root,
         )
         record(self, endpoint=endpoint, topic=notified.inform, overrides=overrides)
@@ -96,17 +96,7 @@ class EndpointStack(cdk.Stack):
         """Creates the endpoint after its dependencies: logs, queue and models."""
         environment, queued = self._environment, self._queued
         table = environment.endpoint
-        logs = EndpointLogs(
-            self,
-            "Logs",
-            endpoint_name=table.name,
-            retention_days=table.log_retention_days,
-            key=kms.Key.from_key_arn(self, "LogsKey", table.log_kms_key)
-            if table.log_kms_key
-            else None,
-            keep=table.log_removal == "retain",
-            component=environment.component,
-        )
+        logs = self._logs()
         self._key = NotificationKey(
             self, "NotificationKey", given_arn=environment.alarms.topic_kms_key
         ).key
@@ -116,7 +106,7 @@ class EndpointStack(cdk.Stack):
                 self, "Queue", asynchronous=asynchronous, locations=queued, key=self._key
             )
         dependencies = ModelDependencies(
-            log_group_arn=logs.arn,
+            log_group_arn=next(iter(logs.values())).arn,
             rolls_back=table.name if environment.rollout else None,
             captured=captured,
             async_inference=async_inference,
@@ -132,6 +122,7 @@ class EndpointStack(cdk.Stack):
                 environment=environment,
                 root=self._root,
                 dependencies=dependencies,
+                logs=logs,
             )
             for name in environment.variants
         ]
@@ -145,11 +136,29 @@ class EndpointStack(cdk.Stack):
             if environment.capture and captured
             else None,
             async_inference=async_inference,
-            logs=logs,
             metrics=environment.metrics,
             protect=table.protect,
             acknowledged_request_bytes=environment.acknowledged_request_bytes,
         )
+
+    def _logs(self) -> dict[str, EndpointLogs]:
+        """The log groups by name in `Environment.served`: the endpoint's, or one for each component."""
+        table, components = self._environment.endpoint, self._environment.components
+        key = table.log_kms_key and kms.Key.from_key_arn(self, "LogsKey", table.log_kms_key)
+        groups = [
+            EndpointLogs(
+                self,
+                f"Logs-{name}" if number else "Logs",
+                endpoint_name=table.name,
+                retention_days=table.log_retention_days,
+                key=key or None,
+                keep=table.log_removal == "retain",
+                component=components.get(name),
+            )
+            for number, name in enumerate(components or ("",))
+        ]
+        names = components or self._environment.served
+        return dict(zip(names, groups if components else groups * len(names), strict=True))
 
     def _operate(self, endpoint: ModelEndpoint, notified: Notifications) -> None:
         """Adds the rollout, scaling and callers."""

@@ -183,6 +183,11 @@ def _reads(stack: cdk.Stack, name: str, environment: Environment) -> dict[str, l
     stem = f"{environment.service}-{name}" if environment.service else name
     stacks = [f"{stack.format_arn(service='cloudformation', resource='stack')}/{stem}-*/*"]
     endpoint = endpoint_arns(stack, environment.endpoint.name)
+    components = [
+        arn
+        for component in environment.components.values()
+        for arn in endpoint_arns(stack, component, resource="inference-component")
+    ]
     # The buckets of [capture] and [asynchronous], which CloudFormation names.
     samples = f"arn:{stack.partition}:s3:::{stem.lower()}-data-*"
     role = f"arn:{stack.partition}:iam::{account}:role"
@@ -217,7 +222,8 @@ def _reads(stack: cdk.Stack, name: str, environment: Environment) -> dict[str, l
         "sagemaker:DescribeEndpointConfig": [_all_of(stack, "endpoint-config")],
         "sagemaker:DescribeModel": [_all_of(stack, "model")],
         **_model_package_reads(stack, environment),
-        "sagemaker:InvokeEndpoint": endpoint,
+        "sagemaker:InvokeEndpoint": [*endpoint, *components],
+        **({"sagemaker:DescribeInferenceComponent": components} if components else {}),
         "ssm:GetParameter": parameters,
         "ssm:GetParameterHistory": parameters,
         **queue,

@@ -11,6 +11,7 @@ CREATED_BY = {
     "AWS::SageMaker::Model": ("sagemaker", "CreateModel"),
     "AWS::SageMaker::EndpointConfig": ("sagemaker", "CreateEndpointConfig"),
     "AWS::SageMaker::Endpoint": ("sagemaker", "CreateEndpoint"),
+    "AWS::SageMaker::InferenceComponent": ("sagemaker", "CreateInferenceComponent"),
     "AWS::ApplicationAutoScaling::ScalableTarget": (
         "application-autoscaling",
         "RegisterScalableTarget",

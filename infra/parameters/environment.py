@@ -14,13 +14,9 @@ from infra.parameters.replay import Replay
 from infra.parameters.retained import Asynchronous, Capture
 from infra.parameters.rollout import Rollout
 from infra.parameters.scaling import Scaling
-from infra.parameters.table import Table
+from infra.parameters.table import Name, Table
 from infra.parameters.variant import Variant
 from infra.policy.kinds import EndpointKind, kind_of
-
-# The names become construct ids, variant names and folder names in the archive:
-# https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ProductionVariant.html
-Name = Annotated[str, Field(pattern=r"^[a-zA-Z0-9]([\-a-zA-Z0-9]*[a-zA-Z0-9])?$", max_length=63)]
 
 # https://docs.aws.amazon.com/tag-editor/latest/userguide/best-practices-and-strats.html
 TagKey = Annotated[str, Field(min_length=1, max_length=128)]
@@ -78,7 +74,7 @@ class Environment(Table):
         return kind_of(
             queued=self.asynchronous is not None,
             has_instances=all(variant.serverless is None for variant in self.variants.values()),
-            sleeps=any(variant.sleeps for variant in self.variants.values()),
+            copies=any(variant.has_copies for variant in self.variants.values()),
         )
 
     @property
@@ -87,22 +83,44 @@ class Environment(Table):
         return self.metrics.published(self.kind).window_minutes(self.alarms.window_minutes)
 
     @property
+    def tables(self) -> dict[str, Variant]:
+        """Dotted name below `variants` of each table that names a model, to the variant as it serves that.
+
+        It is NAME of a variant and NAME.components.X of a component.
+        """
+        found = {}
+        for name, variant in self.variants.items():
+            if not variant.components:
+                found[name] = variant
+            for component in variant.components:
+                found[f"{name}.components.{component}"] = variant.narrowed(component)
+        return found
+
+    @property
+    def served(self) -> dict[str, Variant]:
+        """What serves a model, by the last name of its table: each variant, or each of its components."""
+        return {key.rpartition(".")[2]: variant for key, variant in self.tables.items()}
+
+    @property
     def scaled(self) -> dict[str, Scaling]:
-        """Variant name to scaling table, for variants with a scalable target."""
+        """Name in `served` to scaling table, for those with a scalable target."""
         return {
             name: variant.scaling or Scaling()
-            for name, variant in self.variants.items()
+            for name, variant in self.served.items()
             if variant.scales
         }
 
     @property
-    def component(self) -> str | None:
-        """Name of the inference component, which every request to an endpoint that sleeps names.
+    def components(self) -> dict[str, str]:
+        """Name in `served` to that of its inference component in SageMaker, which every request names.
 
-        None for all other endpoints. Unique in account and region, as the endpoint's name is.
+        Empty for an endpoint without components. Unique in account and region, as the endpoint's name is.
         """
-        asleep = (name for name, variant in self.variants.items() if variant.sleeps)
-        return next((f"{self.endpoint.name}-{name}" for name in asleep), None)
+        return {
+            name: f"{self.endpoint.name}-{name}"
+            for name, variant in self.served.items()
+            if variant.has_copies
+        }
 
     @property
     def acknowledged_request_bytes(self) -> int | None:
@@ -144,9 +162,12 @@ class Environment(Table):
         return {name: variant for name, variant in self.variants.items() if not variant.shadow}
 
     def share(self, name: str) -> float | None:
-        """The variant's share of the callers' requests, by weights; None if no variant has a weight."""
+        """The variant's share of the callers' requests, by weights; None if no variant has a weight.
+
+        None for a component too: what callers ask of each is not stated.
+        """
         total = sum(variant.weight for variant in self.production_variants.values())
-        return self.variants[name].weight / total if total else None
+        return self.variants[name].weight / total if total and name in self.variants else None
 
 
 def stack_name(name: str, environment: Environment, kind: str) -> str:

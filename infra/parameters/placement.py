@@ -1,18 +1,25 @@
 """A placement: a variant with its instance type, its model, and the settings that fit both."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from infra.catalog import images
-from infra.catalog.instances import Instance
+from infra.catalog.instances import Instance, instances
 from infra.parameters.environment import Environment
 from infra.parameters.model import Model, served
-from infra.parameters.variant import Routing, Variant, machine_of
+from infra.parameters.variant import Component, Routing, Variant, machine_of
 from infra.policy.container import ContainerSettings
 from infra.policy.derived_settings import Choice, Derived, derive, stated_or
 from infra.policy.hosting import Hosting, driver_for, hosting, newest_version
 from infra.policy.kinds import EndpointKind
-from infra.policy.sizing import SERVERLESS_DISK_GB, Served, memory, start_seconds
+from infra.policy.sizing import (
+    MIB_PER_GIB,
+    SERVERLESS_DISK_GB,
+    SYSTEM_SHARE,
+    Served,
+    memory,
+    start_seconds,
+)
 from infra.policy.wait_time import download_timeout_seconds, startup_timeout_seconds
 
 # The SDK's minimum, and what an ml.g5.xlarge took where it refused 4096:
@@ -23,19 +30,23 @@ LEAST_COPY_MIB = 1024
 
 @dataclass(frozen=True, kw_only=True)
 class Placement:
-    """One variant whose instance type and model are known."""
+    """One variant, or one of its components, whose instance type and model are known."""
 
     name: str
+    """Name in `Environment.served`."""
     variant: Variant
     model: Model
     instance: Instance
+    """The instance type; of a component the part of it that a copy's settings are chosen for."""
     tensorflow: str
     """TensorFlow version of the image, for example 2.20."""
     served: Served
     derived: Derived
     kind: EndpointKind
     table: str = "variants"
-    """The table of the file that has it: variants, or batch."""
+    """The table of the file that has it: variants, batch, or variants.NAME.components."""
+    parts: int = 1
+    """Components that share the instance."""
     pool: int | None = None
     """Position of the instance type in instance_pools; None without them."""
     pool_settings: frozenset[str] = frozenset()
@@ -49,9 +60,16 @@ class Placement:
     def key(self, name: str) -> str:
         """Dotted key of `name` in the variant's table, or in the pool's for what is the pool's own."""
         table, _, setting = name.partition(".")
+        if self.variant.component and table not in Component.model_fields:
+            return f"{self.table.removesuffix('.components')}.{name}"
         own = name == "instance_type" or (table == "container" and setting in self.pool_settings)
         pool = "" if self.pool is None or not own else f"instance_pools.{self.pool}."
         return f"{self.table}.{self.name}.{pool}{name}"
+
+    @property
+    def host(self) -> str:
+        """Name of the variant whose instances it runs on."""
+        return self.table.split(".")[1] if self.variant.component else self.name
 
     @property
     def machine_key(self) -> str:
@@ -122,17 +140,29 @@ class Placement:
         """Memory that a copy of the variant reserves, as an inference component."""
         need = memory(self.instance, self.served, processes=self.processes, workers=self.workers)
         gib = 0.0 if need is None else need.servers_gib + need.workers_gib
-        mib = max(LEAST_COPY_MIB, math.ceil(gib * 1024))
+        mib = max(LEAST_COPY_MIB, math.ceil(gib * MIB_PER_GIB))
         reason = f"model servers and workers need {gib:.1f} GiB; at least {LEAST_COPY_MIB} MiB"
+        if (component := self.variant.component) is not None:
+            return stated_or("memory_mib", component.memory_mib, mib, reason)
         return stated_or("copy_memory_mib", self.variant.copy_memory_mib, mib, reason)
 
     @property
-    def copy_cpus(self) -> float:
-        """vCPUs that a copy reserves: the least of which two copies do not share an instance.
+    def copy_cpus(self) -> Choice[float]:
+        """vCPUs that a copy reserves."""
+        return cpus_of_copy(self.whole, self.variant.component, self.parts)
 
-        What was measured for an instance then is true of a copy, which may use all of it.
-        """
-        return self.instance.vcpus / 2 + 0.25
+    @property
+    def copy_gpus(self) -> Choice[int]:
+        """GPUs that a copy reserves, each for itself."""
+        component, gpus = self.variant.component, self.whole.gpus
+        stated = component.gpus if component else None
+        reason = f"{gpus} in an instance, in equal parts for components: {self.parts}"
+        return stated_or("gpus", stated, gpus // self.parts, reason)
+
+    @property
+    def whole(self) -> Instance:
+        """All of the instance, of which a component has a part."""
+        return instances().get(self.instance.name, self.instance)
 
     @property
     def gpus(self) -> int:
@@ -161,22 +191,70 @@ class Placement:
         )
 
 
+def cpus_of_copy(whole: Instance, component: Component | None, parts: int) -> Choice[float]:
+    """vCPUs that a copy reserves of an instance that so many components share.
+
+    A component that has an instance to itself gets the least of which two copies do not share one: what was
+    measured for an instance is true of a copy then, which may use all of it.
+    """
+    if parts == 1:
+        cpus, reason = (
+            whole.vcpus / 2 + 0.25,
+            f"above half of {whole.vcpus}: each has an instance to itself",
+        )
+    else:
+        # In quarters, SageMaker's least, and not more than what the system leaves.
+        cpus = max(1, math.floor(4 * (1 - SYSTEM_SHARE) * whole.vcpus / parts)) / 4
+        reason = (
+            f"an equal part for {parts} components, beside a tenth of {whole.vcpus} for the system"
+        )
+    return stated_or("cpus", component.cpus if component else None, cpus, reason)
+
+
+def part_of(whole: Instance, component: Component, parts: int) -> Instance:
+    """The part of an instance that a copy's settings are chosen for; all of it if it is shared with none.
+
+    A copy may use more than it reserves, as long as the others do not.
+    """
+    cpus = cpus_of_copy(whole, component, parts).value
+    alone = parts == 1 and component.cpus is None
+    gib = None if component.memory_mib is None else component.memory_mib / MIB_PER_GIB
+    gpus = whole.gpus // parts if component.gpus is None else min(component.gpus, whole.gpus)
+    return replace(
+        whole,
+        vcpus=whole.vcpus if alone else max(1, min(whole.vcpus, int(cpus))),
+        memory_gib=whole.memory_gib / parts if gib is None else min(gib, whole.memory_gib),
+        gpus=gpus,
+        gpu=whole.gpu if gpus else None,
+    )
+
+
 def placement(environment: Environment, name: str) -> Placement | None:
-    """The placement of a variant, on its preferred instance type; None if its type or model is unknown,
-    which a rule reports."""
+    """The placement of a variant or component on its preferred instance type.
+
+    None if its type or model is unknown, which a rule reports.
+    """
     first = next(iter(placements_of(environment, name)), None)
     return None if first is None or first.pool else first
 
 
 def placements_of(environment: Environment, name: str) -> tuple[Placement, ...]:
-    """The placements of a variant on each of its known instance types, the preferred one first."""
-    pools = environment.variants[name].instance_pools
-    model = environment.models.get(environment.variants[name].model)
+    """The placements of a variant or component on each of its known instance types, the first one first.
+
+    `name` is one of `Environment.served`; a variant that has components has no placement itself.
+    """
+    table = next((k for k in environment.tables if k.rpartition(".")[2] == name), name)
+    host, _, component = table.partition(".components.")
+    on_it = environment.served.get(name, environment.variants[host])
+    parts = max(1, len(environment.variants[host].components))
+    pools, model = on_it.instance_pools, environment.models.get(on_it.model)
     placed: list[Placement] = []
-    for number, variant in enumerate(environment.variants[name].on_each_type):
+    for number, variant in enumerate(on_it.on_each_type):
         instance = machine_of(variant)
         if instance is None or model is None:
             continue
+        if component and variant.component:
+            instance = part_of(instance, variant.component, parts)
         sizes = served(environment.models, variant.model)
         stated = model.tensorflow if model.tensorflow in images.versions() else None
         tensorflow = stated or newest_version(instance)
@@ -192,6 +270,8 @@ def placements_of(environment: Environment, name: str) -> tuple[Placement, ...]:
                     variant.container, instance=instance, served=sizes, tensorflow=tensorflow
                 ),
                 kind=environment.kind,
+                table=f"variants.{host}.components" if component else "variants",
+                parts=parts,
                 pool=None if pools is None else number,
                 pool_settings=frozenset(pools[number].container.model_fields_set if pools else ()),
             )
@@ -200,7 +280,7 @@ def placements_of(environment: Environment, name: str) -> tuple[Placement, ...]:
 
 
 def placements(environment: Environment) -> tuple[Placement, ...]:
-    """The placements of all variants with a known model, on each of their known instance types."""
+    """The placements of all that serve a known model, on each of their known instance types."""
     return tuple(
-        placed for name in environment.variants for placed in placements_of(environment, name)
+        placed for name in environment.served for placed in placements_of(environment, name)
     )

@@ -32,6 +32,10 @@ def _or_token(value: Any, validate: ValidatorFunctionWrapHandler, info: Validati
 
 OR_TOKEN = WrapValidator(_or_token)
 
+# The names become construct ids, names in SageMaker and folder names in the archive:
+# https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ProductionVariant.html
+Name = Annotated[str, Field(pattern=r"^[a-zA-Z0-9]([\-a-zA-Z0-9]*[a-zA-Z0-9])?$", max_length=63)]
+
 # An ARN and not an alias: policies name the key itself, and an alias may move to another key.
 # https://docs.aws.amazon.com/kms/latest/developerguide/concepts.html#key-id-key-ARN
 KmsKeyArn = Annotated[

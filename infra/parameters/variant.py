@@ -1,4 +1,4 @@
-"""[variants.NAME]: a production variant, which serves one model on instances or serverless."""
+"""[variants.NAME]: a production variant, which serves a model, or components, on instances or serverless."""
 
 from typing import Annotated, Literal
 
@@ -7,7 +7,7 @@ from pydantic import Field
 from infra.catalog.instances import Instance
 from infra.catalog.limits import least, most
 from infra.parameters.scaling import Scaling
-from infra.parameters.table import KmsKeyArn, Table
+from infra.parameters.table import KmsKeyArn, Name, Table
 from infra.policy.container import ContainerSettings
 from infra.policy.sizing import machine
 from infra.policy.wait_time import DOWNLOAD, STARTUP
@@ -76,9 +76,48 @@ class InstancePool(Table):
     """Keys of [variants.NAME.container] that differ on this type."""
 
 
-class Variant(Table):
+class Component(Table):
+    """Copies of one model, which share the variant's instances with those of other models.
+
+    Each is an inference component, named ENDPOINT-NAME, and every request names one. Instances come and go
+    as copies need them, between the variant's min_instances and max_instances.
+    """
+
     model: str
-    """Name of the [models.NAME] table that the variant serves."""
+    """Name of the [models.NAME] table of which these are copies."""
+    min_copies: Annotated[int, Field(ge=0, le=1000)] = 1
+    """Minimum number of copies. 0 needs sleep_after_minutes, and is then the only minimum."""
+    max_copies: Annotated[int, Field(ge=1, le=1000)] | None = None
+    """Maximum number of copies that scaling may run. Default: min_copies, at least 1."""
+    sleep_after_minutes: Annotated[int, Field(ge=1, le=1440)] | None = None
+    """Minutes without a request to this component after which none of its copies runs. Default: never."""
+    memory_mib: Annotated[int, Field(ge=128, le=10_000_000)] | None = None
+    """Memory that one copy reserves on its instance, in MiB. Default: what the model server and its workers
+    need, at least 1024. A reservation and no limit; less is easier to place."""
+    cpus: Annotated[float, Field(ge=0.25, le=1000)] | None = None
+    """vCPUs that one copy reserves; its settings are chosen for as many. Default: an equal part for each
+    component; of a single one as many as keep a second copy off the instance."""
+    gpus: Annotated[int, Field(ge=0, le=64)] | None = None
+    """GPUs that one copy reserves for itself; with 0 it runs the image for CPUs. Default: an equal part."""
+    variables: dict[VariableName, Annotated[str, Field(max_length=100_000)]] = Field(default={})
+    """Environment variables for inference.py, as those of a variant."""
+    container: ContainerSettings = ContainerSettings()
+    """Settings of the container of one copy. Omitted keys are chosen for the copy's part of the instance."""
+    scaling: Scaling | None = None
+    """When copies are added and removed: what its keys say of an instance is true of a copy. Default: never,
+    but for sleep_after_minutes."""
+
+
+# Keys of a variant that each of its components has for itself.
+OF_COMPONENTS = ("model", "sleep_after_minutes", "variables", "container", "scaling")
+
+
+class Variant(Table):
+    model: str = ""
+    """Name of the [models.NAME] table that the variant serves. Required without components."""
+    components: dict[Name, Component] = Field(default={})
+    """Models that share the variant's instances, each with copies of its own, in the place of `model`: by
+    names that no other component of the endpoint has."""
     instance_type: str | None = None
     """SageMaker instance type, for example ml.c5.xlarge. Give this, instance_pools or serverless."""
     # One alone was refused (https://github.com/aws/deep-learning-containers/pull/6711, 2026-11-22), although
@@ -102,13 +141,15 @@ class Variant(Table):
     reach nobody. The ratio of the weights is the share that is copied: equal weights copy all."""
     min_instances: Instances = 1
     """Minimum number of instances. 1 is the cheapest; production needs 2, in two availability zones. 0 is
-    possible only with a queue ([asynchronous]). With [scaling] a change replaces no instance."""
+    possible only with a queue ([asynchronous]), or where all components sleep. With [scaling] a change
+    replaces no instance."""
     max_instances: Annotated[int, Field(ge=1, le=10_000)] | None = None
-    """Maximum number of instances that scaling may run. Default: min_instances, so that nothing scales."""
+    """Maximum number of instances that scaling may run. Default: min_instances, so that nothing scales; with
+    components at least 1."""
     sleep_after_minutes: Annotated[int, Field(ge=1, le=1440)] | None = None
     """Minutes without a request after which no copy of the model runs; ten minutes later no instance does,
     and nothing is paid for. The next request is refused and starts the first instance, which takes minutes:
-    callers wait for `endpoint.wake_seconds`. The variant then is an inference component, from 0 to
+    callers wait for `endpoint.wake_seconds`. It is short for one of [variants.NAME.components], with 0 to
     max_instances copies. AWS's own way takes 15 minutes. At most a day: what an alarm looks back. Default:
     it never sleeps."""
     copy_memory_mib: Annotated[int, Field(ge=128, le=10_000_000)] | None = None
@@ -159,18 +200,37 @@ class Variant(Table):
     @property
     def starts_with(self) -> int:
         """Instances in the endpoint configuration. Without scaling this is the number that runs."""
-        if self.scaling is None and not self.sleeps:
+        if self.scaling is None and not self.has_copies:
             return max(1, self.min_instances)
-        return self.initial_instances or 1
+        return self.initial_instances or (max(1, self.min_instances) if self.components else 1)
+
+    def narrowed(self, component: str) -> "Variant":
+        """The variant as one of its components sees it, with that one's keys."""
+        own = self.components[component]
+        update = {key: getattr(own, key) for key in OF_COMPONENTS}
+        return self.model_copy(update=update | {"components": {component: own}})
+
+    @property
+    def component(self) -> Component | None:
+        """The component to which it is narrowed; None for all of a variant."""
+        return next(iter(self.components.values()), None) if self.model else None
+
+    @property
+    def has_copies(self) -> bool:
+        """Whether it runs copies of inference components, and names no model itself."""
+        return self.sleep_after_minutes is not None or bool(self.components)
 
     @property
     def sleeps(self) -> bool:
-        """Whether it may run no instance: as an inference component."""
-        return self.sleep_after_minutes is not None
+        """Whether no copy may run: of this component, or of all that it has."""
+        each = [component.sleep_after_minutes for component in self.components.values()]
+        return None not in (each or [self.sleep_after_minutes])
 
     @property
     def scales(self) -> bool:
-        """Whether a scalable target is registered for the variant."""
+        """Whether a scalable target is registered for the variant, or for the component."""
+        if self.components and self.component is None:
+            return False
         return self.sleeps if self.scaling is None else not self.scaling.hold
 
     @property
@@ -208,7 +268,11 @@ class Variant(Table):
         """Minimum and maximum that scaling may run: instances, copies, or provisioned concurrency."""
         if self.serverless is not None:
             return self.serverless.provisioned_concurrency or 0, self.serverless.most_provisioned
-        return 0 if self.sleeps else self.min_instances, self.most_instances
+        if (own := self.component) is not None:
+            least = 0 if own.sleep_after_minutes else own.min_copies
+            return least, max(1, own.min_copies if own.max_copies is None else own.max_copies)
+        least = self.min_instances if self.sleep_after_minutes is None else 0
+        return least, self.most_instances
 
     @property
     def planned_capacity(self) -> tuple[int, int]:
@@ -222,7 +286,8 @@ class Variant(Table):
 
     @property
     def most_instances(self) -> int:
-        return self.min_instances if self.max_instances is None else self.max_instances
+        least = max(1, self.min_instances) if self.components else self.min_instances
+        return least if self.max_instances is None else self.max_instances
 
 
 def machine_of(variant: Variant) -> Instance | None:

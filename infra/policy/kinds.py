@@ -87,15 +87,15 @@ SERVERLESS = EndpointKind(
     scales_on=("provisioned_use_percent",),
     graphs=("traffic", "latency", "errors", "concurrency"),
 )
-# Copies of an inference component are scaled, and their instances follow.
-SLEEPING = replace(REAL_TIME, scalable_dimension=COPIES)
+# Copies of inference components are scaled, and their instances follow.
+OF_COPIES = replace(REAL_TIME, scalable_dimension=COPIES)
 KINDS = (REAL_TIME, ASYNCHRONOUS, SERVERLESS)
 
 
-def kind_of(*, queued: bool, has_instances: bool, sleeps: bool = False) -> EndpointKind:
-    """The kind of an endpoint with or without a queue, whose variants run on instances or not."""
+def kind_of(*, queued: bool, has_instances: bool, copies: bool = False) -> EndpointKind:
+    """The kind of an endpoint with or without a queue, on instances or not, of copies or not."""
     if queued:
         return ASYNCHRONOUS
-    if sleeps and has_instances:
-        return SLEEPING
+    if copies and has_instances:
+        return OF_COPIES
     return REAL_TIME if has_instances else SERVERLESS

@@ -25,8 +25,9 @@ A test compares each row with the synthesised role (tests/constructs/test_permis
 _CALLERS = """
 ## Callers
 
-The roles in `endpoint.callers` get `sagemaker:InvokeEndpoint` on the ARN of this endpoint, by one managed
-policy of the stack. With [asynchronous] they get `sagemaker:InvokeEndpointAsync` on it instead, may put
+The roles in `endpoint.callers` get `sagemaker:InvokeEndpoint` on the ARN of this endpoint, and on those of
+its inference components, by one managed policy of the stack. With [asynchronous] they get
+`sagemaker:InvokeEndpointAsync` on it instead, may put
 objects under requests/ of the queue's bucket, read those under answers/ and failures/, and use its key.
 The policy allows nothing else.
 

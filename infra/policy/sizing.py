@@ -5,6 +5,7 @@ marked as an assumption; docs/decisions/0011 lists them.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from infra.catalog.instances import Instance, instances
@@ -158,6 +159,31 @@ def volume_gib(instance: Instance, volume_gb: int | None) -> float:
 def instances_for(rps: float, *, max_rps_per_instance: float, safety_factor: float) -> int:
     """Number of instances that serve this traffic with each at its safe share."""
     return max(1, math.ceil(round(rps / (max_rps_per_instance * safety_factor), 9)))
+
+
+def copy_room(instance: Instance) -> tuple[float, float, float]:
+    """vCPUs, GPUs and MiB that copies can reserve; of the memory a tenth is the system's."""
+    mib = (1 - SYSTEM_SHARE) * instance.memory_gib * MIB_PER_GIB
+    return instance.vcpus, instance.gpus, mib
+
+
+def instances_that_hold(copies: Sequence[tuple[float, ...]], room: tuple[float, ...]) -> int | None:
+    """Number of instances with this room that hold these copies, largest first, each on the first that can.
+
+    Each number of a copy is what it reserves of a resource of which `room` has the amount. None: a copy is
+    larger than an instance.
+    """
+    left: list[list[float]] = []
+    for copy in sorted(copies, reverse=True):
+        if any(needs > has for needs, has in zip(copy, room, strict=True)):
+            return None
+        for instance in left:
+            if all(needs <= has for needs, has in zip(copy, instance, strict=True)):
+                break
+        else:
+            left.append(instance := list(room))
+        instance[:] = [has - needs for needs, has in zip(copy, instance, strict=True)]
+    return len(left)
 
 
 def usd_per_month(instances: int, usd_per_hour: float) -> float:

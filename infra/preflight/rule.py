@@ -151,13 +151,16 @@ class InstanceRule(Rule):
 
 
 class VariantTableRule(Rule):
-    """A rule about the variants that have a table: `look` takes their names, them and the table."""
+    """A rule about the variants and components that have a table or key: `look` takes names, them and it.
+
+    The name of a component is that of its table: VARIANT.components.NAME.
+    """
 
     table: ClassVar[str]
-    """Key of the table in [variants.NAME]."""
+    """Key in [variants.NAME]."""
 
     def parts(self) -> Parts:
-        for name, variant in self.environment.variants.items():
+        for name, variant in self.environment.tables.items():
             if (table := getattr(variant, self.table)) is not None:
                 yield name, variant, table
 

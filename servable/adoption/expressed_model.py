@@ -11,7 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from infra.catalog import images
 from infra.catalog.instances import instances
-from infra.parameters.environment import Name
+from infra.parameters.table import Name
 from infra.policy.container import (
     BATCHING_SWITCH,
     DEFAULT_MODEL_NAME,

@@ -101,7 +101,7 @@ def measured_rate(
     rows = environment.traffic.rows_per_request
     if best is not None or where != AWS or rows is None:
         return best
-    for variant, stated in environment.variants.items():
+    for variant, stated in environment.tables.items():
         same = (stated.model, stated.instance_type) == (job.batch.model, job.batch.instance_type)
         if same and stated.scaling and (rps := stated.scaling.max_rps_per_instance):
             source = f"variants.{variant}.scaling.max_rps_per_instance, of {rows:g} rows each"

@@ -7,14 +7,17 @@ from typing import Any
 from infra.parameters.batch.job import batch_jobs
 from infra.parameters.environment import Environment
 from infra.parameters.loading import Loaded
-from infra.parameters.placement import Placement, placements
+from infra.parameters.placement import Placement, placements, placements_of
 from infra.parameters.rollout import FAULTS, MOST_ALARMS, Rollout
+from infra.parameters.variant import Variant
 from infra.policy.container import Batching
 from infra.policy.derived_settings import Choice
 from infra.policy.scaling import cooldowns, invocations_per_instance_per_minute
 from infra.policy.sizing import (
     HOURS_PER_MONTH,
+    copy_room,
     instances_for,
+    instances_that_hold,
     memory,
     usd_per_month,
 )
@@ -61,6 +64,8 @@ def explained(loaded: Loaded) -> list[ExplainedSetting]:
         for placed in placements(loaded.draft)
         for setting in _lines(loaded.draft, placed)
     ]
+    for name, variant in loaded.draft.variants.items():
+        settings += [ExplainedSetting(name, *line) for line in _shared(loaded.draft, variant)]
     for job in batch_jobs(loaded.draft):
         for choice in (*job.choices, *job.derived.choices, job.placement.version):
             batching = isinstance(choice.value, Batching)
@@ -76,6 +81,11 @@ def _lines(environment: Environment, placed: Placement) -> Iterator[Said]:
         else:
             yield _chosen(choice)
     yield _chosen(placed.version)
+    if placed.variant.has_copies:
+        yield _chosen(placed.copy_memory_mib)
+        yield _chosen(placed.copy_cpus)
+        if placed.whole.gpus:
+            yield _chosen(placed.copy_gpus)
     if placed.instance.gpus:
         yield _chosen(placed.driver)
     if placed.variant.serverless is None:  # SageMaker sets the timeouts of the others
@@ -84,7 +94,27 @@ def _lines(environment: Environment, placed: Placement) -> Iterator[Said]:
     rps = None if peak is None or share is None else peak * share
     yield from _sizes(placed, environment, rps)
     yield from _scaling(environment, placed)
-    yield from update_lines(environment, placed)
+    if placed.variant.component is None:
+        yield from _cost(environment, placed.variant)
+        yield from update_lines(environment, placed)
+
+
+def _shared(environment: Environment, variant: Variant) -> Iterator[Said]:
+    """Yield the instances that all copies of components need, and what these cost."""
+    placed = [each for name in variant.components for each in placements_of(environment, name)]
+    if not placed or variant.instance_type is None:
+        return
+    copies = [each for each in placed for _ in range(each.variant.capacity[1])]
+    needed = instances_that_hold(
+        [
+            (each.copy_cpus.value, each.copy_gpus.value, each.copy_memory_mib.value)
+            for each in copies
+        ],
+        copy_room(placed[0].whole),
+    )
+    why = f"{len(copies)} copies by what they reserve of {variant.instance_type}, largest first"
+    yield ("instances at max_copies", str(needed or "none has room"), "sizing", why)
+    yield from _cost(environment, variant)
 
 
 def _batching(placed: Placement, chosen: Batching, reason: str) -> Iterator[Said]:
@@ -124,7 +154,6 @@ def _sizes(placed: Placement, environment: Environment, rps: float | None) -> It
         own = ("sizing", "boot, download, unpack and load, estimated")
         of = ("file", "as seen") if placed.variant.start_seconds else own
         yield ("start", f"{start:.0f} s", *of)
-    most = placed.variant.most_instances
     scaling = placed.variant.scaling
     if scaling is not None and scaling.max_rps_per_instance is not None and rps is not None:
         needed = instances_for(
@@ -134,9 +163,18 @@ def _sizes(placed: Placement, environment: Environment, rps: float | None) -> It
         )
         why = f"{rps:g} requests/s / ({scaling.max_rps_per_instance:g} x {scaling.safety_factor:g})"
         yield ("instances at the peak", str(needed), "sizing", why)
-    row = environment.prices.instance(placed.instance.name, environment.region)
+
+
+def _cost(environment: Environment, variant: Variant) -> Iterator[Said]:
+    """Yield the cost of the most instances; none of a serverless variant."""
+    if variant.instance_type is None:
+        return
+    most, row = (
+        variant.most_instances,
+        environment.prices.instance(variant.instance_type, environment.region),
+    )
     if row is None:
-        why = f"no source states a price for {placed.instance.name}"
+        why = f"no source states a price for {variant.instance_type}"
         yield ("cost", "unknown", "sizing", why)
         return
     why = (

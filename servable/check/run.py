@@ -59,9 +59,9 @@ def run(loaded: ValidFile, report: Callable[[str], None]) -> Iterator[Finding]:
     """Yield what fails in each variant; variants that deploy the same are run once."""
     environment = loaded.environment
     seen: list[PreparedVariant] = []
-    for number, (name, variant) in enumerate(environment.variants.items(), start=1):
+    for number, (name, variant) in enumerate(environment.served.items(), start=1):
         key, model = f"models.{variant.model}", environment.models[variant.model]
-        doing = f"{loaded.name}, variant {name} ({number} of {len(environment.variants)})"
+        doing = f"{loaded.name}, variant {name} ({number} of {len(environment.served)})"
         report(f"{doing}: packing")
         try:
             served = prepared(loaded, variant=name, download=False)
@@ -106,7 +106,7 @@ def _not_started(
 def _requests(loaded: ValidFile, variant: str) -> Iterator[SentRequest]:
     """Yield the golden requests of the variant's models whose files exist."""
     environment = loaded.environment
-    served = environment.variants[variant]
+    served = environment.served[variant]
     members = environment.models[served.model].multi_model
     sent = []
     for name in members or [served.model]:
@@ -126,7 +126,7 @@ def _not_called(
 ) -> Iterator[Finding]:
     """Yield a finding for each model of the variant that no request was sent to."""
     environment = loaded.environment
-    served = environment.variants[variant].model
+    served = environment.served[variant].model
     sent = {request.key for request in requests}
     for name in environment.models[served].multi_model or [served]:
         key, model = f"models.{name}", environment.models[name]

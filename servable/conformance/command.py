@@ -52,6 +52,10 @@ LOCAL_ONLY = (
     help="Folder of the models inside the multi-model container.",
 )
 @click.option(
+    "--component",
+    help="Inference component that answers, by its name in SageMaker, for an endpoint that has some.",
+)
+@click.option(
     "--excused",
     "excuses_file",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
@@ -72,6 +76,7 @@ def conformance(
     tensorflow: str,
     prepared: Path | None,
     models_path: str,
+    component: str | None,
     excuses_file: Path | None,
     wait_seconds: float,
     as_json: bool,
@@ -89,7 +94,12 @@ def conformance(
     reasons = _reasons(excuses_file)
     try:
         report = report_of(
-            setups, addresses, models_path=models_path, wait_seconds=wait_seconds, reasons=reasons
+            setups,
+            addresses,
+            models_path=models_path,
+            component=component,
+            wait_seconds=wait_seconds,
+            reasons=reasons,
         )
     except (TargetError, OSError) as error:
         raise click.ClickException(str(error)) from None

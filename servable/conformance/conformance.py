@@ -171,6 +171,7 @@ def report_of(
     addresses: Mapping[str, str],
     *,
     models_path: str,
+    component: str | None = None,
     wait_seconds: float,
     reasons: Reasons,
 ) -> ConformanceReport:
@@ -181,7 +182,7 @@ def report_of(
     chosen = [setup for setup in setups if setup.name in addresses]
     for setup in chosen:
         target = report.targets[setup.name] = target_at(
-            addresses[setup.name], models_path=models_path
+            addresses[setup.name], models_path=models_path, component=component
         )
         target.wait(wait_seconds)
         if lacks := list(missing(target, setup)):

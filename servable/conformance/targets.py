@@ -136,9 +136,12 @@ class EndpointTarget:
 
     server = ""
 
-    def __init__(self, url: str, name: str) -> None:
+    def __init__(self, url: str, name: str, component: str | None = None) -> None:
+        """`component`: the inference component that answers, for an endpoint that has some."""
         self.url = url
-        self._name = name
+        self._named = {"EndpointName": name}
+        if component is not None:
+            self._named["InferenceComponentName"] = component
         parts = urlsplit(url)
         # runtime.sagemaker.REGION.amazonaws.com; another address leaves the region to the shell.
         region = re.match(r"runtime\.sagemaker\.([a-z0-9-]+)\.", parts.hostname or "")
@@ -169,9 +172,7 @@ class EndpointTarget:
             return None
         parameters = {_PARAMETERS[name]: value for name, value in headers.items()}
         try:
-            answer = self._client.invoke_endpoint(
-                EndpointName=self._name, Body=case.body, **parameters
-            )
+            answer = self._client.invoke_endpoint(Body=case.body, **self._named, **parameters)
         except ClientError as error:
             response = error.response
             if "OriginalStatusCode" not in response:
@@ -186,16 +187,18 @@ class EndpointTarget:
 Target = ContainerTarget | EndpointTarget
 
 
-def target_at(url: str, *, models_path: str = MODELS_PATH) -> Target:
+def target_at(url: str, *, models_path: str = MODELS_PATH, component: str | None = None) -> Target:
     """Return the target of a URL: http://HOST:PORT, or https://…/endpoints/NAME/invocations.
 
-    `models_path`: the folder of the models in a multi-model container.
+    `models_path`: the folder of the models in a multi-model container. `component`: of endpoints.
     """
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise TargetError(f"{url}: not an address; give http://HOST:PORT")
     endpoint = _INVOCATIONS.fullmatch(parts.path)
-    return EndpointTarget(url, endpoint[1]) if endpoint else ContainerTarget(url, models_path)
+    if endpoint:
+        return EndpointTarget(url, endpoint[1], component)
+    return ContainerTarget(url, models_path)
 
 
 def missing(target: Target, container: ContainerSetup) -> Iterator[str]:

@@ -99,12 +99,15 @@ def alarm_metrics(environment: Environment) -> int:
         for name, (_, metric, _, key) in several.items()
         if getattr(alarms, key) is not None and kind.publishes(metric)
     ]
-    for variant in environment.variants.values():
+    shared = [variant for variant in environment.variants.values() if variant.components]
+    for variant in (*environment.served.values(), *shared):
         types = variant.instance_types
         gpus = any(instances()[name].gpus for name in types if name in instances())
         for name, metric, graph in watched:
             if metric.startswith("GPU") and not gpus:
                 continue
+            if variant.components and (graph == "saturation") is bool(variant.component):
+                continue  # components have requests, the instances that they share the rest
             if name == OVERHEAD and (variant.shadow or not kind.has_instances):
                 continue
             several = len(types) if len(types) > 1 else 0
@@ -112,6 +115,8 @@ def alarm_metrics(environment: Environment) -> int:
             count += several or 1 if graph == "saturation" else 1
             count += several if metric == "ModelLatency" else 0
         count += _QUEUE_ALARMS if kind.queued else 0
+        if variant in shared:
+            continue
         count += alarms.no_traffic_minutes is not None and not variant.shadow
         if (scaling := variant.scaling) is not None:
             targets = (

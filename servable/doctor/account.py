@@ -116,7 +116,8 @@ def assets(environment: Environment, aws: Account) -> Iterator[CheckResult]:
 
 
 def _scaling_role(environment: Environment, aws: Account) -> Iterator[CheckResult]:
-    if all(variant.scaling is None for variant in environment.variants.values()):
+    served = environment.served.values()
+    if all(variant.scaling is None and not variant.sleeps for variant in served):
         return
     mend = (
         "`aws iam create-service-linked-role --aws-service-name "

@@ -35,7 +35,12 @@ _LEAST_TOLERANCE = 1e-4
     metavar="PLACE",
     help="Captured requests: s3://BUCKET/PREFIX, a folder or a file of data capture.",
 )
-@click.option("--variant", help="Variant whose model they are for (default: the first).")
+@click.option(
+    "--variant",
+    "--component",
+    "variant",
+    help="Variant, or component, whose model they are for (default: the first).",
+)
 @click.option("--most", type=click.IntRange(1, 100), default=MOST, help="Maximum requests.")
 @click.option("--write", is_flag=True, help="Write the files, and name them in ENV's file.")
 @LOCAL
@@ -78,7 +83,7 @@ def golden(
         click.echo(f"servable golden: {place}: no request can be a golden one", err=True)
         _show([], [], as_json)
         return 1
-    variants = loaded.environment.variants
+    variants = loaded.environment.served
     if variant is not None and variant not in variants:
         allowed = ", ".join(variants)
         raise click.UsageError(f"--variant {variant}: no such variant; allowed: {allowed}")

@@ -77,15 +77,22 @@ def restored(loaded: ValidFile, deployment: Deployment, account: Account) -> Res
             settings["models"][name] = _pinned(settings["models"][name], where, variant, account)
             notes.append(f"{name}: served from {where}, where it was")
         # State the derived settings: from an archive in S3, other ones could be derived.
-        settings["variants"][variant["variant"]]["container"] = variant["container"]
+        _table(settings, variant["variant"])["container"] = variant["container"]
     # Models that were only packed into an archive go, since the archive is now named itself.
-    used = {variant["model"] for variant in settings["variants"].values()}
+    used = {variant["model"] for variant in record["variants"]}
     for name in list(used):
         model = settings["models"][name]
         used |= {*model.get("also_serves", []), *model.get("multi_model", [])}
     settings["models"] = {name: model for name, model in settings["models"].items() if name in used}
     text, findings = _checked(loaded, settings, deployment)
     return RestoredFile(text=text, findings=findings, notes=notes)
+
+
+def _table(settings: Any, name: str) -> Any:
+    """The table of a variant, or of a component."""
+    components = (variant.get("components", {}) for variant in settings["variants"].values())
+    own = (tables[name] for tables in components if name in tables)
+    return next(own, None) or settings["variants"][name]
 
 
 def write(loaded: ValidFile, folder: Path, restorable: RestoredFile) -> tuple[Path, Path]:

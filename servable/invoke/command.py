@@ -84,7 +84,12 @@ class InvokeOptions:
 @click.option(
     "--split", type=click.IntRange(1), metavar="ROWS", help="Send arrays in parts of ROWS rows."
 )
-@click.option("--variant", help="Variant of the endpoint (default: one by weight).")
+@click.option(
+    "--variant",
+    "--component",
+    "variant",
+    help="Variant, or component, of the endpoint (default: one by weight; the first component).",
+)
 @click.option("--model", help="Model name, for an archive with several models.")
 @click.option("--version", type=click.IntRange(0), help="Model version (default: latest).")
 @click.option("--signature", help="Signature of the model (default: the model's default).")
@@ -161,7 +166,7 @@ def _environment(name: str, folder: str, sets: tuple[str, ...]) -> Environment:
 
 def _without_handler(environment: Environment, variant: str | None) -> str | None:
     """Return a model that may answer and has neither code nor handler; None if there is none."""
-    variants = environment.variants
+    variants = environment.served
     candidates = [variants[variant]] if variant in variants else variants.values()
     for candidate in candidates:
         model = environment.models.get(candidate.model)

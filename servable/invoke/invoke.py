@@ -9,6 +9,7 @@ import boto3
 import numpy as np
 
 from infra.parameters.environment import Environment
+from infra.parameters.finding import meant
 from model_packaging.beside import write_beside
 from model_packaging.refusal import PackagingError
 from servable.aws_account import account_of
@@ -20,20 +21,30 @@ ARRAY_FILES = (".npy", ".npz")
 
 
 def connected(
-    environment: Environment, *, url: str | None, local: bool, **options: Any
+    environment: Environment,
+    *,
+    url: str | None,
+    local: bool,
+    variant: str | None = None,
+    **options: Any,
 ) -> Endpoint:
     """Return a client of the endpoint; nothing is sent yet. `url`: a container instead of AWS.
 
-    Raises `PackagingError` if the local AWS is not running, `servable_client.BadInputError` for
-    invalid options.
+    `variant`: a variant, or a component; default: one by weight, or the first component.
+
+    Raises `PackagingError` for an unknown component and if the local AWS is not running,
+    `servable_client.BadInputError` for invalid options.
     """
     if (largest := environment.acknowledged_request_bytes) is not None:
         options.setdefault("largest_body_bytes", largest)
+    components = environment.components
+    if not components:
+        options["variant"] = variant
     if url:
         return Endpoint.local(url, **options)
-    if (component := environment.component) is not None:
+    if components:
         options |= {
-            "component": component,
+            "component": component_named(environment, variant),
             "wake_seconds": environment.endpoint.wake_seconds,
             "waiting": lambda seconds: print(
                 f"{environment.endpoint.name} sleeps: woken, waiting up to {seconds:g} s",
@@ -51,6 +62,16 @@ def connected(
     )
     address = credentials["AWS_ENDPOINT_URL"]
     return Endpoint(name, session=session, endpoint_url=address, **options)
+
+
+def component_named(environment: Environment, name: str | None) -> str:
+    """Name in SageMaker of a component, the first by default. Raises `PackagingError` for an unknown one."""
+    components = environment.components
+    name = name or next(iter(components))
+    if name not in components:
+        problem = f"there is no component {name!r}; allowed: {', '.join(components)}"
+        raise PackagingError(Path(environment.endpoint.name), problem, meant(name, components))
+    return components[name]
 
 
 def arrays_in(file: Path) -> Any:

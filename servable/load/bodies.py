@@ -25,15 +25,19 @@ class BodyError(Exception):
 
 
 def bodies_of(
-    files: Sequence[str], *, content_type: str | None, loaded: ValidFile | None
+    files: Sequence[str],
+    *,
+    content_type: str | None,
+    loaded: ValidFile | None,
+    variant: str | None = None,
 ) -> tuple[list[Body], list[str]]:
-    """Return (bodies, their names). `files`: FILE, or FILE=WEIGHT; default: the model's warm_up, else its
-    golden request.
+    """Return (bodies, their names). `files`: FILE, or FILE=WEIGHT; default: the warm_up of the model of
+    `variant`, or of the first, else its golden request.
 
     Raises BodyError, PackagingError.
     """
     if not files:
-        files = _own_requests(loaded)
+        files = _own_requests(loaded, variant)
     bodies: list[Body] = []
     names = []
     for option in files:
@@ -60,11 +64,12 @@ def _weighed(option: str) -> tuple[Path, float]:
     return Path(option), 1.0
 
 
-def _own_requests(loaded: ValidFile | None) -> list[str]:
+def _own_requests(loaded: ValidFile | None, variant: str | None) -> list[str]:
     if loaded is None:
         raise BodyError("no request to send; give --body FILE")
     environment = loaded.environment
-    first = next(iter(environment.variants.values()))
+    served = environment.served
+    first = served.get(variant or "", next(iter(served.values())))
     model = environment.models[first.model]
     files = [str(request.path) for request in model.warm_up if request.path.suffix == ".json"]
     if not files and model.golden:

@@ -72,7 +72,12 @@ def _measured(held: ExitStack, what: str, folder: str, options: LoadOptions) -> 
     loaded = None if is_url(what) else one_environment(what, folder, options.sets)[0]
     if options.gate and loaded is not None:
         options = expected(loaded.environment, options)
-    bodies, names = bodies_of(options.files, content_type=options.content_type, loaded=loaded)
+    bodies, names = bodies_of(
+        options.files,
+        content_type=options.content_type,
+        loaded=loaded,
+        variant=options.variant,
+    )
     output = options.output or run_folder(loaded.root if loaded else standing_in(), what)
     private_folder(output)
     reached = held.enter_context(reached_by(what, loaded, names, output, options))

@@ -69,7 +69,12 @@ OPTIONS = (
     ),
     LOCAL,
     ENDPOINT_URL,
-    click.option("--variant", help="Variant of the environment (default: the first)."),
+    click.option(
+        "--variant",
+        "--component",
+        "variant",
+        help="Variant, or component, of the environment (default: the first).",
+    ),
     click.option("--dollars", type=ABOVE_0, help="Budget for the copy, in US dollars."),
     click.option("--instance-type", help="Instance type of the copy (default: the endpoint's)."),
     click.option(

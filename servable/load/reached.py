@@ -19,6 +19,7 @@ from infra.parameters.loading import ValidFile
 from model_packaging.digest import sha256_of
 from model_packaging.refusal import PackagingError
 from servable.aws_account import Account, account_of
+from servable.invoke.invoke import component_named
 from servable.load.endpoint_processes import yielding
 from servable.load.load_target import LoadTarget, container, endpoint
 from servable.load.measurement import MeasuredTarget
@@ -119,16 +120,25 @@ def deployed(
     account: Account,
     whole: bool = False,
 ) -> ReadyTarget:
-    """Return the live endpoint. `whole`: without a variant, all variants share the load.
+    """Return the live endpoint. `whole`: without a variant, all variants share the load, if they have models.
 
     Raises PackagingError.
     """
     live = environment.endpoint.name
-    instance_type, chosen = _serving(account.client("sagemaker"), live, variant)
+    component = component_named(environment, variant) if environment.components else None
+    instance_type, chosen = _serving(
+        account.client("sagemaker"), live, None if component else variant
+    )
     reached = at_endpoint(
         account, live, bodies, name=name, variant=chosen, instance_type=instance_type
     )
-    if whole and variant is None:
+    if component is not None:
+        # Every request names one, and no variant.
+        headers = {"X-Amzn-SageMaker-Inference-Component": component}
+        target = dataclasses.replace(reached.target, headers=headers)
+        asked = dataclasses.replace(reached.asked, variant=component)
+        reached = dataclasses.replace(reached, target=target, asked=asked)
+    elif whole and variant is None:
         # Without the header that names one.
         target = dataclasses.replace(reached.target, headers={})
         reached = dataclasses.replace(reached, target=target)

@@ -96,7 +96,7 @@ def package(
 def _archives(environment: Environment) -> list[tuple[str, bool]]:
     """Return (model, whether its versions are at the root) for each archive of a variant or a batch."""
     archives = []
-    names = [each.model for each in environment.variants.values()]
+    names = [each.model for each in environment.served.values()]
     for name in (*names, *(each.model for each in environment.batch.values())):
         model = environment.models[name]
         if model.saved_model is not None:
@@ -130,7 +130,7 @@ def tensorflow_for(loaded: ValidFile | None) -> str:
     """Return the TensorFlow version of the first variant's image, as 2.20; default: the newest."""
     version = images.versions()[-1]
     if loaded is not None:
-        variant = next(iter(loaded.environment.variants.values()))
+        variant = next(iter(loaded.environment.served.values()))
         version = _tensorflow(loaded.environment, variant)
     return ".".join(version.split(".")[:2])
 

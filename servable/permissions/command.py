@@ -75,5 +75,5 @@ def deployed(loaded: ValidFile) -> Deployed:
         callers=environment.endpoint.callers,
         keys=[volume_key] if volume_key and ":key/" in volume_key else [],
         batches=list(environment.batch),
-        sleeps=environment.component is not None,
+        sleeps=bool(environment.components),
     )

@@ -119,8 +119,8 @@ def _lines(loaded: ValidFile, deploy_plan: DeployPlan) -> dict[str, list[Said]]:
     if not deploy_plan.new_fleet:
         return {}
     return {
-        placed.name: list(
-            update_lines(loaded.environment, placed, running=deploy_plan.instances.get(placed.name))
+        placed.host: list(
+            update_lines(loaded.environment, placed, running=deploy_plan.instances.get(placed.host))
         )
         for placed in placements(loaded.environment)
         if not placed.pool  # an update is the same on every instance type
@@ -142,6 +142,8 @@ def _show(deploy_plan: DeployPlan, lines: dict[str, list[Said]]) -> None:
     )
     for change in deploy_plan.changes:
         click.echo(f"  {change}")
+    for sentence in deploy_plan.components:
+        click.echo(f"  {sentence}")
     for variant, settings in lines.items():
         if not settings:
             continue  # serverless

@@ -12,6 +12,7 @@ from servable.plan.live import CALM, LiveState
 from servable.plan.template_changes import (
     TemplateChange,
     changes,
+    component_changes,
     endpoint_name,
     keeps_endpoint,
     replaces_fleet,
@@ -40,6 +41,8 @@ class DeployPlan:
     changes: list[TemplateChange] = field(default_factory=list)
     deploys: list[Deploy] = field(default_factory=list)
     new_fleet: bool = False
+    components: list[str] = field(default_factory=list)
+    """Changes of inference components, each a sentence."""
     instances: Mapping[str, int] = field(default_factory=dict)
     """Instances that run now, by variant; empty if unknown."""
 
@@ -91,6 +94,7 @@ def planned(
         changes=changed,
         deploys=deploys,
         new_fleet=verdict in ("update", "two deploys") and replaces_fleet(now.template, after),
+        components=component_changes(now.template, after) if now.template else [],
         instances=now.instances,
     )
 

@@ -83,6 +83,39 @@ def _fleet(template: Template) -> dict[str, Any]:
     return configs | models
 
 
+def component_changes(before: Template, after: Template) -> list[str]:
+    """Return a sentence for each inference component that is new, gone or changed.
+
+    All of its properties but the name update in place: CloudFormation's schema (read 2026-11-23).
+    """
+    old, new = _components(before), _components(after)
+    sentences = []
+    for name in sorted({*old, *new}):
+        if name not in new:
+            said = "is deleted; requests that name it are refused"
+        elif name not in old:
+            said = "is new; requests may name it when the deployment has succeeded"
+        elif old[name] != new[name]:
+            said = "is updated in place: new copies start beside the old ones, which need room"
+        else:
+            continue
+        sentences.append(f"component {name} {said}")
+    return sentences
+
+
+def _components(template: Template) -> dict[str, list[dict[str, Any]]]:
+    """Name of a component to its properties, and those of the models that they refer to."""
+    resources = _resources(template)
+    found = {}
+    for resource in resources.values():
+        if resource["Type"] == "AWS::SageMaker::InferenceComponent":
+            text = json.dumps(resource)
+            models = (n for n, r in resources.items() if r["Type"] == MODEL and f'"{n}"' in text)
+            parts = [resource["Properties"], *(resources[name]["Properties"] for name in models)]
+            found[resource["Properties"]["InferenceComponentName"]] = parts
+    return found
+
+
 def endpoint_name(template: Template) -> str | None:
     """Return the endpoint's name in a template; None if it has no endpoint."""
     for resource in template.get("Resources", {}).values():

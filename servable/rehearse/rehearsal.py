@@ -155,7 +155,7 @@ def _newest(root: Path, name: str) -> MeasuredInstance | None:
 def variant_of(loaded: ValidFile, name: str | None) -> Placement:
     """The named variant, or the first that has instances. Raises ClickException."""
     environment = loaded.environment
-    names = [key for key, variant in environment.variants.items() if variant.serverless is None]
+    names = [key for key, variant in environment.served.items() if variant.serverless is None]
     if name is not None and name not in names:
         allowed = ", ".join(names) or "none: all are serverless"
         raise click.UsageError(f"--variant {name}: no variant with instances; allowed: {allowed}")

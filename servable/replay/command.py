@@ -116,7 +116,10 @@ OPTIONS = (
     LOCAL,
     ENDPOINT_URL,
     click.option(
-        "--variant", help="Variant of the environment (default: local: the first; else by weight)."
+        "--variant",
+        "--component",
+        "variant",
+        help="Variant, or component, of the environment (default: the first; deployed variants: by weight).",
     ),
     click.option(
         "--timeout-seconds", type=ABOVE_0, default=60.0, help="Timeout of one request, in seconds."

@@ -45,7 +45,12 @@ class ServeOptions:
 @click.argument("environment", metavar="ENV")
 @ENVIRONMENTS
 @SET
-@click.option("--variant", help="Variant to serve (default: the first).")
+@click.option(
+    "--variant",
+    "--component",
+    "variant",
+    help="Variant, or component, to serve (default: the first).",
+)
 @click.option("--archive", type=FILE, help="Serve this model.tar.gz instead of packing one.")
 @click.option(
     "--port",

@@ -73,12 +73,12 @@ def prepared(
     without `download` it is used only if it is there.
     """
     environment = loaded.environment
-    name = variant or next(iter(environment.variants))
-    if name not in environment.variants:
-        known = environment.variants
+    name = variant or next(iter(environment.served))
+    if name not in environment.served:
+        known = environment.served
         problem = f"there is no variant {name!r}; allowed: {', '.join(known)}"
         raise PackagingError(Path(loaded.file), problem, meant(name, known))
-    chosen = environment.variants[name]
+    chosen = environment.served[name]
     placed = placement(environment, name)
     assert placed is not None  # preflight: its instance type and model are known
     decided = placed.hosting(environment.region)

@@ -201,6 +201,11 @@ def _placement(loaded: ValidFile, variant: str | None) -> Placement:
     name = variant or next(iter(placed), "")
     if name not in placed:
         raise click.UsageError(f"there is no variant {name!r}; allowed: {', '.join(placed)}")
+    if placed[name].variant.component:
+        raise click.ClickException(
+            f"{name} shares instances with other components, and what it gets of them is not measured alone: "
+            "tune its model in an environment of its own, and write the settings into its table"
+        )
     return placed[name]
 
 

@@ -124,6 +124,12 @@ def _components(stack: DeployedStack) -> Iterator[Difference]:
         specification = {"Specification": wanted["Specification"]}
         remedy = "it was updated outside CloudFormation: deploy again"
         yield from changed("inference component", name, specification, live, remedy)
+        models = {each.name: each for each in stack.of("AWS::SageMaker::Model")}
+        running = unless_absent(
+            sagemaker.describe_model, ModelName=live["Specification"]["ModelName"]
+        )
+        if (meant := models.get(wanted["Specification"]["ModelName"])) and running:
+            yield from model(meant.name, meant.properties, running)
 
 
 def _nameless(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -242,10 +248,6 @@ def _fleet(stack: DeployedStack, live: Mapping[str, Any]) -> Iterator[Difference
         resource.properties["ResourceId"].split("/")[-1]: resource.properties
         for resource in stack.of(TARGET)
     }
-    for component in stack.of("AWS::SageMaker::InferenceComponent"):
-        # Its instances are between the same bounds as its copies.
-        target = scaled.get(component.properties["InferenceComponentName"])
-        scaled[component.properties["VariantName"]] = target or {}
     (config,) = stack.of("AWS::SageMaker::EndpointConfig")
     there = {settings["VariantName"]: settings for settings in _variants(live)}
     for settings in _variants(config.properties):
@@ -256,7 +258,11 @@ def _fleet(stack: DeployedStack, live: Mapping[str, Any]) -> Iterator[Difference
         weight = {"CurrentWeight": settings["InitialVariantWeight"]}
         remedy = "deploy again: weights come from the file (UpdateEndpointWeightsAndCapacities)"
         yield from changed("drifted weight", name, weight, there[variant], remedy)
-        yield from _count(name, settings, there[variant], scaled.get(variant))
+        target = scaled.get(variant)
+        if (managed := settings.get("ManagedInstanceScaling")) is not None:
+            bounds = (("MinCapacity", "MinInstanceCount"), ("MaxCapacity", "MaxInstanceCount"))
+            target = {key: managed[bound] for key, bound in bounds}
+        yield from _count(name, settings, there[variant], target)
 
 
 def _count(

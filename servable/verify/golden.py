@@ -35,9 +35,12 @@ class NoInstanceError(Exception):
 
 
 def look(account: Account, environment: Environment, report: Report) -> Iterator[Difference]:
-    """Send the golden requests of each model to each of its variants once; `report` says how far."""
+    """Send the golden requests of each model once to each variant or component that serves it.
+
+    `report` says how far.
+    """
     done: dict[str, Answers] = {}
-    for variant, settings in environment.variants.items():
+    for variant, settings in environment.served.items():
         if settings.shadow:
             continue  # nobody may ask it by name, and its answers are thrown away
         done[variant], any_request = "not asked", False
@@ -46,7 +49,9 @@ def look(account: Account, environment: Environment, report: Report) -> Iterator
         for name in names:
             if name not in environment.models:
                 continue
-            target = {"TargetVariant": variant}
+            component = environment.components.get(variant)
+            target = {"InferenceComponentName": component} if component else {}
+            target = target or {"TargetVariant": variant}
             if model.multi_model:
                 target["TargetModel"] = f"{name}.tar.gz"
             for golden in environment.models[name].golden_requests.values():
@@ -68,7 +73,7 @@ def _ask(
     report: Report,
 ) -> Generator[Difference, None, Answers]:
     endpoint = environment.endpoint.name
-    resource = f"{endpoint}/{target.get('TargetModel', target['TargetVariant'])}"
+    resource = f"{endpoint}/{[*target.values()][-1]}"
 
     def differs(actual: object, wanted: object, remedy: str, key: str = "") -> Difference:
         where = f"{golden.request}{f': {key}' if key else ''}"
@@ -86,17 +91,15 @@ def _ask(
         if environment.kind.queued:
             actual = _ask_async(account, endpoint, body, golden.sent_as)
         else:
+            _refuse_asleep(account, target.get("InferenceComponentName"))
             answer = account.client("sagemaker-runtime").invoke_endpoint(
-                EndpointName=endpoint,
-                Body=body,
-                ContentType=golden.sent_as,
-                **target,
-                **_component(account, environment),
+                EndpointName=endpoint, Body=body, ContentType=golden.sent_as, **target
             )
             actual = answer["Body"].read()
     except NoInstanceError:
         report.notes.append(
-            "no golden request was sent, since no instance runs and it would wait for one to start"
+            f"{resource}: no golden request was sent, since no instance or copy runs and it would wait for "
+            "one to start"
         )
         return "not asked"
     except (ClientError, NotAnsweredError) as error:
@@ -117,15 +120,13 @@ def _ask(
     return "compared"
 
 
-def _component(account: Account, environment: Environment) -> dict[str, str]:
-    """Name the component that answers, if there is one. Raises `NoInstanceError` while it sleeps."""
-    if (name := environment.component) is None:
-        return {}
-    named = {"InferenceComponentName": name}
-    live = account.client("sagemaker").describe_inference_component(**named)
-    if live["RuntimeConfig"]["CurrentCopyCount"] == 0:
-        raise NoInstanceError
-    return named
+def _refuse_asleep(account: Account, component: str | None) -> None:
+    """Raises `NoInstanceError` while a component has no copy."""
+    if component is not None:
+        sagemaker = account.client("sagemaker")
+        live = sagemaker.describe_inference_component(InferenceComponentName=component)
+        if live["RuntimeConfig"]["CurrentCopyCount"] == 0:
+            raise NoInstanceError
 
 
 def _ask_async(account: Account, endpoint: str, body: bytes, content_type: str) -> bytes:

@@ -24,14 +24,14 @@ def look(
     name, limit = environment.endpoint.name, environment.alarms.p99_latency_ms
     since = account.client("sagemaker").describe_endpoint(EndpointName=name)["LastModifiedTime"]
     until = since + timedelta(minutes=FIRST_MINUTES)
-    for variant in environment.variants:
+    for variant in environment.served:
+        component = environment.components.get(variant)
+        of_variant = {"EndpointName": name, "VariantName": variant}
+        of = {"InferenceComponentName": component} if component else of_variant
         points = account.client("cloudwatch").get_metric_statistics(
             Namespace="AWS/SageMaker",
             MetricName="ModelLatency",
-            Dimensions=[
-                {"Name": "EndpointName", "Value": name},
-                {"Name": "VariantName", "Value": variant},
-            ],
+            Dimensions=[{"Name": key, "Value": value} for key, value in of.items()],
             StartTime=since.replace(second=0, microsecond=0),
             EndTime=until,
             Period=60,

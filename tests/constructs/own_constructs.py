@@ -128,6 +128,51 @@ def full(stack: cdk.Stack, name: str) -> None:
     )
     _asynchronous(stack, f"{name}-async", key, caller)
     _batch(stack, f"{name}-batch", key, topic)
+    _components(stack, f"{name}-shared", topic)
+    _components(stack, f"{name}-sleeping", topic, sleeps=True)
+
+
+def _components(stack: cdk.Stack, name: str, topic: sns.ITopic, *, sleeps: bool = False) -> None:
+    """Two models on shared instances; or one that sleeps."""
+    names = ["primary"] if sleeps else ["ranker", "candidates"]
+    models = [
+        own.packed_model(
+            stack,
+            f"{name}-{each}",
+            name=each,
+            folder=RANKER / "model",
+            instance_type="ml.c6i.2xlarge",
+            logs=own.EndpointLogs(
+                stack, f"{name}-{each}-logs", endpoint_name=name, component=f"{name}-{each}"
+            ),
+        )
+        for each in names
+    ]
+    copies = [
+        own.ModelCopies(name=each, model=model, max_copies=2, sleep_after_minutes=15)
+        for each, model in zip(names, models, strict=True)
+    ]
+    variant = own.InstanceVariant(
+        name="primary", components=copies, min_instances=0, max_instances=2
+    )
+    if sleeps:
+        variant = own.InstanceVariant(
+            name="primary", model=models[0], sleep_after_minutes=15, max_instances=2
+        )
+    endpoint = own.ModelEndpoint(stack, name, name=name, variants=[variant])
+    components: dict[str, own.InferenceComponent] = endpoint.components
+    for each in components:
+        own.EndpointScaling(
+            stack,
+            f"{name}-{each}-scaling",
+            endpoint=endpoint,
+            variant=each,
+            scaling=own.Scaling(max_concurrency_per_instance=4),
+        )
+    alarms = own.EndpointAlarms(
+        stack, f"{name}-alarms", endpoint=endpoint, alarms=own.Alarms(), inform=topic
+    )
+    own.EndpointDashboard(stack, f"{name}-dashboard", endpoint=endpoint, alarms=alarms)
 
 
 def _batch(stack: cdk.Stack, name: str, key: kms.Key, topic: sns.ITopic) -> None:

@@ -26,7 +26,7 @@ def test_an_unknown_key_names_the_nearest_known_one(environment: Environment) ->
         (
             "variants.primary.max_instnces",
             "unknown key 'max_instnces'",
-            "container, copy_memory_mib, core_dumps, download_timeout_seconds, inference_ami, "
+            "components, container, copy_memory_mib, core_dumps, download_timeout_seconds, inference_ami, "
             "initial_instances, instance_pools, instance_type, max_instances, min_instances, model, "
             "provision_timeout_seconds, routing, scaling, serverless, shadow, sleep_after_minutes, "
             "ssm_access, start_seconds, startup_timeout_seconds, variables, volume_gb, weight",

@@ -218,6 +218,7 @@ def test_json_has_the_plan_and_what_it_means_for_each_variant(plan: Planner) -> 
         ],
         "deploys": [{"command": "cdk deploy 'prod/*'", "why": "the change"}],
         "new_fleet": True,
+        "components": [],
         "instances": {},
         "needs_attention": False,
     }

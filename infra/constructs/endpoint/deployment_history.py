@@ -31,7 +31,7 @@ class DeploymentHistory(Construct):
         settings: Mapping[str, Any],
         overrides: Mapping[str, str],
         variants: Sequence[Mapping[str, Any]],
-        after: IDependable,
+        after: Sequence[IDependable],
         root: Path,
     ) -> None:
         """`settings` are all of the environment file, `variants` what each variant runs, and `root`
@@ -66,7 +66,7 @@ class DeploymentHistory(Construct):
                 "Description": f"The record of what {stack_name} has deployed: servable history",
             },
         )
-        pointer.node.add_dependency(after)
+        pointer.node.add_dependency(*after)
         cdk.CfnOutput(
             stack,
             OUTPUT,

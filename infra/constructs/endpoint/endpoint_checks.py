@@ -16,6 +16,7 @@ from constructs import IConstruct
 from pydantic import ValidationError
 
 from infra.constructs.endpoint.endpoint_variant import EndpointVariant, InstanceVariant
+from infra.constructs.endpoint.inference_component import ModelCopies
 from infra.constructs.monitoring.watched_endpoint import Tables
 from infra.parameters.endpoint import Endpoint, Traffic
 from infra.parameters.environment import Environment
@@ -23,10 +24,11 @@ from infra.parameters.finding import Finding, Severity
 from infra.parameters.loading import Loaded
 from infra.parameters.metrics import Metrics
 from infra.parameters.model import Model
+from infra.parameters.placement import Placement
 from infra.parameters.retained import Asynchronous, Capture
 from infra.parameters.sources import Source
 from infra.parameters.table import Table
-from infra.parameters.variant import Variant
+from infra.parameters.variant import Component, Variant
 
 # Stand for what only CloudFormation knows. No finding about the region is shown then.
 SOME_ACCOUNT, SOME_REGION, SOME_NAME = "000000000000", "us-east-1", "endpoint"
@@ -36,6 +38,8 @@ _ARGUMENTS = {"saved_model": "folder", "": "name"}
 _OF_FILES = frozenset({"alarms-runbook-unreachable", "endpoint-name-shared"})
 # Errors of a file that an app may have a reason for: another construct of its own may scale.
 _WARNINGS = frozenset({"capacity-nothing-scales"})
+# EndpointScaling knows a component by its name alone.
+_OF_COMPONENT = re.compile(r"^variants\.[^.]+\.components\.")
 _SCALING_TABLE = re.compile(r"a table \[variants\.[\w-]+\.scaling\]")
 
 
@@ -45,6 +49,7 @@ class CheckedEndpoint(IConstruct, Protocol):
     name: str
     tables: Tables
     variants: tuple[EndpointVariant, ...]
+    copies: dict[str, ModelCopies]
     resource: sagemaker.CfnEndpoint
 
 
@@ -98,6 +103,12 @@ class _Checks:
             overrides={},
         )
         agnostic = cdk.Token.is_unresolved(cdk.Stack.of(endpoint).region)
+        for name, copies in endpoint.copies.items():
+            if copies.sleep_after_minutes and f"variants.{name}.scaling" not in tables:
+                cdk.Annotations.of(endpoint).add_error(
+                    f"{name}: sleep_after_minutes: nothing ends its copies, or starts them again; add "
+                    f'EndpointScaling(…, endpoint=…, variant="{name}", scaling=Scaling())'
+                )
         for finding in check_all(loaded):
             about_region = agnostic and SOME_REGION in str(finding)
             about_alarms = finding.key.startswith("alarms") and "alarms" not in tables
@@ -112,19 +123,24 @@ def _described(endpoint: CheckedEndpoint, fixed: Mapping[str, Any]) -> Environme
     variants: dict[str, Variant] = {}
     for variant in endpoint.variants:
         assert isinstance(variant, InstanceVariant)
-        placement = variant.model.placement
-        if placement is None:
+        components = {each.name: each for each in variant.components}
+        served = [each.model.placement for each in components.values()] or [variant.model.placement]
+        if None in served:
             continue
-        name = placement.variant.model
-        while models.get(name, placement.model) != placement.model:
-            name += "-2"  # another model of the same name in the container
-        models[name] = placement.model
         scaling = endpoint.tables.get(f"variants.{variant.name}.scaling")
-        given = {
-            **_set(placement.variant),
-            "model": name,
+        placement = next(filter(None, served))
+        own: dict[str, Any] = {
+            "components": {
+                key: _component(endpoint, models, each) for key, each in components.items()
+            }
+        }
+        if not components:
+            own = {**_set(placement.variant), "model": _model(models, placement)}
+        given: dict[str, Any] = {
+            **own,
+            "sleep_after_minutes": variant.sleep_after_minutes,
             "instance_type": variant.instance_type,
-            "min_instances": variant.min_instances,
+            "min_instances": variant.capacity[0],
             "max_instances": variant.max_instances,
             "initial_instances": variant.initial_instances if scaling else None,
             "weight": variant.weight,
@@ -148,6 +164,37 @@ def _described(endpoint: CheckedEndpoint, fixed: Mapping[str, Any]) -> Environme
         **tables,
         **fixed,
     )
+
+
+def _model(models: dict[str, Model], placement: Placement) -> str:
+    """Name of the model, which is now one of `models`."""
+    name = placement.variant.model
+    while models.get(name, placement.model) != placement.model:
+        name += "-2"  # another model of the same name in the container
+    models[name] = placement.model
+    return name
+
+
+def _component(
+    endpoint: CheckedEndpoint, models: dict[str, Model], copies: ModelCopies
+) -> Component:
+    placement = copies.model.placement
+    assert placement is not None  # the caller has looked
+    scaling = endpoint.tables.get(f"variants.{copies.name}.scaling")
+    given: dict[str, Any] = {
+        "model": _model(models, placement),
+        "max_copies": copies.max_copies,
+        "sleep_after_minutes": copies.sleep_after_minutes,
+        "memory_mib": copies.memory_mib,
+        "cpus": copies.cpus,
+        "gpus": copies.gpus,
+        "variables": placement.variant.variables,
+        "container": placement.variant.container,
+        "scaling": scaling[1] if scaling else None,
+    }
+    if not copies.sleep_after_minutes:
+        given["min_copies"] = copies.min_copies
+    return Component(**given)
 
 
 def _set(table: Table) -> dict[str, Any]:
@@ -176,6 +223,7 @@ def _annotate(endpoint: CheckedEndpoint, key: str) -> cdk.Annotations:
 
 
 def _constructs(endpoint: CheckedEndpoint, key: str) -> Iterator[IConstruct]:
+    key = _OF_COMPONENT.sub("variants.", key)
     for table, (construct, _) in endpoint.tables.items():
         if f"{key}.".startswith(f"{table}."):
             yield construct

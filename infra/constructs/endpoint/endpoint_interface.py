@@ -68,10 +68,15 @@ class IEndpoint(Construct):
 
     def invocations_allowed(self) -> list[iam.PolicyStatement]:
         """The statements that allow invoking this endpoint, and no other; with a queue also to put
-        requests and to read answers."""
-        statements = [
-            iam.PolicyStatement(actions=[self.kind.invoke_action], resources=list(self.arns))
-        ]
+        requests and to read answers.
+
+        Components are named too, as in a solution of AWS's that invokes them:
+        https://github.com/aws-solutions/generative-ai-application-builder-on-aws (2026-11-28)
+        """
+        stack, resources = cdk.Stack.of(self), list(self.arns)
+        for component in self.metrics.components.values():
+            resources += endpoint_arns(stack, component, self._place, "inference-component")
+        statements = [iam.PolicyStatement(actions=[self.kind.invoke_action], resources=resources)]
         if (locations := self.locations) is not None:
             requests = locations.requests
             written = [locations.answers.objects_arn, locations.failures.objects_arn]
@@ -241,8 +246,10 @@ class ImportedEndpoint(IEndpoint):
         )
 
 
-def endpoint_arns(stack: cdk.Stack, name: str, place: Mapping[str, str] = _HERE) -> list[str]:
-    """The endpoint's ARN as SageMaker writes it, in lower case, and as the name is spelt.
+def endpoint_arns(
+    stack: cdk.Stack, name: str, place: Mapping[str, str] = _HERE, resource: str = "endpoint"
+) -> list[str]:
+    """The ARN of an endpoint, or component, as SageMaker writes it, in lower case, and as the name is spelt.
 
     `place` has region and account where they are not the stack's. IAM compares case-sensitively, and no
     page of AWS says which of the two it is asked about; one of AWS's solutions came to name both:
@@ -255,7 +262,7 @@ def endpoint_arns(stack: cdk.Stack, name: str, place: Mapping[str, str] = _HERE)
     return [
         stack.format_arn(
             service="sagemaker",
-            resource="endpoint",
+            resource=resource,
             resource_name=each,
             region=place.get("region"),
             account=place.get("account"),

@@ -117,14 +117,14 @@ class EndpointLogs(Construct):
                     )
                 ],
             )
-        self._questions(log_group_name)
+        self._questions(log_group_name, component)
 
-    def _questions(self, log_group_name: str) -> None:
+    def _questions(self, log_group_name: str, component: str | None) -> None:
         for title, question in QUESTIONS.items():
             logs.CfnQueryDefinition(
                 self,
                 f"Question-{title.replace(' ', '-')}",
-                name=f"{self.endpoint_name}/{title}",
+                name=f"{component or self.endpoint_name}/{title}",
                 log_group_names=[log_group_name],
                 query_string=question,
             )

@@ -14,8 +14,15 @@ from infra.constructs.monitoring.watched_endpoint import WatchedVariant
 Property = sagemaker.CfnEndpointConfig.ProductionVariantProperty
 
 
+def managed(least: int, most: int) -> sagemaker.CfnEndpointConfig.ManagedInstanceScalingProperty:
+    """SageMaker adds and removes instances, as copies of components need them."""
+    return sagemaker.CfnEndpointConfig.ManagedInstanceScalingProperty(
+        status="ENABLED", min_instance_count=least, max_instance_count=most
+    )
+
+
 class EndpointVariant(Protocol):
-    """A variant: instances, or serverless containers, that serve one model."""
+    """A variant: instances, or serverless containers, that serve one model, or copies of several."""
 
     @property
     def name(self) -> str: ...
@@ -35,8 +42,8 @@ class EndpointVariant(Protocol):
     def shadow(self) -> bool: ...
 
     @property
-    def copies(self) -> ModelCopies | None:
-        """The copies of an inference component; None if the variant itself names its model."""
+    def copies(self) -> Sequence[ModelCopies]:
+        """The inference components, with all that one copy reserves; none if it names its model itself."""
 
     @property
     def capacity(self) -> tuple[int, int]:
@@ -56,12 +63,21 @@ class EndpointVariant(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class InstanceVariant:
-    """A model on instances of one type."""
+    """A model on instances of one type, or copies of several.
+
+    With `sleep_after_minutes` or `components` SageMaker adds and removes instances, and `EndpointScaling` is
+    for copies.
+    """
 
     name: str
     """Name of the variant, unique in its endpoint."""
-    model: ServedModel
-    """The model that `packed_model` has made."""
+    model: ServedModel = None  # type: ignore[assignment]  # never None: see __post_init__
+    """The model that `packed_model` has made. Default: that of the first of `components`."""
+    components: Sequence[ModelCopies] = ()
+    """Models that share the instances, each with copies of its own. Default: none, it serves `model`."""
+    sleep_after_minutes: int | None = None
+    """Minutes without a request after which no copy of `model` runs, and no instance ten minutes later, if
+    there is an `EndpointScaling` with an empty `Scaling`, or another. Default: it never sleeps."""
     instance_type: str | None = None
     """SageMaker instance type. Default: the one that `packed_model` chose image and settings for."""
     min_instances: int = 1
@@ -90,6 +106,12 @@ class InstanceVariant:
     """Whether something scales the variant. Default: False; `EndpointScaling` sets it."""
 
     def __post_init__(self) -> None:
+        if (self.model is None) is not bool(self.components):
+            raise ValueError(f"InstanceVariant {self.name}: give its model, or components")
+        if self.components:
+            first, *others = (each.model for each in self.components)
+            object.__setattr__(self, "model", first)
+            object.__setattr__(self, "other_models", tuple(others))
         placement = self.model.placement
         defaults: dict[str, Any] = {"max_instances": self.min_instances}
         if placement is not None:
@@ -114,8 +136,18 @@ class InstanceVariant:
             raise ValueError(f"InstanceVariant {self.name}: give its instance_type")
 
     @property
-    def copies(self) -> ModelCopies | None:
-        return None
+    def copies(self) -> Sequence[ModelCopies]:
+        if self.sleep_after_minutes is not None:
+            alone = ModelCopies(
+                name=self.name,
+                model=self.model,
+                max_copies=max(1, self.most_instances),
+                sleep_after_minutes=self.sleep_after_minutes,
+                download_timeout_seconds=self.download_timeout_seconds,
+                startup_timeout_seconds=self.startup_timeout_seconds,
+            )
+            return [alone.on_part(1)]
+        return [each.on_part(len(self.components)) for each in self.components]
 
     @property
     def most_instances(self) -> int:
@@ -123,24 +155,26 @@ class InstanceVariant:
 
     @property
     def capacity(self) -> tuple[int, int]:
-        return self.min_instances, self.most_instances
+        return 0 if self.sleep_after_minutes else self.min_instances, self.most_instances
 
     @property
     def watched(self) -> WatchedVariant:
         return WatchedVariant(
             name=self.name,
             instance_type=self.instance_type,
-            min_instances=self.min_instances,
+            shared=bool(self.components),
+            min_instances=self.capacity[0],
             max_instances=self.most_instances,
             # Not `scaled`: alarms may be made before the scaling.
-            scales=self.most_instances > self.min_instances,
+            scales=self.most_instances > self.capacity[0],
             shadow=self.shadow,
         )
 
     def production_variant(self) -> Property:
         return Property(
             variant_name=self.name,
-            model_name=self.model.name,
+            model_name=None if self.copies else self.model.name,
+            managed_instance_scaling=managed(*self.capacity) if self.copies else None,
             instance_type=self.instance_type,
             # The minimum of a scaled variant is not used here, so that changing it replaces no fleet.
             initial_instance_count=self.initial_instances

@@ -22,7 +22,6 @@ from infra.constructs.monitoring.watched_endpoint import (
     Tables,
     WatchedEndpoint,
     WatchedVariant,
-    components_of,
 )
 from infra.constructs.replacement import replacement_fingerprint
 from infra.constructs.storage.locations import Destination
@@ -126,29 +125,30 @@ class ModelEndpoint(IEndpoint):
     ) -> None:
         super().__init__(scope, construct_id)
         self.name, self.variants = name, tuple(variants)
-        types = [variant.watched.instance_types for variant in variants]
-        sleeps, queued = any(variant.copies for variant in variants), async_inference is not None
-        self.kind = kind_of(queued=queued, has_instances=all(types), sleeps=sleeps)
+        queued, types = async_inference is not None, [v.watched.instance_types for v in variants]
+        self.copies = {copies.name: copies for variant in variants for copies in variant.copies}
+        """The copies of inference components, of variants that do not name their model, by name."""
+        self.kind = kind_of(queued=queued, has_instances=all(types), copies=bool(self.copies))
         self.locations = async_inference.locations if async_inference else None
         metrics = metrics or Metrics()
         self.metrics = EndpointMetrics(
             endpoint_name=name,
             kind=self.kind,
             published=metrics.published(self.kind),
-            components=components_of([variant.watched for variant in variants]),
+            components={each: f"{name}-{each}" for each in self.copies},
         )
         self._models = [model for v in variants for model in (v.model, *v.other_models)]
         of_models = [model.logs for model in self._models if model.logs]
-        self._log_is_counted = (logs := logs or next(iter(of_models), None)) is not None
+        every_log = [logs] if logs else list(dict.fromkeys(of_models))
+        self._log_is_counted = (logs := next(iter(every_log), None)) is not None
         key_arn = self._key_arn(volume_key)
         self.config = self._configuration(key_arn, capture, async_inference, metrics)
         self.resource = self._endpoint(protect=protect)
         self.components = dict(self._components())
-        """The inference components by variant, of variants that sleep."""
+        """The inference components by the name of their copies."""
         if acknowledged_request_bytes is not None:
             cdk.Tags.of(self.resource).add(REQUEST_BYTES_TAG, str(acknowledged_request_bytes))
-        if logs is not None:
-            self.resource.node.add_dependency(logs)
+        self.resource.node.add_dependency(*every_log)
         self._region = cdk.Stack.of(self).region
         self._arns = endpoint_arns(cdk.Stack.of(self), name)
         self.tables: Tables = {}
@@ -172,17 +172,17 @@ class ModelEndpoint(IEndpoint):
         return key if key is None or isinstance(key, str) else key.key_arn
 
     def _components(self) -> Iterator[tuple[str, InferenceComponent]]:
-        for each in self.variants:
-            if each.copies is not None:
+        for variant in self.variants:
+            for copies in variant.copies:
                 yield (
-                    each.name,
+                    copies.name,
                     InferenceComponent(
                         self,
-                        f"Component-{each.name}",
+                        f"Component-{copies.name}",
                         endpoint=self.resource,
-                        variant=each.name,
-                        model=each.model,
-                        copies=each.copies,
+                        variant=variant.name,
+                        name=f"{self.name}-{copies.name}",
+                        copies=copies,
                     ),
                 )
 
@@ -205,8 +205,8 @@ class ModelEndpoint(IEndpoint):
     ) -> sagemaker.CfnEndpointConfig:
         if len({each.name for each in self.variants}) < len(self.variants):
             raise ValueError(f"{self.node.path}: variants have one name; give each its own")
-        asleep = next((each.model for each in self.variants if each.copies), None)
-        network = asleep.network if asleep else None
+        model = next((each.model for each in self.copies.values()), None)
+        network = model.network if model else None
         # It has no name on purpose: a configuration cannot be updated, only
         # replaced, and CloudFormation cannot replace what has a fixed name.
         config = Config(
@@ -216,8 +216,8 @@ class ModelEndpoint(IEndpoint):
             shadow_production_variants=[*self._properties(shadow=True)] or None,
             kms_key_id=key_arn,
             # Where a variant names its model, the model has them.
-            execution_role_arn=asleep.role_arn if asleep else None,
-            enable_network_isolation=(asleep is not None and asleep.isolated) or None,
+            execution_role_arn=model.role_arn if model else None,
+            enable_network_isolation=(model is not None and model.isolated) or None,
             vpc_config=Config.VpcConfigProperty(
                 subnets=network.subnets, security_group_ids=network.security_groups
             )
@@ -280,10 +280,13 @@ class ModelEndpoint(IEndpoint):
         return [retained(variant_property_type=name) for name in names]
 
     def scale(self, variant: str) -> EndpointVariant:
-        """The variant of that name, whose number of instances is now that of its scaling.
+        """The variant of that name, or with copies of that name, whose number is now that of its scaling.
 
-        `EndpointScaling` calls it. Raises ValueError for an unknown variant.
+        `EndpointScaling` calls it. Raises ValueError for an unknown name.
         """
+        for each in self.variants:
+            if any(copies.name == variant for copies in each.copies):
+                return each
         names = [each.name for each in self.variants]
         if variant not in names:
             known = ", ".join(names)
@@ -346,13 +349,29 @@ class ModelEndpoint(IEndpoint):
         return WatchedEndpoint(
             name=self.name,
             region=self._region,
-            variants=tuple(variant.watched for variant in self.variants),
+            variants=tuple(self._watched()),
             log_is_counted=self._log_is_counted,
             resource=self.resource,
             kind=self.kind,
             published=self.metrics.published,
             tables=self.tables,
         )
+
+    def _watched(self) -> Iterator[WatchedVariant]:
+        """The variants, and after one whose instances are shared its components."""
+        components = self.metrics.components
+        for variant in self.variants:
+            watched = variant.watched
+            yield replace(watched, component=components.get(variant.name))
+            for copies in variant.copies if watched.shared else ():
+                least, most = copies.capacity
+                yield WatchedVariant(
+                    name=copies.name,
+                    component=components[copies.name],
+                    min_instances=least,
+                    max_instances=most,
+                    scales=most > least,
+                )
 
     @staticmethod
     def from_endpoint_name(

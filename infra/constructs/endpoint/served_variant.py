@@ -1,12 +1,16 @@
 """A variant of an environment file, with the SageMaker model that it runs."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import aws_cdk as cdk
 from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
 
+from infra.constructs.endpoint.endpoint_logs import EndpointLogs
+from infra.constructs.endpoint.endpoint_variant import managed
 from infra.constructs.endpoint.inference_component import ModelCopies
 from infra.constructs.model.archive import (
     Archive,
@@ -20,7 +24,7 @@ from infra.constructs.model.served_model import ServedModel
 from infra.constructs.monitoring.watched_endpoint import WatchedVariant
 from infra.packing import archive_inputs
 from infra.parameters.environment import Environment
-from infra.parameters.placement import placements_of
+from infra.parameters.placement import Placement, placements_of
 from infra.parameters.variant import Serverless
 from infra.policy.hosting import Hosting, driver_for_all
 from model_packaging.places import ARCHIVES, MADE
@@ -40,69 +44,102 @@ class ServedVariant(Construct):
         environment: Environment,
         root: Path,
         dependencies: ModelDependencies,
+        logs: Mapping[str, EndpointLogs],
     ) -> None:
-        """`name` is a variant of `environment`; `root` is the project, where archives are packed."""
+        """`name` is a variant of `environment`; `root` is the project, where archives are packed. `logs` are
+        the log groups of what it serves, by name in `Environment.served`."""
         super().__init__(scope, construct_id)
-        # Preflight: its instance types and model are in the catalog.
-        self._placements = placements = placements_of(environment, name)
-        self._placement = placements[0]
         self.name = name
         self._variant = variant = environment.variants[name]
+        # Preflight: its instance types and models are in the catalog.
+        self._placements = placements = [
+            placed
+            for each in variant.components or (name,)
+            for placed in placements_of(environment, each)
+        ]
+        self._placement = placements[0]
         self._hostings = [placement.hosting(environment.region) for placement in placements]
         self._inference_ami = self._placement.driver.value
-        if variant.instance_pools and variant.inference_ami is None:
-            hosts = [(placement.tensorflow, placement.instance) for placement in placements]
+        if len(placements) > 1 and variant.inference_ami is None:
+            hosts = [(placement.tensorflow, placement.whole) for placement in placements]
             self._inference_ami = driver_for_all(
                 hosts
             )  # a variant has one AMI for all of its types
         self._kind = environment.kind
-        self.scaled = (variant.sleeps or variant.scaling is not None) and self._kind.has_instances
+        self.scaled = (
+            variant.has_copies or variant.scaling is not None
+        ) and self._kind.has_instances
         """Whether scaling sets the number of instances, also while `hold` suspends it."""
         self.shadow = variant.shadow
         self.capacity = variant.capacity
         self.start_seconds = self._placement.start_seconds
-        self.copies = self._copies(environment.component) if variant.sleeps else None
         self._prices = {}
         for kind in variant.instance_types:
             if price := environment.prices.instance(kind, environment.region):
                 self._prices[kind] = price
         self.other_models: tuple[ServedModel, ...] = ()
-        """The models of instance types whose image or variables differ from the first one's."""
-        self._archive = model_archive(cdk.Stack.of(self), environment, variant.model, root)
-        self._role = replace(
-            dependencies,
-            execution_role_arn=self._placement.model.execution_role
-            or environment.endpoint.execution_role,
-            core_dumps=variant.core_dumps,
-        )
-        self._isolated = (
-            self._placement.model.network_isolation or environment.security.network_isolation
-        )
-        self.model = self._served("Model", self._hostings[0])
-        self._pools = self._instance_pools() if variant.instance_pools else None
+        """The models of instance types whose image or variables differ from the first one's, and of
+        components after the first."""
+        self._environment, self._root = environment, root
+        self._dependencies, self._logs = dependencies, logs
+        self._archives = {
+            placed.name: model_archive(cdk.Stack.of(self), environment, placed.variant.model, root)
+            for placed in placements
+        }
+        self._pools: list[sagemaker.CfnEndpointConfig.InstancePoolProperty] | None = None
+        self.copies: list[ModelCopies] = []
+        if variant.components:
+            self._add_components()
+        else:
+            self.model = self._served("Model", placements[0], self._hostings[0])
+            if variant.sleeps:
+                self.copies = [self._copies(placements[0], self.model)]
+            self._pools = self._instance_pools() if variant.instance_pools else None
 
-    def _copies(self, component: str | None) -> ModelCopies:
-        placed = self._placement
+    def _add_components(self) -> None:
+        served = [
+            self._served(f"Model-{placed.name}", placed, hosting)
+            for placed, hosting in zip(self._placements, self._hostings, strict=True)
+        ]
+        self.model, *others = served
+        self.other_models = tuple(others)
+        self.copies = list(map(self._copies, self._placements, served))
+
+    def _copies(self, placed: Placement, model: ServedModel) -> ModelCopies:
+        least, most = placed.variant.capacity
+        timeouts = {name: choice.value for name, choice in placed.timeouts.items()}
         return ModelCopies(
-            name=component or self.name,
-            sleep_after_minutes=self._variant.sleep_after_minutes or 0,
+            name=placed.name,
+            model=model,
+            min_copies=least,
+            max_copies=most,
+            sleep_after_minutes=placed.variant.sleep_after_minutes,
             memory_mib=placed.copy_memory_mib.value,
-            cpus=placed.copy_cpus,
-            accelerators=placed.instance.gpus,
-            download_timeout_seconds=self._longest("download_timeout_seconds"),
-            startup_timeout_seconds=self._longest("startup_timeout_seconds"),
+            cpus=placed.copy_cpus.value,
+            gpus=placed.copy_gpus.value,
+            **timeouts,
         )
 
-    def _served(self, construct_id: str, hosting: Hosting) -> ServedModel:
-        return ServedModel(
+    def _served(self, construct_id: str, placed: Placement, hosting: Hosting) -> ServedModel:
+        environment, logs = self._environment, self._logs[placed.name]
+        model = ServedModel(
             self,
             construct_id,
-            archive=self._archive,
+            archive=self._archives[placed.name],
             image=hosting.image,
             variables=hosting.variables,
-            dependencies=self._role,
-            network_isolation=self._isolated,
+            dependencies=replace(
+                self._dependencies,
+                log_group_arn=logs.arn,
+                execution_role_arn=placed.model.execution_role
+                or environment.endpoint.execution_role,
+                core_dumps=self._variant.core_dumps,
+            ),
+            network_isolation=placed.model.network_isolation
+            or environment.security.network_isolation,
         )
+        model.logs = logs
+        return model
 
     def _instance_pools(self) -> list[sagemaker.CfnEndpointConfig.InstancePoolProperty]:
         """The instance types in order, with a model of their own where image or variables differ."""
@@ -116,7 +153,7 @@ class ServedVariant(Construct):
             model = next(same, None)
             if model is None:
                 kind = instance_type.removeprefix("ml.").replace(".", "-")
-                model = self._served(f"Model-{kind}", hosting)
+                model = self._served(f"Model-{kind}", self._placement, hosting)
                 models.append((*runs, model))
             pools.append(
                 Config.InstancePoolProperty(
@@ -133,13 +170,10 @@ class ServedVariant(Construct):
         variant, routing = self._variant, self._placement.routing.value
         if variant.serverless is not None:
             return self._in_serverless_containers(variant.serverless)
-        managed = Config.ManagedInstanceScalingProperty(
-            status="ENABLED", min_instance_count=0, max_instance_count=variant.most_instances
-        )
         return Config.ProductionVariantProperty(
             variant_name=self.name,
-            model_name=None if variant.sleeps else self.model.name,
-            managed_instance_scaling=managed if variant.sleeps else None,
+            model_name=None if self.copies else self.model.name,
+            managed_instance_scaling=managed(*variant.capacity) if self.copies else None,
             instance_type=variant.instance_type,
             instance_pools=self._pools,
             variant_instance_provision_timeout_in_seconds=variant.provision_timeout_seconds,
@@ -190,25 +224,32 @@ class ServedVariant(Construct):
             instance_type=next(iter(variant.instance_types), None),
             pools=variant.instance_types if variant.instance_pools else (),
             min_instances=variant.min_instances,
-            component=self.copies.name if self.copies else None,
             max_instances=variant.most_instances,
-            scales=variant.scales and self._kind.has_instances,
+            shared=bool(variant.components),
+            scales=(variant.scales or bool(variant.components)) and self._kind.has_instances,
             shadow=variant.shadow,
             prices=self._prices,
         )
 
     @property
-    def recorded(self) -> dict[str, object]:
-        """Model, image and settings for the record of the deployment, which a rollback needs."""
-        return {
-            "variant": self.name,
-            "model": self._variant.model,
-            "archive": self._archive.url,
-            "image": self._hostings[0].image.uri,
-            "tensorflow": self._hostings[0].tensorflow,
-            "model_gib": self._placement.served.model_gib,
-            "container": self._placement.settings.model_dump(mode="json", exclude_none=True),
-        }
+    def recorded(self) -> list[dict[str, Any]]:
+        """Model, image and settings for the record of the deployment, which a rollback needs.
+
+        A variant's on its preferred instance type, or those of each of its components.
+        """
+        return [
+            {
+                "variant": placed.name,
+                "model": placed.variant.model,
+                "archive": self._archives[placed.name].url,
+                "image": hosting.image.uri,
+                "tensorflow": hosting.tensorflow,
+                "model_gib": placed.served.model_gib,
+                "container": placed.settings.model_dump(mode="json", exclude_none=True),
+            }
+            for placed, hosting in zip(self._placements, self._hostings, strict=True)
+            if not placed.pool
+        ]
 
 
 def model_archive(stack: cdk.Stack, environment: Environment, name: str, root: Path) -> Archive:

@@ -119,7 +119,7 @@ def variant_signals(
     for graph, watched in WATCHED.items():
         for kind, (what, metric, statistic, key) in watched.items():
             threshold = getattr(alarms, key)
-            if threshold is None or not metrics.kind.publishes(metric):
+            if threshold is None or not metrics.kind.publishes(metric) or not variant.has(metric):
                 continue
             if kind == OVERHEAD and (variant.shadow or not metrics.kind.has_instances):
                 continue  # cold starts count as overhead, and are usual if no instance runs
@@ -173,7 +173,7 @@ def _instance_types(graph: str, metric: str, variant: WatchedVariant) -> Sequenc
 
 
 def _traffic(metrics: EndpointMetrics, variant: WatchedVariant, alarms: Alarms) -> Iterator[Signal]:
-    counted = metrics.kind.publishes("Invocations") and not variant.shadow
+    counted = metrics.kind.publishes("Invocations") and not (variant.shadow or variant.shared)
     if alarms.no_traffic_minutes is not None and counted:
         yield Signal(
             kind="no-traffic",
@@ -191,11 +191,12 @@ def _traffic(metrics: EndpointMetrics, variant: WatchedVariant, alarms: Alarms) 
         )
     # If the number of instances is fixed on purpose, all of them are always in use.
     if variant.scales and variant.max_instances > variant.min_instances:
+        what = "instances" if variant.instance_types else "copies"
         yield Signal(
             kind="at-max",
             variant=variant.name,
-            what="instances",
-            in_words=f"all {variant.max_instances} instances in use",
+            what=what,
+            in_words=f"all {variant.max_instances} {what} in use",
             metric=metrics.instances(variant.name),
             # The threshold is half an instance lower: in the minute of a change the mean is a fraction.
             threshold=variant.max_instances - 0.5,

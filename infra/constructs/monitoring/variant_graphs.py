@@ -46,6 +46,10 @@ class VariantGraphs:
     def all(self) -> dict[str, Widget]:
         """{name: graph}; the names are those of other variants of the endpoint where both have it."""
         names = [*self.endpoint.kind.graphs]
+        if self.variant.shared:
+            names = ["machines", "instances", "cost"]
+        elif not self.variant.has("CPUUtilization") and self.endpoint.kind.has_instances:
+            names = ["traffic", "latency", "errors", "copies"]
         if self.endpoint.published.by_instance:
             names.append("latency_by_instance")
             # What is 100 % differs by type, and which type an instance is of cannot be searched for.
@@ -195,6 +199,20 @@ class VariantGraphs:
                     Line(value=variant.max_instances, label=f"max {variant.max_instances}"),
                 ],
             ),
+        )
+
+    def copies(self) -> Widget:
+        """Number of copies of a component that shares instances, with lines at min and max."""
+        least, most = self.variant.min_instances, self.variant.max_instances
+        lines = [Line(value=least, label=f"min {least}"), Line(value=most, label=f"max {most}")]
+        shown = [
+            replace(
+                self._metrics.instances(self.variant.name), label=f"{self.variant.name}: copies"
+            )
+        ]
+        return graph(
+            f"{self.variant.name}: copies that answer",
+            left=Side(label="copies", metrics=shown, lines=lines),
         )
 
     def cost(self) -> Widget:

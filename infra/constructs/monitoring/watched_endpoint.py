@@ -31,7 +31,7 @@ class EndpointMetrics:
     kind: EndpointKind = REAL_TIME
     published: Published = BY_THE_MINUTE
     components: Mapping[str, str] = field(default_factory=dict)
-    """Variant to the inference component whose copies run on it, if it has one."""
+    """Name of a variant or of copies, to the inference component that these are."""
 
     def model_latency(self, variant: str, statistic: str) -> Measured:
         """Time the container took to answer one request. Unit: microseconds."""
@@ -54,9 +54,11 @@ class EndpointMetrics:
         """Number of instances that answer, which SageMaker does not publish.
 
         It is Invocations divided by InvocationsPerInstance, without data if there is no traffic. For an
-        asynchronous endpoint it counts the values of CPUUtilization, one per instance and minute.
+        asynchronous endpoint, and for instances that components share, it counts the values of
+        CPUUtilization, one per instance and minute.
         Source: https://docs.aws.amazon.com/sagemaker/latest/dg/async-inference-troubleshooting.html"""
-        if not self.kind.publishes("Invocations"):
+        shared = self.components and variant not in self.components
+        if shared or not self.kind.publishes("Invocations"):
             share = "" if self.values_a_minute == 1 else f" / {self.values_a_minute}"
             return Computed(
                 expression=f"counted{share}",
@@ -147,7 +149,9 @@ class WatchedVariant:
     pools: tuple[str, ...] = ()
     """All instance types in order of preference if there are several; each then has metrics of its own."""
     component: str | None = None
-    """The inference component whose copies run on it; None if the variant itself has a model."""
+    """The inference component whose copies run on it, or which this is; None if it has a model itself."""
+    shared: bool = False
+    """Whether several components share its instances, and are watched by themselves."""
     min_instances: int = 1
     max_instances: int = 1
     scales: bool = False
@@ -156,6 +160,12 @@ class WatchedVariant:
     """Whether it is a shadow, which gets copies of requests and whose answers reach nobody."""
     prices: Mapping[str, Price] = field(default_factory=dict)
     """Price of an instance by type; a type that is left out has the catalog's."""
+
+    def has(self, metric: str) -> bool:
+        """Whether a metric is about it: instances that are shared have no requests, components only these."""
+        if metrics.namespace_of(metric) == MACHINES:
+            return self.component is None or self.instance_type is not None
+        return not self.shared
 
     @property
     def gpus(self) -> int:

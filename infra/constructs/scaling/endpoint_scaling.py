@@ -4,7 +4,6 @@ import aws_cdk as cdk
 from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 
-from infra.constructs.endpoint.inference_component import ModelCopies
 from infra.constructs.endpoint.model_endpoint import ModelEndpoint
 from infra.constructs.monitoring.measured import Computed, Metric
 from infra.parameters.scaling import Scaling
@@ -26,10 +25,10 @@ MINUTES_WAITING = 2
 
 
 class EndpointScaling(Construct):
-    """The scalable target and policies of [variants.NAME.scaling] for one variant.
+    """The scalable target and policies of [variants.NAME.scaling] for one variant, or for its copies.
 
-    It scales the number of instances, the copies of a variant that sleeps, or a serverless variant's
-    provisioned concurrency.
+    It scales the number of instances, of copies, or a serverless variant's provisioned concurrency. Copies
+    with sleep_after_minutes go to zero by it, and come back when a request finds none.
     """
 
     def __init__(
@@ -42,20 +41,22 @@ class EndpointScaling(Construct):
         scaling: Scaling,
     ) -> None:
         """endpoint: The endpoint.
-        variant: Name of one of its variants; its min_instances and max_instances are the bounds.
+        variant: Name of one of its variants, or of `ModelCopies`; its minimum and maximum are the bounds.
         scaling: Target tracking, steps and schedules.
         """
         super().__init__(scope, construct_id)
         scaled = endpoint.scale(variant)
         endpoint.tables[f"variants.{variant}.scaling"] = self, scaling
+        copies = endpoint.copies.get(variant)
         waits = waits_of(scaling, scaled.start_seconds)
         # The endpoint's attribute and not the literal: CloudFormation then waits for it.
         resource = f"endpoint/{endpoint.resource.attr_endpoint_name}/variant/{variant}"
-        copies = scaled.copies
+        capacity = scaled.capacity
         if copies is not None:
-            resource = f"inference-component/{copies.name}"
+            capacity = copies.capacity
+            resource = f"inference-component/{endpoint.components[variant].name}"
         dimension = endpoint.kind.scalable_dimension
-        properties = scalable_target(resource, dimension, scaled.capacity, scaling)
+        properties = scalable_target(resource, dimension, capacity, scaling)
         role = f"arn:{cdk.Stack.of(self).partition}:iam::{cdk.Aws.ACCOUNT_ID}:role/aws-service-role"
         properties["RoleARN"] = f"{role}/{SERVICE}/{SERVICE_ROLE}"
         target = Construct(self, "Target")
@@ -72,9 +73,9 @@ class EndpointScaling(Construct):
             self._policy(Construct(target, name), policy)
         if scaling.steps:
             self._step(endpoint, variant, scaling, waits)
-        if copies is not None:
-            self._sleep(endpoint, variant, copies)
-        if endpoint.kind.queued and scaled.capacity[0] == 0:
+        if copies is not None and copies.sleep_after_minutes:
+            self._sleep(endpoint, variant, copies.sleep_after_minutes)
+        if endpoint.kind.queued and capacity[0] == 0:
             # With no instance there is no backlog per instance that could be tracked (the page above).
             waiting = endpoint.metrics.of_variant("HasBacklogWithoutCapacity", None, "Average")
             first = {"MetricIntervalLowerBound": 0, "ScalingAdjustment": 1}
@@ -90,12 +91,13 @@ class EndpointScaling(Construct):
                 "there is none. It tells nobody.",
             )
 
-    def _sleep(self, endpoint: ModelEndpoint, variant: str, copies: ModelCopies) -> None:
+    def _sleep(self, endpoint: ModelEndpoint, variant: str, minutes: int) -> None:
         """No copy after minutes without a request, and the first one after a request that found none.
 
         AWS's page wakes above 1 failure a minute, which one caller alone does not reach in its first call:
         https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-auto-scaling-zero-instances.html (2026-11-23)
         """
+        name = endpoint.components[variant].name
         waits = Cooldowns(out_seconds=60, in_seconds=60, out_reason="", in_reason="")
         first = {"MetricIntervalLowerBound": 0, "ScalingAdjustment": 1}
         failures = endpoint.metrics.of_variant("NoCapacityInvocationFailures", variant, "Sum")
@@ -106,10 +108,9 @@ class EndpointScaling(Construct):
             step_alarm("GreaterThanOrEqualToThreshold", 1, 1, 60),
             metric=failures,
             name=f"{endpoint.name}-{variant}-wake",
-            description=f"Starts the first copy of {copies.name}: a request found none. It tells nobody.",
+            description=f"Starts the first copy of {name}: a request found none. It tells nobody.",
         )
         none = {"MetricIntervalUpperBound": 0, "ScalingAdjustment": 0}
-        minutes = copies.sleep_after_minutes
         self._alarmed_policy(
             "Sleep",
             "Asleep",
@@ -118,7 +119,7 @@ class EndpointScaling(Construct):
             step_alarm("LessThanOrEqualToThreshold", 0, minutes, 60, missing="missing"),
             metric=endpoint.metrics.invocations_per_instance(variant),
             name=f"{endpoint.name}-{variant}-sleep",
-            description=f"Ends the copies of {copies.name}: no request for {minutes} minutes. It tells "
+            description=f"Ends the copies of {name}: no request for {minutes} minutes. It tells "
             "nobody.",
         )
 

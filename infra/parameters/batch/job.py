@@ -306,7 +306,7 @@ def batch_job(environment: Environment, name: str) -> BatchJob | None:
 
 
 def _measured(environment: Environment, batch: BatchSettings) -> tuple[str, int] | None:
-    for name, variant in environment.variants.items():
+    for name, variant in environment.served.items():
         measured = variant.scaling and variant.scaling.max_concurrency_per_instance
         same = (variant.model, variant.instance_type) == (batch.model, batch.instance_type)
         if same and measured:

@@ -46,7 +46,7 @@ class ImageUnknown(ModelRule):
 
     def _region(self, name: str) -> Findings:
         """Checks that the region has the version that is chosen if the file names none."""
-        variants = [each for each in self.environment.variants.values() if each.model == name]
+        variants = [each for each in self.environment.served.values() if each.model == name]
         on_types = chain.from_iterable(variant.on_each_type for variant in variants)
         for instance in filter(None, map(machine_of, on_types)):
             version = newest_version(instance)

@@ -46,7 +46,7 @@ def _published(metric: str) -> _Partner:
 
 def _scaled(name: str, keys: tuple[str, ...]) -> _Partner:
     def targeted(environment: Environment) -> bool:
-        scaling = environment.variants[name].scaling
+        scaling = environment.tables[name].scaling
         return scaling is None or any(getattr(scaling, key) for key in keys)
 
     return _Partner(f"{', '.join(keys[:-1])} or {keys[-1]}", targeted)
@@ -62,7 +62,7 @@ _MAXIMUM = _Partner(
     "[variants.NAME.scaling], and max_instances above min_instances",
     lambda environment: any(
         variant.scales and variant.capacity[1] > variant.capacity[0]
-        for variant in environment.variants.values()
+        for variant in environment.served.values()
     ),
 )
 
@@ -86,7 +86,7 @@ def _partners(candidate: Candidate) -> Iterator[tuple[str, _Partner]]:
     yield "alarms.oldest_request_minutes", _QUEUE
     yield "alarms.async_failures_per_minute", _QUEUE
     yield "alarms.at_max_minutes", _MAXIMUM
-    for name, variant in environment.variants.items():
+    for name, variant in environment.tables.items():
         key = f"variants.{name}"
         yield f"{key}.scaling.safety_factor", _scaled(name, TARGETS[:3])
         for cooldown in ("scale_out_cooldown_seconds", "scale_in_cooldown_seconds"):
@@ -152,7 +152,7 @@ def _orders(environment: Environment) -> Iterator[tuple[str, float | None, str, 
     yield "alarms.p90_latency_ms", p90, "p99_latency_ms", p99, first
     quietest = "the quietest hour has more than the busiest minute"
     yield "traffic.quiet_rps", traffic.quiet_rps, "peak_rps", traffic.peak_rps, quietest
-    for name, variant in environment.variants.items():
+    for name, variant in environment.tables.items():
         key, scaling, batching = f"variants.{name}", variant.scaling, variant.container.batching
         if batching is not None and not environment.kind.queued:
             answer_ms = MS_PER_SECOND * int(documented("answer_seconds"))
@@ -171,7 +171,7 @@ def _orders(environment: Environment) -> Iterator[tuple[str, float | None, str, 
         if scaling is None:
             continue
         others = scaling.max_concurrency_per_instance or scaling.steps or scaling.schedule
-        if traffic.peak_rps and variant.most_instances > variant.min_instances and not others:
+        if traffic.peak_rps and variant.capacity[1] > variant.capacity[0] and not others:
             most, peak = (
                 2 * traffic.peak_rps / scaling.safety_factor,
                 "twice peak_rps / safety_factor,",
@@ -180,15 +180,17 @@ def _orders(environment: Environment) -> Iterator[tuple[str, float | None, str, 
             yield f"{key}.scaling.max_rps_per_instance", rate, peak, most, never
         # A range stays until another action sets one: nothing is put back. Source: the guide's
         # scheduled-scaling-policy-overview (2026-11-22)
-        for bound, (own, whole) in zip(("at_least", "at_most"), _BOUNDS, strict=True):
+        for place, (bound, own) in enumerate(_BOUNDS):
             stated = [getattr(action, bound) for action in scaling.schedule]
             highest = max((each for each in stated if each is not None), default=None)
             gone = "after the first action it never comes back"
-            value = None if variant.serverless else getattr(variant, whole)
+            value = None if variant.serverless else variant.capacity[place]
+            if variant.component:
+                own = own.replace("instances", "copies")
             yield f"{key}.{own}", value, f"every {bound} of the schedule,", highest, gone
 
 
-_BOUNDS = (("min_instances", "min_instances"), ("max_instances", "most_instances"))
+_BOUNDS = (("at_least", "min_instances"), ("at_most", "max_instances"))
 
 
 class KeysCrossed(Rule):

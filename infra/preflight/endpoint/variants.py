@@ -20,11 +20,12 @@ class VariantModelUnknown(Rule):
         # Read from the file and not from the draft, where a model with a problem is missing.
         written = self.loaded.source.values.get("models", {})
         models = sorted(written) if isinstance(written, dict) else []
-        for name, variant in self.environment.variants.items():
+        for name, variant in self.environment.tables.items():
             if variant.model not in models:
+                missing = "neither model nor components is given: nothing would answer"
                 yield self.finding(
                     f"variants.{name}.model",
-                    f"there is no model {variant.model!r}",
+                    f"there is no model {variant.model!r}" if variant.model else missing,
                     allowed=", ".join(models) or "none: the file has no [models.NAME]",
                     remedy=meant(variant.model, models),
                 )

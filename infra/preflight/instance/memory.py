@@ -21,6 +21,8 @@ variants.primary.container.tfs_processes = 4"""
 
     def look(self, placement: Placement) -> Findings:
         instance, model = placement.instance, f"models.{placement.variant.model}"
+        if placement.variant.component:
+            return  # component-memory looks at the instance, of which this is a part
         need = memory(
             instance, placement.served, processes=placement.processes, workers=placement.workers
         )

@@ -37,7 +37,7 @@ class CapacityNothingScales(EachVariantRule):
     reads = ("variants.{name}.scaling",)
 
     def look(self, name: str, variant: Variant) -> Findings:
-        fixed = variant.scaling is None and not variant.sleeps
+        fixed = variant.scaling is None and not variant.has_copies
         if fixed and variant.most_instances > variant.min_instances:
             yield self.finding(name=name, variant=variant)
 
@@ -56,7 +56,7 @@ class CapacityInitialInstances(EachVariantRule):
         if initial is None:
             return
         key, most = f"variants.{name}.initial_instances", variant.most_instances
-        fixed = variant.scaling is None and not variant.sleeps
+        fixed = variant.scaling is None and not variant.has_copies
         if fixed or variant.serverless is not None:
             yield self.finding(
                 key,
@@ -124,7 +124,7 @@ class CapacityZero(EachVariantRule):
 
     def look(self, name: str, variant: Variant) -> Findings:
         wakes = self.environment.kind.queued and variant.scales
-        if variant.min_instances == 0 and not (wakes or variant.sleeps):
+        if variant.min_instances == 0 and not (wakes or variant.has_copies):
             yield self.finding(name=name)
 
 

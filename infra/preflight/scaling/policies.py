@@ -30,7 +30,8 @@ class ScalingOnNothing(ScalingRule):
 
     def look(self, name: str, variant: Variant, scaling: Scaling) -> Findings:
         allowed = (*self.environment.kind.scales_on, *ANY_KIND)
-        if not scaling.hold and not any(getattr(scaling, key) for key in allowed):
+        acts = scaling.hold or variant.sleep_after_minutes is not None
+        if not acts and not any(getattr(scaling, key) for key in allowed):
             yield self.finding(
                 f"variants.{name}.scaling",
                 "the scaling table has no target: the number of instances would never change",

@@ -16,7 +16,7 @@ class ScheduledRule(Rule):
     """A rule about scheduled actions."""
 
     def parts(self) -> Parts:
-        for name, variant in self.environment.variants.items():
+        for name, variant in self.environment.tables.items():
             for action in variant.scaling.schedule if variant.scaling else ():
                 yield f"variants.{name}.scaling.schedule", variant, action
 

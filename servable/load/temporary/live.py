@@ -74,7 +74,8 @@ def live_variant(client: Any, live: str, variant: str | None = None) -> LiveVari
             raise TemporaryError(f"{live}: has no variant {variant!r}; allowed: {allowed}")
         if "ModelName" not in chosen:
             raise TemporaryError(
-                f"{live}: hosts inference components, which Servable neither makes nor copies"
+                f"{live}: hosts inference components, which are not copied: measure a model "
+                "of them in an environment of its own"
             )
         model = client.describe_model(ModelName=chosen["ModelName"])
     except (BotoCoreError, ClientError) as error:

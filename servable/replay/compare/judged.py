@@ -26,7 +26,7 @@ def output_names(loaded: ValidFile | None, variant: str | None) -> list[str]:
     if loaded is None:
         return []
     environment = loaded.environment
-    placed = environment.variants.get(variant or next(iter(environment.variants)))
+    placed = environment.served.get(variant or next(iter(environment.served)))
     model = environment.models.get(placed.model) if placed else None
     if placed is None or model is None or model.saved_model is None:
         return []

@@ -1,0 +1,381 @@
+"""Rules about inference components: models with copies of their own on the instances of a variant.
+
+A variant with sleep_after_minutes is one too. TensorFlow Serving was seen as a component on AWS
+(hashicorp/terraform-provider-aws#48894).
+"""
+
+from collections import Counter
+from dataclasses import replace
+
+from infra.catalog.instances import instances
+from infra.parameters.finding import Severity
+from infra.parameters.placement import Placement
+from infra.parameters.variant import OF_COMPONENTS, Variant
+from infra.policy.sizing import MIB_PER_GIB, copy_room, instances_that_hold, memory
+from infra.preflight.rendering import counted
+from infra.preflight.rule import EachVariantRule, Findings, Parts, Rule, VariantRule
+
+LONGEST_NAME = 63
+
+
+class ComponentRule(Rule):
+    """A rule about variants that run copies of components: `look` takes their names and them."""
+
+    def parts(self) -> Parts:
+        variants = self.environment.variants.items()
+        return [(name, variant) for name, variant in variants if variant.has_copies]
+
+
+class ComponentExcluded(ComponentRule):
+    """A component is one model on instances of one type, and each request names it.
+
+    An asynchronous request cannot; a serverless variant has no instances; a model of several is refused
+    as a component. That samples, copies for a shadow, weights or guarded updates work with components is
+    documented nowhere.
+    Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_runtime_InvokeEndpointAsync.html
+    (no InferenceComponentName); https://github.com/aws/sagemaker-python-sdk sagemaker/serve/utils/ic_utils.py
+    (several containers, 2026); botocore 1.44.5 (2026-11)
+    """
+
+    example = """\
+variants.primary.sleep_after_minutes = 15
+capture = { sample_percent = 10 }"""
+    allowed = "only without sleep_after_minutes and components"
+
+    def look(self, name: str, variant: Variant) -> Findings:
+        key, own = f"variants.{name}", "components" if variant.components else "sleep_after_minutes"
+        count = len(self.environment.variants)
+        excluded = {
+            "variants": (count > 1, counted(count, "variant")),
+            f"{key}.serverless": (variant.serverless is not None, "serverless"),
+            f"{key}.shadow": (variant.shadow, "shadow"),
+            f"{key}.instance_pools": (variant.instance_pools is not None, "instance_pools"),
+            f"{key}.core_dumps": (variant.core_dumps is not None, "core_dumps"),
+            "capture": (self.environment.capture is not None, "data capture"),
+            "asynchronous": (self.environment.asynchronous is not None, "queue"),
+            "rollout": (self.environment.rollout is not None, "guarded update"),
+        }
+        for served in self.environment.served.values():
+            model = self.environment.models.get(served.model)
+            many = model is not None and model.multi_model is not None
+            excluded[f"models.{served.model}.multi_model"] = many, "multi_model"
+        for other, (present, what) in excluded.items():
+            if present:
+                yield self.finding(
+                    other,
+                    f"{what}: variant {name} has {own}, and nothing documents it for a component",
+                    given=None,
+                    remedy=f"take it out, or {own}",
+                    reads=(f"{key}.{own}",),
+                )
+
+
+class ComponentKeys(ComponentRule):
+    """What a model needs stands in the table of its component; one of the variant would be nobody's.
+
+    Source: infra/parameters/variant.py
+    """
+
+    example = 'variants.primary.components.copies = { model = "ranker" }'
+    remedy = 'move it into the components that need it, or take it out (of a base: model = "")'
+
+    def look(self, name: str, variant: Variant) -> Findings:
+        if not variant.components:
+            return
+        for key in (*OF_COMPONENTS, "copy_memory_mib"):
+            if getattr(variant, key) != Variant.model_fields[key].default:
+                own = "memory_mib" if key == "copy_memory_mib" else key
+                yield self.finding(
+                    f"variants.{name}.{key}",
+                    f"{key} of variant {name} has no effect: it has components",
+                    given=None,
+                    allowed=f"{own} in [variants.{name}.components.NAME]",
+                    reads=(f"variants.{name}.components",),
+                )
+
+
+class ComponentName(ComponentRule):
+    """A component is named ENDPOINT-NAME, of at most 63 characters; alarms and graphs have its name too.
+
+    Source: botocore 1.44.5 (InferenceComponentName)
+    """
+
+    example = f"""\
+endpoint.name = "{"e" * 60}"
+variants.primary.sleep_after_minutes = 15"""
+
+    def look(self, name: str, variant: Variant) -> Findings:
+        twice = Counter(
+            each for other in self.environment.variants.values() for each in other.components
+        )
+        for each in variant.components or (name,):
+            component = f"{self.environment.endpoint.name}-{each}"
+            if len(component) > LONGEST_NAME:
+                yield self.finding(
+                    "endpoint.name",
+                    f"the inference component {component} has {len(component)} characters",
+                    allowed=f"{LONGEST_NAME} characters together with {each} and a hyphen",
+                    remedy="shorten one of both names",
+                    reads=(f"variants.{name}",),
+                )
+            if each in variant.components and (
+                each in self.environment.variants or twice[each] > 1
+            ):
+                yield self.finding(
+                    f"variants.{name}.components.{each}",
+                    f"{each} is also the name of a variant, or of another component",
+                    given=None,
+                    allowed="a name of its own",
+                    remedy="rename it",
+                    reads=("variants",),
+                )
+
+
+class ComponentBounds(EachVariantRule):
+    """Copies are between a minimum and a maximum; only who sleeps has none, and something must add them.
+
+    Source: https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-auto-scaling-zero-instances.html
+    (2026-11-23)
+    """
+
+    example = """\
+variants.primary.sleep_after_minutes = 15
+variants.primary.min_instances = 2"""
+
+    def look(self, name: str, variant: Variant) -> Findings:
+        key = f"variants.{name}"
+        asleep = variant.sleep_after_minutes is not None
+        if asleep and variant.min_instances and "min_instances" in variant.model_fields_set:
+            yield self.finding(
+                f"{key}.min_instances",
+                f"min_instances {variant.min_instances}: the variant sleeps, and then runs none",
+                allowed="no min_instances with sleep_after_minutes",
+                remedy="take one of them out; at_least in a schedule keeps instances for some hours",
+                reads=(f"{key}.sleep_after_minutes",),
+            )
+        if not variant.has_copies and variant.copy_memory_mib is not None:
+            yield self.finding(
+                f"{key}.copy_memory_mib",
+                f"copy_memory_mib {variant.copy_memory_mib} has no effect: the variant does not sleep",
+                allowed="only with sleep_after_minutes",
+                remedy="take it out",
+                reads=(f"{key}.sleep_after_minutes",),
+            )
+        awake = [each for each, own in variant.components.items() if not own.sleep_after_minutes]
+        if awake and variant.min_instances == 0:
+            yield self.finding(
+                f"{key}.min_instances",
+                f"min_instances 0 is never reached: {', '.join(awake)} never sleeps",
+                allowed="1 or more, or sleep_after_minutes in every component",
+                remedy="take it out",
+                reads=tuple(f"{key}.components.{each}" for each in awake),
+            )
+        for each in variant.components:
+            yield from self._copies(f"{key}.components.{each}", variant.narrowed(each))
+
+    def _copies(self, key: str, narrowed: Variant) -> Findings:
+        own = narrowed.components[key.rpartition(".")[2]]
+        least, most = narrowed.capacity
+        stated = "min_copies" in own.model_fields_set
+        if own.sleep_after_minutes and stated and own.min_copies:
+            yield self.finding(
+                f"{key}.min_copies",
+                f"min_copies {own.min_copies}: the component sleeps, and then has none",
+                allowed="0, or no min_copies, with sleep_after_minutes",
+                remedy="take one of them out; at_least in a schedule keeps copies for some hours",
+                reads=(f"{key}.sleep_after_minutes",),
+            )
+        elif own.min_copies == 0 and not own.sleep_after_minutes:
+            yield self.finding(
+                f"{key}.min_copies",
+                "min_copies 0: nothing ends the last copy, or starts the first one",
+                allowed="1 or more; 0 with sleep_after_minutes",
+                remedy="raise it, or add sleep_after_minutes = 15",
+                reads=(f"{key}.sleep_after_minutes",),
+            )
+        if least > most:
+            yield self.finding(
+                f"{key}.min_copies",
+                f"min_copies {least} is above max_copies {most}",
+                allowed=f"1 to {most}",
+                remedy="lower min_copies or raise max_copies",
+                reads=(f"{key}.max_copies",),
+            )
+        elif most > max(1, least) and narrowed.scaling is None:
+            yield self.finding(
+                f"{key}.max_copies",
+                f"max_copies {most} is never reached: nothing scales",
+                allowed=f"{max(1, least)}, or a table [{key}.scaling]",
+                remedy="add the table with max_rps_per_instance, or take max_copies out",
+                reads=(f"{key}.scaling",),
+            )
+
+
+class ComponentInstanceType(ComponentRule):
+    """The SDK's third version refuses components on some families; on one of these, c5, they were seen.
+
+    Source: https://github.com/aws/sagemaker-python-sdk sagemaker/serve/utils/ic_utils.py (2026: m5, m5d,
+    c5, c5d, p2); https://github.com/hashicorp/terraform-provider-aws/pull/48894 (2026-07-09: c5 works)
+    """
+
+    severity = Severity.WARNING
+    example = """\
+variants.primary.instance_type = "ml.m5.xlarge"
+variants.primary.sleep_after_minutes = 15"""
+    key = "variants.{name}.instance_type"
+    problem = "{variant.instance_type}: AWS's SDK refuses inference components on this family"
+    allowed = "ml.c5, ml.c6i, ml.m6i, ml.g5 and others: not ml.m5, ml.m5d, ml.c5d, ml.p2"
+    remedy = "choose another type, or try it in the account first"
+    reads = ("variants.{name}",)
+
+    def look(self, name: str, variant: Variant) -> Findings:
+        if (variant.instance_type or "").startswith(("ml.m5.", "ml.m5d.", "ml.c5d.", "ml.p2.")):
+            yield self.finding(name=name, variant=variant)
+
+
+class ComponentMemory(VariantRule):
+    """A copy is placed by what it reserves: too little overloads the instance, too much is never placed.
+
+    Source: botocore 1.44.5 (MinMemoryRequiredInMb); https://github.com/huggingface/skills/pull/215 (2026-07:
+    a reservation and no cap; "There is not enough hardware resources" for 4096 MB on 16 GiB)
+    """
+
+    acknowledgeable = True
+    example = """\
+variants.primary.sleep_after_minutes = 15
+variants.primary.copy_memory_mib = 128"""
+
+    def look(self, placement: Placement) -> Findings:
+        chosen = placement.copy_memory_mib
+        if not placement.variant.has_copies or placement.variant.serverless is not None:
+            return
+        if placement.served.server_gib is None:
+            yield from self.size_unknown(placement)
+            return
+        need = memory(
+            placement.instance,
+            placement.served,
+            processes=placement.processes,
+            workers=placement.workers,
+        )
+        least = int((need.servers_gib + need.workers_gib) * MIB_PER_GIB) if need else 0
+        most = int(copy_room(placement.whole)[2])
+        if not least <= chosen.value <= most:
+            yield self.finding(
+                placement.key(chosen.name),
+                f"{chosen.name} {chosen.value}: model servers and workers need {least} MiB, and "
+                f"{placement.instance.name} has room for {most}",
+                given=chosen.value,
+                allowed=f"{least} to {most}" if least <= most else f"at most {most}",
+                remedy="take it out: the need is reserved"
+                if chosen.origin == "file"
+                else "lower tfs_processes or gunicorn_workers, or choose a larger type",
+                reads=(placement.key("instance_type"), f"models.{placement.variant.model}"),
+            )
+
+
+class ComponentsFit(ComponentRule):
+    """A copy for which no instance has room is not started, and its component fails or stays Updating.
+
+    Copies are taken to be placed largest first, each on the first instance with room. Of an instance's memory
+    a tenth is the system's; less was seen to be schedulable.
+    Source: https://github.com/huggingface/skills/pull/215 (2026-07: "There is not enough hardware
+    resources"); botocore 1.44.5 (InferenceComponentComputeResourceRequirements)
+    """
+
+    acknowledgeable = True
+    example = """\
+variants.primary.model = ""
+variants.primary.components.copies = { model = "ranker", cpus = 3, min_copies = 2 }"""
+
+    def look(self, name: str, variant: Variant) -> Findings:
+        whole = instances().get(variant.instance_type or "")
+        placed = [each for each in self.candidate.placements if each.name in variant.components]
+        if whole is None or not placed:
+            return
+        room = copy_room(whole)
+        for each in placed:
+            for asked, most in ((each.copy_cpus, whole.vcpus), (each.copy_gpus, whole.gpus)):
+                if asked.value > most:
+                    yield self.finding(
+                        each.key(asked.name),
+                        f"{asked.name} {asked.value:g}: {whole.name} has {most}",
+                        allowed=f"at most {most}",
+                        remedy="lower it, or choose a larger type",
+                        reads=(f"variants.{name}.instance_type",),
+                    )
+        for bound, (when, severity) in enumerate(
+            (("at the start", Severity.ERROR), ("at max_copies", Severity.WARNING))
+        ):
+            needs = [
+                (each.copy_cpus.value, each.copy_gpus.value, each.copy_memory_mib.value)
+                for each in placed
+                for _ in range(max(1, each.variant.capacity[bound]))
+            ]
+            needed = instances_that_hold(needs, room)
+            if needed is not None and needed > variant.most_instances:
+                yield replace(
+                    self.finding(
+                        f"variants.{name}.max_instances",
+                        f"max_instances {variant.most_instances}: {len(needs)} copies {when} need {needed} "
+                        f"of {whole.name}, which has {whole.vcpus} vCPUs, {counted(whole.gpus, 'GPU')} and "
+                        f"{room[2]:.0f} MiB for copies",
+                        given=variant.most_instances,
+                        allowed=f"{needed} or more",
+                        remedy="raise it, lower what copies reserve, or choose a larger type",
+                        reads=(f"variants.{name}.components", f"variants.{name}.instance_type"),
+                    ),
+                    severity=severity,
+                )
+                return
+
+
+class ComponentGpusIdle(ComponentRule):
+    """GPUs that no component reserves compute nothing, and are paid for.
+
+    Source: botocore 1.44.5 (NumberOfAcceleratorDevicesRequired: a copy gets whole GPUs, or none)
+    """
+
+    severity = Severity.WARNING
+    example = """\
+variants.primary.model = ""
+variants.primary.instance_type = "ml.g5.xlarge"
+variants.primary.components.copies = { model = "ranker", gpus = 0 }"""
+    key = "variants.{name}.instance_type"
+    problem = "no component reserves a GPU of {variant.instance_type}"
+    allowed = "gpus = 1 or more in a component, or a type without GPUs"
+    remedy = (
+        "give gpus in [variants.{name}.components.NAME]: fewer GPUs than components are not divided"
+    )
+    reads = ("variants.{name}.components",)
+
+    def look(self, name: str, variant: Variant) -> Findings:
+        placed = [each for each in self.candidate.placements if each.name in variant.components]
+        if placed and placed[0].whole.gpus and not any(each.copy_gpus.value for each in placed):
+            yield self.finding(name=name, variant=variant)
+
+
+class ComponentRepeated(ComponentRule):
+    """Requests name a component and not a model: copies of one model in two of them do not share the load.
+
+    Source: botocore 1.44.5 (InvokeEndpoint, InferenceComponentName)
+    """
+
+    severity = Severity.WARNING
+    example = """\
+variants.primary.model = ""
+variants.primary.components.first = { model = "ranker" }
+variants.primary.components.second = { model = "ranker" }"""
+    allowed = "each model once"
+    remedy = (
+        "take one out and raise max_copies of the other, or accept it if their settings must differ"
+    )
+
+    def look(self, name: str, variant: Variant) -> Findings:
+        first: dict[str, str] = {}
+        for each, component in variant.components.items():
+            if (other := first.setdefault(component.model, each)) != each:
+                yield self.finding(
+                    f"variants.{name}.components.{each}.model",
+                    f"{each} and {other} are both copies of {component.model}",
+                )

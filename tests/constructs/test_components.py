@@ -1,0 +1,286 @@
+"""Components of a variant: which combinations of keys are refused, and what the others deploy."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from infra.parameters.finding import Severity
+from infra.preflight.check import check_all
+from tests.api_calls import calls, problems
+from tests.conftest import VALID, Environment
+from tests.constructs.conftest import Synthesised
+
+Synthesise = Callable[..., Synthesised]
+COMPONENT, CONFIG = "AWS::SageMaker::InferenceComponent", "AWS::SageMaker::EndpointConfig"
+TARGET = "AWS::ApplicationAutoScaling::ScalableTarget"
+MODELS, VARIANT = VALID.split("[variants.primary]\n")
+SECOND = '[models.other]\nsaved_model = "model"\ntensorflow = "2.20"\n'
+SLEEPS, SCALES = "sleep_after_minutes = 15", "scaling = { max_rps_per_instance = 9 }"
+
+
+def file(
+    variant: str = "", *, top: str = "", kind: str = "ml.c6i.2xlarge", **components: str
+) -> str:
+    """`components`: keys in one line by name; "other" has the second model."""
+    lines = [f'[variants.primary]\ninstance_type = "{kind}"', variant]
+    for name, keys in components.items():
+        lines.append(f"[variants.primary.components.{name}]")
+        model = "other" if name == "other" else "ranker"
+        lines += [f'model = "{model}"', *keys.split("; ")]
+    return MODELS + SECOND + "\n".join([*lines, top, ""])
+
+
+@dataclass(frozen=True)
+class Refused:
+    """Rules whose error refuses the file."""
+
+    rules: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Made:
+    """What the template has: CPUs, MiB, GPUs and copies of components; instances; targets' bounds."""
+
+    components: dict[str, tuple[float, int, int | None, int]]
+    instances: tuple[int, int, int]
+    targets: dict[str, tuple[int, int]]
+
+
+def refused(*rules: str) -> Refused:
+    return Refused(rules)
+
+
+CASES = {
+    "one component has an instance to itself": (
+        file(copies="min_copies = 1"),
+        Made({"copies": (4.25, 1024, None, 1)}, (1, 1, 1), {}),
+    ),
+    "two share it in equal parts": (
+        file(copies="", other=""),
+        Made({"copies": (3.5, 1024, None, 1), "other": (3.5, 1024, None, 1)}, (1, 1, 1), {}),
+    ),
+    "copies that stay are as many as the minimum": (
+        file("min_instances = 2", copies="min_copies = 2", other=""),
+        Made({"copies": (3.5, 1024, None, 2), "other": (3.5, 1024, None, 1)}, (2, 2, 2), {}),
+    ),
+    "stated resources are reserved": (
+        file(copies="cpus = 1.25; memory_mib = 3000"),
+        Made({"copies": (1.25, 3000, None, 1)}, (1, 1, 1), {}),
+    ),
+    "one sleeps and one does not": (
+        file(copies=SLEEPS, other=""),
+        Made(
+            {"copies": (3.5, 1024, None, 1), "other": (3.5, 1024, None, 1)},
+            (1, 1, 1),
+            {"copies": (0, 1)},
+        ),
+    ),
+    "no instance runs where all sleep": (
+        file("min_instances = 0\nmax_instances = 2", copies=SLEEPS, other=SLEEPS),
+        Made(
+            {"copies": (3.5, 1024, None, 1), "other": (3.5, 1024, None, 1)},
+            (0, 2, 1),
+            {"copies": (0, 1), "other": (0, 1)},
+        ),
+    ),
+    "an instance stays where all sleep and it is asked for": (
+        file("min_instances = 1", copies=SLEEPS),
+        Made({"copies": (4.25, 1024, None, 1)}, (1, 1, 1), {"copies": (0, 1)}),
+    ),
+    "copies are scaled between their bounds": (
+        file(
+            "min_instances = 2\nmax_instances = 4",
+            copies=f"min_copies = 2; max_copies = 4; {SCALES}",
+        ),
+        Made({"copies": (4.25, 1024, None, 2)}, (2, 4, 2), {"copies": (2, 4)}),
+    ),
+    "scaling on hold has no target": (
+        file(
+            "max_instances = 2",
+            copies="max_copies = 2; scaling = { max_rps_per_instance = 9, hold = true }",
+        ),
+        Made({"copies": (4.25, 1024, None, 1)}, (1, 2, 1), {}),
+    ),
+    "GPUs are divided": (
+        file(kind="ml.g5.12xlarge", copies="", other=""),
+        Made({"copies": (21.5, 1024, 2, 1), "other": (21.5, 1024, 2, 1)}, (1, 1, 1), {}),
+    ),
+    "a GPU for one component alone": (
+        file(kind="ml.g5.xlarge", copies="gpus = 1; cpus = 2", other="gpus = 0; cpus = 1"),
+        Made({"copies": (2, 1024, 1, 1), "other": (1, 1024, None, 1)}, (1, 1, 1), {}),
+    ),
+    "the first instances are those of the file": (
+        file("initial_instances = 2\nmax_instances = 3", copies=""),
+        Made({"copies": (4.25, 1024, None, 1)}, (1, 3, 2), {}),
+    ),
+    "neither model nor components": (file(), refused("variant-model-unknown")),
+    "a component's model that is none": (
+        file(copies="").replace(
+            'components.copies]\nmodel = "ranker"', 'components.copies]\nmodel = "rankr"'
+        ),
+        refused("variant-model-unknown"),
+    ),
+    "a model of the variant beside components": (
+        file('model = "ranker"', copies=""),
+        refused("component-keys"),
+    ),
+    "scaling of the variant beside components": (
+        file(SCALES, copies=""),
+        refused("component-keys"),
+    ),
+    "both forms of sleep": (file(SLEEPS, copies=SLEEPS), refused("component-keys")),
+    "a queue": (file(copies="", top="[asynchronous]"), refused("component-excluded")),
+    "captured samples": (
+        file(copies="", top="[capture]\nsample_percent = 10"),
+        refused("component-excluded"),
+    ),
+    "a guarded update": (
+        file(copies="", top='[rollout]\nstrategy = "canary"'),
+        refused("component-excluded"),
+    ),
+    "a second variant": (
+        file(copies="", top='[variants.second]\nmodel = "ranker"\ninstance_type = "ml.c5.xlarge"'),
+        refused("component-excluded"),
+    ),
+    "no instances for a component that never sleeps": (
+        file("min_instances = 0", copies=SLEEPS, other=""),
+        refused("component-bounds"),
+    ),
+    "no copy and no sleep": (file(copies="min_copies = 0"), refused("component-bounds")),
+    "a copy with more GPUs than the instance": (
+        file(kind="ml.g5.xlarge", copies="gpus = 2"),
+        refused("components-fit"),
+    ),
+    "copies that fit on no instances of the maximum": (
+        file("max_instances = 2", copies="min_copies = 3"),
+        refused("components-fit"),
+    ),
+    "a model larger than its component": (
+        file(copies="memory_mib = 200"),
+        refused("component-memory"),
+    ),
+    "a target that ends the last copy before it sleeps": (
+        file(copies=f"sleep_after_minutes = 20; max_copies = 1; {SCALES}"),
+        refused("sleep-tracking"),
+    ),
+    "an alarm on missing traffic": (
+        file(copies=SLEEPS, top="[alarms]\nno_traffic_minutes = 20"),
+        refused("sleep-unwatched"),
+    ),
+    "a region that refuses a minimum of zero": (
+        file(copies=SLEEPS).replace("eu-west-1", "eu-west-3"),
+        refused("sleep-region"),
+    ),
+    "a name of a component that a variant has": (
+        file(primary=""),
+        refused("component-name"),
+    ),
+}
+DEPLOYED = {name: case for name, case in CASES.items() if isinstance(case[1], Made)}
+REFUSED = {name: case for name, case in CASES.items() if isinstance(case[1], Refused)}
+
+
+def made(found: Synthesised) -> Made:
+    components = {}
+    for each in found.all(COMPONENT):
+        needs = each["Specification"]["ComputeResourceRequirements"]
+        components[each["InferenceComponentName"].removeprefix("ranker-")] = (
+            needs["NumberOfCpuCoresRequired"],
+            needs["MinMemoryRequiredInMb"],
+            needs.get("NumberOfAcceleratorDevicesRequired"),
+            each["RuntimeConfig"]["CopyCount"],
+        )
+    (variant,) = found.one(CONFIG)["ProductionVariants"]
+    scaling = variant["ManagedInstanceScaling"]
+    return Made(
+        components,
+        (
+            scaling["MinInstanceCount"],
+            scaling["MaxInstanceCount"],
+            variant["InitialInstanceCount"],
+        ),
+        {
+            each["ResourceId"].removeprefix("inference-component/ranker-"): (
+                each["MinCapacity"],
+                each["MaxCapacity"],
+            )
+            for each in found.all(TARGET)
+        },
+    )
+
+
+@pytest.mark.parametrize(("text", "expected"), REFUSED.values(), ids=REFUSED)
+def test_these_are_refused(environment: Environment, text: str, expected: Refused) -> None:
+    findings = check_all(environment(text))
+    rules = {each.rule for each in findings if each.severity is Severity.ERROR}
+    assert rules == set(expected.rules)
+
+
+@pytest.mark.parametrize(("text", "expected"), DEPLOYED.values(), ids=DEPLOYED)
+def test_these_are_deployed(synthesise: Synthesise, text: str, expected: Made) -> None:
+    assert made(synthesise(text)) == expected
+
+
+@pytest.mark.parametrize("text", [text for text, _ in DEPLOYED.values()], ids=[*DEPLOYED])
+def test_aws_takes_what_is_deployed(synthesise: Synthesise, text: str) -> None:
+    asked = calls(synthesise(text).template)
+    assert [said for call in asked for said in problems(call)] == []
+
+
+def test_sleep_after_minutes_is_short_for_one_component(synthesise: Synthesise) -> None:
+    short = synthesise(f"{VALID}{SLEEPS}\nmax_instances = 3\n{SCALES}\n")
+    long = synthesise(
+        file(
+            "min_instances = 0\nmax_instances = 3",
+            kind="ml.c5.xlarge",
+            copies=f"max_copies = 3; {SLEEPS}; {SCALES}",
+        )
+    )
+
+    def compared(found: Synthesised) -> list[Any]:
+        (component,) = found.all(COMPONENT)
+        (variant,) = found.one(CONFIG)["ProductionVariants"]
+        needs = component["Specification"]["ComputeResourceRequirements"]
+        environment = found.one("AWS::SageMaker::Model")["PrimaryContainer"]["Environment"]
+        target = found.one(TARGET)
+        return [needs, variant, environment, target["MinCapacity"], target["MaxCapacity"]]
+
+    assert compared(short) == compared(long)
+
+
+def test_a_component_waits_for_its_endpoint_and_its_target_for_it(synthesise: Synthesise) -> None:
+    found = synthesise(file(copies=f"max_copies = 1; {SLEEPS}"))
+    (endpoint,), (component,) = found.ids("AWS::SageMaker::Endpoint"), found.ids(COMPONENT)
+    (target,) = found.ids(TARGET)
+    name = found.one(COMPONENT)["EndpointName"]
+    depends = found.template["Resources"][target]["DependsOn"]
+    assert (name, depends) == ({"Fn::GetAtt": [endpoint, "EndpointName"]}, [component])
+
+
+def test_each_component_writes_into_a_log_group_of_its_own(synthesise: Synthesise) -> None:
+    found = synthesise(file(copies="", other=""))
+    groups = [group["LogGroupName"] for group in found.all("AWS::Logs::LogGroup")]
+    prefix = "/aws/sagemaker/InferenceComponents/ranker-"
+    assert groups == [f"{prefix}copies", f"{prefix}other"]
+
+
+def test_requests_are_watched_by_component_and_machines_once(synthesise: Synthesise) -> None:
+    alarms = synthesise(file(copies="", other="")).all("AWS::CloudWatch::Alarm")
+    names = {alarm["AlarmName"].removeprefix("ranker-") for alarm in alarms}
+    assert names >= {"copies-5xx", "other-5xx", "primary-cpu", "primary-memory", "primary-disk"}
+    assert not {"primary-5xx", "copies-cpu", "other-cpu"} & names
+
+
+def test_callers_may_invoke_the_components_and_no_other(synthesise: Synthesise) -> None:
+    top = '[endpoint]\ncallers = ["arn:aws:iam::111111111111:role/app"]\nname = "ranker"'
+    text = file(copies="", other="").replace('[endpoint]\nname = "ranker"', top)
+    (policy,) = synthesise(text).all("AWS::IAM::ManagedPolicy")
+    (statement,) = policy["PolicyDocument"]["Statement"]
+    named = {str(resource).rpartition(":")[2].rstrip("]'}") for resource in statement["Resource"]}
+    assert named == {
+        "endpoint/ranker",
+        "inference-component/ranker-copies",
+        "inference-component/ranker-other",
+    }

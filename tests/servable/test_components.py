@@ -1,0 +1,114 @@
+"""Commands about an environment whose variant has components: names, plans, restored files."""
+
+from typing import Any
+
+import pytest
+
+from infra.parameters.loading import ValidFile
+from infra.parameters.placement import placement
+from model_packaging.refusal import PackagingError
+from servable.check.explain import explained
+from servable.history.restoring import _table
+from servable.invoke.invoke import component_named
+from servable.load.bodies import bodies_of
+from servable.plan.template_changes import component_changes
+from tests.conftest import VALID, Environment, valid
+
+SHARED = VALID.replace('model = "ranker"\n', "") + (
+    '[variants.primary.components.first]\nmodel = "ranker"\n'
+    '[variants.primary.components.second]\nmodel = "other"\n'
+    '[models.other]\nsaved_model = "model"\ntensorflow = "2.20"\n'
+    'golden = { request = "golden/other.json" }\n'
+)
+
+
+@pytest.fixture
+def shared(environment: Environment) -> ValidFile:
+    return valid(environment(SHARED))
+
+
+@pytest.mark.parametrize(
+    ("name", "component"), [(None, "ranker-first"), ("second", "ranker-second")]
+)
+def test_left_out_it_is_the_first_component(
+    shared: ValidFile, name: str | None, component: str
+) -> None:
+    assert component_named(shared.environment, name) == component
+
+
+def test_a_component_that_is_none_is_refused_with_those_that_are(shared: ValidFile) -> None:
+    with pytest.raises(PackagingError, match="allowed: first, second"):
+        component_named(shared.environment, "secnd")
+
+
+def test_a_load_test_sends_the_requests_of_the_model_of_the_component(shared: ValidFile) -> None:
+    (shared.root / "golden").mkdir(exist_ok=True)
+    (shared.root / "golden/other.json").write_text('{"instances": [[1]]}')
+    bodies, _ = bodies_of((), content_type=None, loaded=shared, variant="second")
+    assert [body.content for body in bodies] == [b'{"instances": [[1]]}']
+
+
+def test_explain_says_why_a_copy_reserves_what_it_does(shared: ValidFile) -> None:
+    (cpus,) = (line for line in explained(shared) if (line.variant, line.name) == ("first", "cpus"))
+    assert (cpus.value, cpus.origin) == ("1.75", "derived")
+
+
+@pytest.mark.parametrize(
+    ("key", "dotted"),
+    [
+        ("container.tfs_processes", "variants.primary.components.first.container.tfs_processes"),
+        ("instance_type", "variants.primary.instance_type"),
+    ],
+)
+def test_a_finding_names_the_table_that_has_the_key(
+    shared: ValidFile, key: str, dotted: str
+) -> None:
+    placed = placement(shared.environment, "first")
+    assert placed is not None
+    assert placed.key(key) == dotted
+
+
+def template(**components: str) -> dict[str, Any]:
+    """A component for each name, of a model with this archive."""
+    resources: dict[str, Any] = {}
+    for name, archive in components.items():
+        resources[f"Model{name}"] = {
+            "Type": "AWS::SageMaker::Model",
+            "Properties": {"PrimaryContainer": {"ModelDataUrl": archive}},
+        }
+        model = {"Fn::GetAtt": [f"Model{name}", "ModelName"]}
+        resources[f"Component{name}"] = {
+            "Type": "AWS::SageMaker::InferenceComponent",
+            "Properties": {
+                "InferenceComponentName": name,
+                "Specification": {"ModelName": model},
+            },
+        }
+    return {"Resources": resources}
+
+
+@pytest.mark.parametrize(
+    ("after", "said"),
+    [
+        (template(a="1"), []),
+        (template(a="2"), ["component a is updated in place"]),
+        (template(a="1", b="1"), ["component b is new"]),
+        (template(), ["component a is deleted"]),
+    ],
+    ids=["nothing", "another archive", "one more", "one less"],
+)
+def test_plan_says_what_becomes_of_each_component(after: dict[str, Any], said: list[str]) -> None:
+    assert [
+        each.split(";")[0].split(":")[0] for each in component_changes(template(a="1"), after)
+    ] == said
+
+
+def test_a_restored_file_has_a_components_settings_in_its_table() -> None:
+    component: dict[str, Any] = {"model": "ranker"}
+    settings = {"variants": {"primary": {"components": {"first": component}}}}
+    assert _table(settings, "first") is component
+
+
+def test_a_restored_file_has_a_variants_settings_in_its_table() -> None:
+    variant: dict[str, Any] = {"model": "ranker"}
+    assert _table({"variants": {"primary": variant}}, "primary") is variant

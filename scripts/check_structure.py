@@ -169,7 +169,7 @@ MOST_LINES = 74_430 + sum(GROWN.values())
 # Folder to its most lines: of what lighter left, and of what is measured and checked since.
 MOST_LINES_OF_FOLDERS = {
     "benchmarks": 4_000 + 1_095 + 150 + 304,  # verdicts, their simulations; local AWSs; a job
-    "scripts": 3_000 + 305,  # releases, rollouts' table, constructs' page, and these bounds
+    "scripts": 3_000 + 306,  # releases, rollouts' table, constructs' page, and these bounds
 }
 # Command to the most lines of functions that it may run (scripts/lines_run.py): what its reader reads.
 # Without the rules since, 4,298 and 6,450 (6,400 was wanted) of a synth without .servable.

@@ -1,4 +1,4 @@
-"""A batch, deployed with the real CDK CLI: a scheduled and a manual run, a failed one, and what is left.
+"""A batch, deployed with the real CDK CLI: scheduled, by hand, late, failed, not started, and what is left.
 
 One deployment for the file, with the clock standing still.
 """
@@ -41,6 +41,7 @@ input_filter = "$['feat_ids','feat_vals']"
 join = true
 output_filter = "$['id','SageMakerOutput']"
 schedule = "SCHEDULE"
+late_minutes = 2
 [batch.by-hand]
 model = "rows"
 instance_type = "ml.c5.xlarge"
@@ -94,6 +95,13 @@ class Deployed:
     def start(self, batch: str) -> None:
         self.states.start_execution(stateMachineArn=self.outputs[f"{batch}StateMachine"])
 
+    def running(self) -> None:
+        """Returns when a job runs."""
+        sagemaker, deadline = self.aws.client("sagemaker"), time.monotonic() + 60
+        while not sagemaker.list_transform_jobs(StatusEquals="InProgress")["TransformJobSummaries"]:
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+
     def taken_scores(self) -> dict[str, list[dict[str, Any]]]:
         """Key of each result to its lines; they are deleted."""
         found = {}
@@ -123,11 +131,13 @@ class Night:
 
     scheduled: dict[str, list[dict[str, Any]]]
     by_hand: dict[str, list[dict[str, Any]]]
+    late: str
     trial: Ran
     failed: list[str]
     reason: str
     alarm: str
     verified: Ran
+    unstarted: str
     left: set[str]
 
 
@@ -136,7 +146,9 @@ def night(tmp_path_factory: pytest.TempPathFactory) -> Night:
     project = checkout(tmp_path_factory.mktemp("batch") / "project")
     with running(seconds_per_minute=None) as aws:
         at = aws.now() + timedelta(minutes=30)
-        environment = ENVIRONMENT.replace("SCHEDULE", f"cron({at.minute} {at.hour} * * ? *)")
+        again = at + timedelta(minutes=15)
+        expression = f"cron({at.minute},{again.minute} * * * ? *)"
+        environment = ENVIRONMENT.replace("SCHEDULE", expression)
         (project / "environments" / "night.toml").write_text(environment)
         bootstrapped(aws)
         before = set(inventory(aws))
@@ -146,6 +158,9 @@ def night(tmp_path_factory: pytest.TempPathFactory) -> Night:
         deployed.runs("BatchNightly", 1)
         scheduled = deployed.taken_scores()
         deployed.start("BatchNightly")
+        deployed.running()
+        aws.advance(minutes=3)
+        late = deployed.received("The batch scored-nightly is late")
         deployed.start("BatchByHand")
         deployed.runs("BatchNightly", 2)
         failed = deployed.runs("BatchByHand", 1)
@@ -155,9 +170,13 @@ def night(tmp_path_factory: pytest.TempPathFactory) -> Night:
         by_hand = deployed.taken_scores()
         trial = servable(project, aws, "batch", "night", "nightly", "--limit=3", "--json")
         verified = servable(project, aws, "verify", "night", "--no-invoke")
+        machine = deployed.outputs["BatchNightlyStateMachine"]
+        deployed.states.delete_state_machine(stateMachineArn=machine)
+        aws.advance(minutes=12)
+        unstarted = deployed.received("scored-nightly-batch-unstarted", '"ALARM"')
         cdk(project, aws, "destroy", "night/*", "--force")
         left = {name for kind, name in set(inventory(aws)) - before if "Subscription" not in kind}
-    return Night(scheduled, by_hand, trial, failed, reason, alarm, verified, left)
+    return Night(scheduled, by_hand, late, trial, failed, reason, alarm, verified, unstarted, left)
 
 
 def servable(project: Path, aws: LocalAws, *arguments: str) -> Ran:
@@ -183,6 +202,14 @@ def test_a_run_by_hand_gives_the_same(night: Night) -> None:
 def test_a_trial_scores_as_many_rows_as_are_asked_for(night: Night) -> None:
     said = json.loads(night.trial.stdout)
     assert (said["rows_in"], said["rows_out"], said["holds"]) == (3, 3, True), night.trial.stderr
+
+
+def test_a_run_that_is_late_is_told_while_it_runs(night: Night) -> None:
+    assert "has not ended 2 minutes after the run began, and goes on" in night.late
+
+
+def test_a_schedule_that_cannot_start_its_run_is_an_alarm(night: Night) -> None:
+    assert "First: start it by hand" in night.unstarted
 
 
 def test_rows_that_the_model_does_not_take_fail_the_run(night: Night) -> None:

@@ -27,8 +27,8 @@ from infra.constructs.model.execution_role import (
 )
 from infra.constructs.model.served_model import ServedModel
 from infra.constructs.monitoring.endpoint_alarms import EndpointAlarm
-from infra.constructs.monitoring.first_steps import directions
-from infra.constructs.monitoring.measured import Measured
+from infra.constructs.monitoring.first_steps import FIRST_STEPS, directions
+from infra.constructs.monitoring.measured import Computed, Measured, Metric
 from infra.constructs.monitoring.signals import Signal
 from infra.parameters.alarms import Unit
 from infra.parameters.batch.job import BatchJob
@@ -39,6 +39,10 @@ PUBLISH = "arn:{partition}:states:::sns:publish"
 # Step Functions makes this rule itself, to hear of the end of a job.
 # https://docs.aws.amazon.com/step-functions/latest/dg/sagemaker-iam.html (2026-11-28)
 EVENTS_RULE = "StepFunctionsGetEventsForSageMakerTransformJobsRule"
+# The error with which a job that completed ends the branch that waits to tell that it is late. A Parallel
+# state ends when a branch fails, with that branch's error, and stops the others:
+# https://docs.aws.amazon.com/step-functions/latest/dg/state-parallel.html (2026-11-28)
+COMPLETED = "BatchCompleted"
 # What it names a log group whose policy it writes; https://docs.aws.amazon.com/step-functions/latest/dg/cw-logs.html
 LOG_GROUPS = "/aws/vendedlogs/states/"
 # Errors of the API, none of a job that ran: that would only fail again, at the whole price. A name is used
@@ -57,6 +61,9 @@ _UUID_CHARACTERS = 36
 _SECONDS_PER_MINUTE = 60
 # A day: the alarm of a night is there in the morning, and a failed run publishes one value.
 _WINDOW_MINUTES = 1440
+# Scheduler's own is a day, after which a nightly run that could not start would meet the next one; its
+# retries are as many as it allows. https://docs.aws.amazon.com/scheduler/latest/APIReference/API_RetryPolicy.html
+_START_WITHIN_SECONDS, _MOST_RETRIES = 3600, 185
 _JOBS = (
     "sagemaker:AddTags", "sagemaker:CreateTransformJob", "sagemaker:DescribeTransformJob",
     "sagemaker:ListTags", "sagemaker:StopTransformJob",
@@ -192,11 +199,32 @@ class BatchTransform(Construct):
         request = job.request(job_name="", model_name=self._model.name)
         request["TransformJobName.$"] = f"States.Format('{self.job_prefix}-{{}}', $.run)"
         del request["TransformJobName"]
-        told = (
+        failed = (
             f"The batch {self.name} failed with {{}}: {{}} First: read the end of its data-log in the "
             "log group /aws/sagemaker/TransformJobs."
         )
-        caught = [{"ErrorEquals": ["States.ALL"], "ResultPath": "$.failure", "Next": "Tell"}]
+        late = (
+            f"The batch {self.name} is late: its job {self.job_prefix}-{{}} has not ended "
+            f"{job.batch.late_minutes} minutes after the run began, and goes on. First: "
+            f"{FIRST_STEPS['batch-late']}"
+        )
+        caught = {"ErrorEquals": ["States.ALL"], "ResultPath": "$.failure"}
+        transform = {
+            "Type": "Task",
+            "Resource": SYNC.format(partition=cdk.Aws.PARTITION),
+            "Parameters": request,
+            "TimeoutSeconds": job.batch.max_minutes * _SECONDS_PER_MINUTE,
+            "Retry": [RETRY],
+            "Next": "Completed",
+        }
+        wait = {
+            "Type": "Wait",
+            "Seconds": job.batch.late_minutes * _SECONDS_PER_MINUTE,
+            "Next": "TellLate",
+        }
+        tell_late = self._told("is late", f"States.Format('{late}', $.run)")
+        tell = self._told("failed", f"States.Format('{failed}', $.failure.Error, $.failure.Cause)")
+        completed = {"Type": "Fail", "Error": COMPLETED, "Cause": "The job completed."}
         return {
             "Comment": f"Runs the model {job.batch.model} over {job.batch.input}",
             "StartAt": "Name",
@@ -204,33 +232,58 @@ class BatchTransform(Construct):
                 "Name": {
                     "Type": "Pass",
                     "Parameters": {"run.$": "States.UUID()"},
-                    "Next": "Transform",
+                    "Next": "Run",
                 },
-                "Transform": {
-                    "Type": "Task",
-                    "Resource": SYNC.format(partition=cdk.Aws.PARTITION),
-                    "Parameters": request,
-                    "TimeoutSeconds": job.batch.max_minutes * _SECONDS_PER_MINUTE,
-                    "Retry": [RETRY],
-                    "Catch": caught,
-                    "End": True,
+                "Run": {
+                    "Type": "Parallel",
+                    "Branches": [
+                        {
+                            "StartAt": "Transform",
+                            "States": {"Transform": transform, "Completed": completed},
+                        },
+                        {
+                            "StartAt": "Wait",
+                            "States": {
+                                "Wait": wait,
+                                # A message that cannot be sent ends no job.
+                                "TellLate": {
+                                    **tell_late,
+                                    "Catch": [{**caught, "Next": "Told"}],
+                                    "Next": "Told",
+                                },
+                                "Told": {"Type": "Succeed"},
+                            },
+                        },
+                    ],
+                    "Catch": [
+                        {
+                            "ErrorEquals": [COMPLETED],
+                            "ResultPath": "$.result",
+                            "Next": "Succeeded",
+                        },
+                        {**caught, "Next": "Tell"},
+                    ],
+                    "Next": "Succeeded",
                 },
-                "Tell": {
-                    "Type": "Task",
-                    "Resource": PUBLISH.format(partition=cdk.Aws.PARTITION),
-                    "Parameters": {
-                        "TopicArn": self._inform.topic_arn,
-                        "Subject": f"Batch {self.name} failed",
-                        "Message.$": f"States.Format('{told}', $.failure.Error, $.failure.Cause)",
-                    },
-                    "Catch": [{**caught[0], "Next": "Failed"}],
-                    "Next": "Failed",
-                },
+                "Succeeded": {"Type": "Succeed"},
+                "Tell": {**tell, "Catch": [{**caught, "Next": "Failed"}], "Next": "Failed"},
                 "Failed": {
                     "Type": "Fail",
                     "Error": "BatchFailed",
                     "Cause": "The state Transform failed: the history has its error and cause.",
                 },
+            },
+        }
+
+    def _told(self, what: str, message: str) -> dict[str, Any]:
+        """The task that publishes a message, which is an expression, to the topic."""
+        return {
+            "Type": "Task",
+            "Resource": PUBLISH.format(partition=cdk.Aws.PARTITION),
+            "Parameters": {
+                "TopicArn": self._inform.topic_arn,
+                "Subject": f"Batch {self.name} {what}",
+                "Message.$": message,
             },
         }
 
@@ -302,29 +355,57 @@ class BatchTransform(Construct):
             statements=[_allowed(["states:StartExecution"], [self.state_machine_arn])],
         )
         accept_for(AUDITORS, policy, INLINE)
+        # A group of its own: Scheduler's metrics are those of a group, and not of a schedule.
+        group = scheduler.CfnScheduleGroup(self, "ScheduleGroup", name=self.name)
         schedule = scheduler.CfnSchedule(
             self,
             "Schedule",
             name=self.name,
+            group_name=group.ref,
             description=f"Starts the batch {self.name}",
             schedule_expression=job.batch.schedule,
             schedule_expression_timezone=job.batch.timezone,
             flexible_time_window=scheduler.CfnSchedule.FlexibleTimeWindowProperty(mode="OFF"),
             target=scheduler.CfnSchedule.TargetProperty(
-                arn=self.state_machine_arn, role_arn=role.role_arn, input="{}"
+                arn=self.state_machine_arn,
+                role_arn=role.role_arn,
+                input="{}",
+                retry_policy=scheduler.CfnSchedule.RetryPolicyProperty(
+                    maximum_event_age_in_seconds=_START_WITHIN_SECONDS,
+                    maximum_retry_attempts=_MOST_RETRIES,
+                ),
             ),
         )
         schedule.node.add_dependency(policy)
 
     def _alarms(self, job: BatchJob, runbook: str) -> None:
         late = job.batch.late_minutes
-        signals = (
-            self._signal("batch-failed", "ExecutionsFailed", "Sum", 0, Unit("", 1), "a run failed"),
-            self._signal(
-                "batch-late", "ExecutionTime", "Maximum", late, Unit("min", 60_000),
-                f"a run took more than {late} minutes, which is known when it ends",
+        # https://docs.aws.amazon.com/step-functions/latest/dg/procedure-cw-metrics.html (2026-11-28)
+        machine = ("AWS/States", {"StateMachineArn": self.state_machine_arn})
+        signals = [
+            _signal(
+                "batch-failed", _daily(*machine, "ExecutionsFailed", "Sum"), 0, Unit("", 1),
+                "a run failed",
             ),
-        )  # fmt: skip
+            _signal(
+                "batch-late", _daily(*machine, "ExecutionTime", "Maximum"), late,
+                Unit("min", 60_000),
+                f"a run took more than {late} minutes, which its own message told while it ran",
+            ),
+        ]  # fmt: skip
+        if job.batch.schedule is not None:
+            # https://docs.aws.amazon.com/scheduler/latest/UserGuide/monitoring-cloudwatch.html (2026-11-28)
+            group = ("AWS/Scheduler", {"ScheduleGroup": self.name})
+            failures = Computed(
+                expression="FILL(refused, 0) + FILL(dropped, 0)",
+                using={
+                    "refused": _daily(*group, "TargetErrorCount", "Sum"),
+                    "dropped": _daily(*group, "InvocationDroppedCount", "Sum"),
+                },
+                label="starts that failed",
+            )
+            said = "the schedule could not start a run, and tries for an hour"
+            signals.append(_signal("batch-unstarted", failures, 0, Unit("", 1), said))
         self.alarms: Sequence[EndpointAlarm] = tuple(
             EndpointAlarm(
                 self,
@@ -338,27 +419,28 @@ class BatchTransform(Construct):
             for signal in signals
         )
 
-    def _signal(
-        self, kind: str, metric: str, statistic: str, threshold: float, unit: Unit, in_words: str
-    ) -> Signal:
-        # https://docs.aws.amazon.com/step-functions/latest/dg/procedure-cw-metrics.html (2026-11-28)
-        measured = Measured(
-            namespace="AWS/States",
-            name=metric,
-            statistic=statistic,
-            dimensions={"StateMachineArn": self.state_machine_arn},
-            period_seconds=_WINDOW_MINUTES * _SECONDS_PER_MINUTE,
-        )
-        return Signal(
-            kind=kind,
-            variant=None,
-            what=metric,
-            in_words=in_words,
-            metric=measured,
-            threshold=threshold,
-            unit=unit,
-            minutes=_WINDOW_MINUTES,
-        )
+
+def _daily(namespace: str, dimensions: dict[str, str], name: str, statistic: str) -> Measured:
+    return Measured(
+        namespace=namespace,
+        name=name,
+        statistic=statistic,
+        dimensions=dimensions,
+        period_seconds=_WINDOW_MINUTES * _SECONDS_PER_MINUTE,
+    )
+
+
+def _signal(kind: str, metric: Metric, threshold: float, unit: Unit, in_words: str) -> Signal:
+    return Signal(
+        kind=kind,
+        variant=None,
+        what=kind,
+        in_words=in_words,
+        metric=metric,
+        threshold=threshold,
+        unit=unit,
+        minutes=_WINDOW_MINUTES,
+    )
 
 
 def _allowed(

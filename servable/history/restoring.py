@@ -66,20 +66,24 @@ def restored(loaded: ValidFile, deployment: Deployment, account: Account) -> Res
         )
     settings = _copy(record["settings"])
     notes: list[str] = []
-    for variant in record["variants"]:
-        name, where = variant["model"], variant["archive"]
-        _prove_image(variant, settings, account, notes)
+    batches = record.get("batches", [])
+    for container in [*record["variants"], *batches]:
+        name, where = container["model"], container["archive"]
+        _prove_image(container, settings, account, notes)
         if "artifact" in settings["models"][name]:
             _proved_archive(account, where, settings["models"][name]["artifact"]["sha256"])
         elif _packs(loaded, settings, name, where):
             notes.append(f"{name}: the sources here still pack to the same archive")
         else:
-            settings["models"][name] = _pinned(settings["models"][name], where, variant, account)
+            settings["models"][name] = _pinned(settings["models"][name], where, container, account)
             notes.append(f"{name}: served from {where}, where it was")
         # State the derived settings: from an archive in S3, other ones could be derived.
-        settings["variants"][variant["variant"]]["container"] = variant["container"]
+        kind = "variant" if "variant" in container else "batch"
+        table = settings["variants" if kind == "variant" else "batch"][container[kind]]
+        table |= {**container.get("job", {}), "container": container["container"]}
     # Models that were only packed into an archive go, since the archive is now named itself.
-    used = {variant["model"] for variant in settings["variants"].values()}
+    tables = [*settings.get("variants", {}).values(), *settings.get("batch", {}).values()]
+    used = {table["model"] for table in tables}
     for name in list(used):
         model = settings["models"][name]
         used |= {*model.get("also_serves", []), *model.get("multi_model", [])}

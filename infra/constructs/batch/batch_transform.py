@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import aws_cdk as cdk
+from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_logs as logs
@@ -27,9 +28,11 @@ from infra.constructs.model.execution_role import (
 )
 from infra.constructs.model.served_model import ServedModel
 from infra.constructs.monitoring.endpoint_alarms import EndpointAlarm
+from infra.constructs.monitoring.endpoint_dashboard import COLUMNS, Row
 from infra.constructs.monitoring.first_steps import FIRST_STEPS, directions
 from infra.constructs.monitoring.measured import Computed, Measured, Metric
 from infra.constructs.monitoring.signals import Signal
+from infra.constructs.monitoring.widget import Side, Widget, body, graph
 from infra.parameters.alarms import Unit
 from infra.parameters.batch.job import BatchJob
 from infra.parameters.environment import Environment
@@ -100,6 +103,21 @@ def batch_model(
     )
     made.job = job
     return made
+
+
+def recorded(job: BatchJob, model: ServedModel, region: str) -> dict[str, object]:
+    """Model, image and settings for the record of the deployment, which a rollback needs."""
+    hosting = job.hosting(region)
+    return {
+        "batch": job.name,
+        "model": job.batch.model,
+        "archive": model.archive_url,
+        "image": hosting.image.uri,
+        "tensorflow": hosting.tensorflow,
+        "model_gib": job.placement.served.model_gib,
+        "container": job.settings.model_dump(mode="json", exclude_none=True),
+        "job": {choice.name: choice.value for choice in job.choices if choice.value is not None},
+    }
 
 
 class BatchTransform(Construct):
@@ -189,6 +207,37 @@ class BatchTransform(Construct):
             actions=["states:StartExecution"],
             resource_arns=[self.state_machine_arn],
         )
+
+    @property
+    def rows(self) -> list[Row]:
+        """Rows of a dashboard: the alarms, and how runs ended and how long they took, by the day."""
+        arns = [alarm.arn for alarm in self.alarms]
+        states = {"title": f"{self.name}: alarms", "alarms": arns}
+        ends = [
+            _daily(*self._machine, f"Executions{end}", "Sum")
+            for end in ("Succeeded", "Failed", "TimedOut", "Aborted")
+        ]
+        longest = Computed(
+            expression="longest / 60000",
+            using={"longest": _daily(*self._machine, "ExecutionTime", "Maximum")},
+            label="longest run",
+        )
+        (late,) = (alarm for alarm in self.alarms if alarm.signal.kind == "batch-late")
+        took = graph(
+            f"{self.name}: minutes of the longest run, by the day",
+            left=Side(label="min", metrics=[longest], lines=[late.line]),
+        )
+        ended = graph(f"{self.name}: runs by the day", left=Side(label="runs", metrics=ends))
+        alarm_states = Widget(kind="alarm", height=3, properties=states)
+        return [(COLUMNS, [alarm_states]), (COLUMNS // 2, [ended, took])]
+
+    @property
+    def _machine(self) -> tuple[str, dict[str, str]]:
+        """Namespace and dimensions of the state machine's metrics.
+
+        https://docs.aws.amazon.com/step-functions/latest/dg/procedure-cw-metrics.html (2026-11-28)
+        """
+        return "AWS/States", {"StateMachineArn": self.state_machine_arn}
 
     def _definition(self, job: BatchJob) -> dict[str, Any]:
         """The state machine in the Amazon States Language.
@@ -379,9 +428,7 @@ class BatchTransform(Construct):
         schedule.node.add_dependency(policy)
 
     def _alarms(self, job: BatchJob, runbook: str) -> None:
-        late = job.batch.late_minutes
-        # https://docs.aws.amazon.com/step-functions/latest/dg/procedure-cw-metrics.html (2026-11-28)
-        machine = ("AWS/States", {"StateMachineArn": self.state_machine_arn})
+        late, machine = job.batch.late_minutes, self._machine
         signals = [
             _signal(
                 "batch-failed", _daily(*machine, "ExecutionsFailed", "Sum"), 0, Unit("", 1),
@@ -417,6 +464,21 @@ class BatchTransform(Construct):
                 actions=[self._inform.topic_arn],
             )
             for signal in signals
+        )
+
+
+class BatchDashboard(Construct):
+    """A dashboard of batches without an endpoint. `name` is its name, followed by the region's."""
+
+    def __init__(
+        self, scope: Construct, construct_id: str, *, name: str, batches: Sequence[BatchTransform]
+    ) -> None:
+        super().__init__(scope, construct_id)
+        cloudwatch.CfnDashboard(
+            self,
+            "Resource",
+            dashboard_name=f"{name}-{cdk.Stack.of(self).region}",
+            dashboard_body=body([row for batch in batches for row in batch.rows]),
         )
 
 

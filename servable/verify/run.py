@@ -91,7 +91,8 @@ def _endpoint(
     yield from endpoint.batch_models(live)
     for sentence in endpoint.fleets(live):
         note(sentence)
-    yield from scaling.look(live)
+    if environment.variants:
+        yield from scaling.look(live)
     yield from alarms.look(live)
     yield from model.archives(live, loaded, note)
     yield from model.patched_images(live, environment, note)

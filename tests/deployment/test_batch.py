@@ -50,6 +50,24 @@ output = "s3://tables/never/"
 content_type = "application/jsonlines"
 late_minutes = 1
 """
+ALONE = f"""\
+account = "{ACCOUNT}"
+region = "{REGION}"
+[models.rows]
+saved_model = "examples/ranker/model"
+handler = "servable"
+tensorflow = "2.20"
+[batch.weekly]
+model = "rows"
+instance_type = "ml.c5.xlarge"
+input = "s3://tables/rows/"
+output = "s3://tables/weekly/"
+content_type = "application/jsonlines"
+input_filter = "$['feat_ids','feat_vals']"
+schedule = "rate(7 days)"
+[alarms]
+notify = ["a@example.com"]
+"""
 GOLDEN = ROOT / "examples" / "ranker" / "golden"
 ROWS = json.loads((GOLDEN / "request-rows.json").read_text())["instances"]
 SCORES = json.loads((GOLDEN / "answer-rows.json").read_text())["predictions"]
@@ -138,6 +156,9 @@ class Night:
     alarm: str
     verified: Ran
     unstarted: str
+    endpoints: list[str]
+    alone: dict[str, Ran]
+    """Command to what it did for the environment without an endpoint."""
     left: set[str]
 
 
@@ -150,9 +171,10 @@ def night(tmp_path_factory: pytest.TempPathFactory) -> Night:
         expression = f"cron({at.minute},{again.minute} * * * ? *)"
         environment = ENVIRONMENT.replace("SCHEDULE", expression)
         (project / "environments" / "night.toml").write_text(environment)
+        (project / "environments" / "alone.toml").write_text(ALONE)
         bootstrapped(aws)
         before = set(inventory(aws))
-        cdk(project, aws, "deploy", "night/*", "--require-approval", "never")
+        cdk(project, aws, "deploy", "night/*", "alone/*", "--require-approval", "never")
         deployed = Deployed(aws)
         aws.advance(minutes=31)
         deployed.runs("BatchNightly", 1)
@@ -170,13 +192,26 @@ def night(tmp_path_factory: pytest.TempPathFactory) -> Night:
         by_hand = deployed.taken_scores()
         trial = servable(project, aws, "batch", "night", "nightly", "--limit=3", "--json")
         verified = servable(project, aws, "verify", "night", "--no-invoke")
+        live = aws.client("sagemaker").list_endpoints()["Endpoints"]
+        alone = {
+            command: servable(project, aws, *command.split())
+            for command in (
+                "verify alone",
+                "plan alone",
+                "history alone --restore 1",
+                "batch alone --limit=3 --json",
+            )
+        }
         machine = deployed.outputs["BatchNightlyStateMachine"]
         deployed.states.delete_state_machine(stateMachineArn=machine)
         aws.advance(minutes=12)
         unstarted = deployed.received("scored-nightly-batch-unstarted", '"ALARM"')
-        cdk(project, aws, "destroy", "night/*", "--force")
+        cdk(project, aws, "destroy", "night/*", "alone/*", "--force")
         left = {name for kind, name in set(inventory(aws)) - before if "Subscription" not in kind}
-    return Night(scheduled, by_hand, late, trial, failed, reason, alarm, verified, unstarted, left)
+    endpoints = [one["EndpointName"] for one in live]
+    return Night(
+        scheduled, by_hand, late, trial, failed, reason, alarm, verified, unstarted, endpoints, alone, left
+    )  # fmt: skip
 
 
 def servable(project: Path, aws: LocalAws, *arguments: str) -> Ran:
@@ -226,6 +261,26 @@ def test_a_failed_run_is_an_alarm_that_says_what_to_do_first(night: Night) -> No
 
 def test_verify_finds_what_is_deployed(night: Night) -> None:
     assert night.verified.returncode == 0, night.verified.stdout + night.verified.stderr
+
+
+def test_an_environment_of_batches_alone_has_no_endpoint(night: Night) -> None:
+    assert night.endpoints == ["scored"]
+
+
+@pytest.mark.parametrize(
+    ("command", "says"),
+    [
+        ("verify alone", "alone  as deployed, answers not asked"),
+        ("plan alone", "alone, against what is live: nothing changes"),
+        ("history alone --restore 1", "[batch.weekly]"),
+        ("batch alone --limit=3 --json", '"rows_out": 3'),
+    ],
+)
+def test_it_is_verified_planned_restored_and_run_as_others_are(
+    night: Night, command: str, says: str
+) -> None:
+    ran = night.alone[command]
+    assert (ran.returncode, says in ran.stdout) == (0, True), ran.stdout + ran.stderr
 
 
 def test_what_is_destroyed_leaves_the_tables_and_the_log_that_all_jobs_share(night: Night) -> None:

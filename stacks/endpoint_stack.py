@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import aws_cdk as cdk
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
-from constructs import Construct, DependencyGroup, IDependable
+from constructs import Construct, DependencyGroup
 
 from infra.constructs.access.endpoint_callers import EndpointCallers
 from infra.constructs.access.role_rules import RoleRules
@@ -80,15 +80,7 @@ class EndpointStack(cdk.Stack):
         if served:
             self._operate(served, notified)
         batches = [self._batch(job, notified) for job in batch_jobs(environment)]
-        last: IDependable
-        if served:
-            self._watch(served, notified, batches)
-            last = next((c.resource for c in served.components.values()), served.resource)
-        else:
-            from infra.constructs.batch.batch_transform import BatchDashboard
-
-            BatchDashboard(self, "Dashboard", name=name, batches=batches)
-            last = DependencyGroup(*batches)
+        self._watch(served, notified, batches)
         DeploymentHistory(
             self,
             "Deployment",
@@ -96,7 +88,7 @@ class EndpointStack(cdk.Stack):
             overrides=overrides,
             variants=[variant.recorded for variant in self._variants],
             batches=self._recorded,
-            after=last,
+            after=DependencyGroup(*batches) if served is None else served.last,
             root=root,
         )
         record(self, endpoint=served, topic=notified.inform, overrides=overrides)
@@ -198,10 +190,19 @@ class EndpointStack(cdk.Stack):
             )
 
     def _watch(
-        self, endpoint: ModelEndpoint, notified: Notifications, batches: "Sequence[BatchTransform]"
+        self,
+        endpoint: ModelEndpoint | None,
+        notified: Notifications,
+        batches: "Sequence[BatchTransform]",
     ) -> None:
-        """Adds the endpoint's alarms and the dashboard."""
+        """Adds the endpoint's alarms, and the dashboard."""
         environment = self._environment
+        if endpoint is None:
+            from infra.constructs.batch.batch_transform import BatchDashboard
+
+            name = environment.endpoint.name
+            BatchDashboard(self, "Dashboard", name=name, batches=batches)
+            return
         alarms = EndpointAlarms(
             self,
             "Alarms",

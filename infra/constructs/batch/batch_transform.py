@@ -46,6 +46,7 @@ EVENTS_RULE = "StepFunctionsGetEventsForSageMakerTransformJobsRule"
 # state ends when a branch fails, with that branch's error, and stops the others:
 # https://docs.aws.amazon.com/step-functions/latest/dg/state-parallel.html (2026-11-28)
 COMPLETED = "BatchCompleted"
+CAUGHT = {"ErrorEquals": ["States.ALL"], "ResultPath": "$.failure"}
 # What it names a log group whose policy it writes; https://docs.aws.amazon.com/step-functions/latest/dg/cw-logs.html
 LOG_GROUPS = "/aws/vendedlogs/states/"
 # Errors of the API, none of a job that ran: that would only fail again, at the whole price. A name is used
@@ -240,40 +241,13 @@ class BatchTransform(Construct):
         return "AWS/States", {"StateMachineArn": self.state_machine_arn}
 
     def _definition(self, job: BatchJob) -> dict[str, Any]:
-        """The state machine in the Amazon States Language.
-
-        CDK's own task has neither filters nor joins, retries no request and waits 60 s for one:
-        create-transform-job.ts of https://github.com/aws/aws-cdk (2026)
-        """
-        request = job.request(job_name="", model_name=self._model.name)
-        request["TransformJobName.$"] = f"States.Format('{self.job_prefix}-{{}}', $.run)"
-        del request["TransformJobName"]
+        """The state machine in the Amazon States Language."""
         failed = (
             f"The batch {self.name} failed with {{}}: {{}} First: read the end of its data-log in the "
             "log group /aws/sagemaker/TransformJobs."
         )
-        late = (
-            f"The batch {self.name} is late: its job {self.job_prefix}-{{}} has not ended "
-            f"{job.batch.late_minutes} minutes after the run began, and goes on. First: "
-            f"{FIRST_STEPS['batch-late']}"
-        )
-        caught = {"ErrorEquals": ["States.ALL"], "ResultPath": "$.failure"}
-        transform = {
-            "Type": "Task",
-            "Resource": SYNC.format(partition=cdk.Aws.PARTITION),
-            "Parameters": request,
-            "TimeoutSeconds": job.batch.max_minutes * _SECONDS_PER_MINUTE,
-            "Retry": [RETRY],
-            "Next": "Completed",
-        }
-        wait = {
-            "Type": "Wait",
-            "Seconds": job.batch.late_minutes * _SECONDS_PER_MINUTE,
-            "Next": "TellLate",
-        }
-        tell_late = self._told("is late", f"States.Format('{late}', $.run)")
         tell = self._told("failed", f"States.Format('{failed}', $.failure.Error, $.failure.Cause)")
-        completed = {"Type": "Fail", "Error": COMPLETED, "Cause": "The job completed."}
+        completed = {"ErrorEquals": [COMPLETED], "ResultPath": "$.result", "Next": "Succeeded"}
         return {
             "Comment": f"Runs the model {job.batch.model} over {job.batch.input}",
             "StartAt": "Name",
@@ -286,42 +260,55 @@ class BatchTransform(Construct):
                 "Run": {
                     "Type": "Parallel",
                     "Branches": [
-                        {
-                            "StartAt": "Transform",
-                            "States": {"Transform": transform, "Completed": completed},
-                        },
-                        {
-                            "StartAt": "Wait",
-                            "States": {
-                                "Wait": wait,
-                                # A message that cannot be sent ends no job.
-                                "TellLate": {
-                                    **tell_late,
-                                    "Catch": [{**caught, "Next": "Told"}],
-                                    "Next": "Told",
-                                },
-                                "Told": {"Type": "Succeed"},
-                            },
-                        },
+                        {"StartAt": "Transform", "States": self._transform(job)},
+                        {"StartAt": "Wait", "States": self._late(job)},
                     ],
-                    "Catch": [
-                        {
-                            "ErrorEquals": [COMPLETED],
-                            "ResultPath": "$.result",
-                            "Next": "Succeeded",
-                        },
-                        {**caught, "Next": "Tell"},
-                    ],
+                    "Catch": [completed, {**CAUGHT, "Next": "Tell"}],
                     "Next": "Succeeded",
                 },
                 "Succeeded": {"Type": "Succeed"},
-                "Tell": {**tell, "Catch": [{**caught, "Next": "Failed"}], "Next": "Failed"},
+                "Tell": {**tell, "Catch": [{**CAUGHT, "Next": "Failed"}], "Next": "Failed"},
                 "Failed": {
                     "Type": "Fail",
                     "Error": "BatchFailed",
                     "Cause": "The state Transform failed: the history has its error and cause.",
                 },
             },
+        }
+
+    def _transform(self, job: BatchJob) -> dict[str, Any]:
+        """The states that run the job.
+
+        CDK's own task has neither filters nor joins, retries no request and waits 60 s for one:
+        create-transform-job.ts of https://github.com/aws/aws-cdk (2026)
+        """
+        request = job.request(job_name="", model_name=self._model.name)
+        request["TransformJobName.$"] = f"States.Format('{self.job_prefix}-{{}}', $.run)"
+        del request["TransformJobName"]
+        return {
+            "Transform": {
+                "Type": "Task",
+                "Resource": SYNC.format(partition=cdk.Aws.PARTITION),
+                "Parameters": request,
+                "TimeoutSeconds": job.batch.max_minutes * _SECONDS_PER_MINUTE,
+                "Retry": [RETRY],
+                "Next": "Completed",
+            },
+            "Completed": {"Type": "Fail", "Error": COMPLETED, "Cause": "The job completed."},
+        }
+
+    def _late(self, job: BatchJob) -> dict[str, Any]:
+        """The states that tell of a late run. A message that cannot be sent ends no job."""
+        minutes = job.batch.late_minutes
+        late = (
+            f"The batch {self.name} is late: its job {self.job_prefix}-{{}} has not ended {minutes} minutes "
+            f"after the run began, and goes on. First: {FIRST_STEPS['batch-late']}"
+        )
+        tell = self._told("is late", f"States.Format('{late}', $.run)")
+        return {
+            "Wait": {"Type": "Wait", "Seconds": minutes * _SECONDS_PER_MINUTE, "Next": "TellLate"},
+            "TellLate": {**tell, "Catch": [{**CAUGHT, "Next": "Told"}], "Next": "Told"},
+            "Told": {"Type": "Succeed"},
         }
 
     def _told(self, what: str, message: str) -> dict[str, Any]:

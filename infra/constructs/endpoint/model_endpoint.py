@@ -145,6 +145,7 @@ class ModelEndpoint(IEndpoint):
         self.resource = self._endpoint(protect=protect)
         self.components = dict(self._components())
         """The inference components by variant, of variants that sleep."""
+        self.last = next((c.resource for c in self.components.values()), self.resource)
         if acknowledged_request_bytes is not None:
             cdk.Tags.of(self.resource).add(REQUEST_BYTES_TAG, str(acknowledged_request_bytes))
         if logs is not None:

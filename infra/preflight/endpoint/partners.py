@@ -66,7 +66,8 @@ _MAXIMUM = _Partner(
     ),
 )
 _ENDPOINT = _Partner(
-    "[variants.NAME]: without any there is no endpoint", lambda environment: bool(environment.variants)
+    "[variants.NAME]: without any there is no endpoint",
+    lambda environment: bool(environment.variants),
 )
 # What only an endpoint has a use for, and the keys of [alarms] that batches have one for too.
 _OF_ENDPOINTS = (

@@ -13,7 +13,7 @@ from infra.parameters.loading import ValidFile
 from infra.parameters.placement import Placement
 from infra.parameters.rehearsal_scenario import Incidents
 from servable.load.options import ENDPOINT_URL, LOCAL, with_options
-from servable.project import ENVIRONMENTS, SET, one_environment
+from servable.project import ENVIRONMENTS, SET, environment_with_endpoint
 from servable.rehearse import comparison_output
 from servable.rehearse.alternatives import Alternative, alternatives
 from servable.rehearse.candidates import PolicyTrials, candidates, proposed
@@ -139,7 +139,7 @@ def rehearse(environment: str, folder: str, sets: tuple[str, ...], **values: Any
     options = RehearseOptions(**values)
     if options.write and (sets or not options.compared):
         raise click.UsageError("--write goes with --compare, and not with --set")
-    loaded, files = one_environment(environment, folder, sets)
+    loaded, files = environment_with_endpoint(environment, folder, sets)
     placed = variant_of(loaded, options.variant)
     requests, bursts = day_of(loaded, placed, options)
     instance = measured(

@@ -144,16 +144,22 @@ def needed(environment: Environment) -> dict[str, int]:
     return counts
 
 
-def quotas(environment: Environment, aws: Account) -> Iterator[CheckResult]:
-    """Compare the account's quotas, which all its endpoints share, with what an update needs."""
+def quotas_of(aws: Account) -> dict[str, float] | None:
+    """Return SageMaker's quotas by name; None: the local AWS has none. Raises one of `AwsError`."""
     if aws.embedded:
-        yield CheckResult("quotas", "open", "the local AWS has none")
-        return
-    there = {
-        # A quota that was never raised is not listed as applied: then AWS's default holds.
+        return None
+    # A quota that was never raised is not listed as applied: then AWS's default holds.
+    return {
         **_values(aws, "list_aws_default_service_quotas"),
         **_values(aws, "list_service_quotas"),
     }
+
+
+def quotas(environment: Environment, aws: Account) -> Iterator[CheckResult]:
+    """Compare the account's quotas, which all its endpoints share, with what an update needs."""
+    if (there := quotas_of(aws)) is None:
+        yield CheckResult("quotas", "open", "the local AWS has none")
+        return
     for kind, count in needed(environment).items():
         name = f"{kind} for endpoint usage"
         value = there.get(name)

@@ -1,0 +1,570 @@
+"""The steps of an acceptance run: what each proves, which assumption it tests, and the code that does it."""
+
+import json
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import numpy as np
+from botocore.exceptions import ClientError
+
+from servable.accept.project import RANKER, TAG, endpoint_name, environment_name
+from servable.accept.run import AcceptRun, CannotTellError, DoesNotHoldError
+from servable.aws_account import Account, unless_absent
+from servable.doctor.account import BOOTSTRAP
+from servable.verify.golden import REQUESTS
+from servable_tensors import TensorError
+from servable_tensors.codecs import CODECS
+
+_JSON = "application/json"
+_GOLDEN = RANKER / "golden" / "request-rows.json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    """One entry of the table. `run` returns if it holds, and raises what `AcceptRun` names if not."""
+
+    name: str
+    environment: str
+    """The environment that it needs; "" for the account alone."""
+    proves: str
+    assumes: str = ""
+    """What Servable takes for true and only an account can show; where that is from."""
+    minutes: float
+    """At most, of AWS's clock, the deployment of its environment not counted."""
+    run: Callable[[AcceptRun], None]
+
+
+# --- the account
+
+
+def is_bootstrapped(account: Account) -> bool:
+    return unless_absent(account.client("ssm").get_parameter, Name=BOOTSTRAP) is not None
+
+
+def bootstrap(run: AcceptRun) -> None:
+    """Bootstrap the account if it is not; the stack gets the tag, and goes at the end."""
+    there = is_bootstrapped(run.account)
+    run.fact("was_there", there)
+    if not there:
+        tag = f"{TAG}={run.run_id}"
+        where = f"aws://{run.account.number}/{run.account.region}"
+        run.cdk("bootstrap", where, "--tags", tag)
+    version = run.client("ssm").get_parameter(Name=BOOTSTRAP)
+    run.fact("version", int(version["Parameter"]["Value"]))
+
+
+def doctor(run: AcceptRun) -> None:
+    looks = run.servable("doctor", run.first, "--json", codes=(0, 1, 3))
+    states = {look["name"]: look["state"] for look in looks}
+    for name, state in states.items():
+        run.fact(f"check.{name}", state)
+    if problems := [
+        f"{look['name']}: {look['said']}" for look in looks if look["state"] == "problem"
+    ]:
+        raise DoesNotHoldError("; ".join(problems))
+
+
+# --- the ranker on an instance
+
+
+def deploy(run: AcceptRun) -> None:
+    run.require("main")
+
+
+def verify(run: AcceptRun) -> None:
+    _verified(run, "main")
+
+
+def _verified(run: AcceptRun, environment: str) -> None:
+    report = run.servable("verify", environment_name(environment), "--json", codes=(0, 1, 3))
+    run.fact("verify.verdict", report["verdict"])
+    run.fact("verify.answers", report["answers"])
+    run.fact("verify.notes", report["notes"])
+    if found := report["differences"]:
+        listed = "; ".join(
+            f"{one['kind']}: {one['resource']} {one['key']}".strip() for one in found
+        )
+        raise DoesNotHoldError(f"verify finds {listed}")
+    if report["verdict"] != "holds":
+        raise CannotTellError(f"verify compared no answers: {'; '.join(report['notes'])}")
+
+
+def invoke(run: AcceptRun) -> None:
+    body = str(_GOLDEN)
+    answer = run.servable("invoke", environment_name("main"), "--body", body, "--json")
+    run.fact("seconds", answer["seconds"])
+    _as_golden(run, json.loads(answer["answer"]))
+
+
+def _as_golden(run: AcceptRun, answer: Any) -> None:
+    golden = json.loads((RANKER / "golden" / "answer-rows.json").read_text(encoding="utf-8"))
+    got, wanted = (np.array(each["predictions"], float).ravel() for each in (answer, golden))
+    run.fact("predictions", [float(f"{number:.4g}") for number in got])
+    if got.shape != wanted.shape or not np.allclose(got, wanted, rtol=1e-4, atol=1e-4):
+        raise DoesNotHoldError(
+            f"the answer is {got.tolist()}, and TensorFlow's own {wanted.tolist()}"
+        )
+
+
+def _arrays() -> dict[str, Any]:
+    """The golden request's rows as the ranker's two inputs."""
+    rows = json.loads(_GOLDEN.read_text(encoding="utf-8"))["instances"]
+    types = {"feat_ids": "int64", "feat_vals": "float32"}
+    return {name: np.array([row[name] for row in rows], kind) for name, kind in types.items()}
+
+
+def client(run: AcceptRun) -> None:
+    inputs = _arrays()
+    with run.endpoint("main") as endpoint:
+        outputs = endpoint.predict(inputs)
+        in_parts = endpoint.predict(inputs, split=1)
+    (name,) = outputs
+    run.fact("variant", outputs.variant)
+    _as_golden(run, {"predictions": outputs[name].tolist()})
+    if not np.allclose(outputs[name], in_parts[name], rtol=1e-5):
+        raise DoesNotHoldError("rows that were sent one by one have other answers")
+
+
+def bodies(run: AcceptRun) -> None:
+    """Every content type that can hold the ranker's two inputs, and every one as the answer's."""
+    runtime, name, arrays = run.client("sagemaker-runtime"), endpoint_name("main"), _arrays()
+    rows = json.loads(_GOLDEN.read_text(encoding="utf-8"))["instances"]
+    lines = "".join(f"{json.dumps(row)}\n" for row in rows).encode()
+    sent = {"application/jsonlines": lines, "application/json": _GOLDEN.read_bytes()}
+    for kind, codec in CODECS.items():
+        with suppress(TensorError):  # one array, or text that the client does not write
+            sent.setdefault(kind, codec.write_request(arrays, _Choice()))
+    wrong = []
+    for kind, accept in [*((kind, _JSON) for kind in sent), *((_JSON, kind) for kind in CODECS)]:
+        try:
+            answer = runtime.invoke_endpoint(
+                EndpointName=name, ContentType=kind, Accept=accept, Body=sent[kind]
+            )
+            size, status = len(answer["Body"].read()), f"200 {answer['ContentType']}"
+        except ClientError as error:
+            response = error.response
+            size, status = 0, str(response.get("OriginalStatusCode", response["Error"]["Code"]))
+        run.fact(f"{kind} -> {accept}", status)
+        if not size or not status.endswith(f" {accept}"):
+            wrong.append(f"{kind} -> {accept}: {status}")
+    if wrong:
+        raise DoesNotHoldError("; ".join(wrong))
+
+
+class _Choice:
+    """Neither model nor version nor signature is named: the defaults answer."""
+
+    model = None
+    version = None
+    signature = None
+
+
+def load(run: AcceptRun) -> None:
+    words = ["--target=deployed", "--users=1,2", "--step-seconds=4", "--least-seconds=2"]
+    words += ["--warm-up-seconds=1", f"--body={_GOLDEN}", "--json"]
+    report = run.servable("load", environment_name("main"), *words)
+    for step in report["steps"]:
+        run.fact(
+            f"at.{step['load']:g}", {key: step.get(key) for key in ("rps", "p50_ms", "p99_ms")}
+        )
+    run.fact("verdict", report["verdict"])
+
+
+def scaling(run: AcceptRun) -> None:
+    """The two alarms of target tracking, and one scale-out that they cause."""
+    if not run.choice.scaled:
+        raise CannotTellError(
+            f"the quota of {run.choice.instance_type} does not allow a second fleet of two"
+        )
+    name = endpoint_name("main")
+    prefix = {"AlarmNamePrefix": f"TargetTracking-endpoint/{name}/"}
+    alarms = list(run.account.pages("cloudwatch", "describe_alarms", "MetricAlarms", **prefix))
+    for alarm in alarms:
+        kind = "high" if "-AlarmHigh-" in alarm["AlarmName"] else "low"
+        keys = (
+            "Threshold",
+            "EvaluationPeriods",
+            "DatapointsToAlarm",
+            "Period",
+            "Statistic",
+            "TreatMissingData",
+            "ComparisonOperator",
+        )
+        run.fact(f"alarm.{kind}", {key: alarm[key] for key in keys if key in alarm})
+    if len(alarms) != 2:
+        raise DoesNotHoldError(f"target tracking made {len(alarms)} alarms, expected 2")
+    body, began = _GOLDEN.read_bytes(), time.monotonic()
+    runtime, sagemaker = run.client("sagemaker-runtime"), run.client("sagemaker")
+
+    def scaled() -> bool | None:
+        """Above the target of half a request a second; a loaded minute needs more of a fast clock."""
+        for _ in range(20):
+            runtime.invoke_endpoint(EndpointName=name, ContentType=_JSON, Body=body)["Body"].read()
+        (variant,) = sagemaker.describe_endpoint(EndpointName=name)["ProductionVariants"]
+        return True if variant["CurrentInstanceCount"] > 1 else None
+
+    run.wait(scaled, minutes=20, what="a second instance")
+    run.fact("scale_out_minutes", run.clock_minutes(time.monotonic() - began))
+    activities = run.account.pages(
+        "application-autoscaling",
+        "describe_scaling_activities",
+        "ScalingActivities",
+        ServiceNamespace="sagemaker",
+        ResourceId=f"endpoint/{name}/variant/primary",
+    )
+    for activity in activities:
+        run.event(activity["StartTime"], activity["Description"], activity["StatusCode"])
+        if "EndTime" in activity:
+            run.fact(
+                "start_minutes",
+                round((activity["EndTime"] - activity["StartTime"]).total_seconds() / 60, 2),
+            )
+    metrics = run.client("cloudwatch").get_metric_statistics(
+        Namespace="/aws/sagemaker/Endpoints",
+        MetricName="CPUUtilization",
+        Dimensions=[
+            {"Name": "EndpointName", "Value": name},
+            {"Name": "VariantName", "Value": "primary"},
+        ],
+        StartTime=run.now() - timedelta(minutes=30),
+        EndTime=run.now() + timedelta(minutes=1),
+        Period=60,
+        Statistics=["SampleCount"],
+    )["Datapoints"]
+    run.fact("cpu_samples_a_minute", sorted({point["SampleCount"] for point in metrics}))
+
+
+def update(run: AcceptRun) -> None:
+    """Another number of workers: a new model and configuration, the traffic shifted and baked."""
+    run.overrides["variants.primary.container.gunicorn_workers"] = "2"
+    run.update("main")
+    published = run.account.pages(
+        "cloudwatch", "list_metrics", "Metrics", Namespace="AWS/SageMaker"
+    )
+    name = endpoint_name("main")
+    dimensions = {
+        f"{metric['MetricName']}: {', '.join(sorted(one['Name'] for one in metric['Dimensions']))}"
+        for metric in published
+        if {"Name": "EndpointName", "Value": name} in metric["Dimensions"]
+    }
+    run.fact("metrics", sorted(dimensions))
+    _verified(run, "main")
+
+
+def _broken(version: str) -> Callable[[AcceptRun], None]:
+    def taken_back(run: AcceptRun) -> None:
+        run.require("main")
+        before = run.client("sagemaker").describe_endpoint(EndpointName=endpoint_name("main"))
+        run.overrides["models.ranker.code"] = f"code/{version}"
+        try:
+            run.update("main")
+        except DoesNotHoldError as error:
+            run.fact("said", str(error))
+        finally:
+            del run.overrides["models.ranker.code"]
+        status = run.stack_status("main")
+        after = run.client("sagemaker").describe_endpoint(EndpointName=endpoint_name("main"))
+        run.fact("stack", status)
+        run.fact("endpoint", after["EndpointStatus"])
+        same = before["EndpointConfigName"] == after["EndpointConfigName"]
+        run.fact("configuration_is_the_old_one", same)
+        if status != "UPDATE_ROLLBACK_COMPLETE" or not same:
+            raise DoesNotHoldError(
+                f"the stack is {status}; the endpoint has the {'old' if same else 'new'} configuration"
+            )
+
+    return taken_back
+
+
+# --- other kinds
+
+
+def serverless(run: AcceptRun) -> None:
+    run.require("serverless")
+    _verified(run, "serverless")
+
+
+def asynchronous(run: AcceptRun) -> None:
+    """One request while an instance runs, and one at zero, which wakes it."""
+    run.require("asynchronous")
+    _verified(run, "asynchronous")
+    began = time.monotonic()
+    run.wait(lambda: _instances(run) == 0 or None, minutes=35, what="no instance without requests")
+    run.fact("to_zero_minutes", run.clock_minutes(time.monotonic() - began))
+    began = time.monotonic()
+    output = _described(run)["AsyncInferenceConfig"]["OutputConfig"]["S3OutputPath"]
+    bucket, key = output.split("/")[2], f"{REQUESTS}/accept.json"
+    body = _GOLDEN.read_bytes()
+    run.client("s3").put_object(Bucket=bucket, Key=key, Body=body, ContentType=_JSON)
+    sent = run.client("sagemaker-runtime").invoke_endpoint_async(
+        EndpointName=endpoint_name("asynchronous"),
+        ContentType=_JSON,
+        Accept=_JSON,
+        InputLocation=f"s3://{bucket}/{key}",
+    )
+    out_bucket, _, out_key = sent["OutputLocation"].removeprefix("s3://").partition("/")
+
+    def answered() -> Any:
+        return unless_absent(run.client("s3").get_object, Bucket=out_bucket, Key=out_key)
+
+    answer = run.wait(answered, minutes=30, what="an answer from no instance")
+    run.fact("from_zero_minutes", run.clock_minutes(time.monotonic() - began))
+    _as_golden(run, json.loads(answer["Body"].read()))
+
+
+def _described(run: AcceptRun) -> Any:
+    name = endpoint_name("asynchronous")
+    return run.client("sagemaker").describe_endpoint(EndpointName=name)
+
+
+def _instances(run: AcceptRun) -> int:
+    return int(_described(run)["ProductionVariants"][0]["CurrentInstanceCount"])
+
+
+def update_at_zero(run: AcceptRun) -> None:
+    run.require("asynchronous")
+    run.wait(lambda: _instances(run) == 0 or None, minutes=35, what="no instance without requests")
+    run.update("asynchronous", {"variants.primary.container.gunicorn_workers": "2"})
+    run.fact("instances_after", _instances(run))
+
+
+def batch(run: AcceptRun) -> None:
+    run.require("serverless")
+    s3, bucket = run.client("s3"), run.make_bucket()
+    rows = json.loads(_GOLDEN.read_text(encoding="utf-8"))["instances"]
+    body = "".join(f"{json.dumps(row)}\n" for row in rows).encode()
+    s3.put_object(Bucket=bucket, Key="rows/a.jsonl", Body=body)
+    began = time.monotonic()
+    report = run.servable(
+        "batch", environment_name("serverless"), "rows", "--json", codes=(0, 1, 3)
+    )
+    run.fact("minutes", run.clock_minutes(time.monotonic() - began))
+    run.fact("rows", {key: report.get(key) for key in ("rows_in", "rows_out", "status", "verdict")})
+    if report.get("verdict") != "holds":
+        raise DoesNotHoldError(
+            f"the job ended with {report.get('reason') or report.get('verdict')}"
+        )
+
+
+def components(run: AcceptRun) -> None:
+    """It falls asleep, and a call wakes it."""
+    run.require("components")
+    _verified(run, "components")
+    sagemaker, name = run.client("sagemaker"), f"{endpoint_name('components')}-primary"
+
+    def asleep() -> bool | None:
+        described = sagemaker.describe_inference_component(InferenceComponentName=name)
+        return True if described["RuntimeConfig"]["CurrentCopyCount"] == 0 else None
+
+    began = time.monotonic()
+    run.wait(asleep, minutes=40, what="no copy without requests")
+    run.fact("to_sleep_minutes", run.clock_minutes(time.monotonic() - began))
+    began = time.monotonic()
+    body = str(_GOLDEN)
+    answer = run.servable("invoke", environment_name("components"), "--body", body, "--json")
+    run.fact("wake_minutes", run.clock_minutes(time.monotonic() - began))
+    _as_golden(run, json.loads(answer["answer"]))
+
+
+def variants(run: AcceptRun) -> None:
+    """Each variant by its name, and the weights; the ARN of a name with capital letters."""
+    run.require("variants")
+    _verified(run, "variants")
+    name = endpoint_name("variants")
+    described = run.client("sagemaker").describe_endpoint(EndpointName=name)
+    run.fact("arn", described["EndpointArn"].rpartition(":")[2])
+    run.fact(
+        "weights",
+        {one["VariantName"]: one["CurrentWeight"] for one in described["ProductionVariants"]},
+    )
+    body = _GOLDEN.read_bytes()
+    for variant in ("primary", "other"):
+        answer = run.client("sagemaker-runtime").invoke_endpoint(
+            EndpointName=name, ContentType=_JSON, Body=body, TargetVariant=variant
+        )
+        run.fact(f"asked.{variant}", answer["InvokedProductionVariant"])
+        if answer["InvokedProductionVariant"] != variant:
+            raise DoesNotHoldError(
+                f"{variant} was asked, and {answer['InvokedProductionVariant']} answered"
+            )
+
+
+def conformance(run: AcceptRun) -> None:
+    run.require("conformance")
+    address = run.client("sagemaker-runtime").meta.endpoint_url
+    url = f"{address}/endpoints/{endpoint_name('conformance')}/invocations"
+    report = run.servable("conformance", "--url", url, "--json", codes=(0, 1, 3))
+    run.fact("verdict", report["verdict"])
+    for group in report["groups"]:
+        run.fact(f"group.{group['group']}", group)
+    if report["verdict"] == "does not hold":
+        raise DoesNotHoldError(f"{len(report['differences'])} answers are not the image's")
+    if report["verdict"] != "holds":
+        raise CannotTellError("an endpoint cannot be asked everything that was observed")
+
+
+STEPS = (
+    Step(
+        name="bootstrap",
+        environment="",
+        proves="the account is bootstrapped for the CDK; if not, it is now",
+        assumes="stacks need version 6 (requiresBootstrapStackVersion)",
+        minutes=4,
+        run=bootstrap,
+    ),
+    Step(
+        name="doctor",
+        environment="",
+        proves="credentials, region, quotas and names are as a deployment needs them",
+        assumes="quotas are named 'TYPE for endpoint usage' in service-quotas",
+        minutes=1,
+        run=doctor,
+    ),
+    Step(
+        name="deploy",
+        environment="main",
+        proves="the ranker is deployed with canary, golden requests, capture and alarms",
+        assumes="an instance starts within 180 s (decision 0011)",
+        minutes=15,
+        run=deploy,
+    ),
+    Step(
+        name="verify",
+        environment="main",
+        proves="what runs is what was deployed, and answers as TensorFlow does",
+        minutes=1,
+        run=verify,
+    ),
+    Step(
+        name="invoke",
+        environment="main",
+        proves="the command line sends a request",
+        minutes=1,
+        run=invoke,
+    ),
+    Step(
+        name="client",
+        environment="main",
+        proves="servable_client, whole and in parts",
+        minutes=1,
+        run=client,
+    ),
+    Step(
+        name="bodies",
+        environment="main",
+        proves="every content type, in and out",
+        assumes="SageMaker hands Content-Type and Accept on unchanged",
+        minutes=1,
+        run=bodies,
+    ),
+    Step(
+        name="load",
+        environment="main",
+        proves="a load test of one and two users reaches the endpoint",
+        assumes="one process signs and sends as fast as one instance answers",
+        minutes=1,
+        run=load,
+    ),
+    Step(
+        name="update",
+        environment="main",
+        proves="a good update shifts traffic, bakes and goes live",
+        assumes="error metrics have the dimension EndpointConfigName during a bake",
+        minutes=20,
+        run=update,
+    ),
+    Step(
+        name="answers-500",
+        environment="main",
+        proves="an update that answers 500 is rolled back",
+        assumes="the alarms on 5xx and golden requests see it within the bake",
+        minutes=20,
+        run=_broken("answers-500"),
+    ),
+    Step(
+        name="answers-400",
+        environment="main",
+        proves="an update that answers 400 is rolled back",
+        assumes="the alarms on 4xx and golden requests see it within the bake",
+        minutes=20,
+        run=_broken("answers-400"),
+    ),
+    Step(
+        name="never-starts",
+        environment="main",
+        proves="an update whose container never starts is rolled back",
+        assumes="SageMaker gives up after ContainerStartupHealthCheckTimeoutInSeconds",
+        minutes=30,
+        run=_broken("never-starts"),
+    ),
+    Step(
+        name="scaling",
+        environment="main",
+        proves="target tracking's alarms, and one scale-out",
+        assumes="3 of 3 minutes above the target, 15 of 15 below 0.9 of it; SampleCount counts instances",
+        minutes=20,
+        run=scaling,
+    ),
+    Step(
+        name="serverless",
+        environment="serverless",
+        proves="a serverless endpoint is deployed and answers",
+        assumes="MetricsConfig is accepted beside ServerlessConfig",
+        minutes=3,
+        run=serverless,
+    ),
+    Step(
+        name="batch",
+        environment="batch",
+        proves="a transform job answers each row of a table",
+        assumes="a job starts within 3 to 5 minutes",
+        minutes=15,
+        run=batch,
+    ),
+    Step(
+        name="variants",
+        environment="variants",
+        proves="two variants answer by weight and by name",
+        assumes="the ARN of an endpoint is in lower case",
+        minutes=3,
+        run=variants,
+    ),
+    Step(
+        name="conformance",
+        environment="conformance",
+        proves="an endpoint without code answers as the image was observed to",
+        assumes="1,121 recorded answers (docs/conformance.md)",
+        minutes=5,
+        run=conformance,
+    ),
+    Step(
+        name="asynchronous",
+        environment="asynchronous",
+        proves="an asynchronous endpoint goes to no instance, and comes back for a request",
+        assumes="HasBacklogWithoutCapacity brings it back from zero",
+        minutes=60,
+        run=asynchronous,
+    ),
+    Step(
+        name="update-at-zero",
+        environment="asynchronous",
+        proves="an asynchronous endpoint is updated while no instance runs",
+        assumes="UpdateEndpoint is accepted at zero",
+        minutes=50,
+        run=update_at_zero,
+    ),
+    Step(
+        name="components",
+        environment="components",
+        proves="an endpoint that sleeps is woken by a call",
+        assumes="TensorFlow Serving runs as an inference component, from zero too",
+        minutes=60,
+        run=components,
+    ),
+)
+DESTROY = "destroy"
+NAMES = (*(step.name for step in STEPS), DESTROY)

@@ -140,6 +140,10 @@ def preprocess(body, context):
     raise InputError("an acceptance run tries whether this is rolled back")
 """,
     "never-starts": """\
+def preprocess(body, context):
+    return {}
+
+
 raise RuntimeError("an acceptance run tries whether this is rolled back")
 """,
 }

@@ -303,23 +303,27 @@ class AcceptRun:
             "StackEvents",
             StackName=f"{environment_name(kind)}-endpoint",
         )
-        for event in reversed(listed):
-            at = event["Timestamp"].replace(tzinfo=None)
-            if since is not None and at < since.replace(tzinfo=None):
-                continue
+        times = [event["Timestamp"].replace(tzinfo=None) for event in listed]
+        first = min(times, default=None) if since is None else since.replace(tzinfo=None)
+        for event, at in zip(listed[::-1], times[::-1], strict=True):
             name, status = event["ResourceType"], event["ResourceStatus"]
-            self.event(at, f"{name} {status}", event.get("ResourceStatusReason", ""))
-            resource = event["LogicalResourceId"]
+            reason, resource = event.get("ResourceStatusReason", ""), event["LogicalResourceId"]
+            if first is None or at < first:
+                continue
+            if name in _TIMED or "FAILED" in status:
+                self.event(at, f"{name} {status}", reason, since=first)
             if status.endswith("_IN_PROGRESS"):
                 begun.setdefault(resource, at)
             elif resource in begun and name in _TIMED:
                 took = (at - begun.pop(resource)).total_seconds() / 60
                 self.fact(f"{kind}.{name.removeprefix('AWS::')}_minutes", round(took, 2))
 
-    def event(self, at: datetime, what: str, detail: str = "") -> None:
-        """Record an event of AWS's clock."""
-        minute = round((at.replace(tzinfo=None) - self.step_began).total_seconds() / 60, 2)
-        row = {"minute": minute, "what": what}
+    def event(
+        self, at: datetime, what: str, detail: str = "", *, since: datetime | None = None
+    ) -> None:
+        """Record an event of AWS's clock. `since`: where its minutes begin (default: with the step)."""
+        seconds = (at.replace(tzinfo=None) - (since or self.step_began)).total_seconds()
+        row = {"minute": round(seconds / 60, 2), "what": what}
         self.record.events.append(row | {"detail": detail} if detail else row)
 
     def begin(self, record: StepRecord) -> None:

@@ -68,7 +68,7 @@ def taken(account: Account) -> list[str]:
     sagemaker = account.client("sagemaker")
     found = []
     for stack in _described_stacks(account):
-        if stack["StackName"].startswith(f"{PREFIX}-") and TAG not in _tags(stack.get("Tags", [])):
+        if stack["StackName"].startswith(f"{PREFIX}-") and _run_of(stack) is None:
             found.append(f"stack {stack['StackName']}")
     for item in account.pages("sagemaker", "list_endpoints", "Endpoints", NameContains=PREFIX):
         tags = sagemaker.list_tags(ResourceArn=item["EndpointArn"])["Tags"]
@@ -84,6 +84,12 @@ def _tags(listed: list[dict[str, str]]) -> dict[str, str]:
     }
 
 
+def _run_of(stack: Any) -> str | None:
+    """The tag's value; "" for a stack that a killed CLI has not begun: it has no tag and no resource."""
+    begun = stack["StackStatus"] != "REVIEW_IN_PROGRESS" or stack["StackName"] == TOOLKIT
+    return _tags(stack.get("Tags", [])).get(TAG, None if begun else "")
+
+
 def _described_stacks(account: Account) -> Iterator[Any]:
     return account.pages("cloudformation", "describe_stacks", "Stacks")
 
@@ -92,7 +98,7 @@ def _stacks(account: Account) -> Iterator[Leftover]:
     """ENV/endpoint before ENV/data, whose exports it uses; the bootstrap, if a run made it, last."""
     found = []
     for stack in _described_stacks(account):
-        name, run = stack["StackName"], _tags(stack.get("Tags", [])).get(TAG)
+        name, run = stack["StackName"], _run_of(stack)
         ours = name.startswith(f"{PREFIX}-") or name == TOOLKIT
         if ours and run is not None and stack["StackStatus"] != _GONE:
             found.append(Leftover("stack", name, run))

@@ -1,5 +1,6 @@
 """One acceptance run: commands and waits that end with the budget, and the record of what they showed."""
 
+import functools
 import json
 import os
 import re
@@ -34,6 +35,7 @@ from servable.aws_account import (
 )
 from servable.new.project_files import TEMPLATE, pinned_cli
 from servable_client import Endpoint
+from servable_local.container.parent_watchdog import die_with
 
 Seen = TypeVar("Seen")
 POLL_SECONDS = 5.0
@@ -228,6 +230,7 @@ class AcceptRun:
     def _ran(self, command: list[str]) -> tuple[int, str, str]:
         """Return (exit code, stdout, stderr). In a process group of its own, which ends with us."""
         self.meter.check()
+        ends_with_us = functools.partial(die_with, os.getpid())
         with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
             process = subprocess.Popen(
                 command,
@@ -237,6 +240,8 @@ class AcceptRun:
                 stdout=out,
                 stderr=err,
                 start_new_session=True,
+                # A kill of this process must not leave a CLI behind that goes on deploying.
+                preexec_fn=ends_with_us if sys.platform == "linux" else None,
             )
             try:
                 while process.poll() is None:

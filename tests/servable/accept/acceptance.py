@@ -16,7 +16,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, Literal, cast
 from urllib.parse import parse_qsl, unquote
 
 from servable_local.aws import LocalAws
@@ -33,9 +34,11 @@ from tests.checkouts import PATH, ROOT, bootstrapped
 from tests.servable_local.aws.container_stand_in import Launcher, StandIn
 
 SECONDS_PER_MINUTE = 2.0
+_OF_THE_COMMAND = "accept-run"
 ANSWER = (ROOT / "examples/ranker/golden/answer-rows.json").read_bytes()
 # What a service's actions begin with in a policy, where it is not the name of its endpoint.
 _SIGNED_AS = {"monitoring": "cloudwatch", "sagemaker-runtime": "sagemaker"}
+Caller = Literal["user", "role", "service"]
 Ran = subprocess.CompletedProcess[str]
 
 
@@ -43,8 +46,8 @@ Ran = subprocess.CompletedProcess[str]
 class RecordedCall:
     """One request to the local AWS."""
 
-    by_user: bool
-    """Signed with the shell's own key; else with that of a role that was assumed."""
+    caller: Caller
+    """The shell's own key, a role that a command assumed, or the local AWS in a service's name."""
     service: str
     """As boto3 names it."""
     operation: str
@@ -89,7 +92,7 @@ class Acceptance:
         server._server.app = self
         self.calls: list[RecordedCall] = []
         self.fault: Callable[[RecordedCall], AccessError | None] = lambda call: None
-        """Asked of each call of the user's own key: an error that answers it."""
+        """Asked of each call of the command: an error that answers it."""
         self.quotas: Mapping[str, float] = {}
         """Quotas of SageMaker by name; empty: none are listed, as in the local AWS."""
         self._lock = threading.Lock()
@@ -109,7 +112,7 @@ class Acceptance:
             quotas = [{"QuotaName": name, "Value": value} for name, value in self.quotas.items()]
             start("200 OK", [("Content-Type", "application/x-amz-json-1.1")])
             return [json.dumps({"Quotas": quotas}).encode()]
-        error = self.fault(call) if call.by_user else None
+        error = None if call.caller == "service" else self.fault(call)
         if error is None:
             return self._application(environ, start)
         answer = refusal(request, error)
@@ -117,11 +120,16 @@ class Acceptance:
         return [answer.body]
 
     def inventory(self) -> list[tuple[str, str]]:
-        return inventory(self.aws)
+        """Everything of every service, stacks too."""
+        stacks = self.aws.client("cloudformation").describe_stacks()["Stacks"]
+        names = [one["StackName"] for one in stacks if one["StackStatus"] != "DELETE_COMPLETE"]
+        return sorted([*inventory(self.aws), *(("stack", name) for name in names)])
 
     @property
     def environment(self) -> dict[str, str]:
-        return self.aws.environment_over({**os.environ, "PATH": PATH})
+        # The SDKs tell it in their User-Agent: it tells the command's calls from the services'.
+        own = {"AWS_EXECUTION_ENV": _OF_THE_COMMAND}
+        return self.aws.environment_over({**os.environ, "PATH": PATH}) | own
 
     def accept(self, *words: str, yes: bool = True) -> Ran:
         """Run the command to its end."""
@@ -165,16 +173,21 @@ class Acceptance:
         return Counter((call.service, call.operation) for call in self.calls)[service, operation]
 
 
-def throttled(call: RecordedCall) -> AccessError:
-    error = AccessError(Reason.FORM, "Rate exceeded")
-    error.reason = _Throttling  # type: ignore[assignment]
-    return error
+class ThrottlingError(AccessError):
+    """AWS answers so where a caller asks too often; clients try again."""
+
+    def __init__(self) -> None:
+        super().__init__(Reason.FORM, "Rate exceeded")
+        self.reason = cast(Any, SimpleNamespace(value=_THROTTLING))
 
 
-class _Throttling:
-    """As a `Reason`: that of S3, of services that answer in XML, of those in JSON."""
+_THROTTLING = ("SlowDown", "Throttling", "ThrottlingException")
 
-    value = ("SlowDown", "Throttling", "ThrottlingException")
+
+def expired(call: RecordedCall) -> AccessError:
+    return AccessError(
+        Reason.TOKEN_EXPIRED, "The security token included in the request is expired"
+    )
 
 
 @contextmanager
@@ -220,24 +233,28 @@ def acceptance(folder: Path, *, real: bool = False, bootstrap: bool = True) -> I
 def recorded_call(request: ReceivedRequest, body: bytes) -> RecordedCall:
     """The operation that a request is, by botocore's models, and the arguments that can be read."""
     scope = (request.header("authorization") or "").partition("Credential=")[2].split("/")
-    by_user = scope[0] == ACCOUNT
+    commands = _OF_THE_COMMAND in (request.header("user-agent") or "")
+    caller: Caller = "service" if not commands else "user" if scope[0] == ACCOUNT else "role"
     signed = scope[3] if len(scope) > 3 else "s3"
     target = request.header("x-amz-target")
     if target:
         service, operation = _by_target(target, signed)
-        return RecordedCall(by_user, service, operation, json.loads(body or b"{}"))
+        return RecordedCall(caller, service, operation, json.loads(body or b"{}"))
     form = dict(parse_qsl(body.decode("latin-1"))) if b"Action=" in body else {}
     service = _SIGNED_AS.get(signed, signed)
     if "Action" in form:
-        return RecordedCall(by_user, service, form["Action"], form)
+        return RecordedCall(caller, service, form["Action"], form)
     if signed == "sagemaker":
         service = "sagemaker-runtime"
-    return _by_path(by_user, service, request)
+    return _by_path(caller, service, request)
 
 
 def _by_target(target: str, signed: str) -> tuple[str, str]:
     name, _, operation = target.partition(".")
-    services = {"AnyScaleFrontendService": "application-autoscaling", "AWSStepFunctions": "stepfunctions"}
+    services = {
+        "AnyScaleFrontendService": "application-autoscaling",
+        "AWSStepFunctions": "stepfunctions",
+    }
     return services.get(name, _SIGNED_AS.get(signed, signed)), operation
 
 
@@ -259,16 +276,18 @@ def _paths(service: str) -> list[tuple[str, str, re.Pattern[str], frozenset[str]
         pattern = re.sub(r"\\\{(\w+)\\\+\\\}", r"(?P<\1>.+)", re.escape(path.rstrip("/") or "/"))
         pattern = re.sub(r"\\\{(\w+)\\\}", r"(?P<\1>[^/]+)", pattern)
         literal = len(re.sub(r"\{.*?\}", "", path))
-        found.append((name, model.http["method"], re.compile(f"{pattern}/?"), frozenset(names), literal))
+        found.append(
+            (name, model.http["method"], re.compile(f"{pattern}/?"), frozenset(names), literal)
+        )
     return sorted(found, key=lambda one: (-len(one[3]), -one[4], one[0]))
 
 
-def _by_path(by_user: bool, service: str, request: ReceivedRequest) -> RecordedCall:
+def _by_path(caller: Caller, service: str, request: ReceivedRequest) -> RecordedCall:
     path, _, text = request.target.partition("?")
     query = dict(parse_qsl(text, keep_blank_values=True))
     for operation, method, pattern, names, _ in _paths(service):
         match = pattern.fullmatch(path)
         if method == request.method and match and names <= set(query):
             arguments = {name: unquote(value) for name, value in match.groupdict().items()}
-            return RecordedCall(by_user, service, operation, arguments | query)
-    return RecordedCall(by_user, service, f"{request.method} {path}", query)
+            return RecordedCall(caller, service, operation, arguments | query)
+    return RecordedCall(caller, service, f"{request.method} {path}", query)

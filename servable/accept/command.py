@@ -41,6 +41,10 @@ from servable.signals import as_ctrl_c
 from servable_local.aws import ACCOUNT, REGION, status
 
 
+# All steps on ml.c5.large cost at most so much in that time, by the catalog's prices.
+DEFAULT_DOLLARS, DEFAULT_MINUTES = 2.0, 120.0
+
+
 @dataclass(frozen=True, kw_only=True)
 class AcceptOptions:
     """Values of the options, each under its parameter's name."""
@@ -62,14 +66,14 @@ class AcceptOptions:
 @click.option(
     "--dollars",
     type=click.FloatRange(0, min_open=True),
-    default=2.0,
+    default=DEFAULT_DOLLARS,
     show_default=True,
     help="Budget in US dollars; what cannot hold it is not begun, and a run that reaches it ends.",
 )
 @click.option(
     "--minutes",
     type=click.FloatRange(DELETING_MINUTES, min_open=True),
-    default=150.0,
+    default=DEFAULT_MINUTES,
     show_default=True,
     help="Deadline in minutes, deletion included.",
 )

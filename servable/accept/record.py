@@ -13,7 +13,7 @@ from servable.verdict import Verdict
 
 FORMAT = 1
 """Raised when a reader of an older report would misread a newer one."""
-_ACCOUNT = re.compile(r"(?<![0-9A-Za-z])[0-9]{12}(?![0-9A-Za-z])")
+_ACCOUNT = re.compile(r"(?<![0-9])[0-9]{12}(?![0-9])")
 # Access keys of users and sessions, signatures and tokens in URLs, the user or role that calls.
 _SECRETS = (
     (re.compile(r"\b(?:AKIA|ASIA|AROA|AIDA)[A-Z0-9]{12,}\b"), "KEY"),

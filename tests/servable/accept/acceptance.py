@@ -26,7 +26,6 @@ from servable_local.aws.inventory import inventory
 from servable_local.aws.local_aws import ACCOUNT
 from servable_local.aws.loopback import PREFIX, service_model
 from servable_local.aws.refusals import AccessError, Reason, refusal
-from servable_local.aws.sagemaker.container import launch_double
 from servable_local.aws.server import Server
 from servable_local.aws.signed_request import ReceivedRequest
 from servable_local.aws.state_file import RunningState, StateFile, write_client_settings
@@ -191,8 +190,11 @@ def expired(call: RecordedCall) -> AccessError:
 
 
 @contextmanager
-def acceptance(folder: Path, *, real: bool = False, bootstrap: bool = True) -> Iterator[Acceptance]:
-    """A local AWS whose minute lasts two seconds. `real`: containers with TensorFlow, not stand-ins."""
+def acceptance(folder: Path) -> Iterator[Acceptance]:
+    """A bootstrapped local AWS whose minute lasts two seconds, with stand-ins of containers.
+
+    One for a process: moto keeps its state in it.
+    """
     # Read when the first role is made: `cdk bootstrap` attaches a policy that AWS itself manages.
     os.environ["MOTO_IAM_LOAD_MANAGED_POLICIES"] = "true"
     (folder / "environments").mkdir(parents=True)  # the project that the command stands in
@@ -201,7 +203,7 @@ def acceptance(folder: Path, *, real: bool = False, bootstrap: bool = True) -> I
     with state_file.hold():
         write_client_settings(state / "client")
         (state / "endpoints").mkdir()
-        launch: Any = launch_double if real else RankerLauncher(clock)  # type: ignore[arg-type]
+        launch = RankerLauncher(cast(Any, clock))
         server = Server(folder=state / "endpoints", launch=launch, clock=clock)
         made = Acceptance(
             server,
@@ -220,8 +222,7 @@ def acceptance(folder: Path, *, real: bool = False, bootstrap: bool = True) -> I
             )
         )
         try:
-            if bootstrap:
-                bootstrapped(made.aws)
+            bootstrapped(made.aws)
             yield made
         finally:
             server.close()

@@ -5,6 +5,8 @@
 """
 
 import json
+import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,8 +15,12 @@ import pytest
 
 from servable.accept.comparison import LOCAL_AWS
 from servable.accept.steps import STEPS
+from servable_local.aws.inventory import inventory
+from servable_local.aws.lifecycle import down, up
 from servable_local.aws.refusals import AccessError
+from tests.checkouts import PATH, run_in
 from tests.servable.accept.acceptance import (
+    SECONDS_PER_MINUTE,
     Acceptance,
     RecordedCall,
     ThrottlingError,
@@ -25,10 +31,12 @@ from tests.servable.accept.test_accept import SHARED
 NAMES = [step.name for step in STEPS]
 
 
-@pytest.fixture
-def account(tmp_path: Path) -> Iterator[Acceptance]:
-    with acceptance(tmp_path / "project") as made:
+@pytest.fixture(scope="module")
+def account(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Acceptance]:
+    """Containers are stand-ins."""
+    with acceptance(tmp_path_factory.mktemp("accept") / "project") as made:
         yield made
+        made.fault = lambda call: None
 
 
 def left(account: Acceptance, before: list[tuple[str, str]]) -> set[tuple[str, str]]:
@@ -36,11 +44,21 @@ def left(account: Acceptance, before: list[tuple[str, str]]) -> set[tuple[str, s
 
 
 def test_every_step_of_a_whole_run_holds(tmp_path: Path) -> None:
-    with acceptance(tmp_path / "project", real=True, bootstrap=False) as account:
-        before = account.inventory()
-        ran = account.accept("--minutes=900", "--dollars=20")
-        remaining = left(account, before)
-        report = account.reports()[-1]
+    """In a local AWS of its own process, with TensorFlow in its containers, not bootstrapped."""
+    (tmp_path / "environments").mkdir()
+    aws = up(folder=tmp_path / ".servable", seconds_per_minute=SECONDS_PER_MINUTE)
+    try:
+        before = inventory(aws)
+        command = [sys.executable, "-m", "servable", "accept", "--local", "--yes", "--minutes=900"]
+        environment = {**os.environ, "PATH": PATH}
+        ran = run_in(
+            tmp_path, *command, "--dollars=20", environment=environment, timeout_seconds=800
+        )
+        remaining = {*inventory(aws)} - {*before, SHARED}
+    finally:
+        down(folder=tmp_path / ".servable")
+    (file,) = tmp_path.glob("accept-*.json")
+    report = json.loads(file.read_text(encoding="utf-8"))
     outcomes = {step["name"]: step["outcome"] for step in report["steps"]}
     others = {name for name, outcome in outcomes.items() if outcome != "holds"}
     assert (remaining, others) == (set(), {"asynchronous"}), ran.stderr  # it publishes no backlog
@@ -81,7 +99,7 @@ def test_a_budget_that_cannot_hold_begins_nothing(account: Acceptance) -> None:
 
 def test_a_deadline_that_is_reached_deletes_everything(account: Acceptance) -> None:
     before = account.inventory()
-    ran = account.accept("--only=deploy,components", "--minutes=20")
+    ran = account.accept("--only=deploy,update,answers-500", "--minutes=19")
     assert left(account, before) == set(), ran.stderr
     report = account.reports()[-1]
     assert (ran.returncode, report["verdict"]) == (3, "cannot be told")
@@ -89,7 +107,6 @@ def test_a_deadline_that_is_reached_deletes_everything(account: Acceptance) -> N
 
 
 def test_a_name_that_is_taken_begins_nothing(account: Acceptance) -> None:
-    role = "arn:aws:iam::123456789012:role/any"
     topic = {"T": {"Type": "AWS::SNS::Topic"}}
     cloudformation = account.aws.client("cloudformation")
     cloudformation.create_stack(
@@ -101,14 +118,17 @@ def test_a_name_that_is_taken_begins_nothing(account: Acceptance) -> None:
     before = account.inventory()
     ran = account.accept("--only=deploy")
     cleaned = account.accept("--clean")
-    assert (ran.returncode, cleaned.returncode, account.inventory()) == (2, 0, before)
-    assert "servable-accept-main-endpoint" in ran.stderr, role
+    there = account.inventory()
+    cloudformation.delete_stack(StackName="servable-accept-main-endpoint")
+    assert (ran.returncode, cleaned.returncode, there) == (2, 0, before)
+    assert "servable-accept-main-endpoint" in ran.stderr
 
 
 def test_quotas_of_zero_leave_out_what_needs_instances_by_name(account: Acceptance) -> None:
     account.quotas = {"ml.c5.large for endpoint usage": 0.0}
     before = account.inventory()
     ran = account.accept("--only=deploy,serverless")
+    account.quotas = {}
     assert left(account, before) == set(), ran.stderr
     steps = {step["name"]: step for step in account.reports()[-1]["steps"]}
     assert (steps["serverless"]["outcome"], ran.returncode) == ("holds", 3)
@@ -119,6 +139,7 @@ def test_quotas_for_one_after_the_other_are_enough(account: Acceptance) -> None:
     account.quotas = {"ml.c5.large for endpoint usage": 2.0}
     before = account.inventory()
     ran = account.accept("--only=deploy,variants,update-at-zero", "--minutes=600", "--dollars=9")
+    account.quotas = {}
     assert left(account, before) == set(), ran.stderr
     outcomes = {step["name"]: step["outcome"] for step in account.reports()[-1]["steps"]}
     assert set(outcomes.values()) == {"holds"}, ran.stderr

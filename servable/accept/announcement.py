@@ -1,6 +1,6 @@
 """What a run will do to the account, said before anything is done: steps, quotas, names, time, worst cost."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -8,9 +8,9 @@ import click
 
 from infra.parameters.environment import Environment
 from infra.policy.sizing import HOURS_PER_MONTH
-from servable.accept.project import KINDS, PREFIX, SCALED_MAIN_INSTANCES, TAG, Choice
+from servable.accept.project import KINDS, PREFIX, SCALED_MAIN_INSTANCES, TAG, InstanceChoice
 from servable.accept.run import DELETING_MINUTES
-from servable.accept.steps import Step
+from servable.accept.steps import AcceptStep
 from servable.cost.cost import Cost, cost
 
 DEPLOYING_MINUTES = 15.0
@@ -90,7 +90,7 @@ def _echo(line: str) -> None:
     click.echo(line, err=True)
 
 
-def waves(kinds: Sequence[str], choice: Choice) -> list[list[str]]:
+def waves(kinds: Sequence[str], choice: InstanceChoice) -> list[list[str]]:
     """Return the environments in groups that the quota of the instance type holds at once, in order."""
     groups: list[list[str]] = []
     used = 0
@@ -105,13 +105,13 @@ def waves(kinds: Sequence[str], choice: Choice) -> list[list[str]]:
     return groups
 
 
-def instances(kind: str, choice: Choice) -> int:
+def instances(kind: str, choice: InstanceChoice) -> int:
     """The most instances that an environment has at once, of an update's two fleets too."""
     scaled = kind == "main" and choice.scaled
     return SCALED_MAIN_INSTANCES if scaled else KINDS[kind].endpoint_instances
 
 
-def usd_per_hour(kind: str, choice: Choice, of: Cost) -> float | None:
+def usd_per_hour(kind: str, choice: InstanceChoice, of: Cost) -> float | None:
     """Return the dearest hour of an environment; None where no source states a price."""
     standing = (of.standing.usd_per_month or 0.0) / HOURS_PER_MONTH
     if all(variant.paid_by_use for variant in of.variants):
@@ -130,37 +130,21 @@ def announce(
     caller: str,
     region: str,
     aws: str,
-    steps: Iterable[Step],
-    choice: Choice,
+    steps: Iterable[AcceptStep],
+    choice: InstanceChoice,
     environments: Mapping[str, Environment],
-    left_out: Mapping[str, str],
     minutes: float,
     bootstrapped: bool,
 ) -> Announcement:
-    """Return the announcement. `environments`: kind to its settings. `left_out`: step to its reason."""
+    """Return the announcement. `environments`: kind to its settings."""
     steps = list(steps)
     costs = {kind: cost(kind, environment) for kind, environment in environments.items()}
     groups = waves(list(environments), choice)
-    usd: dict[str, float] = {}
-    hourly: dict[str, float] = {}
-    without: list[str] = []
-    for group in groups:
-        hours = min(minutes, _worst_minutes(steps, group)) / 60
-        for kind in group:
-            hour = usd_per_hour(kind, choice, costs[kind])
-            if hour is None:
-                without += costs[kind].unknown
-            hourly[kind] = hour or 0.0
-            usd[kind] = hourly[kind] * hours
-            usd |= {
-                f"batch of {kind}": run
-                for job in costs[kind].batches
-                if (
-                    run := job.usd_per_run(
-                        _minutes(steps, lambda step: step.environment == "batch")
-                    )
-                )
-            }
+    hourly = {kind: usd_per_hour(kind, choice, of) for kind, of in costs.items()}
+    usd = dict(_usd(steps, groups, hourly, costs, minutes))
+    without = [
+        name for kind, hour in hourly.items() if hour is None for name in costs[kind].unknown
+    ]
     dates = {
         price for one in costs.values() for variant in one.variants if (price := variant.priced_on)
     }
@@ -176,7 +160,7 @@ def announce(
                 assumes=step.assumes,
                 quota=_quota(step, choice),
                 minutes=step.minutes,
-                left_out=left_out.get(step.name, ""),
+                left_out=choice.left_out.get(step.environment, ""),
             )
             for step in steps
         ),
@@ -184,7 +168,7 @@ def announce(
         batch_type=choice.batch_type,
         usd_at_most=round(sum(usd.values()), 4),
         usd_by_environment=usd,
-        usd_per_hour=hourly,
+        usd_per_hour={kind: hour or 0.0 for kind, hour in hourly.items()},
         without_price=tuple(dict.fromkeys(without)),
         priced_on=tuple(sorted(dates)),
         minutes_at_most=min(minutes, sum(_worst_minutes(steps, group) for group in groups)),
@@ -193,11 +177,28 @@ def announce(
     )
 
 
-def _minutes(steps: Iterable[Step], counts: Callable[[Step], bool]) -> int:
+def _usd(
+    steps: Sequence[AcceptStep],
+    groups: Iterable[Sequence[str]],
+    hourly: Mapping[str, float | None],
+    costs: Mapping[str, Cost],
+    minutes: float,
+) -> Iterator[tuple[str, float]]:
+    """Yield what is paid for, and US dollars of it at most."""
+    for group in groups:
+        hours = min(minutes, _worst_minutes(steps, group)) / 60
+        for kind in group:
+            yield kind, (hourly[kind] or 0.0) * hours
+            for job in costs[kind].batches:
+                of_batch = _minutes(steps, lambda step: step.environment == "batch")
+                yield f"batch of {kind}", job.usd_per_run(of_batch) or 0.0
+
+
+def _minutes(steps: Iterable[AcceptStep], counts: Callable[[AcceptStep], bool]) -> int:
     return round(sum(step.minutes for step in steps if counts(step)))
 
 
-def _worst_minutes(steps: Iterable[Step], group: Iterable[str]) -> float:
+def _worst_minutes(steps: Iterable[AcceptStep], group: Iterable[str]) -> float:
     kinds = {*group, *(["batch"] if "serverless" in group else [])}
     return (
         DEPLOYING_MINUTES
@@ -206,7 +207,7 @@ def _worst_minutes(steps: Iterable[Step], group: Iterable[str]) -> float:
     )
 
 
-def _quota(step: Step, choice: Choice) -> str:
+def _quota(step: AcceptStep, choice: InstanceChoice) -> str:
     if step.environment == "batch":
         return f"{choice.batch_type} for transform job usage: 1"
     count = instances(step.environment, choice) if step.environment else 0

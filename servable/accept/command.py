@@ -21,7 +21,7 @@ from model_packaging.refusal import PackagingError
 from servable import __version__
 from servable.accept.announcement import announce
 from servable.accept.execution import Execution
-from servable.accept.project import PREFIX, Choice, choose, environment_name, write_project
+from servable.accept.project import PREFIX, InstanceChoice, choose, environment_name, write_project
 from servable.accept.record import AcceptReport
 from servable.accept.removal import leftovers, remove, taken
 from servable.accept.run import (
@@ -32,14 +32,13 @@ from servable.accept.run import (
     Meter,
     cdk_command,
 )
-from servable.accept.steps import NAMES, STEPS, Step, is_bootstrapped
+from servable.accept.steps import NAMES, STEPS, AcceptStep, is_bootstrapped
 from servable.aws_account import AwsError
 from servable.doctor.account import quotas_of
 from servable.load.options import ENDPOINT_URL, LOCAL
 from servable.project_folder import state_folder
 from servable.signals import as_ctrl_c
 from servable_local.aws import ACCOUNT, REGION, status
-
 
 # All steps on ml.c5.large cost at most so much in that time, by the catalog's prices.
 DEFAULT_DOLLARS, DEFAULT_MINUTES = 2.0, 120.0
@@ -168,7 +167,7 @@ def _account(
     return account, variables, seconds, now
 
 
-def _chosen(only: Iterable[str]) -> list[Step]:
+def _chosen(only: Iterable[str]) -> list[AcceptStep]:
     """Return the wanted steps in the table's order. Raises click.UsageError."""
     names = [name for text in only for name in text.split(",")]
     if unknown := [name for name in names if name not in NAMES]:
@@ -214,25 +213,14 @@ def _accepted(
     now: Callable[[], datetime.datetime],
 ) -> int:
     """Announce, ask, run, delete and report; return the exit code."""
-    began = datetime.datetime.now(datetime.UTC)
+    steps, began = _chosen(options.only), datetime.datetime.now(datetime.UTC)
     run_id = f"{began:%Y%m%dT%H%M%SZ}-{secrets.token_hex(2)}"
-    steps = _chosen(options.only)
     cdk_command(variables)
     kinds = list(dict.fromkeys(step.environment for step in steps if step.environment))
-    if any(others := taken(account)) or leftovers(account):
-        listed = ", ".join(others) or "an earlier run"
-        raise CannotTellError(
-            f"names that begin with {PREFIX}- are taken by {listed}; `servable accept --clean` deletes what "
-            "runs left, and nothing else"
-        )
+    _require_free_names(account)
     choice = choose(account.region, quotas_of(account), kinds)
     folder = private_folder(state_folder() / "accept") / run_id / "project"
     environments = _project(account, folder, run_id, choice, kinds)
-    left_out = {
-        step.name: choice.left_out[step.environment]
-        for step in steps
-        if step.environment in choice.left_out
-    }
     announcement = announce(
         account=account.number,
         caller=str(account.identity()["Arn"]),
@@ -241,7 +229,6 @@ def _accepted(
         steps=steps,
         choice=choice,
         environments=environments,
-        left_out=left_out,
         minutes=options.minutes,
         bootstrapped=is_bootstrapped(account),
     )
@@ -281,8 +268,18 @@ def _accepted(
     return Execution(run, steps, announcement, file).whole(as_json=options.as_json)
 
 
+def _require_free_names(account: AcceptAccount) -> None:
+    """Raise `CannotTellError` if something of another run, or of somebody else, has our names."""
+    others = taken(account) or list(map(str, leftovers(account)))
+    if others:
+        raise CannotTellError(
+            f"names that begin with {PREFIX}- are taken: {', '.join(others)}; `servable accept --clean` "
+            "deletes what runs left, and nothing else"
+        )
+
+
 def _project(
-    account: AcceptAccount, folder: Path, run_id: str, choice: Choice, kinds: Iterable[str]
+    account: AcceptAccount, folder: Path, run_id: str, choice: InstanceChoice, kinds: Iterable[str]
 ) -> dict[str, Environment]:
     """Write the project; return its environments by kind. Raises `PackagingError` for one with errors."""
     names = [kind for kind in kinds if kind not in choice.left_out]

@@ -21,7 +21,7 @@ from servable.accept.run import (
     DoesNotHoldError,
     LimitReachedError,
 )
-from servable.accept.steps import DESTROY, Step
+from servable.accept.steps import DESTROY, AcceptStep
 from servable.aws_account import AwsError
 from servable.conformance.observed_cases import OBSERVED
 from servable.findings import styled_echo
@@ -36,7 +36,7 @@ class Execution:
     """The steps of one run, in waves of environments; the report is written after each."""
 
     def __init__(
-        self, run: AcceptRun, steps: Iterable[Step], announcement: Announcement, file: Path
+        self, run: AcceptRun, steps: Iterable[AcceptStep], announcement: Announcement, file: Path
     ) -> None:
         self.run, self.file = run, file
         self.announcement = announcement
@@ -92,7 +92,7 @@ class Execution:
             if wave != self.announcement.waves[-1]:
                 self._remove(wave)
 
-    def _step(self, step: Step) -> None:
+    def _step(self, step: AcceptStep) -> None:
         """Run one step and record how it ended."""
         record = StepRecord(name=step.name, proves=step.proves, outcome="cannot be told")
         if reason := self._left_out[step.name]:
@@ -205,7 +205,7 @@ class Execution:
         click.echo(f"{self.file}: {report.verdict}, at most ${report.usd_at_most:.2f}", err=True)
 
 
-def _deployed_in(step: Step) -> str:
+def _deployed_in(step: AcceptStep) -> str:
     """A batch is in the file of the serverless endpoint."""
     return "serverless" if step.environment == "batch" else step.environment
 

@@ -174,7 +174,7 @@ SCALED_MAIN_INSTANCES = 4
 
 
 @dataclass(frozen=True, kw_only=True)
-class Choice:
+class InstanceChoice:
     """The instance types that the quotas allow, and the environments that they do not."""
 
     instance_type: str | None
@@ -187,7 +187,9 @@ class Choice:
     """Instances of `instance_type` that may run at once; None: no quota is known."""
 
 
-def choose(region: str, quotas: Mapping[str, float] | None, wanted: Iterable[str]) -> Choice:
+def choose(
+    region: str, quotas: Mapping[str, float] | None, wanted: Iterable[str]
+) -> InstanceChoice:
     """Return the cheapest instance type on which most of the environments can run.
 
     `quotas`: name of a quota of Service Quotas to its value; None: the account has none.
@@ -233,7 +235,7 @@ def choose(region: str, quotas: Mapping[str, float] | None, wanted: Iterable[str
     if "batch" in wanted and batch_type is None:
         left_out["batch"] = "no quota 'TYPE for transform job usage' of a small type is above 0"
     most = held(chosen, "endpoint")
-    return Choice(
+    return InstanceChoice(
         instance_type=chosen,
         batch_type=batch_type,
         scaled=_scales_main(chosen, most),
@@ -262,7 +264,13 @@ def bucket_name(account: str, region: str) -> str:
 
 
 def write_project(
-    folder: Path, *, account: str, region: str, run: str, choice: Choice, names: Iterable[str]
+    folder: Path,
+    *,
+    account: str,
+    region: str,
+    run: str,
+    choice: InstanceChoice,
+    names: Iterable[str],
 ) -> None:
     """Write the project with these environments into a new folder.
 

@@ -21,7 +21,7 @@ from botocore.config import Config
 
 from servable.accept.project import (
     TAG,
-    Choice,
+    InstanceChoice,
     bucket_name,
     endpoint_name,
     environment_name,
@@ -156,7 +156,7 @@ class AcceptRun:
         *,
         account: AcceptAccount,
         folder: Path,
-        choice: Choice,
+        choice: InstanceChoice,
         report: AcceptReport,
         meter: Meter,
         variables: Mapping[str, str],

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import numpy as np
@@ -22,22 +22,27 @@ from servable_tensors import TensorError
 from servable_tensors.codecs import CODECS
 
 _JSON = "application/json"
+# Of the alarms of target tracking: what AWS's pages do not state.
+_ALARM_KEYS = (
+    *("Threshold", "ComparisonOperator", "EvaluationPeriods", "DatapointsToAlarm", "Period"),
+    *("Statistic", "TreatMissingData"),
+)
 _GOLDEN = RANKER / "golden" / "request-rows.json"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Step:
+@dataclass(frozen=True)
+class AcceptStep:
     """One entry of the table. `run` returns if it holds, and raises what `AcceptRun` names if not."""
 
     name: str
     environment: str
     """The environment that it needs; "" for the account alone."""
-    proves: str
-    assumes: str = ""
-    """What Servable takes for true and only an account can show; where that is from."""
     minutes: float
     """At most, of AWS's clock, the deployment of its environment not counted."""
     run: Callable[[AcceptRun], None]
+    proves: str
+    assumes: str = ""
+    """What Servable takes for true and only an account can show."""
 
 
 # --- the account
@@ -188,19 +193,10 @@ def scaling(run: AcceptRun) -> None:
     alarms = list(run.account.pages("cloudwatch", "describe_alarms", "MetricAlarms", **prefix))
     for alarm in alarms:
         kind = "high" if "-AlarmHigh-" in alarm["AlarmName"] else "low"
-        keys = (
-            "Threshold",
-            "EvaluationPeriods",
-            "DatapointsToAlarm",
-            "Period",
-            "Statistic",
-            "TreatMissingData",
-            "ComparisonOperator",
-        )
-        run.fact(f"alarm.{kind}", {key: alarm[key] for key in keys if key in alarm})
+        run.fact(f"alarm.{kind}", {key: alarm[key] for key in _ALARM_KEYS if key in alarm})
     if len(alarms) != 2:
         raise DoesNotHoldError(f"target tracking made {len(alarms)} alarms, expected 2")
-    body, began = _GOLDEN.read_bytes(), time.monotonic()
+    body, began, asked = _GOLDEN.read_bytes(), time.monotonic(), run.now().replace(tzinfo=None)
     runtime, sagemaker = run.client("sagemaker-runtime"), run.client("sagemaker")
 
     def scaled() -> bool | None:
@@ -212,20 +208,17 @@ def scaling(run: AcceptRun) -> None:
 
     run.wait(scaled, minutes=20, what="a second instance")
     run.fact("scale_out_minutes", run.clock_minutes(time.monotonic() - began))
-    activities = run.account.pages(
-        "application-autoscaling",
-        "describe_scaling_activities",
-        "ScalingActivities",
-        ServiceNamespace="sagemaker",
-        ResourceId=f"endpoint/{name}/variant/primary",
-    )
-    for activity in activities:
-        run.event(activity["StartTime"], activity["Description"], activity["StatusCode"])
-        if "EndTime" in activity:
-            run.fact(
-                "start_minutes",
-                round((activity["EndTime"] - activity["StartTime"]).total_seconds() / 60, 2),
-            )
+    of_variant = {
+        "ServiceNamespace": "sagemaker",
+        "ResourceId": f"endpoint/{name}/variant/primary",
+    }
+    activities = run.client("application-autoscaling").describe_scaling_activities(**of_variant)
+    for activity in activities["ScalingActivities"]:
+        at, until = activity["StartTime"].replace(tzinfo=None), activity.get("EndTime")
+        run.event(at, activity["Description"], activity["StatusCode"])
+        if until and at >= asked:
+            run.fact("decided_minutes", _minutes_between(asked, at))
+            run.fact("start_minutes", _minutes_between(at, until.replace(tzinfo=None)))
     metrics = run.client("cloudwatch").get_metric_statistics(
         Namespace="/aws/sagemaker/Endpoints",
         MetricName="CPUUtilization",
@@ -239,6 +232,10 @@ def scaling(run: AcceptRun) -> None:
         Statistics=["SampleCount"],
     )["Datapoints"]
     run.fact("cpu_samples_a_minute", sorted({point["SampleCount"] for point in metrics}))
+
+
+def _minutes_between(first: datetime, second: datetime) -> float:
+    return round((second - first).total_seconds() / 60, 2)
 
 
 def update(run: AcceptRun) -> None:
@@ -460,163 +457,63 @@ def conformance(run: AcceptRun) -> None:
 
 
 STEPS = (
-    Step(
-        name="bootstrap",
-        environment="",
-        proves="the account is bootstrapped for the CDK; if not, it is now",
-        assumes="stacks need version 6 (requiresBootstrapStackVersion)",
-        minutes=4,
-        run=bootstrap,
-    ),
-    Step(
-        name="doctor",
-        environment="",
-        proves="credentials, region, quotas and names are as a deployment needs them",
-        assumes="quotas are named 'TYPE for endpoint usage' in service-quotas",
-        minutes=1,
-        run=doctor,
-    ),
-    Step(
-        name="deploy",
-        environment="main",
-        proves="the ranker is deployed with canary, golden requests, capture and alarms",
-        assumes="an instance starts within 180 s (decision 0011)",
-        minutes=15,
-        run=deploy,
-    ),
-    Step(
-        name="verify",
-        environment="main",
-        proves="what runs is what was deployed, and answers as TensorFlow does",
-        minutes=1,
-        run=verify,
-    ),
-    Step(
-        name="invoke",
-        environment="main",
-        proves="the command line sends a request",
-        minutes=1,
-        run=invoke,
-    ),
-    Step(
-        name="client",
-        environment="main",
-        proves="servable_client, whole and in parts",
-        minutes=1,
-        run=client,
-    ),
-    Step(
-        name="bodies",
-        environment="main",
-        proves="every content type, in and out",
-        assumes="SageMaker hands Content-Type and Accept on unchanged",
-        minutes=1,
-        run=bodies,
-    ),
-    Step(
-        name="load",
-        environment="main",
-        proves="a load test of one and two users reaches the endpoint",
-        assumes="one process signs and sends as fast as one instance answers",
-        minutes=1,
-        run=load,
-    ),
-    Step(
-        name="update",
-        environment="main",
-        proves="a good update shifts traffic, bakes and goes live",
-        assumes="error metrics have the dimension EndpointConfigName during a bake",
-        minutes=20,
-        run=update,
-    ),
-    Step(
-        name="answers-500",
-        environment="main",
-        proves="an update that answers 500 is rolled back",
-        assumes="the alarms on 5xx and golden requests see it within the bake",
-        minutes=20,
-        run=_broken("answers-500"),
-    ),
-    Step(
-        name="answers-400",
-        environment="main",
-        proves="an update that answers 400 is rolled back",
-        assumes="the alarms on 4xx and golden requests see it within the bake",
-        minutes=20,
-        run=_broken("answers-400"),
-    ),
-    Step(
-        name="never-starts",
-        environment="main",
-        proves="an update whose container never starts is rolled back",
-        assumes="SageMaker gives up after ContainerStartupHealthCheckTimeoutInSeconds",
-        minutes=30,
-        run=_broken("never-starts"),
-    ),
-    Step(
-        name="scaling",
-        environment="main",
-        proves="target tracking's alarms, and one scale-out",
-        assumes="3 of 3 minutes above the target, 15 of 15 below 0.9 of it; SampleCount counts instances",
-        minutes=20,
-        run=scaling,
-    ),
-    Step(
-        name="serverless",
-        environment="serverless",
-        proves="a serverless endpoint is deployed and answers",
-        assumes="MetricsConfig is accepted beside ServerlessConfig",
-        minutes=3,
-        run=serverless,
-    ),
-    Step(
-        name="batch",
-        environment="batch",
-        proves="a transform job answers each row of a table",
-        assumes="a job starts within 3 to 5 minutes",
-        minutes=15,
-        run=batch,
-    ),
-    Step(
-        name="variants",
-        environment="variants",
-        proves="two variants answer by weight and by name",
-        assumes="the ARN of an endpoint is in lower case",
-        minutes=3,
-        run=variants,
-    ),
-    Step(
-        name="conformance",
-        environment="conformance",
-        proves="an endpoint without code answers as the image was observed to",
-        assumes="1,121 recorded answers (docs/conformance.md)",
-        minutes=5,
-        run=conformance,
-    ),
-    Step(
-        name="asynchronous",
-        environment="asynchronous",
-        proves="an asynchronous endpoint goes to no instance, and comes back for a request",
-        assumes="HasBacklogWithoutCapacity brings it back from zero",
-        minutes=60,
-        run=asynchronous,
-    ),
-    Step(
-        name="update-at-zero",
-        environment="asynchronous",
-        proves="an asynchronous endpoint is updated while no instance runs",
-        assumes="UpdateEndpoint is accepted at zero",
-        minutes=25,
-        run=update_at_zero,
-    ),
-    Step(
-        name="components",
-        environment="components",
-        proves="an endpoint that sleeps is woken by a call",
-        assumes="TensorFlow Serving runs as an inference component, from zero too",
-        minutes=60,
-        run=components,
-    ),
-)
+    AcceptStep("bootstrap", "", 4, bootstrap,
+        "the account is bootstrapped for the CDK; if not, it is now",
+        "stacks need version 6 (requiresBootstrapStackVersion)"),
+    AcceptStep("doctor", "", 1, doctor,
+        "credentials, region, quotas and names are as a deployment needs them",
+        "quotas are named 'TYPE for endpoint usage' in service-quotas"),
+    AcceptStep("deploy", "main", 15, deploy,
+        "the ranker is deployed with canary, golden requests, capture and alarms",
+        "an instance starts within 180 s (decision 0011)"),
+    AcceptStep("verify", "main", 1, verify,
+        "what runs is what was deployed, and answers as TensorFlow does"),
+    AcceptStep("invoke", "main", 1, invoke,
+        "the command line sends a request"),
+    AcceptStep("client", "main", 1, client,
+        "servable_client, whole and in parts"),
+    AcceptStep("bodies", "main", 1, bodies,
+        "every content type, in and out",
+        "SageMaker hands Content-Type and Accept on unchanged"),
+    AcceptStep("load", "main", 1, load,
+        "a load test of one and two users reaches the endpoint",
+        "one process signs and sends as fast as one instance answers"),
+    AcceptStep("update", "main", 20, update,
+        "a good update shifts traffic, bakes and goes live",
+        "error metrics have the dimension EndpointConfigName during a bake"),
+    AcceptStep("answers-500", "main", 20, _broken("answers-500"),
+        "an update that answers 500 is rolled back",
+        "the alarms on 5xx and golden requests see it within the bake"),
+    AcceptStep("answers-400", "main", 20, _broken("answers-400"),
+        "an update that answers 400 is rolled back",
+        "the alarms on 4xx and golden requests see it within the bake"),
+    AcceptStep("never-starts", "main", 30, _broken("never-starts"),
+        "an update whose container never starts is rolled back",
+        "SageMaker gives up after ContainerStartupHealthCheckTimeoutInSeconds"),
+    AcceptStep("scaling", "main", 20, scaling,
+        "target tracking's alarms, and one scale-out",
+        "3 of 3 minutes above the target, 15 of 15 below 0.9 of it; SampleCount counts instances"),
+    AcceptStep("serverless", "serverless", 3, serverless,
+        "a serverless endpoint is deployed and answers",
+        "MetricsConfig is accepted beside ServerlessConfig"),
+    AcceptStep("batch", "batch", 15, batch,
+        "a transform job answers each row of a table",
+        "a job starts within 3 to 5 minutes"),
+    AcceptStep("variants", "variants", 3, variants,
+        "two variants answer by weight and by name",
+        "the ARN of an endpoint is in lower case"),
+    AcceptStep("conformance", "conformance", 5, conformance,
+        "an endpoint without code answers as the image was observed to",
+        "1,121 recorded answers (docs/conformance.md)"),
+    AcceptStep("asynchronous", "asynchronous", 60, asynchronous,
+        "an asynchronous endpoint goes to no instance, and comes back for a request",
+        "HasBacklogWithoutCapacity brings it back from zero"),
+    AcceptStep("update-at-zero", "asynchronous", 25, update_at_zero,
+        "an asynchronous endpoint is updated while no instance runs",
+        "UpdateEndpoint is accepted at zero"),
+    AcceptStep("components", "components", 60, components,
+        "an endpoint that sleeps is woken by a call",
+        "TensorFlow Serving runs as an inference component, from zero too"),
+)  # fmt: skip
 DESTROY = "destroy"
 NAMES = (*(step.name for step in STEPS), DESTROY)

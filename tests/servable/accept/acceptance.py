@@ -36,7 +36,7 @@ SECONDS_PER_MINUTE = 2.0
 _OF_THE_COMMAND = "accept-run"
 ANSWER = (ROOT / "examples/ranker/golden/answer-rows.json").read_bytes()
 # What a service's actions begin with in a policy, where it is not the name of its endpoint.
-_SIGNED_AS = {"monitoring": "cloudwatch", "sagemaker-runtime": "sagemaker"}
+_SIGNED_AS = {"monitoring": "cloudwatch", "servicequotas": "service-quotas"}
 Caller = Literal["user", "role", "service"]
 Ran = subprocess.CompletedProcess[str]
 

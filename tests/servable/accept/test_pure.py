@@ -12,7 +12,7 @@ from infra.parameters.loading import load
 from servable.accept.announcement import announce, waves
 from servable.accept.command import DEFAULT_DOLLARS, DEFAULT_MINUTES
 from servable.accept.comparison import compared
-from servable.accept.project import KINDS, Choice, choose, environment_name, write_project
+from servable.accept.project import KINDS, InstanceChoice, choose, environment_name, write_project
 from servable.accept.record import AcceptReport, StepRecord, redacted
 from servable.accept.run import DELETING_MINUTES, LimitReachedError, Meter
 from servable.accept.steps import STEPS
@@ -104,12 +104,14 @@ def test_what_has_been_deleted_costs_no_more() -> None:
 
 
 @pytest.fixture(scope="module")
-def choice() -> Choice:
+def choice() -> InstanceChoice:
     return choose(REGION, None, KINDS)
 
 
 @pytest.fixture(scope="module")
-def environments(choice: Choice, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def environments(
+    choice: InstanceChoice, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Any]:
     folder = tmp_path_factory.mktemp("project") / "new"
     write_project(folder, account="1" * 12, region=REGION, run="r", choice=choice, names=KINDS)
     for name in ("mult", "words", "cols", "text", "vision", "slow"):
@@ -120,25 +122,27 @@ def environments(choice: Choice, tmp_path_factory: pytest.TempPathFactory) -> di
     }
 
 
-def announced(choice: Choice, environments: dict[str, Any], minutes: float) -> Any:
+def announced(choice: InstanceChoice, environments: dict[str, Any], minutes: float) -> Any:
     return announce(
         account="1" * 12, caller="me", region=REGION, aws="AWS", steps=STEPS, choice=choice,
-        environments=environments, left_out={}, minutes=minutes, bootstrapped=True,
+        environments=environments, minutes=minutes, bootstrapped=True,
     )  # fmt: skip
 
 
 def test_the_whole_run_fits_its_default_budget(
-    choice: Choice, environments: dict[str, Any]
+    choice: InstanceChoice, environments: dict[str, Any]
 ) -> None:
     assert announced(choice, environments, DEFAULT_MINUTES).usd_at_most <= DEFAULT_DOLLARS
 
 
-def test_a_longer_deadline_never_costs_less(choice: Choice, environments: dict[str, Any]) -> None:
+def test_a_longer_deadline_never_costs_less(
+    choice: InstanceChoice, environments: dict[str, Any]
+) -> None:
     costs = [announced(choice, environments, minutes).usd_at_most for minutes in (30, 90, 150, 600)]
     assert costs == sorted(costs)
 
 
-def test_every_type_has_a_price(choice: Choice, environments: dict[str, Any]) -> None:
+def test_every_type_has_a_price(choice: InstanceChoice, environments: dict[str, Any]) -> None:
     assert announced(choice, environments, 90).without_price == ()
 
 

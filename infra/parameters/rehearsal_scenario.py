@@ -73,13 +73,10 @@ class ScalingPace:
         return math.ceil(self.start_seconds / 60)
 
     def sleep(self, wake_seconds: float) -> Sleep:
-        """The start to the second. The engine sees datapoints by the minute: what is left of the delay is
-        in the start."""
-        start = self.start_seconds + self.metric_delay_seconds % 60
-        # On an instance that is there nothing boots.
+        """The start to the second; on an instance that is still there nothing boots."""
         return Sleep(
-            start_seconds=start,
-            copy_start_seconds=max(0.0, start - BOOT_SECONDS),
+            start_seconds=self.start_seconds,
+            copy_start_seconds=max(0.0, self.start_seconds - BOOT_SECONDS),
             wake_seconds=wake_seconds,
         )
 
@@ -149,9 +146,6 @@ def scenario(
     pace = pace or ScalingPace(
         start_seconds=placed.start_seconds or BOOT_SECONDS, metric_delay_seconds=0
     )
-    sleep, delay = None, pace.metric_delay_seconds
-    if placed.variant.sleeps:
-        sleep, delay = pace.sleep(environment.endpoint.wake_seconds), delay - delay % 60
     service = Service(instance.p50_ms / 1000, instance.p99_ms / 1000)
     # The requests that may wait in one instance, by the settings of its container.
     limit = queue_limit(
@@ -180,8 +174,8 @@ def scenario(
         page=properties.page or None,
         p99_ms=environment.alarms.p99_latency_ms,
         deployment=_deployment(environment, placed, incidents.deploy),
-        metric_delay_seconds=delay,
-        sleep=sleep,
+        metric_delay_seconds=pace.metric_delay_seconds,
+        sleep=pace.sleep(environment.endpoint.wake_seconds) if placed.variant.sleeps else None,
         instance_dies=incidents.instance_dies,
         zone_fails=incidents.zone_fails,
     )

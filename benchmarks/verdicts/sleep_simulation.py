@@ -202,10 +202,9 @@ class _Day:
     def _set(self, name: str, wanted: int, now: float) -> None:
         policy, before = self.policy, self.desired
         self.desired = wanted
-        still = [each for each in self.empty if each[1] + policy.empty_seconds > now]
-        for begun, emptied in set(self.empty) - set(still):
+        while self.empty and self.empty[0][1] + policy.empty_seconds <= now:
+            begun, emptied = self.empty.pop(0)
             self.day.instance_seconds += emptied + policy.empty_seconds - begun
-        self.empty = still
         for _ in range(wanted - before):
             if self.empty:
                 self.begun.append(self.empty.pop()[0])

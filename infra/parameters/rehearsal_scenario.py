@@ -181,6 +181,21 @@ def scenario(
     )
 
 
+def never_asleep(environment: Environment, name: str) -> Environment:
+    """The environment with at least one instance of a variant that sleeps, to compare with."""
+    variant = environment.variants[name]
+    keys: dict[str, Any] = {"sleep_after_minutes": None, "copy_memory_mib": None}
+    keys["min_instances"] = max(1, variant.min_instances)
+    if (scaling := variant.scaling) is not None:
+        schedule = [
+            action.model_copy(update={"at_least": 1}) if action.at_least == 0 else action
+            for action in scaling.schedule
+        ]
+        keys["scaling"] = scaling.model_copy(update={"schedule": schedule})
+    awake = variant.model_copy(update=keys)
+    return environment.model_copy(update={"variants": {**environment.variants, name: awake}})
+
+
 def _in_force(target: Mapping[str, Any], begins: datetime) -> dict[str, int]:
     """The bounds that the schedule has set in the day before: the last of each counts."""
     bounds: dict[str, int] = {}

@@ -169,8 +169,8 @@ class _SimulatedMetrics:
         if name in ("InvocationsPerInstance", "InvocationsPerCopy"):
             return minute.arriving / minute.answering if minute.answering else None
         if name == "NoCapacityInvocationFailures":
-            # One request is one failure; what a share of a minute makes of it counts as that.
-            return math.ceil(minute.asking) or None
+            # A request is a failure or none; in a part of a minute it more likely came in the larger part.
+            return round(minute.asking) or None
         if name == "Invocation5XXErrors":
             return minute.refused / minute.requests if minute.requests else None
         concurrent = ("ConcurrentRequestsPerModel", "ConcurrentRequestsPerCopy")

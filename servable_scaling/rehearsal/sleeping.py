@@ -104,3 +104,8 @@ def mean_wait_seconds(waits: Sequence[Wait]) -> float:
         return 0.0
     sums = (wait.callers * (wait.longest_seconds + wait.shortest_seconds) / 2 for wait in waits)
     return sum(sums) / callers + ASKS_AGAIN_SECONDS / 2
+
+
+def longest_wait_seconds(waits: Sequence[Wait]) -> float:
+    """The longest wait, with the pause until a caller asks again; 0 where nobody waited."""
+    return max((wait.longest_seconds + ASKS_AGAIN_SECONDS for wait in waits), default=0.0)

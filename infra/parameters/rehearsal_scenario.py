@@ -9,12 +9,14 @@ from typing import Any
 from infra.parameters.endpoint import Traffic
 from infra.parameters.environment import Environment
 from infra.parameters.placement import Placement
+from infra.parameters.scaling import Scaling
 from infra.parameters.scaling_properties import scaling_properties
 from infra.policy.queue_limit import queue_limit
 from infra.policy.sizing import BOOT_SECONDS, instances_for
 from servable_scaling.rehearsal.fleet import NO_BURSTS, Bursts, InstanceModel, Routing
 from servable_scaling.rehearsal.queueing import Service
 from servable_scaling.rehearsal.scenario import PlacedDeployment, Scenario
+from servable_scaling.rehearsal.sleeping import Sleep
 from servable_scaling.rehearsal.traffic import BASE_SHARE, from_file, profile
 from servable_scaling.scalable_target import ScheduledAction
 from servable_scaling.schedule import ActionSchedule
@@ -46,17 +48,22 @@ class Incidents:
 
 
 # Who states neither has a range. A start: AWS's "minutes" by BOOT_SECONDS, and 426 s as seen in an endpoint
-# that a scaling activity had Updating from 02:28:13 to 02:35:19 (docs/decisions/0063).
+# that a scaling activity had Updating from 02:28:13 to 02:35:19 (docs/decisions/0063); 244 s of an
+# ml.m6g.large lie between them (2026-07).
 LONGEST_START_SECONDS = 420.0
 # A decision: three minutes of datapoints, seen at once; against that "more than 5 minutes" until instances
 # were added, https://repost.aws/questions/QUf450Wsd9RROGGOIwaolN9w/sagemaker-autoscaling-delay, and "5-6
-# minutes", https://github.com/aws/containers-roadmap/issues/2113 (both 2026-11-24).
+# minutes", https://github.com/aws/containers-roadmap/issues/2113 (both 2026-11-24). Of what sleeps, 102 s
+# from the first request to the desired copy: https://github.com/huggingface/skills/pull/215 (2026-07).
 LONGEST_DELAY_SECONDS = 180
 
 
 @dataclass(frozen=True, kw_only=True)
 class ScalingPace:
-    """The pace at which instances come: the time of a start, and until an alarm sees a datapoint."""
+    """The pace at which instances come: the time of a start, and until an alarm sees a datapoint.
+
+    Of what sleeps these are the instance's start with its copy's, and the delay of the alarm that wakes it.
+    """
 
     start_seconds: float
     metric_delay_seconds: int
@@ -64,6 +71,14 @@ class ScalingPace:
     @property
     def start_minutes(self) -> int:
         return math.ceil(self.start_seconds / 60)
+
+    def sleep(self, wake_seconds: float) -> Sleep:
+        """The start to the second; on an instance that is still there nothing boots."""
+        return Sleep(
+            start_seconds=self.start_seconds,
+            copy_start_seconds=max(0.0, self.start_seconds - BOOT_SECONDS),
+            wake_seconds=wake_seconds,
+        )
 
 
 def paces(placed: Placement) -> list[ScalingPace]:
@@ -74,9 +89,9 @@ def paces(placed: Placement) -> list[ScalingPace]:
     delays = [0, LONGEST_DELAY_SECONDS]
     if stated is not None:
         starts = [float(stated)]
-    if scaling is None or not placed.variant.scales:
+    if not placed.variant.scales:
         delays = [0]
-    elif scaling.metric_delay_seconds is not None:
+    elif scaling is not None and scaling.metric_delay_seconds is not None:
         delays = [scaling.metric_delay_seconds]
     return [
         ScalingPace(start_seconds=start, metric_delay_seconds=delay)
@@ -89,7 +104,7 @@ def unstated(placed: Placement) -> list[str]:
     """Keys without which the pace is a range."""
     scaling, key = placed.variant.scaling, f"variants.{placed.name}"
     keys = [f"{key}.start_seconds"] if placed.variant.start_seconds is None else []
-    if scaling is not None and placed.variant.scales and scaling.metric_delay_seconds is None:
+    if placed.variant.scales and (scaling is None or scaling.metric_delay_seconds is None):
         keys.append(f"{key}.scaling.metric_delay_seconds")
     return keys
 
@@ -160,9 +175,25 @@ def scenario(
         p99_ms=environment.alarms.p99_latency_ms,
         deployment=_deployment(environment, placed, incidents.deploy),
         metric_delay_seconds=pace.metric_delay_seconds,
+        sleep=pace.sleep(environment.endpoint.wake_seconds) if placed.variant.sleeps else None,
         instance_dies=incidents.instance_dies,
         zone_fails=incidents.zone_fails,
     )
+
+
+def never_asleep(environment: Environment, name: str) -> Environment:
+    """The environment with at least one instance of a variant that sleeps, to compare with."""
+    variant = environment.variants[name]
+    keys: dict[str, Any] = {"sleep_after_minutes": None, "copy_memory_mib": None}
+    keys["min_instances"] = max(1, variant.min_instances)
+    if (scaling := variant.scaling) is not None:
+        schedule = [
+            action.model_copy(update={"at_least": 1}) if action.at_least == 0 else action
+            for action in scaling.schedule
+        ]
+        keys["scaling"] = scaling.model_copy(update={"schedule": schedule})
+    awake = variant.model_copy(update=keys)
+    return environment.model_copy(update={"variants": {**environment.variants, name: awake}})
 
 
 def _in_force(target: Mapping[str, Any], begins: datetime) -> dict[str, int]:
@@ -201,12 +232,13 @@ def _at_first(
 ) -> int:
     """As many as the first minute needs: scaling has been running before midnight."""
     variant, scaling = placed.variant, placed.variant.scaling
-    if scaling is None or not variant.scales:
+    if not variant.scales:
         return max(1, variant.min_instances)
     least, most = variant.capacity
     for target in targets.values():
         least, most = target["MinCapacity"], target["MaxCapacity"]
-    needed = instances_for(rps, max_rps_per_instance=rate, safety_factor=scaling.safety_factor)
+    safety = Scaling().safety_factor if scaling is None else scaling.safety_factor
+    needed = instances_for(rps, max_rps_per_instance=rate, safety_factor=safety) if rps else 0
     return min(most, max(least, needed))
 
 

@@ -12,7 +12,7 @@ from infra.parameters.alarms import OBJECTIVE, UNITS, WATCHED
 from infra.parameters.environment import Environment
 from infra.parameters.placement import Placement
 from infra.parameters.scaling import Scaling
-from infra.policy.kinds import REAL_TIME
+from infra.policy.kinds import COPIES, REAL_TIME
 from infra.policy.scaling import (
     STEP_MINUTES_ABOVE,
     STEP_MINUTES_BELOW,
@@ -58,6 +58,7 @@ def scaling_properties(environment: Environment, placed: Placement) -> ScalingPr
     """
     endpoint, variant = environment.endpoint.name, placed.variant
     resource = f"endpoint/{endpoint}/variant/{placed.name}"
+    dimension, sleeps = REAL_TIME.scalable_dimension, variant.sleeps
     dimensions = [
         {"Name": "EndpointName", "Value": endpoint},
         {"Name": "VariantName", "Value": placed.name},
@@ -66,13 +67,16 @@ def scaling_properties(environment: Environment, placed: Placement) -> ScalingPr
     policies: dict[str, Properties] = {}
     alarms = list(_objective(environment, placed.name, dimensions))
     page = " OR ".join(f'ALARM("{alarm["AlarmName"]}")' for alarm in alarms)
-    if (scaling := variant.scaling) is not None and variant.scales:
+    if sleeps:
+        component = f"{endpoint}-{placed.name}"
+        resource, dimension = f"inference-component/{component}", COPIES
+    scaling = variant.scaling or (Scaling() if sleeps else None)
+    if scaling is not None and variant.scales:
         waits = waits_of(scaling, placed.start_seconds)
-        dimension = REAL_TIME.scalable_dimension
         targets[TARGET] = scalable_target(resource, dimension, variant.capacity, scaling)
         policies = {
             name: policy
-            for name, policy in tracking(scaling, waits, endpoint).items()
+            for name, policy in tracking(scaling, waits, endpoint, copies=sleeps).items()
             if name in ("Tracking", "Concurrency")  # a day has neither a queue nor cold starts
         }
         for steps in step_policies(scaling, waits, period_seconds=60):
@@ -85,6 +89,19 @@ def scaling_properties(environment: Environment, placed: Placement) -> ScalingPr
                     **steps.alarm,
                     # The template fills minutes without traffic with zero; a rehearsal has a zero there.
                     **_metric("InvocationsPerInstance", "Sum", dimensions),
+                    "Period": 60,
+                }
+            )
+    if sleeps:
+        of_copies = [{"Name": "InferenceComponentName", "Value": component}]
+        for name, metric, policy, alarm in sleep_policies(variant.sleep_after_minutes or 0):
+            policies[name] = policy
+            alarms.append(
+                {
+                    "AlarmName": f"{endpoint}-{placed.name}-{'wake' if name == 'Wake' else 'sleep'}",
+                    "AlarmActions": [name],
+                    **alarm,
+                    **_metric(metric, "Sum", of_copies),
                     "Period": 60,
                 }
             )
@@ -263,6 +280,29 @@ def step_alarm(
         "DatapointsToAlarm": periods,
         "TreatMissingData": missing,
     }
+
+
+def sleep_policies(minutes: int) -> Iterator[tuple[str, str, Properties, Properties]]:
+    """(name, metric, policy, alarm's condition) of the two policies of copies that sleep.
+
+    No copy after so many minutes without a request, and the first one after a request that found none.
+    infra/constructs/scaling has them too, with reasons; a test holds both to be the same.
+    """
+    waits = Cooldowns(out_seconds=60, in_seconds=60, out_reason="", in_reason="")
+    first = {_LOWER: 0, "ScalingAdjustment": 1}
+    none = {_UPPER: 0, "ScalingAdjustment": 0}
+    yield (
+        "Wake",
+        "NoCapacityInvocationFailures",
+        step_policy(waits, [first]),
+        step_alarm("GreaterThanOrEqualToThreshold", 1, 1, 60),
+    )
+    yield (
+        "Asleep",
+        "InvocationsPerCopy",
+        step_policy(waits, [none], kind="ExactCapacity"),
+        step_alarm("LessThanOrEqualToThreshold", 0, minutes, 60, missing="missing"),
+    )
 
 
 def _objective(

@@ -8,6 +8,7 @@ import click
 
 from servable.rehearse.rehearsal import MOST_BROKEN_MINUTES, SIMILAR_DAYS, Rehearsal
 from servable_scaling.rehearsal.day import LATENCY_MARGIN, RehearsedMinute
+from servable_scaling.rehearsal.sleeping import longest_wait_seconds, mean_wait_seconds
 from servable_scaling.rehearsal.traffic import DAY_SIGMA, SHIFT_MINUTES
 
 ROWS = 24
@@ -78,6 +79,7 @@ def lines(result: Rehearsal) -> Iterator[str]:
             f"{len(paced.day.broken):,} minutes outside, "
             f"{paced.day.refused / sent if sent else 0:.2%} refused"
         )
+    yield from _sleep(result)
     if len(result.paced) > 1:
         yield "the table is of the last of them, the slowest"
     if result.deployment_minutes is not None:
@@ -92,6 +94,51 @@ def lines(result: Rehearsal) -> Iterator[str]:
     yield verdict(result)
 
 
+def stretches(minutes: Sequence[int]) -> list[tuple[int, int]]:
+    """(first, last) of the minutes that follow one another."""
+    found: list[tuple[int, int]] = []
+    for minute in minutes:
+        if found and found[-1][1] == minute - 1:
+            found[-1] = (found[-1][0], minute)
+        else:
+            found.append((minute, minute))
+    return found
+
+
+def asleep(result: Rehearsal) -> list[tuple[int, int]]:
+    """Stretches of whole minutes in which no copy answers; none of a variant that never sleeps."""
+    if result.scenario.sleep is None:
+        return []
+    minutes = enumerate(result.day.minutes)
+    return stretches([number for number, minute in minutes if not minute.answering])
+
+
+def _sleep(result: Rehearsal) -> Iterator[str]:
+    """How long it sleeps, who waits for it, and what that saves."""
+    sleep, spans = result.scenario.sleep, asleep(result)
+    if sleep is None or result.awake_hours is None:
+        return
+    hours = sum(last + 1 - first for first, last in spans) / 60
+    times = "once" if len(spans) == 1 else f"{len(spans):,} times"
+    yield f"no copy answers for {hours:,.1f} h, {times} in the day; requests there are whole, and drawn"
+    for paced in result.paced:
+        day = paced.day
+        longest, mean = longest_wait_seconds(day.waits) / 60, mean_wait_seconds(day.waits) / 60
+        yield (
+            f"a start of {paced.pace.start_seconds:g} s, metrics seen after "
+            f"{paced.pace.metric_delay_seconds} s: {day.waiting:,.0f} callers find no copy; "
+            f"{sum(wait.callers for wait in day.waits):,.0f} wait {mean:.1f} min on the average, at most "
+            f"{longest:.1f}; {day.gave_up:,.0f} fail after {sleep.wake_seconds:g} s (endpoint.wake_seconds)"
+        )
+    saved = result.awake_hours - result.day.instance_hours
+    usd = result.usd_per_hour
+    price = "" if usd is None else f", ${saved * usd:,.2f}"
+    yield (
+        f"sleep saves {saved:,.1f} of {result.awake_hours:,.1f} instance hours a day{price}; an instance stays "
+        f"for {sleep.empty_minutes} min without a copy"
+    )
+
+
 def verdict(result: Rehearsal) -> str:
     """The answer, in one sentence."""
     day, most = result.day, result.scenario.p99_ms
@@ -101,7 +148,8 @@ def verdict(result: Rehearsal) -> str:
         f"{LARGEST:.0%} larger and {SHIFT_MINUTES} min earlier or later"
     )
     if result.verdict == "holds":
-        return f"holds: {objective} in all {len(day.minutes):,} minutes; {similar}"
+        for_whom = "" if result.scenario.sleep is None else ", for all who need not wait"
+        return f"holds: {objective} in all {len(day.minutes):,} minutes{for_whom}; {similar}"
     if result.verdict == "cannot be told":
         return f"cannot be told: {_missing(result, objective, similar)}"
     paced = min(result.paced, key=lambda each: len(each.day.broken))

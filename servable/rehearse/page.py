@@ -10,7 +10,7 @@ from servable.rehearse.candidates import PolicyProposal
 from servable.rehearse.comparison import PolicyComparison, PolicyResult
 from servable.rehearse.comparison_output import by_cost, heads, row
 from servable.rehearse.comparison_output import lines as conclusions
-from servable.rehearse.output import HEADS, clock, lines, rows, verdict
+from servable.rehearse.output import HEADS, asleep, clock, lines, rows, stretches, verdict
 from servable.rehearse.rehearsal import Rehearsal
 
 # Minutes before and behind a stretch outside of the objective; the least width of one in a picture.
@@ -42,17 +42,6 @@ def write(folder: Path, result: Rehearsal, more: Sequence[Tab] = ()) -> Path:
     return document.write(folder, tabs, title=title, abouts=[About(verdict(result), where)])
 
 
-def stretches(broken: Sequence[int]) -> list[tuple[int, int]]:
-    """(first, last) of the minutes that follow one another."""
-    found: list[tuple[int, int]] = []
-    for minute in broken:
-        if found and found[-1][1] == minute - 1:
-            found[-1] = (found[-1][0], minute)
-        else:
-            found.append((minute, minute))
-    return found
-
-
 def _pictures(result: Rehearsal) -> list[Picture]:
     """The day, and where it breaks the minutes around the longest stretch, which a day hardly shows."""
     count, alt = len(result.day.minutes), "requests, instances and latency by the hour"
@@ -73,10 +62,17 @@ def _day(result: Rehearsal, begin: int, end: int) -> bytes:
     traffic, fleet, latency = figure.subplots(3, 1, sharex=True)
     sent = [minute.requests / 60 for minute in minutes]
     traffic.plot(hours, sent, color=style.BLUE, label="sent")
+    if result.scenario.sleep is not None:
+        waiting = [minute.waiting / 60 for minute in minutes]
+        traffic.fill_between(hours, waiting, color=style.ORANGE, lw=0, label="find no copy")
     refused = [minute.refused / 60 for minute in minutes]
     traffic.fill_between(hours, refused, color=style.RED, lw=0, label="refused")
     # A stretch of minutes is as wide as an eye sees, and begins where it began.
     least = (end - begin) * LEAST_SHARE
+    for number, (first, last) in enumerate(asleep(result)):
+        for axes in (traffic, fleet, latency):
+            name = "asleep: no copy\nanswers" if not number and axes is latency else None
+            axes.axvspan(first / 60, (last + 1) / 60, color=style.BLUE, alpha=0.1, lw=0, label=name)
     for number, (first, last) in enumerate(stretches(result.day.broken)):
         for axes in (traffic, fleet, latency):
             name = "outside of\nthe objective" if not number and axes is latency else None

@@ -16,6 +16,7 @@ from infra.parameters.rehearsal_scenario import (
     MeasuredInstance,
     ScalingPace,
     deployment_seconds,
+    never_asleep,
     paces,
     scenario,
     unstated,
@@ -24,6 +25,7 @@ from servable.verdict import Verdict
 from servable_scaling.rehearsal.day import RehearsedDay, rehearse
 from servable_scaling.rehearsal.fleet import Bursts
 from servable_scaling.rehearsal.scenario import Scenario
+from servable_scaling.rehearsal.sleeping import longest_wait_seconds, mean_wait_seconds
 from servable_scaling.rehearsal.traffic import random_day
 
 LOADS = Path(".servable") / "load"
@@ -63,6 +65,8 @@ class Rehearsal:
     bursts_from: str
     deployment_minutes: int | None
     usd_per_hour: float | None
+    awake_hours: float | None = None
+    """Instance hours of the same day if the variant did not sleep; None where it does not."""
 
     @property
     def scenario(self) -> Scenario:
@@ -185,6 +189,11 @@ def rehearsed(
     Raises ClickException for a policy that cannot be read.
     """
     environment, traffic = loaded.environment, loaded.environment.traffic
+    if placed.variant.sleeps and incidents.deploy is not None:
+        raise click.UsageError(
+            f"--deploy-at: {loaded.file}: {placed.name} sleeps, and AWS does not document how long new copies "
+            "take beside the old ones; leave it out"
+        )
     row = environment.prices.instance(placed.instance.name, environment.region)
     paced: list[PacedDay] = []
     *_, slowest = several = paces(placed)
@@ -202,6 +211,14 @@ def rehearsed(
             paced.append(PacedDay(pace=pace, scenario=planned, day=day))
         held = not any(each.day.broken for each in paced)
         similar = [day.expected_broken for day in similar_days(planned)] if held else []
+        awake_hours = None
+        if planned.sleep is not None:
+            awake = never_asleep(environment, placed.name)
+            beside = placement(awake, placed.name) or placed
+            day = rehearse(
+                unwatched(scenario(awake, beside, requests, instance, incidents, slowest, bursts))
+            )
+            awake_hours = day.instance_hours
     except ValueError as wrong:
         raise click.ClickException(f"{loaded.file}: {wrong}") from None
     stated = traffic.peak_to_mean is not None or traffic.burst_seconds is not None
@@ -218,6 +235,7 @@ def rehearsed(
         bursts_from="stated" if stated else "as recorded" if bursts else "not stated",
         deployment_minutes=None if seconds is None else round(seconds / 60),
         usd_per_hour=None if row is None else row.usd_per_hour,
+        awake_hours=awake_hours,
     )
 
 
@@ -232,7 +250,8 @@ def similar_days(planned: Scenario) -> Iterator[RehearsedDay]:
     quick = unwatched(planned)
     for seed in range(SIMILAR_DAYS):
         quantile = (seed + 0.5) / SIMILAR_DAYS
-        requests = random_day(planned.requests, seed, quantile=quantile)
+        whole = planned.sleep is not None
+        requests = random_day(planned.requests, seed, quantile=quantile, whole=whole)
         yield rehearse(replace(quick, requests=requests))
 
 
@@ -265,6 +284,7 @@ def as_json(result: Rehearsal) -> dict[str, Any]:
         "woken_minutes": day.woken,
         "refused": day.refused,
         "instance_hours": day.instance_hours,
+        "sleep": None if scenario.sleep is None else _sleep_json(result),
         "usd": result.usd,
         "measured": vars(result.measured),
         "start_minutes": scenario.start_minutes,
@@ -279,4 +299,17 @@ def as_json(result: Rehearsal) -> dict[str, Any]:
             for activity in day.activities
         ],
         "minutes": [vars(minute) for minute in day.minutes],
+    }
+
+
+def _sleep_json(result: Rehearsal) -> dict[str, Any]:
+    waits, sleep = result.day.waits, result.scenario.sleep
+    return {
+        **vars(sleep),
+        "asleep_minutes": sum(not minute.answering for minute in result.day.minutes),
+        "waiting_callers": result.day.waiting,
+        "failed_callers": result.day.gave_up,
+        "mean_wait_seconds": mean_wait_seconds(waits),
+        "longest_wait_seconds": longest_wait_seconds(waits),
+        "instance_hours_without_sleep": result.awake_hours,
     }

@@ -16,6 +16,8 @@ from servable_scaling.alarms.query import MetricQuery
 from servable_scaling.autoscaling import AlarmChange, Autoscaling
 from servable_scaling.rehearsal.fleet import SECONDS, Part, QueuedFleet, ServedMinute
 from servable_scaling.rehearsal.scenario import PlacedDeployment, Scenario
+from servable_scaling.rehearsal.sleeping import EmptyInstances, Wait, WaitingCallers
+from servable_scaling.rehearsal.traffic import whole_requests
 from servable_scaling.target_scaler import ScaledResource
 
 MINUTE = timedelta(minutes=1)
@@ -49,6 +51,17 @@ class RehearsedMinute:
     """The share of the requests that take longer than the objective."""
     breaks: float
     """The probability that so many requests, at random moments, break the objective in this minute."""
+    waiting: float = 0.0
+    """Requests that came while no copy ran: their callers wait for the first one."""
+    asking: float = 0.0
+    """Requests that found no copy: these, and those of callers who ask again."""
+    late: float = 0.0
+    """Requests that are answered in this minute, after a wait."""
+
+    @property
+    def arriving(self) -> float:
+        """Requests that a copy gets."""
+        return self.requests - self.waiting + self.late
 
 
 @dataclass
@@ -63,6 +76,15 @@ class RehearsedDay:
     """Minutes outside of the objective: slower at p99, or with more than 1 % refused."""
     deployed_with: int | None = None
     """Instances of the variant as the deployment began."""
+    waits: list[Wait] = field(default_factory=list)
+    """Callers who found no copy, and were answered by the next one."""
+    gave_up: float = 0.0
+    """Callers who waited for as long as they do and failed, or did not wait; they are among the refused."""
+
+    @property
+    def waiting(self) -> float:
+        """Callers who found no copy."""
+        return sum(minute.waiting for minute in self.minutes)
 
     @property
     def expected_broken(self) -> float:
@@ -104,7 +126,8 @@ def breaking(requests: int, share: float) -> float:
 def rehearse(scenario: Scenario) -> RehearsedDay:
     """Raises `ScalingPropertyError`, `ScheduleError`, or ValueError for an alarm."""
     simulation = _Simulation(scenario)
-    for minute, requests in enumerate(scenario.requests):
+    day = whole_requests(scenario.requests, 0) if scenario.sleep else scenario.requests
+    for minute, requests in enumerate(day):
         simulation.scale(minute)
         lost = simulation.events(minute)
         simulation.serve(minute, requests, lost)
@@ -143,11 +166,15 @@ class _SimulatedMetrics:
         minute, name = self.minutes[at], query.metric.name
         if name == "Invocations":
             return minute.requests
-        if name == "InvocationsPerInstance":
-            return minute.requests / minute.answering if minute.answering else None
+        if name in ("InvocationsPerInstance", "InvocationsPerCopy"):
+            return minute.arriving / minute.answering if minute.answering else None
+        if name == "NoCapacityInvocationFailures":
+            # A request is a failure or none; in a part of a minute it more likely came in the larger part.
+            return round(minute.asking) or None
         if name == "Invocation5XXErrors":
             return minute.refused / minute.requests if minute.requests else None
-        if name not in ("ModelLatency", "ConcurrentRequestsPerModel") or not self.served[at]:
+        concurrent = ("ConcurrentRequestsPerModel", "ConcurrentRequestsPerCopy")
+        if name not in ("ModelLatency", *concurrent) or not self.served[at]:
             return None
         if name == "ModelLatency" and not minute.requests:
             return None
@@ -158,7 +185,7 @@ class _SimulatedMetrics:
         mean = model.service.mean_seconds + waiting
         if name == "ModelLatency":
             return mean * MICROSECONDS
-        return minute.requests / SECONDS / minute.answering * mean
+        return minute.arriving / SECONDS / minute.answering * mean
 
 
 class _Simulation:
@@ -177,15 +204,17 @@ class _Simulation:
         self.second: QueuedFleet | None = None
         self.batches: list[_Batch] = []
         self.desired = scenario.instances
-        self.starting: list[tuple[int, int]] = []  # (ready, count)
+        self.starting: list[tuple[float, int]] = []  # (ready, count)
+        sleep = scenario.sleep
+        self.empty = EmptyInstances(sleep.empty_minutes if sleep else 0)
+        self.callers = WaitingCallers(sleep) if sleep else None
         self.page = AlarmRule(scenario.page) if scenario.page else None
         self.paging = False
         self.shares: tuple[float, ...] = ()
 
     def scale(self, minute: int) -> None:
-        ready = sum(count for when, count in self.starting if when <= minute)
-        self.starting = [(when, count) for when, count in self.starting if when > minute]
-        self.fleet.add(ready)
+        if self.callers is None or self.fleet.count:  # a first copy comes in `_wait`, behind the alarms
+            self._join(minute)
         deploying = self.second is not None or bool(self.batches)
         # Observed: while instances start or end the endpoint is Updating, so that nothing else scales.
         updating = deploying or bool(self.starting)
@@ -203,13 +232,27 @@ class _Simulation:
         if self.scenario.resource in step.desired:
             self._set(step.desired[self.scenario.resource], minute)
 
+    def _join(self, until: float) -> None:
+        self.fleet.add(sum(count for when, count in self.starting if when <= until))
+        self.starting = [(when, count) for when, count in self.starting if when > until]
+
     def _set(self, capacity: int, minute: int) -> None:
         more, self.desired = capacity - self.desired, capacity
-        if more > 0:
+        if more > 0 and (sleep := self.scenario.sleep) is not None:
+            there = self.empty.take(more)
+            for seconds, count in (
+                (sleep.copy_start_seconds, there),
+                (sleep.start_seconds, more - there),
+            ):
+                if count:
+                    self.starting.append((minute + seconds / SECONDS, count))
+        elif more > 0:
             self.starting.append((minute + self.scenario.start_minutes, more))
         elif more < 0:
             waiting = sum(count for _, count in self.starting)
-            self.fleet.remove(max(0, self.fleet.count + waiting - capacity))
+            ending = max(0, self.fleet.count + waiting - capacity)
+            self.fleet.remove(ending)
+            self.empty.empty(ending if self.scenario.sleep else 0, minute)
 
     def events(self, minute: int) -> float:
         """Deaths and the deployment. Returns the requests that died with their instances."""
@@ -271,29 +314,51 @@ class _Simulation:
         step = passed // max(1, plan.bake_minutes)
         return self.shares[min(step, len(self.shares) - 1)] / 100
 
+    def _wait(self, minute: int, requests: float) -> tuple[float, float, float, float]:
+        """(requests that find no copy, those that ask in all, those answered late, those that give up)."""
+        callers = self.callers
+        if callers is None or self.fleet.count:
+            return 0.0, 0.0, 0.0, 0.0
+        awake = max(minute, min((when for when, _ in self.starting), default=math.inf))
+        until = min(awake, minute + 1.0)
+        found_none = requests * (until - minute)
+        callers.come(minute, until, found_none)
+        asking, failed = callers.count if until > minute else 0.0, callers.give_up(until)
+        if awake >= minute + 1:
+            return found_none, asking, 0.0, failed
+        self._join(awake)
+        waits = callers.answered(awake)
+        self.day.waits += waits
+        return found_none, asking, sum(wait.callers for wait in waits), failed
+
     def serve(self, minute: int, requests: float, lost: float) -> None:
         share = self._share(minute)
-        served = [(1 - share, self.fleet.serve(requests * (1 - share)))]
+        found_none, asking, late, failed = self._wait(minute, requests)
+        arriving = requests - found_none + late
+        served = [(1 - share, self.fleet.serve(arriving * (1 - share)))]
         if self.second is not None and self.second.count:
-            served.append((share, self.second.serve(requests * share)))
+            served.append((share, self.second.serve(arriving * share)))
         waiting = sum(count for _, count in self.starting)
         both = 0 if self.second is None else max(self.second.count, self.desired)
         answering = self.fleet.count + (self.second.count if self.second else 0)
         self.measured.served.append(_together(served))
         parts = self.measured.served[-1]
-        answered = parts and requests and self.scenario.latencies
+        answered = parts and arriving and self.scenario.latencies
         p50, p99 = (
             self.scenario.model.at(parts, percent) * MILLISECONDS if answered else None
             for percent in (0.5, 0.99)
         )
-        refused = min(requests, lost + sum(each.refused for _, each in served))
+        refused = min(arriving, lost + sum(each.refused for _, each in served)) + failed
+        self.day.gave_up += failed
         use = max(each.use for _, each in served)
         rolling = sum(each.count for each in self.batches if each.starts <= minute < each.answers)
-        paid = self.fleet.count + waiting + both + rolling
-        slower, slower_at_worst = self._slower(parts, requests)
-        share = refused / requests if requests else 0.0
-        counted = round(requests)
+        paid = self.fleet.count + waiting + both + rolling + self.empty.paid(minute)
+        slower, slower_at_worst = self._slower(parts, arriving)
+        share = refused / arriving if arriving else 0.0
+        counted = round(arriving)
         breaks = 1 - (1 - breaking(counted, slower_at_worst)) * (1 - breaking(counted, share))
+        if failed > MOST_REFUSED_SHARE * arriving:
+            breaks = 1.0  # nothing of it is left to chance
         self.day.minutes.append(
             RehearsedMinute(
                 requests,
@@ -305,9 +370,12 @@ class _Simulation:
                 refused,
                 round(slower, 6),
                 round(breaks, 6),
+                found_none,
+                asking,
+                late,
             )
         )
-        if slower > MOST_REFUSED_SHARE or refused > MOST_REFUSED_SHARE * requests:
+        if slower > MOST_REFUSED_SHARE or refused > MOST_REFUSED_SHARE * arriving:
             self.day.broken.append(minute)
 
     def _slower(self, parts: Sequence[Part], requests: float) -> tuple[float, float]:

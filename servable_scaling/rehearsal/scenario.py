@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from servable_scaling.rehearsal.fleet import InstanceModel, Routing
+from servable_scaling.rehearsal.sleeping import Sleep
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +38,7 @@ class Scenario:
     model: InstanceModel
     routing: Routing
     resource: str
-    """endpoint/NAME/variant/NAME."""
+    """endpoint/NAME/variant/NAME, or inference-component/NAME."""
     instances: int
     """Answering at the first minute."""
     start_minutes: int
@@ -56,5 +57,7 @@ class Scenario:
     """Minutes in which a zone's instances die together."""
     metric_delay_seconds: int = 0
     """Until an alarm sees a datapoint."""
+    sleep: Sleep | None = None
+    """Set if its copies may be none; its start then counts, and not start_minutes."""
     latencies: bool = True
     """False: percentiles are left out, and take no time."""

@@ -26,6 +26,8 @@ BASE_SHARE = 0.1
 # than the minutes beside it differ from each other over so many minutes.
 DAY_SIGMA, SHIFT_MINUTES = 0.1, 30
 MINUTE_SIGMA, MEMORY_MINUTES = 0.05, 10
+# A minute of so many requests is never without one: e^-50.
+MANY_REQUESTS = 50
 
 
 class TrafficError(ValueError):
@@ -65,11 +67,11 @@ def profile(name: str, *, peak_rps: float, base_rps: float) -> list[float]:
 
 
 def random_day(
-    requests: Sequence[float], seed: int, *, quantile: float | None = None
+    requests: Sequence[float], seed: int, *, quantile: float | None = None, whole: bool = False
 ) -> list[float]:
     """A day like this one; the same for the same seed, whatever is compared on it.
 
-    `quantile`: how large the day is among such days, instead of a random size.
+    `quantile`: how large the day is among such days, instead of a random size. `whole`: of whole requests.
     """
     source = random.Random(seed)
     level = math.exp(source.gauss(0, DAY_SIGMA))
@@ -81,7 +83,25 @@ def random_day(
     for minute in range(len(requests)):
         minutes.append(level * math.exp(noise) * requests[(minute - shift) % len(requests)])
         noise = keeps * noise + source.gauss(0, MINUTE_SIGMA * math.sqrt(1 - keeps**2))
-    return minutes
+    return whole_requests(minutes, seed) if whole else minutes
+
+
+def whole_requests(requests: Sequence[float], seed: int) -> list[float]:
+    """The day in whole requests: what sleeps through a quiet minute is woken by one, and not by a tenth.
+
+    Minutes with a fraction are drawn (Poisson); of many requests none is missed, so that they stay.
+    """
+    source = random.Random(f"whole requests {seed}")
+    day = []
+    for mean in requests:
+        if mean == round(mean) or mean > MANY_REQUESTS:
+            day.append(mean)
+            continue
+        count, passed = 0, source.expovariate(mean)
+        while passed < 1:
+            count, passed = count + 1, passed + source.expovariate(mean)
+        day.append(float(count))
+    return day
 
 
 def from_file(file: Path, shown: str = "") -> list[float]:

@@ -8,7 +8,7 @@ from click.testing import CliRunner
 
 from infra.parameters.loading import ValidFile
 from servable.rehearse.command import rehearse
-from servable.rehearse.page import stretches
+from servable.rehearse.output import stretches
 from tests.servable.rehearse.test_compare import HOUR, SPARSE
 
 pytestmark = pytest.mark.long

@@ -1,0 +1,105 @@
+"""Days with nights, rehearsed beside an event simulation that knows none of our code."""
+
+import random
+import statistics
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from benchmarks.verdicts.sleep_simulation import SleepPolicy, slept
+from infra.parameters.loading import ValidFile, load_one
+from infra.parameters.placement import placement
+from infra.parameters.rehearsal_scenario import MeasuredInstance, paces, scenario
+from servable_scaling.rehearsal.day import RehearsedDay, rehearse
+
+ROOT = Path(__file__).resolve().parents[3]
+# Moments within a minute are chance: their mean is what a day by the minute can know.
+MOMENTS = 10
+
+
+@dataclass(frozen=True)
+class SleptCase:
+    requests: list[int]
+    policy: SleepPolicy
+    sets: dict[str, str]
+
+
+def drawn(number: int, *, sleeps: bool = True) -> SleptCase:
+    """A day of few requests at night and more in office hours, a policy, and the paces of AWS."""
+    source = random.Random(f"sleep {number}")
+    tracked = source.random() < 0.5
+    minutes = source.choice((5, 10, 15)) if tracked else source.choice((5, 15, 30, 60, 90))
+    # No start ends in the moment in which an alarm looks.
+    most, start = source.choice((1, 2, 3)), 60 * source.randint(3, 7) + source.randint(5, 55)
+    delay, wakes = source.choice((0, 30, 60, 90, 120)), source.choice((120, 300, 900, 1800))
+    begin, end = source.randint(360, 540), source.randint(960, 1200)
+    night, busy = source.uniform(0.002, 0.08), source.choice((0.3, 2.0, 12.0))
+    rates = [busy if begin <= minute < end else night for minute in range(1440)]
+    requests = [_count(source, rate) for rate in rates]
+    requests[0] = 0
+    rate = busy / 60 / source.choice((0.8, 1.6, 2.4)) / 0.7  # a peak of one, two or three copies
+    office = (source.randint(330, 420), 1200) if source.random() < 0.25 else None
+    table = "variants.primary"
+    scaling = [f"metric_delay_seconds = {delay}"]
+    if tracked:
+        scaling += [f"max_rps_per_instance = {rate!r}", "safety_factor = 0.7"]
+        scaling += ["scale_out_cooldown_seconds = 120", "scale_in_cooldown_seconds = 240"]
+    if office:
+        awake = [(office[0], 1), (office[1], 0)]
+        actions = [
+            f'{{ at = "cron({at % 60} {at // 60} * * ? *)", at_least = {least} }}'
+            for at, least in awake
+        ]
+        scaling.append(f"schedule = [{', '.join(actions)}]")
+    return SleptCase(
+        requests,
+        SleepPolicy(
+            sleep_after_minutes=minutes if sleeps else 10_000,
+            most=most,
+            start_seconds=start,
+            copy_start_seconds=start - 180,
+            delay_seconds=delay,
+            wake_seconds=wakes,
+            target=60 * rate * 0.7 if tracked else None,
+            out_cooldown=120,
+            in_cooldown=240,
+            office=office,
+        ),
+        {
+            f"{table}.sleep_after_minutes": str(minutes),
+            f"{table}.max_instances": str(most),
+            f"{table}.start_seconds": str(start),
+            f"{table}.scaling": f"{{ {', '.join(scaling)} }}",
+            "endpoint.wake_seconds": str(wakes),
+        },
+    )
+
+
+def _count(source: random.Random, mean: float) -> int:
+    count, passed = 0, source.expovariate(mean)
+    while passed < 1:
+        count, passed = count + 1, passed + source.expovariate(mean)
+    return count
+
+
+def rehearsed(case: SleptCase) -> RehearsedDay:
+    loaded = load_one(ROOT, ROOT / "examples" / "variants", "sleeping", case.sets, "--set")
+    assert isinstance(loaded, ValidFile), loaded.findings
+    placed = placement(loaded.environment, "primary")
+    assert placed is not None
+    (pace,) = paces(placed)
+    instance = MeasuredInstance(rate_rps=100, p50_ms=20, p99_ms=60, source="drawn")
+    return rehearse(scenario(loaded.environment, placed, case.requests, instance, pace=pace))
+
+
+def simulated(case: SleptCase) -> tuple[float, float, float, float]:
+    """(instance hours, callers who wait, callers who give up, seconds of a wait)"""
+    days = [slept(case.requests, case.policy, copies=0, seed=seed) for seed in range(MOMENTS)]
+    waits = [wait for day in days for wait in day.waits]
+    return (
+        statistics.fmean(day.instance_seconds for day in days) / 3600,
+        statistics.fmean(day.waiting for day in days),
+        statistics.fmean(day.gave_up for day in days),
+        statistics.fmean(waits or [0.0]),
+    )

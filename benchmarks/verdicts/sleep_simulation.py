@@ -145,9 +145,7 @@ class _Day:
             self._set("schedule", self.least, now)
             return
         seen = max(0, int((now - policy.delay_seconds) // MINUTE))
-        sent = [
-            self.sent[at] if self.there[at] or self.sent[at] else None for at in range(seen)
-        ]
+        sent = [self.sent[at] if self.there[at] or self.sent[at] else None for at in range(seen)]
         failed = [count or None for count in self.failed[:seen]]
         out, inward = self._outward(sent, failed, now), self._inward(sent)
         if out:

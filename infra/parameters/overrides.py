@@ -62,6 +62,7 @@ def apply(
 ) -> list[Finding]:
     """Replaces values of the files by the overrides; their problems then name the option.
 
+    No value takes the key out, as if no file had it, unless it is one of text.
     Returns a finding for each override that cannot apply: inside a model or variant that does not
     exist, or inside a value that another override gives.
     """
@@ -70,7 +71,9 @@ def apply(
         key = tuple(dotted.split("."))
         origin = f"{option} {environment}.{dotted}"
         problem = _not_meant(source, key, origin, option)
-        if problem is None:
+        if problem is None and not text and type_at(key) not in (str, ProjectPath):
+            source.take_out(key)
+        elif problem is None:
             source.put(key, value(text, key), origin)
         else:
             problems.append(problem)

@@ -31,6 +31,15 @@ class Source:
         into[key[-1]] = value
         self.origins[key] = origin
 
+    def take_out(self, key: KeyPath) -> None:
+        """Remove a value, if it is there."""
+        into: Any = self.values
+        for name in key[:-1]:
+            into = into.get(name) if isinstance(into, dict) else None
+        if isinstance(into, dict):
+            into.pop(key[-1], None)
+        self._forget(key)
+
     def _forget(self, key: KeyPath) -> None:
         for inner in [origin for origin in self.origins if origin[: len(key)] == key]:
             del self.origins[inner]

@@ -28,7 +28,11 @@ NAMES: Mapping[str, str] = {
     "out-cooldown": "scaling.scale_out_cooldown_seconds",
     "in-cooldown": "scaling.scale_in_cooldown_seconds",
     "instance-type": "instance_type",
+    "sleep": "sleep_after_minutes",
 }
+NEVER = "0"
+# Where --compare has no value, for a variant that sleeps. Our choice.
+SLEEPS = (NEVER, "5", "15", "60")
 # Where --compare has no value. Our choice: AWS begins with 50 %, and 80 % leaves little.
 TARGETS = (40, 50, 60, 70, 80)
 KEPT = "file"
@@ -92,7 +96,12 @@ def _parted(option: str) -> tuple[str, list[str]]:
 
 
 def _usual(placed: Placement, servers: int) -> list[list[tuple[str, list[str]]]]:
-    """Default alternatives: minimums; of a variant that scales also targets, a schedule and concurrency."""
+    """Default alternatives: minimums; of a variant that scales also targets, a schedule and concurrency.
+
+    Of one that sleeps the minutes after which it does.
+    """
+    if placed.variant.sleeps:
+        return [[("sleep", [KEPT, *SLEEPS])]]
     least, most = (
         placed.variant.capacity if placed.variant.scales else (placed.variant.min_instances, None)
     )
@@ -125,6 +134,10 @@ def _alternative(values: Mapping[str, str], placed: Placement, planned: Scenario
             scaling = placed.variant.scaling
             if scaling is not None and scaling.max_rps_per_instance is not None:
                 sets.setdefault(f"{table}.{NAMES['requests']}", f"{rate:g}")
+        elif name == "sleep":
+            # A key without a value is taken out: what sleeps has no minimum, and what does not no copies.
+            of_other = "copy_memory_mib" if value == NEVER else "min_instances"
+            sets |= {key: "" if value == NEVER else value, f"{table}.{of_other}": ""}
         else:
             sets[key] = value
     words = ", ".join(

@@ -94,8 +94,10 @@ def proposed(loaded: ValidFile, comparison: PolicyComparison) -> PolicyProposal:
     file = loaded.root / loaded.file
     before = after = file.read_text(encoding="utf-8")
     best, advantage = comparison.best, comparison.advantage
-    if best is not None and advantage is not None and advantage.holds:
-        sets = best.trial.alternative.sets
+    sets = best.trial.alternative.sets if best else {}
+    # A key of another file is not taken out of this one.
+    inherited = [key for key, value in sets.items() if not value and _of_a_base(loaded, key)]
+    if best is not None and advantage is not None and advantage.holds and not inherited:
         changes = [
             KeyChange(key=tuple(key.split(".")), value=_item(value), reason="")
             for key, value in sets.items()
@@ -106,7 +108,14 @@ def proposed(loaded: ValidFile, comparison: PolicyComparison) -> PolicyProposal:
     return PolicyProposal(diff=diff, after=after, file=file)
 
 
-def _item(text: str) -> tomlkit.items.Item:
+def _of_a_base(loaded: ValidFile, key: str) -> bool:
+    path = tuple(key.split("."))
+    return path in loaded.source.origins and loaded.source.origins[path] != loaded.file
+
+
+def _item(text: str) -> tomlkit.items.Item | None:
+    if not text:
+        return None
     try:
         return tomlkit.value(text)
     except TOMLKitError:

@@ -34,6 +34,8 @@ class DayResult:
     broken_minutes: float
     """Minutes outside of the objective that are to be expected: a minute counts by its probability."""
     refused_share: float
+    waiting: float = 0.0
+    """Callers who find what sleeps without a copy."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +54,7 @@ class PolicyResult:
     trial: PolicyTrial
     days: Sequence[DayResult]
     unbeaten: bool = False
-    """Nothing else is cheaper, has fewer minutes outside or refuses less, and is as good in the others."""
+    """Nothing else is better in cost, minutes outside, refused or waiting, and as good in the others."""
 
     @property
     def cost(self) -> float:
@@ -66,6 +68,11 @@ class PolicyResult:
     @property
     def refused(self) -> float:
         return statistics.fmean(day.refused_share for day in self.days)
+
+    @property
+    def waiting(self) -> float:
+        """Callers a day who find what sleeps without a copy."""
+        return statistics.fmean(day.waiting for day in self.days)
 
     def days_held(self, allowed_minutes: float) -> int:
         """Days with at most so many minutes outside of the objective."""
@@ -93,6 +100,11 @@ class PolicyComparison:
     advantage: Advantage | None
     days: int
     left_out: dict[str, str]
+
+    @property
+    def sleeps(self) -> bool:
+        """Whether a policy sleeps, so that callers wait."""
+        return any(policy.trial.scenario.sleep is not None for policy in self.compared)
 
 
 def compare(
@@ -141,12 +153,12 @@ def judged(file: PolicyResult, best: PolicyResult, allowed_minutes: float) -> Ad
 
 
 def unbeaten(compared: Sequence[PolicyResult]) -> list[PolicyResult]:
-    """Marks those that nothing else beats in cost, minutes outside of the objective and refused requests."""
+    """Marks those that nothing else beats in cost, minutes outside, refused requests and callers who wait."""
 
     def beaten(policy: PolicyResult) -> bool:
-        own = (policy.cost, policy.broken, policy.refused)
+        own = (policy.cost, policy.broken, policy.refused, policy.waiting)
         for other in compared:
-            its = (other.cost, other.broken, other.refused)
+            its = (other.cost, other.broken, other.refused, other.waiting)
             if its != own and all(theirs <= ours for theirs, ours in zip(its, own, strict=True)):
                 return True
         return False
@@ -208,11 +220,13 @@ _MODELS: dict[InstanceModel, InstanceModel] = {}
 def _day(trial: PolicyTrial, seed: int, quantile: float) -> DayResult:
     scenario = trial.scenario
     model = _MODELS.setdefault(scenario.model, scenario.model)
-    requests = random_day(scenario.requests, seed, quantile=quantile)
+    whole = scenario.sleep is not None
+    requests = random_day(scenario.requests, seed, quantile=quantile, whole=whole)
     day = rehearse(replace(scenario, model=model, requests=requests))
     sent = sum(minute.requests for minute in day.minutes)
     return DayResult(
         cost=day.instance_hours * trial.per_hour,
         broken_minutes=day.expected_broken,
         refused_share=day.refused / sent if sent else 0.0,
+        waiting=day.waiting,
     )

@@ -25,8 +25,10 @@ def progress() -> Progress:
     return show
 
 
-def heads(*, priced: bool) -> tuple[str, ...]:
-    return "policy", "$ a day" if priced else "hours a day", "minutes outside", "refused", ""
+def heads(comparison: PolicyComparison, *, priced: bool) -> tuple[str, ...]:
+    waits = ("callers waiting",) if comparison.sleeps else ()
+    cost = "$ a day" if priced else "hours a day"
+    return "policy", cost, "minutes outside", "refused", *waits, ""
 
 
 def row(policy: PolicyResult, comparison: PolicyComparison) -> tuple[str, ...]:
@@ -36,6 +38,7 @@ def row(policy: PolicyResult, comparison: PolicyComparison) -> tuple[str, ...]:
         f"{policy.cost:,.2f}",
         f"{policy.broken:,.1f}",
         f"{policy.refused:.2%}",
+        *([f"{policy.waiting:,.1f}"] if comparison.sleeps else []),
         ", ".join(mark for mark, applies in marks.items() if applies),
     )
 
@@ -54,7 +57,7 @@ def show(
 ) -> None:
     always = (comparison.compared[0], comparison.best, nearest(comparison))
     kept = [policy for policy in by_cost(comparison) if policy.unbeaten or policy in always]
-    table = [heads(priced=priced), *(row(policy, comparison) for policy in kept)]
+    table = [heads(comparison, priced=priced), *(row(policy, comparison) for policy in kept)]
     wide = max(len(cells[0]) for cells in table)
     for name, *cells, marks in table:
         click.echo(f"{name:<{wide}}{''.join(f'{cell:>17}' for cell in cells)}  {marks}".rstrip())
@@ -80,6 +83,11 @@ def lines(comparison: PolicyComparison, *, priced: bool) -> Iterator[str]:
         left_out = len(comparison.left_out)
         policies = "policy" if left_out == 1 else "policies"
         yield f"left out: {left_out} {policies}, such as {label}: {why}"
+    if comparison.sleeps:
+        yield (
+            "callers waiting: a day, who find no copy; they wait for at most endpoint.wake_seconds, and then "
+            "are refused"
+        )
     yield verdict(comparison, priced=priced)
 
 
@@ -127,6 +135,7 @@ def as_json(
                 "cost_a_day": policy.cost,
                 "minutes_outside_a_day": policy.broken,
                 "refused_share": policy.refused,
+                "waiting_callers_a_day": policy.waiting,
                 "unbeaten": policy.unbeaten,
                 "best": policy is comparison.best,
                 "by_day": [vars(day) for day in policy.days],

@@ -6,7 +6,7 @@ from statistics import NormalDist
 
 import click
 
-from servable.rehearse.rehearsal import MOST_BROKEN_MINUTES, SIMILAR_DAYS, Rehearsal
+from servable.rehearse.rehearsal import MOST_BROKEN_MINUTES, SIMILAR_DAYS, PacedDay, Rehearsal
 from servable_scaling.rehearsal.day import LATENCY_MARGIN, RehearsedMinute
 from servable_scaling.rehearsal.sleeping import longest_wait_seconds, mean_wait_seconds
 from servable_scaling.rehearsal.traffic import DAY_SIGMA, SHIFT_MINUTES
@@ -77,7 +77,7 @@ def lines(result: Rehearsal) -> Iterator[str]:
         yield (
             f"a start of {pace.start_minutes} min, metrics seen after {pace.metric_delay_seconds} s: "
             f"{len(paced.day.broken):,} minutes outside, "
-            f"{paced.day.refused / sent if sent else 0:.2%} refused"
+            f"{paced.day.refused / sent if sent else 0:.2%} refused{_waits(paced)}"
         )
     yield from _sleep(result)
     if len(result.paced) > 1:
@@ -113,23 +113,30 @@ def asleep(result: Rehearsal) -> list[tuple[int, int]]:
     return stretches([number for number, minute in minutes if not minute.answering])
 
 
+def _waits(paced: PacedDay) -> str:
+    """Callers who find no copy, and how long they wait; empty for what never sleeps."""
+    day, sleep = paced.day, paced.scenario.sleep
+    if sleep is None:
+        return ""
+    longest, mean = longest_wait_seconds(day.waits) / 60, mean_wait_seconds(day.waits) / 60
+    answered = sum(wait.callers for wait in day.waits)
+    return (
+        f"; {day.waiting:,.0f} callers find no copy: {answered:,.0f} wait {mean:.1f} min on the average, at "
+        f"most {longest:.1f}, and {day.gave_up:,.0f} fail after {sleep.wake_seconds:g} s"
+    )
+
+
 def _sleep(result: Rehearsal) -> Iterator[str]:
-    """How long it sleeps, who waits for it, and what that saves."""
+    """How long it sleeps, and what that saves."""
     sleep, spans = result.scenario.sleep, asleep(result)
     if sleep is None or result.awake_hours is None:
         return
     hours = sum(last + 1 - first for first, last in spans) / 60
     times = "once" if len(spans) == 1 else f"{len(spans):,} times"
-    yield f"no copy answers for {hours:,.1f} h, {times} in the day; requests there are whole, and drawn"
-    for paced in result.paced:
-        day = paced.day
-        longest, mean = longest_wait_seconds(day.waits) / 60, mean_wait_seconds(day.waits) / 60
-        yield (
-            f"a start of {paced.pace.start_seconds:g} s, metrics seen after "
-            f"{paced.pace.metric_delay_seconds} s: {day.waiting:,.0f} callers find no copy; "
-            f"{sum(wait.callers for wait in day.waits):,.0f} wait {mean:.1f} min on the average, at most "
-            f"{longest:.1f}; {day.gave_up:,.0f} fail after {sleep.wake_seconds:g} s (endpoint.wake_seconds)"
-        )
+    yield (
+        f"no copy answers for {hours:,.1f} h, {times} in the day; callers wait for endpoint.wake_seconds; "
+        "requests are whole, and drawn where the day has fractions"
+    )
     saved = result.awake_hours - result.day.instance_hours
     usd = result.usd_per_hour
     price = "" if usd is None else f", ${saved * usd:,.2f}"

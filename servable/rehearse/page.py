@@ -118,16 +118,17 @@ def comparison_tab(comparison: PolicyComparison, proposed: PolicyProposal, *, pr
     alt = "cost of each policy against its minutes outside"
     table = []
     for policy in by_cost(comparison):
-        name, cost, broken, refused, marks = row(policy, comparison)
+        name, cost, broken, refused, *more, marks = row(policy, comparison)
         share = (refused, float(refused.rstrip("%")))
-        cells = (name, (cost, policy.cost), (broken, policy.broken), share, marks)
+        waiting = [(each, policy.waiting) for each in more]
+        cells = (name, (cost, policy.cost), (broken, policy.broken), share, *waiting, marks)
         table.append(Row(cells, "chosen" if policy is comparison.best else ""))
     return Tab(
         "comparison",
         "Comparison",
         [Picture("comparison", alt, _scatter(comparison, priced))],
         list(conclusions(comparison, priced=priced)),
-        [ReportTable("Policies by cost", heads(priced=priced), table)],
+        [ReportTable("Policies by cost", heads(comparison, priced=priced), table)],
         proposed.diff,
     )
 

@@ -14,7 +14,7 @@ from model_packaging.beside import write_beside
 
 @dataclass(frozen=True, kw_only=True)
 class KeyChange:
-    """One key of the environment file. `value`: as TOML has it, or an item of tomlkit."""
+    """One key of the environment file. `value`: as TOML has it, or an item of tomlkit; None takes it out."""
 
     key: tuple[str, ...]
     value: Any
@@ -49,11 +49,16 @@ def write(file: Path, text: str) -> None:
 def _put(document: Any, change: KeyChange, note: str) -> None:
     table = document
     for depth, name in enumerate(change.key[:-1]):
+        if name not in table and change.value is None:
+            return
         if name not in table:
             inline = depth > 0 and name == "batching"
             table[name] = tomlkit.inline_table() if inline else tomlkit.table()
         table = table[name]
     name = change.key[-1]
+    if change.value is None:
+        table.pop(name, None)
+        return
     if name in table and table[name] == change.value:
         return
     value = tomlkit.item(change.value)

@@ -241,7 +241,7 @@ class _Simulation:
     def _set(self, capacity: int, minute: int) -> None:
         more, self.desired = capacity - self.desired, capacity
         if more > 0 and (sleep := self.scenario.sleep) is not None:
-            there = self.empty.take(more)
+            there = self.empty.take(more, minute)
             for seconds, count in (
                 (sleep.copy_start_seconds, there),
                 (sleep.start_seconds, more - there),

@@ -85,9 +85,9 @@ class EmptyInstances:
     def empty(self, count: int, minute: int) -> None:
         self._ends += [minute + self._minutes] * count
 
-    def take(self, count: int) -> int:
+    def take(self, count: int, minute: int) -> int:
         """The number of them that get a copy, at most `count`: those that were emptied last."""
-        taken = min(count, len(self._ends))
+        taken = min(count, self.paid(minute))
         del self._ends[len(self._ends) - taken :]
         return taken
 

@@ -88,7 +88,9 @@ class ResourceCalls:
 
         def create() -> Physical:
             kind.check(resource.properties)
-            return kind.create(self._tagged(self._with_secrets(resource.properties), kind), self._logical(resource))
+            return kind.create(
+                self._tagged(self._with_secrets(resource.properties), kind), self._logical(resource)
+            )
 
         self._settle(resource, verb, create)
         self._event(resource, f"{verb}_IN_PROGRESS", "Resource creation Initiated")
@@ -110,7 +112,10 @@ class ResourceCalls:
             resource,
             "UPDATE",
             lambda: kind.update(
-                physical_id, old, self._tagged(self._with_secrets(resource.properties), kind), self._logical(resource)
+                physical_id,
+                old,
+                self._tagged(self._with_secrets(resource.properties), kind),
+                self._logical(resource),
             ),
         )
         self._event(resource, "UPDATE_COMPLETE")

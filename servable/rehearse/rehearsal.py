@@ -213,7 +213,7 @@ def rehearsed(
         similar = [day.expected_broken for day in similar_days(planned)] if held else []
         awake_hours = None
         if planned.sleep is not None:
-            awake = never_asleep(environment, placed.name)
+            awake = never_asleep(environment, placed)
             beside = placement(awake, placed.name) or placed
             day = rehearse(
                 unwatched(scenario(awake, beside, requests, instance, incidents, slowest, bursts))

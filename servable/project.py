@@ -102,6 +102,24 @@ def one_environment(name: str, folder: str, sets: tuple[str, ...] = ()) -> tuple
     return loaded, files
 
 
+def environment_with_endpoint(
+    name: str, folder: str, sets: tuple[str, ...] = ()
+) -> tuple[ValidFile, Path]:
+    """Return what `one_environment` does. Raises click.UsageError for an environment of batches alone."""
+    loaded, files = one_environment(name, folder, sets)
+    refuse_without_endpoint(loaded)
+    return loaded, files
+
+
+def refuse_without_endpoint(loaded: ValidFile) -> None:
+    """Raise click.UsageError for an environment of batches alone."""
+    if not loaded.environment.variants:
+        raise click.UsageError(
+            f"{loaded.file}: it has no [variants.NAME], and so no endpoint; `servable batch {loaded.name}` "
+            f"runs its batches ({', '.join(loaded.environment.batch)})"
+        )
+
+
 def refused(loaded: Loaded) -> list[str]:
     """Return the errors of `servable check`, without those that packing corrects."""
     return [str(finding) for finding in errors(check(loaded)) if finding.rule != MENDED_BY_PACKING]

@@ -1,7 +1,8 @@
 """The stack ENV/endpoint with everything that one environment deploys."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import aws_cdk as cdk
 from aws_cdk import aws_iam as iam
@@ -25,6 +26,9 @@ from infra.constructs.storage.locations import AsyncInferenceLocations, Destinat
 from infra.parameters.batch.job import BatchJob, batch_jobs
 from infra.parameters.environment import Environment
 from infra.parameters.rollout import GoldenRequests
+
+if TYPE_CHECKING:
+    from infra.constructs.batch.batch_transform import BatchTransform
 
 
 class EndpointStack(cdk.Stack):
@@ -58,48 +62,52 @@ class EndpointStack(cdk.Stack):
             termination_protection=environment.endpoint.protect,
         )
         self._environment, self._root, self._queued = environment, root, queued
-        self.endpoint = endpoint = self._endpoint(captured)
+        name = environment.endpoint.name
+        logs = self._logs() if environment.variants else None
+        self._key = NotificationKey(
+            self, "NotificationKey", given_arn=environment.alarms.topic_kms_key
+        ).key
+        self._variants: list[ServedVariant] = []
+        self._recorded: list[dict[str, object]] = []
+        self._served = served = None if logs is None else self._endpoint(logs, captured)
         notified = Notifications(
-            self, endpoint_name=endpoint.name, alarms=environment.alarms, key=self._key
+            self,
+            endpoint_name=name if served else None,
+            alarms=environment.alarms,
+            key=self._key,
         )
         self.topic = notified.inform
-        self._operate(endpoint, notified)
-        for job in batch_jobs(environment):
-            self._batch(job, notified)
-        alarms = EndpointAlarms(
-            self,
-            "Alarms",
-            endpoint=endpoint.watched,
-            alarms=environment.alarms,
-            inform=notified.inform,
-            page=notified.page,
-        )
-        EndpointDashboard(
-            self,
-            "Dashboard",
-            endpoint=endpoint.watched,
-            alarms=alarms,
-            guarded=environment.rollout is not None,
-        )
+        if served:
+            self._operate(served, notified)
+        batches = [self._batch(job, notified) for job in batch_jobs(environment)]
+        self._watch(served, notified, batches)
         DeploymentHistory(
             self,
             "Deployment",
             settings=environment.model_dump(mode="json", exclude_unset=True),
             overrides=overrides,
             variants=[each for variant in self._variants for each in variant.recorded],
-            after=[c.resource for c in endpoint.components.values()] or [endpoint.resource],
+            batches=self._recorded,
+            after=batches
+            if served is None
+            else [c.resource for c in served.components.values()] or [served.resource],
             root=root,
         )
-        record(self, endpoint=endpoint, topic=notified.inform, overrides=overrides)
+        record(self, endpoint=served, topic=notified.inform, overrides=overrides)
 
-    def _endpoint(self, captured: Destination | None) -> ModelEndpoint:
-        """Creates the endpoint after its dependencies: logs, queue and models."""
+    @property
+    def endpoint(self) -> ModelEndpoint:
+        """The endpoint. Raises ValueError for an environment of batches alone."""
+        if self._served is None:
+            raise ValueError(f"{self.node.path} has no endpoint: its file has no [variants.NAME]")
+        return self._served
+
+    def _endpoint(
+        self, logs: Mapping[str, EndpointLogs], captured: Destination | None
+    ) -> ModelEndpoint:
+        """Creates the endpoint after its queue and models."""
         environment, queued = self._environment, self._queued
         table = environment.endpoint
-        logs = self._logs()
-        self._key = NotificationKey(
-            self, "NotificationKey", given_arn=environment.alarms.topic_kms_key
-        ).key
         asynchronous, async_inference = environment.asynchronous, None
         if asynchronous is not None and queued is not None:
             async_inference = AsyncInference(
@@ -190,14 +198,46 @@ class EndpointStack(cdk.Stack):
                 path=environment.security.iam_path,
             )
 
-    def _batch(self, job: BatchJob, notified: Notifications) -> None:
+    def _watch(
+        self,
+        endpoint: ModelEndpoint | None,
+        notified: Notifications,
+        batches: "Sequence[BatchTransform]",
+    ) -> None:
+        """Adds the endpoint's alarms, and the dashboard."""
+        environment = self._environment
+        if endpoint is None:
+            from infra.constructs.batch.batch_transform import BatchDashboard
+
+            name = environment.endpoint.name
+            BatchDashboard(self, "Dashboard", name=name, batches=batches)
+            return
+        alarms = EndpointAlarms(
+            self,
+            "Alarms",
+            endpoint=endpoint.watched,
+            alarms=environment.alarms,
+            inform=notified.inform,
+            page=notified.page,
+        )
+        EndpointDashboard(
+            self,
+            "Dashboard",
+            endpoint=endpoint.watched,
+            alarms=alarms,
+            guarded=environment.rollout is not None,
+            below=[row for batch in batches for row in batch.rows],
+        )
+
+    def _batch(self, job: BatchJob, notified: Notifications) -> "BatchTransform":
         # CDK's modules for Step Functions and Scheduler are imported only if needed.
-        from infra.constructs.batch.batch_transform import BatchTransform, batch_model
+        from infra.constructs.batch.batch_transform import BatchTransform, batch_model, recorded
 
         environment, table = self._environment, self._environment.endpoint
         model = batch_model(
             self, f"BatchModel-{job.name}", job=job, environment=environment, root=self._root
         )
+        self._recorded.append(recorded(job, model, environment.region))
         batch = BatchTransform(
             self,
             f"Batch-{job.name}",
@@ -220,6 +260,7 @@ class EndpointStack(cdk.Stack):
                 value=value,
                 description=f"{name} of the batch {job.name}",
             )
+        return batch
 
     def _golden_sender(
         self, endpoint: ModelEndpoint, notified: Notifications, golden: GoldenRequests

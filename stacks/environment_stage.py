@@ -103,7 +103,7 @@ def add_stacks(
 ) -> "tuple[EndpointStack, DataStack | None]":
     """Adds the stacks of an environment, with its warnings. `env` None: that of the stage."""
     environment = loaded.environment
-    kept = environment.capture is not None or environment.asynchronous is not None
+    kept = bool(environment.variants) and (environment.capture or environment.asynchronous)
     data = None
     if kept:
         # CDK's modules of S3 and KMS are slow, so they are imported only if needed.
@@ -183,7 +183,10 @@ class EnvironmentStacks(Construct):
 
     @property
     def endpoint(self) -> ModelEndpoint:
-        """The endpoint: permissions and metrics for what is beside it. Its `name` is the file's."""
+        """The endpoint: permissions and metrics for what is beside it. Its `name` is the file's.
+
+        Raises ValueError for a file of batches alone.
+        """
         return self.endpoint_stack.endpoint
 
     @property

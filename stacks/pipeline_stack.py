@@ -247,7 +247,7 @@ def _batch_reads(stack: cdk.Stack, environment: Environment) -> dict[str, list[s
         for name in names
     ]
     schedules = [
-        stack.format_arn(service="scheduler", resource="schedule", resource_name=f"default/{name}")
+        stack.format_arn(service="scheduler", resource="schedule", resource_name=f"{name}/{name}")
         for name in names
     ]
     return {"states:DescribeStateMachine": machines, "scheduler:GetSchedule": schedules}

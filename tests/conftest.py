@@ -66,6 +66,7 @@ LONGEST = (
     "app/test_synth.py",
     "app/test_broken_environment.py",
     "servable_local/aws/test_tune_on_endpoints.py",
+    "deployment/test_sleeping.py",
     "deployment/test_failed_update.py",
     "constructs/test_any_combination.py",
     "conformance",

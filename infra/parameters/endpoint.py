@@ -28,7 +28,8 @@ IamPath = Annotated[str, Field(pattern=r"^/([a-zA-Z0-9+=,.@_-]+/)+$", max_length
 class Endpoint(Table):
     name: str = Field(pattern=r"^[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}$", max_length=63)
     """Name that callers invoke: 1 to 63 letters, digits and hyphens, unique in its account and region.
-    Changing it deletes the endpoint and creates another."""
+    Changing it deletes the endpoint and creates another. Without [variants.NAME] it begins the names of the
+    batches, and may be omitted: the environment's name, after that of the service."""
     protect: bool = False
     """true: `cdk destroy` is refused (termination protection of the stack), and another name leaves
     the old endpoint running, outside the stack. To delete the endpoint, first deploy with false."""

@@ -34,13 +34,15 @@ class Environment(Table):
     """Whether callers depend on this environment, so that rules about redundancy apply. Default: true
     if the file's name begins with prod."""
     endpoint: Endpoint
-    """The endpoint's name, logs, keys and callers."""
+    """The endpoint's name, logs, keys and callers. Without [variants.NAME] there is no endpoint: name, logs
+    and keys are those of the batches, and the table may be omitted."""
     models: dict[Name, Model]
     """The models that are served, by name."""
-    variants: dict[Name, Variant]
-    """The production variants, by name: instances or serverless containers, each with one model."""
+    variants: dict[Name, Variant] = Field(default={})
+    """The production variants, by name: instances or serverless containers, each with one model. None makes
+    an environment of [batch.NAME] alone, without an endpoint."""
     batch: dict[Name, BatchSettings] = Field(default={})
-    """Batch transform jobs beside the endpoint, by name: a model over a table in S3, at a time or by hand."""
+    """Batch transform jobs, by name: a model over a table in S3, at a time or by hand."""
     traffic: Traffic = Traffic()
     """The requests that callers send, as far as they are known."""
     alarms: Alarms = Alarms()

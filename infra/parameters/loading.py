@@ -64,7 +64,6 @@ _STAND_INS: dict[KeyPath, Any] = {
     ("endpoint",): {"name": "missing"},
     ("endpoint", "name"): "missing",
     ("models",): {},
-    ("variants",): {},
 }
 
 
@@ -151,6 +150,7 @@ def load_one(
         error = file_error(shown, "", problem, "rename the file", given=name, allowed=allowed)
         findings.insert(0, error)
     findings += override.apply(source, name, overrides, option)
+    _name_batches(source, name, shown)
     draft, wrong = _validated(source, shown, root)
     findings += wrong
     kind: type[Loaded] = Loaded if findings or draft is None else ValidFile
@@ -163,6 +163,17 @@ def load_one(
         source=source,
         overrides=dict(sorted(overrides.items())),
     )
+
+
+def _name_batches(source: Source, name: str, file: str) -> None:
+    """Gives a file with batches and without an endpoint the name that begins theirs."""
+    values, key = source.values, ("endpoint", "name")
+    table = values.get("endpoint", {})
+    if values.get("variants") or "batch" not in values or not isinstance(table, dict):
+        return
+    if "name" not in table:
+        service = values.get("service")
+        source.put(key, name if service is None else f"{service}-{name}", file)
 
 
 def _validated(source: Source, file: str, root: Path) -> tuple[Environment | None, list[Finding]]:

@@ -103,7 +103,7 @@ def _show(costs: Cost) -> None:
     for batch in costs.batches:
         click.echo(f"{costs.environment}, batch {batch.batch}: {_run(batch)} ({batch.price_of})")
     click.echo()
-    for which, words in _WORDS.items():
+    for which, words in _WORDS.items() if costs.variants else ():
         hour, month = costs.usd_per_hour(which), costs.usd_per_month(which)
         if hour is None or month is None:
             price = "unknown price"
@@ -113,7 +113,8 @@ def _show(costs: Cost) -> None:
         each = "" if million is None else f"  ${million:.2f} per million predictions"
         less = f"  without {', '.join(costs.unknown)}" if costs.unknown and hour is not None else ""
         click.echo(f"{words:24} {_counted(costs, which)}  {price}{each}{less}")
-    click.echo(f"{'data in and out':24}  {_data(costs.data)}")
+    if costs.variants:
+        click.echo(f"{'data in and out':24}  {_data(costs.data)}")
     for line in _monthly(costs):
         click.echo(line)
     if costs.unknown:

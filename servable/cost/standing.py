@@ -19,8 +19,8 @@ _VOLUME_GB = 30
 _TRACKING_ALARMS = 2
 # On failed and expired requests, and on notifications that failed.
 _QUEUE_ALARMS = 3
-# On failed and on late runs.
-_BATCH_ALARMS = 2
+# On failed and on late runs; with a schedule on starts that failed, of two metrics.
+_BATCH_ALARMS, _SCHEDULE_METRICS = 2, 2
 # Metrics of a rollback alarm on errors: errors, requests and answers of both fleets.
 _ERROR_METRICS = 5
 
@@ -56,9 +56,9 @@ def standing(environment: Environment) -> StandingCost:
     counts = {
         "key": _keys(environment),
         "dashboard": 1,
-        "composite alarm": 1,
+        "composite alarm": 1 if environment.variants else 0,
         "alarm metric": alarm_metrics(environment),
-        "custom metric": len(log_filters()),
+        "custom metric": len(log_filters()) if environment.variants else 0,
     }
     return StandingCost(items=tuple(_items(counts, environment.region)))
 
@@ -82,7 +82,7 @@ def _items(counts: dict[str, int], region: str) -> Iterator[StandingItem]:
 
 def _keys(environment: Environment) -> int:
     """Keys of the stacks' own: of the topic, and of each bucket that is retained."""
-    stores = (environment.capture, environment.asynchronous)
+    stores = (environment.capture, environment.asynchronous) if environment.variants else ()
     return (environment.alarms.topic_kms_key is None) + sum(
         store is not None and store.kms_key is None for store in stores
     )
@@ -93,6 +93,7 @@ def alarm_metrics(environment: Environment) -> int:
     alarms, kind = environment.alarms, environment.kind
     # One on requests that a container turned away; with [asynchronous] one on the oldest request.
     count = 1 + (kind.queued and alarms.oldest_request_minutes is not None)
+    count *= bool(environment.variants)
     watched = [
         (name, metric, graph)
         for graph, several in WATCHED.items()
@@ -125,7 +126,8 @@ def alarm_metrics(environment: Environment) -> int:
             )  # fmt: skip
             tracked = sum(target is not None for target in targets)
             count += 1 + _TRACKING_ALARMS * tracked + len(scaling.steps)
-    count += _BATCH_ALARMS * len(environment.batch)
+    for batch in environment.batch.values():
+        count += _BATCH_ALARMS + (_SCHEDULE_METRICS if batch.schedule is not None else 0)
     if environment.rollout is not None:
         served = [name for name, variant in environment.variants.items() if not variant.shadow]
         rollback = environment.rollout.rollback_alarms(alarms, variants=served, kind=kind)

@@ -11,7 +11,7 @@ from servable.aws_account import account_of
 from servable.golden.frozen import frozen, why_not, with_tables
 from servable.golden.selection import GoldenSelection
 from servable.load.options import AS_JSON, LOCAL
-from servable.project import ENVIRONMENTS, SET, one_environment
+from servable.project import ENVIRONMENTS, SET, environment_with_endpoint
 from servable.replay.index import CaptureIndex, CaptureSelection
 from servable.replay.places import PlaceError, place_of
 from servable.tune.environment_edit import diff
@@ -61,7 +61,7 @@ def golden(
     Each becomes a golden request with its captured answer, which `servable verify` compares. Their bodies are
     then files of the project: look for personal data in them before they are committed.
     """
-    loaded, files = one_environment(environment, folder, sets)
+    loaded, files = environment_with_endpoint(environment, folder, sets)
     account = account_of(loaded.environment, local=local)
     selection, left_out = GoldenSelection(), Counter[str]()
     try:

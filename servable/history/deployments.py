@@ -149,11 +149,15 @@ def _changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[st
                 for side in (old, new)
             )
             yield f"{key}: {was} -> {now}"
-    archives = [{v["variant"]: v["archive"] for v in side["variants"]} for side in (before, after)]
-    for variant in sorted(archives[0].keys() & archives[1].keys()):
-        was, now = (side[variant] for side in archives)
+    archives = [
+        {v["variant"]: v["archive"] for v in side["variants"]}
+        | {f"batch {b['batch']}": b["archive"] for b in side.get("batches", [])}
+        for side in (before, after)
+    ]
+    for name in sorted(archives[0].keys() & archives[1].keys()):
+        was, now = (side[name] for side in archives)
         if was and now and was != now:
-            yield f"archive of {variant}: {_short(was)} -> {_short(now)}"
+            yield f"archive of {name}: {_short(was)} -> {_short(now)}"
 
 
 def _flat(table: Mapping[str, Any], above: str = "") -> dict[str, Any]:

@@ -66,20 +66,27 @@ def restored(loaded: ValidFile, deployment: Deployment, account: Account) -> Res
         )
     settings = _copy(record["settings"])
     notes: list[str] = []
-    for variant in record["variants"]:
-        name, where = variant["model"], variant["archive"]
-        _prove_image(variant, settings, account, notes)
+    batches = record.get("batches", [])
+    for container in [*record["variants"], *batches]:
+        name, where = container["model"], container["archive"]
+        _prove_image(container, settings, account, notes)
         if "artifact" in settings["models"][name]:
             _proved_archive(account, where, settings["models"][name]["artifact"]["sha256"])
         elif _packs(loaded, settings, name, where):
             notes.append(f"{name}: the sources here still pack to the same archive")
         else:
-            settings["models"][name] = _pinned(settings["models"][name], where, variant, account)
+            settings["models"][name] = _pinned(settings["models"][name], where, container, account)
             notes.append(f"{name}: served from {where}, where it was")
         # State the derived settings: from an archive in S3, other ones could be derived.
-        _table(settings, variant["variant"])["container"] = variant["container"]
-    # Models that were only packed into an archive go, since the archive is now named itself.
+        own = container["container"]
+        if "variant" in container:
+            _table(settings, container["variant"])["container"] = own
+        else:
+            settings["batch"][container["batch"]] |= {**container["job"], "container": own}
+    # Models that were only packed into an archive go, since the archive is now named itself. Older records
+    # say nothing of batches.
     used = {variant["model"] for variant in record["variants"]}
+    used |= {batch["model"] for batch in settings.get("batch", {}).values()}
     for name in list(used):
         model = settings["models"][name]
         used |= {*model.get("also_serves", []), *model.get("multi_model", [])}

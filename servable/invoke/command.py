@@ -17,7 +17,14 @@ from infra.parameters.rollout import CONTENT_TYPES
 from model_packaging.refusal import PackagingError
 from servable.console import EscapingConsole
 from servable.invoke.invoke import ARRAY_FILES, arrays_in, as_json, connected, written
-from servable.project import ENVIRONMENTS, SET, loaded_with, project, unknown
+from servable.project import (
+    ENVIRONMENTS,
+    SET,
+    loaded_with,
+    project,
+    refuse_without_endpoint,
+    unknown,
+)
 from servable_client import (
     Answer,
     Endpoint,
@@ -161,6 +168,7 @@ def _environment(name: str, folder: str, sets: tuple[str, ...]) -> Environment:
     if not isinstance(loaded, ValidFile):
         command = shlex.join(["servable", "check", name, *(f"--set={pair}" for pair in sets)])
         raise click.ClickException(f"{loaded.file}: is refused; `{command}` says why")
+    refuse_without_endpoint(loaded)
     return loaded.environment
 
 

@@ -33,7 +33,7 @@ from servable.load.reached import reached_by, run_folder
 from servable.load.schedule import Schedule
 from servable.load.temporary.live import TemporaryError
 from servable.precision import readable
-from servable.project import one_environment
+from servable.project import environment_with_endpoint
 from servable.project_folder import standing_in
 from servable.signals import as_ctrl_c
 from servable.verdict import VERDICTS
@@ -69,7 +69,7 @@ def load(what: str | None, folder: str, **values: Any) -> int:
 
 
 def _measured(held: ExitStack, what: str, folder: str, options: LoadOptions) -> int:
-    loaded = None if is_url(what) else one_environment(what, folder, options.sets)[0]
+    loaded = None if is_url(what) else environment_with_endpoint(what, folder, options.sets)[0]
     if options.gate and loaded is not None:
         options = expected(loaded.environment, options)
     bodies, names = bodies_of(

@@ -126,12 +126,17 @@ def _wheels(loaded: ValidFile, name: str, code: Path, find_links: Path | None) -
     return dependencies.fetch(code, python=python, wheels=wheels, find_links=find_links)
 
 
+def _containers(loaded: ValidFile) -> list[Variant]:
+    """Return the variants and components, then the batches as variants."""
+    batches = (batch.variant for batch in loaded.environment.batch.values())
+    return [*loaded.environment.served.values(), *batches]
+
+
 def tensorflow_for(loaded: ValidFile | None) -> str:
     """Return the TensorFlow version of the first variant's image, as 2.20; default: the newest."""
     version = images.versions()[-1]
     if loaded is not None:
-        variant = next(iter(loaded.environment.served.values()))
-        version = _tensorflow(loaded.environment, variant)
+        version = _tensorflow(loaded.environment, _containers(loaded)[0])
     return ".".join(version.split(".")[:2])
 
 
@@ -158,7 +163,7 @@ def with_graph_faults(verified: Verified, loaded: ValidFile | None) -> Verified:
     table = op_table(tensorflow_for(loaded))
     cpu = False
     if loaded is not None:
-        every = loaded.environment.variants.values()
+        every = _containers(loaded)
         machines = [machine_of(placed) for variant in every for placed in variant.on_each_type]
         cpu = any(each is not None and not each.gpus for each in machines)
     severities = {rule.id: rule.severity for rule in RULES}

@@ -11,6 +11,7 @@ from infra.parameters.loading import ValidFile
 from infra.parameters.placement import placements
 from infra.preflight.check import check, errors
 from model_packaging.refusal import PackagingError
+from servable.accept.comparison import FROM_ACCEPT, measured_minutes
 from servable.adoption.ways import WAYS
 from servable.aws_account import account_of
 from servable.check.explain import Said, update_lines
@@ -19,7 +20,14 @@ from servable.plan.adoption import adoption_plan
 from servable.plan.live import LiveState, live
 from servable.plan.plan import DeployPlan, planned
 from servable.plan.synthesis import endpoint_template
-from servable.project import ENVIRONMENTS, SET, loaded_with, named, project
+from servable.project import (
+    ENVIRONMENTS,
+    SET,
+    loaded_with,
+    named,
+    project,
+    refuse_without_endpoint,
+)
 from servable.revision import checked_out
 
 LIVE = "what is live"
@@ -29,6 +37,7 @@ WORDS = {
     "update": "one deploy",
     "two deploys": "two deploys: SageMaker refuses a single one",
     "replace": "replaces the endpoint",
+    "delete": "deletes the endpoint",
     "refused": "refused",
 }
 
@@ -45,6 +54,7 @@ WORDS = {
     help="With --adopt: print the steps, downtime, cost and rollback of a way to take it over.",
 )
 @click.option("--local", is_flag=True, help="Compare with what is live in the local AWS.")
+@FROM_ACCEPT
 @ENVIRONMENTS
 @SET
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -54,6 +64,7 @@ def plan(
     adopt: str | None,
     way: str | None,
     local: bool,
+    from_accept: Path | None,
     folder: str,
     sets: tuple[str, ...],
     as_json: bool,
@@ -81,15 +92,20 @@ def plan(
         return 1
     try:
         if adopt:
+            refuse_without_endpoint(loaded)
             return adoption_plan(loaded, adopt, way=way, local=local, as_json=as_json)
         deploy_plan = _against(loaded, folder, against) if against else _live(loaded, folder, local)
     except PackagingError as wrong:
         raise click.ClickException(str(wrong)) from None
     lines = _lines(loaded, deploy_plan)
+    measured = None if from_accept is None else measured_minutes(from_accept)
     if as_json:
-        click.echo(json.dumps(_as_object(deploy_plan, lines), indent=2))
+        minutes = {} if measured is None else {"measured": asdict(measured)}
+        click.echo(json.dumps(_as_object(deploy_plan, lines) | minutes, indent=2))
     else:
-        _show(deploy_plan, lines)
+        _show(deploy_plan, lines, endpoint=bool(loaded.environment.variants))
+        if measured is not None:
+            click.echo(measured.line())
     return int(deploy_plan.needs_attention)
 
 
@@ -136,10 +152,11 @@ def _as_object(deploy_plan: DeployPlan, lines: dict[str, list[Said]]) -> dict[st
     return asdict(deploy_plan) | {"needs_attention": attention, "update": updates}
 
 
-def _show(deploy_plan: DeployPlan, lines: dict[str, list[Said]]) -> None:
-    click.echo(
-        f"{deploy_plan.environment}, against {deploy_plan.against}: {WORDS[deploy_plan.verdict]}"
-    )
+def _show(deploy_plan: DeployPlan, lines: dict[str, list[Said]], *, endpoint: bool) -> None:
+    words = WORDS[deploy_plan.verdict]
+    if not endpoint:
+        words = words.replace("creates the endpoint", "creates the batches")
+    click.echo(f"{deploy_plan.environment}, against {deploy_plan.against}: {words}")
     for change in deploy_plan.changes:
         click.echo(f"  {change}")
     for sentence in deploy_plan.components:
@@ -152,7 +169,8 @@ def _show(deploy_plan: DeployPlan, lines: dict[str, list[Said]]) -> None:
         for name, value, _, reason in settings:
             click.echo(f"  {name:{widths[0]}}  {value:{widths[1]}}  {reason}")
     if deploy_plan.changes and not lines and deploy_plan.verdict == "update":
-        click.echo("\nthe fleet stays: no instance is replaced")
+        stays = "the fleet stays: no instance is replaced"
+        click.echo(f"\n{stays if endpoint else 'deploy when no run runs: it would lose its model'}")
     for at, deploy in enumerate(deploy_plan.deploys, start=1):
         number = f"{at}. " if len(deploy_plan.deploys) > 1 else ""
         click.echo(f"\n{number}{deploy.why}:\n    {deploy.command}")

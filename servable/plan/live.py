@@ -48,7 +48,7 @@ class LiveState:
         environment = loaded.environment
         return cls(
             template=template,
-            endpoint_name=environment.endpoint.name,
+            endpoint_name=endpoint_name(template),
             variants=deployed_by(environment),
             queued=environment.kind.queued,
         )
@@ -82,9 +82,8 @@ def _live(environment: Environment, stack: str, client: Clients) -> LiveState:
     stack_details, template = deployed_stack(stack, client("cloudformation"))
     own = endpoint_name(template) if template else None
     sagemaker = client("sagemaker")
-    described = unless_absent(
-        sagemaker.describe_endpoint, EndpointName=own or environment.endpoint.name
-    )
+    name = own or (environment.endpoint.name if environment.variants else None)
+    described = name and unless_absent(sagemaker.describe_endpoint, EndpointName=name)
     state = LiveState(
         stack_status=stack_details.get("StackStatus"),
         unlocking=unlocking_command(stack_details),
@@ -92,7 +91,7 @@ def _live(environment: Environment, stack: str, client: Clients) -> LiveState:
         taken=tuple(taken_names(environment, template, client)),
         endpoint_name=own,
     )
-    if described is None:
+    if not described:
         return state
     name = described["EndpointName"]
     config = sagemaker.describe_endpoint_config(EndpointConfigName=described["EndpointConfigName"])

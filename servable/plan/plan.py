@@ -18,7 +18,7 @@ from servable.plan.template_changes import (
     replaces_fleet,
 )
 
-Verdict = Literal["nothing", "create", "update", "two deploys", "replace", "refused"]
+Verdict = Literal["nothing", "create", "update", "two deploys", "replace", "delete", "refused"]
 WORKTREE = "../deployed"
 
 
@@ -49,7 +49,7 @@ class DeployPlan:
     @property
     def needs_attention(self) -> bool:
         """Whether the change is more than one deploy that SageMaker accepts."""
-        return self.verdict in ("two deploys", "replace", "refused")
+        return self.verdict in ("two deploys", "replace", "delete", "refused")
 
 
 def planned(
@@ -93,7 +93,9 @@ def planned(
         reasons=reasons,
         changes=changed,
         deploys=deploys,
-        new_fleet=verdict in ("update", "two deploys") and replaces_fleet(now.template, after),
+        new_fleet=bool(environment.variants)
+        and verdict in ("update", "two deploys")
+        and replaces_fleet(now.template, after),
         components=component_changes(now.template, after) if now.template else [],
         instances=now.instances,
     )
@@ -130,6 +132,11 @@ def _verdict(
         state = f"the stack is in {now.stack_status}"
         return "refused", [f"{state}: `aws cloudformation continue-update-rollback`, or delete it"]
     before = endpoint_name(now.template)
+    if before is not None and endpoint_name(after) is None:
+        return "delete", [
+            f"the file has no [variants.NAME] any more: CloudFormation deletes the endpoint {before}, and "
+            "whoever calls it fails from then on"
+        ]
     if before is not None and before != endpoint_name(after):
         if keeps_endpoint(now.template) and keeps_endpoint(after):
             return "replace", [

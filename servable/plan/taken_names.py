@@ -32,7 +32,9 @@ def taken_names(
     name, region = environment.endpoint.name, environment.region
     deployed = template or {}
     describe = client("sagemaker").describe_endpoint
-    if endpoint_name(deployed) != name and unless_absent(describe, EndpointName=name) is not None:
+    serves = bool(environment.variants)
+    new = serves and endpoint_name(deployed) != name
+    if new and unless_absent(describe, EndpointName=name) is not None:
         yield TakenName(
             "endpoint",
             f"an endpoint {name} exists already outside this stack",
@@ -41,7 +43,7 @@ def taken_names(
         )
     # SageMaker makes it with an endpoint's first line and keeps it when the endpoint is deleted.
     # https://docs.aws.amazon.com/sagemaker/latest/dg/logging-cloudwatch.html
-    groups = [f"/aws/sagemaker/Endpoints/{name}"]
+    groups = [f"/aws/sagemaker/Endpoints/{name}"] if serves else []
     if environment.rollout is not None and environment.rollout.golden_requests is not None:
         groups.append(f"/aws/lambda/{name}-golden-requests")
     groups += [f"/aws/vendedlogs/states/{name}-{batch}" for batch in environment.batch]

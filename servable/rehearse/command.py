@@ -12,8 +12,9 @@ import click
 from infra.parameters.loading import ValidFile
 from infra.parameters.placement import Placement
 from infra.parameters.rehearsal_scenario import Incidents
+from servable.accept.comparison import FROM_ACCEPT, measured_minutes
 from servable.load.options import ENDPOINT_URL, LOCAL, with_options
-from servable.project import ENVIRONMENTS, SET, one_environment
+from servable.project import ENVIRONMENTS, SET, environment_with_endpoint
 from servable.rehearse import comparison_output
 from servable.rehearse.alternatives import Alternative, alternatives
 from servable.rehearse.candidates import PolicyTrials, candidates, proposed
@@ -70,6 +71,7 @@ OPTIONS = (
         "--p50-ms", type=POSITIVE, help="Median latency of an instance with little to do."
     ),
     click.option("--p99-ms", type=POSITIVE, help="p99 latency of an instance with little to do."),
+    FROM_ACCEPT,
     # --- what happens
     click.option("--deploy-at", type=MINUTE, help="Minute in which a deployment begins."),
     click.option("--instance-dies", type=MINUTE, multiple=True, help="Minute; may be repeated."),
@@ -116,6 +118,7 @@ class RehearseOptions(DayOptions):
     rate_per_instance: float | None
     p50_ms: float | None
     p99_ms: float | None
+    from_accept: Path | None
     deploy_at: int | None
     instance_dies: tuple[int, ...]
     zone_fails: tuple[int, ...]
@@ -139,8 +142,12 @@ def rehearse(environment: str, folder: str, sets: tuple[str, ...], **values: Any
     options = RehearseOptions(**values)
     if options.write and (sets or not options.compared):
         raise click.UsageError("--write goes with --compare, and not with --set")
-    loaded, files = one_environment(environment, folder, sets)
+    loaded, files = environment_with_endpoint(environment, folder, sets)
     placed = variant_of(loaded, options.variant)
+    if options.from_accept is not None:
+        sets = (*_measured_keys(placed, options.from_accept), *sets)
+        loaded, files = one_environment(environment, folder, sets)
+        placed = variant_of(loaded, options.variant)
     requests, bursts = day_of(loaded, placed, options)
     instance = measured(
         loaded,
@@ -170,6 +177,18 @@ def rehearse(environment: str, folder: str, sets: tuple[str, ...], **values: Any
 
         click.echo(f"page: {write(options.output, result)}", err=options.json_wanted)
     return EXIT_CODES[result.verdict]
+
+
+def _measured_keys(placed: Placement, report: Path) -> list[str]:
+    """The keys that a report of `servable accept` gives, where the file does not state them."""
+    seen, variant, prefix = measured_minutes(report), placed.variant, f"variants.{placed.name}"
+    keys = []
+    if seen.start_seconds is not None and variant.start_seconds is None:
+        keys.append(f"{prefix}.start_seconds={seen.start_seconds:g}")
+    scaling = variant.scaling
+    if seen.metric_delay_seconds is not None and scaling and scaling.metric_delay_seconds is None:
+        keys.append(f"{prefix}.scaling.metric_delay_seconds={seen.metric_delay_seconds}")
+    return keys
 
 
 def _compare(

@@ -28,7 +28,7 @@ from servable.load.options import (
     with_options,
 )
 from servable.load.reached import ReadyTarget, reached_by
-from servable.project import ENVIRONMENTS, SET, one_environment
+from servable.project import ENVIRONMENTS, SET, environment_with_endpoint
 from servable.project_folder import standing_in
 from servable.replay.capture_notes import capture_notes
 from servable.replay.compare.against import other_target
@@ -191,7 +191,7 @@ def replay(what: str, folder: str, **values: Any) -> int:
     --gate, with 1 if a limit is exceeded, and with 3 if too little was compared to tell.
     """
     options = _checked(what, ReplayOptions(**values))
-    loaded = None if is_url(what) else one_environment(what, folder, options.sets)[0]
+    loaded = None if is_url(what) else environment_with_endpoint(what, folder, options.sets)[0]
     if (place := _place(what, loaded, options)) is None:
         click.echo(f"gate: {what} has no [replay] captured in its file, so nothing is replayed")
         return 0

@@ -11,7 +11,7 @@ import click
 
 from model_packaging.private_folder import private_folder, private_opener
 from model_packaging.refusal import PackagingError
-from servable.project import ENVIRONMENTS, SET, one_environment, refused
+from servable.project import ENVIRONMENTS, SET, environment_with_endpoint, refused
 from servable.serve.container import Faults, serve_image, serve_locally
 from servable.serve.serve import PreparedVariant, prepared
 from servable.signals import as_ctrl_c
@@ -103,7 +103,7 @@ class ServeOptions:
 def serve(environment: str, folder: str, sets: tuple[str, ...], **values: Any) -> int:
     """Serve ENV on 127.0.0.1 with the container variables that are deployed, until Ctrl-C."""
     options = ServeOptions(**values)
-    loaded, _ = one_environment(environment, folder, sets)
+    loaded, _ = environment_with_endpoint(environment, folder, sets)
     if problems := refused(loaded):
         click.echo("\n".join(problems), err=True)
         return 1

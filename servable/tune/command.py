@@ -20,7 +20,7 @@ from servable.load.options import (
     with_options,
 )
 from servable.load.temporary.live import TemporaryError
-from servable.project import ENVIRONMENTS, SET, one_environment, refused
+from servable.project import ENVIRONMENTS, SET, environment_with_endpoint, refused
 from servable.signals import as_ctrl_c
 from servable.tune import environment_edit
 from servable.tune.output import say, speaker
@@ -138,7 +138,7 @@ def tune(
     """
     aws = {name: values.pop(name) for name in ("target", "local", "endpoint_url")}
     _refuse_combinations(**aws, dollars=dollars, instance_types=values["instance_types"])
-    loaded, _ = one_environment(environment, folder, sets)
+    loaded, _ = environment_with_endpoint(environment, folder, sets)
     if problems := refused(loaded):
         click.echo("\n".join(problems), err=True)
         return 2

@@ -202,19 +202,26 @@ def _state_machine(stack: DeployedStack, resource: Resource) -> Iterator[Differe
     actual = states.describe_state_machine(stateMachineArn=resource.physical)
     if definition is not UNKNOWN:
         wanted, now = json.loads(definition), json.loads(actual["definition"])
-        for state in [*wanted["States"].values(), *now.get("States", {}).values()]:
-            given = state.get("Parameters", {})
-            if (
-                "ModelName" in given
-            ):  # it is resolved from the ARN, which SageMaker writes in lower case
-                given["ModelName"] = given["ModelName"].lower()
+        for machine in (wanted, now):
+            _lower_model_names(machine)
         remedy = "somebody edited it: deploy again (`cdk deploy --force`)"
         yield from changed("batch changed", resource.physical, wanted, now, remedy)
 
 
+def _lower_model_names(value: Any) -> None:
+    """The template's are resolved from the ARN, which SageMaker writes in lower case."""
+    if isinstance(value, dict) and isinstance(value.get("ModelName"), str):
+        value["ModelName"] = value["ModelName"].lower()
+    inside = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    for each in inside:
+        _lower_model_names(each)
+
+
 def _schedule(stack: DeployedStack, resource: Resource) -> Iterator[Difference]:
     wanted = resource.properties
-    actual = stack.account.client("scheduler").get_schedule(Name=wanted["Name"])
+    actual = stack.account.client("scheduler").get_schedule(
+        Name=wanted["Name"], GroupName=wanted["Name"]
+    )
     keys = ("ScheduleExpression", "ScheduleExpressionTimezone", "Target")
     meant = {"State": "ENABLED", **{key: wanted[key] for key in keys if key in wanted}}
     remedy = "no run starts as the file says: deploy again (`cdk deploy --force`)"

@@ -183,6 +183,28 @@ def _models(
         yield from model(name, wanted.properties, actual)
 
 
+def batch_models(stack: DeployedStack) -> Iterator[Difference]:
+    """Compare the models that no endpoint has: those of batches."""
+    served = {
+        name
+        for config in stack.of("AWS::SageMaker::EndpointConfig")
+        for variant in _variants(config.properties)
+        for _, name in _named(variant)
+    }
+    served |= {
+        component.properties["Specification"].get("ModelName")
+        for component in stack.of("AWS::SageMaker::InferenceComponent")
+    }
+    for resource in stack.of("AWS::SageMaker::Model"):
+        if resource.name not in served:
+            describe = stack.account.client("sagemaker").describe_model
+            actual = unless_absent(describe, ModelName=resource.name)
+            if actual is None:
+                yield gone("model", resource.name)
+            else:
+                yield from model(resource.name, resource.properties, actual)
+
+
 def _named(variant: Mapping[str, Any]) -> Iterator[tuple[tuple[str, str], str]]:
     """Yield ((variant, instance type), model) for each instance type; "" where there is only one."""
     pools = variant.get("InstancePools") or [{}]

@@ -60,7 +60,10 @@ def compare(
     invoke: bool = True,
 ) -> Report:
     """Compare stacks with what is live. `stacks`: synthesised with the overrides in force."""
-    report = Report(environment=loaded.name, invoke=invoke)
+    answers = bool(loaded.environment.variants)
+    report = Report(environment=loaded.name, invoke=invoke and answers)
+    if not answers:
+        report.notes.append("there is no endpoint: nothing answers a golden request")
     for synthesised_stack in stacks:
         live = deployed(account, synthesised_stack.name)
         if live is None:
@@ -73,7 +76,8 @@ def compare(
         if synthesised_stack.kind == MAIN:
             report.differences += stack.overrides(live, meant)
             report.differences += _endpoint(live, loaded, account, report)
-            if not any(each.kind in UNCOMPARED for each in report.differences):
+            compared = all(each.kind not in UNCOMPARED for each in report.differences)
+            if compared and loaded.environment.variants:
                 report.patchable = patching.verdict(live, report.differences)
     return report
 
@@ -84,13 +88,15 @@ def _endpoint(
     environment, note = loaded.environment, report.notes.append
     differences = list(endpoint.look(live))
     yield from differences
+    yield from endpoint.batch_models(live)
     for sentence in endpoint.fleets(live):
         note(sentence)
-    yield from scaling.look(live)
+    if environment.variants:
+        yield from scaling.look(live)
     yield from alarms.look(live)
     yield from model.archives(live, loaded, note)
     yield from model.patched_images(live, environment, note)
-    if any(difference.kind in UNCOMPARED for difference in differences):
+    if any(each.kind in UNCOMPARED for each in differences) or not environment.variants:
         return
     if report.invoke:
         yield from golden.look(account, environment, report)

@@ -164,6 +164,11 @@ _LOOK: dict[str, Callable[[Client], Iterable[str]]] = {
     "AWS::SNS::TopicPolicy": _topic_policies,
     "AWS::SSM::Parameter": _List("ssm", "describe_parameters", "Parameters", "Name"),
     "AWS::Scheduler::Schedule": _List("scheduler", "list_schedules", "Schedules", "Name"),
+    "AWS::Scheduler::ScheduleGroup": lambda client: [
+        group["Name"]
+        for group in client("scheduler").list_schedule_groups()["ScheduleGroups"]
+        if group["Name"] != "default"
+    ],
     "AWS::StepFunctions::StateMachine": _List(
         "stepfunctions", "list_state_machines", "stateMachines", "stateMachineArn"
     ),

@@ -180,4 +180,4 @@ class Server:
         for scaling in self._scalings.all():
             scaling.tick(at)
         if at.second == 0:
-            fire(self.access, at)
+            fire(self.access, self._cloudwatches, at)

@@ -28,6 +28,17 @@ def definition(found: Synthesised) -> dict[str, Any]:
     return machine
 
 
+def job_of(found: Synthesised) -> dict[str, Any]:
+    """The state that runs the transform job."""
+    job: dict[str, Any] = branches(found)[0]["Transform"]
+    return job
+
+
+def branches(found: Synthesised) -> list[dict[str, Any]]:
+    """The states of the branch that runs the job, and of the one that tells that it is late."""
+    return [branch["States"] for branch in definition(found)["States"]["Run"]["Branches"]]
+
+
 def _flat(value: Any) -> str:
     if isinstance(value, str):
         return value
@@ -38,7 +49,7 @@ def _flat(value: Any) -> str:
 def test_the_job_is_started_with_the_request_of_the_command(
     synthesise: Synthesise, environment: Environment
 ) -> None:
-    started = definition(synthesise(TEXT))["States"]["Transform"]["Parameters"]
+    started = job_of(synthesise(TEXT))["Parameters"]
     name = started.pop("TransformJobName.$")
     job = batch_job(valid(environment(TEXT)).environment, "nightly")
     assert job is not None
@@ -48,20 +59,53 @@ def test_the_job_is_started_with_the_request_of_the_command(
 
 
 def test_a_job_is_waited_for_as_long_as_the_file_says(synthesise: Synthesise) -> None:
-    job = definition(synthesise(TEXT))["States"]["Transform"]
+    job = job_of(synthesise(TEXT))
     assert job["TimeoutSeconds"] == 120 * 60
     assert job["Resource"].endswith(":states:::sagemaker:createTransformJob.sync")
 
 
 def test_every_failure_is_told_and_ends_the_run_as_failed(synthesise: Synthesise) -> None:
     states = definition(synthesise(TEXT))["States"]
-    assert states["Transform"]["Catch"][0]["ErrorEquals"] == ["States.ALL"]
+    assert states["Run"]["Catch"][-1]["ErrorEquals"] == ["States.ALL"]
     assert (states["Tell"]["Next"], states["Tell"]["Catch"][0]["Next"]) == ("Failed", "Failed")
+
+
+def test_a_job_that_completes_ends_the_wait_and_the_run_succeeds(synthesise: Synthesise) -> None:
+    found = synthesise(TEXT)
+    ended = branches(found)[0][job_of(found)["Next"]]
+    states = definition(found)["States"]
+    (caught,) = [c for c in states["Run"]["Catch"] if c["ErrorEquals"] == [ended["Error"]]]
+    assert (ended["Type"], states[caught["Next"]]["Type"]) == ("Fail", "Succeed")
+
+
+def test_a_run_that_is_late_is_told_to_the_topic_while_it_runs(synthesise: Synthesise) -> None:
+    late = branches(synthesise(TEXT))[1]
+    assert late["Wait"]["Seconds"] == 90 * 60
+    message = late[late["Wait"]["Next"]]["Parameters"]["Message.$"]
+    assert "is late: its job ranker-nightly-{} has not ended 90 minutes after" in message
+
+
+def test_a_message_that_cannot_be_sent_ends_no_job(synthesise: Synthesise) -> None:
+    late = branches(synthesise(TEXT))[1]
+    assert late[late["TellLate"]["Catch"][0]["Next"]]["Type"] == "Succeed"
+
+
+def test_a_start_that_fails_is_an_alarm_on_the_schedule_s_own_group(synthesise: Synthesise) -> None:
+    found = synthesise(TEXT)
+    group = found.one("AWS::Scheduler::ScheduleGroup")["Name"]
+    alarms = found.all("AWS::CloudWatch::Alarm")
+    (alarm,) = [one for one in alarms if one["AlarmName"] == "ranker-nightly-batch-unstarted"]
+    metrics = [one["MetricStat"]["Metric"] for one in alarm["Metrics"] if "MetricStat" in one]
+    of_group = [{"Name": "ScheduleGroup", "Value": group}]
+    assert {one["MetricName"]: one["Dimensions"] for one in metrics} == {
+        "TargetErrorCount": of_group,
+        "InvocationDroppedCount": of_group,
+    }
 
 
 def test_a_long_name_leaves_room_for_a_number_in_the_job_s(synthesise: Synthesise) -> None:
     text = TEXT.replace("nightly", "n" * 57)
-    prefix = definition(synthesise(text))["States"]["Transform"]["Parameters"]["TransformJobName.$"]
+    prefix = job_of(synthesise(text))["Parameters"]["TransformJobName.$"]
     assert len(prefix.split("'")[1].replace("{}", "u" * 36)) == 63
 
 
@@ -145,7 +189,7 @@ def own_app(**keys: Any) -> Synthesised:
 
 
 def test_an_app_of_one_s_own_makes_one_from_a_model_and_settings() -> None:
-    job = definition(own_app())["States"]["Transform"]["Parameters"]
+    job = job_of(own_app())["Parameters"]
     assert job["TransformInput"]["DataSource"]["S3DataSource"]["S3Uri"] == "s3://tables/rows/"
 
 

@@ -26,7 +26,11 @@ def alarms(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
         loaded for loaded in load(ROOT, ROOT / "examples" / "updates") if loaded.name == "canary"
     ]
     found.append(endpoint_template(valid(canary)))  # with golden requests
-    found.append(watching(tmp_path_factory.mktemp("batch"), f"{batch_example()}\n{VALID}"))
+    found.append(
+        watching(
+            tmp_path_factory.mktemp("batch"), f"{batch_example(schedule='rate(1 day)')}\n{VALID}"
+        )
+    )
     resources = [resource for each in found for resource in each["Resources"].values()]
     return [resource["Properties"] for resource in resources if resource["Type"].endswith("Alarm")]
 

@@ -1,4 +1,4 @@
-"""A batch, deployed with the real CDK CLI: a scheduled and a manual run, a failed one, and what is left.
+"""A batch, deployed with the real CDK CLI: scheduled, by hand, late, failed, not started, and what is left.
 
 One deployment for the file, with the clock standing still.
 """
@@ -41,6 +41,7 @@ input_filter = "$['feat_ids','feat_vals']"
 join = true
 output_filter = "$['id','SageMakerOutput']"
 schedule = "SCHEDULE"
+late_minutes = 2
 [batch.by-hand]
 model = "rows"
 instance_type = "ml.c5.xlarge"
@@ -48,6 +49,24 @@ input = "s3://tables/wrong/"
 output = "s3://tables/never/"
 content_type = "application/jsonlines"
 late_minutes = 1
+"""
+ALONE = f"""\
+account = "{ACCOUNT}"
+region = "{REGION}"
+[models.rows]
+saved_model = "examples/ranker/model"
+handler = "servable"
+tensorflow = "2.20"
+[batch.weekly]
+model = "rows"
+instance_type = "ml.c5.xlarge"
+input = "s3://tables/rows/"
+output = "s3://tables/weekly/"
+content_type = "application/jsonlines"
+input_filter = "$['feat_ids','feat_vals']"
+schedule = "rate(7 days)"
+[alarms]
+notify = ["a@example.com"]
 """
 GOLDEN = ROOT / "examples" / "ranker" / "golden"
 ROWS = json.loads((GOLDEN / "request-rows.json").read_text())["instances"]
@@ -94,6 +113,13 @@ class Deployed:
     def start(self, batch: str) -> None:
         self.states.start_execution(stateMachineArn=self.outputs[f"{batch}StateMachine"])
 
+    def running(self) -> None:
+        """Returns when a job runs."""
+        sagemaker, deadline = self.aws.client("sagemaker"), time.monotonic() + 60
+        while not sagemaker.list_transform_jobs(StatusEquals="InProgress")["TransformJobSummaries"]:
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+
     def taken_scores(self) -> dict[str, list[dict[str, Any]]]:
         """Key of each result to its lines; they are deleted."""
         found = {}
@@ -123,11 +149,16 @@ class Night:
 
     scheduled: dict[str, list[dict[str, Any]]]
     by_hand: dict[str, list[dict[str, Any]]]
+    late: str
     trial: Ran
     failed: list[str]
     reason: str
     alarm: str
     verified: Ran
+    unstarted: str
+    endpoints: list[str]
+    alone: dict[str, Ran]
+    """Command to what it did for the environment without an endpoint."""
     left: set[str]
 
 
@@ -136,16 +167,22 @@ def night(tmp_path_factory: pytest.TempPathFactory) -> Night:
     project = checkout(tmp_path_factory.mktemp("batch") / "project")
     with running(seconds_per_minute=None) as aws:
         at = aws.now() + timedelta(minutes=30)
-        environment = ENVIRONMENT.replace("SCHEDULE", f"cron({at.minute} {at.hour} * * ? *)")
+        again = at + timedelta(minutes=15)
+        expression = f"cron({at.minute},{again.minute} * * * ? *)"
+        environment = ENVIRONMENT.replace("SCHEDULE", expression)
         (project / "environments" / "night.toml").write_text(environment)
+        (project / "environments" / "alone.toml").write_text(ALONE)
         bootstrapped(aws)
         before = set(inventory(aws))
-        cdk(project, aws, "deploy", "night/*", "--require-approval", "never")
+        cdk(project, aws, "deploy", "night/*", "alone/*", "--require-approval", "never")
         deployed = Deployed(aws)
         aws.advance(minutes=31)
         deployed.runs("BatchNightly", 1)
         scheduled = deployed.taken_scores()
         deployed.start("BatchNightly")
+        deployed.running()
+        aws.advance(minutes=3)
+        late = deployed.received("The batch scored-nightly is late")
         deployed.start("BatchByHand")
         deployed.runs("BatchNightly", 2)
         failed = deployed.runs("BatchByHand", 1)
@@ -155,9 +192,26 @@ def night(tmp_path_factory: pytest.TempPathFactory) -> Night:
         by_hand = deployed.taken_scores()
         trial = servable(project, aws, "batch", "night", "nightly", "--limit=3", "--json")
         verified = servable(project, aws, "verify", "night", "--no-invoke")
-        cdk(project, aws, "destroy", "night/*", "--force")
+        live = aws.client("sagemaker").list_endpoints()["Endpoints"]
+        alone = {
+            command: servable(project, aws, *command.split())
+            for command in (
+                "verify alone",
+                "plan alone",
+                "history alone --restore 1",
+                "batch alone --limit=3 --json",
+            )
+        }
+        machine = deployed.outputs["BatchNightlyStateMachine"]
+        deployed.states.delete_state_machine(stateMachineArn=machine)
+        aws.advance(minutes=12)
+        unstarted = deployed.received("scored-nightly-batch-unstarted", '"ALARM"')
+        cdk(project, aws, "destroy", "night/*", "alone/*", "--force")
         left = {name for kind, name in set(inventory(aws)) - before if "Subscription" not in kind}
-    return Night(scheduled, by_hand, trial, failed, reason, alarm, verified, left)
+    endpoints = [one["EndpointName"] for one in live]
+    return Night(
+        scheduled, by_hand, late, trial, failed, reason, alarm, verified, unstarted, endpoints, alone, left
+    )  # fmt: skip
 
 
 def servable(project: Path, aws: LocalAws, *arguments: str) -> Ran:
@@ -185,6 +239,14 @@ def test_a_trial_scores_as_many_rows_as_are_asked_for(night: Night) -> None:
     assert (said["rows_in"], said["rows_out"], said["holds"]) == (3, 3, True), night.trial.stderr
 
 
+def test_a_run_that_is_late_is_told_while_it_runs(night: Night) -> None:
+    assert "has not ended 2 minutes after the run began, and goes on" in night.late
+
+
+def test_a_schedule_that_cannot_start_its_run_is_an_alarm(night: Night) -> None:
+    assert "First: start it by hand" in night.unstarted
+
+
 def test_rows_that_the_model_does_not_take_fail_the_run(night: Night) -> None:
     assert night.failed == ["FAILED"]
 
@@ -199,6 +261,26 @@ def test_a_failed_run_is_an_alarm_that_says_what_to_do_first(night: Night) -> No
 
 def test_verify_finds_what_is_deployed(night: Night) -> None:
     assert night.verified.returncode == 0, night.verified.stdout + night.verified.stderr
+
+
+def test_an_environment_of_batches_alone_has_no_endpoint(night: Night) -> None:
+    assert night.endpoints == ["scored"]
+
+
+@pytest.mark.parametrize(
+    ("command", "says"),
+    [
+        ("verify alone", "alone  as deployed, answers not asked"),
+        ("plan alone", "alone, against what is live: nothing changes"),
+        ("history alone --restore 1", "[batch.weekly]"),
+        ("batch alone --limit=3 --json", '"rows_out": 3'),
+    ],
+)
+def test_it_is_verified_planned_restored_and_run_as_others_are(
+    night: Night, command: str, says: str
+) -> None:
+    ran = night.alone[command]
+    assert (ran.returncode, says in ran.stdout) == (0, True), ran.stdout + ran.stderr
 
 
 def test_what_is_destroyed_leaves_the_tables_and_the_log_that_all_jobs_share(night: Night) -> None:

@@ -39,7 +39,7 @@ def test_an_unknown_model_names_the_nearest(environment: Environment) -> None:
 
 def test_an_environment_without_a_variant_is_refused(environment: Environment) -> None:
     text = VALID[: VALID.index("[variants")] + "[variants]\n"
-    assert said(environment, text)[0].problem == "there is no variant: nothing would answer"
+    assert said(environment, text)[0].problem.startswith("there is neither a variant nor a batch")
 
 
 def test_variants_without_any_weight_are_refused(environment: Environment) -> None:

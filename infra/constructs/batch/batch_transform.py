@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import aws_cdk as cdk
+from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_logs as logs
@@ -27,9 +28,11 @@ from infra.constructs.model.execution_role import (
 )
 from infra.constructs.model.served_model import ServedModel
 from infra.constructs.monitoring.endpoint_alarms import EndpointAlarm
-from infra.constructs.monitoring.first_steps import directions
-from infra.constructs.monitoring.measured import Measured
+from infra.constructs.monitoring.endpoint_dashboard import COLUMNS, Row
+from infra.constructs.monitoring.first_steps import FIRST_STEPS, directions
+from infra.constructs.monitoring.measured import Computed, Measured, Metric
 from infra.constructs.monitoring.signals import Signal
+from infra.constructs.monitoring.widget import Side, Widget, body, graph
 from infra.parameters.alarms import Unit
 from infra.parameters.batch.job import BatchJob
 from infra.parameters.environment import Environment
@@ -39,6 +42,11 @@ PUBLISH = "arn:{partition}:states:::sns:publish"
 # Step Functions makes this rule itself, to hear of the end of a job.
 # https://docs.aws.amazon.com/step-functions/latest/dg/sagemaker-iam.html (2026-11-28)
 EVENTS_RULE = "StepFunctionsGetEventsForSageMakerTransformJobsRule"
+# The error with which a job that completed ends the branch that waits to tell that it is late. A Parallel
+# state ends when a branch fails, with that branch's error, and stops the others:
+# https://docs.aws.amazon.com/step-functions/latest/dg/state-parallel.html (2026-11-28)
+COMPLETED = "BatchCompleted"
+CAUGHT = {"ErrorEquals": ["States.ALL"], "ResultPath": "$.failure"}
 # What it names a log group whose policy it writes; https://docs.aws.amazon.com/step-functions/latest/dg/cw-logs.html
 LOG_GROUPS = "/aws/vendedlogs/states/"
 # Errors of the API, none of a job that ran: that would only fail again, at the whole price. A name is used
@@ -57,6 +65,9 @@ _UUID_CHARACTERS = 36
 _SECONDS_PER_MINUTE = 60
 # A day: the alarm of a night is there in the morning, and a failed run publishes one value.
 _WINDOW_MINUTES = 1440
+# Scheduler's own is a day, after which a nightly run that could not start would meet the next one; its
+# retries are as many as it allows. https://docs.aws.amazon.com/scheduler/latest/APIReference/API_RetryPolicy.html
+_START_WITHIN_SECONDS, _MOST_RETRIES = 3600, 185
 _JOBS = (
     "sagemaker:AddTags", "sagemaker:CreateTransformJob", "sagemaker:DescribeTransformJob",
     "sagemaker:ListTags", "sagemaker:StopTransformJob",
@@ -93,6 +104,21 @@ def batch_model(
     )
     made.job = job
     return made
+
+
+def recorded(job: BatchJob, model: ServedModel, region: str) -> dict[str, object]:
+    """Model, image and settings for the record of the deployment, which a rollback needs."""
+    hosting = job.hosting(region)
+    return {
+        "batch": job.name,
+        "model": job.batch.model,
+        "archive": model.archive_url,
+        "image": hosting.image.uri,
+        "tensorflow": hosting.tensorflow,
+        "model_gib": job.placement.served.model_gib,
+        "container": job.settings.model_dump(mode="json", exclude_none=True),
+        "job": {choice.name: choice.value for choice in job.choices if choice.value is not None},
+    }
 
 
 class BatchTransform(Construct):
@@ -183,20 +209,45 @@ class BatchTransform(Construct):
             resource_arns=[self.state_machine_arn],
         )
 
-    def _definition(self, job: BatchJob) -> dict[str, Any]:
-        """The state machine in the Amazon States Language.
+    @property
+    def rows(self) -> list[Row]:
+        """Rows of a dashboard: the alarms, and how runs ended and how long they took, by the day."""
+        arns = [alarm.arn for alarm in self.alarms]
+        states = {"title": f"{self.name}: alarms", "alarms": arns}
+        ends = [
+            _daily(*self._machine, f"Executions{end}", "Sum")
+            for end in ("Succeeded", "Failed", "TimedOut", "Aborted")
+        ]
+        longest = Computed(
+            expression="longest / 60000",
+            using={"longest": _daily(*self._machine, "ExecutionTime", "Maximum")},
+            label="longest run",
+        )
+        (late,) = (alarm for alarm in self.alarms if alarm.signal.kind == "batch-late")
+        took = graph(
+            f"{self.name}: minutes of the longest run, by the day",
+            left=Side(label="min", metrics=[longest], lines=[late.line]),
+        )
+        ended = graph(f"{self.name}: runs by the day", left=Side(label="runs", metrics=ends))
+        alarm_states = Widget(kind="alarm", height=3, properties=states)
+        return [(COLUMNS, [alarm_states]), (COLUMNS // 2, [ended, took])]
 
-        CDK's own task has neither filters nor joins, retries no request and waits 60 s for one:
-        create-transform-job.ts of https://github.com/aws/aws-cdk (2026)
+    @property
+    def _machine(self) -> tuple[str, dict[str, str]]:
+        """Namespace and dimensions of the state machine's metrics.
+
+        https://docs.aws.amazon.com/step-functions/latest/dg/procedure-cw-metrics.html (2026-11-28)
         """
-        request = job.request(job_name="", model_name=self._model.name)
-        request["TransformJobName.$"] = f"States.Format('{self.job_prefix}-{{}}', $.run)"
-        del request["TransformJobName"]
-        told = (
+        return "AWS/States", {"StateMachineArn": self.state_machine_arn}
+
+    def _definition(self, job: BatchJob) -> dict[str, Any]:
+        """The state machine in the Amazon States Language."""
+        failed = (
             f"The batch {self.name} failed with {{}}: {{}} First: read the end of its data-log in the "
             "log group /aws/sagemaker/TransformJobs."
         )
-        caught = [{"ErrorEquals": ["States.ALL"], "ResultPath": "$.failure", "Next": "Tell"}]
+        tell = self._told("failed", f"States.Format('{failed}', $.failure.Error, $.failure.Cause)")
+        completed = {"ErrorEquals": [COMPLETED], "ResultPath": "$.result", "Next": "Succeeded"}
         return {
             "Comment": f"Runs the model {job.batch.model} over {job.batch.input}",
             "StartAt": "Name",
@@ -204,33 +255,71 @@ class BatchTransform(Construct):
                 "Name": {
                     "Type": "Pass",
                     "Parameters": {"run.$": "States.UUID()"},
-                    "Next": "Transform",
+                    "Next": "Run",
                 },
-                "Transform": {
-                    "Type": "Task",
-                    "Resource": SYNC.format(partition=cdk.Aws.PARTITION),
-                    "Parameters": request,
-                    "TimeoutSeconds": job.batch.max_minutes * _SECONDS_PER_MINUTE,
-                    "Retry": [RETRY],
-                    "Catch": caught,
-                    "End": True,
+                "Run": {
+                    "Type": "Parallel",
+                    "Branches": [
+                        {"StartAt": "Transform", "States": self._transform(job)},
+                        {"StartAt": "Wait", "States": self._late(job)},
+                    ],
+                    "Catch": [completed, {**CAUGHT, "Next": "Tell"}],
+                    "Next": "Succeeded",
                 },
-                "Tell": {
-                    "Type": "Task",
-                    "Resource": PUBLISH.format(partition=cdk.Aws.PARTITION),
-                    "Parameters": {
-                        "TopicArn": self._inform.topic_arn,
-                        "Subject": f"Batch {self.name} failed",
-                        "Message.$": f"States.Format('{told}', $.failure.Error, $.failure.Cause)",
-                    },
-                    "Catch": [{**caught[0], "Next": "Failed"}],
-                    "Next": "Failed",
-                },
+                "Succeeded": {"Type": "Succeed"},
+                "Tell": {**tell, "Catch": [{**CAUGHT, "Next": "Failed"}], "Next": "Failed"},
                 "Failed": {
                     "Type": "Fail",
                     "Error": "BatchFailed",
                     "Cause": "The state Transform failed: the history has its error and cause.",
                 },
+            },
+        }
+
+    def _transform(self, job: BatchJob) -> dict[str, Any]:
+        """The states that run the job.
+
+        CDK's own task has neither filters nor joins, retries no request and waits 60 s for one:
+        create-transform-job.ts of https://github.com/aws/aws-cdk (2026)
+        """
+        request = job.request(job_name="", model_name=self._model.name)
+        request["TransformJobName.$"] = f"States.Format('{self.job_prefix}-{{}}', $.run)"
+        del request["TransformJobName"]
+        return {
+            "Transform": {
+                "Type": "Task",
+                "Resource": SYNC.format(partition=cdk.Aws.PARTITION),
+                "Parameters": request,
+                "TimeoutSeconds": job.batch.max_minutes * _SECONDS_PER_MINUTE,
+                "Retry": [RETRY],
+                "Next": "Completed",
+            },
+            "Completed": {"Type": "Fail", "Error": COMPLETED, "Cause": "The job completed."},
+        }
+
+    def _late(self, job: BatchJob) -> dict[str, Any]:
+        """The states that tell of a late run. A message that cannot be sent ends no job."""
+        minutes = job.batch.late_minutes
+        late = (
+            f"The batch {self.name} is late: its job {self.job_prefix}-{{}} has not ended {minutes} minutes "
+            f"after the run began, and goes on. First: {FIRST_STEPS['batch-late']}"
+        )
+        tell = self._told("is late", f"States.Format('{late}', $.run)")
+        return {
+            "Wait": {"Type": "Wait", "Seconds": minutes * _SECONDS_PER_MINUTE, "Next": "TellLate"},
+            "TellLate": {**tell, "Catch": [{**CAUGHT, "Next": "Told"}], "Next": "Told"},
+            "Told": {"Type": "Succeed"},
+        }
+
+    def _told(self, what: str, message: str) -> dict[str, Any]:
+        """The task that publishes a message, which is an expression, to the topic."""
+        return {
+            "Type": "Task",
+            "Resource": PUBLISH.format(partition=cdk.Aws.PARTITION),
+            "Parameters": {
+                "TopicArn": self._inform.topic_arn,
+                "Subject": f"Batch {self.name} {what}",
+                "Message.$": message,
             },
         }
 
@@ -302,29 +391,55 @@ class BatchTransform(Construct):
             statements=[_allowed(["states:StartExecution"], [self.state_machine_arn])],
         )
         accept_for(AUDITORS, policy, INLINE)
+        # A group of its own: Scheduler's metrics are those of a group, and not of a schedule.
+        group = scheduler.CfnScheduleGroup(self, "ScheduleGroup", name=self.name)
         schedule = scheduler.CfnSchedule(
             self,
             "Schedule",
             name=self.name,
+            group_name=group.ref,
             description=f"Starts the batch {self.name}",
             schedule_expression=job.batch.schedule,
             schedule_expression_timezone=job.batch.timezone,
             flexible_time_window=scheduler.CfnSchedule.FlexibleTimeWindowProperty(mode="OFF"),
             target=scheduler.CfnSchedule.TargetProperty(
-                arn=self.state_machine_arn, role_arn=role.role_arn, input="{}"
+                arn=self.state_machine_arn,
+                role_arn=role.role_arn,
+                input="{}",
+                retry_policy=scheduler.CfnSchedule.RetryPolicyProperty(
+                    maximum_event_age_in_seconds=_START_WITHIN_SECONDS,
+                    maximum_retry_attempts=_MOST_RETRIES,
+                ),
             ),
         )
         schedule.node.add_dependency(policy)
 
     def _alarms(self, job: BatchJob, runbook: str) -> None:
-        late = job.batch.late_minutes
-        signals = (
-            self._signal("batch-failed", "ExecutionsFailed", "Sum", 0, Unit("", 1), "a run failed"),
-            self._signal(
-                "batch-late", "ExecutionTime", "Maximum", late, Unit("min", 60_000),
-                f"a run took more than {late} minutes, which is known when it ends",
+        late, machine = job.batch.late_minutes, self._machine
+        signals = [
+            _signal(
+                "batch-failed", _daily(*machine, "ExecutionsFailed", "Sum"), 0, Unit("", 1),
+                "a run failed",
             ),
-        )  # fmt: skip
+            _signal(
+                "batch-late", _daily(*machine, "ExecutionTime", "Maximum"), late,
+                Unit("min", 60_000),
+                f"a run took more than {late} minutes, which its own message told while it ran",
+            ),
+        ]  # fmt: skip
+        if job.batch.schedule is not None:
+            # https://docs.aws.amazon.com/scheduler/latest/UserGuide/monitoring-cloudwatch.html (2026-11-28)
+            group = ("AWS/Scheduler", {"ScheduleGroup": self.name})
+            failures = Computed(
+                expression="FILL(refused, 0) + FILL(dropped, 0)",
+                using={
+                    "refused": _daily(*group, "TargetErrorCount", "Sum"),
+                    "dropped": _daily(*group, "InvocationDroppedCount", "Sum"),
+                },
+                label="starts that failed",
+            )
+            said = "the schedule could not start a run, and tries for an hour"
+            signals.append(_signal("batch-unstarted", failures, 0, Unit("", 1), said))
         self.alarms: Sequence[EndpointAlarm] = tuple(
             EndpointAlarm(
                 self,
@@ -338,27 +453,43 @@ class BatchTransform(Construct):
             for signal in signals
         )
 
-    def _signal(
-        self, kind: str, metric: str, statistic: str, threshold: float, unit: Unit, in_words: str
-    ) -> Signal:
-        # https://docs.aws.amazon.com/step-functions/latest/dg/procedure-cw-metrics.html (2026-11-28)
-        measured = Measured(
-            namespace="AWS/States",
-            name=metric,
-            statistic=statistic,
-            dimensions={"StateMachineArn": self.state_machine_arn},
-            period_seconds=_WINDOW_MINUTES * _SECONDS_PER_MINUTE,
+
+class BatchDashboard(Construct):
+    """A dashboard of batches without an endpoint. `name` is its name, followed by the region's."""
+
+    def __init__(
+        self, scope: Construct, construct_id: str, *, name: str, batches: Sequence[BatchTransform]
+    ) -> None:
+        super().__init__(scope, construct_id)
+        cloudwatch.CfnDashboard(
+            self,
+            "Resource",
+            dashboard_name=f"{name}-{cdk.Stack.of(self).region}",
+            dashboard_body=body([row for batch in batches for row in batch.rows]),
         )
-        return Signal(
-            kind=kind,
-            variant=None,
-            what=metric,
-            in_words=in_words,
-            metric=measured,
-            threshold=threshold,
-            unit=unit,
-            minutes=_WINDOW_MINUTES,
-        )
+
+
+def _daily(namespace: str, dimensions: dict[str, str], name: str, statistic: str) -> Measured:
+    return Measured(
+        namespace=namespace,
+        name=name,
+        statistic=statistic,
+        dimensions=dimensions,
+        period_seconds=_WINDOW_MINUTES * _SECONDS_PER_MINUTE,
+    )
+
+
+def _signal(kind: str, metric: Metric, threshold: float, unit: Unit, in_words: str) -> Signal:
+    return Signal(
+        kind=kind,
+        variant=None,
+        what=kind,
+        in_words=in_words,
+        metric=metric,
+        threshold=threshold,
+        unit=unit,
+        minutes=_WINDOW_MINUTES,
+    )
 
 
 def _allowed(

@@ -31,11 +31,12 @@ class DeploymentHistory(Construct):
         settings: Mapping[str, Any],
         overrides: Mapping[str, str],
         variants: Sequence[Mapping[str, Any]],
+        batches: Sequence[Mapping[str, Any]],
         after: Sequence[IDependable],
         root: Path,
     ) -> None:
-        """`settings` are all of the environment file, `variants` what each variant runs, and `root`
-        is the project."""
+        """`settings` are all of the environment file, `variants` and `batches` what each of them runs, and
+        `root` is the project."""
         super().__init__(scope, construct_id)
         stack = cdk.Stack.of(self)
         stack_name = stack.stack_name
@@ -44,6 +45,7 @@ class DeploymentHistory(Construct):
             "settings": settings,
             "overrides": dict(sorted(overrides.items())),
             "variants": list(variants),
+            **({"batches": list(batches)} if batches else {}),
         }
         fingerprint = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
         # The template contains the name up to its first dot, so that `cdk gc` keeps the record.
@@ -76,13 +78,18 @@ class DeploymentHistory(Construct):
 
 
 def record(
-    stack: cdk.Stack, *, endpoint: ModelEndpoint, topic: sns.ITopic, overrides: Mapping[str, str]
+    stack: cdk.Stack,
+    *,
+    endpoint: ModelEndpoint | None,
+    topic: sns.ITopic,
+    overrides: Mapping[str, str],
 ) -> None:
     """Adds the stack's outputs for callers and tools, with the overrides of this deployment."""
-    outputs = {
-        "EndpointName": (endpoint.resource.attr_endpoint_name, "What invoke_endpoint takes"),
-        "AlarmTopicArn": (topic.topic_arn, "Where the alarms are sent"),
-    }
+    outputs = {}
+    if endpoint is not None:
+        name = endpoint.resource.attr_endpoint_name
+        outputs["EndpointName"] = name, "What invoke_endpoint takes"
+    outputs["AlarmTopicArn"] = topic.topic_arn, "Where the alarms are sent"
     if overrides:
         text = json.dumps(dict(sorted(overrides.items())))
         outputs["Overrides"] = (text, "Given with -c for this deployment, and not in the file")

@@ -51,6 +51,7 @@ class ServedModel(Construct):
         network_isolation: bool = False,
     ) -> None:
         super().__init__(scope, construct_id)
+        self.archive_url = archive.url
         role = self.execution = None
         if dependencies.execution_role_arn is None:
             role = self.execution = ExecutionRole(

@@ -32,16 +32,20 @@ class EndpointDashboard(Construct):
         endpoint: Watchable,
         alarms: EndpointAlarms,
         guarded: bool = False,
+        below: Sequence[Row] = (),
     ) -> None:
         """endpoint: The endpoint: of this app, imported, or a `WatchedEndpoint`.
         alarms: Its alarms, whose states and thresholds are shown.
         guarded: Whether an `EndpointRollout` watches updates, so that old and new fleet are shown
             separately. Default: False.
+        below: Further rows, such as `BatchTransform.rows`. Default: none.
         """
         super().__init__(scope, construct_id)
-        self._make(endpoint.watched, alarms, guarded=guarded)
+        self._make(endpoint.watched, alarms, guarded, below)
 
-    def _make(self, endpoint: WatchedEndpoint, alarms: EndpointAlarms, *, guarded: bool) -> None:
+    def _make(
+        self, endpoint: WatchedEndpoint, alarms: EndpointAlarms, guarded: bool, below: Sequence[Row]
+    ) -> None:
         arns = [alarms.objective.attr_arn, *(alarm.arn for alarm in alarms.by_name.values())]
         # The states of the alarms; one in ALARM is red.
         states = {"title": f"{endpoint.name}: alarms", "alarms": arns}
@@ -66,7 +70,7 @@ class EndpointDashboard(Construct):
             "Resource",
             # Dashboards of all regions of an account share one list.
             dashboard_name=f"{endpoint.name}-{endpoint.region}",
-            dashboard_body=body(rows),
+            dashboard_body=body([*rows, *below]),
         )
 
 

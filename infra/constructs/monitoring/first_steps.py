@@ -36,6 +36,7 @@ FIRST_STEPS = {
     "queue-refused": "if cpu is in ALARM too, raise max_instances; else max_enqueued_batches.",
     "batch-failed": "read the message that the topic was sent besides: it has the job's name and reason.",
     "batch-late": "see whether the input grew; more instances help where there are more objects.",
+    "batch-unstarted": "start it by hand: aws stepfunctions start-execution; then `servable verify ENV`.",
     "golden-requests": "put updates off, or call the endpoint while one runs.",
     "rollback": "nothing is to be done at once: SageMaker goes back by itself. Mend the model, then "
     "deploy again.",

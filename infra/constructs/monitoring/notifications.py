@@ -166,12 +166,14 @@ class Notifications:
     """The topic for all notifications, the topic that pages, and the endpoint's events."""
 
     def __init__(
-        self, scope: Construct, *, endpoint_name: str, alarms: Alarms, key: kms.IKey
+        self, scope: Construct, *, endpoint_name: str | None, alarms: Alarms, key: kms.IKey
     ) -> None:
-        """`key` encrypts the topics."""
+        """`key` encrypts the topics. Without an endpoint nothing pages, and there are no events."""
         self.inform = AlarmTopic(scope, "AlarmTopic", notify=alarms.notify, key=key).topic
         self.page = self.inform
         """The topic that pages; the same as `inform` if `alarms.page` is empty."""
+        if endpoint_name is None:
+            return
         if alarms.page:
             self.page = AlarmTopic(scope, "PageTopic", notify=alarms.page, key=key).topic
         if alarms.events:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from infra.catalog.limits import documented
-from infra.parameters.alarms import WATCHED
+from infra.parameters.alarms import WATCHED, Alarms
 from infra.parameters.environment import Environment
 from infra.parameters.finding import Severity
 from infra.parameters.placement import Placement
@@ -65,11 +65,26 @@ _MAXIMUM = _Partner(
         for variant in environment.served.values()
     ),
 )
+_ENDPOINT = _Partner(
+    "[variants.NAME]: without any there is no endpoint",
+    lambda environment: bool(environment.variants),
+)
+# What only an endpoint has a use for, and the keys of [alarms] that batches have one for too.
+_OF_ENDPOINTS = (
+    "rollout", "capture", "asynchronous", "replay", "metrics", "endpoint.callers",
+    "endpoint.wake_seconds",
+)  # fmt: skip
+_OF_BATCHES = ("notify", "topic_kms_key", "runbook")
 
 
 def _partners(candidate: Candidate) -> Iterator[tuple[str, _Partner]]:
     """(key, its partner): a key has as many rows as partners."""
     environment, instances = candidate.environment, candidate.instances
+    if not environment.variants:
+        alarms_of_endpoints = (key for key in Alarms.model_fields if key not in _OF_BATCHES)
+        for key in (*_OF_ENDPOINTS, *(f"alarms.{name}" for name in alarms_of_endpoints)):
+            yield key, _ENDPOINT
+        return
     # A type that is not known, which another rule reports, may have a GPU.
     unknown = len(instances) < len(candidate.instance_keys)
     gpus = unknown or any(instance.gpus for _, instance in instances.values())
@@ -131,7 +146,7 @@ rollout = { strategy = "canary", step_percent = 20 }"""
             own = self.loaded.source.origins.get(path) == self.loaded.file
             if own and not partner.holds(self.environment):
                 given: Any = self.candidate.value_of(key)
-                given = None if given is True else given
+                given = None if given is True or not isinstance(given, int | float) else given
                 yield self.finding(
                     key,
                     " ".join(

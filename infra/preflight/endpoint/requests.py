@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from infra.preflight.rule import Findings, Rule
+from infra.preflight.rule import Findings, Parts, Rule
 
 
 class BodyRule(Rule):
@@ -11,6 +11,9 @@ class BodyRule(Rule):
     Between the API's limit and the developer guide's, the finding may be acknowledged; above both, it
     may not.
     """
+
+    def parts(self) -> Parts:
+        return [()] if self.environment.variants else []
 
     def look(self) -> Findings:
         key, kind = self.key, self.environment.kind

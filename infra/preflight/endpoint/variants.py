@@ -61,7 +61,7 @@ class VariantMachine(EachVariantRule):
 
 
 class NoVariant(Rule):
-    """An endpoint needs a variant, and traffic for it.
+    """An endpoint needs a variant, and traffic for it; a file without an endpoint needs a batch.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CreateEndpointConfig.html
     """
@@ -69,14 +69,14 @@ class NoVariant(Rule):
     example = "variants.primary.weight = 0"
 
     def look(self) -> Findings:
-        production = self.environment.production_variants
-        if not self.environment.variants and not self.loaded.source.values.get("variants"):
+        production, written = self.environment.production_variants, self.loaded.source.values
+        if not any(written.get(table) for table in ("variants", "batch")):
             yield self.finding(
                 "variants",
-                "there is no variant: nothing would answer",
+                "there is neither a variant nor a batch: nothing would answer",
                 given=None,
-                allowed="1 to 10 tables [variants.NAME]",
-                remedy="add one with model and instance_type",
+                allowed="1 to 10 tables [variants.NAME], or tables [batch.NAME], or both",
+                remedy="add [variants.primary] with model and instance_type",
             )
         elif len(self.environment.variants) > MOST_VARIANTS:
             yield self.finding(

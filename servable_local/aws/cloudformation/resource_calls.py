@@ -16,11 +16,18 @@ from servable_local.aws.cloudformation.stacks import Stack, StackResource
 from servable_local.aws.cloudformation.template import creation_order
 from servable_local.aws.loopback import Loopback
 from servable_local.aws.resources.registry import TYPES
-from servable_local.aws.resources.resource_type import Logical, Physical, ResourceType
-from servable_local.aws.resources.shapes import ResourceError
+from servable_local.aws.resources.resource_type import (
+    Logical,
+    Physical,
+    ResourceType,
+    tags_as_map,
+)
+from servable_local.aws.resources.shapes import Properties, ResourceError
 
 _LETTERS = string.ascii_uppercase + string.digits
 _ENDING_LENGTH = 12
+# What outlives its stack, or is paid for: what somebody looks for by its tags.
+_TAGGED = ("AWS::KMS::Key", "AWS::S3::Bucket", "AWS::SageMaker::Endpoint")
 _log = logging.getLogger(__name__)
 
 
@@ -81,7 +88,7 @@ class ResourceCalls:
 
         def create() -> Physical:
             kind.check(resource.properties)
-            return kind.create(self._with_secrets(resource.properties), self._logical(resource))
+            return kind.create(self._tagged(self._with_secrets(resource.properties), kind), self._logical(resource))
 
         self._settle(resource, verb, create)
         self._event(resource, f"{verb}_IN_PROGRESS", "Resource creation Initiated")
@@ -96,17 +103,29 @@ class ResourceCalls:
 
     def update(self, current: StackResource, resource: StackResource) -> None:
         kind = self.type_of(resource)
-        physical_id, old = current.physical_id, current.properties
+        physical_id, old = current.physical_id, self._tagged(current.properties, kind)
         resource.physical_id, resource.attributes = physical_id, dict(current.attributes)
         self._event(resource, "UPDATE_IN_PROGRESS")
         self._settle(
             resource,
             "UPDATE",
             lambda: kind.update(
-                physical_id, old, self._with_secrets(resource.properties), self._logical(resource)
+                physical_id, old, self._tagged(self._with_secrets(resource.properties), kind), self._logical(resource)
             ),
         )
         self._event(resource, "UPDATE_COMPLETE")
+
+    def _tagged(self, properties: Properties, kind: ResourceType) -> Properties:
+        """The properties with the stack's tags, for the types that tags find again; their own win.
+
+        On AWS every type that takes tags gets them:
+        https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/aws-properties-resource-tags.html
+        (2026-11-28). A change of the stack's tags alone is not carried over here.
+        """
+        if not self._stack.tags or kind.type not in _TAGGED:
+            return properties
+        tags = self._stack.tags | tags_as_map(properties.get("Tags", []))
+        return {**properties, "Tags": [{"Key": k, "Value": v} for k, v in tags.items()]}
 
     def _settle(self, resource: StackResource, verb: str, call: Callable[[], Physical]) -> None:
         try:

@@ -1,4 +1,4 @@
-"""State machines of Step Functions, and schedules of EventBridge Scheduler."""
+"""State machines of Step Functions; schedules of EventBridge Scheduler and their groups."""
 
 import json
 from collections.abc import Sequence
@@ -85,3 +85,24 @@ class ScheduleOfScheduler(ResourceType):
     def delete(self, physical: str, properties: Properties, logical: Logical) -> None:
         group = properties.get("GroupName", "default")
         logical.client("scheduler").delete_schedule(Name=physical, GroupName=group)
+
+
+class ScheduleGroup(ResourceType):
+    """A group of schedules, whose metrics are published together."""
+
+    type = "AWS::Scheduler::ScheduleGroup"
+    create_only = frozenset({"Name"})
+    name_property = "Name"
+    longest_name = 64
+    deletion = ("scheduler", "DeleteScheduleGroup", "Name")
+
+    def create(self, properties: Properties, logical: Logical) -> Physical:
+        name = self.name(properties, logical)
+        given = {"Name": name, "Tags": properties.get("Tags", [])}
+        arn = logical.call("scheduler", "CreateScheduleGroup", given)["ScheduleGroupArn"]
+        return Physical(name, {"Arn": arn})
+
+    def update(self, physical: str, old: Properties, new: Properties, logical: Logical) -> Physical:
+        arn = logical.client("scheduler").get_schedule_group(Name=physical)["Arn"]
+        retag(logical, "scheduler", {"ResourceArn": arn}, old, new)
+        return Physical(physical, {"Arn": arn})

@@ -1,28 +1,47 @@
 """A state machine in the Amazon States Language, as far as it is run here: checked, then run.
 
-States: Task, Pass, Wait for seconds, Succeed and Fail, with Retry and Catch. Others are refused by name,
-when the state machine is created.
-Source: https://docs.aws.amazon.com/step-functions/latest/dg/concepts-amazon-states-language.html and
-concepts-error-handling.html beside it (2026-11-28)
+States: Task, Pass, Wait for seconds, Parallel, Succeed and Fail, with Retry and Catch. Others are refused
+by name, when the state machine is created.
+Source: https://docs.aws.amazon.com/step-functions/latest/dg/concepts-amazon-states-language.html,
+concepts-error-handling.html and state-parallel.html beside it (2026-11-28); that a Parallel state fails
+with the error of its branch: recorded from AWS (2023-12-16) in test_base_scenarios.snapshot.json,
+test_parallel_state_catch, of https://github.com/localstack/localstack
 """
 
+import copy
 import functools
 import json
 import re
+import threading
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from typing import Any
 
 from servable_local.aws.sagemaker.transform_records import JsonPath, TransformError
 
 TIMEOUT, FAILED = "States.Timeout", "States.TaskFailed"
-_TYPES = ("Task", "Pass", "Wait", "Succeed", "Fail")
+_TYPES = ("Task", "Pass", "Wait", "Parallel", "Succeed", "Fail")
 _FORMAT = re.compile(r"States\.Format\('((?:[^'\\]|\\.)*)'((?:,\s*[^,()]+)*)\)")
 _MAX_RETRIES, _INTERVAL_SECONDS, _BACKOFF = 3, 1.0, 2.0
 Data = Any
 """A JSON value."""
-Perform = Callable[[str, Data, float | None], Data]
-"""Carries out a task: by its resource, parameters and timeout in seconds. Raises `StateError`."""
+Stopped = Callable[[], bool]
+
+
+@dataclass(frozen=True)
+class Steps:
+    """What states do outside their state machine. Each raises `AbortedError` if `stopped` holds."""
+
+    perform: Callable[[str, Data, float | None, Stopped], Data]
+    """Carries out a task: by its resource, parameters and timeout in seconds. Raises `StateError`."""
+    wait: Callable[[float, Stopped], None]
+    """Ends when so many seconds of the clock have passed."""
+    pause: Callable[[float, Stopped], None]
+    """Waits before another try; not at all on a clock that stands still."""
+    stopped: Stopped
+    """Whether the execution, or the Parallel state around this branch, is over."""
 
 
 class StateError(Exception):
@@ -33,57 +52,102 @@ class StateError(Exception):
         self.error, self.cause = error, cause
 
 
+class AbortedError(Exception):
+    """The execution was stopped, another branch failed, or the local AWS ends."""
+
+
 class Definition:
     """Raises ValueError for no state machine, NotImplementedError for one that is not run here."""
 
     def __init__(self, text: str, resources: Mapping[str, object]) -> None:
         """`resources` are those that a Task may name."""
-        machine = json.loads(text)
-        self.states: Mapping[str, Any] = machine["States"]
-        self.first = str(machine["StartAt"])
-        self.timeout_seconds: float | None = machine.get("TimeoutSeconds")
-        for state in (machine, *self.states.values()):
-            if state.get("QueryLanguage", "JSONPath") != "JSONPath":
-                raise NotImplementedError("JSONata in state machines is not run here")
-        for name, state in self.states.items():
-            if state["Type"] not in _TYPES:
-                raise NotImplementedError(f"the state {name}: {state['Type']} is not run here")
-            if state["Type"] == "Wait" and "Seconds" not in state:
-                raise NotImplementedError(
-                    f"the state {name}: a Wait without Seconds is not run here"
-                )
-            if state["Type"] == "Task" and state["Resource"] not in resources:
-                raise NotImplementedError(f"the state {name}: {state['Resource']} is not run here")
-        nexts = (state["Next"] for state in self.states.values() if state.get("Next"))
-        for target in (self.first, *nexts):
-            if target not in self.states:
-                raise ValueError(f"{target} is not a state of the state machine")
+        self._machine: Mapping[str, Any] = json.loads(text)
+        self.timeout_seconds: float | None = self._machine.get("TimeoutSeconds")
+        _check(self._machine, resources)
 
-    def run(
-        self, data: Data, context: Data, perform: Perform, pause: Callable[[float], None]
-    ) -> Data:
-        """The output. `pause` lets seconds of the clock pass. Raises `StateError`."""
-        name: str | None = self.first
-        while name is not None:
-            state = self.states[name]
-            shown = {**context, "State": {"Name": name}}
-            if state["Type"] == "Fail":
-                raise StateError(state.get("Error", ""), state.get("Cause", ""))
-            try:
-                once = functools.partial(_once, state, data, shown, perform, pause)
-                data = _retried(state.get("Retry", []), once, pause)
-            except StateError as error:
-                for catcher in state.get("Catch", []):
-                    if _matches(catcher["ErrorEquals"], error.error):
-                        caught = {"Error": error.error, "Cause": error.cause}
-                        data = _placed(data, catcher.get("ResultPath", "$"), caught)
-                        name = str(catcher["Next"])
-                        break
-                else:
-                    raise
-                continue
-            name = state.get("Next")
-        return data
+    def run(self, data: Data, context: Data, steps: Steps) -> Data:
+        """The output. Raises `StateError`, `AbortedError`."""
+        return _run(self._machine, data, context, steps)
+
+
+def _check(machine: Mapping[str, Any], resources: Mapping[str, object]) -> None:
+    states: Mapping[str, Any] = machine["States"]
+    for state in (machine, *states.values()):
+        if state.get("QueryLanguage", "JSONPath") != "JSONPath":
+            raise NotImplementedError("JSONata in state machines is not run here")
+    for name, state in states.items():
+        if state["Type"] not in _TYPES:
+            raise NotImplementedError(f"the state {name}: {state['Type']} is not run here")
+        if state["Type"] == "Wait" and "Seconds" not in state:
+            raise NotImplementedError(f"the state {name}: a Wait without Seconds is not run here")
+        if state["Type"] == "Task" and state["Resource"] not in resources:
+            raise NotImplementedError(f"the state {name}: {state['Resource']} is not run here")
+        for branch in _branches(state):
+            _check(branch, resources)
+    for target in (machine["StartAt"], *_targets(states)):
+        if target not in states:
+            raise ValueError(f"{target} is not a state of the state machine")
+
+
+def _branches(state: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return list(state["Branches"]) if state["Type"] == "Parallel" else []
+
+
+def _targets(states: Mapping[str, Any]) -> Iterator[str]:
+    """The states that others go to. Raises ValueError for one that neither goes on nor ends."""
+    for name, state in states.items():
+        if state["Type"] not in ("Succeed", "Fail") and ("Next" in state) == ("End" in state):
+            raise ValueError(f"the state {name} needs Next or End")
+        if "Next" in state:
+            yield state["Next"]
+        for catcher in state.get("Catch", []):
+            yield catcher["Next"]
+
+
+def _run(machine: Mapping[str, Any], data: Data, context: Data, steps: Steps) -> Data:
+    name: str | None = machine["StartAt"]
+    while name is not None:
+        state = machine["States"][name]
+        shown = {**context, "State": {"Name": name}}
+        if state["Type"] == "Fail":
+            raise StateError(state.get("Error", ""), state.get("Cause", ""))
+        try:
+            once = functools.partial(_once, state, data, shown, steps)
+            data = _retried(state.get("Retry", []), once, steps)
+        except StateError as error:
+            for catcher in state.get("Catch", []):
+                if _matches(catcher["ErrorEquals"], error.error):
+                    caught = {"Error": error.error, "Cause": error.cause}
+                    data = _placed(data, catcher.get("ResultPath", "$"), caught)
+                    name = str(catcher["Next"])
+                    break
+            else:
+                raise
+            continue
+        name = state.get("Next")
+    return data
+
+
+def _parallel(state: Mapping[str, Any], data: Data, context: Data, steps: Steps) -> list[Data]:
+    """The outputs of the branches, in their order. The first branch that fails stops the others."""
+    ended = threading.Event()
+    inside = replace(steps, stopped=lambda: ended.is_set() or steps.stopped())
+    failures: list[Exception] = []
+
+    def run(branch: Mapping[str, Any]) -> Data:
+        try:
+            return _run(branch, copy.deepcopy(data), context, inside)
+        except Exception as error:
+            failures.append(error)
+            ended.set()
+            return None
+
+    branches = _branches(state)
+    with ThreadPoolExecutor(len(branches), thread_name_prefix="branch") as pool:
+        outputs = list(pool.map(run, branches))
+    if failures:
+        raise failures[0]
+    return outputs
 
 
 def _matches(names: list[str], error: str) -> bool:
@@ -92,7 +156,7 @@ def _matches(names: list[str], error: str) -> bool:
     return FAILED in names and error != TIMEOUT
 
 
-def _retried(retriers: list[Any], once: Callable[[], Data], pause: Callable[[float], None]) -> Data:
+def _retried(retriers: list[Any], once: Callable[[], Data], steps: Steps) -> Data:
     tries: dict[int, int] = {}
     while True:
         try:
@@ -108,23 +172,20 @@ def _retried(retriers: list[Any], once: Callable[[], Data], pause: Callable[[flo
             tries[number] = tried + 1
             seconds = retrier.get("IntervalSeconds", _INTERVAL_SECONDS)
             seconds *= retrier.get("BackoffRate", _BACKOFF) ** tried
-            pause(min(seconds, retrier.get("MaxDelaySeconds", seconds)))
+            steps.pause(min(seconds, retrier.get("MaxDelaySeconds", seconds)), steps.stopped)
 
 
-def _once(
-    state: Mapping[str, Any],
-    data: Data,
-    context: Data,
-    perform: Perform,
-    pause: Callable[[float], None],
-) -> Data:
+def _once(state: Mapping[str, Any], data: Data, context: Data, steps: Steps) -> Data:
     chosen = _selected(state.get("InputPath", "$"), data, context)
     given = filled(state["Parameters"], chosen, context) if "Parameters" in state else chosen
     if state["Type"] == "Task":
-        result = perform(state["Resource"], given, state.get("TimeoutSeconds"))
+        timeout_seconds = state.get("TimeoutSeconds")
+        result = steps.perform(state["Resource"], given, timeout_seconds, steps.stopped)
     elif state["Type"] == "Wait":
-        pause(float(state["Seconds"]))
+        steps.wait(float(state["Seconds"]), steps.stopped)
         result = given
+    elif state["Type"] == "Parallel":
+        result = _parallel(state, given, context, steps)
     else:
         result = state.get("Result", given)
     if "ResultSelector" in state:

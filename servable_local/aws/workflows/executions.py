@@ -9,6 +9,7 @@ import json
 import threading
 import traceback
 from collections.abc import Mapping
+from datetime import datetime, timedelta
 from typing import Any, ClassVar
 
 from botocore import xform_name
@@ -17,11 +18,20 @@ from moto.core.exceptions import ServiceException
 from moto.core.responses import ActionResult
 from moto.stepfunctions.responses import StepFunctionResponse
 
-from servable_local.aws.clock import SECONDS_PER_MINUTE, utc_now
+from servable_local.aws.clock import utc_now
 from servable_local.aws.cloudwatch.alarms import CloudWatch
 from servable_local.aws.loopback import Loopback, Regions
 from servable_local.aws.sagemaker.described import in_milliseconds
-from servable_local.aws.workflows.definition import FAILED, TIMEOUT, Data, Definition, StateError
+from servable_local.aws.workflows.definition import (
+    FAILED,
+    TIMEOUT,
+    AbortedError,
+    Data,
+    Definition,
+    StateError,
+    Steps,
+    Stopped,
+)
 from servable_scaling.alarms.query import Metric
 
 _SYNC = ".sync"
@@ -39,14 +49,13 @@ _METRICS = {
     "ABORTED": "ExecutionsAborted",
 }
 _LOOK_SECONDS = 0.05
+# Executions that ended are kept for so long: https://docs.aws.amazon.com/step-functions/latest/dg/service-quotas.html
+# (execution history retention time, 2026-11-28)
+_KEPT = timedelta(days=90)
 
 
 class InvalidDefinitionError(ServiceException):
     code = "InvalidDefinition"
-
-
-class _AbortedError(Exception):
-    """The execution was stopped, or the local AWS ends."""
 
 
 class _Run:
@@ -59,6 +68,7 @@ class _Run:
         self._kept, self._definition = kept, definition
         self._aws, self._cloudwatch, self._clock = aws, cloudwatch, cloudwatch.clock
         self._began = self._clock.now()
+        self.ended: datetime | None = None
         self.machine = kept.state_machine_arn
         self.thread = threading.Thread(target=self._run, name=f"execution {kept.name}", daemon=True)
 
@@ -76,10 +86,9 @@ class _Run:
         }
         try:
             given = context["Execution"]["Input"]
-            kept.output = json.dumps(
-                self._definition.run(given, context, self._perform, self._pause)
-            )
-        except _AbortedError:
+            steps = Steps(self._perform, self._wait, self._pause, self.stopping.is_set)
+            kept.output = json.dumps(self._definition.run(given, context, steps))
+        except AbortedError:
             status = "ABORTED"
         except StateError as error:
             kept.error, kept.cause = error.error, error.cause
@@ -89,8 +98,8 @@ class _Run:
             traceback.print_exc()
             kept.error, kept.cause = "States.Runtime", f"the local AWS failed: {error!r}"
             status = "FAILED"
+        self.ended = at = self._clock.now()
         kept.stop_date, kept.status = utc_now(), status
-        at = self._clock.now()
         names = {"StateMachineArn": kept.state_machine_arn}
         took = (at - self._began).total_seconds() * 1000
         for name, value, unit in (
@@ -120,27 +129,36 @@ class _Run:
             at=self._clock.now(),
         )
 
-    def _pause(self, seconds: float) -> None:
-        """Seconds of the clock; on one that stands still none."""
+    def _pause(self, seconds: float, stopped: Stopped) -> None:
+        if self._clock.seconds_per_minute is not None:
+            self._wait(seconds, stopped)
+
+    def _wait(self, seconds: float, stopped: Stopped) -> None:
+        until = self._clock.now() + timedelta(seconds=seconds)
+        while self._clock.now() < until:
+            self._look(stopped)
+
+    def _look(self, stopped: Stopped) -> None:
+        """Lets a moment pass in which the state goes on only if nothing ended it."""
         self._check_time()
-        pace = self._clock.seconds_per_minute or 0.0
-        if self.stopping.wait(seconds * pace / SECONDS_PER_MINUTE):
-            raise _AbortedError
-        self._check_time()
+        if stopped() or self.stopping.wait(_LOOK_SECONDS):
+            raise AbortedError
 
     def _check_time(self) -> None:
         most = self._definition.timeout_seconds
         if most is not None and (self._clock.now() - self._began).total_seconds() > most:
             raise StateError(TIMEOUT, "")
 
-    def _perform(self, resource: str, given: Data, timeout_seconds: float | None) -> Data:
+    def _perform(
+        self, resource: str, given: Data, timeout_seconds: float | None, stopped: Stopped
+    ) -> Data:
         service, operation, named = RESOURCES[resource]
         client = self._aws.client(service)
         try:
             answer = _plain(getattr(client, xform_name(operation))(**given))
             if not resource.endswith(_SYNC):
                 return answer
-            return self._wait_for(client, given["TransformJobName"], timeout_seconds)
+            return self._wait_for(client, given["TransformJobName"], timeout_seconds, stopped)
         except ClientError as error:
             code = error.response["Error"]["Code"]
             name = code if code.endswith("Exception") else f"{code}Exception"
@@ -148,7 +166,9 @@ class _Run:
         except (BotoCoreError, TypeError) as error:
             raise StateError("States.Runtime", str(error)) from None
 
-    def _wait_for(self, client: Any, job: str, timeout_seconds: float | None) -> Data:
+    def _wait_for(
+        self, client: Any, job: str, timeout_seconds: float | None, stopped: Stopped
+    ) -> Data:
         """DescribeTransformJob's answer when the job has ended; a job that is not waited for is stopped."""
         began = self._clock.now()
         while True:
@@ -160,12 +180,10 @@ class _Run:
                 raise StateError(FAILED, json.dumps(shown))
             waited = (self._clock.now() - began).total_seconds()
             try:
-                self._check_time()
                 if timeout_seconds is not None and waited > timeout_seconds:
                     raise StateError(TIMEOUT, f"{job} took more than {timeout_seconds:g} s")
-                if self.stopping.wait(_LOOK_SECONDS):
-                    raise _AbortedError
-            except (StateError, _AbortedError):
+                self._look(stopped)
+            except (StateError, AbortedError):
                 if status == "InProgress":
                     client.stop_transform_job(TransformJobName=job)
                 raise
@@ -177,27 +195,35 @@ def _plain(answer: Any) -> Any:
 
 
 class Executions:
-    """Those of one account and region that run, by ARN."""
+    """Those of one account and region, by ARN: that run, and that ended in the last 90 days."""
 
     def __init__(self, aws: Loopback, cloudwatch: CloudWatch) -> None:
         self._aws, self._cloudwatch = aws, cloudwatch
-        self._running: dict[str, _Run] = {}
+        self._runs: dict[str, _Run] = {}
 
     def start(self, kept: Any, definition: str) -> None:
         """`kept` is moto's record. One of the same name and input that runs already is not run again."""
-        if kept.execution_arn not in self._running:
+        if kept.execution_arn not in self._runs:
             run = _Run(kept, Definition(definition, RESOURCES), self._aws, self._cloudwatch)
-            self._running[kept.execution_arn] = run
+            self._runs[kept.execution_arn] = run
             run.thread.start()
 
+    def forget(self, machine: Any) -> None:
+        """Forgets those of `machine`, which is moto's, that ended more than 90 days ago."""
+        for kept in list(machine.executions):
+            run, now = self._runs.get(kept.execution_arn), self._cloudwatch.clock.now()
+            if run is not None and run.ended is not None and now - run.ended > _KEPT:
+                del self._runs[kept.execution_arn]
+                machine.executions.remove(kept)
+
     def stop(self, arn: str) -> None:
-        if (run := self._running.get(arn)) is not None:
+        if (run := self._runs.get(arn)) is not None:
             run.stopping.set()
             run.thread.join()
 
     def close(self, machine: str | None = None) -> None:
         """Ends those of a state machine, or all."""
-        for arn, run in list(self._running.items()):
+        for arn, run in list(self._runs.items()):
             if machine in (None, run.machine):
                 self.stop(arn)
 
@@ -227,13 +253,13 @@ class StateMachinesApi(StepFunctionResponse):
         return super().update_state_machine()
 
     def start_execution(self) -> ActionResult:
-        answer = super().start_execution()
         backend = self.stepfunction_backend
-        started: Any = answer.result
-        kept = backend.describe_execution(started["executionArn"])
-        machine = backend.describe_state_machine(kept.state_machine_arn)
+        machine = backend.describe_state_machine(self._get_param("stateMachineArn"))
         here = self.executions.of(self.current_account, self.region)
-        here.start(kept, machine.definition)
+        here.forget(machine)
+        answer = super().start_execution()
+        started: Any = answer.result
+        here.start(backend.describe_execution(started["executionArn"]), machine.definition)
         return answer
 
     def stop_execution(self) -> ActionResult:

@@ -1,8 +1,8 @@
 """EventBridge Scheduler: schedules that fire on the clock, at state machines and transform jobs.
 
 Source: https://docs.aws.amazon.com/scheduler/latest/UserGuide/managing-targets.html,
-managing-schedule-context-attributes.html beside it (2026-11-28). A flexible window is none here: a
-schedule fires when it is due.
+managing-schedule-context-attributes.html and monitoring-cloudwatch.html beside it (2026-11-28). A flexible
+window is none here: a schedule fires when it is due. What its target refuses is dropped, and not tried again.
 """
 
 import json
@@ -16,9 +16,11 @@ from botocore.exceptions import BotoCoreError, ClientError
 from moto.scheduler.models import Schedule, scheduler_backends
 from moto.scheduler.responses import EventBridgeSchedulerResponse
 
+from servable_local.aws.cloudwatch.alarms import CloudWatch
 from servable_local.aws.errors import ValidationError
-from servable_local.aws.loopback import Access, Loopback
+from servable_local.aws.loopback import Access, Loopback, Regions
 from servable_local.aws.resources.shapes import lower_names
+from servable_scaling.alarms.query import Metric
 from servable_scaling.schedule import ActionSchedule, ScheduleError
 
 # Universal targets that are called: service and operation of boto3.
@@ -55,7 +57,7 @@ class SchedulerApi(EventBridgeSchedulerResponse):
         return str(super().update_schedule())
 
 
-def fire(access: Access, minute: datetime) -> None:
+def fire(access: Access, cloudwatches: Regions[CloudWatch], minute: datetime) -> None:
     """Calls the targets of all schedules that are due in the minute that begins, in every account."""
     for account, regions in list(scheduler_backends.items()):
         for region, backend in list(regions.items()):
@@ -63,7 +65,11 @@ def fire(access: Access, minute: datetime) -> None:
             for group in list(backend.schedule_groups.values()):
                 for schedule in list(group.schedules.values()):
                     if schedule.state == "ENABLED" and _due(schedule, minute):
-                        _call(aws, schedule, minute)
+                        counts = _call(aws, schedule, minute)
+                        metrics = cloudwatches.of(account, region).metrics
+                        for name in counts:
+                            metric = Metric.of("AWS/Scheduler", name, {"ScheduleGroup": group.name})
+                            metrics.add(metric, 1, unit="Count", at=minute)
 
 
 def _due(schedule: Schedule, minute: datetime) -> bool:
@@ -86,7 +92,8 @@ def _moment(seconds: Any) -> datetime | None:
     )
 
 
-def _call(aws: Loopback, schedule: Schedule, minute: datetime) -> None:
+def _call(aws: Loopback, schedule: Schedule, minute: datetime) -> list[str]:
+    """The metrics of the schedule's group that count this."""
     target, execution = schedule.target, str(uuid.uuid4())
     text = target.get("Input") or "{}"
     for name, value in (
@@ -108,3 +115,5 @@ def _call(aws: Loopback, schedule: Schedule, minute: datetime) -> None:
         getattr(aws.client(service), xform_name(operation))(**given)
     except (BotoCoreError, ClientError) as error:
         print(f"the schedule {schedule.arn} failed: {error}", file=sys.stderr)
+        return ["InvocationAttemptCount", "TargetErrorCount", "InvocationDroppedCount"]
+    return ["InvocationAttemptCount"]

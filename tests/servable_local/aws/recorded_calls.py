@@ -97,7 +97,7 @@ _OF_LOGS = {"TagLogGroup": "TagResource", "UntagLogGroup": "UntagResource"}
 _TAGS = {
     "cloudwatch": "TagResource", "events": "TagResource", "iam": "TagRole", "kms": "TagResource",
     "lambda": "TagResource", "logs": "TagResource", "sagemaker": "AddTags", "sns": "TagResource",
-    "ssm": "AddTagsToResource", "states": "TagResource",
+    "scheduler": "TagResource", "ssm": "AddTagsToResource", "states": "TagResource",
 }  # fmt: skip
 # Service -> the argument that names its resource -> the rest of that resource's ARN.
 _NAMED: Mapping[str, Mapping[str, str]] = {
@@ -105,7 +105,6 @@ _NAMED: Mapping[str, Mapping[str, str]] = {
     "events": {"Rule": "rule/{}", "Name": "rule/{}"},
     "kms": {"KeyId": "key/{}"},
     "lambda": {"FunctionName": "function:{}"},
-    "scheduler": {"Name": "schedule/default/{}"},
     "states": {"name": "stateMachine:{}"},
     "logs": {"logGroupName": "log-group:{}", "logGroupNames": "*"},
     "sagemaker": {
@@ -166,6 +165,10 @@ def _resources(call: Call, path: str) -> Iterator[str]:
         yield _of_iam(call, path)
     elif service == "application-autoscaling":
         yield f"arn:aws:{service}:{call.region}:{call.account}:scalable-target/made-up"
+    elif service == "scheduler":
+        group, name = given.get("GroupName"), given["Name"]
+        what = f"schedule/{group}/{name}" if group else f"schedule-group/{name}"
+        yield f"arn:aws:scheduler:{call.region}:{call.account}:{what}"
     elif "DashboardName" in given or "DashboardNames" in given:
         for name in given.get("DashboardNames") or [given["DashboardName"]]:
             yield f"arn:aws:cloudwatch::{call.account}:dashboard/{name}"

@@ -166,7 +166,6 @@ def test_a_job_that_takes_too_long_is_stopped(
         ({"Type": "Pass", "InputPath": "$.a"}, 1),
         ({"Type": "Pass", "OutputPath": "$.a"}, 1),
         ({"Type": "Pass", "ResultSelector": {"c.$": "$.a"}}, {"c": 1}),
-        ({"Type": "Wait", "Seconds": 3600}, {"a": 1}),
         ({"Type": "Succeed"}, {"a": 1}),
     ],
 )
@@ -190,24 +189,101 @@ def test_what_is_not_run_is_answered_501(machine: Machine, state: dict[str, Any]
     assert refused.value.response["ResponseMetadata"]["HTTPStatusCode"] == 501
 
 
-def test_a_next_that_is_no_state_is_refused(machine: Machine) -> None:
+CAUGHT = [{"ErrorEquals": ["States.ALL"], "Next": "Other"}]
+INSIDE = {"StartAt": "Inside", "States": {"Inside": {"Type": "Pass", "Next": "Other"}}}
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        {"Type": "Pass", "Next": "Other"},
+        {"Type": "Parallel", "Branches": [], "Catch": CAUGHT, "End": True},
+        {"Type": "Parallel", "Branches": [INSIDE], "End": True},
+    ],
+    ids=["next", "catch", "branch"],
+)
+def test_a_target_that_is_no_state_is_refused(machine: Machine, state: dict[str, Any]) -> None:
     with pytest.raises(ClientError, match="Other is not a state of the state machine"):
-        machine.create({"State": {"Type": "Pass", "Next": "Other"}})
+        machine.create({"State": state})
+
+
+def test_a_state_that_neither_goes_on_nor_ends_is_refused(machine: Machine) -> None:
+    with pytest.raises(ClientError, match="the state State needs Next or End"):
+        machine.create({"State": {"Type": "Pass"}})
+
+
+def test_a_wait_takes_its_seconds_of_the_clock(machine: Machine, clock: ManualClock) -> None:
+    run = machine.started(machine.create({"State": {"Type": "Wait", "Seconds": 60, "End": True}}))
+    clock.advance(seconds=50)
+    time.sleep(0.1)
+    assert machine.states.describe_execution(executionArn=run)["status"] == "RUNNING"
+    while machine.states.describe_execution(executionArn=run)["status"] == "RUNNING":
+        clock.advance(seconds=60)  # its time may begin after the first advance
+        time.sleep(0.1)
+    assert machine.ended(run)["status"] == "SUCCEEDED"
+
+
+def _branch(**state: Any) -> dict[str, Any]:
+    return {"StartAt": "State", "States": {"State": state}}
+
+
+def _parallel(*branches: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {"Type": "Parallel", "Branches": branches, "End": True} | more
+
+
+def test_branches_give_their_outputs_in_their_order(machine: Machine) -> None:
+    branches = [_branch(Type="Pass", Result=result, End=True) for result in (1, 2)]
+    assert json.loads(machine.run({"Both": _parallel(*branches)})["output"]) == [1, 2]
+
+
+def test_a_branch_that_fails_stops_the_others_and_its_own_error_is_caught(machine: Machine) -> None:
+    waits = _branch(Type="Wait", Seconds=3600, End=True)
+    fails = _branch(Type="Fail", Error="Ended", Cause="here")
+    caught = [{"ErrorEquals": ["Ended"], "ResultPath": "$.why", "Next": "Done"}]
+    states = {"Both": _parallel(waits, fails, Catch=caught), "Done": SUCCEED}
+    shown = machine.run(states, {"a": 1})
+    assert json.loads(shown["output"]) == {"a": 1, "why": {"Error": "Ended", "Cause": "here"}}
+
+
+def test_a_stopped_execution_stops_its_branches(machine: Machine) -> None:
+    waits = _branch(Type="Wait", Seconds=3600, End=True)
+    run = machine.started(machine.create({"Both": _parallel(waits, waits)}))
+    machine.states.stop_execution(executionArn=run)
+    assert machine.ended(run)["status"] == "ABORTED"
+
+
+def test_an_execution_is_kept_for_90_days_after_its_end(
+    machine: Machine, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arn = machine.create({"Done": SUCCEED})
+    machine.ended(machine.started(arn))
+    monkeypatch.setattr(clock, "_now", clock.now() + timedelta(days=89))
+    machine.ended(machine.started(arn, name="second"))
+    monkeypatch.setattr(clock, "_now", clock.now() + timedelta(days=2))
+    machine.ended(machine.started(arn))  # its name is free again
+    kept = machine.states.list_executions(stateMachineArn=arn)["executions"]
+    assert sorted(each["name"] for each in kept) == ["run", "second"]
+
+
+def _total(machine: Machine, clock: ManualClock, metric: str, **dimension: str) -> float:
+    """The metric's sum in the last ten minutes. `dimension`: its name and value."""
+    ((name, value),) = dimension.items()
+    found = machine.case.account.client("cloudwatch").get_metric_statistics(
+        Namespace=metric.partition(":")[0],
+        MetricName=metric.partition(":")[2],
+        Dimensions=[{"Name": name, "Value": value}],
+        StartTime=clock.now() - timedelta(minutes=10),
+        EndTime=clock.now() + timedelta(minutes=1),
+        Period=60,
+        Statistics=["Sum"],
+    )["Datapoints"]
+    return float(sum(point["Sum"] for point in found))
 
 
 def test_a_failed_execution_counts_in_its_metric(machine: Machine, clock: ManualClock) -> None:
     arn = machine.create({"Failed": {"Type": "Fail"}})
     machine.ended(machine.started(arn))
-    found = machine.case.account.client("cloudwatch").get_metric_statistics(
-        Namespace="AWS/States",
-        MetricName="ExecutionsFailed",
-        Dimensions=[{"Name": "StateMachineArn", "Value": arn}],
-        StartTime=clock.now() - timedelta(minutes=5),
-        EndTime=clock.now() + timedelta(minutes=5),
-        Period=60,
-        Statistics=["Sum"],
-    )["Datapoints"]
-    assert [point["Sum"] for point in found] == [1.0]
+    assert _total(machine, clock, "AWS/States:ExecutionsFailed", StateMachineArn=arn) == 1
 
 
 def test_an_execution_tells_event_bridge_its_states(watched: Watched) -> None:
@@ -239,6 +315,29 @@ def test_a_schedule_starts_its_state_machine_when_it_is_due(
     (run,) = machine.states.list_executions(stateMachineArn=arn)["executions"]
     shown = machine.ended(run["executionArn"])
     assert json.loads(shown["input"]) == {"at": f"{at:%Y-%m-%dT%H:%M:%SZ}"}
+
+
+@pytest.mark.parametrize(
+    ("metric", "of_one", "of_none"),
+    [
+        ("InvocationAttemptCount", 2, 2),
+        ("TargetErrorCount", 0, 2),
+        ("InvocationDroppedCount", 0, 2),
+    ],
+)
+def test_starts_and_those_that_failed_count_in_the_metrics_of_the_schedule_s_group(
+    machine: Machine, clock: ManualClock, metric: str, of_one: float, of_none: float
+) -> None:
+    arn = machine.create({"Done": SUCCEED})
+    machine.case.account.client("scheduler").create_schedule_group(Name="batches")
+    _schedule(machine, "cron(* * * * ? *)", {"Arn": arn})
+    _schedule(machine, "cron(* * * * ? *)", {"Arn": f"{arn}-absent"}, GroupName="batches")
+    clock.advance(minutes=2)
+    counts = (
+        _total(machine, clock, f"AWS/Scheduler:{metric}", ScheduleGroup=group)
+        for group in ("default", "batches")
+    )
+    assert tuple(counts) == (of_one, of_none)
 
 
 def test_a_disabled_schedule_does_not_fire(machine: Machine, clock: ManualClock) -> None:
@@ -285,6 +384,7 @@ def template(definition: dict[str, Any], expression: str, **tags: str) -> dict[s
         "Tags": [{"Key": key, "Value": value} for key, value in tags.items()],
     }
     schedule = {
+        "GroupName": {"Ref": "Group"},
         "ScheduleExpression": expression,
         "FlexibleTimeWindow": {"Mode": "OFF"},
         "Target": {"Arn": {"Ref": "Machine"}, "RoleArn": arn},
@@ -293,6 +393,10 @@ def template(definition: dict[str, Any], expression: str, **tags: str) -> dict[s
         "Resources": {
             "Role": role,
             "Machine": {"Type": "AWS::StepFunctions::StateMachine", "Properties": machine},
+            "Group": {
+                "Type": "AWS::Scheduler::ScheduleGroup",
+                "Properties": {"Tags": machine["Tags"]},
+            },
             "Schedule": {"Type": "AWS::Scheduler::Schedule", "Properties": schedule},
         }
     }
@@ -313,7 +417,7 @@ def test_a_stack_makes_changes_and_removes_both(account: Account) -> None:
     tags = states.list_tags_for_resource(resourceArn=arn)["tags"]
     assert tags == [{"key": "owner", "value": "b"}]
     (schedule,) = schedules.list_schedules()["Schedules"]
-    kept = schedules.get_schedule(Name=schedule["Name"])
+    kept = schedules.get_schedule(Name=schedule["Name"], GroupName=schedule["GroupName"])
     assert kept["ScheduleExpression"] == "rate(2 days)"
     account.delete()
     assert account.inventory() == []

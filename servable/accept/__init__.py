@@ -1,0 +1,1 @@
+"""`servable accept`: the product proven in an account of yours, in steps that leave nothing behind."""

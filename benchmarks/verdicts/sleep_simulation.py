@@ -4,8 +4,8 @@ Every caller has a moment, asks again while no copy runs, and gives up; every in
 Alarms follow https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/alarms-and-missing-data.html,
 policies https://docs.aws.amazon.com/autoscaling/application/userguide/step-scaling-policy-overview.html and
 target-tracking-scaling-policy-overview.html, zeros without traffic
-https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-auto-scaling-policy.html (2026-11-23). Nothing here is
-imported from what it judges. Queues play no part: hours and waiting callers do not depend on them.
+https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-auto-scaling-policy.html (2026-11-23). Nothing here
+is imported from what it judges. Queues play no part: hours and waiting callers do not depend on them.
 """
 
 import heapq
@@ -23,7 +23,7 @@ ASKS_AGAIN = 10.0
 
 @dataclass(frozen=True, kw_only=True)
 class SleepPolicy:
-    """Seconds, minutes and copies; `target`: requests a minute and copy; `office`: (from, to) minutes awake."""
+    """`target`: requests a minute and copy; `office`: the minutes from and to which one copy runs."""
 
     sleep_after_minutes: int
     most: int
@@ -37,6 +37,7 @@ class SleepPolicy:
     wake_cooldown: float = 60.0
     empty_seconds: float = 600.0
     office: tuple[int, int] | None = None
+    least: int = 0
 
 
 @dataclass
@@ -48,7 +49,7 @@ class SleptDay:
 
 
 def breaching(points: Sequence[bool | None], periods: int, *, fills: bool) -> bool:
-    """Whether an alarm on every one of so many periods is in ALARM. `fills`: what is missing is not breaching.
+    """Whether an alarm on each of so many periods is in ALARM. `fills`: what is missing is not breaching.
 
     Else what is missing is missing: all that is there breaches, and the oldest is as old as the periods.
     """
@@ -67,7 +68,7 @@ class _Day:
     def __init__(self, policy: SleepPolicy, minutes: int, copies: int) -> None:
         self.policy, self.day, self.minutes = policy, SleptDay(), minutes
         self.copies = self.desired = copies
-        self.least = 0
+        self.least = policy.least
         self.starts: list[float] = []
         self.begun = [0.0] * copies  # of instances that have a copy, or will have one
         self.empty: list[tuple[float, float]] = []  # (begun, emptied)
@@ -140,13 +141,15 @@ class _Day:
             if minute == policy.office[0]:
                 self.least = 1
             elif minute == policy.office[1]:
-                self.least = 0
+                self.least = policy.least
         if self.desired < self.least:
             self._set("schedule", self.least, now)
             return
         seen = max(0, int((now - policy.delay_seconds) // MINUTE))
-        sent = [self.sent[at] if self.there[at] or self.sent[at] else None for at in range(seen)]
-        failed = [count or None for count in self.failed[:seen]]
+        first = max(0, seen - max(policy.sleep_after_minutes, TRACKED_LOW) - MORE_LOOKED_AT)
+        looked = range(first, seen)
+        sent = [self.sent[at] if self.there[at] or self.sent[at] else None for at in looked]
+        failed = [self.failed[at] or None for at in looked]
         out, inward = self._outward(sent, failed, now), self._inward(sent)
         if out:
             name, wanted = max(out, key=lambda each: each[1])

@@ -102,7 +102,7 @@ def paces(placed: Placement) -> list[ScalingPace]:
 
 def unstated(placed: Placement) -> list[str]:
     """Keys without which the pace is a range."""
-    scaling, key = placed.variant.scaling, f"variants.{placed.name}"
+    scaling, key = placed.variant.scaling, f"{placed.table}.{placed.name}"
     keys = [f"{key}.start_seconds"] if placed.variant.start_seconds is None else []
     if placed.variant.scales and (scaling is None or scaling.metric_delay_seconds is None):
         keys.append(f"{key}.scaling.metric_delay_seconds")
@@ -181,19 +181,25 @@ def scenario(
     )
 
 
-def never_asleep(environment: Environment, name: str) -> Environment:
-    """The environment with at least one instance of a variant that sleeps, to compare with."""
-    variant = environment.variants[name]
-    keys: dict[str, Any] = {"sleep_after_minutes": None, "copy_memory_mib": None}
-    keys["min_instances"] = max(1, variant.min_instances)
-    if (scaling := variant.scaling) is not None:
+def never_asleep(environment: Environment, placed: Placement) -> Environment:
+    """The environment with at least one copy of what sleeps, to compare with."""
+    _, host, *_ = f"{placed.table}.{placed.name}".split(".")
+    variant = environment.variants[host]
+    keys: dict[str, Any] = {"sleep_after_minutes": None}
+    if (scaling := placed.variant.scaling) is not None:
         schedule = [
             action.model_copy(update={"at_least": 1}) if action.at_least == 0 else action
             for action in scaling.schedule
         ]
         keys["scaling"] = scaling.model_copy(update={"schedule": schedule})
+    if (component := placed.variant.component) is not None:
+        keys["min_copies"] = max(1, component.min_copies)
+        components = {**variant.components, placed.name: component.model_copy(update=keys)}
+        keys = {"components": components}
+    else:
+        keys |= {"copy_memory_mib": None, "min_instances": max(1, variant.min_instances)}
     awake = variant.model_copy(update=keys)
-    return environment.model_copy(update={"variants": {**environment.variants, name: awake}})
+    return environment.model_copy(update={"variants": {**environment.variants, host: awake}})
 
 
 def _in_force(target: Mapping[str, Any], begins: datetime) -> dict[str, int]:

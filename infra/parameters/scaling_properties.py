@@ -22,6 +22,10 @@ from infra.policy.scaling import (
 )
 
 TARGET = "Target"
+# A choice of ours, Application Auto Scaling's default; AWS's example of waking has 60. The alarm holds on for
+# three minutes after the last refused request, and sees it late: with 60 more than half of the wakes start a
+# second copy that nobody needs, and 40 rehearsed days take a third more instance hours (2026-11-28).
+WAKE_COOLDOWN_SECONDS = 300
 _LOWER, _UPPER = "MetricIntervalLowerBound", "MetricIntervalUpperBound"
 Properties = dict[str, Any]
 
@@ -94,14 +98,14 @@ def scaling_properties(environment: Environment, placed: Placement) -> ScalingPr
             )
     if sleeps:
         of_copies = [{"Name": "InferenceComponentName", "Value": component}]
-        for name, metric, policy, alarm in sleep_policies(variant.sleep_after_minutes or 0):
-            policies[name] = policy
+        for each in sleep_policies(variant.sleep_after_minutes or 0):
+            policies[each.name] = each.policy
             alarms.append(
                 {
-                    "AlarmName": f"{endpoint}-{placed.name}-{'wake' if name == 'Wake' else 'sleep'}",
-                    "AlarmActions": [name],
-                    **alarm,
-                    **_metric(metric, "Sum", of_copies),
+                    "AlarmName": f"{endpoint}-{placed.name}-{each.alarm_ending}",
+                    "AlarmActions": [each.name],
+                    **each.alarm,
+                    **_metric(each.metric, "Sum", of_copies),
                     "Period": 60,
                 }
             )
@@ -282,27 +286,46 @@ def step_alarm(
     }
 
 
-def sleep_policies(minutes: int) -> Iterator[tuple[str, str, Properties, Properties]]:
-    """(name, metric, policy, alarm's condition) of the two policies of copies that sleep.
+@dataclass(frozen=True, kw_only=True)
+class SleepPolicy:
+    """A policy of copies that sleep, and the condition of the alarm that triggers it."""
 
-    No copy after so many minutes without a request, and the first one after a request that found none.
-    infra/constructs/scaling has them too, with reasons; a test holds both to be the same.
+    name: str
+    """Wake or Asleep; the alarm is named after `alarm_ending`."""
+    alarm_ending: str
+    metric: str
+    policy: Properties
+    alarm: Properties
+
+
+def sleep_policies(minutes: int) -> Iterator[SleepPolicy]:
+    """No copy after minutes without a request, and the first one after a request that found none.
+
+    AWS's page wakes above 1 failure a minute, which one caller alone does not reach in its first call:
+    https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-auto-scaling-zero-instances.html (2026-11-23)
     """
-    waits = Cooldowns(out_seconds=60, in_seconds=60, out_reason="", in_reason="")
-    first = {_LOWER: 0, "ScalingAdjustment": 1}
+    # What fell asleep within the cooldown could not be woken.
+    cooldown = min(WAKE_COOLDOWN_SECONDS, 60 * minutes)
+    yield SleepPolicy(
+        name="Wake",
+        alarm_ending="wake",
+        metric="NoCapacityInvocationFailures",
+        policy=step_policy(_waits(cooldown), [{_LOWER: 0, "ScalingAdjustment": 1}]),
+        alarm=step_alarm("GreaterThanOrEqualToThreshold", 1, 1, 60),
+    )
     none = {_UPPER: 0, "ScalingAdjustment": 0}
-    yield (
-        "Wake",
-        "NoCapacityInvocationFailures",
-        step_policy(waits, [first]),
-        step_alarm("GreaterThanOrEqualToThreshold", 1, 1, 60),
+    yield SleepPolicy(
+        name="Asleep",
+        alarm_ending="sleep",
+        metric="InvocationsPerCopy",
+        policy=step_policy(_waits(60), [none], kind="ExactCapacity"),
+        # While it sleeps there is no data: filled, it would put the first copy to sleep again.
+        alarm=step_alarm("LessThanOrEqualToThreshold", 0, minutes, 60, missing="missing"),
     )
-    yield (
-        "Asleep",
-        "InvocationsPerCopy",
-        step_policy(waits, [none], kind="ExactCapacity"),
-        step_alarm("LessThanOrEqualToThreshold", 0, minutes, 60, missing="missing"),
-    )
+
+
+def _waits(seconds: int) -> Cooldowns:
+    return Cooldowns(out_seconds=seconds, in_seconds=seconds, out_reason="", in_reason="")
 
 
 def _objective(

@@ -58,7 +58,10 @@ def cost(
         for line in refreshed(loaded, files / f"{loaded.name}.toml"):
             click.echo(line, err=True)
     loaded, files = one_environment(environment, folder, sets)
-    now, then = cost_of(loaded.name, loaded.environment), None
+    try:
+        now, then = cost_of(loaded.name, loaded.environment), None
+    except ValueError as wrong:  # the day of [traffic], or a policy, cannot be read
+        raise click.ClickException(f"{loaded.file}: {wrong}") from None
     if against is not None:
         root, _ = project(folder)
         (compared,) = at_revision([loaded], root, files, against)
@@ -98,7 +101,7 @@ def _show(costs: Cost) -> None:
         click.echo(
             f"{costs.environment}, {variant.variant}: {_priced(variant)} ({variant.price_of})"
         )
-        for line in _per_million(variant):
+        for line in (*_per_million(variant), *_sleep(variant)):
             click.echo(f"  {line}")
     for batch in costs.batches:
         click.echo(f"{costs.environment}, batch {batch.batch}: {_run(batch)} ({batch.price_of})")
@@ -238,6 +241,34 @@ def _per_million(variant: VariantCost) -> Iterator[str]:
         )
     elif variant.max_rps_per_instance is None and not variant.shadow:
         yield "per million predictions: not known without scaling.max_rps_per_instance"
+
+
+def _sleep(variant: VariantCost) -> Iterator[str]:
+    """Yield what a variant that sleeps costs on the stated day, with and without sleep."""
+    minutes, sleep = variant.sleep_after_minutes, variant.sleep
+    if minutes is None:
+        return
+    if sleep is None:
+        yield (
+            f"it sleeps after {minutes} min: between nothing, when nobody asks, and max, by the day, which "
+            "is not stated; write profile and peak_rps, or day, into [traffic]"
+        )
+        return
+    hours, awake = sleep.instance_hours, sleep.instance_hours_without_sleep
+    with_sleep, without = sleep.usd_per_month(hours), sleep.usd_per_month(awake)
+    dollars = "unknown price"
+    if with_sleep is not None and without is not None:
+        dollars = f"${with_sleep:,.2f}/month instead of ${without:,.2f}"
+    yield (
+        f"it sleeps after {minutes} min: on days as [traffic] states, {hours:.1f} instance hours instead "
+        f"of {awake:.1f} without sleep, {dollars}"
+    )
+    yield (
+        f"{sleep.waiting_callers:,.0f} callers a day find no copy and wait, at most "
+        f"{sleep.longest_wait_seconds / 60:.1f} min; {sleep.failed_callers:,.0f} fail after "
+        f"endpoint.wake_seconds (assumed: a start of {sleep.start_seconds:g} s, metrics seen after "
+        f"{sleep.metric_delay_seconds} s)"
+    )
 
 
 def _counted(costs: Cost, which: Which) -> str:

@@ -116,10 +116,16 @@ def _usual(placed: Placement, servers: int) -> list[list[tuple[str, list[str]]]]
     return usual
 
 
+def _key(name: str, placed: Placement) -> str:
+    """The key of the environment file; of a component the one that counts its copies."""
+    key = NAMES[name]
+    return placed.key(key.replace("_instances", "_copies") if placed.variant.component else key)
+
+
 def _alternative(values: Mapping[str, str], placed: Placement, planned: Scenario) -> Alternative:
-    table, sets, rate = f"variants.{placed.name}", {}, None
+    keys, sets, rate = {name: _key(name, placed) for name in NAMES}, {}, None
     for name, value in values.items():
-        key = f"{table}.{NAMES[name]}" if name in NAMES else name
+        key = keys.get(name, name)
         if name == "target":
             sets[key] = _share(value)
         elif name == "schedule":
@@ -133,11 +139,17 @@ def _alternative(values: Mapping[str, str], placed: Placement, planned: Scenario
             sets[key], rate = _instance(value, placed)
             scaling = placed.variant.scaling
             if scaling is not None and scaling.max_rps_per_instance is not None:
-                sets.setdefault(f"{table}.{NAMES['requests']}", f"{rate:g}")
+                sets.setdefault(keys["requests"], f"{rate:g}")
         elif name == "sleep":
             # A key without a value is taken out: what sleeps has no minimum, and what does not no copies.
-            of_other = "copy_memory_mib" if value == NEVER else "min_instances"
-            sets |= {key: "" if value == NEVER else value, f"{table}.{of_other}": ""}
+            never = value == NEVER
+            sets |= {key: "" if never else value}
+            if not never or placed.variant.component:
+                sets[keys["minimum"]] = ""
+            if never and placed.variant.component and not placed.variant.min_instances:
+                sets[placed.key("min_instances")] = ""  # none may run only where all components sleep
+            elif never and not placed.variant.component:
+                sets[placed.key("copy_memory_mib")] = ""
         else:
             sets[key] = value
     words = ", ".join(

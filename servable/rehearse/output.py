@@ -141,8 +141,8 @@ def _sleep(result: Rehearsal) -> Iterator[str]:
     usd = result.usd_per_hour
     price = "" if usd is None else f", ${saved * usd:,.2f}"
     yield (
-        f"sleep saves {saved:,.1f} of {result.awake_hours:,.1f} instance hours a day{price}; an instance stays "
-        f"for {sleep.empty_minutes} min without a copy"
+        f"sleep saves {saved:,.1f} of {result.awake_hours:,.1f} instance hours a day{price}; an instance "
+        f"stays for {sleep.empty_minutes} min without a copy"
     )
 
 

@@ -121,8 +121,8 @@ def comparison_tab(comparison: PolicyComparison, proposed: PolicyProposal, *, pr
         name, cost, broken, refused, *more, marks = row(policy, comparison)
         share = (refused, float(refused.rstrip("%")))
         waiting = [(each, policy.waiting) for each in more]
-        cells = (name, (cost, policy.cost), (broken, policy.broken), share, *waiting, marks)
-        table.append(Row(cells, "chosen" if policy is comparison.best else ""))
+        numbers = ((cost, policy.cost), (broken, policy.broken), share, *waiting)
+        table.append(Row((name, *numbers, marks), "chosen" if policy is comparison.best else ""))
     return Tab(
         "comparison",
         "Comparison",

@@ -191,8 +191,8 @@ def rehearsed(
     environment, traffic = loaded.environment, loaded.environment.traffic
     if placed.variant.sleeps and incidents.deploy is not None:
         raise click.UsageError(
-            f"--deploy-at: {loaded.file}: {placed.name} sleeps, and AWS does not document how long new copies "
-            "take beside the old ones; leave it out"
+            f"--deploy-at: {loaded.file}: {placed.name} sleeps, and AWS does not document how long new "
+            "copies take beside the old ones; leave it out"
         )
     row = environment.prices.instance(placed.instance.name, environment.region)
     paced: list[PacedDay] = []
@@ -213,7 +213,7 @@ def rehearsed(
         similar = [day.expected_broken for day in similar_days(planned)] if held else []
         awake_hours = None
         if planned.sleep is not None:
-            awake = never_asleep(environment, placed.name)
+            awake = never_asleep(environment, placed)
             beside = placement(awake, placed.name) or placed
             day = rehearse(
                 unwatched(scenario(awake, beside, requests, instance, incidents, slowest, bursts))

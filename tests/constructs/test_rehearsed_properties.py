@@ -40,12 +40,18 @@ OF_AN_ALARM = (
 )  # fmt: skip
 
 
-@pytest.fixture
+SLEEPING = (
+    VALID + "sleep_after_minutes = 10\nmax_instances = 3\n"
+    "[variants.primary.scaling]\nmax_rps_per_instance = 164\n"
+)
+
+
+@pytest.fixture(params=[TEXT, SLEEPING], ids=["instances", "asleep"])
 def both(
-    synthesise: Callable[..., Synthesised], environment: Environment
+    request: pytest.FixtureRequest, synthesise: Callable[..., Synthesised], environment: Environment
 ) -> tuple[Synthesised, ScalingProperties]:
-    template = synthesise(TEXT)
-    loaded = environment(TEXT)
+    template = synthesise(request.param)
+    loaded = environment(request.param)
     assert isinstance(loaded, ValidFile)
     placed = placement(loaded.environment, "primary")
     assert placed is not None
@@ -78,9 +84,9 @@ def test_the_range_and_the_schedule_are_the_templates(
     def bounded(one: Any) -> list[Any]:
         actions = [
             {key: value for key, value in each.items() if key != "ScheduledActionName"}
-            for each in one["ScheduledActions"]
+            for each in one.get("ScheduledActions", ())
         ]
-        return [one["MinCapacity"], one["MaxCapacity"], actions]
+        return [one["MinCapacity"], one["MaxCapacity"], one["ScalableDimension"], actions]
 
     template, found = both
     (target,) = found.targets.values()

@@ -10,6 +10,7 @@ from infra.parameters.scaling import Scaling
 from infra.parameters.scaling_properties import (
     Properties,
     scalable_target,
+    sleep_policies,
     step_alarm,
     step_policies,
     step_policy,
@@ -92,36 +93,26 @@ class EndpointScaling(Construct):
             )
 
     def _sleep(self, endpoint: ModelEndpoint, variant: str, minutes: int) -> None:
-        """No copy after minutes without a request, and the first one after a request that found none.
-
-        AWS's page wakes above 1 failure a minute, which one caller alone does not reach in its first call:
-        https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-auto-scaling-zero-instances.html (2026-11-23)
-        """
-        name = endpoint.components[variant].name
-        waits = Cooldowns(out_seconds=60, in_seconds=60, out_reason="", in_reason="")
-        first = {"MetricIntervalLowerBound": 0, "ScalingAdjustment": 1}
-        failures = endpoint.metrics.of_variant("NoCapacityInvocationFailures", variant, "Sum")
-        self._alarmed_policy(
-            "Sleep",
-            "Wake",
-            step_policy(waits, [first]),
-            step_alarm("GreaterThanOrEqualToThreshold", 1, 1, 60),
-            metric=failures,
-            name=f"{endpoint.name}-{variant}-wake",
-            description=f"Starts the first copy of {name}: a request found none. It tells nobody.",
-        )
-        none = {"MetricIntervalUpperBound": 0, "ScalingAdjustment": 0}
-        self._alarmed_policy(
-            "Sleep",
-            "Asleep",
-            step_policy(waits, [none], kind="ExactCapacity"),
-            # While it sleeps there is no data: filled, it would put the first copy to sleep again.
-            step_alarm("LessThanOrEqualToThreshold", 0, minutes, 60, missing="missing"),
-            metric=endpoint.metrics.invocations_per_instance(variant),
-            name=f"{endpoint.name}-{variant}-sleep",
-            description=f"Ends the copies of {name}: no request for {minutes} minutes. It tells "
-            "nobody.",
-        )
+        """No copy after minutes without a request, and the first one after a request that found none."""
+        component = endpoint.components[variant].name
+        words = {
+            "Wake": f"Starts the first copy of {component}: a request found none.",
+            "Asleep": f"Ends the copies of {component}: no request for {minutes} minutes.",
+        }
+        metrics = {
+            "Wake": endpoint.metrics.of_variant("NoCapacityInvocationFailures", variant, "Sum"),
+            "Asleep": endpoint.metrics.invocations_per_instance(variant),
+        }
+        for each in sleep_policies(minutes):
+            self._alarmed_policy(
+                "Sleep",
+                each.name,
+                each.policy,
+                each.alarm,
+                metric=metrics[each.name],
+                name=f"{endpoint.name}-{variant}-{each.alarm_ending}",
+                description=f"{words[each.name]} It tells nobody.",
+            )
 
     def _step(
         self, endpoint: ModelEndpoint, variant: str, scaling: Scaling, waits: Cooldowns

@@ -19,8 +19,8 @@ from typing import Any
 import moto
 
 from servable_local.aws.sagemaker.instances import VariantInstances
+from servable_scaling.rehearsal.sleeping import EMPTY_MINUTES
 
-EMPTY_MINUTES = 10
 # The words of the first are SageMaker's, as huggingface/skills#215 quotes them (2026-07).
 NO_ROOM = (
     "There is not enough hardware resources on the instances for this endpoint to create a copy of the "

@@ -2,7 +2,7 @@
 
 import random
 import statistics
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -10,12 +10,17 @@ import pytest
 from benchmarks.verdicts.sleep_simulation import SleepPolicy, slept
 from infra.parameters.loading import ValidFile, load_one
 from infra.parameters.placement import placement
-from infra.parameters.rehearsal_scenario import MeasuredInstance, paces, scenario
+from infra.parameters.rehearsal_scenario import (
+    MeasuredInstance,
+    never_asleep,
+    paces,
+    scenario,
+)
 from servable_scaling.rehearsal.day import RehearsedDay, rehearse
 
 ROOT = Path(__file__).resolve().parents[3]
 # Moments within a minute are chance: their mean is what a day by the minute can know.
-MOMENTS = 10
+MOMENTS = 5
 
 
 @dataclass(frozen=True)
@@ -25,7 +30,7 @@ class SleptCase:
     sets: dict[str, str]
 
 
-def drawn(number: int, *, sleeps: bool = True) -> SleptCase:
+def drawn(number: int) -> SleptCase:
     """A day of few requests at night and more in office hours, a policy, and the paces of AWS."""
     source = random.Random(f"sleep {number}")
     tracked = source.random() < 0.5
@@ -55,7 +60,7 @@ def drawn(number: int, *, sleeps: bool = True) -> SleptCase:
     return SleptCase(
         requests,
         SleepPolicy(
-            sleep_after_minutes=minutes if sleeps else 10_000,
+            sleep_after_minutes=minutes,
             most=most,
             start_seconds=start,
             copy_start_seconds=start - 180,
@@ -83,19 +88,21 @@ def _count(source: random.Random, mean: float) -> int:
     return count
 
 
-def rehearsed(case: SleptCase) -> RehearsedDay:
+def rehearsed(case: SleptCase, *, sleeps: bool = True) -> RehearsedDay:
     loaded = load_one(ROOT, ROOT / "examples" / "variants", "sleeping", case.sets, "--set")
     assert isinstance(loaded, ValidFile), loaded.findings
-    placed = placement(loaded.environment, "primary")
+    environment = loaded.environment if sleeps else never_asleep(loaded.environment, "primary")
+    placed = placement(environment, "primary")
     assert placed is not None
     (pace,) = paces(placed)
     instance = MeasuredInstance(rate_rps=100, p50_ms=20, p99_ms=60, source="drawn")
-    return rehearse(scenario(loaded.environment, placed, case.requests, instance, pace=pace))
+    return rehearse(scenario(environment, placed, case.requests, instance, pace=pace))
 
 
-def simulated(case: SleptCase) -> tuple[float, float, float, float]:
+def simulated(case: SleptCase, moments: int = MOMENTS) -> tuple[float, float, float, float]:
     """(instance hours, callers who wait, callers who give up, seconds of a wait)"""
-    days = [slept(case.requests, case.policy, copies=0, seed=seed) for seed in range(MOMENTS)]
+    least = case.policy.least
+    days = [slept(case.requests, case.policy, copies=least, seed=seed) for seed in range(moments)]
     waits = [wait for day in days for wait in day.waits]
     return (
         statistics.fmean(day.instance_seconds for day in days) / 3600,
@@ -103,3 +110,50 @@ def simulated(case: SleptCase) -> tuple[float, float, float, float]:
         statistics.fmean(day.gave_up for day in days),
         statistics.fmean(waits or [0.0]),
     )
+
+
+# Small days of each kind: tracked and not, with office hours, one copy and three, giving up and waiting.
+CASES = (1, 4, 13, 21, 24, 27)
+EXACT = 0.05
+
+
+@pytest.fixture(scope="module")
+def beside() -> list[tuple[RehearsedDay, tuple[float, float, float, float]]]:
+    return [(rehearsed(case), simulated(case)) for case in map(drawn, CASES)]
+
+
+def test_instance_hours_of_days_that_sleep_are_those_of_the_event_simulation(
+    beside: list[tuple[RehearsedDay, tuple[float, float, float, float]]],
+) -> None:
+    ours = [day.instance_hours for day, _ in beside]
+    assert ours == pytest.approx([hours for _, (hours, *_) in beside], rel=EXACT)
+
+
+def test_callers_who_find_no_copy_are_those_of_the_event_simulation(
+    beside: list[tuple[RehearsedDay, tuple[float, float, float, float]]],
+) -> None:
+    ours = [day.waiting for day, _ in beside]
+    assert ours == pytest.approx([waiting for _, (_, waiting, *_) in beside], rel=EXACT)
+
+
+def test_callers_who_give_up_are_those_of_the_event_simulation(
+    beside: list[tuple[RehearsedDay, tuple[float, float, float, float]]],
+) -> None:
+    ours = sum(day.gave_up for day, _ in beside)
+    assert ours == pytest.approx(sum(failed for _, (_, _, failed, _) in beside), rel=EXACT)
+
+
+# What never sleeps is instances without components: they end at once.
+def test_instance_hours_of_the_same_days_without_sleep_are_those_of_the_event_simulation() -> None:
+    cases = [drawn(number) for number in CASES]
+    ours = [rehearsed(case, sleeps=False).instance_hours for case in cases]
+    awake = [
+        replace(
+            case,
+            policy=replace(
+                case.policy, sleep_after_minutes=1_500, least=1, empty_seconds=0.0, office=None
+            ),
+        )
+        for case in cases
+    ]
+    assert ours == pytest.approx([simulated(case, moments=1)[0] for case in awake], rel=EXACT)

@@ -19,9 +19,15 @@ from tests.packaging.wheelhouse import installed_wheel
 
 
 def typed(text: str) -> list[str]:
-    """The lines of the fenced commands."""
-    blocks = re.findall(r"```sh\n(.*?)```", text, re.DOTALL)
-    return [line for block in blocks for line in block.splitlines()]
+    """The lines of the fenced commands, and one for each table that is written at the end of a file."""
+    lines: list[str] = []
+    fenced = r"(?:at the end of `(\S+)`:\n\n)?```(sh|toml)\n(.*?)```"
+    for file, language, block in re.findall(fenced, text, re.DOTALL):
+        if language == "sh":
+            lines += block.splitlines()
+        elif file:
+            lines.append(f"cat >> {file} <<'END'\n\n{block}END")
+    return lines
 
 
 PAGE = (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")

@@ -97,8 +97,8 @@ class BatchSettings(Table):
     """Time zone of `schedule`, for example Europe/Berlin; daylight saving time is followed. Default: UTC,
     as in EventBridge Scheduler."""
     late_minutes: Annotated[int, Field(ge=1, le=10_080)] = 240
-    """Minutes after which a run is late, which an alarm tells when it ends. 240: what begins at two at night
-    is there at six."""
+    """Minutes after which a run is late, which a message tells while it runs and an alarm when it ends. 240:
+    what begins at two at night is there at six."""
     max_minutes: Annotated[int, Field(ge=1, le=40_320)] = 1440
     """Minutes after which a run fails and its job is told to stop. 1440, a day: a nightly run does not
     meet the next one."""

@@ -10,6 +10,7 @@ from infra.parameters.batch.job import MARGIN_SECONDS, BatchJob
 from infra.parameters.batch.settings import BatchSettings
 from infra.parameters.finding import Severity, meant
 from infra.preflight.rule import Findings, Parts, Rule
+from infra.preflight.scaling.schedules import time_zones
 from servable_scaling.schedule import ScheduleError, last_run
 
 # Names of state machines have at most 80 characters, names of schedules 64.
@@ -161,7 +162,7 @@ class TransformName(BatchTableRule):
 
 
 class TransformSchedule(BatchTableRule):
-    """EventBridge Scheduler refuses an invalid expression, and runs that overlap write the same results.
+    """EventBridge Scheduler refuses an invalid expression or time zone.
 
     Source: https://docs.aws.amazon.com/scheduler/latest/UserGuide/schedule-types.html (2026-11-28)
     """
@@ -172,6 +173,15 @@ class TransformSchedule(BatchTableRule):
     def look(self, name: str, batch: BatchSettings) -> Findings:
         if batch.schedule is None:
             return
+        zone, zones = batch.timezone, time_zones()
+        if zones and zone not in zones:
+            yield self.finding(
+                f"batch.{name}.timezone",
+                f"{zone!r} is not a time zone",
+                allowed="names such as Europe/Berlin, or UTC",
+                remedy=meant(zone, sorted(zones)),
+                reads=(f"batch.{name}.schedule",),
+            )
         try:
             last_run(batch.schedule)
         except ScheduleError as wrong:

@@ -1,11 +1,12 @@
 """Rules about the records of a batch: split, sent, answered, put together and joined."""
 
+import re
 from dataclasses import replace
 
 from infra.parameters.batch.job import BYTES_PER_MB, OF_LINES, BatchJob, media_type
-from infra.parameters.batch.settings import MOST_PAYLOAD_MB
+from infra.parameters.batch.settings import MOST_PAYLOAD_MB, BatchSettings
 from infra.parameters.finding import Severity
-from infra.preflight.batch.jobs import BatchJobRule, batch_example
+from infra.preflight.batch.jobs import BatchJobRule, BatchTableRule, batch_example
 from infra.preflight.model.known_requests import reader
 from infra.preflight.rule import Findings
 from model_packaging.requests.known_requests import TYPES_READ, Reader
@@ -214,6 +215,49 @@ class TransformJoin(BatchJobRule):
             return
         allowed = "records and answers that are alike, in CSV, JSON or JSON lines, and line by line"
         yield self.finding(key, problem, given=None, allowed=allowed, remedy=remedy, job=job)
+
+
+# $, .name, *, ['a','b'], [0,2] and [1:3], one after the other.
+_PART = r"('[^']*'|\*|-?\d+|-?\d*:-?\d*)"
+_JSON_PATH = re.compile(rf"\$(\.[\w-]+|\.?\*|\[{_PART}(\s*,\s*{_PART})*\])*")
+_NAMES = re.compile(r"\.[\w-]|'")
+
+
+class TransformFilter(BatchTableRule):
+    """SageMaker supports a part of JSONPath, with which a filter must select something of a record.
+
+    Source: https://docs.aws.amazon.com/sagemaker/latest/dg/batch-transform-data-processing.html (supported
+    JSONPath operators, 2023-06); a record of CSV is an array, and SageMakerOutput is what is joined:
+    https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_DataProcessing.html (2026-11-28)
+    """
+
+    example = batch_example(input_filter="$[?(@.x>1)]")
+
+    def look(self, name: str, batch: BatchSettings) -> Findings:
+        for key, path in (
+            ("input_filter", batch.input_filter),
+            ("output_filter", batch.output_filter),
+        ):
+            if path is None:
+                continue
+            if _JSON_PATH.fullmatch(path) is None:
+                problem = f"{path} is not of the JSONPath that SageMaker supports"
+                allowed = "$, .name, *, ['a','b'], [0,2] and [1:3]"
+            elif media_type(batch.content_type) == "text/csv" and _NAMES.search(path):
+                problem = f"{path}: a record of CSV has no names"
+                allowed = "columns by their numbers from 0, such as $[1:]"
+            elif key == "output_filter" and "SageMakerOutput" in path and not batch.join:
+                problem, allowed = (
+                    f"{path}: without join there is no SageMakerOutput",
+                    "join = true",
+                )
+            else:
+                continue
+            reads = (f"batch.{name}.content_type", f"batch.{name}.join")
+            remedy = "correct it"
+            yield self.finding(
+                f"batch.{name}.{key}", problem, allowed=allowed, remedy=remedy, reads=reads
+            )
 
 
 class TransformAssemble(BatchJobRule):

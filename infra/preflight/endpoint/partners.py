@@ -52,6 +52,10 @@ def _scaled(name: str, keys: tuple[str, ...]) -> _Partner:
     return _Partner(f"{', '.join(keys[:-1])} or {keys[-1]}", targeted)
 
 
+def _scheduled(name: str) -> _Partner:
+    return _Partner("schedule", lambda environment: environment.batch[name].schedule is not None)
+
+
 _ONE_AT_A_TIME = _Partner(
     "several workers or threads, or gunicorn_worker_class = gevent",
     lambda _: False,
@@ -80,6 +84,8 @@ _OF_BATCHES = ("notify", "topic_kms_key", "runbook")
 def _partners(candidate: Candidate) -> Iterator[tuple[str, _Partner]]:
     """(key, its partner): a key has as many rows as partners."""
     environment, instances = candidate.environment, candidate.instances
+    for name in environment.batch:
+        yield f"batch.{name}.timezone", _scheduled(name)
     if not environment.variants:
         alarms_of_endpoints = (key for key in Alarms.model_fields if key not in _OF_BATCHES)
         for key in (*_OF_ENDPOINTS, *(f"alarms.{name}" for name in alarms_of_endpoints)):

@@ -157,7 +157,7 @@ class ScalingSchedulePast(ScheduledRule):
 
 
 @functools.cache
-def _zones() -> frozenset[str]:
+def time_zones() -> frozenset[str]:
     """Reads a thousand files: once in a process."""
     return frozenset(zoneinfo.available_timezones())
 
@@ -174,7 +174,7 @@ variants.primary.scaling.schedule = [{ at = "cron(0 7 * * ? *)", timezone = "Ber
     allowed = "names such as Europe/Berlin, America/New_York, UTC"
 
     def look(self, key: str, variant: Variant, action: Scheduled) -> Findings:
-        zone, zones = action.timezone, _zones()
+        zone, zones = action.timezone, time_zones()
         if not zones:
             yield self.not_checked(key, "this computer a time zone database (tzdata)")
         elif zone not in zones:

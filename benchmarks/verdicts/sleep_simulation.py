@@ -22,7 +22,7 @@ ASKS_AGAIN = 10.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class SleepPolicy:
+class SimulatedSleep:
     """`target`: requests a minute and copy; `office`: the minutes from and to which one copy runs."""
 
     sleep_after_minutes: int
@@ -65,7 +65,7 @@ def breaching(points: Sequence[bool | None], periods: int, *, fills: bool) -> bo
 class _Day:
     """One day; `run` is the whole of it."""
 
-    def __init__(self, policy: SleepPolicy, minutes: int, copies: int) -> None:
+    def __init__(self, policy: SimulatedSleep, minutes: int, copies: int) -> None:
         self.policy, self.day, self.minutes = policy, SleptDay(), minutes
         self.copies = self.desired = copies
         self.least = policy.least
@@ -219,7 +219,7 @@ class _Day:
         self.changing = (name, before)
 
 
-def slept(requests: Sequence[int], policy: SleepPolicy, *, copies: int, seed: int) -> SleptDay:
+def slept(requests: Sequence[int], policy: SimulatedSleep, *, copies: int, seed: int) -> SleptDay:
     """`requests`: in each minute, at random moments of it. `copies`: at the begin."""
     source = random.Random(seed)
     moments = [

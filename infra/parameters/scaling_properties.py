@@ -97,18 +97,9 @@ def scaling_properties(environment: Environment, placed: Placement) -> ScalingPr
                 }
             )
     if sleeps:
-        of_copies = [{"Name": "InferenceComponentName", "Value": component}]
         for each in sleep_policies(variant.sleep_after_minutes or 0):
             policies[each.name] = each.policy
-            alarms.append(
-                {
-                    "AlarmName": f"{endpoint}-{placed.name}-{each.alarm_ending}",
-                    "AlarmActions": [each.name],
-                    **each.alarm,
-                    **_metric(each.metric, "Sum", of_copies),
-                    "Period": 60,
-                }
-            )
+            alarms.append(_sleep_alarm(component, each))
     return ScalingProperties(
         resource=resource,
         targets=targets,
@@ -119,6 +110,13 @@ def scaling_properties(environment: Environment, placed: Placement) -> ScalingPr
         alarms=alarms,
         page="" if variant.shadow else page,
     )
+
+
+def _sleep_alarm(component: str, each: "SleepPolicy") -> Properties:
+    """The alarm that puts a component's copies to sleep, or wakes them."""
+    dimensions = [{"Name": "InferenceComponentName", "Value": component}]
+    named = {"AlarmName": f"{component}-{each.alarm_ending}", "AlarmActions": [each.name]}
+    return {**named, **each.alarm, **_metric(each.metric, "Sum", dimensions), "Period": 60}
 
 
 def waits_of(scaling: Scaling, start_seconds: float | None) -> Cooldowns:

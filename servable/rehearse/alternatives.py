@@ -147,7 +147,9 @@ def _alternative(values: Mapping[str, str], placed: Placement, planned: Scenario
             if not never or placed.variant.component:
                 sets[keys["minimum"]] = ""
             if never and placed.variant.component and not placed.variant.min_instances:
-                sets[placed.key("min_instances")] = ""  # none may run only where all components sleep
+                sets[placed.key("min_instances")] = (
+                    ""  # none may run only where all components sleep
+                )
             elif never and not placed.variant.component:
                 sets[placed.key("copy_memory_mib")] = ""
         else:

@@ -215,10 +215,8 @@ def rehearsed(
         if planned.sleep is not None:
             awake = never_asleep(environment, placed)
             beside = placement(awake, placed.name) or placed
-            day = rehearse(
-                unwatched(scenario(awake, beside, requests, instance, incidents, slowest, bursts))
-            )
-            awake_hours = day.instance_hours
+            day = scenario(awake, beside, requests, instance, incidents, slowest, bursts)
+            awake_hours = rehearse(unwatched(day)).instance_hours
     except ValueError as wrong:
         raise click.ClickException(f"{loaded.file}: {wrong}") from None
     stated = traffic.peak_to_mean is not None or traffic.burst_seconds is not None

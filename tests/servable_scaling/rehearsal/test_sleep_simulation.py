@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.verdicts.sleep_simulation import SleepPolicy, slept
+from benchmarks.verdicts.sleep_simulation import SimulatedSleep, slept
 from infra.parameters.loading import ValidFile, load_one
 from infra.parameters.placement import placement
 from infra.parameters.rehearsal_scenario import (
@@ -26,7 +26,7 @@ MOMENTS = 5
 @dataclass(frozen=True)
 class SleptCase:
     requests: list[int]
-    policy: SleepPolicy
+    policy: SimulatedSleep
     sets: dict[str, str]
 
 
@@ -59,7 +59,7 @@ def drawn(number: int) -> SleptCase:
         scaling.append(f"schedule = [{', '.join(actions)}]")
     return SleptCase(
         requests,
-        SleepPolicy(
+        SimulatedSleep(
             sleep_after_minutes=minutes,
             most=most,
             start_seconds=start,
@@ -91,9 +91,13 @@ def _count(source: random.Random, mean: float) -> int:
 def rehearsed(case: SleptCase, *, sleeps: bool = True) -> RehearsedDay:
     loaded = load_one(ROOT, ROOT / "examples" / "variants", "sleeping", case.sets, "--set")
     assert isinstance(loaded, ValidFile), loaded.findings
-    environment = loaded.environment if sleeps else never_asleep(loaded.environment, "primary")
+    environment = loaded.environment
     placed = placement(environment, "primary")
     assert placed is not None
+    if not sleeps:
+        environment = never_asleep(environment, placed)
+        placed = placement(environment, "primary")
+        assert placed is not None
     (pace,) = paces(placed)
     instance = MeasuredInstance(rate_rps=100, p50_ms=20, p99_ms=60, source="drawn")
     return rehearse(scenario(environment, placed, case.requests, instance, pace=pace))

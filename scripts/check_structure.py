@@ -162,6 +162,7 @@ GROWN = {
     "an endpoint that sleeps, inference components in the local AWS": 1_516,
     "approvals in the registry, models fetched for a file": 516,
     "components of a variant: keys, rules, constructs, callers": 849,
+    "servable accept: steps in an account, deletion, report; minutes for plan and rehearse": 2_561,
     "helpers that were called once since": -22,
     "this table, and the bounds of folders": 35,
 }

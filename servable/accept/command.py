@@ -5,6 +5,7 @@ import functools
 import os
 import secrets
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -116,7 +117,10 @@ def accept(**values: Any) -> int:
         account, variables, seconds_per_minute, now = _account(options)
         if options.clean:
             return _cleaned(account, options, seconds_per_minute)
-        return _accepted(account, options, variables, seconds_per_minute, now)
+        folder = private_folder(state_folder() / "accept")
+        with tempfile.TemporaryDirectory(dir=folder) as temporary:
+            project = Path(temporary) / "project"
+            return _accepted(account, options, project, variables, seconds_per_minute, now)
     except (PackagingError, CannotTellError) as error:
         click.echo(f"servable accept: {error}", err=True)
     except AwsError as error:
@@ -156,6 +160,8 @@ def _account(
     if endpoint_url:
         variables["AWS_ENDPOINT_URL"] = endpoint_url
     variables |= {"AWS_REGION": region, "AWS_DEFAULT_REGION": region}
+    if (named := os.environ.get("AWS_EXECUTION_ENV")) is not None:  # who calls, to the SDKs
+        variables["AWS_EXECUTION_ENV"] = named
     # The CDK CLI runs `servable-app`, which stands beside the Python that runs this.
     bins = [str(Path(sys.executable).parent), str(Path.cwd() / "node_modules" / ".bin")]
     variables["PATH"] = os.pathsep.join([*bins, variables.get("PATH", "")])
@@ -208,6 +214,7 @@ def _tell(line: str) -> None:
 def _accepted(
     account: AcceptAccount,
     options: AcceptOptions,
+    folder: Path,
     variables: Mapping[str, str],
     seconds_per_minute: float,
     now: Callable[[], datetime.datetime],
@@ -215,11 +222,10 @@ def _accepted(
     """Announce, ask, run, delete and report; return the exit code."""
     steps, began = _chosen(options.only), datetime.datetime.now(datetime.UTC)
     run_id = f"{began:%Y%m%dT%H%M%SZ}-{secrets.token_hex(2)}"
-    cdk_command(variables)
     kinds = list(dict.fromkeys(step.environment for step in steps if step.environment))
+    cdk_command(variables)
     _require_free_names(account)
     choice = choose(account.region, quotas_of(account), kinds)
-    folder = private_folder(state_folder() / "accept") / run_id / "project"
     environments = _project(account, folder, run_id, choice, kinds)
     announcement = announce(
         account=account.number,
@@ -261,9 +267,8 @@ def _accepted(
         seconds_per_minute=seconds_per_minute,
         now=now,
         run_id=run_id,
-        first=environment_name(next(iter(environments), "main")),
+        usd_per_hour=announcement.usd_per_hour,
     )
-    run.usd_per_hour = announcement.usd_per_hour
     file = (options.output or Path.cwd()) / f"accept-{began:%Y-%m-%dT%H%M%S}.json"
     return Execution(run, steps, announcement, file).whole(as_json=options.as_json)
 

@@ -1,7 +1,6 @@
 """A run from its first step to the deletion, whatever ends it."""
 
 import json
-import shutil
 import subprocess
 import sys
 import time
@@ -64,7 +63,6 @@ class Execution:
             interrupted = True
             report.left.append("the deletion was interrupted: what is left is not known")
         self._save()
-        shutil.rmtree(self.run.folder.parent, ignore_errors=True)
         if as_json:
             click.echo(json.dumps(report.as_json(self._secrets), indent=1, default=str))
         self._end()

@@ -163,13 +163,13 @@ class AcceptRun:
         seconds_per_minute: float,
         now: Callable[[], datetime],
         run_id: str,
-        first: str,
+        usd_per_hour: Mapping[str, float],
     ) -> None:
         """`folder`: the project's. `variables`: the environment of commands. `now`: AWS's time, in UTC.
-        `run_id`: the tag's value. `first`: the environment that the doctor looks at."""
+        `run_id`: the tag's value. `usd_per_hour`: environment to its dearest hour."""
         self.account, self.folder, self.choice = account, folder, choice
         self.report, self.meter = report, meter
-        self.now, self.run_id, self.first = now, run_id, first
+        self.now, self.run_id, self.usd_per_hour = now, run_id, usd_per_hour
         self.variables = dict(variables)
         self.seconds_per_minute = seconds_per_minute
         self.record = StepRecord(name="", proves="", outcome="cannot be told")
@@ -178,7 +178,6 @@ class AcceptRun:
         self.failed: dict[str, str] = {}
         """Environment whose deployment failed, to the CDK CLI's last lines."""
         self._staged: set[str] = set()
-        self.usd_per_hour: Mapping[str, float] = {}
 
     def client(self, service: str) -> Any:
         return self.account.client(service)

@@ -10,7 +10,6 @@ import sys
 import tarfile
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -23,7 +22,7 @@ from urllib.parse import parse_qsl, unquote
 from servable_local.aws import LocalAws
 from servable_local.aws.clock import ScaledClock
 from servable_local.aws.inventory import inventory
-from servable_local.aws.local_aws import ACCOUNT
+from servable_local.aws.local_aws import ACCOUNT, REGION
 from servable_local.aws.loopback import PREFIX, service_model
 from servable_local.aws.refusals import AccessError, Reason, refusal
 from servable_local.aws.server import Server
@@ -31,9 +30,16 @@ from servable_local.aws.signed_request import ReceivedRequest
 from servable_local.aws.state_file import RunningState, StateFile, write_client_settings
 from tests.checkouts import PATH, ROOT, bootstrapped
 from tests.servable_local.aws.container_stand_in import Launcher, StandIn
+from tests.servable_local.aws.recorded_calls import Call
 
 SECONDS_PER_MINUTE = 2.0
 _OF_THE_COMMAND = "accept-run"
+# The prefix of IAM's actions where it is not boto3's name of the service.
+_ACTIONS = {
+    "sagemaker-runtime": "sagemaker",
+    "stepfunctions": "states",
+    "service-quotas": "servicequotas",
+}
 ANSWER = (ROOT / "examples/ranker/golden/answer-rows.json").read_bytes()
 # What a service's actions begin with in a policy, where it is not the name of its endpoint.
 _SIGNED_AS = {"monitoring": "cloudwatch", "servicequotas": "service-quotas"}
@@ -168,8 +174,19 @@ class Acceptance:
         files = sorted(self.folder.glob("accept-*.json"))
         return [json.loads(file.read_text(encoding="utf-8")) for file in files]
 
-    def called(self, service: str, operation: str) -> int:
-        return Counter((call.service, call.operation) for call in self.calls)[service, operation]
+    def user_calls(self) -> list[Call]:
+        """What the shell's own key called, in the form of which IAM's questions are made."""
+        return [
+            Call(
+                _ACTIONS.get(one.service, one.service),
+                one.operation,
+                one.arguments,
+                ACCOUNT,
+                REGION,
+            )
+            for one in self.calls
+            if one.caller == "user"
+        ]
 
 
 class ThrottlingError(AccessError):
@@ -261,18 +278,20 @@ def _by_target(target: str, signed: str) -> tuple[str, str]:
 
 @cache
 def _paths(service: str) -> list[tuple[str, str, re.Pattern[str], frozenset[str], int]]:
-    """(operation, method, path, names in the query, literal letters) of a service with paths."""
+    """(operation, method, path, names in query and headers, literal letters) of a service with paths."""
     found = []
     for name in service_model(service).operation_names:
         model = service_model(service).operation_model(name)
-        path, _, query = model.http["requestUri"].partition("?")
+        # A client of S3 takes the bucket out of the path, and keeps here where it was.
+        uri = model.http.get("authPath") or model.http["requestUri"]
+        path, query = uri.partition("?")[0], model.http["requestUri"].partition("?")[2]
         members = model.input_shape.members if model.input_shape else {}
         required = model.input_shape.required_members if model.input_shape else []
-        names = {part.partition("=")[0] for part in query.split("&") if part}
+        names = {part.partition("=")[0].lower() for part in query.split("&") if part}
         names |= {
-            members[one].serialization["name"]
+            members[one].serialization["name"].lower()
             for one in required
-            if members[one].serialization.get("location") == "querystring"
+            if members[one].serialization.get("location") in ("querystring", "header")
         }
         pattern = re.sub(r"\\\{(\w+)\\\+\\\}", r"(?P<\1>.+)", re.escape(path.rstrip("/") or "/"))
         pattern = re.sub(r"\\\{(\w+)\\\}", r"(?P<\1>[^/]+)", pattern)
@@ -286,9 +305,10 @@ def _paths(service: str) -> list[tuple[str, str, re.Pattern[str], frozenset[str]
 def _by_path(caller: Caller, service: str, request: ReceivedRequest) -> RecordedCall:
     path, _, text = request.target.partition("?")
     query = dict(parse_qsl(text, keep_blank_values=True))
+    there = {name.lower() for name in (*query, *(name for name, _ in request.headers))}
     for operation, method, pattern, names, _ in _paths(service):
         match = pattern.fullmatch(path)
-        if method == request.method and match and names <= set(query):
+        if method == request.method and match and names <= there:
             arguments = {name: unquote(value) for name, value in match.groupdict().items()}
             return RecordedCall(caller, service, operation, arguments | query)
     return RecordedCall(caller, service, f"{request.method} {path}", query)

@@ -156,7 +156,7 @@ GROWN = {
     "AWS's answers, operations that would do nothing": 2_000,
     "requests as NGINX reads them, failed loads of multi-model mode": 196,
     "transform jobs, state machines and schedules in the local AWS": 1_570,
-    "batches: schema, job, construct, rules, cost; without an endpoint": 2_162,
+    "batches: schema, job, construct, rules, cost; without an endpoint": 2_168,
     "servable batch: jobs and files, estimates; its bench": 1_703,
     "an endpoint that exists becomes a file and a stack; imports": 2_792,
     "an endpoint that sleeps, inference components in the local AWS": 1_516,
@@ -171,7 +171,7 @@ MOST_LINES_OF_FOLDERS = {
 }
 # Command to the most lines of functions that it may run (scripts/lines_run.py): what its reader reads.
 # Without the rules since, 4,298 and 6,450 (6,400 was wanted) of a synth without .servable.
-MOST_LINES_RUN = {"check": 5_397, "synth": 7_800}
+MOST_LINES_RUN = {"check": 5_401, "synth": 7_800}
 
 
 def main() -> int:

@@ -156,7 +156,7 @@ GROWN = {
     "AWS's answers, operations that would do nothing": 2_000,
     "requests as NGINX reads them, failed loads of multi-model mode": 196,
     "transform jobs, state machines and schedules in the local AWS": 1_570,
-    "batches: schema, job, construct, rules, cost": 1_659,
+    "batches: schema, job, construct, rules, cost; without an endpoint": 2_168,
     "servable batch: jobs and files, estimates; its bench": 1_703,
     "an endpoint that exists becomes a file and a stack; imports": 2_792,
     "an endpoint that sleeps, inference components in the local AWS": 1_516,

@@ -13,7 +13,7 @@ from infra.parameters.batch.job import batch_job
 from infra.preflight.batch.jobs import batch_example
 from servable.constructs import BatchSettings, BatchTransform, EndpointLogs, packed_model
 from tests.conftest import RANKER, VALID, Environment, valid
-from tests.constructs.conftest import Synthesised
+from tests.constructs.conftest import Synthesised, stack_of
 
 Synthesise = Callable[..., Synthesised]
 NIGHTLY = batch_example(
@@ -170,6 +170,30 @@ def test_a_batch_has_a_model_of_its_own_with_the_job_s_timeouts(synthesise: Synt
         for model in models
     ]
     assert sorted(map(str, waits)) == ["630", "None"]
+
+
+def test_batches_alone_have_no_endpoint_and_nothing_of_one(synthesise: Synthesise) -> None:
+    text = f"{NIGHTLY}\nalarms.notify = ['a@example.com']\n{VALID[: VALID.index('[variants')]}"
+    kinds = {one["Type"] for one in synthesise(text).template["Resources"].values()}
+    assert not {kind for kind in kinds if "Endpoint" in kind or "Scaling" in kind}
+    assert "AWS::CloudWatch::CompositeAlarm" not in kinds
+    assert {"AWS::SNS::Topic", "AWS::CloudWatch::Dashboard", "AWS::SSM::Parameter"} <= kinds
+
+
+def test_the_record_of_a_deployment_has_what_each_batch_runs(
+    environment: Environment,
+) -> None:
+    stack = stack_of(environment, TEXT)
+    (batch,) = stack._recorded
+    assert (batch["batch"], batch["model"]) == ("nightly", "ranker")
+    assert batch["job"] == {
+        "accept": "application/json",
+        "split": "line",
+        "strategy": "single_record",
+        "assemble": "line",
+        "max_concurrent": 4,
+        "payload_mb": 6,
+    }
 
 
 def own_app(**keys: Any) -> Synthesised:

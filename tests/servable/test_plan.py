@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from infra.parameters.loading import load
+from infra.preflight.batch.jobs import batch_example
 from servable.plan.command import plan
 from servable.plan.live import LiveState
 from servable.plan.plan import DeployPlan, planned
@@ -48,6 +49,29 @@ def test_another_model_is_one_deploy(revision: Path) -> None:
     (revision / "model" / "1" / "fingerprint.pb").write_bytes(b"another")
     ran = run(revision, SECOND)
     assert (ran.return_value, ran.stdout.splitlines()[0]) == (0, "prod, against HEAD: one deploy")
+
+
+def alone(text: str) -> str:
+    """The file with a batch and without its variants."""
+    return f"{batch_example()}\n{text[: text.index('[variants.')]}"
+
+
+def test_the_last_variant_taken_out_beside_a_batch_deletes_the_endpoint(revision: Path) -> None:
+    ran = run(revision, alone(VALID))
+    assert (ran.return_value, ran.stdout.splitlines()[0]) == (
+        1,
+        "prod, against HEAD: deletes the endpoint",
+    )
+
+
+def test_an_endpoint_joins_batches_in_one_deploy_and_a_batch_has_no_fleet(revision: Path) -> None:
+    (revision / "environments" / "prod.toml").write_text(alone(VALID))
+    git(revision, "commit", "--quiet", "--all", "--message", "batches")
+    with_endpoint = run(revision, f"{batch_example()}\n{VALID}").stdout
+    assert "against HEAD: one deploy" in with_endpoint
+    assert "the new fleet of primary" in with_endpoint
+    changed = run(revision, alone(VALID).replace("ml.c5.xlarge", "ml.c5.2xlarge")).stdout
+    assert "deploy when no run runs" in changed
 
 
 def test_a_removed_variant_that_scales_exits_1(revision: Path) -> None:

@@ -4,6 +4,7 @@ import hashlib
 import json
 import time
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from infra import recording
 from infra.packing import packed_key
 from infra.parameters.finding import Finding, Severity
 from infra.parameters.loading import Loaded, ValidFile, load
+from infra.preflight.batch.jobs import batch_example
 from infra.recording import OUTPUT
 from model_packaging.refusal import PackagingError
 from servable import aws_account as operations_account
@@ -132,6 +134,23 @@ def test_a_record_names_its_caller_and_time(past: Past) -> None:
     assert record is not None
     assert {"user", "arn"} <= set(record["caller"])
     assert record["published"].endswith("+00:00")
+
+
+def test_a_batch_alone_is_restored_from_its_archive_with_what_was_chosen(past: Past) -> None:
+    alone = TEXT[: TEXT.index("[variants")].replace("111111111111", past.account.number)
+    past.file.write_text(f"{batch_example()}\n{alone}")
+    (newest, *_) = past.found()
+    assert newest.record is not None
+    (container,) = newest.record["variants"]
+    batch = {**container, "batch": "nightly", "job": {"strategy": "multi_record", "payload_mb": 1}}
+    del batch["variant"]
+    settings = past.loaded().environment.model_dump(mode="json", exclude_unset=True)
+    record = {**newest.record, "settings": settings, "variants": [], "batches": [batch]}
+    back = restored(past.loaded(), replace(newest, record=record), past.asked)
+    tables = tomllib.loads(back.text)
+    assert tables["models"]["ranker"]["artifact"]["uri"] == container["archive"]
+    nightly = tables["batch"]["nightly"]
+    assert (nightly["strategy"], nightly["container"]) == ("multi_record", {"tfs_processes": 1})
 
 
 @pytest.fixture

@@ -1,0 +1,63 @@
+"""An environment file with batches and without an endpoint: its name, and keys that do nothing in it."""
+
+import pytest
+
+from infra.parameters.finding import Severity
+from infra.preflight.batch.jobs import batch_example
+from infra.preflight.check import check
+from tests.conftest import VALID, Environment, valid
+
+ALONE = f"""{batch_example()}
+account = "111111111111"
+region = "eu-west-1"
+production = false
+models.ranker = {{ saved_model = "model", handler = "servable", tensorflow = "2.20" }}
+"""
+
+
+@pytest.mark.parametrize(
+    ("lines", "name"),
+    [
+        ("", "prod"),
+        ('service = "ranker"', "ranker-prod"),
+        ("endpoint.log_retention_days = 7", "prod"),
+        ('endpoint.name = "scores"', "scores"),
+    ],
+)
+def test_its_batches_are_named_after_the_file_or_as_it_says(
+    environment: Environment, lines: str, name: str
+) -> None:
+    assert valid(environment(f"{lines}\n{ALONE}")).environment.endpoint.name == name
+
+
+def test_a_file_with_variants_has_to_name_its_endpoint(environment: Environment) -> None:
+    loaded = environment(f"{batch_example()}\n{VALID}".replace('name = "ranker"\n', ""))
+    assert "endpoint.name" in [finding.key for finding in loaded.findings]
+
+
+def test_it_has_no_finding(environment: Environment) -> None:
+    assert check(environment(ALONE)) == []
+
+
+@pytest.mark.parametrize(
+    ("lines", "key"),
+    [
+        ("alarms.p99_latency_ms = 100", "alarms.p99_latency_ms"),
+        ('alarms.page = ["a@example.com"]', "alarms.page"),
+        ("capture = { sample_percent = 10 }", "capture"),
+        ('rollout = { strategy = "canary" }', "rollout"),
+        ("asynchronous = {}", "asynchronous"),
+        ('batch.nightly.timezone = "Europe/Berlin"', "batch.nightly.timezone"),
+    ],
+)
+def test_a_key_that_has_no_effect_without_an_endpoint_is_a_warning(
+    environment: Environment, lines: str, key: str
+) -> None:
+    findings = check(environment(f"{lines}\n{ALONE}"))
+    shown = [(one.rule, one.key, one.severity) for one in findings]
+    assert shown == [("key-without-partner", key, Severity.WARNING)]
+
+
+def test_who_is_notified_and_the_runbook_are_of_batches_too(environment: Environment) -> None:
+    lines = 'alarms = { notify = ["a@example.com"], runbook = "https://example.com" }'
+    assert check(environment(f"{lines}\n{ALONE}")) == []

@@ -398,7 +398,7 @@ def _slept(environment: Environment, name: str) -> SleepCost | None:
     rate = (scaling and scaling.max_rps_per_instance) or max(1.0, *requests) / MINUTES_PER_HOUR
     instance = rehearsal.MeasuredInstance(rate_rps=rate, p50_ms=1, p99_ms=1, source="the file")
     *_, pace = rehearsal.paces(placed)
-    awake = rehearsal.never_asleep(environment, name)
+    awake = rehearsal.never_asleep(environment, placed)
     days = []
     for each, where in ((environment, placed), (awake, placement(awake, name) or placed)):
         planned = rehearsal.scenario(each, where, requests, instance, pace=pace)

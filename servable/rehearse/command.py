@@ -146,7 +146,7 @@ def rehearse(environment: str, folder: str, sets: tuple[str, ...], **values: Any
     placed = variant_of(loaded, options.variant)
     if options.from_accept is not None:
         sets = (*_measured_keys(placed, options.from_accept), *sets)
-        loaded, files = one_environment(environment, folder, sets)
+        loaded, files = environment_with_endpoint(environment, folder, sets)
         placed = variant_of(loaded, options.variant)
     requests, bursts = day_of(loaded, placed, options)
     instance = measured(

@@ -66,6 +66,7 @@ def drawn(number: int) -> SleptCase:
             copy_start_seconds=start - 180,
             delay_seconds=delay,
             wake_seconds=wakes,
+            wake_cooldown=min(300, 60 * minutes),
             target=60 * rate * 0.7 if tracked else None,
             out_cooldown=120,
             in_cooldown=240,
@@ -91,9 +92,13 @@ def _count(source: random.Random, mean: float) -> int:
 def rehearsed(case: SleptCase, *, sleeps: bool = True) -> RehearsedDay:
     loaded = load_one(ROOT, ROOT / "examples" / "variants", "sleeping", case.sets, "--set")
     assert isinstance(loaded, ValidFile), loaded.findings
-    environment = loaded.environment if sleeps else never_asleep(loaded.environment, "primary")
+    environment = loaded.environment
     placed = placement(environment, "primary")
     assert placed is not None
+    if not sleeps:
+        environment = never_asleep(environment, placed)
+        placed = placement(environment, "primary")
+        assert placed is not None
     (pace,) = paces(placed)
     instance = MeasuredInstance(rate_rps=100, p50_ms=20, p99_ms=60, source="drawn")
     return rehearse(scenario(environment, placed, case.requests, instance, pace=pace))

@@ -33,6 +33,8 @@ NAMES: Mapping[str, str] = {
 NEVER = "0"
 # Where --compare has no value, for a variant that sleeps. Our choice.
 SLEEPS = (NEVER, "5", "15", "60")
+# Keys of a scaling table of which one must be there for what does not sleep.
+SCALES = ("max_rps_per_instance", "max_concurrency_per_instance", "steps", "schedule")
 # Where --compare has no value. Our choice: AWS begins with 50 %, and 80 % leaves little.
 TARGETS = (40, 50, 60, 70, 80)
 KEPT = "file"
@@ -141,23 +143,39 @@ def _alternative(values: Mapping[str, str], placed: Placement, planned: Scenario
             if scaling is not None and scaling.max_rps_per_instance is not None:
                 sets.setdefault(keys["requests"], f"{rate:g}")
         elif name == "sleep":
-            # A key without a value is taken out: what sleeps has no minimum, and what does not no copies.
-            never = value == NEVER
-            sets |= {key: "" if never else value}
-            if not never or placed.variant.component:
-                sets[keys["minimum"]] = ""
-            if never and placed.variant.component and not placed.variant.min_instances:
-                sets[placed.key("min_instances")] = (
-                    ""  # none may run only where all components sleep
-                )
-            elif never and not placed.variant.component:
-                sets[placed.key("copy_memory_mib")] = ""
+            sets |= _sleep(value, placed, keys)
         else:
             sets[key] = value
     words = ", ".join(
         f"{name} {value}{' %' * (name == 'target')}" for name, value in values.items()
     )
     return Alternative(label=words or AS_IT_IS.label, sets=sets, rate_rps=rate)
+
+
+def _sleep(value: str, placed: Placement, keys: Mapping[str, str]) -> dict[str, str]:
+    """The keys of a sleep after so many minutes, or of none. A key without a value is taken out."""
+    variant, scaling = placed.variant, placed.variant.scaling
+    if value != NEVER:
+        return {keys["sleep"]: value, keys["minimum"]: ""}
+    if variant.component:
+        sets = {keys["sleep"]: "", keys["minimum"]: ""}
+        if not variant.min_instances:
+            sets[placed.key("min_instances")] = ""  # none may run only where all components sleep
+    else:
+        sets = {keys["sleep"]: "", placed.key("copy_memory_mib"): ""}
+    if scaling is None:
+        return sets
+    if any(action.at_least == 0 for action in scaling.schedule):
+        actions = []
+        for action in scaling.schedule:
+            given = action.model_dump(exclude_unset=True)
+            given |= {"at_least": 1} if action.at_least == 0 else {}
+            pairs = ", ".join(f"{name} = {json.dumps(each)}" for name, each in given.items())
+            actions.append(f"{{ {pairs} }}")
+        sets[keys["schedule"]] = f"[{', '.join(actions)}]"
+    elif not any(getattr(scaling, name) for name in SCALES):
+        sets[placed.key("scaling")] = ""
+    return sets
 
 
 def _share(value: str) -> str:

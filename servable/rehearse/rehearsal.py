@@ -206,8 +206,7 @@ def rehearsed(
                 planned = replace(planned, model=replace(planned.model, queue=waiting))
             if paced:  # what one day has computed of an instance is the same for the others
                 planned = replace(planned, model=paced[0].scenario.model)
-            shown = pace == slowest
-            day = rehearse(planned if shown else unwatched(planned))
+            day = rehearse(planned if pace == slowest else unwatched(planned))
             paced.append(PacedDay(pace=pace, scenario=planned, day=day))
         held = not any(each.day.broken for each in paced)
         similar = [day.expected_broken for day in similar_days(planned)] if held else []
@@ -215,14 +214,13 @@ def rehearsed(
         if planned.sleep is not None:
             awake = never_asleep(environment, placed)
             beside = placement(awake, placed.name) or placed
-            day = scenario(awake, beside, requests, instance, incidents, slowest, bursts)
-            awake_hours = rehearse(unwatched(day)).instance_hours
+            planned = scenario(awake, beside, requests, instance, incidents, slowest, bursts)
+            awake_hours = rehearse(unwatched(planned)).instance_hours
     except ValueError as wrong:
         raise click.ClickException(f"{loaded.file}: {wrong}") from None
     stated = traffic.peak_to_mean is not None or traffic.burst_seconds is not None
-    count, seconds = paced[-1].day.deployed_with, None
-    if count is not None:
-        seconds = deployment_seconds(environment, placed, count)
+    count = paced[-1].day.deployed_with
+    seconds = None if count is None else deployment_seconds(environment, placed, count)
     return Rehearsal(
         environment=loaded.name,
         variant=placed.name,

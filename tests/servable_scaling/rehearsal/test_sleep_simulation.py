@@ -66,6 +66,7 @@ def drawn(number: int) -> SleptCase:
             copy_start_seconds=start - 180,
             delay_seconds=delay,
             wake_seconds=wakes,
+            wake_cooldown=min(300, 60 * minutes),
             target=60 * rate * 0.7 if tracked else None,
             out_cooldown=120,
             in_cooldown=240,

@@ -62,7 +62,7 @@ LONGEST_DELAY_SECONDS = 180
 class ScalingPace:
     """The pace at which instances come: the time of a start, and until an alarm sees a datapoint.
 
-    Of what sleeps these are the instance's start with its copy's, and the delay of the alarm that wakes it.
+    For what sleeps these are the instance's start with its copy's, and the delay of the alarm that wakes it.
     """
 
     start_seconds: float

@@ -100,7 +100,7 @@ def _parted(option: str) -> tuple[str, list[str]]:
 def _usual(placed: Placement, servers: int) -> list[list[tuple[str, list[str]]]]:
     """Default alternatives: minimums; of a variant that scales also targets, a schedule and concurrency.
 
-    Of one that sleeps the minutes after which it does.
+    For one that sleeps: the minutes after which it does.
     """
     if placed.variant.sleeps:
         return [[("sleep", [KEPT, *SLEEPS])]]

@@ -1,0 +1,70 @@
+"""Waking what sleeps: one copy, and components by keys of their own."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from infra.parameters.loading import ValidFile, load_one
+from infra.parameters.rehearsal_scenario import Incidents, MeasuredInstance, scenario
+from infra.parameters.scaling_properties import sleep_policies
+from servable.rehearse import rehearsal
+from servable.rehearse.alternatives import alternatives
+from servable.rehearse.candidates import candidates
+from servable.rehearse.command import rehearse
+from servable.rehearse.rehearsal import variant_of
+
+ROOT = Path(__file__).resolve().parents[3]
+QUIET = "minute,requests\n20,1\n21,1\n120,1\n359,0\n"
+
+
+@pytest.fixture
+def rehearsed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
+    monkeypatch.setattr(rehearsal, "SIMILAR_DAYS", 1)
+    (tmp_path / "day.csv").write_text(QUIET)
+
+    def run(environment: str, *options: str) -> Any:
+        given = ["--environments", str(ROOT / "examples" / "variants"), "--json", *options]
+        traffic = ["--traffic", str(tmp_path / "day.csv")]
+        result = CliRunner().invoke(rehearse, [environment, *traffic, *given])
+        return json.loads(result.stdout)
+
+    return run
+
+
+def test_one_request_that_finds_no_copy_starts_one_and_not_two(rehearsed: Any) -> None:
+    assert max(minute["answering"] for minute in rehearsed("sleeping")["minutes"]) == 1
+
+
+@pytest.mark.parametrize(("minutes", "seconds"), [(4, 240), (5, 300), (60, 300)])
+def test_what_fell_asleep_within_the_cooldown_of_a_wake_can_be_woken(
+    minutes: int, seconds: int
+) -> None:
+    wake, _ = sleep_policies(minutes)
+    assert wake.policy["StepScalingPolicyConfiguration"]["Cooldown"] == seconds
+
+
+@pytest.mark.parametrize("component", ["ranker", "candidates"])
+def test_a_component_that_sleeps_is_rehearsed_beside_one_that_does_not(
+    rehearsed: Any, component: str
+) -> None:
+    sleep = rehearsed("components", "--variant", component)["sleep"]
+    assert sleep["instance_hours_without_sleep"] == 6
+
+
+@pytest.mark.parametrize("component", ["ranker", "candidates"])
+def test_a_component_is_compared_with_one_that_never_sleeps(component: str) -> None:
+    folder = ROOT / "examples" / "variants"
+    loaded = load_one(ROOT, folder, "components", {}, "--set")
+    assert isinstance(loaded, ValidFile)
+    placed = variant_of(loaded, component)
+    instance = MeasuredInstance(rate_rps=100, p50_ms=20, p99_ms=60, source="given")
+    planned = scenario(loaded.environment, placed, [0.0] * 60, instance)
+    several = alternatives(["sleep=0,5"], placed, planned)
+    trials, left_out, _ = candidates(
+        loaded, folder, placed, several, [0.0] * 60, instance, Incidents(), None
+    )
+    sleeps = [trial.scenario.sleep is not None for trial in trials]
+    assert (sleeps, left_out) == ([True, False, True], {})

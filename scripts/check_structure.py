@@ -160,7 +160,7 @@ GROWN = {
     "servable batch: jobs and files, estimates; its bench": 1_703,
     "an endpoint that exists becomes a file and a stack; imports": 2_792,
     "an endpoint that sleeps, inference components in the local AWS": 1_516,
-    "servable accept: steps in an account, deletion, report; minutes for plan and rehearse": 2_561,
+    "servable accept: steps in an account, deletion, report; minutes for plan and rehearse": 2_572,
     "helpers that were called once since": -22,
     "this table, and the bounds of folders": 33,
 }

@@ -40,7 +40,7 @@ from servable_local.container.parent_watchdog import die_with
 Seen = TypeVar("Seen")
 POLL_SECONDS = 5.0
 DELETING_MINUTES = 12.0
-"""Of the deadline, kept for the deletion: endpoints take minutes, buckets and keys seconds."""
+"""Part of the deadline that is kept for the deletion: endpoints take minutes, the rest seconds."""
 _LINES_SHOWN = 12
 # A throttled call is tried again for about half a minute.
 _ATTEMPTS = 6

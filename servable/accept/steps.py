@@ -22,7 +22,7 @@ from servable_tensors import TensorError
 from servable_tensors.codecs import CODECS
 
 _JSON = "application/json"
-# Of the alarms of target tracking: what AWS's pages do not state.
+# What AWS's pages do not state of the alarms of target tracking.
 _ALARM_KEYS = (
     *("Threshold", "ComparisonOperator", "EvaluationPeriods", "DatapointsToAlarm", "Period"),
     *("Statistic", "TreatMissingData"),

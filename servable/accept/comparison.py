@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from servable.accepted_minutes import read_report
+from servable.acceptance_report import read_report
 
 LOCAL_AWS = Path(__file__).with_name("local_aws.json")
 """What the local AWS answered; `make accept-local` writes it."""

@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from model_packaging.beside import write_beside
-from servable.accepted_minutes import FORMAT
+from servable.acceptance_report import FORMAT
 from servable.verdict import Verdict
 
-"""Raised when a reader of an older report would misread a newer one."""
 _ACCOUNT = re.compile(r"(?<![0-9])[0-9]{12}(?![0-9])")
 # Access keys of users and sessions, signatures and tokens in URLs, the user or role that calls.
 _SECRETS = (

@@ -228,7 +228,7 @@ def _delete(account: Account, leftover: Leftover, stacks: set[str]) -> None:
     elif leftover.kind == "transform job":
         with suppress(ClientError):  # it ended meanwhile
             account.client("sagemaker").stop_transform_job(TransformJobName=name)
-    elif stacks - {TOOLKIT}:
+    elif stacks:
         return  # a stack still uses it, or will delete it itself
     elif leftover.kind == "endpoint":
         with suppress(ClientError):  # refused while it is made or updated

@@ -11,7 +11,7 @@ from infra.parameters.loading import ValidFile
 from infra.parameters.placement import placements
 from infra.preflight.check import check, errors
 from model_packaging.refusal import PackagingError
-from servable.accepted_minutes import FROM_ACCEPT, measured_minutes
+from servable.acceptance_report import FROM_ACCEPT, measured_minutes
 from servable.adoption.ways import WAYS
 from servable.aws_account import account_of
 from servable.check.explain import Said, update_lines

@@ -12,7 +12,7 @@ import click
 from infra.parameters.loading import ValidFile
 from infra.parameters.placement import Placement
 from infra.parameters.rehearsal_scenario import Incidents
-from servable.accepted_minutes import FROM_ACCEPT, measured_minutes
+from servable.acceptance_report import FROM_ACCEPT, measured_minutes
 from servable.load.options import ENDPOINT_URL, LOCAL, with_options
 from servable.project import ENVIRONMENTS, SET, environment_with_endpoint
 from servable.rehearse import comparison_output

@@ -4,11 +4,13 @@ import json
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from infra.parameters.loading import load
+from infra.parameters.placement import placements
 from servable.accept.announcement import announce, waves
 from servable.accept.command import DEFAULT_DOLLARS, DEFAULT_MINUTES
 from servable.accept.comparison import compared
@@ -16,7 +18,9 @@ from servable.accept.project import KINDS, InstanceChoice, choose, environment_n
 from servable.accept.record import AcceptReport, StepRecord, redacted
 from servable.accept.run import DELETING_MINUTES, LimitReachedError, Meter
 from servable.accept.steps import STEPS
-from tests.conftest import valid
+from servable.acceptance_report import MeasuredMinutes, measured_minutes
+from servable.rehearse.command import _measured_keys
+from tests.conftest import VALID, valid
 
 REGION = "us-east-1"
 ENDPOINT, TRANSFORM = "{} for endpoint usage", "{} for transform job usage"
@@ -233,3 +237,59 @@ def test_each_fact_below_another_is_named_by_itself() -> None:
         a_report(alarm={"Period": 10}),
     )
     assert [one.fact for one in compared(first, second)] == ["alarm.Period", "alarm.Statistic"]
+
+
+# --- a report's minutes, for plan and rehearse
+
+
+def measured(tmp_path: Path, aws: str = "AWS") -> MeasuredMinutes:
+    report = AcceptReport(
+        servable="1", aws=aws, region=REGION, began="2026-11-28T10", instance_type="ml.c5.large"
+    )
+    facts = {
+        "deploy": {"main.SageMaker::Endpoint_minutes": 5.2},
+        "scaling": {"decided_minutes": 4.5, "start_minutes": 3.25},
+    }
+    report.steps += [
+        StepRecord(name=name, proves="", outcome="holds", facts=seen)
+        for name, seen in facts.items()
+    ]
+    report.write(tmp_path / "report.json")
+    return measured_minutes(tmp_path / "report.json")
+
+
+def test_a_start_lasts_from_the_decision_to_the_instance(tmp_path: Path) -> None:
+    assert measured(tmp_path).start_seconds == 195
+
+
+def test_the_metrics_delay_is_what_is_beyond_the_alarms_three_minutes(tmp_path: Path) -> None:
+    assert measured(tmp_path).metric_delay_seconds == 90
+
+
+def test_a_plan_says_where_and_when_minutes_were_measured(tmp_path: Path) -> None:
+    assert measured(tmp_path).line() == (
+        "measured in this account (ml.c5.large, us-east-1, 2026-11-28): an endpoint's creation 5.2 min, "
+        "one more instance 3.25 min"
+    )
+
+
+def test_minutes_of_the_local_aws_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(click.UsageError, match="whose minutes are not AWS's"):
+        measured(tmp_path, aws="local AWS")
+
+
+def test_another_file_is_no_report(tmp_path: Path) -> None:
+    (tmp_path / "other.json").write_text("[]")
+    with pytest.raises(click.UsageError, match="no report of `servable accept`"):
+        measured_minutes(tmp_path / "other.json")
+
+
+@pytest.mark.parametrize(("stated", "wanted"), [("", 195.0), ("start_seconds = 60\n", 60.0)])
+def test_rehearse_takes_the_start_of_a_report_unless_the_file_states_one(
+    stated: str, wanted: float, environment: Any, tmp_path: Path
+) -> None:
+    loaded = valid(environment(VALID + stated))
+    measured(tmp_path)
+    keys = _measured_keys(placements(loaded.environment)[0], tmp_path / "report.json")
+    given = [key for key in keys if "start_seconds" in key]
+    assert given == ([] if stated else [f"variants.primary.start_seconds={wanted:g}"])

@@ -1,4 +1,4 @@
-"""Reports of `servable accept` as other commands read them: the minutes that AWS took in an account."""
+"""Reads a report of `servable accept`: the minutes that AWS took, for a plan and a rehearsal."""
 
 import json
 from dataclasses import dataclass
@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 FORMAT = 1
+"""Format of a report; raised when a reader of an older one would misread a newer one."""
 
 
 def read_report(file: Path) -> dict[str, Any]:

@@ -26,7 +26,7 @@ from tests.servable.accept.acceptance import (
     ThrottlingError,
     acceptance,
 )
-from tests.servable.accept.test_accept import SHARED
+from tests.servable.accept.whole_run import SHARED
 
 NAMES = [step.name for step in STEPS]
 

@@ -293,3 +293,15 @@ def test_rehearse_takes_the_start_of_a_report_unless_the_file_states_one(
     keys = _measured_keys(placements(loaded.environment)[0], tmp_path / "report.json")
     given = [key for key in keys if "start_seconds" in key]
     assert given == ([] if stated else [f"variants.primary.start_seconds={wanted:g}"])
+
+
+def test_the_ranker_of_a_run_is_the_examples_one() -> None:
+    """A wheel holds no examples, so that it is there twice."""
+    root = Path(__file__).parents[3]
+    own = root / "servable" / "accept" / "ranker"
+    files = [path for path in own.rglob("*") if path.is_file()]
+    example = root / "examples" / "ranker"
+    assert files
+    assert all(
+        path.read_bytes() == (example / path.relative_to(own)).read_bytes() for path in files
+    )

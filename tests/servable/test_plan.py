@@ -70,8 +70,9 @@ def test_an_endpoint_joins_batches_in_one_deploy_and_a_batch_has_no_fleet(revisi
     with_endpoint = run(revision, f"{batch_example()}\n{VALID}").stdout
     assert "against HEAD: one deploy" in with_endpoint
     assert "the new fleet of primary" in with_endpoint
-    changed = run(revision, alone(VALID).replace("ml.c5.xlarge", "ml.c5.2xlarge")).stdout
-    assert "deploy when no run runs" in changed
+    (revision / "model" / "1" / "fingerprint.pb").write_bytes(b"another")
+    assert "deploy when no run runs" in run(revision, alone(VALID)).stdout
+    assert json.loads(run(revision, alone(VALID), "--json").stdout)["new_fleet"] is False
 
 
 def test_a_removed_variant_that_scales_exits_1(revision: Path) -> None:

@@ -109,11 +109,11 @@ class Execution:
             record.reason = str(error)
         except AwsError as error:
             record.reason = f"AWS answered: {error}"
-        except Exception as error:  # the deletion must not miss its turn
-            record.reason = f"a fault of this program: {error!r}"
         except (LimitReachedError, KeyboardInterrupt) as error:
             record.reason = str(error) or "interrupted"
             raise
+        except Exception as error:  # the deletion must not miss its turn
+            record.reason = f"a fault of this program: {error!r}"
         finally:
             record.minutes = self.run.clock_minutes(time.monotonic() - began)
             self._recorded(record)

@@ -1,8 +1,11 @@
 """Parts of `servable accept` without AWS: budget, choice of types, report without secrets, comparison."""
 
 import json
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import click
 import pytest
@@ -14,9 +17,10 @@ from infra.parameters.placement import placements
 from servable.accept.announcement import announce, waves
 from servable.accept.command import DEFAULT_DOLLARS, DEFAULT_MINUTES
 from servable.accept.comparison import compared
+from servable.accept.execution import Execution
 from servable.accept.project import KINDS, InstanceChoice, choose, environment_name, write_project
 from servable.accept.record import AcceptReport, StepRecord, redacted
-from servable.accept.run import DELETING_MINUTES, LimitReachedError, Meter
+from servable.accept.run import DELETING_MINUTES, AcceptRun, LimitReachedError, Meter
 from servable.accept.steps import STEPS
 from servable.acceptance_report import MeasuredMinutes, measured_minutes
 from servable.rehearse.command import _measured_keys
@@ -305,3 +309,28 @@ def test_the_ranker_of_a_run_is_the_examples_one() -> None:
     assert all(
         path.read_bytes() == (example / path.relative_to(own)).read_bytes() for path in files
     )
+
+
+def test_a_limit_that_is_reached_within_a_step_ends_the_run(tmp_path: Path) -> None:
+    def reach(run: AcceptRun) -> None:
+        raise LimitReachedError("the limit is reached")
+
+    step = replace(STEPS[0], run=reach)
+    run = AcceptRun(
+        account=cast(Any, None),
+        folder=tmp_path,
+        choice=choose(REGION, None, KINDS),
+        report=AcceptReport(
+            servable="1", aws="AWS", region=REGION, began="2026-11-28T10", instance_type=None
+        ),
+        meter=Meter(dollars=2, minutes=90, clock=lambda: 0.0),
+        variables={},
+        seconds_per_minute=60,
+        now=lambda: datetime.now(UTC),
+        run_id="",
+        usd_per_hour={},
+    )
+    announced = SimpleNamespace(steps=[SimpleNamespace(name=step.name, left_out="")])
+    execution = Execution(run, [step], cast(Any, announced), tmp_path / "report.json")
+    with pytest.raises(LimitReachedError):
+        execution._step(step)

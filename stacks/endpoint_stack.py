@@ -1,6 +1,7 @@
 """The stack ENV/endpoint with everything that one environment deploys."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -153,20 +154,20 @@ class EndpointStack(cdk.Stack):
         """The log groups by name in `Environment.served`: the endpoint's, or one for each component."""
         table, components = self._environment.endpoint, self._environment.components
         key = table.log_kms_key and kms.Key.from_key_arn(self, "LogsKey", table.log_kms_key)
-        groups = [
-            EndpointLogs(
-                self,
-                f"Logs-{name}" if number else "Logs",
-                endpoint_name=table.name,
-                retention_days=table.log_retention_days,
-                key=key or None,
-                keep=table.log_removal == "retain",
-                component=components.get(name),
-            )
-            for number, name in enumerate(components or ("",))
-        ]
-        names = components or self._environment.served
-        return dict(zip(names, groups if components else groups * len(names), strict=True))
+        group = partial(
+            EndpointLogs,
+            self,
+            endpoint_name=table.name,
+            retention_days=table.log_retention_days,
+            key=key or None,
+            keep=table.log_removal == "retain",
+        )
+        if not components:
+            return dict.fromkeys(self._environment.served, group("Logs"))
+        return {
+            name: group(f"Logs-{name}" if number else "Logs", component=component)
+            for number, (name, component) in enumerate(components.items())
+        }
 
     def _operate(self, endpoint: ModelEndpoint, notified: Notifications) -> None:
         """Adds the rollout, scaling and callers."""

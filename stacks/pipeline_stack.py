@@ -1,5 +1,7 @@
 """The stack pipeline-ENV with the roles of a repository's workflows (-c pipeline=OWNER@ID/NAME@ID)."""
 
+from functools import partial
+
 import aws_cdk as cdk
 from aws_cdk import aws_iam as iam
 from constructs import Construct
@@ -51,60 +53,49 @@ class PipelineStack(cdk.Stack):
             provider_arn = iam.CfnOIDCProvider(
                 self, "GitHub", url=f"https://{ISSUER}", client_id_list=[AUDIENCE]
             ).attr_arn
-        deploys = PipelineRole(
+        role_for = partial(
+            PipelineRole,
             self,
-            "Deploys",
             provider_arn=provider_arn,
             repository=repository,
             roles=RoleRules.of(environment.security),
-            claim=f"environment:{name}",
             region=environment.region,
+        )
+        deploys = role_for(
+            "Deploys",
+            claim=f"environment:{name}",
             bootstrap_roles=DEPLOYS,
             looks=LOOKS,
             reads=_reads(self, name, environment),
         )
-        compares = PipelineRole(
-            self,
+        compares = role_for(
             "Compares",
-            provider_arn=provider_arn,
-            repository=repository,
-            roles=RoleRules.of(environment.security),
             claim="pull_request",
-            region=environment.region,
             looks=PLAN_LOOKS,
             reads=_reads_of_plan(self, name, environment),
         )
         for output, role in (("DeployRoleArn", deploys.role), ("CompareRoleArn", compares.role)):
             cdk.CfnOutput(self, output, value=role.role_arn)
         if _model_packages(environment):
-            self._registry(name, environment, repository, provider_arn, token_secret)
+            pins = role_for(
+                "Pins",
+                claim=f"ref:refs/heads/{BRANCH}",
+                looks=PIN_LOOKS,
+                reads=_reads_of_pin(self, environment),
+            )
+            cdk.CfnOutput(self, "PinRoleArn", value=pins.role.role_arn)
+            if token_secret is not None:
+                self._approvals(name, environment, repository, token_secret)
 
-    def _registry(
-        self,
-        name: str,
-        environment: Environment,
-        repository: str,
-        provider_arn: str,
-        token_secret: str | None,
+    def _approvals(
+        self, name: str, environment: Environment, repository: str, token_secret: str
     ) -> None:
-        """The role that looks for approved versions, and the rule of their approval."""
-        pins = PipelineRole(
-            self,
-            "Pins",
-            provider_arn=provider_arn,
-            repository=repository,
-            roles=RoleRules.of(environment.security),
-            claim=f"ref:refs/heads/{BRANCH}",
-            region=environment.region,
-            looks=PIN_LOOKS,
-            reads=_reads_of_pin(self, environment),
-        )
-        cdk.CfnOutput(self, "PinRoleArn", value=pins.role.role_arn)
+        """The rule for approved versions of the environment's model package groups."""
         # EventBridge hears here of groups of this account and region alone.
         own = f":{environment.region}:{environment.account}:model-package/"
         names = [name.rpartition(own)[2] for name in _model_packages(environment)]
         groups = sorted({name.partition("/")[0] for name in names if ":" not in name})
-        if token_secret is not None and groups:
+        if groups:
             ApprovalTrigger(
                 self,
                 "Approvals",

@@ -100,7 +100,7 @@ class Environment(Table):
 
     @property
     def served(self) -> dict[str, Variant]:
-        """What serves a model, by the last name of its table: each variant, or each of its components."""
+        """Each variant, or each of its components, that serves a model: by the last name of its table."""
         return {key.rpartition(".")[2]: variant for key, variant in self.tables.items()}
 
     @property

@@ -1,4 +1,4 @@
-"""What a run will do to the account, said before anything is done: steps, quotas, names, time, worst cost."""
+"""The announcement of a run, before anything is done: steps, quotas, names, time and worst cost."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass

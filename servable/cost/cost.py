@@ -402,8 +402,7 @@ def _slept(environment: Environment, name: str) -> SleepCost | None:
     days = []
     for each, where in ((environment, placed), (awake, placement(awake, name) or placed)):
         planned = rehearsal.scenario(each, where, requests, instance, pace=pace)
-        alarms = [alarm for alarm in planned.alarms if alarm.get("AlarmActions")]
-        days.append(rehearse(replace(planned, alarms=alarms, page=None, latencies=False)))
+        days.append(rehearse(planned.unwatched()))
     price = environment.prices.instance(placed.instance.name, environment.region)
     return SleepCost(
         sleep_after_minutes=minutes,

@@ -16,7 +16,7 @@ from infra.parameters.rehearsal_scenario import Incidents, MeasuredInstance, pac
 from servable.project import refused
 from servable.rehearse.alternatives import Alternative
 from servable.rehearse.comparison import PolicyComparison, PolicyTrial
-from servable.rehearse.rehearsal import unwatched, variant_of
+from servable.rehearse.rehearsal import variant_of
 from servable.tune import environment_edit
 from servable.tune.environment_edit import KeyChange
 from servable_scaling.rehearsal.fleet import Bursts
@@ -72,11 +72,9 @@ def candidates(
         rate = alternative.rate_rps
         instance = measured if rate is None else replace(measured, rate_rps=rate)
         *_, slowest = paces(where)
-        planned = unwatched(
-            scenario(
-                again.environment, where, requests, instance, incidents, pace=slowest, bursts=bursts
-            )
-        )
+        planned = scenario(
+            again.environment, where, requests, instance, incidents, pace=slowest, bursts=bursts
+        ).unwatched()
         price = prices[where.instance.name]
         per_hour = 1.0 if price is None else price
         if not any(other.scenario == planned and other.per_hour == per_hour for other in trials):

@@ -181,13 +181,13 @@ def rehearse(environment: str, folder: str, sets: tuple[str, ...], **values: Any
 
 def _measured_keys(placed: Placement, report: Path) -> list[str]:
     """The keys that a report of `servable accept` gives, where the file does not state them."""
-    seen, variant, prefix = measured_minutes(report), placed.variant, f"variants.{placed.name}"
+    seen, variant = measured_minutes(report), placed.variant
     keys = []
     if seen.start_seconds is not None and variant.start_seconds is None:
-        keys.append(f"{prefix}.start_seconds={seen.start_seconds:g}")
-    scaling = variant.scaling
-    if seen.metric_delay_seconds is not None and scaling and scaling.metric_delay_seconds is None:
-        keys.append(f"{prefix}.scaling.metric_delay_seconds={seen.metric_delay_seconds}")
+        keys.append(f"{placed.key('start_seconds')}={seen.start_seconds:g}")
+    scaling, delay = variant.scaling, seen.metric_delay_seconds
+    if delay is not None and scaling and scaling.metric_delay_seconds is None:
+        keys.append(f"{placed.key('scaling.metric_delay_seconds')}={delay}")
     return keys
 
 

@@ -206,7 +206,7 @@ def rehearsed(
                 planned = replace(planned, model=replace(planned.model, queue=waiting))
             if paced:  # what one day has computed of an instance is the same for the others
                 planned = replace(planned, model=paced[0].scenario.model)
-            day = rehearse(planned if pace == slowest else unwatched(planned))
+            day = rehearse(planned if pace == slowest else planned.unwatched())
             paced.append(PacedDay(pace=pace, scenario=planned, day=day))
         held = not any(each.day.broken for each in paced)
         similar = [day.expected_broken for day in similar_days(planned)] if held else []
@@ -215,7 +215,7 @@ def rehearsed(
             awake = never_asleep(environment, placed)
             beside = placement(awake, placed.name) or placed
             planned = scenario(awake, beside, requests, instance, incidents, slowest, bursts)
-            awake_hours = rehearse(unwatched(planned)).instance_hours
+            awake_hours = rehearse(planned.unwatched()).instance_hours
     except ValueError as wrong:
         raise click.ClickException(f"{loaded.file}: {wrong}") from None
     stated = traffic.peak_to_mean is not None or traffic.burst_seconds is not None
@@ -235,15 +235,9 @@ def rehearsed(
     )
 
 
-def unwatched(planned: Scenario) -> Scenario:
-    """The same day without percentiles and without alarms that only wake somebody: four times as fast."""
-    acting = [alarm for alarm in planned.alarms if alarm.get("AlarmActions")]
-    return replace(planned, alarms=acting, page=None, latencies=False)
-
-
 def similar_days(planned: Scenario) -> Iterator[RehearsedDay]:
     """Days like the planned one, each of another size."""
-    quick = unwatched(planned)
+    quick = planned.unwatched()
     for seed in range(SIMILAR_DAYS):
         quantile = (seed + 0.5) / SIMILAR_DAYS
         whole = planned.sleep is not None

@@ -213,9 +213,8 @@ class _Simulation:
         self.shares: tuple[float, ...] = ()
 
     def scale(self, minute: int) -> None:
-        if (
-            self.callers is None or self.fleet.count
-        ):  # a first copy comes in `_wait`, behind the alarms
+        # A first copy comes in `_wait`, behind the alarms.
+        if self.callers is None or self.fleet.count:
             self._join(minute)
         deploying = self.second is not None or bool(self.batches)
         # Observed: while instances start or end the endpoint is Updating, so that nothing else scales.

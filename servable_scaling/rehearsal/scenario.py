@@ -1,7 +1,7 @@
 """All of a day but its result: traffic, instances, policies, alarms, and what happens in it."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -61,3 +61,8 @@ class Scenario:
     """Set if its copies may be none; its start then counts, and not start_minutes."""
     latencies: bool = True
     """False: percentiles are left out, and take no time."""
+
+    def unwatched(self) -> "Scenario":
+        """The same day without percentiles and alarms that only wake somebody: four times as fast."""
+        acting = [alarm for alarm in self.alarms if alarm.get("AlarmActions")]
+        return replace(self, alarms=acting, page=None, latencies=False)

@@ -71,7 +71,7 @@ capture = { sample_percent = 10 }"""
 
 
 class ComponentKeys(ComponentRule):
-    """What a model needs stands in the table of its component; one of the variant would be nobody's.
+    """The keys that a model needs stand in its component's table; those of the variant would be nobody's.
 
     Source: infra/parameters/variant.py
     """

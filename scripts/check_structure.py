@@ -163,7 +163,7 @@ GROWN = {
     "approvals in the registry, models fetched for a file": 516,
     "components of a variant: keys, rules, constructs, callers": 849,
     "servable accept: steps in an account, deletion, report; minutes for plan and rehearse": 2_561,
-    "days that sleep: rehearsed, priced, and simulated beside": 802,
+    "days that sleep: rehearsed, priced, and simulated beside": 803,
     "helpers that were called once since": -22,
     "this table, and the bounds of folders": 35,
 }

@@ -48,7 +48,8 @@ a refused file and shows its stack `refused_staging`, which is otherwise empty. 
 
 Any key can be overridden for one run: `cdk deploy 'prod/*' -c prod.variants.primary.max_instances=12`, or
 `servable check prod --set prod.variants.primary.max_instances=12`. The value is read as TOML, or as
-a string if the key takes a string. The template's metadata and an output list the overrides.
+a string if the key takes a string; an empty one takes the key out. The template's metadata and an
+output list the overrides.
 
 ## Top of the file
 

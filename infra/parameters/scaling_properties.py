@@ -72,7 +72,7 @@ def scaling_properties(environment: Environment, placed: Placement) -> ScalingPr
     alarms = list(_objective(environment, placed.name, dimensions))
     page = " OR ".join(f'ALARM("{alarm["AlarmName"]}")' for alarm in alarms)
     if sleeps:
-        component = f"{endpoint}-{placed.name}"
+        component = environment.components[placed.name]
         resource, dimension = f"inference-component/{component}", COPIES
     scaling = variant.scaling or (Scaling() if sleeps else None)
     if scaling is not None and variant.scales:

@@ -10,11 +10,12 @@ from typing import Any, Literal, TypeVar
 # https://docs.aws.amazon.com/autoscaling/application/userguide/target-tracking-scaling-policy-overview.html
 # (2026-11-22): what SageMaker's have where the policy names none, tracking and steps alike.
 DEFAULT_COOLDOWN_SECONDS = 300
+COPIES = "sagemaker:inference-component:DesiredCopyCount"
 # Names of the dimensions in activities: the first as seen, the others by its pattern.
 NOUNS = {
     "sagemaker:variant:DesiredInstanceCount": "desired instance count",
     "sagemaker:variant:DesiredProvisionedConcurrency": "desired provisioned concurrency",
-    "sagemaker:inference-component:DesiredCopyCount": "desired copy count",
+    COPIES: "desired copy count",
 }
 Properties = Mapping[str, Any]
 Aggregation = Literal["Average", "Minimum", "Maximum"]

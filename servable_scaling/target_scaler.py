@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 from servable_scaling import activities as words
 from servable_scaling.activities import ReasonCode, ScalingActivity
 from servable_scaling.scalable_target import (
+    COPIES,
     ScaledTarget,
     ScalingPolicy,
     ScheduledAction,
@@ -279,6 +280,11 @@ class TargetScaler:
     def _computed(self, policy: ScalingPolicy, breach: Breach, capacity: int) -> int | None:
         """The capacity that a policy computes from `capacity`; None for none."""
         if isinstance(policy, TargetTracking):
+            if breach.upward and not capacity and self.target.dimension == COPIES:
+                # "You must use step scaling if you want to enable an endpoint to scale out from zero":
+                # https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-auto-scaling-policy.html
+                # (2026-11-28). The alarm may still see minutes of the last copy.
+                return None
             compute = capacity_out if breach.upward else capacity_in
             # Chosen: a tracking policy compares its metric's newest datapoint with its target.
             return compute(policy, breach.datapoints[-1], capacity)

@@ -111,7 +111,8 @@ def capacity_out(policy: TargetTracking, metric: float, capacity: int) -> int:
     if metric <= policy.target_value:
         return capacity
     if capacity == 0:
-        # Chosen: a tracking policy whose metric is above its target starts the first instance.
+        # A queue above its target starts the first instance (2026-11-28):
+        # https://docs.aws.amazon.com/sagemaker/latest/dg/async-inference-autoscale.html
         return 1
     return math.ceil(capacity * metric / policy.target_value - _ROUNDING)
 

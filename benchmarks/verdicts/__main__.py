@@ -1,6 +1,6 @@
 """Measures the share of verdicts that are wrong, and writes docs/verdicts.md.
 
-python -m benchmarks.verdicts [--seed N] [load | conformance | rehearse | tune | replay]...
+python -m benchmarks.verdicts [--seed N] [load | conformance | rehearse | sleep | tune | replay]...
 
 A false green says that something holds which does not, a false red the contrary. A fresh seed is drawn where
 none is given.
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.frame import ROOT, Log, Result, clock, read, write
-from benchmarks.verdicts import load_gate, rehearse, replay_gate, tune
+from benchmarks.verdicts import load_gate, rehearse, replay_gate, sleep, tune
 from model_packaging.beside import beside
 from tests.benchmarks.verdict_trials import conformance_verdicts
 
@@ -23,12 +23,15 @@ PAGE = ROOT / "docs" / "verdicts.md"
 RUNS, SEARCHES = 500, 15
 # Days of `rehearse` and comparisons of it, and fresh days on which each is simulated.
 REHEARSED, COMPARED, FRESH_DAYS = 80, 6, 20
+# Days of `rehearse` that sleep.
+SLEPT = 40
 GATE = ("met", "NOT met", "cannot be told")
 
 MEASURES: Mapping[str, Callable[[int, Log], Any]] = {
     "load": lambda seed, log: load_gate.trials(seed, RUNS),
     "conformance": conformance_verdicts,
     "rehearse": lambda seed, log: rehearse.measured(seed, REHEARSED, COMPARED, FRESH_DAYS, log),
+    "sleep": lambda seed, log: sleep.measured(seed, SLEPT, log),
     "tune": lambda seed, log: tune.trials(seed, SEARCHES),
     "replay": lambda seed, log: replay_gate.trials(seed),
 }
@@ -72,6 +75,8 @@ def page(result: Result) -> str:
         )
     if measured := result.get("rehearse", {}).get("measured"):
         fields |= rehearse.fields(measured)
+    if rows := result.get("sleep", {}).get("measured"):
+        fields |= sleep.fields(rows)
     if rows := result.get("replay", {}).get("measured"):
         sides = {holds: [row for row in rows if row["holds"] is holds] for holds in (True, False)}
         fields["replay_green"] = _counted(sides[False], "met", "planted regressions")

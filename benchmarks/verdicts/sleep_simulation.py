@@ -188,7 +188,7 @@ class _Day:
     def _inward(self, sent: Sequence[float | None]) -> list[int]:
         target, wants = self.policy.target, []
         quiet = [None if value is None else value <= 0 for value in sent]
-        if self.desired and breaching(quiet, self.policy.sleep_after_minutes, fills=False):
+        if self.desired and breaching(quiet, self.policy.sleep_after_minutes, fills=True):
             wants.append(0)
         if target is not None and self.desired:
             low = [None if value is None else value < LOW_SHARE * target for value in sent]

@@ -72,7 +72,7 @@ def scaling_properties(environment: Environment, placed: Placement) -> ScalingPr
     alarms = list(_objective(environment, placed.name, dimensions))
     page = " OR ".join(f'ALARM("{alarm["AlarmName"]}")' for alarm in alarms)
     if sleeps:
-        component = f"{endpoint}-{placed.name}"
+        component = environment.components[placed.name]
         resource, dimension = f"inference-component/{component}", COPIES
     scaling = variant.scaling or (Scaling() if sleeps else None)
     if scaling is not None and variant.scales:
@@ -317,8 +317,10 @@ def sleep_policies(minutes: int) -> Iterator[SleepPolicy]:
         alarm_ending="sleep",
         metric="InvocationsPerCopy",
         policy=step_policy(_waits(60), [none], kind="ExactCapacity"),
-        # While it sleeps there is no data: filled, it would put the first copy to sleep again.
-        alarm=step_alarm("LessThanOrEqualToThreshold", 0, minutes, 60, missing="missing"),
+        # While it sleeps there is no data. As "missing" that leaves the alarm in ALARM as long as it looks
+        # back, and it acts once a minute in ALARM: a copy that starts meanwhile ends in its first minute.
+        # https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/alarm-actions.html (2026-11-28)
+        alarm=step_alarm("LessThanOrEqualToThreshold", 0, minutes, 60),
     )
 
 

@@ -198,6 +198,11 @@ def target_at(url: str, *, models_path: str = MODELS_PATH, component: str | None
     endpoint = _INVOCATIONS.fullmatch(parts.path)
     if endpoint:
         return EndpointTarget(url, endpoint[1], component)
+    if component is not None:
+        raise TargetError(
+            f"{url}: a container has no component {component!r}; leave --component out, or give an "
+            "endpoint's address, https://runtime.sagemaker.REGION.amazonaws.com/endpoints/NAME/invocations"
+        )
     return ContainerTarget(url, models_path)
 
 

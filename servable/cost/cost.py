@@ -137,7 +137,6 @@ class VariantCost:
 class SleepCost:
     """A variant that sleeps, on the stated day, beside the same that does not; the slowest instances."""
 
-    sleep_after_minutes: int
     instance_hours: float
     """Hours of a day, with instances that start and that stay without a copy."""
     instance_hours_without_sleep: float
@@ -383,8 +382,8 @@ def variant_cost(
 
 def _slept(environment: Environment, name: str) -> SleepCost | None:
     """The stated day rehearsed with and without sleep. Raises TrafficError if it cannot be read."""
-    minutes, placed = environment.variants[name].sleep_after_minutes, placement(environment, name)
-    if minutes is None or placed is None:
+    placed = placement(environment, name)
+    if placed is None or not placed.variant.sleep_after_minutes:
         return None
     # Only here: what they import takes time at each start of a command.
     from infra.parameters import rehearsal_scenario as rehearsal
@@ -405,7 +404,6 @@ def _slept(environment: Environment, name: str) -> SleepCost | None:
         days.append(rehearse(planned.unwatched()))
     price = environment.prices.instance(placed.instance.name, environment.region)
     return SleepCost(
-        sleep_after_minutes=minutes,
         instance_hours=days[0].instance_hours,
         instance_hours_without_sleep=days[1].instance_hours,
         waiting_callers=days[0].waiting,

@@ -167,9 +167,10 @@ class _SimulatedMetrics:
         if name == "Invocations":
             return minute.requests
         if name in ("InvocationsPerInstance", "InvocationsPerCopy"):
-            return minute.arriving / minute.answering if minute.answering else None
+            # A request finds a copy or none; in a part of a minute it more likely came in the larger part.
+            arriving = round(minute.arriving) if self.scenario.sleep else minute.arriving
+            return arriving / minute.answering if minute.answering else None
         if name == "NoCapacityInvocationFailures":
-            # A request is a failure or none; in a part of a minute it more likely came in the larger part.
             return round(minute.asking) or None
         if name == "Invocation5XXErrors":
             return minute.refused / minute.requests if minute.requests else None

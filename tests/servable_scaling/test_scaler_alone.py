@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from servable_scaling.activities import ScalingActivity
-from servable_scaling.scalable_target import ScaledTarget, SuspendedState, scaling_policy
+from servable_scaling.scalable_target import COPIES, ScaledTarget, SuspendedState, scaling_policy
 from servable_scaling.target_scaler import Breach, Decision, ScaledResource, TargetScaler
 from tests.servable_scaling.minutes import START, Fleet, Numbers, alarm, at, steps, target, tracking
 
@@ -71,6 +71,16 @@ def test_registering_keeps_what_it_does_not_name() -> None:
         8,
         SuspendedState(scaling_in=True),
     )
+
+
+def test_tracking_does_not_start_the_first_copy_of_a_component() -> None:
+    of_copies = {"ScalableDimension": COPIES, "ResourceId": "inference-component/ranker"}
+    one = TargetScaler(
+        ScaledTarget.of({**target(0, 9), **of_copies}),
+        created=START,
+        policies={"track": scaling_policy(tracking())},
+    )
+    assert one.advance(at(1), ScaledResource(0, 0), [high("track", 60)]).desired is None
 
 
 def test_an_older_change_that_fails_does_not_end_the_newer_one() -> None:

@@ -181,7 +181,7 @@ class ModelEndpoint(IEndpoint):
                         f"Component-{copies.name}",
                         endpoint=self.resource,
                         variant=variant.name,
-                        name=f"{self.name}-{copies.name}",
+                        name=self.metrics.components[copies.name],
                         copies=copies,
                     ),
                 )

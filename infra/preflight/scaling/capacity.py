@@ -27,19 +27,20 @@ variants.primary.max_instances = 2"""
 
 
 class CapacityNothingScales(EachVariantRule):
-    """Without a [scaling] table the number of instances would always stay at the minimum."""
+    """Without a [scaling] table the instances stay at the minimum, or at the one that a call wakes."""
 
     example = "variants.primary.max_instances = 4"
     key = "variants.{name}.max_instances"
     problem = "max_instances {variant.max_instances} is never reached: nothing scales"
-    allowed = "{variant.min_instances}, or a table [variants.{name}.scaling]"
+    allowed = "{least}, or a table [variants.{name}.scaling]"
     remedy = "add the table with max_rps_per_instance, or take max_instances out"
     reads = ("variants.{name}.scaling",)
 
     def look(self, name: str, variant: Variant) -> Findings:
-        fixed = variant.scaling is None and not variant.has_copies
-        if fixed and variant.most_instances > variant.min_instances:
-            yield self.finding(name=name, variant=variant)
+        fixed = variant.scaling is None and not variant.components
+        least = 1 if variant.sleeps else variant.min_instances
+        if fixed and variant.most_instances > least:
+            yield self.finding(name=name, variant=variant, least=least)
 
 
 class CapacityInitialInstances(EachVariantRule):

@@ -20,14 +20,13 @@ from servable_local.aws.resources.shapes import refusal, unmet
 from servable_local.aws.sagemaker.endpoint import specified_variants
 from servable_local.aws.sagemaker.hosting import RegionalHosting
 from servable_local.aws.scaling.service import (
-    COPIES,
     KEY,
     Key,
     RegionalScaling,
     RegisteredTarget,
     key_of,
 )
-from servable_scaling.scalable_target import ScaledTarget, ScheduledAction, SuspendedState
+from servable_scaling.scalable_target import COPIES, ScaledTarget, ScheduledAction, SuspendedState
 
 SERVICE = "application-autoscaling"
 _PAGE = 50

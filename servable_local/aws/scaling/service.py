@@ -16,12 +16,11 @@ from servable_local.aws.sagemaker.fleet import HostedVariant
 from servable_local.aws.sagemaker.hosting import RegionalHosting
 from servable_local.aws.sagemaker.published_metrics import publish_scaled
 from servable_scaling.activities import ScalingActivity
-from servable_scaling.scalable_target import ScaledTarget, TargetTracking, scaling_policy
+from servable_scaling.scalable_target import COPIES, ScaledTarget, TargetTracking, scaling_policy
 from servable_scaling.target_scaler import Breach, Decision, ScaledResource, TargetScaler
 from servable_scaling.target_tracking import alarm_requests
 from servable_scaling.watched_alarm import breaches
 
-COPIES = "sagemaker:inference-component:DesiredCopyCount"
 INSTANCES = "sagemaker:variant:DesiredInstanceCount"
 KEY = ("ServiceNamespace", "ResourceId", "ScalableDimension")
 # AWS keeps six weeks; here a long run must not fill the memory.

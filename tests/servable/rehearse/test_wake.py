@@ -15,6 +15,8 @@ from servable.rehearse.alternatives import alternatives
 from servable.rehearse.candidates import candidates
 from servable.rehearse.command import rehearse
 from servable.rehearse.rehearsal import variant_of
+from servable_scaling.watched_alarm import WatchedAlarm
+from tests.servable_scaling.minutes import Numbers, at
 
 ROOT = Path(__file__).resolve().parents[3]
 QUIET = "minute,requests\n20,1\n21,1\n120,1\n359,0\n"
@@ -44,6 +46,15 @@ def test_what_fell_asleep_within_the_cooldown_of_a_wake_can_be_woken(
 ) -> None:
     wake, _ = sleep_policies(minutes)
     assert wake.policy["StepScalingPolicyConfiguration"]["Cooldown"] == seconds
+
+
+def test_a_copy_that_starts_soon_after_the_last_one_fell_asleep_is_not_ended() -> None:
+    _, asleep = sleep_policies(15)
+    named = {"AlarmName": "sleep", "Namespace": "AWS/SageMaker", "MetricName": asleep.metric}
+    alarm = WatchedAlarm({**named, "Statistic": "Sum", "Period": 60, **asleep.alarm})
+    quiet = Numbers(InvocationsPerCopy=[0.0] * 15 + [None])
+    states = [alarm.look(quiet, at(minute))[1] for minute in range(1, 20)]
+    assert (states[14], states[17:]) == ("ALARM", ["OK", "OK"])
 
 
 @pytest.mark.parametrize("component", ["ranker", "candidates"])

@@ -101,7 +101,12 @@ class CloudFormationApi(BaseResponse):
         return ActionResult({"StackSummaries": [stack.describe() for stack in shown]})
 
     def describe_stack_events(self) -> ActionResult:
-        return ActionResult({"StackEvents": self._stack.events[::-1]})
+        try:
+            stack = self._stack
+        except ValidationError:  # in other words than elsewhere
+            name = self._get_param("StackName")
+            raise ValidationError(f"Stack [{name}] does not exist") from None
+        return ActionResult({"StackEvents": stack.events[::-1]})
 
     def list_stack_resources(self) -> ActionResult:
         shown = _resources(self._stack, "LastUpdatedTimestamp")

@@ -153,7 +153,7 @@ GROWN = {
     "replays that say what their rows show, standing costs": 954,
     "CloudFormation's role, packing at synth, faults of a rollout": 500,
     "constructs for CDK apps of one's own": 1_946,
-    "AWS's answers, operations that would do nothing": 2_000,
+    "AWS's answers, operations that would do nothing": 2_133,
     "requests as NGINX reads them, failed loads of multi-model mode": 196,
     "transform jobs, state machines and schedules in the local AWS": 1_570,
     "batches: schema, job, construct, rules, cost; without an endpoint": 2_168,
@@ -171,7 +171,7 @@ MOST_LINES = 74_430 + sum(GROWN.values())
 # Folder to its most lines: of what lighter left, and of what is measured and checked since.
 MOST_LINES_OF_FOLDERS = {
     "benchmarks": 4_000 + 1_325 + 190 + 150 + 304,  # verdicts, their simulations; local AWSs; a job
-    "scripts": 3_000 + 308,  # releases, rollouts' table, constructs' page, and these bounds
+    "scripts": 3_000 + 317,  # releases, rollouts' table, constructs' page, and these bounds
 }
 # Command to the most lines of functions that it may run (scripts/lines_run.py): what its reader reads.
 # Without the rules since, 4,298 and 6,450 (6,400 was wanted) of a synth without .servable.

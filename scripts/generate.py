@@ -93,8 +93,15 @@ def _cdk(**values: str) -> str:
 def _lock() -> str:
     """With the version and the hash of the CDK CLI, and no registry's address."""
     lock = {**json.loads(_text("package-lock.json")), "name": SERVICE}
-    lock["packages"][""]["name"] = SERVICE
+    root = {**lock["packages"][""], "name": SERVICE, "devDependencies": _cdk_cli()}
+    cli = "node_modules/aws-cdk"
+    lock["packages"] = {"": root, cli: lock["packages"][cli]}
     return json.dumps(lock, indent=2) + "\n"
+
+
+def _cdk_cli() -> dict[str, str]:
+    """All that a project has of npm: the client that tests here ask by is no part of it."""
+    return {"aws-cdk": json.loads(_text("package.json"))["devDependencies"]["aws-cdk"]}
 
 
 def _conformance() -> str:
@@ -115,7 +122,9 @@ def _text(name: str) -> str:
 
 TEMPLATE: Mapping[str, Callable[[], str]] = {
     f"{FOLDER}/cdk.json": lambda: _cdk(app=APP),
-    f"{FOLDER}/package.json": lambda: _changed("package.json", name=SERVICE),
+    f"{FOLDER}/package.json": lambda: _changed(
+        "package.json", name=SERVICE, devDependencies=_cdk_cli()
+    ),
     f"{FOLDER}/package-lock.json": _lock,
     # Every alarm's description names a section of it.
     f"{FOLDER}/docs/runbook.md": lambda: _text("docs/runbook.md"),

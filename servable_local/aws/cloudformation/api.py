@@ -27,6 +27,8 @@ from servable_local.aws.errors import (
 )
 from servable_local.aws.loopback import Regions
 
+_TRIGGERS = ("AWS::CloudWatch::Alarm", "AWS::CloudWatch::CompositeAlarm")
+
 
 class CloudFormationApi(BaseResponse):
     """`regions` is set when the server is built."""
@@ -99,7 +101,12 @@ class CloudFormationApi(BaseResponse):
         return ActionResult({"StackSummaries": [stack.describe() for stack in shown]})
 
     def describe_stack_events(self) -> ActionResult:
-        return ActionResult({"StackEvents": self._stack.events[::-1]})
+        try:
+            stack = self._stack
+        except ValidationError:  # in other words than elsewhere
+            name = self._get_param("StackName")
+            raise ValidationError(f"Stack [{name}] does not exist") from None
+        return ActionResult({"StackEvents": stack.events[::-1]})
 
     def list_stack_resources(self) -> ActionResult:
         shown = _resources(self._stack, "LastUpdatedTimestamp")
@@ -119,7 +126,9 @@ class CloudFormationApi(BaseResponse):
 
     def get_template(self) -> ActionResult:
         if not self._get_param("StackName"):
-            raise ValidationError("StackName is a required parameter.")
+            if self._get_param("ChangeSetName"):
+                raise ValidationError("StackName is a required parameter.")
+            raise ValidationError("StackName is required if ChangeSetName is not specified.")
         text = self._stack.template_text
         return ActionResult({"TemplateBody": text, "StagesAvailable": ["Original", "Processed"]})
 
@@ -214,6 +223,8 @@ class CloudFormationApi(BaseResponse):
     def _check_rollback_triggers(self) -> None:
         configuration = self._get_param("RollbackConfiguration") or {}
         for trigger in configuration.get("RollbackTriggers", []):
+            if trigger.get("Type") not in _TRIGGERS:
+                raise ValidationError("Rollback Trigger Type not supported")
             if not trigger["Arn"].split(":", 5)[-1].startswith("alarm:"):
                 raise ValidationError("RelativeId of a Rollback Trigger's ARN is incorrect")
 
@@ -366,6 +377,11 @@ class CloudFormationApi(BaseResponse):
         return EmptyResult()
 
     def delete_change_set(self) -> ActionResult:
+        name = str(self._get_param("ChangeSetName"))
+        if not self._get_param("StackName") and not name.startswith("arn:"):
+            raise ValidationError(
+                "StackName must be specified if ChangeSetName is not specified as an ARN."
+            )
         with suppress(ChangeSetNotFoundError):  # deleting twice is no error
             change_set = self._change_set()
             change_set.stack.change_sets.pop(change_set.name, None)

@@ -28,7 +28,11 @@ _OF_A_RESOURCE = frozenset(
 
 def check_form(template: Any) -> None:
     """Raises `ValidationError` for the first thing that is not of the form of a template."""
-    if not isinstance(template, dict) or not template.get("Resources"):
+    if not isinstance(template, dict):
+        raise _error("unsupported structure.")
+    if not isinstance(template.get("Resources", {}), dict):
+        raise _error("Any Resources member must be an object.")
+    if not template.get("Resources"):
         raise _error("At least one Resources member must be defined.")
     _check_names("Parameter", template.get("Parameters") or {})
     _check_names("Resource", template["Resources"])

@@ -140,8 +140,8 @@ class MetricsApi(CloudWatchResponse):
         count = int((last - first).total_seconds() / seconds)
         if count > _MOST_DATAPOINTS:
             raise InvalidParameterCombinationError(
-                f"You have requested up to {count:,} datapoints, which exceeds the limit of "
-                f"{_MOST_DATAPOINTS:,}. You may reduce the datapoints requested by increasing "
+                f"You have requested up to {count} datapoints, which exceeds the limit of "
+                f"{_MOST_DATAPOINTS}. You may reduce the datapoints requested by increasing "
                 "Period, or decreasing the time range."
             )
         points = [

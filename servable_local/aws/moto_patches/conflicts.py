@@ -13,6 +13,7 @@ from typing import Any
 from moto.awslambda.exceptions import LambdaClientError
 from moto.awslambda.policy import Policy
 from moto.core.utils import camelcase_to_underscores
+from moto.events.models import events_backends
 from moto.iam.models import SERVICE_NAME_CONVERSION, IAMBackend
 from moto.iam.responses import IamResponse
 from moto.utilities.arns import parse_arn
@@ -171,9 +172,21 @@ def _remove_statement(policy: Any, name: str, revision: str = "") -> None:
     _REMOVE(policy, name, revision)
 
 
+def _of_bus(api: Any, given: _Given) -> _Problems:
+    kind, _, name = str(given.get("ResourceARN", "")).rpartition(":")[2].partition("/")
+    backend = events_backends[api.current_account][api.region]
+    if kind == "event-bus" and name not in backend.event_buses:
+        yield "ResourceNotFoundException", f"Event bus {name} does not exist."
+
+
 CONFLICTS: Mapping[tuple[str, str], Callable[[Any, _Given], _Problems]] = {
     ("iam", "CreateServiceLinkedRole"): _linked_role,
     ("sns", "CreateTopic"): _topic,
+    **{
+        ("events", name): _of_bus
+        for name in ("ListTagsForResource", "TagResource", "UntagResource")
+    },
+    ("sns", "ListSubscriptionsByTopic"): _here,
     ("sns", "Publish"): _here,
     ("sns", "PublishBatch"): _here,
     ("sns", "Subscribe"): _subscription,

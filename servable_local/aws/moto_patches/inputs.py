@@ -55,6 +55,10 @@ def _call(api: Any) -> Any:
             status, headers, body = api.serialized(ActionResult(error))
             return status, headers, body
     status, headers, body = _CALL(api)
+    if operation == ("kms", "Verify") and not json.loads(body).get("SignatureValid", True):
+        wrong = _RefusedError("KMSInvalidSignatureException", "")
+        status, headers, body = api.serialized(ActionResult(wrong))
+        return status, headers, body
     if int(status) >= 400 and isinstance(body, str | bytes):
         text = body.decode() if isinstance(body, bytes) else body
         for scope in (api.service_name, ".".join(map(str, operation))):
@@ -86,6 +90,12 @@ def _assume_role(given: _Given) -> _Problems:
         yield (
             "InvalidParameterValue",
             "Duplicate tag keys found. Please note that Tag keys are case insensitive.",
+        )
+    tagged = {tag["Key"].lower() for tag in given.get("Tags") or []}
+    if {key.lower() for key in given.get("TransitiveTagKeys") or []} - tagged:
+        yield (
+            "InvalidParameterValue",
+            "The specified transitive tag key must be included in the requested tags.",
         )
 
 
@@ -119,6 +129,20 @@ def _publish(given: _Given) -> _Problems:
             "InvalidParameter",
             "Invalid parameter: Message Structure - No default entry in JSON message body",
         )
+    for name, value in (given.get("MessageAttributes") or {}).items():
+        kind = str(value.get("DataType", "")).partition(".")[0]
+        field = "Binary" if kind == "Binary" else "String"
+        if kind not in ("Binary", "Number", "String"):
+            yield (
+                "ParameterValueInvalid",
+                f"The message attribute '{name}' has an invalid message attribute type, the set of "
+                "supported type prefixes is Binary, Number, and String.",
+            )
+        elif f"{field}Value" not in value:
+            yield (
+                "ParameterValueInvalid",
+                f"The message attribute '{name}' with type '{kind}' must use field '{field}'.",
+            )
 
 
 def _batch(given: _Given) -> _Problems:
@@ -164,6 +188,11 @@ def _subscription_attributes(given: _Given) -> _Problems:
     if given.get("AttributeName") == "RawMessageDelivery":
         for problem in _raw(given.get("AttributeValue", "")):
             yield "InvalidParameter", f"Invalid parameter: {problem}"
+    if given.get("AttributeName") == "RedrivePolicy":
+        queue = re.search(r'"deadLetterTargetArn": *"([^"]*)"', given.get("AttributeValue", ""))
+        if queue and queue[1].count(":") < 5:
+            message = "Invalid parameter: RedrivePolicy: deadLetterTargetArn is an invalid arn"
+            yield "InvalidParameter", message
 
 
 def _topic_tags(given: _Given) -> _Problems:
@@ -219,6 +248,16 @@ def _rule(given: _Given) -> _Problems:
 def _pattern(given: _Given) -> _Problems:
     if given.get("EventPattern"):
         yield from event_patterns.problems(given["EventPattern"])
+
+
+def _event(given: _Given) -> _Problems:
+    try:
+        valid = isinstance(json.loads(given.get("Event", "{}")), dict)
+    except ValueError:
+        valid = False
+    if not valid:
+        yield "ValidationException", "Parameter Event is not valid."
+    yield from _pattern(given)
 
 
 # --- KMS
@@ -322,6 +361,12 @@ def _queue(given: _Given) -> _Problems:
         yield "InvalidAttributeName", "Unknown Attribute FifoQueue."
 
 
+def _queue_attributes(given: _Given) -> _Problems:
+    standard = not str(given.get("QueueUrl", "")).endswith(".fifo")
+    if standard and "FifoQueue" in (given.get("Attributes") or {}):
+        yield "InvalidAttributeName", "Unknown Attribute FifoQueue."
+
+
 _CHECKS: dict[tuple[str, str], Callable[[_Given], _Problems]] = {
     ("sts", "AssumeRole"): _assume_role,
     ("sns", "CreateTopic"): _topic,
@@ -333,18 +378,20 @@ _CHECKS: dict[tuple[str, str], Callable[[_Given], _Problems]] = {
     ("sns", "TagResource"): _topic_tags,
     ("events", "PutTargets"): _targets,
     ("events", "PutRule"): _rule,
-    ("events", "TestEventPattern"): _pattern,
+    ("events", "TestEventPattern"): _event,
     ("kms", "CreateKey"): _key,
     ("kms", "TagResource"): _key_tags,
     ("kms", "EnableKeyRotation"): keys.rotation,
     ("kms", "CreateAlias"): _alias,
     ("logs", "DescribeLogGroups"): _groups,
     ("logs", "DescribeLogStreams"): _streams,
+    ("logs", "CreateLogGroup"): _filter,
     ("logs", "DeleteMetricFilter"): _filter,
     ("logs", "PutMetricFilter"): _metric_filter,
     ("sqs", "SendMessage"): _message,
     ("sqs", "ReceiveMessage"): _receipt,
     ("sqs", "CreateQueue"): _queue,
+    ("sqs", "SetQueueAttributes"): _queue_attributes,
 }
 # An error's text, by service or operation: moto's words and AWS's.
 _WORDS: dict[str, list[tuple[re.Pattern[str], str]]] = {

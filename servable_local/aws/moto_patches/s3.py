@@ -26,7 +26,13 @@ from typing import Any
 
 from moto.iam.access_control import IAMPolicy, PermissionResult
 from moto.s3 import responses
-from moto.s3.exceptions import InvalidBucketName, MalformedXML, S3ClientError
+from moto.s3.exceptions import (
+    AccessDeniedByLock,
+    InvalidBucketName,
+    InvalidTargetBucketForLogging,
+    MalformedXML,
+    S3ClientError,
+)
 from moto.s3.models import FakeBucket, S3Backend
 
 from servable_local.aws.resources.shapes import is_true
@@ -53,6 +59,17 @@ def install() -> None:
     setattr(S3Backend, "put_bucket_encryption", _put_encryption)  # noqa: B010
     setattr(S3Backend, "put_bucket_policy", _put_policy)  # noqa: B010
     setattr(S3Backend, "put_bucket_versioning", _put_versioning)  # noqa: B010
+    setattr(AccessDeniedByLock, "__init__", _locked)  # noqa: B010
+    setattr(InvalidTargetBucketForLogging, "__init__", _no_target)  # noqa: B010
+
+
+def _locked(error: S3ClientError) -> None:
+    message = "Access Denied because object protected by object lock."
+    S3ClientError.__init__(error, "AccessDenied", message)
+
+
+def _no_target(error: S3ClientError, message: str) -> None:
+    S3ClientError.__init__(error, "InvalidTargetBucketForLogging", message.rstrip("."))
 
 
 def _create(backend: Any, bucket_name: str, *arguments: Any, **more: Any) -> Any:

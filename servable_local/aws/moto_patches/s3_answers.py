@@ -15,7 +15,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 from moto.core.responses import ActionResult
 from moto.kms.models import kms_backends
 from moto.s3 import responses
-from moto.s3.exceptions import S3ClientError
+from moto.s3.exceptions import MalformedXML, PreconditionFailed, S3ClientError
 from moto.s3.models import FakeBucket, FakeDeleteMarker, PublicAccessBlock, S3Backend
 
 from servable_local.aws.loopback import service_model
@@ -24,7 +24,10 @@ from servable_local.aws.moto_patches.objects import S3Api
 
 _INIT = FakeBucket.__init__
 _BEGIN = S3Backend.create_multipart_upload
+_OWNERSHIP = re.compile(r"<ObjectOwnership>([^<]*)<")
+_OWNERSHIPS = {"BucketOwnerEnforced", "BucketOwnerPreferred", "ObjectWriter"}
 _ENCRYPTION = "x-amz-server-side-encryption"
+_CUSTOMER_ALGORITHM = f"{_ENCRYPTION}-customer-algorithm"
 _KMS_KEY = f"{_ENCRYPTION}-aws-kms-key-id"
 # Parts of a bucket and of an object that moto knows; of others it takes a request for one about the whole:
 # DeleteBucketMetricsConfiguration deleted the bucket.
@@ -105,6 +108,12 @@ class AnsweredS3Api(S3Api):
     def _bucket_response(self, request: Any, full_url: str) -> Any:
         self._check_owner(request)
         _check_part("bucket", request.method, full_url)
+        if request.method == "PUT" and "ownershipControls" in urlsplit(full_url).query:
+            stated = _OWNERSHIP.findall(
+                self.body if isinstance(self.body, str) else self.body.decode()
+            )
+            if not set(stated) <= _OWNERSHIPS:
+                raise MalformedXML()
         answer = super()._bucket_response(request, full_url)
         name = self.parse_bucket_name_from_url(request, full_url)
         if not name or urlsplit(full_url).query or request.method not in ("HEAD", "PUT"):
@@ -154,6 +163,20 @@ class AnsweredS3Api(S3Api):
     def _refused(self, request: Any, query: Any, bucket: str) -> tuple[int, Any] | None:
         """Status and error of a request about an object that AWS refuses and moto takes."""
         headers, method = request.headers, request.method
+        if headers.get(_CUSTOMER_ALGORITHM, "AES256") != "AES256":
+            message = "The Encryption request you specified is not valid. Supported value: AES256."
+            return 400, _error("InvalidEncryptionAlgorithmError", message)
+        found = self.backend.buckets.get(bucket)
+        if (
+            method == "POST"
+            and found
+            and query.get("uploadId", [""])[0] not in {*found.multiparts, ""}
+        ):
+            message = (
+                "The specified upload does not exist. The upload ID may be invalid, or the upload "
+                "may have been aborted or completed."
+            )
+            return 404, _error("NoSuchUpload", message)
         if headers.get("If-None-Match", "*") != "*" and method in ("POST", "PUT"):
             message = "A header you provided implies functionality that is not implemented"
             return 501, _error("NotImplemented", message)
@@ -169,6 +192,10 @@ class AnsweredS3Api(S3Api):
                     "InvalidPartNumber", "The requested partnumber is not satisfiable"
                 )
         source = unquote(headers.get("x-amz-copy-source", "")).lstrip("/")
+        if source and "If-Match" in headers:
+            target = self.backend.get_object(bucket, self.parse_key_name())
+            if target is None or target.etag.strip('"') != headers["If-Match"].strip('"'):
+                raise PreconditionFailed("If-Match")
         if "versionId=" in source and self._is_marker(source):
             message = (
                 "The source of a copy request may not specifically refer to a delete marker by "

@@ -1,14 +1,11 @@
 """SageMaker's SDK (v3) deploys, asks, updates and deletes in the local AWS, where containers answer.
 
 What it finds the local AWS by are the variables of `up`, as docs/local-aws.md says. Batch transform by the
-SDK is in test_batch_transform.py. JavaScript's SDK asks an endpoint where it is installed: no lock has it.
-
-    npm install --no-save @aws-sdk/client-sagemaker-runtime
+SDK is in test_batch_transform.py. JavaScript's SDK, which package-lock.json has, asks an endpoint.
 """
 
 import json
 import os
-import shutil
 import subprocess
 from collections.abc import Iterator
 from typing import Any
@@ -140,9 +137,6 @@ new SageMakerRuntimeClient()
 
 
 def test_javascript_s_sdk_asks_an_endpoint(aws: LocalAws, session: boto3.Session) -> None:
-    look = ["node", "-e", 'require.resolve("@aws-sdk/client-sagemaker-runtime")']
-    if shutil.which("node") is None or subprocess.run(look, capture_output=True).returncode:
-        pytest.skip("@aws-sdk/client-sagemaker-runtime is not installed: npm install --no-save")
     created_model(session, "javascript")
     created_config(session, "javascript")
     endpoint = created_endpoint(session, "javascript")

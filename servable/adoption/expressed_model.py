@@ -187,8 +187,9 @@ def _data(
         names = picture.prefixes.get(uri, ())
         found = {match[1] or AT_ROOT for name in names if (match := _GRAPH.fullmatch(name))}
         name = default or min(found, default=AT_ROOT)
-        own_name = name if _is_name(name) and name not in taken else own_name
+        # Named after the live model: the model in it is called `model` in most of them.
         folder = f"models/{own_name}"
+        own_name = name if _is_name(name) and name not in taken else own_name
         note = f"files under a prefix cannot be pinned: they are packed from {folder} from then on"
         if own_name != name:
             note += f", where requests name the model {own_name} and not {name}"

@@ -391,6 +391,14 @@ def test_a_pools_model_of_the_same_archive_is_settings_alone() -> None:
     assert [each for each in where(result) if "ModelNameOverride" in each] == []
 
 
+def test_files_under_a_prefix_are_fetched_into_a_folder_named_after_their_model() -> None:
+    prefix = "s3://team/files/"
+    source = {"S3DataSource": {"S3Uri": prefix, "S3DataType": "S3Prefix"}}
+    live = picture(container={"ModelDataUrl": None, "ModelDataSource": source},
+                   prefixes={prefix: ["1/saved_model.pb"]})  # fmt: skip
+    assert expressed(live).sources == {"models/ranker-1": prefix}
+
+
 def test_two_live_models_of_one_folder_name_have_tables_of_their_own() -> None:
     live = picture()
     other = dict(live.models["ranker-1"]) | {"ModelName": "ranker-2", "PrimaryContainer": {

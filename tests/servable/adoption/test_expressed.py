@@ -399,6 +399,16 @@ def test_files_under_a_prefix_are_fetched_into_a_folder_named_after_their_model(
     assert expressed(live).sources == {"models/ranker-1": prefix}
 
 
+@pytest.mark.parametrize("uri", [URI, "s3://team/files/"])
+def test_what_a_source_of_model_data_says_besides_its_place_is_listed(uri: str) -> None:
+    source = {"S3DataSource": {"S3Uri": uri, "S3DataType": "S3Prefix",
+                               "ModelAccessConfig": {"AcceptEula": True}}}  # fmt: skip
+    live = picture(container={"ModelDataUrl": None, "ModelDataSource": source})
+    listed = [each for each in where(expressed(live)) if "ModelDataSource" in each]
+    path = "ModelDataSource.S3DataSource.ModelAccessConfig.AcceptEula"
+    assert listed == [f"model ranker-1: container: {path}"]
+
+
 def test_two_live_models_of_one_folder_name_have_tables_of_their_own() -> None:
     live = picture()
     other = dict(live.models["ranker-1"]) | {"ModelName": "ranker-2", "PrimaryContainer": {

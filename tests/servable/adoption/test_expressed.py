@@ -399,6 +399,14 @@ def test_files_under_a_prefix_are_fetched_into_a_folder_named_after_their_model(
     assert expressed(live).sources == {"models/ranker-1": prefix}
 
 
+def test_alarms_that_roll_back_an_update_no_key_says_are_listed() -> None:
+    rolling = {"MaximumBatchSize": {"Type": "INSTANCE_COUNT", "Value": 1}}
+    deployment = {"RollingUpdatePolicy": rolling,
+                  "AutoRollbackConfiguration": {"Alarms": [{"AlarmName": "slow"}]}}  # fmt: skip
+    rows = expressed(picture(endpoint={"LastDeploymentConfig": deployment})).not_carried
+    assert "slow" in [row.value for row in rows]
+
+
 @pytest.mark.parametrize("uri", [URI, "s3://team/files/"])
 def test_what_a_source_of_model_data_says_besides_its_place_is_listed(uri: str) -> None:
     source = {"S3DataSource": {"S3Uri": uri, "S3DataType": "S3Prefix",

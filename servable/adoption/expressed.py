@@ -99,10 +99,11 @@ class _Expression:
         if not variants:  # a model alone
             (name,) = picture.models
             variants["primary"] = self._of_model(name, None)
+        without = picture.config.get("EndpointConfigName") or next(iter(picture.models))
         tables: dict[str, Any] = {
             "account": picture.account,
             "region": picture.region,
-            "endpoint": {"name": endpoint_name or self._name or next(iter(self._models))},
+            "endpoint": {"name": endpoint_name or self._name or without},
             "models": self._models,
             "variants": variants,
         }

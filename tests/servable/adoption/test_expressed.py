@@ -399,6 +399,12 @@ def test_files_under_a_prefix_are_fetched_into_a_folder_named_after_their_model(
     assert expressed(live).sources == {"models/ranker-1": prefix}
 
 
+def test_without_an_endpoint_it_is_named_after_what_is_read() -> None:
+    model = replace(picture(), endpoint={}, config={})
+    files = [expressed(each).tables for each in (replace(picture(), endpoint={}), model)]
+    assert [tables["endpoint"]["name"] for tables in files] == ["config", "ranker-1"]
+
+
 def test_alarms_that_roll_back_an_update_no_key_says_are_listed() -> None:
     rolling = {"MaximumBatchSize": {"Type": "INSTANCE_COUNT", "Value": 1}}
     deployment = {"RollingUpdatePolicy": rolling,

@@ -271,7 +271,7 @@ def same_in_effect(
         if what.startswith(("RetainAllVariantProperties", "ExcludeRetainedVariantProperties")):
             return "applies to updates: the live number of instances stays"
         if what in _unstated_metrics(picture).get(after, ()):
-            return "SageMaker's default for the day of its creation, written out"
+            return "SageMaker's own default, written out"
         if what == "DataCaptureConfig.EnableCapture" and after == "true":
             return "data is captured unless EnableCapture is false"
     if variable and after is None:

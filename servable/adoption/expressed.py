@@ -19,7 +19,14 @@ from servable.adoption.expressed_alarms import expressed_alarms, expressed_rollo
 from servable.adoption.expressed_model import ExpressedModel, expressed_model
 from servable.adoption.expressed_scaling import ExpressedScaling
 from servable.adoption.live_fields import Effect, LiveFields, NotCarried
-from servable.adoption.live_picture import STACK_TAG, Described, LivePicture, variants_of
+from servable.adoption.live_picture import (
+    STACK_TAG,
+    Described,
+    LivePicture,
+    captures,
+    detailed_by_default,
+    variants_of,
+)
 
 _IDENTITY = dict.fromkeys(
     ("EndpointName", "EndpointArn", "EndpointStatus", "EndpointConfigName", "EndpointConfigArn",
@@ -82,7 +89,8 @@ class _Expression:
 
     def whole(self, endpoint_name: str | None) -> Expressed:
         picture = self._picture
-        config = LiveFields("endpoint configuration", picture.config, known=_IDENTITY)
+        known = _IDENTITY | {"EnableNetworkIsolation": False}
+        config = LiveFields("endpoint configuration", picture.config, known=known)
         variants = {
             str(variant["VariantName"]): self._variant(variant, shadow=shadow)
             for variant, shadow in variants_of(picture.config)
@@ -91,10 +99,11 @@ class _Expression:
         if not variants:  # a model alone
             (name,) = picture.models
             variants["primary"] = self._of_model(name, None)
+        without = picture.config.get("EndpointConfigName") or next(iter(picture.models))
         tables: dict[str, Any] = {
             "account": picture.account,
             "region": picture.region,
-            "endpoint": {"name": endpoint_name or self._name or next(iter(self._models))},
+            "endpoint": {"name": endpoint_name or self._name or without},
             "models": self._models,
             "variants": variants,
         }
@@ -146,7 +155,7 @@ class _Expression:
         if shadow:
             table["shadow"] = True
         running = self._running.get(name, {})
-        weight = float(fields.take("InitialVariantWeight") or 1.0)
+        weight = float(1.0 if (given := fields.take("InitialVariantWeight")) is None else given)
         table["weight"] = float(running.get("DesiredWeight", weight))
         if table["weight"] != weight:
             reason = "another weight is in force, which the file has"
@@ -270,19 +279,24 @@ class _Expression:
             "enhanced_metrics": "EnableEnhancedMetrics",
             "publish_seconds": "MetricPublishFrequencyInSeconds",
         }
-        if live:
-            tables["metrics"] = {key: live[name] for key, name in names.items() if name in live}
-        missing = [name for name in names.values() if name not in (live or {})]
-        if missing and self._picture.config:
-            reason = (
-                "SageMaker's own default depends on the day of creation; the file's is written out"
-            )
-            where = f"endpoint configuration: MetricsConfig.{', '.join(missing)}"
-            self._leave(where, "not set", reason, "changed")
+        table = {key: live[name] for key, name in names.items() if name in live} if live else {}
+        if self._picture.config and "detailed_observability" not in table:
+            by_day = detailed_by_default(self._picture.config)
+            served = tables["variants"].values()
+            if by_day and not any("serverless" in variant for variant in served):
+                table["detailed_observability"] = True
+            elif by_day is not False:
+                reason = (
+                    "SageMaker's own default depends on the day of creation; the file's is false"
+                )
+                where = "endpoint configuration: MetricsConfig.EnableDetailedObservability"
+                self._leave(where, "not set", reason, "changed")
+        if table:
+            tables["metrics"] = table
 
     def _stored(self, tables: dict[str, Any], config: LiveFields) -> None:
         capture = config.take("DataCaptureConfig")
-        if capture is not None and capture.get("EnableCapture", True):
+        if captures(self._picture.config):
             tables["capture"] = self._capture(LiveFields("data capture", capture, known={
                 "EnableCapture": True, "CaptureContentTypeHeader": {
                     "CsvContentTypes": ["text/csv"],

@@ -127,6 +127,15 @@ def expressed_rollout(
     rolling = fields.take("RollingUpdatePolicy")
     policy = rolling or fields.take("BlueGreenUpdatePolicy") or {}
     table = _rolling(policy) if rolling else _blue_green(policy)
+    for alarm in alarms:
+        reason = (
+            "[rollout] makes alarms of its own for each configuration, which roll an update back"
+        )
+        where = "deployment configuration: AutoRollbackConfiguration"
+        not_carried.append(
+            NotCarried(where=where, value=alarm["AlarmName"], reason=reason, effect="changed")
+        )
+    not_carried.extend(fields.not_carried({}))
     if table is None:
         reason = "[rollout] has shares in percent and whole minutes; write the table by hand"
         not_carried.append(
@@ -141,15 +150,6 @@ def expressed_rollout(
             not_carried.append(
                 NotCarried(where=where, value=value, reason=reason, effect="changed")
             )
-    for alarm in alarms:
-        reason = (
-            "[rollout] makes alarms of its own for each configuration, which roll an update back"
-        )
-        where = "deployment configuration: AutoRollbackConfiguration"
-        not_carried.append(
-            NotCarried(where=where, value=alarm["AlarmName"], reason=reason, effect="changed")
-        )
-    not_carried.extend(fields.not_carried({}))
     return table
 
 

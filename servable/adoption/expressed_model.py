@@ -174,21 +174,23 @@ def _data(
     live = container_of(picture.models[where.removeprefix("model ")])
     own_name = _free(_cleaned(where.removeprefix("model ")), taken)
     uri = str(data_url(live) or data_url(packaged) or "")
+    container.take("ModelDataUrl")
+    for name in ("S3Uri", "S3DataType", "CompressionType"):
+        container.take("ModelDataSource", "S3DataSource", name)
     if container.look("Mode") == "MultiModel":
-        for field_name in ("Mode", "ModelDataUrl", "ModelDataSource"):
-            container.take(field_name)
+        container.take("Mode")
         return _several(picture, own_name, uri, about, listed)
     archive = picture.archives.get(uri)
     if not uri.endswith(".tar.gz"):
         if not uri:
             raise PackagingError(Path(where), "names no archive; its model is in the image itself",
                                  "put the model into an archive, and adopt that")  # fmt: skip
-        container.take("ModelDataSource")
         names = picture.prefixes.get(uri, ())
         found = {match[1] or AT_ROOT for name in names if (match := _GRAPH.fullmatch(name))}
         name = default or min(found, default=AT_ROOT)
-        own_name = name if _is_name(name) and name not in taken else own_name
+        # Named after the live model: the model in it is called `model` in most of them.
         folder = f"models/{own_name}"
+        own_name = name if _is_name(name) and name not in taken else own_name
         note = f"files under a prefix cannot be pinned: they are packed from {folder} from then on"
         if own_name != name:
             note += f", where requests name the model {own_name} and not {name}"
@@ -197,14 +199,6 @@ def _data(
         if any(name.startswith(STARTS_GUNICORN) for name in names):
             table["code"] = f"{folder}/code"
         return {own_name: table}, {folder: uri}
-    for field_name in ("ModelDataUrl", "ModelDataSource"):
-        source = container.take(field_name)
-        if isinstance(source, dict):  # a .tar.gz named this way is the same archive
-            extra = source.get("S3DataSource", {})
-            for name in ("S3Uri", "S3DataType", "CompressionType"):
-                extra.pop(name, None)
-            if extra:
-                container.give_back(field_name, {"S3DataSource": extra})
     artifact: dict[str, Any] = {"uri": uri, "sha256": "0" * 64}
     name = default or AT_ROOT
     if archive is not None:

@@ -53,10 +53,6 @@ class LiveFields:
         """Return a field, or None, without counting it as expressed."""
         return self._fields.get(name)
 
-    def give_back(self, name: str, value: Any) -> None:
-        """Put a field back that could not be expressed after all."""
-        self._fields[name] = value
-
     def not_carried(self, reasons: Mapping[str, tuple[str, Effect]]) -> Iterator[NotCarried]:
         """Yield what was not taken. `reasons`: first field of the path -> (reason, effect)."""
         for path, value in _leaves(self._fields, ""):

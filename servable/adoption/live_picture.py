@@ -1,5 +1,6 @@
 """A live endpoint as plain data: the answers of AWS's Describe calls about it and what belongs to it."""
 
+import datetime
 import math
 import re
 import tempfile
@@ -129,7 +130,7 @@ class _Reader:
             models=models,
             packages=packages,
             archives={
-                uri: self._archive(uri, _image_version(containers))
+                uri: self._archive(uri, image_version(containers))
                 for uri in dict.fromkeys(addresses)
                 if uri and uri.endswith(".tar.gz") and archives
             },
@@ -304,6 +305,25 @@ def variants_of(config: Described) -> Iterator[tuple[Described, bool]]:
             yield variant, shadow
 
 
+def captures(config: Described) -> bool:
+    """Whether data is captured; without EnableCapture it is.
+
+    Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_DataCaptureConfig.html (2026-11-28)
+    """
+    capture = config.get("DataCaptureConfig")
+    return bool(capture and capture.get("EnableCapture", True))
+
+
+def detailed_by_default(config: Described) -> bool | None:
+    """Whether EnableDetailedObservability is on where a configuration does not state it; None: not known.
+
+    Source: https://docs.aws.amazon.com/sagemaker/latest/dg/monitoring-detailed-observability-getting-started.html
+    (2026-11-28)
+    """
+    created: datetime.datetime | None = config.get("CreationTime")
+    return None if created is None else created.date() > datetime.date(2026, 6, 17)
+
+
 def model_names(config: Described) -> Iterator[str]:
     """Yield the models of every variant and instance type, with repetitions."""
     for variant, _ in variants_of(config):
@@ -350,7 +370,7 @@ def _of_each(models: Mapping[str, Described], key: str) -> list[str]:
     return [*dict.fromkeys(filter(None, values))]
 
 
-def _image_version(containers: Sequence[Described]) -> str:
+def image_version(containers: Sequence[Described]) -> str:
     """The TensorFlow version in the tag of the first image that has one; else the newest."""
     for container in containers:
         tag = str(container.get("Image", "")).rpartition(":")[2]

@@ -1,19 +1,29 @@
 """What is live, as if a stack had made it: a template beside that of the file, to compare both."""
 
 import copy
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from infra.catalog.instances import instances
-from infra.policy.container import DEFAULT_MODEL_NAME, IMAGE_DEFAULTS, setting_of, variables_of
+from infra.policy.container import (
+    DEFAULT_MODEL_NAME,
+    IMAGE_DEFAULTS,
+    inert_reason,
+    setting_of,
+    variables_of,
+)
 from infra.policy.scaling import DEFAULT_COOLDOWN_SECONDS
 from servable.adoption.expressed_model import HASH, is_secret
 from servable.adoption.live_fields import HIDDEN
 from servable.adoption.live_picture import (
     Described,
     LivePicture,
+    captures,
     container_of,
     data_url,
+    detailed_by_default,
+    image_version,
     package_container,
     variants_of,
 )
@@ -34,8 +44,6 @@ _PROPERTIES: Mapping[str, tuple[str, ...]] = {
     POLICY: ("PolicyType", "TargetTrackingScalingPolicyConfiguration",
              "StepScalingPolicyConfiguration"),
 }  # fmt: skip
-# False, or a list of nothing, is what an omitted property means.
-_OMITTED: tuple[Any, ...] = (None, False, [], "", {})
 _IMAGE_DEFAULTS = variables_of(IMAGE_DEFAULTS, default_model=None)
 _NUMBER_OF_VCPUS = ("batching.batch_threads", "batching.max_enqueued_batches")
 
@@ -91,7 +99,8 @@ def _of(kind: str, described: Described) -> dict[str, Any]:
 def _slim(value: Any) -> Any:
     if isinstance(value, dict):
         slim = {key: _slim(inner) for key, inner in value.items()}
-        return {key: inner for key, inner in slim.items() if inner not in _OMITTED}
+        # False, or a list of nothing, is what an omitted property means; 0 is not.
+        return {key: inner for key, inner in slim.items() if inner or type(inner) in (int, float)}
     if isinstance(value, float) and value.is_integer():
         return int(value)  # as the template has it
     return [_slim(item) for item in value] if isinstance(value, list) else value
@@ -261,10 +270,23 @@ def same_in_effect(
             return "Application Auto Scaling's default, written out"
         if what.startswith(("RetainAllVariantProperties", "ExcludeRetainedVariantProperties")):
             return "applies to updates: the live number of instances stays"
+        if what in _unstated_metrics(picture).get(after, ()):
+            return "SageMaker's own default, written out"
+        if what == "DataCaptureConfig.EnableCapture" and after == "true":
+            return "data is captured unless EnableCapture is false"
+    if variable and after is None:
+        version = image_version([container_of(model) for model in picture.models.values()])
+        if inert := inert_reason(name, str(before), tensorflow=version):
+            return f"the image does not use it: {inert}"
+    if what == "DataCaptureConfig.CaptureOptions" and _captured(before) == _captured(after):
+        return "InputAndOutput is Input and Output"
+    if what.endswith(".Dimensions[EndpointName].Value") and (
+        before == picture.endpoint.get("EndpointName")
+    ):
+        return "a new endpoint beside the live one"
     if name == "ModelPackageName" and _any_partition(before) == _any_partition(after):
         return "the same version of the model package"
-    capture = picture.config.get("DataCaptureConfig", {})
-    if what.startswith("DataCaptureConfig.") and after is None and not capture.get("EnableCapture"):
+    if what.startswith("DataCaptureConfig.") and after is None and not captures(picture.config):
         return "EnableCapture is false: nothing was captured"
     if what == "EndpointName":
         return "a new endpoint beside the live one"
@@ -273,6 +295,25 @@ def same_in_effect(
     if name == "InitialVariantWeight" and after in _weights(picture):
         return "the weight that is in force"
     return None
+
+
+def _unstated_metrics(picture: LivePicture) -> dict[str | None, tuple[str, ...]]:
+    """Return values of MetricsConfig that mean the same as not stating them, to their properties."""
+    detailed = "MetricsConfig.EnableDetailedObservability"
+    enhanced, seconds = (
+        f"MetricsConfig.{name}"
+        for name in ("EnableEnhancedMetrics", "MetricPublishFrequencyInSeconds")
+    )
+    by_day = detailed_by_default(picture.config)
+    unstated: dict[str | None, tuple[str, ...]] = {
+        "60": (seconds,), "true": (detailed,) if by_day else (),
+        "false": (enhanced, detailed) if by_day is False else (enhanced,)}  # fmt: skip
+    return unstated
+
+
+def _captured(options: str | None) -> set[str]:
+    modes = {*re.findall(r'"CaptureMode": "(\w+)"', options or "")}
+    return {"Input", "Output"} if "InputAndOutput" in modes else modes
 
 
 def _any_partition(arn: str | None) -> str:

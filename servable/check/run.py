@@ -10,21 +10,25 @@ import re
 import tempfile
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 from infra.catalog.ops import op_table
+from infra.parameters.batch.job import batch_jobs
 from infra.parameters.finding import Finding, Severity
 from infra.parameters.loading import ValidFile
 from infra.parameters.model import Golden
+from infra.parameters.rollout import GoldenRequests
 from model_packaging.refusal import PackagingError
 from servable.golden_answers import content_type_of, differing, known_answer
 from servable.serve.container import serve_locally
-from servable.serve.serve import PreparedVariant, prepared
+from servable.serve.serve import PreparedVariant, prepared, prepared_batch
 from servable_local.container.launch import LaunchError
+from servable_local.container.settings import batch_variables
 
 # Enough for several requests in one batch, and in several workers.
 AT_ONCE = 4
@@ -46,6 +50,21 @@ def missing() -> str | None:
     )
 
 
+@dataclass(frozen=True, kw_only=True)
+class RunPart:
+    """What has a container: a variant or a batch."""
+
+    name: str
+    model: str
+    update: GoldenRequests | None
+    """Request of an update, sent too."""
+    prepare: Callable[[], PreparedVariant]
+    shows_log: str
+    """Command that shows the container's log."""
+    added: Mapping[str, str] = field(default_factory=dict)
+    """Variables that SageMaker adds for a job."""
+
+
 class SentRequest(NamedTuple):
     """A golden request of an environment file: its key, content type and path."""
 
@@ -56,15 +75,17 @@ class SentRequest(NamedTuple):
 
 
 def run(loaded: ValidFile, report: Callable[[str], None]) -> Iterator[Finding]:
-    """Yield what fails in each variant; variants that deploy the same are run once."""
+    """Yield what fails in each variant and batch; those that deploy the same are run once."""
     environment = loaded.environment
+    parts = [*_variants(loaded), *_batches(loaded)]
     seen: list[PreparedVariant] = []
-    for number, (name, variant) in enumerate(environment.served.items(), start=1):
-        key, model = f"models.{variant.model}", environment.models[variant.model]
-        doing = f"{loaded.name}, variant {name} ({number} of {len(environment.served)})"
+    for number, part in enumerate(parts, start=1):
+        key, model = f"models.{part.model}", environment.models[part.model]
+        doing = f"{loaded.name}, {part.name} ({number} of {len(parts)})"
         report(f"{doing}: packing")
         try:
-            served = prepared(loaded, variant=name, download=False)
+            served = part.prepare()
+            served = replace(served, variables=served.variables | dict(part.added))
         except PackagingError as wrong:
             lies_elsewhere = model.artifact is not None
             severity = Severity.NOT_CHECKED if lies_elsewhere else Severity.ERROR
@@ -79,17 +100,41 @@ def run(loaded: ValidFile, report: Callable[[str], None]) -> Iterator[Finding]:
             log = Path(folder) / "log"
             try:
                 with serve_locally(served, port=0, log=log) as process:
-                    requests = list(_requests(loaded, name))
+                    requests = list(_requests(loaded, part))
                     for sent in requests:
                         report(f"{doing}: sending {sent.golden.request}")
                         yield from _asked(loaded, process.url, sent, log)
-                    yield from _not_called(loaded, name, requests)
+                    yield from _not_called(loaded, part.model, requests)
             except LaunchError as wrong:
-                yield _not_started(loaded, key, name, str(wrong), served.tensorflow)
+                yield _not_started(loaded, key, part, str(wrong), served.tensorflow)
+
+
+def _variants(loaded: ValidFile) -> Iterator[RunPart]:
+    rollout = loaded.environment.rollout
+    for name, variant in loaded.environment.served.items():
+        yield RunPart(
+            name=f"variant {name}",
+            model=variant.model,
+            update=rollout.golden_requests if rollout and not variant.shadow else None,
+            prepare=partial(prepared, loaded, variant=name, download=False),
+            shows_log=f"`servable serve {loaded.name} --variant {name}`",
+        )
+
+
+def _batches(loaded: ValidFile) -> Iterator[RunPart]:
+    for job in batch_jobs(loaded.environment):
+        yield RunPart(
+            name=f"batch {job.name}",
+            model=job.batch.model,
+            update=None,
+            prepare=partial(prepared_batch, loaded, job, download=False),
+            shows_log=f"`servable batch {loaded.name} {job.name} --local --input FILE --output DIR`",
+            added=batch_variables(job.request(job_name="check", model_name="check")),
+        )
 
 
 def _not_started(
-    loaded: ValidFile, key: str, variant: str, reason: str, tensorflow: str
+    loaded: ValidFile, key: str, part: RunPart, reason: str, tensorflow: str
 ) -> Finding:
     """No fault of the model where TensorFlow lacks, on this computer, an operation that the image has."""
     said = _one_line(reason)
@@ -98,35 +143,31 @@ def _not_started(
         problem = f"is not run: {said}; the image of TensorFlow {tensorflow} has {lacking[1]}"
         remedy = f"a TensorFlow with {lacking[1]} on this computer, or the image (--docker)"
         return _finding(loaded, "run-load", key, problem, f"give {remedy}", Severity.NOT_CHECKED)
-    problem = f"the container of variant {variant} does not start: {said}"
-    remedy = f"`servable serve {loaded.name} --variant {variant}` shows its log"
-    return _finding(loaded, "run-load", key, problem, remedy)
+    problem = f"the container of {part.name} does not start: {said}"
+    return _finding(loaded, "run-load", key, problem, f"{part.shows_log} shows its log")
 
 
-def _requests(loaded: ValidFile, variant: str) -> Iterator[SentRequest]:
-    """Yield the golden requests of the variant's models whose files exist."""
+def _requests(loaded: ValidFile, part: RunPart) -> Iterator[SentRequest]:
+    """Yield the golden requests of the part's models whose files exist."""
     environment = loaded.environment
-    served = environment.served[variant]
-    members = environment.models[served.model].multi_model
+    members = environment.models[part.model].multi_model
     sent = []
-    for name in members or [served.model]:
+    for name in members or [part.model]:
         path = f"/models/{name}/invoke" if members else "/invocations"
         for below, golden in environment.models[name].golden_requests.items():
             sent.append(SentRequest(f"models.{name}.{below}.request", golden, golden.sent_as, path))
-    rollout = environment.rollout.golden_requests if environment.rollout else None
-    if rollout is not None and rollout.sent_as and not (members or served.shadow):
-        golden = Golden.model_construct(request=rollout.body)
+    if part.update is not None and part.update.sent_as and not members:
+        golden = Golden.model_construct(request=part.update.body)
         key = "rollout.golden_requests.body"
-        sent.append(SentRequest(key, golden, rollout.sent_as, "/invocations"))
+        sent.append(SentRequest(key, golden, part.update.sent_as, "/invocations"))
     yield from (request for request in sent if request.golden.request.path.is_file())
 
 
 def _not_called(
-    loaded: ValidFile, variant: str, requests: Sequence[SentRequest]
+    loaded: ValidFile, served: str, requests: Sequence[SentRequest]
 ) -> Iterator[Finding]:
-    """Yield a finding for each model of the variant that no request was sent to."""
+    """Yield a finding for each model of a container that no request was sent to."""
     environment = loaded.environment
-    served = environment.served[variant].model
     sent = {request.key for request in requests}
     for name in environment.models[served].multi_model or [served]:
         key, model = f"models.{name}", environment.models[name]

@@ -13,6 +13,7 @@ import click
 
 from model_packaging.request_path import request_path
 from servable.conformance.observed_cases import OBSERVED, ContainerSetup
+from servable_local.container.settings import PORT_RANGE
 
 MODELS_PATH = "/opt/ml/models"
 """Where SageMaker puts the models of multi-model mode."""
@@ -27,7 +28,7 @@ _MEMBERS = {
 }
 _FIRST_PORT = 8080
 # SageMaker names a range; a container of its own needs one for several model servers.
-_PORT_RANGE = ("SAGEMAKER_SAFE_PORT_RANGE", "20000-29999")
+_PORTS = {PORT_RANGE: "20000-29999"}
 
 
 def prepare(wanted: Sequence[ContainerSetup], folder: Path) -> None:
@@ -77,7 +78,7 @@ def start_script(wanted: Sequence[ContainerSetup]) -> str:
         words += [f'--volume "$here/{container.name}:{inside}:ro"']
         words += [
             f"--env {shlex.quote(f'{name}={text}')}"
-            for name, text in sorted((dict([_PORT_RANGE]) | dict(container.variables)).items())
+            for name, text in sorted((_PORTS | dict(container.variables)).items())
         ]
         lines.append(" \\\n  ".join([*words, '"$image" serve']))
     return "\n".join(lines) + "\n"

@@ -23,7 +23,9 @@ def refreshed(loaded: ValidFile, file: Path, pricing: Any = None) -> Iterator[st
     """
     environment = loaded.environment
     variants = environment.variants.values()
-    names = sorted({name for variant in variants for name in variant.instance_types})
+    kinds = {name for variant in variants for name in variant.instance_types}
+    # A run is priced as an endpoint's instance: docs/batch.md.
+    names = sorted(kinds | {batch.instance_type for batch in environment.batch.values()})
     try:
         client = pricing or boto3.client("pricing", region_name=API_REGION)
         usd_per_hour = hosting_prices(client, names, environment.region)

@@ -15,7 +15,7 @@ from model_packaging.refusal import PackagingError
 from servable.adoption.environment_text import EFFECTS, environment_text
 from servable.adoption.expressed import Expressed, expressed
 from servable.adoption.fetched import fetch, locate
-from servable.adoption.live_picture import LivePicture, container_of, live_picture
+from servable.adoption.live_picture import LivePicture, captures, container_of, live_picture
 from servable.aws_account import Account, AwsError
 from servable.findings import print_lines
 from servable.init.first_environment import foreseen, model_name, new_environment
@@ -155,7 +155,7 @@ def next_steps(source: LiveSource, picture: LivePicture, name: str, *, cli: bool
     several = any(
         container_of(model).get("Mode") == "MultiModel" for model in picture.models.values()
     )
-    if captured.get("EnableCapture") and captured.get("DestinationS3Uri") and not several:
+    if captures(picture.config) and not several:
         place = f"{captured['DestinationS3Uri'].rstrip('/')}/{source.name}"
         steps.append(f"servable replay {name} --captured {place} --gate{local}")
         steps.append(f"servable golden {name} --from-captured {place} --write{local}")

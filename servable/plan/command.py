@@ -38,6 +38,7 @@ WORDS = {
     "two deploys": "two deploys: SageMaker refuses a single one",
     "replace": "replaces the endpoint",
     "delete": "deletes the endpoint",
+    "keep": "keeps the endpoint, outside the stack",
     "refused": "refused",
 }
 

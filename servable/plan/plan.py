@@ -18,7 +18,9 @@ from servable.plan.template_changes import (
     replaces_fleet,
 )
 
-Verdict = Literal["nothing", "create", "update", "two deploys", "replace", "delete", "refused"]
+Verdict = Literal[
+    "nothing", "create", "update", "two deploys", "replace", "delete", "keep", "refused"
+]
 WORKTREE = "../deployed"
 
 
@@ -49,7 +51,7 @@ class DeployPlan:
     @property
     def needs_attention(self) -> bool:
         """Whether the change is more than one deploy that SageMaker accepts."""
-        return self.verdict in ("two deploys", "replace", "delete", "refused")
+        return self.verdict in ("two deploys", "replace", "delete", "keep", "refused")
 
 
 def planned(
@@ -133,9 +135,15 @@ def _verdict(
         return "refused", [f"{state}: `aws cloudformation continue-update-rollback`, or delete it"]
     before = endpoint_name(now.template)
     if before is not None and endpoint_name(after) is None:
+        gone = "the file has no [variants.NAME] any more: CloudFormation"
+        if keeps_endpoint(now.template):
+            return "keep", [
+                f"{gone} keeps the endpoint {before}, which is protected: it runs and costs on, outside the "
+                "stack, without the model and the role that go with it: move callers, then "
+                f"`aws sagemaker delete-endpoint --endpoint-name {before}`"
+            ]
         return "delete", [
-            f"the file has no [variants.NAME] any more: CloudFormation deletes the endpoint {before}, and "
-            "whoever calls it fails from then on"
+            f"{gone} deletes the endpoint {before}, and whoever calls it fails from then on"
         ]
     if before is not None and before != endpoint_name(after):
         if keeps_endpoint(now.template) and keeps_endpoint(after):

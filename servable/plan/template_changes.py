@@ -132,7 +132,7 @@ def log_group_names(template: Template) -> set[str]:
 
 
 def keeps_endpoint(template: Template) -> bool:
-    """Whether CloudFormation keeps the old endpoint when it replaces it."""
+    """Whether CloudFormation keeps the old endpoint when it replaces it, or the template loses it."""
     return any(
         resource["Type"] == "AWS::SageMaker::Endpoint"
         and resource.get("UpdateReplacePolicy") == "Retain"

@@ -85,10 +85,10 @@ def prepared(
     return _prepared(loaded, name, chosen.model, decided, archive, download=download)
 
 
-def prepared_batch(loaded: ValidFile, job: BatchJob) -> PreparedVariant:
-    """Pack the model of a batch, with the job's container variables. Raises `PackagingError`."""
+def prepared_batch(loaded: ValidFile, job: BatchJob, *, download: bool = True) -> PreparedVariant:
+    """Pack the model of a batch, with the job's container variables, as `prepared` does."""
     decided = job.hosting(loaded.environment.region)
-    return _prepared(loaded, job.name, job.batch.model, decided, None, download=True)
+    return _prepared(loaded, job.name, job.batch.model, decided, None, download=download)
 
 
 def _prepared(

@@ -13,10 +13,11 @@ from typing import Self
 from servable_local.container.archive import ArchiveError, unpack
 from servable_local.container.launch import LaunchError
 from servable_local.container.ports import HOST, PortError, reserved
+from servable_local.container.settings import PORT_RANGE
 
 _INSIDE = 8080  # the image's default
 # SageMaker names a range; a container of its own can have any. 2 ports for each model server.
-_PORT_RANGE = {"SAGEMAKER_SAFE_PORT_RANGE": "20000-29999"}
+_PORT_RANGE = {PORT_RANGE: "20000-29999"}
 _ASK_SECONDS = 20.0
 
 

@@ -20,6 +20,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from infra.parameters.finding import Finding, Severity
+from infra.preflight.batch.jobs import batch_example
 from servable.check import run as runs
 from servable.check.command import check
 from servable.check.run import run
@@ -53,6 +54,7 @@ class Stub:
         self.fails = ""
         monkeypatch.setattr(runs, "serve_locally", self.serve)
         monkeypatch.setattr(runs, "prepared", self.prepared)
+        monkeypatch.setattr(runs, "prepared_batch", self.prepared_batch)
         self.variables: dict[str, dict[str, str]] = {}
 
     def prepared(self, loaded: Any, *, variant: str, download: bool) -> PreparedVariant:
@@ -65,11 +67,15 @@ class Stub:
             tensorflow="2.20",
         )
 
+    def prepared_batch(self, loaded: Any, job: Any, *, download: bool) -> PreparedVariant:
+        return self.prepared(loaded, variant=job.name, download=download)
+
     @contextmanager
     def serve(self, served: Any, *, port: int, log: Path) -> Iterator[Any]:
         if self.fails:
             raise LaunchError(self.fails)
         self.started += 1
+        self.served = served
         log.write_text('Traceback\nValueError: no such row\n{"event": "request"}\n')
         stub = self
 
@@ -178,6 +184,21 @@ def test_variants_that_deploy_the_same_are_run_once(
     stub.variables = variables
     found(golden, KNOWN + 'variants.other = { model = "ranker", instance_type = "ml.c5.xlarge" }')
     assert stub.started == started
+
+
+def test_a_batch_has_a_container_of_its_own_with_the_variables_of_a_job(
+    golden: Path, stub: Stub
+) -> None:
+    assert found(golden, KNOWN + batch_example()) == []
+    assert (stub.started, stub.served.variables["SAGEMAKER_BATCH"]) == (2, "true")
+
+
+def test_the_container_of_a_batch_that_does_not_start_is_a_finding(
+    golden: Path, stub: Stub
+) -> None:
+    stub.fails = "no"
+    problems = [finding.problem for finding in found(golden, KNOWN + batch_example())]
+    assert "the container of batch nightly does not start: no" in problems
 
 
 def test_the_body_of_an_update_is_sent_too(golden: Path, stub: Stub) -> None:

@@ -13,6 +13,7 @@ import pytest
 from botocore.stub import Stubber
 
 from infra.parameters.loading import ValidFile, load
+from infra.preflight.batch.jobs import batch_example
 from servable.cost.price_list import PriceListError, hosting_prices, rows_of
 from servable.cost.refresh import refreshed
 from tests.conftest import VALID, valid
@@ -124,6 +125,13 @@ def test_refresh_writes_the_price_and_keeps_the_comments(project: Path, file: Pa
     text = file.read_text()
     written = tomllib.loads(text)["prices"]["instance_usd_per_hour"]
     assert (written, text.startswith("# kept")) == ({NAME: 0.231}, True)
+
+
+def test_the_instance_type_of_a_batch_gets_its_price(project: Path, file: Path) -> None:
+    alone = VALID.partition("[variants")[0]
+    file.write_text(f"{batch_example(instance_type=NAME)}\n{alone}")
+    list(refreshed(valid(load(project, file.parent)[0]), file, client(HOSTING)))
+    assert tomllib.loads(file.read_text())["prices"]["instance_usd_per_hour"] == {NAME: 0.231}
 
 
 def test_a_file_with_new_prices_loads(project: Path, file: Path) -> None:

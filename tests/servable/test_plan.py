@@ -123,6 +123,16 @@ def test_renamed_variants_under_a_rollout_are_refused_with_the_way_that_works(
     assert "take [rollout] out for this deploy" in parsed["reasons"][0]
 
 
+def test_a_protected_endpoint_that_the_file_no_longer_has_is_said_to_be_kept(
+    revision: Path,
+) -> None:
+    protected = SECOND.replace('name = "ranker"', 'name = "ranker"\nprotect = true')
+    run(revision, protected)
+    git(revision, "commit", "--all", "--quiet", "--message", "protected")
+    ran = run(revision, alone(protected), "--json")
+    assert (ran.return_value, json.loads(ran.stdout)["verdict"]) == (1, "keep")
+
+
 def test_the_rename_of_a_protected_endpoint_is_said_to_keep_the_old_one(revision: Path) -> None:
     protected = SECOND.replace('name = "ranker"', 'name = "ranker"\nprotect = true')
     run(revision, protected)

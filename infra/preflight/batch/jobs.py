@@ -229,6 +229,49 @@ class TransformOutputInside(BatchTableRule):
             yield self.finding(name=name, batch=batch)
 
 
+class TransformOutputShared(BatchTableRule):
+    """Results are named after their objects: of two batches with one output, the later overwrites."""
+
+    example = "\n".join((batch_example(), batch_example().replace("nightly", "weekly")))
+    key = "batch.{name}.output"
+    problem = (
+        "{batch.output} is also the output of {other}, and results of one name overwrite each other"
+    )
+    allowed = "a prefix of its own for each batch"
+    remedy = "choose another prefix"
+    reads = ("batch.{other}.output",)
+
+    def look(self, name: str, batch: BatchSettings) -> Findings:
+        for other, before in self.environment.batch.items():
+            if other == name:
+                return
+            if before.output.rstrip("/") == batch.output.rstrip("/"):
+                yield self.finding(name=name, batch=batch, other=other)
+
+
+class TransformReadsResults(BatchTableRule):
+    """A batch that reads another's results reads those that are there when it starts, of trials too."""
+
+    severity = Severity.WARNING
+    example = "\n".join((
+        batch_example(),
+        batch_example(input="s3://tables/scores/", output="s3://tables/top/").replace("nightly", "weekly"),
+    ))  # fmt: skip
+    key = "batch.{name}.input"
+    problem = (
+        "{batch.input} holds the results of {other}: those that are there when a run starts are read, of "
+        "`servable batch --limit` too"
+    )
+    allowed = "a prefix without another batch's output"
+    remedy = "choose another prefix, or start it when {other} has completed, and try with another --output"
+    reads = ("batch.{other}.output",)
+
+    def look(self, name: str, batch: BatchSettings) -> Findings:
+        for other, writing in self.environment.batch.items():
+            if other != name and f"{writing.output.rstrip('/')}/".startswith(batch.input):
+                yield self.finding(name=name, batch=batch, other=other)
+
+
 class TransformTimeout(BatchJobRule):
     """A container that gives up before the job does ends a request that was still waited for.
 

@@ -391,6 +391,38 @@ def test_a_pools_model_of_the_same_archive_is_settings_alone() -> None:
     assert [each for each in where(result) if "ModelNameOverride" in each] == []
 
 
+def test_files_under_a_prefix_are_fetched_into_a_folder_named_after_their_model() -> None:
+    prefix = "s3://team/files/"
+    source = {"S3DataSource": {"S3Uri": prefix, "S3DataType": "S3Prefix"}}
+    live = picture(container={"ModelDataUrl": None, "ModelDataSource": source},
+                   prefixes={prefix: ["1/saved_model.pb"]})  # fmt: skip
+    assert expressed(live).sources == {"models/ranker-1": prefix}
+
+
+def test_without_an_endpoint_it_is_named_after_what_is_read() -> None:
+    model = replace(picture(), endpoint={}, config={})
+    files = [expressed(each).tables for each in (replace(picture(), endpoint={}), model)]
+    assert [tables["endpoint"]["name"] for tables in files] == ["config", "ranker-1"]
+
+
+def test_alarms_that_roll_back_an_update_no_key_says_are_listed() -> None:
+    rolling = {"MaximumBatchSize": {"Type": "INSTANCE_COUNT", "Value": 1}}
+    deployment = {"RollingUpdatePolicy": rolling,
+                  "AutoRollbackConfiguration": {"Alarms": [{"AlarmName": "slow"}]}}  # fmt: skip
+    rows = expressed(picture(endpoint={"LastDeploymentConfig": deployment})).not_carried
+    assert "slow" in [row.value for row in rows]
+
+
+@pytest.mark.parametrize("uri", [URI, "s3://team/files/"])
+def test_what_a_source_of_model_data_says_besides_its_place_is_listed(uri: str) -> None:
+    source = {"S3DataSource": {"S3Uri": uri, "S3DataType": "S3Prefix",
+                               "ModelAccessConfig": {"AcceptEula": True}}}  # fmt: skip
+    live = picture(container={"ModelDataUrl": None, "ModelDataSource": source})
+    listed = [each for each in where(expressed(live)) if "ModelDataSource" in each]
+    path = "ModelDataSource.S3DataSource.ModelAccessConfig.AcceptEula"
+    assert listed == [f"model ranker-1: container: {path}"]
+
+
 def test_two_live_models_of_one_folder_name_have_tables_of_their_own() -> None:
     live = picture()
     other = dict(live.models["ranker-1"]) | {"ModelName": "ranker-2", "PrimaryContainer": {

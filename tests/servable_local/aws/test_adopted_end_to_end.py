@@ -11,6 +11,7 @@ import pytest
 from servable_local.aws import LocalAws, running
 from servable_local.aws.local_aws import ACCOUNT
 from tests.checkouts import PATH, ROOT, Ran, bootstrapped, run_in
+from tests.docs.outputs import shown
 from tests.servable_local.aws.live_endpoints import IMAGE, archive
 from tests.servable_local.aws.local_account import TRUST
 
@@ -75,7 +76,9 @@ def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
 def test_four_commands_lead_from_a_live_endpoint_to_a_verified_answer(shell: Shell) -> None:
     shell.done("servable init --from-endpoint ranker --name staging --endpoint-name ranker-2 "
                "--request request.json")  # fmt: skip
-    shell.type("servable plan staging --adopt ranker")
+    plan = shell.type("servable plan staging --adopt ranker")
+    (page,) = (one for one in shown() if "--adopt" in one.command)
+    assert page.holds(plan.stdout.rstrip().splitlines()), plan.stdout
     shell.done("cdk deploy 'staging/*' --require-approval never")
     assert "as deployed" in shell.done("servable verify staging").stdout
 

@@ -66,7 +66,7 @@ canary_percent = 50
 bake_minutes = 4
 [rollout.golden_requests]
 body = "ranker/golden/request-rows.json"
-per_minute = 60
+per_minute = 5
 """,
     "serverless": """\
 [variants.primary]
@@ -120,12 +120,13 @@ model = "mult"
 instance_type = "{instance}"
 """,
 }
+# 24 requests a minute: above the golden requests' 5 and the 10 of a caller while an update is watched, which
+# must not add the instance that the step `scaling` waits for.
 _SCALING = """\
 [variants.primary.scaling]
 max_rps_per_instance = 1
-safety_factor = 0.5
+safety_factor = 0.4
 """
-
 
 BROKEN = {
     "answers-500": """\

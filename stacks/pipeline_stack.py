@@ -22,6 +22,7 @@ from infra.constructs.model.archive import model_package_arn
 from infra.constructs.scaling.endpoint_scaling import SERVICE, SERVICE_ROLE
 from infra.parameters.environment import Environment, stack_name
 from infra.parameters.loading import Loaded, ValidFile
+from infra.policy.acceptance_policy import ACCEPT_LOOKS, acceptance_statements
 
 
 class PipelineStack(cdk.Stack):
@@ -37,10 +38,12 @@ class PipelineStack(cdk.Stack):
         repository: str,
         provider_arn: str | None,
         token_secret: str | None = None,
+        accept: str | None = None,
     ) -> None:
         """`repository` is OWNER@ID/NAME@ID. `provider_arn` is that of an existing GitHub provider in the
         account; None creates one. `token_secret` names the secret with GitHub's token for approvals in the
-        model registry; None makes no rule for them."""
+        model registry; None makes no rule for them. `accept` names GitHub's environment of the workflow that
+        runs `servable accept` in this account and region; None makes no role for it."""
         super().__init__(
             scope,
             construct_id,
@@ -76,6 +79,18 @@ class PipelineStack(cdk.Stack):
         )
         for output, role in (("DeployRoleArn", deploys.role), ("CompareRoleArn", compares.role)):
             cdk.CfnOutput(self, output, value=role.role_arn)
+        if accept is not None:
+            accepts = role_for(
+                "Accepts",
+                claim=f"environment:{accept}",
+                bootstrap_roles=DEPLOYS,
+                looks=ACCEPT_LOOKS,
+            )
+            for statement in acceptance_statements(
+                partition=self.partition, account=environment.account, region=environment.region
+            ):
+                accepts.allow(*statement)
+            cdk.CfnOutput(self, "AcceptRoleArn", value=accepts.role.role_arn)
         if _model_packages(environment):
             pins = role_for(
                 "Pins",
@@ -113,10 +128,11 @@ def add_pipelines(
     repository: str,
     provider_arn: str | None,
     token_secret: str | None = None,
+    accept: str | None = None,
 ) -> None:
     """Adds a stack for each environment that loads: `cdk deploy 'pipeline-*' -c pipeline=OWNER@ID/NAME@ID`.
 
-    `token_secret`: as for `PipelineStack`.
+    `token_secret` and `accept`: as for `PipelineStack`.
     An account has one provider per issuer: if several environments share it, the first creates it.
     """
     first_stacks: dict[str, PipelineStack] = {}
@@ -134,6 +150,7 @@ def add_pipelines(
             repository=repository,
             provider_arn=provider_arn or (provider if first else None),
             token_secret=token_secret,
+            accept=accept,
         )
         if first is not None:
             stack.add_stack_dependency(first)

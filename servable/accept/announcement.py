@@ -7,8 +7,9 @@ from typing import Any
 import click
 
 from infra.parameters.environment import Environment
+from infra.policy.acceptance_policy import PREFIX, TAG
 from infra.policy.sizing import HOURS_PER_MONTH
-from servable.accept.project import KINDS, PREFIX, SCALED_MAIN_INSTANCES, TAG, InstanceChoice
+from servable.accept.project import KINDS, SCALED_MAIN_INSTANCES, InstanceChoice
 from servable.accept.run import DELETING_MINUTES
 from servable.accept.steps import AcceptStep
 from servable.cost.cost import Cost, cost

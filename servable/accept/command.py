@@ -17,12 +17,13 @@ import click
 
 from infra.parameters.environment import Environment
 from infra.parameters.loading import ValidFile, load
+from infra.policy.acceptance_policy import PREFIX
 from model_packaging.private_folder import private_folder
 from model_packaging.refusal import PackagingError
 from servable import __version__
 from servable.accept.announcement import announce
 from servable.accept.execution import Execution
-from servable.accept.project import PREFIX, InstanceChoice, choose, environment_name, write_project
+from servable.accept.project import InstanceChoice, choose, environment_name, write_project
 from servable.accept.record import AcceptReport
 from servable.accept.removal import leftovers, remove, taken
 from servable.accept.run import (

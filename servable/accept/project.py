@@ -8,13 +8,10 @@ from pathlib import Path
 from infra.catalog.availability import offered
 from infra.catalog.limits import limit
 from infra.catalog.prices import price
+from infra.policy.acceptance_policy import PREFIX, TAG
 from servable.conformance.prepare import MODELS
 from servable.new.project_files import BASE, project_files, write_all
 
-PREFIX = "servable-accept"
-"""Every name begins with it: stacks, endpoints, roles, log groups, buckets."""
-TAG = "servable:accept"
-"""The key of the tag of everything that takes tags; its value is the run's id."""
 RANKER = Path(__file__).with_name("ranker")
 """examples/ranker: its model and its golden requests."""
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from servable.accept.project import PREFIX, TAG
+from infra.policy.acceptance_policy import PREFIX, TAG
 from servable.aws_account import Account, AwsError, absent, unless_absent
 
 TOOLKIT = "CDKToolkit"

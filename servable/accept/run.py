@@ -19,8 +19,8 @@ from typing import Any, TypeVar
 
 from botocore.config import Config
 
+from infra.policy.acceptance_policy import TAG
 from servable.accept.project import (
-    TAG,
     InstanceChoice,
     bucket_name,
     endpoint_name,

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 from botocore.exceptions import BotoCoreError, ClientError
 
-from servable.accept.project import RANKER, TAG, endpoint_name, environment_name
+from infra.policy.acceptance_policy import TAG
+from servable.accept.project import RANKER, endpoint_name, environment_name
 from servable.accept.run import AcceptRun, CannotTellError, DoesNotHoldError
 from servable.aws_account import Account, unless_absent
 from servable.doctor.account import BOOTSTRAP

@@ -1,8 +1,8 @@
 """The announcement of a run, before anything is done: steps, quotas, names, time and worst cost."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
+from functools import partial
 
 import click
 
@@ -24,9 +24,7 @@ class AnnouncedStep:
 
     name: str
     proves: str
-    assumes: str
     quota: str
-    minutes: float
     left_out: str
 
 
@@ -39,10 +37,7 @@ class Announcement:
     region: str
     aws: str
     steps: tuple[AnnouncedStep, ...]
-    instance_type: str | None
-    batch_type: str | None
     usd_at_most: float
-    usd_by_environment: Mapping[str, float]
     usd_per_hour: Mapping[str, float]
     """Environment to its dearest hour."""
     without_price: tuple[str, ...]
@@ -53,12 +48,9 @@ class Announcement:
     waves: tuple[tuple[str, ...], ...]
     """Environments that are there at the same time."""
 
-    def as_json(self) -> dict[str, Any]:
-        return asdict(self)
-
     def show(self, dollars: float) -> None:
         """Print it to stderr, the questions' place."""
-        echo = _echo
+        echo = partial(click.echo, err=True)
         echo(f"{self.aws}, account {self.account}, region {self.region}, as {self.caller}")
         width = max(len(step.name) for step in self.steps)
         for step in self.steps:
@@ -85,10 +77,6 @@ class Announcement:
             f"at most {self.minutes_at_most:g} minutes and ${self.usd_at_most:.2f} of ${dollars:g}, by the "
             f"catalog's prices of {dates}{unknown}"
         )
-
-
-def _echo(line: str) -> None:
-    click.echo(line, err=True)
 
 
 def waves(kinds: Sequence[str], choice: InstanceChoice) -> list[list[str]]:
@@ -142,7 +130,7 @@ def announce(
     costs = {kind: cost(kind, environment) for kind, environment in environments.items()}
     groups = waves(list(environments), choice)
     hourly = {kind: usd_per_hour(kind, choice, of) for kind, of in costs.items()}
-    usd = dict(_usd(steps, groups, hourly, costs, minutes))
+    usd = sum(_usd(steps, groups, hourly, costs, minutes))
     without = [
         name for kind, hour in hourly.items() if hour is None for name in costs[kind].unknown
     ]
@@ -158,17 +146,12 @@ def announce(
             AnnouncedStep(
                 name=step.name,
                 proves=step.proves,
-                assumes=step.assumes,
                 quota=_quota(step, choice),
-                minutes=step.minutes,
                 left_out=choice.left_out.get(step.environment, ""),
             )
             for step in steps
         ),
-        instance_type=choice.instance_type,
-        batch_type=choice.batch_type,
-        usd_at_most=round(sum(usd.values()), 4),
-        usd_by_environment=usd,
+        usd_at_most=round(usd, 4),
         usd_per_hour={kind: hour or 0.0 for kind, hour in hourly.items()},
         without_price=tuple(dict.fromkeys(without)),
         priced_on=tuple(sorted(dates)),
@@ -184,15 +167,15 @@ def _usd(
     hourly: Mapping[str, float | None],
     costs: Mapping[str, Cost],
     minutes: float,
-) -> Iterator[tuple[str, float]]:
-    """Yield what is paid for, and US dollars of it at most."""
+) -> Iterator[float]:
+    """Yield US dollars at most, of each environment and each batch."""
     for group in groups:
         hours = min(minutes, _worst_minutes(steps, group)) / 60
         for kind in group:
-            yield kind, (hourly[kind] or 0.0) * hours
+            yield (hourly[kind] or 0.0) * hours
             for job in costs[kind].batches:
                 of_batch = _minutes(steps, lambda step: step.environment == "batch")
-                yield f"batch of {kind}", job.usd_per_run(of_batch) or 0.0
+                yield job.usd_per_run(of_batch) or 0.0
 
 
 def _minutes(steps: Iterable[AcceptStep], counts: Callable[[AcceptStep], bool]) -> int:

@@ -147,7 +147,6 @@ class Execution:
 
         remove(
             self.run.account,
-            told=_tell,
             minutes=REMOVAL_MINUTES,
             seconds_per_minute=self.run.seconds_per_minute,
             only=only,
@@ -162,7 +161,6 @@ class Execution:
         report = self.run.report
         report.left = remove(
             self.run.account,
-            told=_tell,
             minutes=REMOVAL_MINUTES,
             seconds_per_minute=self.run.seconds_per_minute,
         )
@@ -206,7 +204,3 @@ class Execution:
 def _deployed_in(step: AcceptStep) -> str:
     """A batch is in the file of the serverless endpoint."""
     return "serverless" if step.environment == "batch" else step.environment
-
-
-def _tell(line: str) -> None:
-    click.echo(line, err=True)

@@ -177,7 +177,8 @@ class AcceptRun:
         """Keys of `main` in force, as `-c ENV.KEY=VALUE`."""
         self.failed: dict[str, str] = {}
         """Environment whose deployment failed, to the CDK CLI's last lines."""
-        self._staged: set[str] = set()
+        self._events_seen: dict[str, set[str]] = {}
+        """Environment to the ids of its stack's events that are recorded."""
 
     def client(self, service: str) -> Any:
         return self.account.client(service)
@@ -274,13 +275,13 @@ class AcceptRun:
     def update(self, kind: str, overrides: Mapping[str, str] | None = None) -> None:
         """Deploy one environment again with other keys. Raises `DoesNotHoldError` if the CLI fails."""
         self.require(kind)
-        name, began = environment_name(kind), self.now()
+        name = environment_name(kind)
         keys = self.overrides if overrides is None else overrides
         words = [word for key, value in keys.items() for word in ("-c", f"{name}.{key}={value}")]
         try:
             self.cdk("deploy", f"{name}/*", *_DEPLOY, *words)
         finally:
-            self._stack_events(kind, began)
+            self._stack_events(kind)
 
     def require(self, kind: str) -> None:
         """Record how the environment was deployed. Raises `DoesNotHoldError` if it is not live."""
@@ -288,9 +289,8 @@ class AcceptRun:
             raise DoesNotHoldError(f"{environment_name(kind)} is not deployed: {self.failed[kind]}")
         if self.stack_status(kind) not in _LIVE:
             raise CannotTellError(f"{environment_name(kind)} is not deployed")
-        if kind not in self._staged:
-            self._staged.add(kind)
-            self._stack_events(kind, None)
+        if kind not in self._events_seen:
+            self._stack_events(kind)
 
     def stack_status(self, kind: str) -> str:
         """The status of ENV/endpoint; "" if there is none."""
@@ -298,22 +298,23 @@ class AcceptRun:
         described = unless_absent(describe, StackName=f"{environment_name(kind)}-endpoint")
         return str(described["Stacks"][0]["StackStatus"]) if described else ""
 
-    def _stack_events(self, kind: str, since: datetime | None) -> None:
-        """Record the events of ENV/endpoint since then, and the minutes that resources took."""
+    def _stack_events(self, kind: str) -> None:
+        """Record the new events of ENV/endpoint, and the minutes that resources took."""
         begun: dict[str, datetime] = {}
-        listed = self.account.all_unless_absent(
+        every = self.account.all_unless_absent(
             "cloudformation",
             "describe_stack_events",
             "StackEvents",
             StackName=f"{environment_name(kind)}-endpoint",
         )
+        seen = self._events_seen.get(kind, set())
+        listed = [event for event in every if event["EventId"] not in seen]
+        self._events_seen[kind] = {event["EventId"] for event in every}
         times = [event["Timestamp"].replace(tzinfo=None) for event in listed]
-        first = min(times, default=None) if since is None else since.replace(tzinfo=None)
+        first = min(times, default=None)
         for event, at in zip(listed[::-1], times[::-1], strict=True):
             name, status = event["ResourceType"], event["ResourceStatus"]
             reason, resource = event.get("ResourceStatusReason", ""), event["LogicalResourceId"]
-            if first is None or at < first:
-                continue
             if name in _TIMED or "FAILED" in status:
                 self.event(at, f"{name} {status}", reason, since=first)
             if status.endswith("_IN_PROGRESS"):

@@ -28,6 +28,8 @@ _ALARM_KEYS = (
     *("Threshold", "ComparisonOperator", "EvaluationPeriods", "DatapointsToAlarm", "Period"),
     *("Statistic", "TreatMissingData"),
 )
+# Small types have two.
+_OTHER_WORKERS = {"variants.primary.container.gunicorn_workers": "3"}
 _GOLDEN = RANKER / "golden" / "request-rows.json"
 
 
@@ -244,9 +246,14 @@ def _minutes_between(first: datetime, second: datetime) -> float:
 
 def update(run: AcceptRun) -> None:
     """Another number of workers: a new model and configuration, the traffic shifted and baked."""
-    run.overrides["variants.primary.container.gunicorn_workers"] = "2"
+    run.overrides |= _OTHER_WORKERS
+    before = _configuration("main", run)
     with _caller(run):
         run.update("main")
+    if _configuration("main", run) == before:
+        raise DoesNotHoldError(
+            "the update is through, and the endpoint configuration is the old one"
+        )
     published = run.account.pages(
         "cloudwatch", "list_metrics", "Metrics", Namespace="AWS/SageMaker"
     )
@@ -377,7 +384,12 @@ def update_at_zero(run: AcceptRun) -> None:
         MaxCapacity=0,
     )
     run.wait(lambda: _instances(run) == 0 or None, minutes=15, what="no instance by bounds of 0")
-    run.update("asynchronous", {"variants.primary.container.gunicorn_workers": "2"})
+    before = _configuration("asynchronous", run)
+    run.update("asynchronous", _OTHER_WORKERS)
+    if _configuration("asynchronous", run) == before:
+        raise DoesNotHoldError(
+            "the update is through, and the endpoint configuration is the old one"
+        )
     run.fact("instances_after", _instances(run))
 
 

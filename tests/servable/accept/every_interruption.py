@@ -8,7 +8,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -181,12 +181,7 @@ def test_a_throttling_api_is_asked_again(account: Acceptance) -> None:
 def test_what_a_killed_job_leaves_is_deleted_with_what_no_stack_has(account: Acceptance) -> None:
     before, endpoint = account.inventory(), "servable-accept-stray"
     logs, sagemaker = account.aws.client("logs"), account.aws.client("sagemaker")
-    began = len(account.calls)
-
-    def transforms(account: Acceptance) -> bool:
-        return any(one.operation == "CreateTransformJob" for one in account.calls[began:])
-
-    account.interrupted(transforms, "--only=batch", number=signal.SIGKILL)
+    account.interrupted(transforming, "--only=batch", number=signal.SIGKILL)
     described = sagemaker.describe_endpoint(EndpointName="servable-accept-serverless")
     sagemaker.create_endpoint(
         EndpointName=endpoint,
@@ -204,16 +199,27 @@ def test_what_a_killed_job_leaves_is_deleted_with_what_no_stack_has(account: Acc
     assert (left(account, before), ran.returncode) == (set(), 0), ran.stderr
 
 
-def test_a_killed_update_is_cancelled_and_deleted(account: Acceptance) -> None:
-    before = account.inventory()
+def updating(account: Acceptance) -> bool:
+    stacks = account.aws.client("cloudformation").describe_stacks()["Stacks"]
+    return any(one["StackStatus"] == "UPDATE_IN_PROGRESS" for one in stacks)
 
-    def updating(account: Acceptance) -> bool:
-        stacks = account.aws.client("cloudformation").describe_stacks()["Stacks"]
-        return any(one["StackStatus"] == "UPDATE_IN_PROGRESS" for one in stacks)
 
-    account.interrupted(updating, "--only=update", number=signal.SIGKILL)
-    ran = account.accept("--clean")
-    assert (left(account, before), ran.returncode) == (set(), 0), ran.stderr
+def transforming(account: Acceptance) -> bool:
+    jobs = account.aws.client("sagemaker").list_transform_jobs(StatusEquals="InProgress")
+    return bool(jobs["TransformJobSummaries"])
+
+
+@pytest.mark.parametrize(
+    ("step", "when", "ended_by"),
+    [("update", updating, "CancelUpdateStack"), ("batch", transforming, "StopTransformJob")],
+)
+def test_what_is_under_way_is_ended_before_it_is_deleted(
+    account: Acceptance, step: str, when: Callable[[Acceptance], bool], ended_by: str
+) -> None:
+    before, began = account.inventory(), len(account.calls)
+    ran = account.interrupted(when, f"--only={step}", "--minutes=600")
+    assert (left(account, before), ran.returncode) == (set(), 130), ran.stderr
+    assert ended_by in [one.operation for one in account.calls[began:] if one.caller == "user"]
 
 
 def test_the_workflows_role_may_do_what_all_of_these_called_and_nothing_else(

@@ -50,6 +50,11 @@ def test_a_run_leaves_nothing(whole: Whole) -> None:
     assert whole[2] == []
 
 
+def test_a_run_says_that_the_log_group_of_all_jobs_is_kept_and_what_it_costs(whole: Whole) -> None:
+    (line,) = [line for line in whole[1]["kept"] if SHARED[1] in line]
+    assert line.endswith("less than $0.001 a month")
+
+
 def test_the_workflows_role_may_do_what_the_run_called(
     whole: Whole, account: Acceptance, tmp_path: Path
 ) -> None:

@@ -41,8 +41,8 @@ class Execution:
         self.announcement = announcement
         self._left_out = {step.name: step.left_out for step in announcement.steps}
         self._steps = list(steps)
-        key = run.variables.get("AWS_SECRET_ACCESS_KEY", "")
-        self._secrets = (key, run.variables.get("AWS_SESSION_TOKEN", ""), str(run.folder))
+        keys = ("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
+        self._secrets = (*(run.account.environ.get(key, "") for key in keys), str(run.folder))
 
     def whole(self, *, as_json: bool) -> int:
         """Run, delete and report; return the exit code. 130 after Ctrl-C."""
@@ -148,7 +148,6 @@ class Execution:
         remove(
             self.run.account,
             minutes=REMOVAL_MINUTES,
-            seconds_per_minute=self.run.seconds_per_minute,
             only=only,
         )
 
@@ -162,7 +161,6 @@ class Execution:
         report.left = remove(
             self.run.account,
             minutes=REMOVAL_MINUTES,
-            seconds_per_minute=self.run.seconds_per_minute,
         )
         for kind in self.announcement.usd_per_hour:
             self.run.meter.stop(kind)

@@ -10,6 +10,7 @@ import click
 from botocore.exceptions import ClientError
 
 from infra.policy.acceptance_policy import PREFIX, TAG
+from servable.accept.run import AcceptAccount
 from servable.aws_account import Account, AwsError, absent, unless_absent
 
 TOOLKIT = "CDKToolkit"
@@ -174,10 +175,9 @@ def _log_groups(account: Account) -> Iterator[Leftover]:
 
 
 def remove(
-    account: Account,
+    account: AcceptAccount,
     *,
     minutes: float,
-    seconds_per_minute: float = 60.0,
     only: Callable[[Leftover], bool] = lambda leftover: True,
 ) -> list[str]:
     """Delete all leftovers until none is found; return what could not be deleted, with the reason.
@@ -185,8 +185,8 @@ def remove(
     `minutes`: how long to go on, of AWS's clock. A throttled or lost call is tried again; a refused one
     is not.
     """
-    until = time.monotonic() + minutes * seconds_per_minute
-    pause, named = min(5.0, seconds_per_minute / 12), set[str]()
+    until = time.monotonic() + minutes * account.seconds_per_minute
+    pause, named = min(5.0, account.seconds_per_minute / 12), set[str]()
     problems: dict[str, str] = {}
     while True:
         try:

@@ -11,7 +11,8 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -126,9 +127,22 @@ class Meter:
 class AcceptAccount(Account):
     """The account of a run: calls are tried often, and each is counted."""
 
-    def __init__(self, *, region: str, number: str, session: Any, endpoint_url: str | None) -> None:
+    def __init__(
+        self,
+        *,
+        region: str,
+        number: str,
+        session: Any,
+        endpoint_url: str | None,
+        environ: Mapping[str, str],
+        seconds_per_minute: float,
+        now: Callable[[], datetime],
+    ) -> None:
+        """`environ`: of commands. `seconds_per_minute`: real ones of a minute of its clock.
+        `now`: its time, in UTC."""
         super().__init__(region=region, number=number, endpoint_url=endpoint_url)
-        self.session = session
+        self.session, self.environ = session, dict(environ)
+        self.seconds_per_minute, self.now = seconds_per_minute, now
         self.calls: Counter[str] = Counter()
 
     def _client(self, service: str) -> Any:
@@ -159,19 +173,14 @@ class AcceptRun:
         choice: InstanceChoice,
         report: AcceptReport,
         meter: Meter,
-        variables: Mapping[str, str],
-        seconds_per_minute: float,
-        now: Callable[[], datetime],
         run_id: str,
         usd_per_hour: Mapping[str, float],
     ) -> None:
-        """`folder`: the project's. `variables`: the environment of commands. `now`: AWS's time, in UTC.
-        `run_id`: the tag's value. `usd_per_hour`: environment to its dearest hour."""
+        """`folder`: the project's. `run_id`: the tag's value. `usd_per_hour`: of each environment."""
         self.account, self.folder, self.choice = account, folder, choice
         self.report, self.meter = report, meter
-        self.now, self.run_id, self.usd_per_hour = now, run_id, usd_per_hour
-        self.variables = dict(variables)
-        self.seconds_per_minute = seconds_per_minute
+        self.run_id, self.usd_per_hour = run_id, usd_per_hour
+        self.now, self.seconds_per_minute = account.now, account.seconds_per_minute
         self.record = StepRecord(name="", proves="", outcome="cannot be told")
         self.overrides: dict[str, str] = {}
         """Keys of `main` in force, as `-c ENV.KEY=VALUE`."""
@@ -189,6 +198,13 @@ class AcceptRun:
     def clock_minutes(self, seconds: float) -> float:
         """Real seconds as minutes of the clock that AWS, or the local AWS, runs on."""
         return round(seconds / self.seconds_per_minute, 2)
+
+    @contextmanager
+    def timed(self, fact: str) -> Iterator[None]:
+        """Record how many minutes of AWS's clock the block took."""
+        began = time.monotonic()
+        yield
+        self.fact(fact, self.clock_minutes(time.monotonic() - began))
 
     def wait(self, look: Callable[[], Seen | None], *, minutes: float, what: str) -> Seen:
         """Return what `look` returns once it is not None.
@@ -223,7 +239,7 @@ class AcceptRun:
 
     def cdk(self, *words: str) -> None:
         """Run the CDK CLI in the project. Raises `DoesNotHoldError` with its last lines."""
-        code, output, errors = self._ran([*cdk_command(self.variables), *words])
+        code, output, errors = self._ran([*cdk_command(self.account.environ), *words])
         if code:
             raise DoesNotHoldError(f"`cdk {words[0]}` ended with {code}: {_last(errors + output)}")
 
@@ -235,7 +251,7 @@ class AcceptRun:
             process = subprocess.Popen(
                 command,
                 cwd=self.folder,
-                env=self.variables,
+                env=self.account.environ,
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=err,

@@ -2,12 +2,12 @@
 
 import json
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -31,6 +31,10 @@ _ALARM_KEYS = (
 # Small types have two.
 _OTHER_WORKERS = {"variants.primary.container.gunicorn_workers": "3"}
 _GOLDEN = RANKER / "golden" / "request-rows.json"
+_ROWS = json.loads(_GOLDEN.read_text(encoding="utf-8"))["instances"]
+_LINES = "".join(f"{json.dumps(row)}\n" for row in _ROWS).encode()
+# Neither model nor version nor signature is named: the defaults answer.
+_DEFAULTS = SimpleNamespace(model=None, version=None, signature=None)
 
 
 @dataclass(frozen=True)
@@ -126,9 +130,8 @@ def _as_golden(run: AcceptRun, answer: Any) -> None:
 
 def _arrays() -> dict[str, Any]:
     """The golden request's rows as the ranker's two inputs."""
-    rows = json.loads(_GOLDEN.read_text(encoding="utf-8"))["instances"]
     types = {"feat_ids": "int64", "feat_vals": "float32"}
-    return {name: np.array([row[name] for row in rows], kind) for name, kind in types.items()}
+    return {name: np.array([row[name] for row in _ROWS], kind) for name, kind in types.items()}
 
 
 def client(run: AcceptRun) -> None:
@@ -146,12 +149,10 @@ def client(run: AcceptRun) -> None:
 def bodies(run: AcceptRun) -> None:
     """Every content type that can hold the ranker's two inputs, and every one as the answer's."""
     runtime, name, arrays = run.client("sagemaker-runtime"), endpoint_name("main"), _arrays()
-    rows = json.loads(_GOLDEN.read_text(encoding="utf-8"))["instances"]
-    lines = "".join(f"{json.dumps(row)}\n" for row in rows).encode()
-    sent = {"application/jsonlines": lines, "application/json": _GOLDEN.read_bytes()}
+    sent = {"application/jsonlines": _LINES, "application/json": _GOLDEN.read_bytes()}
     for kind, codec in CODECS.items():
         with suppress(TensorError):  # one array, or text that the client does not write
-            sent.setdefault(kind, codec.write_request(arrays, _Choice()))
+            sent.setdefault(kind, codec.write_request(arrays, _DEFAULTS))
     wrong = []
     for kind, accept in [*((kind, _JSON) for kind in sent), *((_JSON, kind) for kind in CODECS)]:
         try:
@@ -167,14 +168,6 @@ def bodies(run: AcceptRun) -> None:
             wrong.append(f"{kind} -> {accept}: {status}")
     if wrong:
         raise DoesNotHoldError("; ".join(wrong))
-
-
-class _Choice:
-    """Neither model nor version nor signature is named: the defaults answer."""
-
-    model = None
-    version = None
-    signature = None
 
 
 def load(run: AcceptRun) -> None:
@@ -202,7 +195,7 @@ def scaling(run: AcceptRun) -> None:
         run.fact(f"alarm.{kind}", {key: alarm[key] for key in _ALARM_KEYS if key in alarm})
     if len(alarms) != 2:
         raise DoesNotHoldError(f"target tracking made {len(alarms)} alarms, expected 2")
-    body, began, asked = _GOLDEN.read_bytes(), time.monotonic(), run.now().replace(tzinfo=None)
+    body, asked = _GOLDEN.read_bytes(), run.now().replace(tzinfo=None)
     runtime, sagemaker = run.client("sagemaker-runtime"), run.client("sagemaker")
 
     def scaled() -> bool | None:
@@ -212,8 +205,8 @@ def scaling(run: AcceptRun) -> None:
         (variant,) = sagemaker.describe_endpoint(EndpointName=name)["ProductionVariants"]
         return True if variant["CurrentInstanceCount"] > 1 else None
 
-    run.wait(scaled, minutes=20, what="a second instance")
-    run.fact("scale_out_minutes", run.clock_minutes(time.monotonic() - began))
+    with run.timed("scale_out_minutes"):
+        run.wait(scaled, minutes=20, what="a second instance")
     of_variant = {
         "ServiceNamespace": "sagemaker",
         "ResourceId": f"endpoint/{name}/variant/primary",
@@ -340,10 +333,10 @@ def asynchronous(run: AcceptRun) -> None:
     """It goes to no instance, where the steps before have not let it, and a request brings one back."""
     run.require("asynchronous")
     _verified(run, "asynchronous", may_sleep=True)
-    began = time.monotonic()
-    run.wait(lambda: _instances(run) == 0 or None, minutes=35, what="no instance without requests")
-    run.fact("to_zero_minutes", run.clock_minutes(time.monotonic() - began))
-    began = time.monotonic()
+    with run.timed("to_zero_minutes"):
+        run.wait(
+            lambda: _instances(run) == 0 or None, minutes=35, what="no instance without requests"
+        )
     output = _described(run)["AsyncInferenceConfig"]["OutputConfig"]["S3OutputPath"]
     bucket, key = output.split("/")[2], f"{REQUESTS}/accept.json"
     body = _GOLDEN.read_bytes()
@@ -359,8 +352,8 @@ def asynchronous(run: AcceptRun) -> None:
     def answered() -> Any:
         return unless_absent(run.client("s3").get_object, Bucket=out_bucket, Key=out_key)
 
-    answer = run.wait(answered, minutes=30, what="an answer from no instance")
-    run.fact("from_zero_minutes", run.clock_minutes(time.monotonic() - began))
+    with run.timed("from_zero_minutes"):
+        answer = run.wait(answered, minutes=30, what="an answer from no instance")
     _as_golden(run, json.loads(answer["Body"].read()))
 
 
@@ -396,14 +389,10 @@ def update_at_zero(run: AcceptRun) -> None:
 def batch(run: AcceptRun) -> None:
     run.require("serverless")
     s3, bucket = run.client("s3"), run.make_bucket()
-    rows = json.loads(_GOLDEN.read_text(encoding="utf-8"))["instances"]
-    body = "".join(f"{json.dumps(row)}\n" for row in rows).encode()
-    s3.put_object(Bucket=bucket, Key="rows/a.jsonl", Body=body)
-    began = time.monotonic()
-    report = run.servable(
-        "batch", environment_name("serverless"), "rows", "--json", codes=(0, 1, 3)
-    )
-    run.fact("minutes", run.clock_minutes(time.monotonic() - began))
+    s3.put_object(Bucket=bucket, Key="rows/a.jsonl", Body=_LINES)
+    words = ("batch", environment_name("serverless"), "rows", "--json")
+    with run.timed("minutes"):
+        report = run.servable(*words, codes=(0, 1, 3))
     run.fact("rows", {key: report.get(key) for key in ("rows_in", "rows_out", "status")})
     if not report["holds"]:
         raise DoesNotHoldError(f"the job is {report['status']}: {report['reason']}")
@@ -421,12 +410,10 @@ def components(run: AcceptRun) -> None:
         described = sagemaker.describe_inference_component(InferenceComponentName=component)
         return True if described["RuntimeConfig"]["CurrentCopyCount"] == 0 else None
 
-    began = time.monotonic()
-    run.wait(asleep, minutes=40, what="no copy without requests")
-    run.fact("to_sleep_minutes", run.clock_minutes(time.monotonic() - began))
-    began = time.monotonic()
-    answer = run.servable("invoke", name, body, "--json")
-    run.fact("wake_minutes", run.clock_minutes(time.monotonic() - began))
+    with run.timed("to_sleep_minutes"):
+        run.wait(asleep, minutes=40, what="no copy without requests")
+    with run.timed("wake_minutes"):
+        answer = run.servable("invoke", name, body, "--json")
     _as_golden(run, json.loads(answer["answer"]))
 
 

@@ -317,16 +317,16 @@ def test_a_limit_that_is_reached_within_a_step_ends_the_run(tmp_path: Path) -> N
 
     step = replace(STEPS[0], run=reach)
     run = AcceptRun(
-        account=cast(Any, None),
+        account=cast(
+            Any,
+            SimpleNamespace(environ={}, seconds_per_minute=60, now=lambda: datetime.now(UTC)),
+        ),
         folder=tmp_path,
         choice=choose(REGION, None, KINDS),
         report=AcceptReport(
             servable="1", aws="AWS", region=REGION, began="2026-11-28T10", instance_type=None
         ),
         meter=Meter(dollars=2, minutes=90, clock=lambda: 0.0),
-        variables={},
-        seconds_per_minute=60,
-        now=lambda: datetime.now(UTC),
         run_id="",
         usd_per_hour={},
     )

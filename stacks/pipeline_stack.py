@@ -1,5 +1,6 @@
 """The stack pipeline-ENV with the roles of a repository's workflows (-c pipeline=OWNER@ID/NAME@ID)."""
 
+from collections.abc import Callable
 from functools import partial
 
 import aws_cdk as cdk
@@ -80,27 +81,26 @@ class PipelineStack(cdk.Stack):
         for output, role in (("DeployRoleArn", deploys.role), ("CompareRoleArn", compares.role)):
             cdk.CfnOutput(self, output, value=role.role_arn)
         if accept is not None:
-            accepts = role_for(
-                "Accepts",
-                claim=f"environment:{accept}",
-                bootstrap_roles=DEPLOYS,
-                looks=ACCEPT_LOOKS,
-            )
-            for statement in acceptance_statements(
-                partition=self.partition, account=environment.account, region=environment.region
-            ):
-                accepts.allow(*statement)
-            cdk.CfnOutput(self, "AcceptRoleArn", value=accepts.role.role_arn)
+            self._accepts(role_for, accept, environment)
         if _model_packages(environment):
-            pins = role_for(
-                "Pins",
-                claim=f"ref:refs/heads/{BRANCH}",
-                looks=PIN_LOOKS,
-                reads=_reads_of_pin(self, environment),
-            )
+            reads, claim = _reads_of_pin(self, environment), f"ref:refs/heads/{BRANCH}"
+            pins = role_for("Pins", claim=claim, looks=PIN_LOOKS, reads=reads)
             cdk.CfnOutput(self, "PinRoleArn", value=pins.role.role_arn)
             if token_secret is not None:
                 self._approvals(name, environment, repository, token_secret)
+
+    def _accepts(
+        self, role_for: Callable[..., PipelineRole], claimed: str, environment: Environment
+    ) -> None:
+        """The role of `servable accept` in the environment's account and region."""
+        account, region = environment.account, environment.region
+        looks, claim = ACCEPT_LOOKS, f"environment:{claimed}"
+        role = role_for("Accepts", claim=claim, bootstrap_roles=DEPLOYS, looks=looks)
+        for statement in acceptance_statements(
+            partition=self.partition, account=account, region=region
+        ):
+            role.allow(*statement)
+        cdk.CfnOutput(self, "AcceptRoleArn", value=role.role.role_arn)
 
     def _approvals(
         self, name: str, environment: Environment, repository: str, token_secret: str

@@ -19,16 +19,6 @@ DEPLOYING_MINUTES = 15.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class AnnouncedStep:
-    """A row of the table. `left_out`: why it is not run; "" if it is."""
-
-    name: str
-    proves: str
-    quota: str
-    left_out: str
-
-
-@dataclass(frozen=True, kw_only=True)
 class Announcement:
     """All that is said before a run begins."""
 
@@ -36,7 +26,8 @@ class Announcement:
     caller: str
     region: str
     aws: str
-    steps: tuple[AnnouncedStep, ...]
+    steps: Sequence[AcceptStep]
+    choice: InstanceChoice
     usd_at_most: float
     usd_per_hour: Mapping[str, float]
     """Environment to its dearest hour."""
@@ -54,11 +45,10 @@ class Announcement:
         echo(f"{self.aws}, account {self.account}, region {self.region}, as {self.caller}")
         width = max(len(step.name) for step in self.steps)
         for step in self.steps:
-            if step.left_out:
-                echo(f"  {step.name:{width}}  left out: {step.left_out}")
-            else:
-                quota = f" [{step.quota}]" if step.quota else ""
-                echo(f"  {step.name:{width}}  {step.proves}{quota}")
+            line = f"{step.proves}{_quota(step, self.choice)}"
+            if reason := self.choice.left_out.get(step.environment):
+                line = f"left out: {reason}"
+            echo(f"  {step.name:{width}}  {line}")
         if not self.bootstrapped:
             echo(
                 "the account is not bootstrapped for the CDK: `cdk bootstrap` is run, and removed at the end"
@@ -70,7 +60,7 @@ class Announcement:
         if len(self.waves) > 1:
             waves = "; then ".join(", ".join(wave) for wave in self.waves)
             echo(f"the quota does not hold all at once: {waves}")
-        dates = ", ".join(self.priced_on) or "none"
+        dates = ", ".join(self.priced_on) or "nothing"
         unknown = ", ".join(self.without_price)
         unknown = f"; without {unknown}, of which no price is known" if unknown else ""
         echo(
@@ -142,20 +132,17 @@ def announce(
         caller=caller,
         region=region,
         aws=aws,
-        steps=tuple(
-            AnnouncedStep(
-                name=step.name,
-                proves=step.proves,
-                quota=_quota(step, choice),
-                left_out=choice.left_out.get(step.environment, ""),
-            )
-            for step in steps
-        ),
+        steps=steps,
+        choice=choice,
         usd_at_most=round(usd, 4),
         usd_per_hour={kind: hour or 0.0 for kind, hour in hourly.items()},
         without_price=tuple(dict.fromkeys(without)),
         priced_on=tuple(sorted(dates)),
-        minutes_at_most=min(minutes, sum(_worst_minutes(steps, group) for group in groups)),
+        minutes_at_most=min(
+            minutes,
+            _minutes(steps, lambda step: not step.environment)
+            + sum(_worst_minutes(steps, group) for group in groups),
+        ),
         bootstrapped=bootstrapped,
         waves=tuple(map(tuple, groups)),
     )
@@ -193,6 +180,6 @@ def _worst_minutes(steps: Iterable[AcceptStep], group: Iterable[str]) -> float:
 
 def _quota(step: AcceptStep, choice: InstanceChoice) -> str:
     if step.environment == "batch":
-        return f"{choice.batch_type} for transform job usage: 1"
+        return f" [{choice.batch_type} for transform job usage: 1]"
     count = instances(step.environment, choice) if step.environment else 0
-    return f"{choice.instance_type} for endpoint usage: {count}" if count else ""
+    return f" [{choice.instance_type} for endpoint usage: {count}]" if count else ""

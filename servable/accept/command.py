@@ -282,7 +282,7 @@ def _project(
         region=account.region,
         run=run_id,
         choice=choice,
-        names=names,
+        names=names or ["serverless"],  # neither the CDK nor the doctor goes without one
     )
     loaded = {one.name: one for one in load(folder, folder / "environments")}
     environments = {}

@@ -73,7 +73,10 @@ def bootstrap(run: AcceptRun) -> None:
 
 def doctor(run: AcceptRun) -> None:
     looks = run.servable(
-        "doctor", environment_name(next(iter(run.usd_per_hour), "main")), "--json", codes=(0, 1, 3)
+        "doctor",
+        environment_name(next(iter(run.usd_per_hour), "serverless")),
+        "--json",
+        codes=(0, 1, 3),
     )
     states = {look["name"]: look["state"] for look in looks}
     for name, state in states.items():

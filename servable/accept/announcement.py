@@ -1,32 +1,21 @@
 """The announcement of a run, before anything is done: steps, quotas, names, time and worst cost."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
+from functools import partial
 
 import click
 
 from infra.parameters.environment import Environment
+from infra.policy.acceptance_policy import PREFIX, TAG
 from infra.policy.sizing import HOURS_PER_MONTH
-from servable.accept.project import KINDS, PREFIX, SCALED_MAIN_INSTANCES, TAG, InstanceChoice
+from servable.accept.project import KINDS, SCALED_MAIN_INSTANCES, InstanceChoice
 from servable.accept.run import DELETING_MINUTES
 from servable.accept.steps import AcceptStep
 from servable.cost.cost import Cost, cost
 
 DEPLOYING_MINUTES = 15.0
 """A first deployment with its instance; slow ones took 20 to 25 (sagemaker-feedback #189, 2025-06-25)."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class AnnouncedStep:
-    """A row of the table. `left_out`: why it is not run; "" if it is."""
-
-    name: str
-    proves: str
-    assumes: str
-    quota: str
-    minutes: float
-    left_out: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,11 +26,9 @@ class Announcement:
     caller: str
     region: str
     aws: str
-    steps: tuple[AnnouncedStep, ...]
-    instance_type: str | None
-    batch_type: str | None
+    steps: Sequence[AcceptStep]
+    choice: InstanceChoice
     usd_at_most: float
-    usd_by_environment: Mapping[str, float]
     usd_per_hour: Mapping[str, float]
     """Environment to its dearest hour."""
     without_price: tuple[str, ...]
@@ -52,20 +39,16 @@ class Announcement:
     waves: tuple[tuple[str, ...], ...]
     """Environments that are there at the same time."""
 
-    def as_json(self) -> dict[str, Any]:
-        return asdict(self)
-
     def show(self, dollars: float) -> None:
         """Print it to stderr, the questions' place."""
-        echo = _echo
+        echo = partial(click.echo, err=True)
         echo(f"{self.aws}, account {self.account}, region {self.region}, as {self.caller}")
         width = max(len(step.name) for step in self.steps)
         for step in self.steps:
-            if step.left_out:
-                echo(f"  {step.name:{width}}  left out: {step.left_out}")
-            else:
-                quota = f" [{step.quota}]" if step.quota else ""
-                echo(f"  {step.name:{width}}  {step.proves}{quota}")
+            line = f"{step.proves}{_quota(step, self.choice)}"
+            if reason := self.choice.left_out.get(step.environment):
+                line = f"left out: {reason}"
+            echo(f"  {step.name:{width}}  {line}")
         if not self.bootstrapped:
             echo(
                 "the account is not bootstrapped for the CDK: `cdk bootstrap` is run, and removed at the end"
@@ -77,17 +60,13 @@ class Announcement:
         if len(self.waves) > 1:
             waves = "; then ".join(", ".join(wave) for wave in self.waves)
             echo(f"the quota does not hold all at once: {waves}")
-        dates = ", ".join(self.priced_on) or "none"
+        dates = ", ".join(self.priced_on) or "nothing"
         unknown = ", ".join(self.without_price)
         unknown = f"; without {unknown}, of which no price is known" if unknown else ""
         echo(
             f"at most {self.minutes_at_most:g} minutes and ${self.usd_at_most:.2f} of ${dollars:g}, by the "
             f"catalog's prices of {dates}{unknown}"
         )
-
-
-def _echo(line: str) -> None:
-    click.echo(line, err=True)
 
 
 def waves(kinds: Sequence[str], choice: InstanceChoice) -> list[list[str]]:
@@ -141,7 +120,7 @@ def announce(
     costs = {kind: cost(kind, environment) for kind, environment in environments.items()}
     groups = waves(list(environments), choice)
     hourly = {kind: usd_per_hour(kind, choice, of) for kind, of in costs.items()}
-    usd = dict(_usd(steps, groups, hourly, costs, minutes))
+    usd = sum(_usd(steps, groups, hourly, costs, minutes))
     without = [
         name for kind, hour in hourly.items() if hour is None for name in costs[kind].unknown
     ]
@@ -153,25 +132,17 @@ def announce(
         caller=caller,
         region=region,
         aws=aws,
-        steps=tuple(
-            AnnouncedStep(
-                name=step.name,
-                proves=step.proves,
-                assumes=step.assumes,
-                quota=_quota(step, choice),
-                minutes=step.minutes,
-                left_out=choice.left_out.get(step.environment, ""),
-            )
-            for step in steps
-        ),
-        instance_type=choice.instance_type,
-        batch_type=choice.batch_type,
-        usd_at_most=round(sum(usd.values()), 4),
-        usd_by_environment=usd,
+        steps=steps,
+        choice=choice,
+        usd_at_most=round(usd, 4),
         usd_per_hour={kind: hour or 0.0 for kind, hour in hourly.items()},
         without_price=tuple(dict.fromkeys(without)),
         priced_on=tuple(sorted(dates)),
-        minutes_at_most=min(minutes, sum(_worst_minutes(steps, group) for group in groups)),
+        minutes_at_most=min(
+            minutes,
+            _minutes(steps, lambda step: not step.environment)
+            + sum(_worst_minutes(steps, group) for group in groups),
+        ),
         bootstrapped=bootstrapped,
         waves=tuple(map(tuple, groups)),
     )
@@ -183,15 +154,15 @@ def _usd(
     hourly: Mapping[str, float | None],
     costs: Mapping[str, Cost],
     minutes: float,
-) -> Iterator[tuple[str, float]]:
-    """Yield what is paid for, and US dollars of it at most."""
+) -> Iterator[float]:
+    """Yield US dollars at most, of each environment and each batch."""
     for group in groups:
         hours = min(minutes, _worst_minutes(steps, group)) / 60
         for kind in group:
-            yield kind, (hourly[kind] or 0.0) * hours
+            yield (hourly[kind] or 0.0) * hours
             for job in costs[kind].batches:
                 of_batch = _minutes(steps, lambda step: step.environment == "batch")
-                yield f"batch of {kind}", job.usd_per_run(of_batch) or 0.0
+                yield job.usd_per_run(of_batch) or 0.0
 
 
 def _minutes(steps: Iterable[AcceptStep], counts: Callable[[AcceptStep], bool]) -> int:
@@ -209,6 +180,6 @@ def _worst_minutes(steps: Iterable[AcceptStep], group: Iterable[str]) -> float:
 
 def _quota(step: AcceptStep, choice: InstanceChoice) -> str:
     if step.environment == "batch":
-        return f"{choice.batch_type} for transform job usage: 1"
+        return f" [{choice.batch_type} for transform job usage: 1]"
     count = instances(step.environment, choice) if step.environment else 0
-    return f"{choice.instance_type} for endpoint usage: {count}" if count else ""
+    return f" [{choice.instance_type} for endpoint usage: {count}]" if count else ""

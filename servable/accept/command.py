@@ -7,7 +7,7 @@ import secrets
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,12 +17,13 @@ import click
 
 from infra.parameters.environment import Environment
 from infra.parameters.loading import ValidFile, load
+from infra.policy.acceptance_policy import PREFIX
 from model_packaging.private_folder import private_folder
 from model_packaging.refusal import PackagingError
 from servable import __version__
 from servable.accept.announcement import announce
 from servable.accept.execution import Execution
-from servable.accept.project import PREFIX, InstanceChoice, choose, environment_name, write_project
+from servable.accept.project import InstanceChoice, choose, environment_name, write_project
 from servable.accept.record import AcceptReport
 from servable.accept.removal import leftovers, remove, taken
 from servable.accept.run import (
@@ -41,7 +42,8 @@ from servable.project_folder import state_folder
 from servable.signals import as_ctrl_c
 from servable_local.aws import ACCOUNT, REGION, status
 
-# All steps on ml.c5.large cost at most so much in that time, by the catalog's prices.
+# All steps on ml.c5.large cost at most so much in that time, by the catalog's prices. They take 103 minutes
+# of the local AWS's clock (2026-11-28), mostly waits that AWS's rules set: 90 ends it before `components`.
 DEFAULT_DOLLARS, DEFAULT_MINUTES = 2.0, 120.0
 
 
@@ -114,13 +116,13 @@ def accept(**values: Any) -> int:
         return compare_files(options.compared, as_json=options.as_json)
     as_ctrl_c()
     try:
-        account, variables, seconds_per_minute, now = _account(options)
+        account = _account(options)
         if options.clean:
-            return _cleaned(account, options, seconds_per_minute)
+            return _cleaned(account, options)
         folder = private_folder(state_folder() / "accept")
         with tempfile.TemporaryDirectory(dir=folder) as temporary:
             project = Path(temporary) / "project"
-            return _accepted(account, options, project, variables, seconds_per_minute, now)
+            return _accepted(account, options, project)
     except (PackagingError, CannotTellError) as error:
         click.echo(f"servable accept: {error}", err=True)
     except AwsError as error:
@@ -130,13 +132,8 @@ def accept(**values: Any) -> int:
     return 2
 
 
-def _account(
-    options: AcceptOptions,
-) -> tuple[AcceptAccount, dict[str, str], float, Callable[[], datetime.datetime]]:
-    """Return the account, the variables of commands, seconds of a minute there, and its clock.
-
-    Raises `PackagingError` without credentials or region, or where the local AWS is not running.
-    """
+def _account(options: AcceptOptions) -> AcceptAccount:
+    """Raises `PackagingError` without credentials or region, or where the local AWS is not running."""
     variables, seconds, keys = dict(os.environ), 60.0, dict[str, str]()
     now: Callable[[], datetime.datetime] = functools.partial(datetime.datetime.now, datetime.UTC)
     endpoint_url = options.endpoint_url or os.environ.get("AWS_ENDPOINT_URL")
@@ -167,10 +164,15 @@ def _account(
     variables["PATH"] = os.pathsep.join([*bins, variables.get("PATH", "")])
     sts = session.client("sts", endpoint_url=endpoint_url)
     number = str(sts.get_caller_identity()["Account"])
-    account = AcceptAccount(
-        region=region, number=number, session=session, endpoint_url=endpoint_url
+    return AcceptAccount(
+        region=region,
+        number=number,
+        session=session,
+        endpoint_url=endpoint_url,
+        environ=variables,
+        seconds_per_minute=seconds,
+        now=now,
     )
-    return account, variables, seconds, now
 
 
 def _chosen(only: Iterable[str]) -> list[AcceptStep]:
@@ -181,7 +183,7 @@ def _chosen(only: Iterable[str]) -> list[AcceptStep]:
     return [step for step in STEPS if not names or step.name in names]
 
 
-def _cleaned(account: AcceptAccount, options: AcceptOptions, seconds_per_minute: float) -> int:
+def _cleaned(account: AcceptAccount, options: AcceptOptions) -> int:
     """Delete what runs left, after asking; return the exit code."""
     found = leftovers(account)
     for leftover in found:
@@ -191,9 +193,7 @@ def _cleaned(account: AcceptAccount, options: AcceptOptions, seconds_per_minute:
         click.echo(f"nothing of a run is left in {account.number}, {account.region}", err=True)
         return 0
     _confirm(options, "delete all of this? A run that goes on elsewhere would lose it")
-    left = remove(
-        account, told=_tell, minutes=options.minutes, seconds_per_minute=seconds_per_minute
-    )
+    left = remove(account, minutes=options.minutes)
     for line in left:
         click.echo(f"could not be deleted: {line}", err=True)
     return int(bool(left))
@@ -207,23 +207,12 @@ def _confirm(options: AcceptOptions, question: str) -> None:
     click.confirm(question, abort=True, err=True)
 
 
-def _tell(line: str) -> None:
-    click.echo(line, err=True)
-
-
-def _accepted(
-    account: AcceptAccount,
-    options: AcceptOptions,
-    folder: Path,
-    variables: Mapping[str, str],
-    seconds_per_minute: float,
-    now: Callable[[], datetime.datetime],
-) -> int:
+def _accepted(account: AcceptAccount, options: AcceptOptions, folder: Path) -> int:
     """Announce, ask, run, delete and report; return the exit code."""
     steps, began = _chosen(options.only), datetime.datetime.now(datetime.UTC)
     run_id = f"{began:%Y%m%dT%H%M%SZ}-{secrets.token_hex(2)}"
     kinds = list(dict.fromkeys(step.environment for step in steps if step.environment))
-    cdk_command(variables)
+    cdk_command(account.environ)
     _require_free_names(account)
     choice = choose(account.region, quotas_of(account), kinds)
     environments = _project(account, folder, run_id, choice, kinds)
@@ -261,11 +250,8 @@ def _accepted(
         meter=Meter(
             dollars=options.dollars,
             minutes=options.minutes,
-            clock=lambda: time.monotonic() * 60 / seconds_per_minute,
+            clock=lambda: time.monotonic() * 60 / account.seconds_per_minute,
         ),
-        variables=variables,
-        seconds_per_minute=seconds_per_minute,
-        now=now,
         run_id=run_id,
         usd_per_hour=announcement.usd_per_hour,
     )
@@ -296,7 +282,7 @@ def _project(
         region=account.region,
         run=run_id,
         choice=choice,
-        names=names,
+        names=names or ["serverless"],  # neither the CDK nor the doctor goes without one
     )
     loaded = {one.name: one for one in load(folder, folder / "environments")}
     environments = {}

@@ -39,10 +39,9 @@ class Execution:
     ) -> None:
         self.run, self.file = run, file
         self.announcement = announcement
-        self._left_out = {step.name: step.left_out for step in announcement.steps}
         self._steps = list(steps)
-        key = run.variables.get("AWS_SECRET_ACCESS_KEY", "")
-        self._secrets = (key, run.variables.get("AWS_SESSION_TOKEN", ""), str(run.folder))
+        keys = ("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
+        self._secrets = (*(run.account.environ.get(key, "") for key in keys), str(run.folder))
 
     def whole(self, *, as_json: bool) -> int:
         """Run, delete and report; return the exit code. 130 after Ctrl-C."""
@@ -70,13 +69,13 @@ class Execution:
 
     def _all_steps(self) -> None:
         for step in self._steps:
-            if not step.environment or self._left_out[step.name]:
+            if not step.environment or step.environment in self.run.choice.left_out:
                 self._step(step)
         for wave in self.announcement.waves:
             steps = [
                 step
                 for step in self._steps
-                if _deployed_in(step) in wave and not self._left_out[step.name]
+                if _deployed_in(step) in wave and step.environment not in self.run.choice.left_out
             ]
             if "conformance" in wave:
                 self._write_models()
@@ -93,7 +92,7 @@ class Execution:
     def _step(self, step: AcceptStep) -> None:
         """Run one step and record how it ended."""
         record = StepRecord(name=step.name, proves=step.proves, outcome="cannot be told")
-        if reason := self._left_out[step.name]:
+        if reason := self.run.choice.left_out.get(step.environment):
             record.reason = f"left out: {reason}"
             self._recorded(record)
             return
@@ -147,9 +146,7 @@ class Execution:
 
         remove(
             self.run.account,
-            told=_tell,
             minutes=REMOVAL_MINUTES,
-            seconds_per_minute=self.run.seconds_per_minute,
             only=only,
         )
 
@@ -162,9 +159,7 @@ class Execution:
         report = self.run.report
         report.left = remove(
             self.run.account,
-            told=_tell,
             minutes=REMOVAL_MINUTES,
-            seconds_per_minute=self.run.seconds_per_minute,
         )
         for kind in self.announcement.usd_per_hour:
             self.run.meter.stop(kind)
@@ -206,7 +201,3 @@ class Execution:
 def _deployed_in(step: AcceptStep) -> str:
     """A batch is in the file of the serverless endpoint."""
     return "serverless" if step.environment == "batch" else step.environment
-
-
-def _tell(line: str) -> None:
-    click.echo(line, err=True)

@@ -8,13 +8,10 @@ from pathlib import Path
 from infra.catalog.availability import offered
 from infra.catalog.limits import limit
 from infra.catalog.prices import price
+from infra.policy.acceptance_policy import PREFIX, TAG
 from servable.conformance.prepare import MODELS
 from servable.new.project_files import BASE, project_files, write_all
 
-PREFIX = "servable-accept"
-"""Every name begins with it: stacks, endpoints, roles, log groups, buckets."""
-TAG = "servable:accept"
-"""The key of the tag of everything that takes tags; its value is the run's id."""
 RANKER = Path(__file__).with_name("ranker")
 """examples/ranker: its model and its golden requests."""
 
@@ -66,7 +63,7 @@ canary_percent = 50
 bake_minutes = 4
 [rollout.golden_requests]
 body = "ranker/golden/request-rows.json"
-per_minute = 60
+per_minute = 5
 """,
     "serverless": """\
 [variants.primary]
@@ -120,12 +117,13 @@ model = "mult"
 instance_type = "{instance}"
 """,
 }
+# 24 requests a minute: above the golden requests' 5 and the 10 of a caller while an update is watched, which
+# must not add the instance that the step `scaling` waits for.
 _SCALING = """\
 [variants.primary.scaling]
 max_rps_per_instance = 1
-safety_factor = 0.5
+safety_factor = 0.4
 """
-
 
 BROKEN = {
     "answers-500": """\

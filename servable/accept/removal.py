@@ -6,13 +6,17 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+import click
 from botocore.exceptions import ClientError
 
-from servable.accept.project import PREFIX, TAG
+from infra.policy.acceptance_policy import PREFIX, TAG
+from servable.accept.run import AcceptAccount
 from servable.aws_account import Account, AwsError, absent, unless_absent
 
 TOOLKIT = "CDKToolkit"
 ASSETS = "cdk-hnb659fds-assets-{account}-{region}"
+JOB_LOGS = "/aws/sagemaker/TransformJobs"
+"""SageMaker makes it with the account's first transform job; others' jobs may write there too."""
 # Deleted stacks stay listed for 90 days.
 # https://docs.aws.amazon.com/AWSCloudFormation/latest/APIReference/API_ListStacks.html (2026-11-28)
 _GONE = "DELETE_COMPLETE"
@@ -32,7 +36,6 @@ _REFUSED = (
     "InvalidClientToken",
     "SignatureDoesNotMatch",
 )
-Told = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -172,11 +175,9 @@ def _log_groups(account: Account) -> Iterator[Leftover]:
 
 
 def remove(
-    account: Account,
+    account: AcceptAccount,
     *,
-    told: Told,
     minutes: float,
-    seconds_per_minute: float = 60.0,
     only: Callable[[Leftover], bool] = lambda leftover: True,
 ) -> list[str]:
     """Delete all leftovers until none is found; return what could not be deleted, with the reason.
@@ -184,8 +185,8 @@ def remove(
     `minutes`: how long to go on, of AWS's clock. A throttled or lost call is tried again; a refused one
     is not.
     """
-    until = time.monotonic() + minutes * seconds_per_minute
-    pause, named = min(5.0, seconds_per_minute / 12), set[str]()
+    until = time.monotonic() + minutes * account.seconds_per_minute
+    pause, named = min(5.0, account.seconds_per_minute / 12), set[str]()
     problems: dict[str, str] = {}
     while True:
         try:
@@ -203,7 +204,7 @@ def remove(
         for leftover in found:
             if str(leftover) not in named:
                 named.add(str(leftover))
-                told(f"deleting {leftover}")
+                click.echo(f"deleting {leftover}", err=True)
             try:
                 _delete(account, leftover, stacks)
                 problems[str(leftover)] = "is being deleted"
@@ -284,6 +285,14 @@ def kept(account: Account) -> list[str]:
     ]
     bucket = ASSETS.format(account=account.number, region=account.region)
     with suppress(*AwsError):
+        groups = account.pages(
+            "logs", "describe_log_groups", "logGroups", logGroupNamePrefix=JOB_LOGS
+        )
+        if any(group["logGroupName"] == JOB_LOGS for group in groups):
+            lines.append(
+                f"the log group {JOB_LOGS}, which all transform jobs of the account share, keeps less than "
+                "1 MB of the batch: less than $0.001 a month"
+            )
         if unless_absent(account.client("s3").head_bucket, Bucket=bucket) is not None:
             lines.append(
                 f"the bucket of the CDK's bootstrap, {bucket}, keeps archives and templates, less than 10 "

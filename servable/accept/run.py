@@ -11,7 +11,8 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -19,8 +20,8 @@ from typing import Any, TypeVar
 
 from botocore.config import Config
 
+from infra.policy.acceptance_policy import TAG
 from servable.accept.project import (
-    TAG,
     InstanceChoice,
     bucket_name,
     endpoint_name,
@@ -126,9 +127,22 @@ class Meter:
 class AcceptAccount(Account):
     """The account of a run: calls are tried often, and each is counted."""
 
-    def __init__(self, *, region: str, number: str, session: Any, endpoint_url: str | None) -> None:
+    def __init__(
+        self,
+        *,
+        region: str,
+        number: str,
+        session: Any,
+        endpoint_url: str | None,
+        environ: Mapping[str, str],
+        seconds_per_minute: float,
+        now: Callable[[], datetime],
+    ) -> None:
+        """`environ`: of commands. `seconds_per_minute`: real ones of a minute of its clock.
+        `now`: its time, in UTC."""
         super().__init__(region=region, number=number, endpoint_url=endpoint_url)
-        self.session = session
+        self.session, self.environ = session, dict(environ)
+        self.seconds_per_minute, self.now = seconds_per_minute, now
         self.calls: Counter[str] = Counter()
 
     def _client(self, service: str) -> Any:
@@ -159,25 +173,21 @@ class AcceptRun:
         choice: InstanceChoice,
         report: AcceptReport,
         meter: Meter,
-        variables: Mapping[str, str],
-        seconds_per_minute: float,
-        now: Callable[[], datetime],
         run_id: str,
         usd_per_hour: Mapping[str, float],
     ) -> None:
-        """`folder`: the project's. `variables`: the environment of commands. `now`: AWS's time, in UTC.
-        `run_id`: the tag's value. `usd_per_hour`: environment to its dearest hour."""
+        """`folder`: the project's. `run_id`: the tag's value. `usd_per_hour`: of each environment."""
         self.account, self.folder, self.choice = account, folder, choice
         self.report, self.meter = report, meter
-        self.now, self.run_id, self.usd_per_hour = now, run_id, usd_per_hour
-        self.variables = dict(variables)
-        self.seconds_per_minute = seconds_per_minute
+        self.run_id, self.usd_per_hour = run_id, usd_per_hour
+        self.now, self.seconds_per_minute = account.now, account.seconds_per_minute
         self.record = StepRecord(name="", proves="", outcome="cannot be told")
         self.overrides: dict[str, str] = {}
         """Keys of `main` in force, as `-c ENV.KEY=VALUE`."""
         self.failed: dict[str, str] = {}
         """Environment whose deployment failed, to the CDK CLI's last lines."""
-        self._staged: set[str] = set()
+        self._events_seen: dict[str, set[str]] = {}
+        """Environment to the ids of its stack's events that are recorded."""
 
     def client(self, service: str) -> Any:
         return self.account.client(service)
@@ -188,6 +198,13 @@ class AcceptRun:
     def clock_minutes(self, seconds: float) -> float:
         """Real seconds as minutes of the clock that AWS, or the local AWS, runs on."""
         return round(seconds / self.seconds_per_minute, 2)
+
+    @contextmanager
+    def timed(self, fact: str) -> Iterator[None]:
+        """Record how many minutes of AWS's clock the block took."""
+        began = time.monotonic()
+        yield
+        self.fact(fact, self.clock_minutes(time.monotonic() - began))
 
     def wait(self, look: Callable[[], Seen | None], *, minutes: float, what: str) -> Seen:
         """Return what `look` returns once it is not None.
@@ -222,7 +239,7 @@ class AcceptRun:
 
     def cdk(self, *words: str) -> None:
         """Run the CDK CLI in the project. Raises `DoesNotHoldError` with its last lines."""
-        code, output, errors = self._ran([*cdk_command(self.variables), *words])
+        code, output, errors = self._ran([*cdk_command(self.account.environ), *words])
         if code:
             raise DoesNotHoldError(f"`cdk {words[0]}` ended with {code}: {_last(errors + output)}")
 
@@ -234,7 +251,7 @@ class AcceptRun:
             process = subprocess.Popen(
                 command,
                 cwd=self.folder,
-                env=self.variables,
+                env=self.account.environ,
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=err,
@@ -274,13 +291,13 @@ class AcceptRun:
     def update(self, kind: str, overrides: Mapping[str, str] | None = None) -> None:
         """Deploy one environment again with other keys. Raises `DoesNotHoldError` if the CLI fails."""
         self.require(kind)
-        name, began = environment_name(kind), self.now()
+        name = environment_name(kind)
         keys = self.overrides if overrides is None else overrides
         words = [word for key, value in keys.items() for word in ("-c", f"{name}.{key}={value}")]
         try:
             self.cdk("deploy", f"{name}/*", *_DEPLOY, *words)
         finally:
-            self._stack_events(kind, began)
+            self._stack_events(kind)
 
     def require(self, kind: str) -> None:
         """Record how the environment was deployed. Raises `DoesNotHoldError` if it is not live."""
@@ -288,9 +305,8 @@ class AcceptRun:
             raise DoesNotHoldError(f"{environment_name(kind)} is not deployed: {self.failed[kind]}")
         if self.stack_status(kind) not in _LIVE:
             raise CannotTellError(f"{environment_name(kind)} is not deployed")
-        if kind not in self._staged:
-            self._staged.add(kind)
-            self._stack_events(kind, None)
+        if kind not in self._events_seen:
+            self._stack_events(kind)
 
     def stack_status(self, kind: str) -> str:
         """The status of ENV/endpoint; "" if there is none."""
@@ -298,22 +314,23 @@ class AcceptRun:
         described = unless_absent(describe, StackName=f"{environment_name(kind)}-endpoint")
         return str(described["Stacks"][0]["StackStatus"]) if described else ""
 
-    def _stack_events(self, kind: str, since: datetime | None) -> None:
-        """Record the events of ENV/endpoint since then, and the minutes that resources took."""
+    def _stack_events(self, kind: str) -> None:
+        """Record the new events of ENV/endpoint, and the minutes that resources took."""
         begun: dict[str, datetime] = {}
-        listed = self.account.all_unless_absent(
+        every = self.account.all_unless_absent(
             "cloudformation",
             "describe_stack_events",
             "StackEvents",
             StackName=f"{environment_name(kind)}-endpoint",
         )
+        seen = self._events_seen.get(kind, set())
+        listed = [event for event in every if event["EventId"] not in seen]
+        self._events_seen[kind] = {event["EventId"] for event in every}
         times = [event["Timestamp"].replace(tzinfo=None) for event in listed]
-        first = min(times, default=None) if since is None else since.replace(tzinfo=None)
+        first = min(times, default=None)
         for event, at in zip(listed[::-1], times[::-1], strict=True):
             name, status = event["ResourceType"], event["ResourceStatus"]
             reason, resource = event.get("ResourceStatusReason", ""), event["LogicalResourceId"]
-            if first is None or at < first:
-                continue
             if name in _TIMED or "FAILED" in status:
                 self.event(at, f"{name} {status}", reason, since=first)
             if status.endswith("_IN_PROGRESS"):

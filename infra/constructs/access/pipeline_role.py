@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import aws_cdk as cdk
@@ -91,7 +92,7 @@ class PipelineRole(Construct):
         region: str,
         bootstrap_roles: Sequence[str] = (),
         looks: Sequence[str],
-        reads: Mapping[str, Sequence[str]],
+        reads: Mapping[str, Sequence[str]] = MappingProxyType({}),
         roles: RoleRules,
     ) -> None:
         """`repository` and `claim` are those of `subjects`.
@@ -130,13 +131,13 @@ class PipelineRole(Construct):
             for kind in bootstrap_roles
         ]
         if taken_on:
-            self._allow(["sts:AssumeRole"], taken_on)
-        self._allow(list(looks), ["*"])
+            self.allow(["sts:AssumeRole"], taken_on)
+        self.allow(list(looks), ["*"])
         for action, places in reads.items():
             condition = via_s3(region) if action.startswith("kms:") else None
-            self._allow([action], list(places), condition)
+            self.allow([action], list(places), condition)
 
-    def _allow(
+    def allow(
         self, actions: list[str], resources: list[str], conditions: dict[str, Any] | None = None
     ) -> None:
         self.role.add_to_policy(

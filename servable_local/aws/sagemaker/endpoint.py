@@ -5,6 +5,7 @@ may meet in any order.
 """
 
 import threading
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -21,6 +22,7 @@ from servable_local.aws.sagemaker.instances import InstanceFaults
 STATE = "SageMaker Endpoint State Change"
 DEPLOYMENT = "SageMaker Endpoint Deployment State Change"
 Config = Mapping[str, Any]
+_DEQUEUE_SECONDS = 0.05  # real time, a tick of the quickest clock
 _IN_PROGRESS = ("Creating", "Updating", "RollingBack")
 
 
@@ -64,6 +66,8 @@ class HostedEndpoint:
         # Fault injection: seconds that SageMaker itself adds to every request.
         self.overhead_seconds = 0.0
         self.instance_faults = InstanceFaults()
+        self.queue: dict[str, datetime] = {}
+        """Asynchronous requests without an answer: number to when each was received."""
         self._around = around
         self.fleet: Fleet | None = None
         self.rollout: EndpointUpdate | None = None
@@ -138,6 +142,12 @@ class HostedEndpoint:
             fleet.config_name if rollout is not None else None,
             fleet.copied_to(variant),
         )
+
+    def dequeued(self, variant_name: str) -> Route | None:
+        """Wait until an instance serves the variant; None if the endpoint is deleted meanwhile."""
+        while (route := self.route(variant_name)) and not route.variant.instances.serving:
+            time.sleep(_DEQUEUE_SECONDS)
+        return route
 
     def tick(self, now: datetime) -> None:
         """Advances an update by the clock: to its next stage, its end, or a rollback."""

@@ -17,7 +17,7 @@ from servable_local.aws.sagemaker.described import event_detail, in_milliseconds
 from servable_local.aws.sagemaker.endpoint import EndpointDependencies, HostedEndpoint
 from servable_local.aws.sagemaker.fleet import Fleet, FleetLauncher, StartableModel
 from servable_local.aws.sagemaker.instances import Shortage
-from servable_local.aws.sagemaker.published_metrics import publish_utilisation
+from servable_local.aws.sagemaker.published_metrics import publish_backlog, publish_utilisation
 from servable_local.aws.sagemaker.transform_job import JobDependencies, TransformJob
 
 
@@ -211,6 +211,14 @@ class RegionalHosting:
             published = endpoint.config.get("MetricsConfig", {})
             if (60 * at.minute + at.second) % published.get("MetricPublishFrequencyInSeconds", 60):
                 continue
+            if endpoint.kind == "asynchronous" and (fleet := endpoint.fleet):
+                publish_backlog(
+                    self.cloudwatch.metrics,
+                    at,
+                    endpoint.name,
+                    received=list(endpoint.queue.values()),
+                    instances=sum(each.instances.serving for each in fleet.variants.values()),
+                )
             for variant in endpoint.fleet.everybody() if endpoint.fleet else ():
                 for percents, pools in variant.utilisation():
                     publish_utilisation(

@@ -148,6 +148,36 @@ def publish_async_failure(
     store.add(Metric.of(NAMESPACE, name, dimensions), 1.0, unit="Count", at=clock.now())
 
 
+def publish_backlog(
+    store: MetricStore,
+    at: datetime,
+    endpoint: str,
+    *,
+    received: Sequence[datetime],
+    instances: int,
+) -> None:
+    """What waits or is answered in an asynchronous endpoint at the end of the minute before `at`.
+
+    `received`: when each request was. Without an instance the whole backlog is that of one, because target
+    tracking starts the first once it exceeds the target.
+    Sources (2026-11-28): https://docs.aws.amazon.com/sagemaker/latest/dg/async-inference-monitor.html,
+    async-inference-autoscale.html
+    """
+    backlog = {
+        "ApproximateBacklogSize": float(len(received)),
+        "ApproximateBacklogSizePerInstance": len(received) / max(1, instances),
+        "HasBacklogWithoutCapacity": float(bool(received) and not instances),
+    }
+    within, dimensions = at - timedelta(seconds=1), {"EndpointName": endpoint}
+    for name, value in backlog.items():
+        store.add(Metric.of(NAMESPACE, name, dimensions), value, unit="Count", at=within)
+    if received:
+        age, metric = (within - min(received)).total_seconds(), "ApproximateAgeOfOldestRequest"
+        store.add(
+            Metric.of(NAMESPACE, metric, dimensions), max(0.0, age), unit="Seconds", at=within
+        )
+
+
 def publish_utilisation(
     store: MetricStore,
     at: datetime,

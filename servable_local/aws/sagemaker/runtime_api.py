@@ -178,7 +178,10 @@ class RuntimeApi(BaseResponse):
         passed = {key: value for key, value in headers.items() if value}
 
         def ask(body: bytes) -> tuple[int, str, bytes]:
-            status, headers, answer = _ask(here, endpoint, route, body, passed)
+            live = endpoint.dequeued(route.variant.name)
+            if live is None:
+                return NO_ANSWER, "", b"The endpoint was deleted."
+            status, headers, answer = _ask(here, endpoint, live, body, passed)
             return status, headers.get("Content-Type", ""), answer
 
         count = functools.partial(
@@ -187,7 +190,13 @@ class RuntimeApi(BaseResponse):
             here.clock,
             dimensions={"EndpointName": endpoint.name, "VariantName": route.variant.name},
         )
-        _in_background(lambda: queued.run(here.aws, here.clock, ask, count), "queued")
+        endpoint.queue[queued.number] = here.clock.now()
+
+        def work() -> None:
+            queued.run(here.aws, here.clock, ask, count)
+            del endpoint.queue[queued.number]
+
+        _in_background(work, "queued")
         shown = {"status": 202, "X-Amzn-SageMaker-OutputLocation": queued.output_location}
         if queued.failure_location:
             shown["X-Amzn-SageMaker-FailureLocation"] = queued.failure_location

@@ -19,10 +19,11 @@ from types import SimpleNamespace
 from typing import Any, Literal, cast
 from urllib.parse import parse_qsl, unquote
 
+from infra.policy.acceptance_policy import TAG
 from servable_local.aws import LocalAws
 from servable_local.aws.clock import ScaledClock
 from servable_local.aws.inventory import inventory
-from servable_local.aws.local_aws import ACCOUNT, REGION
+from servable_local.aws.local_aws import ACCOUNT
 from servable_local.aws.loopback import PREFIX, service_model
 from servable_local.aws.refusals import AccessError, Reason, refusal
 from servable_local.aws.server import Server
@@ -30,16 +31,9 @@ from servable_local.aws.signed_request import ReceivedRequest
 from servable_local.aws.state_file import RunningState, StateFile, write_client_settings
 from tests.checkouts import PATH, ROOT, bootstrapped
 from tests.servable_local.aws.container_stand_in import Launcher, StandIn
-from tests.servable_local.aws.recorded_calls import Call
 
 SECONDS_PER_MINUTE = 2.0
 _OF_THE_COMMAND = "accept-run"
-# The prefix of IAM's actions where it is not boto3's name of the service.
-_ACTIONS = {
-    "sagemaker-runtime": "sagemaker",
-    "stepfunctions": "states",
-    "service-quotas": "servicequotas",
-}
 ANSWER = (ROOT / "examples/ranker/golden/answer-rows.json").read_bytes()
 # What a service's actions begin with in a policy, where it is not the name of its endpoint.
 _SIGNED_AS = {"monitoring": "cloudwatch", "servicequotas": "service-quotas"}
@@ -136,16 +130,26 @@ class Acceptance:
         own = {"AWS_EXECUTION_ENV": _OF_THE_COMMAND}
         return self.aws.environment_over({**os.environ, "PATH": PATH}) | own
 
-    def accept(self, *words: str, yes: bool = True) -> Ran:
+    def tagged_keys(self) -> set[str]:
+        """Ids of the KMS keys of runs, which wait for their deletion."""
+        kms = self.aws.client("kms")
+        keys = [
+            key["KeyId"]
+            for page in kms.get_paginator("list_keys").paginate()
+            for key in page["Keys"]
+        ]
+        tags = {key: kms.list_resource_tags(KeyId=key)["Tags"] for key in keys}
+        return {key for key in keys if any(tag["TagKey"] == TAG for tag in tags[key])}
+
+    def accept(self, *words: str, timeout_seconds: float = 300) -> Ran:
         """Run the command to its end."""
-        process = self.start(*words, yes=yes)
-        output, errors = process.communicate(timeout=300)
+        process = self.start(*words)
+        output, errors = process.communicate(timeout=timeout_seconds)
         return Ran(process.args, process.returncode, output, errors)
 
-    def start(self, *words: str, yes: bool = True) -> "subprocess.Popen[str]":
-        command = [sys.executable, "-m", "servable", "accept", "--local", *words]
+    def start(self, *words: str) -> "subprocess.Popen[str]":
         return subprocess.Popen(
-            [*command, "--yes"] if yes else command,
+            [sys.executable, "-m", "servable", "accept", "--local", "--yes", *words],
             cwd=self.folder,
             env=self.environment,
             stdin=subprocess.DEVNULL,
@@ -173,20 +177,6 @@ class Acceptance:
         """Oldest first."""
         files = sorted(self.folder.glob("accept-*.json"))
         return [json.loads(file.read_text(encoding="utf-8")) for file in files]
-
-    def user_calls(self) -> list[Call]:
-        """What the shell's own key called, in the form of which IAM's questions are made."""
-        return [
-            Call(
-                _ACTIONS.get(one.service, one.service),
-                one.operation,
-                one.arguments,
-                ACCOUNT,
-                REGION,
-            )
-            for one in self.calls
-            if one.caller == "user"
-        ]
 
 
 class ThrottlingError(AccessError):
@@ -264,7 +254,12 @@ def recorded_call(request: ReceivedRequest, body: bytes) -> RecordedCall:
         return RecordedCall(caller, service, form["Action"], form)
     if signed == "sagemaker":
         service = "sagemaker-runtime"
-    return _by_path(caller, service, request)
+    more: dict[str, str] = {}
+    if component := request.header("x-amzn-sagemaker-inference-component"):
+        more["InferenceComponentName"] = component
+    if b"ServerSideEncryptionConfiguration" in body:
+        more["Body"] = body.decode()
+    return _by_path(caller, service, request, more)
 
 
 def _by_target(target: str, signed: str) -> tuple[str, str]:
@@ -302,7 +297,9 @@ def _paths(service: str) -> list[tuple[str, str, re.Pattern[str], frozenset[str]
     return sorted(found, key=lambda one: (-len(one[3]), -one[4], one[0]))
 
 
-def _by_path(caller: Caller, service: str, request: ReceivedRequest) -> RecordedCall:
+def _by_path(
+    caller: Caller, service: str, request: ReceivedRequest, more: dict[str, str]
+) -> RecordedCall:
     path, _, text = request.target.partition("?")
     query = dict(parse_qsl(text, keep_blank_values=True))
     there = {name.lower() for name in (*query, *(name for name, _ in request.headers))}
@@ -310,5 +307,5 @@ def _by_path(caller: Caller, service: str, request: ReceivedRequest) -> Recorded
         match = pattern.fullmatch(path)
         if method == request.method and match and names <= there:
             arguments = {name: unquote(value) for name, value in match.groupdict().items()}
-            return RecordedCall(caller, service, operation, arguments | query)
+            return RecordedCall(caller, service, operation, arguments | query | more)
     return RecordedCall(caller, service, f"{request.method} {path}", query)

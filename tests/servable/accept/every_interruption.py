@@ -6,13 +6,15 @@
 
 import json
 import os
+import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from infra.policy.acceptance_policy import TAG
 from servable.accept.comparison import LOCAL_AWS
 from servable.accept.steps import STEPS
 from servable_local.aws.inventory import inventory
@@ -26,7 +28,9 @@ from tests.servable.accept.acceptance import (
     ThrottlingError,
     acceptance,
 )
+from tests.servable.accept.role_questions import questions, statements, write
 from tests.servable.accept.whole_run import SHARED
+from tests.servable_local.aws.recorded_calls import allowed
 
 NAMES = [step.name for step in STEPS]
 
@@ -61,8 +65,18 @@ def test_every_step_of_a_whole_run_holds(tmp_path: Path) -> None:
     report = json.loads(file.read_text(encoding="utf-8"))
     outcomes = {step["name"]: step["outcome"] for step in report["steps"]}
     others = {name for name, outcome in outcomes.items() if outcome != "holds"}
-    assert (remaining, others) == (set(), {"asynchronous"}), ran.stderr  # it publishes no backlog
+    assert (remaining, others) == (set(), set()), ran.stderr
     LOCAL_AWS.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+
+
+def test_a_whole_run_with_stand_ins_reaches_each_step(account: Acceptance) -> None:
+    """Its calls are recorded, for the last test; the models of the conformance are not in stand-ins."""
+    before = account.inventory()
+    ran = account.accept("--minutes=900", "--dollars=20", timeout_seconds=1500)
+    assert left(account, before) == set(), ran.stderr
+    outcomes = {step["name"]: step["outcome"] for step in account.reports()[-1]["steps"]}
+    others = {name for name, outcome in outcomes.items() if outcome != "holds"}
+    assert others <= {"conformance", "load"}, ran.stderr  # a stand-in holds no rate
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -162,3 +176,57 @@ def test_a_throttling_api_is_asked_again(account: Acceptance) -> None:
         step["name"]: step["outcome"] for step in account.reports()[-1]["steps"]
     }
     assert outcomes["destroy"] == "holds", ran.stderr
+
+
+def test_what_a_killed_job_leaves_is_deleted_with_what_no_stack_has(account: Acceptance) -> None:
+    before, endpoint = account.inventory(), "servable-accept-stray"
+    logs, sagemaker = account.aws.client("logs"), account.aws.client("sagemaker")
+    account.interrupted(transforming, "--only=batch", number=signal.SIGKILL)
+    described = sagemaker.describe_endpoint(EndpointName="servable-accept-serverless")
+    sagemaker.create_endpoint(
+        EndpointName=endpoint,
+        EndpointConfigName=described["EndpointConfigName"],
+        Tags=[{"Key": TAG, "Value": "killed"}],
+    )
+    for stem in (
+        "sagemaker/Endpoints",
+        "sagemaker/InferenceComponents",
+        "lambda",
+        "vendedlogs/states",
+    ):
+        logs.create_log_group(logGroupName=f"/aws/{stem}/{endpoint}")  # as its service would, late
+    ran = account.accept("--clean")
+    assert (left(account, before), ran.returncode) == (set(), 0), ran.stderr
+
+
+def updating(account: Acceptance) -> bool:
+    stacks = account.aws.client("cloudformation").describe_stacks()["Stacks"]
+    return any(one["StackStatus"] == "UPDATE_IN_PROGRESS" for one in stacks)
+
+
+def transforming(account: Acceptance) -> bool:
+    jobs = account.aws.client("sagemaker").list_transform_jobs(StatusEquals="InProgress")
+    return bool(jobs["TransformJobSummaries"])
+
+
+@pytest.mark.parametrize(
+    ("step", "when", "ended_by"),
+    [("update", updating, "CancelUpdateStack"), ("batch", transforming, "StopTransformJob")],
+)
+def test_what_is_under_way_is_ended_before_it_is_deleted(
+    account: Acceptance, step: str, when: Callable[[Acceptance], bool], ended_by: str
+) -> None:
+    before, began = account.inventory(), len(account.calls)
+    ran = account.interrupted(when, f"--only={step}", "--minutes=600")
+    assert (left(account, before), ran.returncode) == (set(), 130), ran.stderr
+    assert ended_by in [one.operation for one in account.calls[began:] if one.caller == "user"]
+
+
+def test_the_workflows_role_may_do_what_all_of_these_called_and_nothing_else(
+    account: Acceptance, tmp_path: Path
+) -> None:
+    """Last, for it writes what tests/servable/accept/test_role.py holds the role's policy against."""
+    asked = questions(account.calls, account.tagged_keys())
+    refused = [one for one in asked if not allowed(one, [{"Statement": statements(tmp_path)}])]
+    assert refused == []
+    write(asked)

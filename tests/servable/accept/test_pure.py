@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from infra.parameters.loading import load
 from infra.parameters.placement import placements
 from servable.accept.announcement import announce, waves
-from servable.accept.command import DEFAULT_DOLLARS, DEFAULT_MINUTES
+from servable.accept.command import DEFAULT_DOLLARS, DEFAULT_MINUTES, _project
 from servable.accept.comparison import compared
 from servable.accept.execution import Execution
 from servable.accept.project import KINDS, InstanceChoice, choose, environment_name, write_project
@@ -317,20 +317,26 @@ def test_a_limit_that_is_reached_within_a_step_ends_the_run(tmp_path: Path) -> N
 
     step = replace(STEPS[0], run=reach)
     run = AcceptRun(
-        account=cast(Any, None),
+        account=cast(
+            Any,
+            SimpleNamespace(environ={}, seconds_per_minute=60, now=lambda: datetime.now(UTC)),
+        ),
         folder=tmp_path,
         choice=choose(REGION, None, KINDS),
         report=AcceptReport(
             servable="1", aws="AWS", region=REGION, began="2026-11-28T10", instance_type=None
         ),
         meter=Meter(dollars=2, minutes=90, clock=lambda: 0.0),
-        variables={},
-        seconds_per_minute=60,
-        now=lambda: datetime.now(UTC),
         run_id="",
         usd_per_hour={},
     )
-    announced = SimpleNamespace(steps=[SimpleNamespace(name=step.name, left_out="")])
-    execution = Execution(run, [step], cast(Any, announced), tmp_path / "report.json")
+    execution = Execution(run, [step], cast(Any, None), tmp_path / "report.json")
     with pytest.raises(LimitReachedError):
         execution._step(step)
+
+
+def test_steps_of_the_account_alone_have_a_project_and_deploy_nothing(tmp_path: Path) -> None:
+    account = cast(Any, SimpleNamespace(number="1" * 12, region=REGION))
+    deployed = _project(account, tmp_path / "new", "r", choose(REGION, None, []), [])
+    written = [file.name for file in (tmp_path / "new" / "environments").glob("servable-*.toml")]
+    assert (deployed, written) == ({}, ["servable-accept-serverless.toml"])

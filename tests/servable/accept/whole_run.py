@@ -6,11 +6,14 @@ One local AWS for the file, bootstrapped once; containers are stand-ins. `make a
 import signal
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.servable.accept.acceptance import Acceptance, Ran, acceptance, expired
+from tests.servable.accept.role_questions import questions, statements
+from tests.servable_local.aws.recorded_calls import allowed
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(300)]
 # Steps of each sort; every further deployment takes five seconds of a processor.
@@ -45,6 +48,18 @@ def test_every_step_holds(whole: Whole) -> None:
 
 def test_a_run_leaves_nothing(whole: Whole) -> None:
     assert whole[2] == []
+
+
+def test_a_run_says_that_the_log_group_of_all_jobs_is_kept_and_what_it_costs(whole: Whole) -> None:
+    (line,) = [line for line in whole[1]["kept"] if SHARED[1] in line]
+    assert line.endswith("less than $0.001 a month")
+
+
+def test_the_workflows_role_may_do_what_the_run_called(
+    whole: Whole, account: Acceptance, tmp_path: Path
+) -> None:
+    asked = questions(account.calls, account.tagged_keys())
+    assert [one for one in asked if not allowed(one, [{"Statement": statements(tmp_path)}])] == []
 
 
 def deploying(account: Acceptance) -> bool:

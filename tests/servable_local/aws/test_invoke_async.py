@@ -130,3 +130,42 @@ def test_a_request_that_is_no_object_of_s3_is_refused(queue: Queue) -> None:
         lambda: runtime.invoke_endpoint_async(EndpointName="ranker", InputLocation="https://b/k")
     )
     assert "InputLocation" in message
+
+
+BACKLOG = (
+    "ApproximateBacklogSize",
+    "ApproximateBacklogSizePerInstance",
+    "HasBacklogWithoutCapacity",
+)
+
+
+def backlog(queue: Queue, clock: ManualClock) -> list[float]:
+    """What the last minute says of it."""
+    clock.advance(minutes=1)
+    found = []
+    for name in BACKLOG:
+        (point,) = queue.account.client("cloudwatch").get_metric_statistics(
+            Namespace="AWS/SageMaker",
+            MetricName=name,
+            Dimensions=[{"Name": "EndpointName", "Value": "ranker"}],
+            StartTime=clock.now() - timedelta(minutes=1),
+            EndTime=clock.now(),
+            Period=60,
+            Statistics=["Average"],
+        )["Datapoints"]
+        found.append(point["Average"])
+    return found
+
+
+def test_what_comes_without_an_instance_waits_as_backlog_until_one_serves(
+    queue: Queue, clock: ManualClock
+) -> None:
+    queue.account.scale(least=0, most=0)
+    clock.advance(minutes=1)
+    answers = [queue.submit()["OutputLocation"] for _ in range(2)]
+    time.sleep(1)  # an answer that does not wait comes within 0.3 s
+    waiting = backlog(queue, clock)
+    queue.account.scale(least=4, most=4)
+    clock.advance(minutes=1)
+    assert [json.loads(queue.read(answer))["body"] for answer in answers] == ["1,2", "1,2"]
+    assert (waiting, backlog(queue, clock)) == ([2.0, 2.0, 1.0], [0.0, 0.0, 0.0])

@@ -156,9 +156,9 @@ GROWN = {
     "AWS's answers, operations that would do nothing": 2_133,
     "requests as NGINX reads them, failed loads of multi-model mode": 196,
     "transform jobs, state machines and schedules in the local AWS": 1_570,
-    "batches: schema, job, construct, rules, cost; without an endpoint": 2_168,
+    "batches: schema, job, construct, rules, cost; without an endpoint": 2_246,
     "servable batch: jobs and files, estimates; its bench": 1_703,
-    "an endpoint that exists becomes a file and a stack; imports": 2_792,
+    "an endpoint that exists becomes a file and a stack; imports": 2_866,
     "an endpoint that sleeps, inference components in the local AWS": 1_516,
     "approvals in the registry, models fetched for a file": 516,
     "components of a variant: keys, rules, constructs, callers": 849,
@@ -172,7 +172,7 @@ MOST_LINES = 74_430 + sum(GROWN.values())
 # Folder to its most lines: of what lighter left, and of what is measured and checked since.
 MOST_LINES_OF_FOLDERS = {
     "benchmarks": 4_000 + 1_325 + 190 + 150 + 304,  # verdicts, their simulations; local AWSs; a job
-    "scripts": 3_000 + 317,  # releases, rollouts' table, constructs' page, and these bounds
+    "scripts": 3_000 + 318,  # releases, rollouts' table, constructs' page, and these bounds
 }
 # Command to the most lines of functions that it may run (scripts/lines_run.py): what its reader reads.
 # Without the rules since, 4,298 and 6,450 (6,400 was wanted) of a synth without .servable.

@@ -183,8 +183,8 @@ def load(run: AcceptRun) -> None:
             f"users.{step['users']:g}", {key: step.get(key) for key in ("rps", "p50_ms", "p99_ms")}
         )
     run.fact("verdict", report["verdict"])
-    if not any(step.get("rps") for step in report["steps"]):
-        raise DoesNotHoldError("no request of the load test was answered")
+    if report.get("ended") == "failing" or not any(step.get("rps") for step in report["steps"]):
+        raise DoesNotHoldError("requests of the load test failed, or none was answered")
 
 
 def scaling(run: AcceptRun) -> None:

@@ -176,12 +176,15 @@ def bodies(run: AcceptRun) -> None:
 def load(run: AcceptRun) -> None:
     words = ["--target=deployed", "--users=1,2", "--step-seconds=4", "--least-seconds=2"]
     words += ["--warm-up-seconds=1", f"--body={_GOLDEN}", "--json"]
-    report = run.servable("load", environment_name("main"), *words)
+    # A small instance may be at its limit with two users: that is a fact, and no fault.
+    report = run.servable("load", environment_name("main"), *words, codes=(0, 1, 3))
     for step in report["steps"]:
         run.fact(
             f"users.{step['users']:g}", {key: step.get(key) for key in ("rps", "p50_ms", "p99_ms")}
         )
     run.fact("verdict", report["verdict"])
+    if report.get("ended") == "failing" or not any(step.get("rps") for step in report["steps"]):
+        raise DoesNotHoldError("requests of the load test failed, or none was answered")
 
 
 def scaling(run: AcceptRun) -> None:

@@ -192,7 +192,7 @@ class AnsweredS3Api(S3Api):
                     "InvalidPartNumber", "The requested partnumber is not satisfiable"
                 )
         source = unquote(headers.get("x-amz-copy-source", "")).lstrip("/")
-        if source and "If-Match" in headers:
+        if "If-Match" in headers and (source or (method == "POST" and "uploadId" in query)):
             target = self.backend.get_object(bucket, self.parse_key_name())
             if target is None or target.etag.strip('"') != headers["If-Match"].strip('"'):
                 raise PreconditionFailed("If-Match")

@@ -116,7 +116,8 @@ def _topic(api: Any, given: _Given) -> _Problems:
     topics = (topic for topic in api.backend.topics.values() if topic.name == given.get("Name"))
     for topic in topics:
         tags = given.get("Tags")
-        if tags and {tag["Key"]: tag["Value"] for tag in tags} != topic._tags:
+        given_tags = {tag["Key"]: tag["Value"] for tag in tags or []}
+        if not given_tags.items() <= topic._tags.items():
             yield _different("Tags", "Topic already exists with different tags")
         attributes = given.get("Attributes") or {}
         there = {name: getattr(topic, camelcase_to_underscores(name), "") for name in attributes}
@@ -222,5 +223,6 @@ CONFLICTS: Mapping[tuple[str, str], Callable[[Any, _Given], _Problems]] = {
     ("sns", "Subscribe"): _subscription,
     ("sqs", "CreateQueue"): _queue,
     **{("kms", operation): keys.enabled for operation in keys.OF_ENABLED},
+    ("kms", "ScheduleKeyDeletion"): keys.pending,
     **{("kms", operation): keys.imported for operation in keys.OF_IMPORTED},
 }

@@ -17,6 +17,7 @@ from moto.iam.models import Policy
 
 from servable_local.aws.moto_patches import constraints, event_patterns
 from servable_local.aws.moto_patches.conflicts import CONFLICTS
+from servable_local.aws.moto_patches.keys import digest
 
 _CALL = BaseResponse.call_action
 _Given = Mapping[str, Any]
@@ -25,7 +26,8 @@ _Problems = Iterator[tuple[str, str]]
 _ROLE = re.compile(r"arn:[\w-]+:iam::\d{12}:role/.+")
 _SESSION = re.compile(r"[\w+=,.@-]*")
 _TOPIC = re.compile(r"[\w-]{1,256}")
-# https://docs.aws.amazon.com/sns/latest/api/API_PublishBatch.html
+# Of a batch of messages, https://docs.aws.amazon.com/sns/latest/api/API_PublishBatch.html, and of events,
+# https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-putevents.html
 _MOST_BYTES = 262_144
 _ENTRY = re.compile(r"[\w-]+")
 _PROTOCOLS = frozenset(
@@ -304,7 +306,23 @@ def _event(given: _Given) -> _Problems:
     yield from _pattern(given)
 
 
-# --- KMS
+def _events(given: _Given) -> _Problems:
+    sizes = [
+        len(str(entry.get(name, "")).encode())
+        for entry in given.get("Entries") or []
+        for name in ("Source", "DetailType", "Detail")
+    ]
+    if sum(sizes) > _MOST_BYTES:
+        problem = "Total size of the entries in the request is over the limit."
+        yield "ValidationException", problem
+
+
+# --- IAM, KMS
+
+
+def _policy(given: _Given) -> _Problems:
+    if not given.get("PolicyArn", "").startswith("arn:"):
+        yield "ValidationError", "Invalid ARN:  Could not be parsed!"
 
 
 def _key(given: _Given) -> _Problems:
@@ -401,11 +419,19 @@ _CHECKS: dict[tuple[str, str], Callable[[_Given], _Problems]] = {
     ("sns", "Unsubscribe"): _arn("SubscriptionArn"),
     ("sns", "TagResource"): _topic_tags,
     ("events", "PutTargets"): _targets,
+    ("events", "PutEvents"): _events,
     ("events", "PutRule"): _rule,
+    **{
+        ("iam", f"{verb}{kind}Policy"): _policy
+        for verb in ("Attach", "Detach")
+        for kind in ("Group", "Role", "User")
+    },
     ("events", "TestEventPattern"): _event,
     ("kms", "CreateKey"): _key,
     ("kms", "TagResource"): _key_tags,
     ("kms", "CreateAlias"): _alias,
+    ("kms", "Sign"): digest,
+    ("kms", "Verify"): digest,
     ("logs", "DescribeLogGroups"): _groups,
     ("logs", "DescribeLogStreams"): _streams,
     ("logs", "CreateLogGroup"): _filter,

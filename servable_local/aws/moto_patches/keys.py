@@ -8,6 +8,7 @@ https://docs.aws.amazon.com/kms/latest/developerguide/key-state.html;
 tests/servable_local/aws/aws_answers.jsonl in the repository has what was recorded.
 """
 
+import base64
 import hashlib
 import json
 import re
@@ -73,6 +74,8 @@ def _validate(api: Any, key_id: str) -> None:
 def _shown(key: Any) -> Any:
     """With what every key has, and the name of its material, which AWS makes of it."""
     key.key_usage, key.multi_region = key.key_usage or "ENCRYPT_DECRYPT", bool(key.multi_region)
+    if key.origin == "EXTERNAL" and key.key_state == "Enabled":  # nothing is imported here: 501
+        key.key_state, key.enabled = "PendingImport", False
     shown = _TO_DICT(key)
     if key.key_spec == "SYMMETRIC_DEFAULT":
         material = hashlib.sha256(key.id.encode()).hexdigest()
@@ -95,11 +98,32 @@ def _key(api: Any, given: _Given) -> Any:
 
 def enabled(api: Any, given: _Given) -> _Problems:
     """Why the key does nothing now."""
-    key = _key(api, given)
+    yield from unusable(_key(api, given))
+
+
+def unusable(key: Any) -> _Problems:
+    """The same, of moto's key, or of None."""
+    states = {"PendingDeletion": "pending deletion", "PendingImport": "pending import"}
     if key and key.key_state == "Disabled":
         yield "DisabledException", f"{key.arn} is disabled."
+    if key and key.key_state in states:
+        yield "KMSInvalidStateException", f"{key.arn} is {states[key.key_state]}."
+
+
+def pending(api: Any, given: _Given) -> _Problems:
+    """Why a key cannot be deleted again."""
+    key = _key(api, given)
     if key and key.key_state == "PendingDeletion":
-        yield "KMSInvalidStateException", f"{key.arn} is pending deletion."
+        yield from unusable(key)
+
+
+def digest(given: _Given) -> _Problems:
+    """Why a message that is said to be a digest is none of its algorithm."""
+    name = given.get("SigningAlgorithm", "")
+    bits = name.rpartition("_SHA_")[2]
+    length = len(base64.b64decode(given.get("Message", "")))
+    if given.get("MessageType") == "DIGEST" and bits.isdigit() and length * 8 != int(bits):
+        yield "ValidationException", f"Digest is invalid length for algorithm {name}."
 
 
 def imported(api: Any, given: _Given) -> _Problems:

@@ -217,7 +217,12 @@ class AnsweredS3Api(S3Api):
                 "version id."
             )
             return 400, _error("InvalidRequest", message)
-        key_id = headers.get(_KMS_KEY)
+        return self._refused_key(request, query, bucket)
+
+    def _refused_key(self, request: Any, query: Any, bucket: str) -> tuple[int, Any] | None:
+        """The same, for the key of KMS that the object is kept with, or shall be."""
+        method = request.method
+        key_id = request.headers.get(_KMS_KEY)
         if method == "GET" and not query:
             key_id = getattr(
                 self.backend.get_object(bucket, self.parse_key_name()), "kms_key_id", ""

@@ -155,7 +155,7 @@ def test_yaml_with_short_forms_is_json_with_the_long_ones() -> None:
     ("text", "problem"),
     [
         ("{", "Template format error"),
-        ("[]", "At least one Resources member must be defined"),
+        ("[]", "unsupported structure"),
         ("{}", "At least one Resources member must be defined"),
         ('{"Resources": {"A": 1}}', r"\[/Resources/A\] Every Resources object must contain a Type"),
         ('{"Resources": {"A": {"Type": 1}}}', "must contain a Type member"),

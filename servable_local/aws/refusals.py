@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from xml.sax.saxutils import escape
 
+from servable_local.aws import cbor
 from servable_local.aws.signed_request import ReceivedRequest
 
 
@@ -50,6 +51,8 @@ def refusal(request: ReceivedRequest, error: AccessError) -> Refusal:
     s3, xml, in_json = error.reason.value
     text = str(error)
     service = request.claimed_service
+    if cbor.spoken(request):
+        return Refusal(cbor.HEADERS, cbor.error(in_json, text))
     if request.header("x-amz-target") or "json" in (request.header("content-type") or ""):
         return _in_json(in_json, text)
     if (request.header("content-type") or "").startswith("application/x-www-form-urlencoded"):

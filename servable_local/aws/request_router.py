@@ -7,6 +7,7 @@ import sys
 import traceback
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 from urllib.parse import unquote
 from xml.sax.saxutils import escape
@@ -14,6 +15,7 @@ from xml.sax.saxutils import escape
 from moto.moto_server.werkzeug_app import MotoRequestHandler
 
 from servable_local import cross_origin
+from servable_local.aws import cbor
 from servable_local.aws.contents import IN_MEMORY_BYTES, ObjectContent, ObjectFolder
 from servable_local.aws.controls import Controls
 from servable_local.aws.loopback import PREFIX
@@ -114,6 +116,13 @@ class RequestRouter:
             )
             return _answer(start_response, status, "application/json", result)
         _hand_on(environ, request, verified)
+        if cbor.spoken(request):
+            return cbor.answered(environ, start_response, partial(self._answered, request))
+        return self._answered(request, environ, start_response)
+
+    def _answered(
+        self, request: ReceivedRequest, environ: _Environ, start_response: _Start
+    ) -> Iterable[bytes]:
         held: list[Any] = []
         try:
             answered = self.application(environ, lambda *begun: held.append(begun))

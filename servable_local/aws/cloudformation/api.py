@@ -100,12 +100,15 @@ class CloudFormationApi(BaseResponse):
         shown = [s for s in self.here.all() if not statuses or s.status in statuses]
         return ActionResult({"StackSummaries": [stack.describe() for stack in shown]})
 
-    def describe_stack_events(self) -> ActionResult:
+    def _stack_or(self, words: str) -> Stack:
+        """In other words than elsewhere where it is not there."""
         try:
-            stack = self._stack
-        except ValidationError:  # in other words than elsewhere
-            name = self._get_param("StackName")
-            raise ValidationError(f"Stack [{name}] does not exist") from None
+            return self._stack
+        except ValidationError:
+            raise ValidationError(words.format(self._get_param("StackName"))) from None
+
+    def describe_stack_events(self) -> ActionResult:
+        stack = self._stack_or("Stack [{}] does not exist")
         return ActionResult({"StackEvents": stack.events[::-1]})
 
     def list_stack_resources(self) -> ActionResult:
@@ -118,7 +121,8 @@ class CloudFormationApi(BaseResponse):
         return ActionResult({"StackResources": shown})
 
     def describe_stack_resource(self) -> ActionResult:
-        stack, logical_id = self._stack, self._get_param("LogicalResourceId")
+        stack = self._stack_or("Stack '{}' does not exist")
+        logical_id = self._get_param("LogicalResourceId")
         for resource in _resources(stack, "LastUpdatedTimestamp", logical_id):
             return ActionResult({"StackResourceDetail": resource})
         asked = self._get_param("StackName")

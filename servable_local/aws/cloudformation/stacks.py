@@ -109,7 +109,7 @@ class Stack:
             "StackStatusReason": self.reason,
             "Parameters": shown_parameters(self.template, self.parameters, self.resolved),
             "Tags": [{"Key": key, "Value": value} for key, value in self.tags.items()],
-            "Capabilities": self.capabilities,
+            "Capabilities": self.capabilities or None,
             "NotificationARNs": self.notification_arns,
             "RoleARN": self.role_arn,
             "Outputs": self.outputs or None,

@@ -7,13 +7,15 @@ each with its date and source.
 """
 
 import json
+import re
+import uuid
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from moto.awslambda.exceptions import LambdaClientError
 from moto.awslambda.policy import Policy
 from moto.core.utils import camelcase_to_underscores
-from moto.events.models import events_backends
+from moto.events.models import EventsBackend, events_backends
 from moto.iam.models import SERVICE_NAME_CONVERSION, IAMBackend
 from moto.iam.responses import IamResponse
 from moto.utilities.arns import parse_arn
@@ -23,6 +25,7 @@ from servable_local.aws.moto_patches import keys
 _Given = Mapping[str, Any]
 _Problems = Iterator[tuple[str, str]]
 _ADD, _REMOVE = Policy.add_statement, Policy.del_statement
+_CREATE_ROLE, _PUT_EVENTS = IAMBackend.create_role, EventsBackend.put_events
 _DELETE_LINKED = IAMBackend.delete_service_linked_role
 # https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_aws-services-that-work-with-iam.html links
 # each service's page, which says the name of its role and whether it has a suffix.
@@ -61,6 +64,8 @@ def install() -> None:
     for member in ("MaxSessionDuration", "RoleLastUsed"):
         absent[f"CreateRoleResponse.Role.{member}"] = lambda _: None
     setattr(IAMBackend, "delete_service_linked_role", _delete_linked)  # noqa: B010 (mypy)
+    setattr(IAMBackend, "create_role", _create_role)  # noqa: B010
+    setattr(EventsBackend, "put_events", _put_events)  # noqa: B010
     setattr(Policy, "add_statement", _add_statement)  # noqa: B010
     setattr(Policy, "del_statement", _remove_statement)  # noqa: B010
 
@@ -82,6 +87,17 @@ def _linked_role(api: Any, given: _Given) -> _Problems:
             )
 
 
+def _create_role(
+    backend: Any, role_name: str, assume_role_policy_document: str, *more: Any, **named: Any
+) -> Any:
+    """A service's as AWS writes it; that of scaling has the resource's name, and not the service's."""
+    trust = assume_role_policy_document
+    if named.get("linked_service"):
+        role_name = role_name.replace("_Sagemaker", "_SageMakerEndpoint")
+        trust = re.sub(r"\[(\"[^\"]*\")\]", r"\1", trust)
+    return _CREATE_ROLE(backend, role_name, trust, *more, **named)
+
+
 def _delete_linked(backend: Any, role_name: str) -> str:
     path = backend.get_role(role_name).path
     return f"task{path}{role_name}/{_DELETE_LINKED(backend, role_name)}"
@@ -100,7 +116,8 @@ def _topic(api: Any, given: _Given) -> _Problems:
     topics = (topic for topic in api.backend.topics.values() if topic.name == given.get("Name"))
     for topic in topics:
         tags = given.get("Tags")
-        if tags and {tag["Key"]: tag["Value"] for tag in tags} != topic._tags:
+        given_tags = {tag["Key"]: tag["Value"] for tag in tags or []}
+        if not given_tags.items() <= topic._tags.items():
             yield _different("Tags", "Topic already exists with different tags")
         attributes = given.get("Attributes") or {}
         there = {name: getattr(topic, camelcase_to_underscores(name), "") for name in attributes}
@@ -172,6 +189,17 @@ def _remove_statement(policy: Any, name: str, revision: str = "") -> None:
     _REMOVE(policy, name, revision)
 
 
+def _put_events(backend: Any, events: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What is put on a bus that is not there has an id, as on AWS, and nobody receives it."""
+    buses = [event.get("EventBusName", "default").rpartition("/")[2] for event in events]
+    there = [event for event, bus in zip(events, buses, strict=True) if bus in backend.event_buses]
+    answers = iter(_PUT_EVENTS(backend, there))
+    return [
+        next(answers) if bus in backend.event_buses else {"EventId": str(uuid.uuid4())}
+        for bus in buses
+    ]
+
+
 def _of_bus(api: Any, given: _Given) -> _Problems:
     kind, _, name = str(given.get("ResourceARN", "")).rpartition(":")[2].partition("/")
     backend = events_backends[api.current_account][api.region]
@@ -187,10 +215,14 @@ CONFLICTS: Mapping[tuple[str, str], Callable[[Any, _Given], _Problems]] = {
         for name in ("ListTagsForResource", "TagResource", "UntagResource")
     },
     ("sns", "ListSubscriptionsByTopic"): _here,
+    **{
+        ("sns", name): _here for name in ("DeleteTopic", "GetTopicAttributes", "SetTopicAttributes")
+    },
     ("sns", "Publish"): _here,
     ("sns", "PublishBatch"): _here,
     ("sns", "Subscribe"): _subscription,
     ("sqs", "CreateQueue"): _queue,
     **{("kms", operation): keys.enabled for operation in keys.OF_ENABLED},
+    ("kms", "ScheduleKeyDeletion"): keys.pending,
     **{("kms", operation): keys.imported for operation in keys.OF_IMPORTED},
 }

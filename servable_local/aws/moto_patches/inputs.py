@@ -15,8 +15,9 @@ from moto.core.exceptions import ServiceException
 from moto.core.responses import ActionResult, BaseResponse
 from moto.iam.models import Policy
 
-from servable_local.aws.moto_patches import event_patterns, keys
+from servable_local.aws.moto_patches import constraints, event_patterns
 from servable_local.aws.moto_patches.conflicts import CONFLICTS
+from servable_local.aws.moto_patches.keys import digest
 
 _CALL = BaseResponse.call_action
 _Given = Mapping[str, Any]
@@ -25,6 +26,9 @@ _Problems = Iterator[tuple[str, str]]
 _ROLE = re.compile(r"arn:[\w-]+:iam::\d{12}:role/.+")
 _SESSION = re.compile(r"[\w+=,.@-]*")
 _TOPIC = re.compile(r"[\w-]{1,256}")
+# Of a batch of messages, https://docs.aws.amazon.com/sns/latest/api/API_PublishBatch.html, and of events,
+# https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-putevents.html
+_MOST_BYTES = 262_144
 _ENTRY = re.compile(r"[\w-]+")
 _PROTOCOLS = frozenset(
     {"application", "email", "email-json", "firehose", "http", "https", "lambda", "sms", "sqs"}
@@ -44,10 +48,11 @@ def install() -> None:
 def _call(api: Any) -> Any:
     operation = (api.service_name, api._get_action())
     of_input, of_state = _CHECKS.get(operation), CONFLICTS.get(operation)
-    if of_input or of_state:
+    if of_input or of_state or api.service_name in constraints.CODES:
         given = api.params if api.automated_parameter_parsing else json.loads(api.body or "{}")
         problems = [
             of_input(given) if of_input else (),
+            constraints.unmet(*operation, given),
             of_state(api, given) if of_state else (),
         ]
         for code, message in itertools.chain(*problems):
@@ -124,14 +129,42 @@ def _arn(key: str) -> Callable[[_Given], _Problems]:
 
 def _publish(given: _Given) -> _Problems:
     yield from _arn("TopicArn")(given)
-    if given.get("MessageStructure") == "json" and '"default"' not in str(given.get("Message")):
-        yield (
-            "InvalidParameter",
-            "Invalid parameter: Message Structure - No default entry in JSON message body",
-        )
+    number = given.get("PhoneNumber", "+1")
+    if not re.fullmatch(r"\+[1-9]\d{0,14}", number):
+        reason = f"PhoneNumber Reason: {number} is not valid to publish to"
+        yield "InvalidParameter", f"Invalid parameter: {reason}"
+    if given.get("MessageStructure") == "json":
+        try:
+            found = json.loads(str(given.get("Message")))
+        except ValueError:
+            found = None
+        if not isinstance(found, dict):
+            problem = "JSON message body failed to parse"
+            yield "InvalidParameter", f"Invalid parameter: Message Structure - {problem}"
+        elif not isinstance(found.get("default"), str):
+            problem = "No default entry in JSON message body"
+            yield "InvalidParameter", f"Invalid parameter: Message Structure - {problem}"
+    yield from _attributes(given, "")
+
+
+def _attributes(given: _Given, where: str) -> _Problems:
     for name, value in (given.get("MessageAttributes") or {}).items():
+        if not value.get("DataType"):
+            yield (
+                "ValidationError",
+                f"1 validation error detected: Value null at '{where}messageAttributes.{name}.member."
+                "dataType' failed to satisfy constraint: Member must not be null",
+            )
         kind = str(value.get("DataType", "")).partition(".")[0]
         field = "Binary" if kind == "Binary" else "String"
+        for problem in _attribute_name(name):
+            yield "ParameterValueInvalid", problem
+        if not any(value.get(f"{one}Value") for one in ("Binary", "String")):
+            yield (
+                "ParameterValueInvalid",
+                f"The message attribute '{name}' must contain non-empty message attribute value for "
+                f"message attribute type '{kind}'.",
+            )
         if kind not in ("Binary", "Number", "String"):
             yield (
                 "ParameterValueInvalid",
@@ -145,8 +178,28 @@ def _publish(given: _Given) -> _Problems:
             )
 
 
+def _attribute_name(name: str) -> Iterator[str]:
+    if len(name) > 256:
+        yield "Length of message attribute name must be less than 256 bytes."
+    for at, word in ((name[:1], "starting"), (name[-1:], "ending")):
+        if at == ".":
+            yield f"Invalid message attribute name {word} with character '.' was found."
+    if ".." in name:
+        yield "Message attribute name can not have successive '.' character."
+    for other in re.findall(r"[^\w.-]", name):
+        yield (
+            f"Invalid non-alphanumeric character '#x{ord(other):X}' was found in the message attribute "
+            "name. Can only include alphanumeric characters, hyphens, underscores, or dots."
+        )
+
+
 def _batch(given: _Given) -> _Problems:
-    for entry in given.get("PublishBatchRequestEntries") or []:
+    entries = given.get("PublishBatchRequestEntries") or []
+    if sum(len(str(entry.get("Message", "")).encode()) for entry in entries) > _MOST_BYTES:
+        problem = "The length of all the messages put together is more than the limit."
+        yield "BatchRequestTooLong", problem
+    for number, entry in enumerate(entries, start=1):
+        yield from _attributes(entry, f"publishBatchRequestEntries.{number}.member.")
         if not _ENTRY.fullmatch(entry["Id"]):
             yield (
                 "InvalidBatchEntryId",
@@ -210,15 +263,8 @@ def _targets(given: _Given) -> _Problems:
             "LimitExceededException",
             "The requested resource exceeds the maximum number allowed.",
         )
-    for number, target in enumerate(targets, start=1):
+    for target in targets:
         name = target["Id"]
-        said = f"1 validation error detected: Value '{name}' at 'targets.{number}.member.id' failed"
-        said += " to satisfy constraint: Member must "
-        if not re.fullmatch(r"[\.\-_A-Za-z0-9]+", name):
-            pattern = r"[\.\-_A-Za-z0-9]+"
-            yield "ValidationException", f"{said}satisfy regular expression pattern: {pattern}"
-        if len(name) > 64:
-            yield "ValidationException", f"{said}have length less than or equal to 64"
         if len({"Input", "InputPath", "InputTransformer"} & target.keys()) > 1:
             yield (
                 "ValidationException",
@@ -260,7 +306,23 @@ def _event(given: _Given) -> _Problems:
     yield from _pattern(given)
 
 
-# --- KMS
+def _events(given: _Given) -> _Problems:
+    sizes = [
+        len(str(entry.get(name, "")).encode())
+        for entry in given.get("Entries") or []
+        for name in ("Source", "DetailType", "Detail")
+    ]
+    if sum(sizes) > _MOST_BYTES:
+        problem = "Total size of the entries in the request is over the limit."
+        yield "ValidationException", problem
+
+
+# --- IAM, KMS
+
+
+def _policy(given: _Given) -> _Problems:
+    if not given.get("PolicyArn", "").startswith("arn:"):
+        yield "ValidationError", "Invalid ARN:  Could not be parsed!"
 
 
 def _key(given: _Given) -> _Problems:
@@ -315,26 +377,6 @@ def _filter(given: _Given) -> _Problems:
         )
 
 
-def _metric_filter(given: _Given) -> _Problems:
-    yield from _filter(given)
-    transformations = given.get("metricTransformations") or []
-    if len(transformations) != 1:
-        bound = "greater" if not transformations else "less"
-        written = ", ".join(map(_transformation, transformations))
-        yield (
-            "InvalidParameterException",
-            f"1 validation error detected: Value '[{written}]' at 'metricTransformations' failed to "
-            f"satisfy constraint: Member must have length {bound} than or equal to 1",
-        )
-
-
-def _transformation(given: _Given) -> str:
-    """As Java writes it."""
-    names = ("metricName", "metricNamespace", "metricValue", "defaultValue", "unit", "dimensions")
-    members = ", ".join(f"{name}={given.get(name, 'null')}" for name in names)
-    return f"MetricTransformation({members})"
-
-
 def _message(given: _Given) -> _Problems:
     if not given.get("MessageBody"):
         yield "MissingParameter", "The request must contain the parameter MessageBody."
@@ -377,17 +419,24 @@ _CHECKS: dict[tuple[str, str], Callable[[_Given], _Problems]] = {
     ("sns", "Unsubscribe"): _arn("SubscriptionArn"),
     ("sns", "TagResource"): _topic_tags,
     ("events", "PutTargets"): _targets,
+    ("events", "PutEvents"): _events,
     ("events", "PutRule"): _rule,
+    **{
+        ("iam", f"{verb}{kind}Policy"): _policy
+        for verb in ("Attach", "Detach")
+        for kind in ("Group", "Role", "User")
+    },
     ("events", "TestEventPattern"): _event,
     ("kms", "CreateKey"): _key,
     ("kms", "TagResource"): _key_tags,
-    ("kms", "EnableKeyRotation"): keys.rotation,
     ("kms", "CreateAlias"): _alias,
+    ("kms", "Sign"): digest,
+    ("kms", "Verify"): digest,
     ("logs", "DescribeLogGroups"): _groups,
     ("logs", "DescribeLogStreams"): _streams,
     ("logs", "CreateLogGroup"): _filter,
     ("logs", "DeleteMetricFilter"): _filter,
-    ("logs", "PutMetricFilter"): _metric_filter,
+    ("logs", "PutMetricFilter"): _filter,
     ("sqs", "SendMessage"): _message,
     ("sqs", "ReceiveMessage"): _receipt,
     ("sqs", "CreateQueue"): _queue,

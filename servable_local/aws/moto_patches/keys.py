@@ -8,11 +8,16 @@ https://docs.aws.amazon.com/kms/latest/developerguide/key-state.html;
 tests/servable_local/aws/aws_answers.jsonl in the repository has what was recorded.
 """
 
+import base64
 import hashlib
 import json
+import re
+import uuid
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from moto.kms import models
+from moto.kms.exceptions import NotFoundException
 from moto.kms.models import Key
 from moto.kms.responses import KmsResponse
 
@@ -21,6 +26,9 @@ _Problems = Iterator[tuple[str, str]]
 _TO_DICT = Key.to_dict
 _ENABLE = KmsResponse.enable_key_rotation
 _STATUS = KmsResponse.get_key_rotation_status
+_VALIDATE = KmsResponse._validate_cmk_id
+# https://docs.aws.amazon.com/kms/latest/developerguide/multi-region-keys-overview.html
+_MULTI_REGION = re.compile(r"mrk-[0-9a-f]{32}")
 _DAY_SECONDS = 86_400
 _DEFAULT_PERIOD_DAYS = 365
 # What a key does while it is enabled only.
@@ -46,12 +54,28 @@ def install() -> None:
     """Idempotent."""
     setattr(KmsResponse, "enable_key_rotation", _enable)  # noqa: B010 (mypy)
     setattr(KmsResponse, "get_key_rotation_status", _status)  # noqa: B010
+    setattr(models, "generate_key_id", _new_id)  # noqa: B010
+    setattr(KmsResponse, "_validate_cmk_id", _validate)  # noqa: B010
     setattr(Key, "to_dict", _shown)  # noqa: B010
+
+
+def _new_id(multi_region: bool = False) -> str:
+    return f"mrk-{uuid.uuid4().hex}" if multi_region else str(uuid.uuid4())
+
+
+def _validate(api: Any, key_id: str) -> None:
+    """A key of several regions has an id of its own form, which moto does not know."""
+    if not _MULTI_REGION.fullmatch(key_id):
+        _VALIDATE(api, key_id)
+    elif key_id not in api.kms_backend.keys:
+        raise NotFoundException(f"Key '{api._display_arn(key_id)}' does not exist")
 
 
 def _shown(key: Any) -> Any:
     """With what every key has, and the name of its material, which AWS makes of it."""
     key.key_usage, key.multi_region = key.key_usage or "ENCRYPT_DECRYPT", bool(key.multi_region)
+    if key.origin == "EXTERNAL" and key.key_state == "Enabled":  # nothing is imported here: 501
+        key.key_state, key.enabled = "PendingImport", False
     shown = _TO_DICT(key)
     if key.key_spec == "SYMMETRIC_DEFAULT":
         material = hashlib.sha256(key.id.encode()).hexdigest()
@@ -74,11 +98,32 @@ def _key(api: Any, given: _Given) -> Any:
 
 def enabled(api: Any, given: _Given) -> _Problems:
     """Why the key does nothing now."""
-    key = _key(api, given)
+    yield from unusable(_key(api, given))
+
+
+def unusable(key: Any) -> _Problems:
+    """The same, of moto's key, or of None."""
+    states = {"PendingDeletion": "pending deletion", "PendingImport": "pending import"}
     if key and key.key_state == "Disabled":
         yield "DisabledException", f"{key.arn} is disabled."
+    if key and key.key_state in states:
+        yield "KMSInvalidStateException", f"{key.arn} is {states[key.key_state]}."
+
+
+def pending(api: Any, given: _Given) -> _Problems:
+    """Why a key cannot be deleted again."""
+    key = _key(api, given)
     if key and key.key_state == "PendingDeletion":
-        yield "KMSInvalidStateException", f"{key.arn} is pending deletion."
+        yield from unusable(key)
+
+
+def digest(given: _Given) -> _Problems:
+    """Why a message that is said to be a digest is none of its algorithm."""
+    name = given.get("SigningAlgorithm", "")
+    bits = name.rpartition("_SHA_")[2]
+    length = len(base64.b64decode(given.get("Message", "")))
+    if given.get("MessageType") == "DIGEST" and bits.isdigit() and length * 8 != int(bits):
+        yield "ValidationException", f"Digest is invalid length for algorithm {name}."
 
 
 def imported(api: Any, given: _Given) -> _Problems:
@@ -89,21 +134,6 @@ def imported(api: Any, given: _Given) -> _Problems:
             "UnsupportedOperationException",
             f"{key.arn} origin is {key.origin} which is not valid for this operation.",
         )
-
-
-def rotation(given: _Given) -> _Problems:
-    """Why a period of rotation is none."""
-    days = given.get("RotationPeriodInDays", _DEFAULT_PERIOD_DAYS)
-    for wrong, bound in (
-        (days < 90, "greater than or equal to 90"),
-        (days > 2560, "less than or equal to 2560"),
-    ):
-        if wrong:
-            yield (
-                "ValidationException",
-                f"1 validation error detected: Value '{days}' at 'rotationPeriodInDays' failed to "
-                f"satisfy constraint: Member must have value {bound}",
-            )
 
 
 def _enable(api: Any) -> str:

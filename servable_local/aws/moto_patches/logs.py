@@ -20,6 +20,7 @@ from datetime import UTC, datetime
 from typing import Any, ClassVar
 
 from moto.core.exceptions import JsonRESTError
+from moto.core.utils import unix_time_millis
 from moto.logs.responses import LogsResponse
 
 from servable_local.aws.cloudwatch.alarms import CloudWatch
@@ -174,7 +175,13 @@ class LogsApi(LogsResponse):
         except ValueError as error:
             raise JsonRESTError("InvalidParameterException", str(error)) from None
         self.logs_backend.delete_metric_filter(name, group)
-        return super().put_metric_filter()
+        answer = super().put_metric_filter()
+        applied = bool(self._get_param("applyOnTransformedLogs"))
+        self.logs_backend.filters.metric_filters[-1] |= {
+            "applyOnTransformedLogs": applied,
+            "creationTime": int(unix_time_millis()),
+        }
+        return answer
 
     def put_log_events(self) -> str:
         answer = str(super().put_log_events())

@@ -22,7 +22,7 @@ _WITHOUT_EFFECT = {
         "UpdateEventSourceMapping",
     },
     "ecr": {"DescribeImageScanFindings", "StartImageScan"},
-    "logs": {"PutSubscriptionFilter"},
+    "logs": {"PutSubscriptionFilter", "StartLiveTail"},
     "stepfunctions": {
         "CreateActivity",
         "GetExecutionHistory",
@@ -31,6 +31,7 @@ _WITHOUT_EFFECT = {
         "SendTaskSuccess",
         "StartSyncExecution",
         "TestState",
+        "UpdateMapRun",
     },
     "sns": {"CreatePlatformApplication", "CreatePlatformEndpoint"},
     "ssm": {

@@ -28,7 +28,9 @@ from moto.iam.access_control import IAMPolicy, PermissionResult
 from moto.s3 import responses
 from moto.s3.exceptions import (
     AccessDeniedByLock,
+    CrossLocationLoggingProhibited,
     InvalidBucketName,
+    InvalidLocationConstraintException,
     InvalidTargetBucketForLogging,
     MalformedXML,
     S3ClientError,
@@ -60,6 +62,7 @@ def install() -> None:
     setattr(S3Backend, "put_bucket_policy", _put_policy)  # noqa: B010
     setattr(S3Backend, "put_bucket_versioning", _put_versioning)  # noqa: B010
     setattr(AccessDeniedByLock, "__init__", _locked)  # noqa: B010
+    setattr(CrossLocationLoggingProhibited, "__init__", _elsewhere)  # noqa: B010
     setattr(InvalidTargetBucketForLogging, "__init__", _no_target)  # noqa: B010
 
 
@@ -68,14 +71,21 @@ def _locked(error: S3ClientError) -> None:
     S3ClientError.__init__(error, "AccessDenied", message)
 
 
+def _elsewhere(error: S3ClientError) -> None:
+    message = "Cross S3 location logging not allowed. "
+    S3ClientError.__init__(error, "CrossLocationLoggingProhibitted", message)
+
+
 def _no_target(error: S3ClientError, message: str) -> None:
     S3ClientError.__init__(error, "InvalidTargetBucketForLogging", message.rstrip("."))
 
 
-def _create(backend: Any, bucket_name: str, *arguments: Any, **more: Any) -> Any:
+def _create(backend: Any, bucket_name: str, region_name: str, *arguments: Any, **more: Any) -> Any:
     if not _NAME.fullmatch(bucket_name):
         raise InvalidBucketName()
-    return _CREATE(backend, bucket_name, *arguments, **more)
+    if region_name == "aws-global":  # a name for endpoints, and no region
+        raise InvalidLocationConstraintException()
+    return _CREATE(backend, bucket_name, region_name, *arguments, **more)
 
 
 def _delete(backend: Any, bucket_name: str) -> Any:

@@ -15,7 +15,12 @@ from urllib.parse import parse_qs, unquote, urlsplit
 from moto.core.responses import ActionResult
 from moto.kms.models import kms_backends
 from moto.s3 import responses
-from moto.s3.exceptions import MalformedXML, PreconditionFailed, S3ClientError
+from moto.s3.exceptions import (
+    BucketAccessDeniedError,
+    MalformedXML,
+    PreconditionFailed,
+    S3ClientError,
+)
 from moto.s3.models import FakeBucket, FakeDeleteMarker, PublicAccessBlock, S3Backend
 
 from servable_local.aws.loopback import service_model
@@ -73,7 +78,8 @@ def _default_encryption(backend: Any, bucket_name: str) -> None:
 
 
 def _begin(backend: Any, bucket_name: str, *arguments: Any) -> Any:
-    upload = _BEGIN(backend, bucket_name, *arguments)
+    upload: Any = _BEGIN(backend, bucket_name, *arguments)
+    upload.servable_before = backend.get_object(bucket_name, arguments[0])
     by_default = backend.get_bucket(bucket_name).encryption["Rule"][
         "ApplyServerSideEncryptionByDefault"
     ]
@@ -106,7 +112,7 @@ class AnsweredS3Api(S3Api):
     """One of AWS's buckets. An error is raised, or is an answer where moto has another status for it."""
 
     def _bucket_response(self, request: Any, full_url: str) -> Any:
-        self._check_owner(request)
+        self._check_owner(request, full_url)
         _check_part("bucket", request.method, full_url)
         if request.method == "PUT" and "ownershipControls" in urlsplit(full_url).query:
             stated = _OWNERSHIP.findall(
@@ -129,7 +135,7 @@ class AnsweredS3Api(S3Api):
         return status, headers, body
 
     def _key_response(self, request: Any, full_url: str) -> Any:
-        self._check_owner(request)
+        self._check_owner(request, full_url)
         _check_part("object", request.method, full_url)
         query = parse_qs(urlsplit(full_url).query, keep_blank_values=True)
         name = self.parse_bucket_name_from_url(request, full_url)
@@ -152,13 +158,16 @@ class AnsweredS3Api(S3Api):
         if summed and not query:
             headers.setdefault("x-amz-checksum-type", "FULL_OBJECT")
 
-    def _check_owner(self, request: Any) -> None:
+    def _check_owner(self, request: Any, full_url: str) -> None:
         owner = request.headers.get("x-amz-expected-bucket-owner")
         if owner is not None and not _ACCOUNT.fullmatch(owner):
             raise S3ClientError(
                 "InvalidBucketOwnerAWSAccountID",
                 f"The value of the expected bucket owner parameter must be an AWS Account ID... [{owner}]",
             )
+        bucket = self.backend.buckets.get(self.parse_bucket_name_from_url(request, full_url))
+        if owner is not None and bucket is not None and owner != bucket.account_id:
+            raise BucketAccessDeniedError(bucket.name)
 
     def _refused(self, request: Any, query: Any, bucket: str) -> tuple[int, Any] | None:
         """Status and error of a request about an object that AWS refuses and moto takes."""
@@ -192,21 +201,40 @@ class AnsweredS3Api(S3Api):
                     "InvalidPartNumber", "The requested partnumber is not satisfiable"
                 )
         source = unquote(headers.get("x-amz-copy-source", "")).lstrip("/")
-        if source and "If-Match" in headers:
+        if "If-Match" in headers and (source or (method == "POST" and "uploadId" in query)):
             target = self.backend.get_object(bucket, self.parse_key_name())
             if target is None or target.etag.strip('"') != headers["If-Match"].strip('"'):
                 raise PreconditionFailed("If-Match")
+            if not source and target is not found.multiparts[query["uploadId"][0]].servable_before:
+                message = (
+                    "The conditional request cannot succeed due to a conflicting operation against "
+                    "this resource."
+                )
+                return 409, _error("ConditionalRequestConflict", message)
         if "versionId=" in source and self._is_marker(source):
             message = (
                 "The source of a copy request may not specifically refer to a delete marker by "
                 "version id."
             )
             return 400, _error("InvalidRequest", message)
-        key_id = headers.get(_KMS_KEY)
+        return self._refused_key(request, query, bucket)
+
+    def _refused_key(self, request: Any, query: Any, bucket: str) -> tuple[int, Any] | None:
+        """The same, for the key of KMS that the object is kept with, or shall be."""
+        method = request.method
+        key_id = request.headers.get(_KMS_KEY)
+        if method == "GET" and not query:
+            key_id = getattr(
+                self.backend.get_object(bucket, self.parse_key_name()), "kms_key_id", ""
+            )
+        of_kms = kms_backends[self.current_account][self.region]
+        key = keys.named(of_kms, key_id) if key_id else None
+        for code, message in keys.unusable(key):
+            return 400, _error(f"KMS.{code}", message)
         # A key's ARN in a user's file names one of their account, which nobody makes here.
         if not key_id or key_id.startswith("arn:") or method not in ("POST", "PUT"):
             return None
-        if keys.named(kms_backends[self.current_account][self.region], key_id) is None:
+        if key is None:
             is_id = _UUID.fullmatch(key_id.rpartition("/")[2])
             words = f"Key '{key_id}' does not exist" if is_id else f"Invalid keyId '{key_id}'"
             return 400, _error("KMS.NotFoundException", words)

@@ -80,7 +80,7 @@ def unmet(request: dict[str, Any], service: str, operation: str) -> list[str]:
     misfits = ParamValidator().validate(request, shape)
     if misfits.has_errors():
         return [str(misfits.generate_report())]
-    return list(_unmet(request, shape, ""))
+    return [violation(where, must) for where, _, _, must in violations(request, shape)]
 
 
 def refusal(problems: list[str]) -> str:
@@ -94,46 +94,47 @@ def lower_names(properties: Properties) -> dict[str, Any]:
     return {name[0].lower() + name[1:]: value for name, value in properties.items()}
 
 
-def broken_length(value: Any, shape: Any, where: str) -> Iterator[str]:
-    """Violations of the length limits of a string, a list or a map."""
-    limits = shape.metadata
-    if len(value) > limits.get("max", len(value)):
-        yield _violation(where, f"have length less than or equal to {limits['max']}")
-    if len(value) < limits.get("min", 0):
-        yield _violation(where, f"have length greater than or equal to {limits['min']}")
-
-
-def broken_pattern(value: str, shape: Any, where: str) -> Iterator[str]:
-    stated = shape.metadata.get("pattern", "")
+def broken(value: Any, shape: Any) -> Iterator[str]:
+    """What a string, a list, a map or a number must be, and is not."""
+    kind, limits = shape.type_name, shape.metadata
+    if kind == "structure" or kind in ("boolean", "timestamp"):
+        return
+    size, what = (value, "value") if kind in _NUMBERS else (len(value), "length")
+    if size > limits.get("max", size):
+        yield f"have {what} less than or equal to {limits['max']}"
+    if size < limits.get("min", size):
+        yield f"have {what} greater than or equal to {limits['min']}"
+    if kind != "string":
+        return
+    if shape.enum and value not in shape.enum:
+        yield f"satisfy enum value set: [{', '.join(shape.enum)}]"
+    stated = limits.get("pattern", "")
     pattern = stated.removeprefix("^").removesuffix("$")
     # Java's classes (\p{ASCII}) and pairs (\uD800\uDC00) are not Python's: not checked.
-    java = "\\p{" in pattern or "\\uD800\\uDC00" in pattern
+    java = "\\p{" in pattern or "\\u" in pattern
     if pattern and not java and not re.fullmatch(pattern, value):
-        yield _violation(where, f"satisfy regular expression pattern: {stated}")
+        yield f"satisfy regular expression pattern: {stated}"
 
 
-def _unmet(value: Any, shape: Any, where: str) -> Iterator[str]:
+def violations(value: Any, shape: Any, where: str = "") -> Iterator[tuple[str, Any, Any, str]]:
+    """Place, value, shape and what it must be, of everything in a request that is not."""
+    for must in broken(value, shape):
+        yield where, value, shape, must
     kind = shape.type_name
     if kind == "structure":
         for key, item in value.items():
             name = key[0].lower() + key[1:]
-            yield from _unmet(item, shape.members[key], f"{where}.{name}" if where else name)
+            if item is not None and key in shape.members:
+                inner = f"{where}.{name}" if where else name
+                yield from violations(item, shape.members[key], inner)
     elif kind == "list":
-        yield from broken_length(value, shape, where)
         for number, item in enumerate(value, start=1):  # AWS counts from one here
-            yield from _unmet(item, shape.member, f"{where}.{number}.member")
+            yield from violations(item, shape.member, f"{where}.{number}.member")
     elif kind == "map":
-        yield from broken_length(value, shape, where)
         for key, item in value.items():
-            yield from _unmet(key, shape.key, where)
-            yield from _unmet(item, shape.value, f"{where}.{key}.member")
-    elif kind == "string":
-        yield from broken_length(value, shape, where)
-        yield from broken_pattern(value, shape, where)
-    # Not less than the least: botocore has looked at that.
-    elif kind in _NUMBERS and value > (most := shape.metadata.get("max", value)):
-        yield _violation(where, f"have value less than or equal to {most}")
+            yield from violations(key, shape.key, where)
+            yield from violations(item, shape.value, f"{where}.{key}.member")
 
 
-def _violation(where: str, must: str) -> str:
-    return f"Value at '{where}' failed to satisfy constraint: Member must {must}"
+def violation(where: str, must: str, said: str = "") -> str:
+    return f"Value{said} at '{where}' failed to satisfy constraint: Member must {must}"

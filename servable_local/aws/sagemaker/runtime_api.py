@@ -14,7 +14,7 @@ from moto.core.responses import BaseResponse
 
 from servable_local.aws.errors import ValidationError
 from servable_local.aws.loopback import Loopback, Regions, service_model
-from servable_local.aws.resources.shapes import broken_length, broken_pattern, refusal
+from servable_local.aws.resources.shapes import broken, refusal, violation
 from servable_local.aws.sagemaker.component import HostedComponent
 from servable_local.aws.sagemaker.container import Answered, Container
 from servable_local.aws.sagemaker.data_capture import is_captured, put_captured
@@ -53,7 +53,7 @@ def broken_limits(
         if member.serialization.get("location") != "header" or value is None:
             continue
         where = name[0].lower() + name[1:]
-        problems += [*broken_length(value, member, where), *broken_pattern(value, member, where)]
+        problems += [violation(where, must) for must in broken(value, member)]
     if len(body) > largest_bytes:
         problems.append(
             "Value at 'body' failed to satisfy constraint: Member must have length less than "

@@ -1,0 +1,57 @@
+"""Limits that a service's model states, of the services that refuse what exceeds them in one sentence.
+
+Upstream (moto 5.2.5): lengths, patterns, sets of values and numbers are mostly kept as they come. AWS names
+each that is not met, with the value, but for a secret one.
+Sources: botocore's models; what tests/servable_local/aws/aws_answers.jsonl in the repository has recorded.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from servable_local.aws.loopback import service_model
+from servable_local.aws.resources.shapes import refusal, violation, violations
+
+# The code of it, by the service's name in moto.
+CODES = {
+    "events": "ValidationException",
+    "kms": "ValidationException",
+    "logs": "InvalidParameterException",
+    "stepfunctions": "ValidationException",
+}
+# Words of their own, or none: names of groups, ARNs of rules' targets; a key's id is looked for instead.
+_NOT_CHECKED = {"logGroupName", "arn", "keyId", "targetKeyId", "definition"}
+# Java's members of a structure, in its order; botocore's lack some.
+_JAVA = {
+    "MetricTransformation": "metricName metricNamespace metricValue defaultValue unit dimensions",
+    "PutEventsRequestEntry": "time source resources detailType detail eventBusName traceHeader "
+    "kmsKeyIdentifier internalMetadata",
+}
+
+
+def unmet(service: str, operation: str, given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Code and message of a refusal, or nothing."""
+    if service not in CODES:
+        return
+    shape = service_model(service).operation_model(operation).input_shape
+    found = []
+    for where, value, limited, must in violations(given, shape) if shape else ():
+        name = where.rpartition(".")[2]
+        # Of an item AWS says it in another form, which was not recorded here.
+        if name not in (*_NOT_CHECKED, "member"):
+            secret = limited.metadata.get("sensitive") or limited.type_name == "blob"
+            said = "" if secret else f" '{_java(value, limited)}'"
+            found.append(violation(where, must, said))
+    if found:
+        yield CODES[service], refusal(found)
+
+
+def _java(value: Any, shape: Any) -> str:
+    """As Java writes it."""
+    if isinstance(value, list):
+        return f"[{', '.join(_java(item, shape.member) for item in value)}]"
+    if isinstance(value, dict) and shape.type_name == "structure":
+        small = {name[0].lower() + name[1:]: item for name, item in value.items()}
+        names = _JAVA.get(shape.name, " ".join(n[0].lower() + n[1:] for n in shape.members))
+        members = (f"{name}={small.get(name, 'null')}" for name in names.split())
+        return f"{shape.name}({', '.join(members)})"
+    return str(value)

@@ -13,12 +13,12 @@ import hashlib
 import json
 import re
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from moto.kms import models
 from moto.kms.exceptions import NotFoundException
-from moto.kms.models import Key
+from moto.kms.models import Key, KmsBackend
 from moto.kms.responses import KmsResponse
 
 _Given = Mapping[str, Any]
@@ -27,6 +27,11 @@ _TO_DICT = Key.to_dict
 _ENABLE = KmsResponse.enable_key_rotation
 _STATUS = KmsResponse.get_key_rotation_status
 _VALIDATE = KmsResponse._validate_cmk_id
+# These are told a key's id alone by moto, and by AWS's callers its ARN too.
+_BY_ID = {
+    name: getattr(KmsBackend, name)
+    for name in ("cancel_key_deletion", "disable_key", "enable_key", "schedule_key_deletion")
+}
 # https://docs.aws.amazon.com/kms/latest/developerguide/multi-region-keys-overview.html
 _MULTI_REGION = re.compile(r"mrk-[0-9a-f]{32}")
 _DAY_SECONDS = 86_400
@@ -57,6 +62,12 @@ def install() -> None:
     setattr(models, "generate_key_id", _new_id)  # noqa: B010
     setattr(KmsResponse, "_validate_cmk_id", _validate)  # noqa: B010
     setattr(Key, "to_dict", _shown)  # noqa: B010
+    for name, method in _BY_ID.items():
+        setattr(KmsBackend, name, _by_arn_too(method))
+
+
+def _by_arn_too(method: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda backend, key_id, *more: method(backend, backend.get_key_id(key_id), *more)
 
 
 def _new_id(multi_region: bool = False) -> str:

@@ -164,14 +164,15 @@ GROWN = {
     "components of a variant: keys, rules, constructs, callers": 849,
     "servable accept: steps in an account, deletion, report; minutes for plan and rehearse": 2_561,
     "days that sleep: rehearsed, priced, and simulated beside": 803,
+    "batches in check --run, outputs shared; adoption without false changes": 160,
     "helpers that were called once since": -22,
-    "this table, and the bounds of folders": 35,
+    "this table, and the bounds of folders": 36,
 }
 MOST_LINES = 74_430 + sum(GROWN.values())
 # Folder to its most lines: of what lighter left, and of what is measured and checked since.
 MOST_LINES_OF_FOLDERS = {
     "benchmarks": 4_000 + 1_325 + 150 + 304,  # verdicts, their simulations; local AWSs; a job
-    "scripts": 3_000 + 308,  # releases, rollouts' table, constructs' page, and these bounds
+    "scripts": 3_000 + 309,  # releases, rollouts' table, constructs' page, and these bounds
 }
 # Command to the most lines of functions that it may run (scripts/lines_run.py): what its reader reads.
 # Without the rules since, 4,298 and 6,450 (6,400 was wanted) of a synth without .servable.

@@ -60,15 +60,12 @@ def expressed(picture: LivePicture, *, endpoint_name: str | None = None) -> Expr
     Raises `PackagingError` for an endpoint that no environment file can describe.
     """
     config = picture.config
-    _refuse(config, str(picture.endpoint.get("EndpointName") or config.get("EndpointConfigName")))
-    return _Expression(picture).whole(endpoint_name)
-
-
-def _refuse(config: Described, name: str) -> None:
     if any(not variant.get("ModelName") for variant, _ in variants_of(config)):
+        name = str(picture.endpoint.get("EndpointName") or config["EndpointConfigName"])
         problem = "hosts inference components: its variants name no model"
         remedy = "Servable makes none; adopt an endpoint whose variants name models"
         raise PackagingError(Path(name), problem, remedy)
+    return _Expression(picture).whole(endpoint_name)
 
 
 class _Expression:

@@ -36,7 +36,7 @@ def unmet(service: str, operation: str, given: Mapping[str, Any]) -> Iterator[tu
     found = []
     for where, value, limited, must in violations(given, shape) if shape else ():
         name = where.rpartition(".")[2]
-        # Of an item AWS says it in another form, which was not recorded here.
+        # AWS says it of an item in another form, which was not recorded here.
         if name not in (*_NOT_CHECKED, "member"):
             secret = limited.metadata.get("sensitive") or limited.type_name == "blob"
             said = "" if secret else f" '{_java(value, limited)}'"

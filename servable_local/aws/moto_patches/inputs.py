@@ -26,7 +26,7 @@ _Problems = Iterator[tuple[str, str]]
 _ROLE = re.compile(r"arn:[\w-]+:iam::\d{12}:role/.+")
 _SESSION = re.compile(r"[\w+=,.@-]*")
 _TOPIC = re.compile(r"[\w-]{1,256}")
-# Of a batch of messages, https://docs.aws.amazon.com/sns/latest/api/API_PublishBatch.html, and of events,
+# The most of messages, https://docs.aws.amazon.com/sns/latest/api/API_PublishBatch.html, and of events,
 # https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-putevents.html
 _MOST_BYTES = 262_144
 _ENTRY = re.compile(r"[\w-]+")

@@ -104,7 +104,7 @@ every-preset: .venv/.everything  # each call of every preset's life in the local
 	@$(BIN)/python -m pytest tests/servable_local/aws/every_preset.py
 
 accept-local: .venv/.everything  # servable accept against the local AWS: every step, interrupted in each, over budget, throttled; writes its facts (30 minutes)
-	@$(BIN)/python -m pytest tests/servable/accept/every_interruption.py --timeout 900
+	@$(BIN)/python -m pytest tests/servable/accept/every_interruption.py -p no:randomly --timeout 900
 
 check: .venv/.everything  # types, style, import contract, generated docs, templates under three linters
 	@$(BIN)/python scripts/check.py

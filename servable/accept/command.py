@@ -175,12 +175,18 @@ def _account(options: AcceptOptions) -> AcceptAccount:
     )
 
 
-def _chosen(only: Iterable[str]) -> list[AcceptStep]:
-    """Return the wanted steps in the table's order. Raises click.UsageError."""
+def chosen_steps(only: Iterable[str], *, bootstrapped: bool) -> list[AcceptStep]:
+    """Return the wanted steps in the table's order, and the bootstrap that they need.
+
+    Raises click.UsageError.
+    """
     names = [name for text in only for name in text.split(",")]
     if unknown := [name for name in names if name not in NAMES]:
         raise click.UsageError(f"--only {unknown[0]}: no such step; allowed: {', '.join(NAMES)}")
-    return [step for step in STEPS if not names or step.name in names]
+    steps = [step for step in STEPS if not names or step.name in names]
+    if not bootstrapped and STEPS[0] not in steps and any(step.environment for step in steps):
+        return [STEPS[0], *steps]
+    return steps
 
 
 def _cleaned(account: AcceptAccount, options: AcceptOptions) -> int:
@@ -209,7 +215,8 @@ def _confirm(options: AcceptOptions, question: str) -> None:
 
 def _accepted(account: AcceptAccount, options: AcceptOptions, folder: Path) -> int:
     """Announce, ask, run, delete and report; return the exit code."""
-    steps, began = _chosen(options.only), datetime.datetime.now(datetime.UTC)
+    bootstrapped, began = is_bootstrapped(account), datetime.datetime.now(datetime.UTC)
+    steps = chosen_steps(options.only, bootstrapped=bootstrapped)
     run_id = f"{began:%Y%m%dT%H%M%SZ}-{secrets.token_hex(2)}"
     kinds = list(dict.fromkeys(step.environment for step in steps if step.environment))
     cdk_command(account.environ)
@@ -225,7 +232,7 @@ def _accepted(account: AcceptAccount, options: AcceptOptions, folder: Path) -> i
         choice=choice,
         environments=environments,
         minutes=options.minutes,
-        bootstrapped=is_bootstrapped(account),
+        bootstrapped=bootstrapped,
     )
     announcement.show(options.dollars)
     if announcement.usd_at_most > options.dollars:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from infra.parameters.loading import load
 from infra.parameters.placement import placements
 from servable.accept.announcement import announce, waves
-from servable.accept.command import DEFAULT_DOLLARS, DEFAULT_MINUTES, _project
+from servable.accept.command import DEFAULT_DOLLARS, DEFAULT_MINUTES, _project, chosen_steps
 from servable.accept.comparison import compared
 from servable.accept.execution import Execution
 from servable.accept.project import KINDS, InstanceChoice, choose, environment_name, write_project
@@ -340,3 +340,9 @@ def test_steps_of_the_account_alone_have_a_project_and_deploy_nothing(tmp_path: 
     deployed = _project(account, tmp_path / "new", "r", choose(REGION, None, []), [])
     written = [file.name for file in (tmp_path / "new" / "environments").glob("servable-*.toml")]
     assert (deployed, written) == ({}, ["servable-accept-serverless.toml"])
+
+
+@pytest.mark.parametrize("bootstrapped", [True, False])
+def test_a_step_that_deploys_brings_the_bootstrap_that_is_missing(bootstrapped: bool) -> None:
+    steps = [step.name for step in chosen_steps(["deploy,load"], bootstrapped=bootstrapped)]
+    assert steps == ["bootstrap"] * (not bootstrapped) + ["deploy", "load"]

@@ -18,7 +18,7 @@ from tests.servable_local.aws.recorded_calls import allowed
 pytestmark = [pytest.mark.long, pytest.mark.timeout(300)]
 # Steps of each sort; every further deployment takes five seconds of a processor.
 SHARED = ("AWS::Logs::LogGroup", "/aws/sagemaker/TransformJobs")  # of all jobs of an account
-STEPS = "doctor,deploy,verify,client,bodies,answers-500,serverless,batch,components"
+STEPS = "doctor,deploy,verify,client,bodies,load,answers-500,serverless,batch,components"
 
 
 @pytest.fixture(scope="module")
@@ -44,6 +44,11 @@ def test_every_step_holds(whole: Whole) -> None:
     others = {step["name"]: step for step in report["steps"] if step["outcome"] != "holds"}
     assert others == {}, ran.stderr
     assert (ran.returncode, report["verdict"]) == (0, "holds")
+
+
+def test_the_report_has_the_rate_of_its_load_test(whole: Whole) -> None:
+    (step,) = (step for step in whole[1]["steps"] if step["name"] == "load")
+    assert step["facts"]["users.1"]["rps"] > 0
 
 
 def test_a_run_leaves_nothing(whole: Whole) -> None:

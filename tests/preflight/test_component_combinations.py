@@ -1,12 +1,13 @@
-"""Components and sleep beside other keys: each is refused by its rule, or no error is said of it."""
+"""Components and sleep beside other keys: each is refused by its rule, or it is synthesised."""
 
 from pathlib import Path
 
 import pytest
 
 from infra.preflight.check import check, errors
-from tests.conftest import make_project
+from tests.conftest import make_project, valid
 from tests.preflight.overlay import overlaid
+from tests.presets import synthesised
 
 SLEEPS = "variants.primary.sleep_after_minutes = 15"
 COMPONENTS = 'variants.primary.model = ""'
@@ -30,6 +31,14 @@ SLEEPING: list[tuple[str, set[str]]] = [
     ('region = "us-east-1"', set()),
     ('region = "us-gov-west-1"', {"sleep-region"}),
     ('rollout = { strategy = "rolling", batch_percent = 50 }', EXCLUDED),
+    (
+        "variants.primary.serverless = { memory_mib = 2048, max_concurrency = 5 }",
+        EXCLUDED | {"variant-machine"},  # beside its instance_type
+    ),
+    (
+        'variants.shadow = { model = "ranker", instance_type = "ml.c5.xlarge", shadow = true }',
+        EXCLUDED,
+    ),
     ('variants.primary.core_dumps.uri = "s3://dumps/ranker/"', EXCLUDED),
     (
         'variants.primary.instance_pools = [{ instance_type = "ml.c5.xlarge" }, '
@@ -63,8 +72,14 @@ COMPONENT: list[tuple[str, str, set[str]]] = [
 
 
 def refusing(project: Path, lines: str) -> set[str]:
+    """The rules that refuse it; of what is accepted, the template has a component."""
     make_project(project)
-    return {finding.rule for finding in errors(check(overlaid(project, lines)))}
+    loaded = overlaid(project, lines)
+    rules = {finding.rule for finding in errors(check(loaded))}
+    if not rules:
+        made = synthesised(valid(loaded))["endpoint"]["Resources"].values()
+        assert "AWS::SageMaker::InferenceComponent" in [resource["Type"] for resource in made]
+    return rules
 
 
 @pytest.mark.parametrize(("lines", "rules"), SLEEPING)

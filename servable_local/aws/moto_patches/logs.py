@@ -183,6 +183,17 @@ class LogsApi(LogsResponse):
         }
         return answer
 
+    def delete_metric_filter(self) -> str:
+        named = {key: self._get_param(key) for key in ("filterName", "logGroupName")}
+        if not any(
+            named.items() <= there.items() for there in self.logs_backend.filters.metric_filters
+        ):
+            problem = (
+                "The specified metric filter does not exist."  # in the words of the other kinds
+            )
+            raise JsonRESTError("ResourceNotFoundException", problem)
+        return str(super().delete_metric_filter())
+
     def put_log_events(self) -> str:
         answer = str(super().put_log_events())
         # Each line at its own time, in the metric of every filter: its value where it matches,

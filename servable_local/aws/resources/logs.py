@@ -1,6 +1,7 @@
 """Log groups of CloudWatch Logs, their metric filters, and saved queries."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 
 from servable_local.aws.resources.resource_type import (
     Logical,
@@ -76,9 +77,9 @@ class MetricFilter(ResourceType):
         return Physical(physical)
 
     def delete(self, physical: str, properties: Properties, logical: Logical) -> None:
-        logical.client("logs").delete_metric_filter(
-            filterName=physical, logGroupName=properties["LogGroupName"]
-        )
+        logs, group = logical.client("logs"), properties["LogGroupName"]
+        with suppress(logs.exceptions.ResourceNotFoundException):  # gone is what was asked for
+            logs.delete_metric_filter(filterName=physical, logGroupName=group)
 
 
 class QueryDefinition(ResourceType):

@@ -289,6 +289,13 @@ def test_a_saved_query_that_is_not_there_is_not_deleted(account: Account) -> Non
         account.client("logs").delete_query_definition(queryDefinitionId="absent")
 
 
+def test_a_metric_filter_that_is_not_there_is_not_deleted(account: Account) -> None:
+    logs = account.client("logs")
+    logs.create_log_group(logGroupName="g")
+    with pytest.raises(ClientError, match="ResourceNotFoundException"):
+        logs.delete_metric_filter(logGroupName="g", filterName="absent")
+
+
 def test_a_metric_filter_that_is_not_understood_is_refused(account: Account) -> None:
     logs = account.client("logs")
     logs.create_log_group(logGroupName="g")

@@ -138,7 +138,7 @@ def write_questions(folder: Path) -> None:
 
 
 def _stablehlo(answers: Mapping[str, str]) -> dict[str, Any]:
-    """What the answers say; None where that TensorFlow does not look, does not say, or reads none."""
+    """Read the answers; None where that TensorFlow does not look, does not say, or reads none."""
 
     def said(question: str, pattern: str) -> str | None:
         match = re.search(pattern, answers[question])

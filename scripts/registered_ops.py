@@ -1,4 +1,4 @@
-"""What one TensorFlow registers, in a process of its own: two TensorFlows do not fit into one.
+"""Lists what one TensorFlow registers, in a process of its own: two TensorFlows do not fit into one.
 
     python -m scripts.registered_ops FOLDER
 
@@ -63,7 +63,7 @@ class _Library:
             raise RuntimeError(f"{library.name}: {message}")
 
     def answer(self, graph: bytes) -> str:
-        """What it says to running the node "x" of a graph; "" where nothing is wrong."""
+        """Return what it says to running the node "x" of a graph; "" where nothing is wrong."""
         c, status = self._c, self._status
         whole = ctypes.c_void_p(c.TF_NewGraph())
         buffer = ctypes.c_void_p(c.TF_NewBufferFromString(graph, ctypes.c_size_t(len(graph))))

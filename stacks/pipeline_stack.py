@@ -20,10 +20,10 @@ from infra.constructs.access.pipeline_role import (
 from infra.constructs.access.role_rules import RoleRules
 from infra.constructs.endpoint.endpoint_interface import endpoint_arns
 from infra.constructs.model.archive import model_package_arn
-from infra.constructs.scaling.endpoint_scaling import SERVICE, SERVICE_ROLE
 from infra.parameters.environment import Environment, stack_name
 from infra.parameters.loading import Loaded, ValidFile
 from infra.policy.acceptance_policy import ACCEPT_LOOKS, acceptance_statements
+from infra.policy.account_names import BOOTSTRAP_BUCKET, BOOTSTRAP_VERSION, LINKED_ROLE
 
 
 class PipelineStack(cdk.Stack):
@@ -202,11 +202,11 @@ def _reads(stack: cdk.Stack, name: str, environment: Environment) -> dict[str, l
     path = environment.security.iam_path or "/"
     roles = [f"{role}{path}{stem}-*"]
     # `servable doctor` asks whether it is there.
-    scaling = f"{role}/aws-service-role/{SERVICE}/{SERVICE_ROLE}"
+    scaling = f"{role}/aws-service-role/{LINKED_ROLE}"
     policies = [f"arn:{stack.partition}:iam::{account}:policy{path}{stem}-*"]
     parameters = [
         stack.format_arn(service="ssm", resource="parameter", resource_name=which)
-        for which in ("CFN-DeploymentLive*", "cdk-bootstrap/hnb659fds/version")
+        for which in ("CFN-DeploymentLive*", BOOTSTRAP_VERSION.removeprefix("/"))
     ]
     queue = {}
     if environment.asynchronous is not None:  # the golden request goes through it
@@ -327,7 +327,7 @@ def _captured(stack: cdk.Stack, environment: Environment) -> list[str]:
 
 def _assets(stack: cdk.Stack, environment: Environment) -> str:
     """The bucket of `cdk bootstrap`."""
-    name = f"cdk-hnb659fds-assets-{environment.account}-{environment.region}"
+    name = BOOTSTRAP_BUCKET.format(account=environment.account, region=environment.region)
     return f"arn:{stack.partition}:s3:::{name}"
 
 

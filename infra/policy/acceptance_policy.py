@@ -1,4 +1,4 @@
-"""What the role of an acceptance run's workflow may do: what `servable accept` itself calls.
+"""The policy of the role of an acceptance run's workflow: it allows what `servable accept` itself calls.
 
 Stacks are deployed by the bootstrap's roles and deleted by CloudFormation's, which this role cannot pass on.
 Conditions and resources of each action: https://docs.aws.amazon.com/service-authorization/latest/reference/
@@ -8,6 +8,7 @@ Conditions and resources of each action: https://docs.aws.amazon.com/service-aut
 from collections.abc import Iterator
 from typing import Any
 
+from infra.policy.account_names import BOOTSTRAP_BUCKET, BOOTSTRAP_VERSION, LINKED_ROLE
 from infra.policy.permissions import via_s3
 
 PREFIX = "servable-accept"
@@ -36,7 +37,7 @@ ACCEPT_LOOKS = (
 )
 _NAMED = f"{PREFIX}-*"
 _HERE = "{region}:{account}"
-_ASSETS = "s3:::cdk-hnb659fds-assets-{account}-{region}"
+_ASSETS = f"s3:::{BOOTSTRAP_BUCKET}"
 # Service, its operations, ARNs without their partition.
 _ON_NAMES = (
     ("cloudformation", "CancelUpdateStack DeleteStack DescribeStackEvents GetTemplate ListStackResources",
@@ -45,8 +46,7 @@ _ON_NAMES = (
     ("events", "DescribeRule ListTargetsByRule", f"events:{_HERE}:rule/{_NAMED}"),
     ("iam", "GetRole GetRolePolicy", f"iam::{{account}}:role/{_NAMED}"),
     ("iam", "GetRole",
-     "iam::{account}:role/aws-service-role/sagemaker.application-autoscaling.amazonaws.com/"
-     "AWSServiceRoleForApplicationAutoScaling_SageMakerEndpoint"),
+     f"iam::{{account}}:role/aws-service-role/{LINKED_ROLE}"),
     ("kms", "ListResourceTags", f"kms:{_HERE}:key/*"),  # how a key of a run is found
     ("logs", "DescribeMetricFilters DeleteLogGroup",
      f"logs:{_HERE}:log-group:/aws/sagemaker/Endpoints/{_NAMED}"),
@@ -70,7 +70,7 @@ _ON_NAMES = (
     ("sagemaker", "CreateTransformJob DescribeTransformJob StopTransformJob",
      f"sagemaker:{_HERE}:transform-job/{_NAMED}"),
     ("sns", "GetTopicAttributes", f"sns:{_HERE}:{_NAMED}"),
-    ("ssm", "GetParameter", f"ssm:{_HERE}:parameter/cdk-bootstrap/hnb659fds/version"),
+    ("ssm", "GetParameter", f"ssm:{_HERE}:parameter{BOOTSTRAP_VERSION}"),
     ("states", "DescribeStateMachine", f"states:{_HERE}:stateMachine:{_NAMED}"),
 )  # fmt: skip
 _TAGGED = {"StringLike": {f"aws:ResourceTag/{TAG}": "*"}}

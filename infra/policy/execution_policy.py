@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from infra.catalog.table import table
+from infra.policy.account_names import LINKED_ROLE
 
 # IAM counts no white space, and attaches ten managed policies to a role unless the quota is raised.
 MOST_CHARACTERS = 6144
@@ -33,11 +34,6 @@ LEFT_OUT = "|".join(
 # Needed beside what the handlers state: Application Auto Scaling asks for it on behalf of who registers.
 BESIDE = ("sagemaker:UpdateEndpointWeightsAndCapacities",)
 
-# Application Auto Scaling's, which CloudFormation has made where the account has none yet.
-LINKED_ROLE = (
-    "sagemaker.application-autoscaling.amazonaws.com/"
-    "AWSServiceRoleForApplicationAutoScaling_SageMakerEndpoint"
-)
 
 # Actions -> place of their resources; the first that matches.
 PLACES: Mapping[str, str] = {

@@ -11,7 +11,7 @@ import click
 from servable.acceptance_report import read_report
 
 LOCAL_AWS = Path(__file__).with_name("local_aws.json")
-"""What the local AWS answered; `make accept-local` writes it."""
+"""Report of a run against the local AWS; `make accept-local` writes it."""
 _DURATIONS = ("minutes", "seconds", "_ms", "rps")
 # A duration is another one from this factor on: the local AWS runs on a clock of its own.
 FACTOR = 2.0

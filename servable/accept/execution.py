@@ -13,7 +13,7 @@ import click
 from servable.accept.announcement import Announcement
 from servable.accept.project import environment_name
 from servable.accept.record import StepRecord
-from servable.accept.removal import Leftover, kept, remove
+from servable.accept.removal import kept, remove
 from servable.accept.run import (
     AcceptRun,
     CannotTellError,
@@ -141,13 +141,10 @@ class Execution:
         """Delete these environments and wait until they are gone, so that their instances are free."""
         stacks = {f"{environment_name(kind)}-endpoint" for kind in kinds}
 
-        def only(leftover: Leftover) -> bool:
-            return leftover.kind == "stack" and leftover.name in stacks
-
         remove(
             self.run.account,
             minutes=REMOVAL_MINUTES,
-            only=only,
+            only=lambda leftover: leftover.kind == "stack" and leftover.name in stacks,
         )
 
     def _destroy(self) -> None:
@@ -157,10 +154,7 @@ class Execution:
         self.run.begin(record)
         began = time.monotonic()
         report = self.run.report
-        report.left = remove(
-            self.run.account,
-            minutes=REMOVAL_MINUTES,
-        )
+        report.left = remove(self.run.account, minutes=REMOVAL_MINUTES)
         for kind in self.announcement.usd_per_hour:
             self.run.meter.stop(kind)
         report.kept = kept(self.run.account)

@@ -150,7 +150,7 @@ raise RuntimeError("an acceptance run tries whether this is rolled back")
 
 @dataclass(frozen=True)
 class Kind:
-    """What an environment needs of the account: quotas, by instances that run at once."""
+    """Quotas that an environment needs of the account, by instances that run at once."""
 
     endpoint_instances: int = 0
     transform_instances: int = 0

@@ -10,18 +10,16 @@ import click
 from botocore.exceptions import ClientError
 
 from infra.policy.acceptance_policy import PREFIX, TAG
+from infra.policy.account_names import BOOTSTRAP_BUCKET
 from servable.accept.run import AcceptAccount
 from servable.aws_account import Account, AwsError, absent, unless_absent
 
 TOOLKIT = "CDKToolkit"
-ASSETS = "cdk-hnb659fds-assets-{account}-{region}"
 JOB_LOGS = "/aws/sagemaker/TransformJobs"
 """SageMaker makes it with the account's first transform job; others' jobs may write there too."""
 # Deleted stacks stay listed for 90 days.
 # https://docs.aws.amazon.com/AWSCloudFormation/latest/APIReference/API_ListStacks.html (2026-11-28)
 _GONE = "DELETE_COMPLETE"
-# A stack that is updated cannot be deleted; one that is created can.
-_UPDATING = ("UPDATE_IN_PROGRESS",)
 _LOG_PREFIXES = (
     f"/aws/sagemaker/Endpoints/{PREFIX}-",
     f"/aws/sagemaker/InferenceComponents/{PREFIX}-",
@@ -138,7 +136,7 @@ def _jobs(account: Account) -> Iterator[Leftover]:
 
 def _buckets(account: Account) -> Iterator[Leftover]:
     s3 = account.client("s3")
-    own = ASSETS.format(account=account.number, region=account.region)
+    own = BOOTSTRAP_BUCKET.format(account=account.number, region=account.region)
     for bucket in s3.list_buckets()["Buckets"]:
         name = bucket["Name"]
         if not name.startswith(f"{PREFIX}-") and name != own:
@@ -254,7 +252,7 @@ def _delete_stack(account: Account, name: str, stacks: set[str]) -> None:
     status = described["Stacks"][0]["StackStatus"] if described else _GONE
     if status in (_GONE, "DELETE_IN_PROGRESS"):
         return
-    if status in _UPDATING:
+    if status == "UPDATE_IN_PROGRESS":  # it cannot be deleted; one that is created can
         cloudformation.cancel_update_stack(StackName=name)
     elif not status.startswith("UPDATE_") or not status.endswith("_IN_PROGRESS"):
         cloudformation.delete_stack(StackName=name)
@@ -283,7 +281,7 @@ def kept(account: Account) -> list[str]:
         "KMS keys wait 7 days for their deletion, the least that AWS allows: $0",
         "ended transform jobs, events of deleted stacks and metrics stay listed, and cannot be deleted: $0",
     ]
-    bucket = ASSETS.format(account=account.number, region=account.region)
+    bucket = BOOTSTRAP_BUCKET.format(account=account.number, region=account.region)
     with suppress(*AwsError):
         groups = account.pages(
             "logs", "describe_log_groups", "logGroups", logGroupNamePrefix=JOB_LOGS

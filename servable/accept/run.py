@@ -69,7 +69,7 @@ class LimitReachedError(Exception):
 
 @dataclass(kw_only=True)
 class Meter:
-    """US dollars and minutes of a run: no less than is billed, by the dearest state of what is deployed."""
+    """US dollars and minutes of a run: no less than is billed, but for a batch's job, announced only."""
 
     dollars: float
     minutes: float
@@ -90,10 +90,6 @@ class Meter:
         if name in self._running:
             began, usd_per_hour = self._running.pop(name)
             self._spent += (self.clock() - began) / 3600 * usd_per_hour
-
-    def pay(self, usd: float) -> None:
-        """Something that is paid once."""
-        self._spent += usd
 
     @property
     def usd(self) -> float:
@@ -180,7 +176,6 @@ class AcceptRun:
         self.account, self.folder, self.choice = account, folder, choice
         self.report, self.meter = report, meter
         self.run_id, self.usd_per_hour = run_id, usd_per_hour
-        self.now, self.seconds_per_minute = account.now, account.seconds_per_minute
         self.record = StepRecord(name="", proves="", outcome="cannot be told")
         self.overrides: dict[str, str] = {}
         """Keys of `main` in force, as `-c ENV.KEY=VALUE`."""
@@ -197,7 +192,7 @@ class AcceptRun:
 
     def clock_minutes(self, seconds: float) -> float:
         """Real seconds as minutes of the clock that AWS, or the local AWS, runs on."""
-        return round(seconds / self.seconds_per_minute, 2)
+        return round(seconds / self.account.seconds_per_minute, 2)
 
     @contextmanager
     def timed(self, fact: str) -> Iterator[None]:
@@ -211,8 +206,9 @@ class AcceptRun:
 
         Raises `DoesNotHoldError` after so many minutes of AWS's clock, `LimitReachedError` before.
         """
-        pause = min(POLL_SECONDS, POLL_SECONDS * self.seconds_per_minute / 60 + 0.1)
-        until = time.monotonic() + minutes * self.seconds_per_minute
+        minute_seconds = self.account.seconds_per_minute
+        pause = min(POLL_SECONDS, POLL_SECONDS * minute_seconds / 60 + 0.1)
+        until = time.monotonic() + minutes * minute_seconds
         while True:
             self.meter.check()
             if (seen := look()) is not None:
@@ -348,7 +344,7 @@ class AcceptRun:
         self.record.events.append(row | {"detail": detail} if detail else row)
 
     def begin(self, record: StepRecord) -> None:
-        self.record, self.step_began = record, self.now().replace(tzinfo=None)
+        self.record, self.step_began = record, self.account.now().replace(tzinfo=None)
 
     def endpoint(self, kind: str) -> Endpoint:
         """A client of the environment's endpoint."""

@@ -3,7 +3,7 @@
 import json
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -14,10 +14,10 @@ import numpy as np
 from botocore.exceptions import BotoCoreError, ClientError
 
 from infra.policy.acceptance_policy import TAG
+from infra.policy.account_names import BOOTSTRAP_VERSION
 from servable.accept.project import RANKER, endpoint_name, environment_name
 from servable.accept.run import AcceptRun, CannotTellError, DoesNotHoldError
 from servable.aws_account import Account, unless_absent
-from servable.doctor.account import BOOTSTRAP
 from servable.verify.golden import REQUESTS
 from servable_tensors import TensorError
 from servable_tensors.codecs import CODECS
@@ -56,7 +56,7 @@ class AcceptStep:
 
 
 def is_bootstrapped(account: Account) -> bool:
-    return unless_absent(account.client("ssm").get_parameter, Name=BOOTSTRAP) is not None
+    return unless_absent(account.client("ssm").get_parameter, Name=BOOTSTRAP_VERSION) is not None
 
 
 def bootstrap(run: AcceptRun) -> None:
@@ -67,7 +67,7 @@ def bootstrap(run: AcceptRun) -> None:
         tag = f"{TAG}={run.run_id}"
         where = f"aws://{run.account.number}/{run.account.region}"
         run.cdk("bootstrap", where, "--tags", tag)
-    version = run.client("ssm").get_parameter(Name=BOOTSTRAP)
+    version = run.client("ssm").get_parameter(Name=BOOTSTRAP_VERSION)
     run.fact("version", int(version["Parameter"]["Value"]))
 
 
@@ -201,7 +201,7 @@ def scaling(run: AcceptRun) -> None:
         run.fact(f"alarm.{kind}", {key: alarm[key] for key in _ALARM_KEYS if key in alarm})
     if len(alarms) != 2:
         raise DoesNotHoldError(f"target tracking made {len(alarms)} alarms, expected 2")
-    body, asked = _GOLDEN.read_bytes(), run.now().replace(tzinfo=None)
+    body, asked = _GOLDEN.read_bytes(), run.account.now().replace(tzinfo=None)
     runtime, sagemaker = run.client("sagemaker-runtime"), run.client("sagemaker")
 
     def scaled() -> bool | None:
@@ -231,8 +231,8 @@ def scaling(run: AcceptRun) -> None:
             {"Name": "EndpointName", "Value": name},
             {"Name": "VariantName", "Value": "primary"},
         ],
-        StartTime=run.now() - timedelta(minutes=30),
-        EndTime=run.now() + timedelta(minutes=1),
+        StartTime=run.account.now() - timedelta(minutes=30),
+        EndTime=run.account.now() + timedelta(minutes=1),
         Period=60,
         Statistics=["SampleCount"],
     )["Datapoints"]
@@ -246,13 +246,8 @@ def _minutes_between(first: datetime, second: datetime) -> float:
 def update(run: AcceptRun) -> None:
     """Another number of workers: a new model and configuration, the traffic shifted and baked."""
     run.overrides |= _OTHER_WORKERS
-    before = _configuration("main", run)
     with _caller(run):
-        run.update("main")
-    if _configuration("main", run) == before:
-        raise DoesNotHoldError(
-            "the update is through, and the endpoint configuration is the old one"
-        )
+        _updated("main", run)
     published = run.account.pages(
         "cloudwatch", "list_metrics", "Metrics", Namespace="AWS/SageMaker"
     )
@@ -293,6 +288,16 @@ def _broken(version: str) -> Callable[[AcceptRun], None]:
     return taken_back
 
 
+def _updated(kind: str, run: AcceptRun, overrides: Mapping[str, str] | None = None) -> None:
+    """Deploy it with other keys. Raises `DoesNotHoldError` where that makes no other configuration."""
+    before = _configuration(kind, run)
+    run.update(kind, overrides)
+    if _configuration(kind, run) == before:
+        raise DoesNotHoldError(
+            "the update is through, and the endpoint configuration is the old one"
+        )
+
+
 def _configuration(kind: str, run: AcceptRun) -> str:
     described = run.client("sagemaker").describe_endpoint(EndpointName=endpoint_name(kind))
     return str(described["EndpointConfigName"])
@@ -305,7 +310,7 @@ def _caller(run: AcceptRun) -> Iterator[None]:
     runtime, body = run.client("sagemaker-runtime"), _GOLDEN.read_bytes()
 
     def send() -> None:
-        while not done.wait(run.seconds_per_minute / 10):
+        while not done.wait(run.account.seconds_per_minute / 10):
             try:
                 runtime.invoke_endpoint(
                     EndpointName=endpoint_name("main"), ContentType=_JSON, Body=body
@@ -383,12 +388,7 @@ def update_at_zero(run: AcceptRun) -> None:
         MaxCapacity=0,
     )
     run.wait(lambda: _instances(run) == 0 or None, minutes=15, what="no instance by bounds of 0")
-    before = _configuration("asynchronous", run)
-    run.update("asynchronous", _OTHER_WORKERS)
-    if _configuration("asynchronous", run) == before:
-        raise DoesNotHoldError(
-            "the update is through, and the endpoint configuration is the old one"
-        )
+    _updated("asynchronous", run, _OTHER_WORKERS)
     run.fact("instances_after", _instances(run))
 
 

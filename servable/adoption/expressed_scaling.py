@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from infra.policy.account_names import SCALING_ROLE
 from infra.policy.scaling import (
     DEFAULT_COOLDOWN_SECONDS,
     STEP_MINUTES_ABOVE,
@@ -19,7 +20,6 @@ _COUNTS = (
 _IDENTITY = ("ServiceNamespace", "ResourceId", "ScalableDimension", "CreationTime", "PolicyARN",
              "PolicyName", "Alarms", "ScheduledActionARN", "ScheduledActionName", "ScalableTargetARN",
              "PredictedCapacity")  # fmt: skip
-_SERVICE_ROLE = "AWSServiceRoleForApplicationAutoScaling_SageMakerEndpoint"
 _KEPT = (
     "the target stays as it is: safety_factor 1, because what one instance can take is not known"
 )
@@ -81,7 +81,7 @@ class ExpressedScaling:
         fields = self._fields(target)
         self.table = {}
         self.bounds = int(fields.take("MinCapacity")), int(fields.take("MaxCapacity"))
-        if str(fields.look("RoleARN")).endswith(f"/{_SERVICE_ROLE}"):
+        if str(fields.look("RoleARN")).endswith(f"/{SCALING_ROLE}"):
             fields.take("RoleARN")
         state = fields.take("SuspendedState") or {}
         if suspended := [name for name, value in state.items() if value]:

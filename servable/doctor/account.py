@@ -8,6 +8,12 @@ from botocore.exceptions import ClientError, NoCredentialsError
 
 from infra.catalog.availability import regions
 from infra.parameters.environment import Environment, stack_name
+from infra.policy.account_names import (
+    BOOTSTRAP_BUCKET,
+    BOOTSTRAP_VERSION,
+    SCALING_ROLE,
+    SCALING_SERVICE,
+)
 from infra.policy.sizing import instances_during_update
 from servable.aws_account import Account, AwsError, absent, remedy_for, unless_absent
 from servable.doctor.check_result import CheckResult, judged
@@ -16,8 +22,6 @@ from servable.plan.taken_names import taken_names
 
 # The synthesised stacks require it: requiresBootstrapStackVersion.
 LEAST_BOOTSTRAP = 6
-BOOTSTRAP = "/cdk-bootstrap/hnb659fds/version"
-SERVICE_ROLE = "AWSServiceRoleForApplicationAutoScaling_SageMakerEndpoint"
 
 
 def account(name: str, environment: Environment, aws: Account) -> Iterator[CheckResult]:
@@ -83,7 +87,7 @@ def _region(environment: Environment, aws: Account) -> Iterator[CheckResult]:
 
 def _bootstrap(environment: Environment, aws: Account) -> Iterator[CheckResult]:
     mend = f"`cdk bootstrap aws://{environment.account}/{environment.region}`"
-    parameter = unless_absent(aws.client("ssm").get_parameter, Name=BOOTSTRAP)
+    parameter = unless_absent(aws.client("ssm").get_parameter, Name=BOOTSTRAP_VERSION)
     if parameter is None:
         yield CheckResult("bootstrap", "problem", "not bootstrapped", mend)
         return
@@ -97,7 +101,7 @@ def assets(environment: Environment, aws: Account) -> Iterator[CheckResult]:
     named = environment.kms_keys.get("endpoint.archive_kms_keys")
     if named is None:
         return  # nothing is published
-    bucket = f"cdk-hnb659fds-assets-{environment.account}-{environment.region}"
+    bucket = BOOTSTRAP_BUCKET.format(account=environment.account, region=environment.region)
     encryption = unless_absent(aws.client("s3").get_bucket_encryption, Bucket=bucket)
     if encryption is None:
         return  # the line about the bootstrap reports it
@@ -119,15 +123,12 @@ def _scaling_role(environment: Environment, aws: Account) -> Iterator[CheckResul
     served = environment.served.values()
     if all(variant.scaling is None and not variant.sleeps for variant in served):
         return
-    mend = (
-        "`aws iam create-service-linked-role --aws-service-name "
-        "sagemaker.application-autoscaling.amazonaws.com`"
-    )
-    if unless_absent(aws.client("iam").get_role, RoleName=SERVICE_ROLE) is None:
+    mend = f"`aws iam create-service-linked-role --aws-service-name {SCALING_SERVICE}`"
+    if unless_absent(aws.client("iam").get_role, RoleName=SCALING_ROLE) is None:
         # AWS creates it when the first target is registered.
         yield CheckResult("scaling role", "open", "does not exist yet", mend)
     else:
-        yield CheckResult("scaling role", "ok", SERVICE_ROLE)
+        yield CheckResult("scaling role", "ok", SCALING_ROLE)
 
 
 def needed(environment: Environment) -> dict[str, int]:

@@ -7,13 +7,13 @@ from datetime import UTC
 from pathlib import Path
 from typing import Any
 
+from infra.policy.account_names import BOOTSTRAP_BUCKET
 from infra.recording import FOLDER, OUTPUT
 from model_packaging.refusal import PackagingError
 from servable.aws_account import Account, AwsError, unless_absent
 
 POINTER = "AWS::SSM::Parameter"
 # The default bucket of `cdk bootstrap`.
-BUCKET = "cdk-hnb659fds-assets-{account}-{region}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,7 +70,9 @@ def _deployments(account: Account, stack: str) -> list[Deployment]:
     described = unless_absent(describe, StackName=stack)
     found = described["Stacks"][0] if described else None
     # The same for a deleted stack.
-    location = f"{BUCKET.format(account=account.number, region=account.region)}/{FOLDER}/{stack}"
+    location = (
+        f"{BOOTSTRAP_BUCKET.format(account=account.number, region=account.region)}/{FOLDER}/{stack}"
+    )
     for output in found.get("Outputs", []) if found else []:
         if output["OutputKey"] == OUTPUT:
             location = output["OutputValue"].removeprefix("s3://")

@@ -17,10 +17,9 @@ from infra.parameters.scaling_properties import (
     tracking,
     waits_of,
 )
+from infra.policy.account_names import LINKED_ROLE
 from infra.policy.scaling import Cooldowns
 
-SERVICE = "sagemaker.application-autoscaling.amazonaws.com"
-SERVICE_ROLE = "AWSServiceRoleForApplicationAutoScaling_SageMakerEndpoint"
 # https://docs.aws.amazon.com/sagemaker/latest/dg/async-inference-autoscale.html
 MINUTES_WAITING = 2
 
@@ -59,7 +58,7 @@ class EndpointScaling(Construct):
         dimension = endpoint.kind.scalable_dimension
         properties = scalable_target(resource, dimension, capacity, scaling)
         role = f"arn:{cdk.Stack.of(self).partition}:iam::{cdk.Aws.ACCOUNT_ID}:role/aws-service-role"
-        properties["RoleARN"] = f"{role}/{SERVICE}/{SERVICE_ROLE}"
+        properties["RoleARN"] = f"{role}/{LINKED_ROLE}"
         target = Construct(self, "Target")
         self.target = cdk.CfnResource(
             target,

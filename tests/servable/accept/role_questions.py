@@ -9,9 +9,9 @@ from typing import Any
 import aws_cdk as cdk
 from aws_cdk.assertions import Template
 
-from infra.constructs.scaling.endpoint_scaling import SERVICE, SERVICE_ROLE
 from infra.parameters.loading import load
 from infra.policy.acceptance_policy import TAG
+from infra.policy.account_names import SCALING_ROLE, SCALING_SERVICE
 from servable_local.aws.local_aws import ACCOUNT, REGION
 from stacks.pipeline_stack import add_pipelines
 from tests.conftest import VALID
@@ -39,7 +39,7 @@ _OF_S3 = {
 _TAGGED = {f"aws:ResourceTag/{TAG}": "RUN"}
 _KEY_OPERATIONS = {"GetObject": "Decrypt", "PutObject": "GenerateDataKey"}
 # The one role of another path.
-_ROLES = {SERVICE_ROLE: {"Path": f"/aws-service-role/{SERVICE}/"}}
+_ROLES = {SCALING_ROLE: {"Path": f"/aws-service-role/{SCALING_SERVICE}/"}}
 _RANDOM = (
     (re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f-]{22,}|[0-9a-f]{32,64}"), "UNIQUE"),
     (re.compile(r"-(?=[A-Za-z]*[0-9])[A-Za-z0-9]{12,13}(?![A-Za-z0-9-])"), "-RANDOM"),

@@ -30,6 +30,7 @@ from servable_local.aws.moto_patches import (
     operations,
     s3,
     s3_answers,
+    s3_described,
     session_keys,
     topics,
 )
@@ -54,7 +55,19 @@ _HOST = "127.0.0.1"  # never another: what is deployed here runs as who started 
 _END_LOOK_SECONDS = 0.05
 # In this order: what has no effect is refused before its input is looked at.
 _PATCHES = (
-    *(models, s3, objects, s3_answers, topics, keys, conflicts, cloudformation, inputs, operations),
+    *(
+        models,
+        s3,
+        objects,
+        s3_described,
+        s3_answers,
+        topics,
+        keys,
+        conflicts,
+        cloudformation,
+        inputs,
+        operations,
+    ),
     session_keys,
 )
 _PATHS = {

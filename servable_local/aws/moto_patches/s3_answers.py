@@ -12,7 +12,6 @@ from functools import cache
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from moto.core.responses import ActionResult
 from moto.kms.models import kms_backends
 from moto.s3 import responses
 from moto.s3.exceptions import (
@@ -25,15 +24,19 @@ from moto.s3.models import FakeBucket, FakeDeleteMarker, PublicAccessBlock, S3Ba
 
 from servable_local.aws.loopback import service_model
 from servable_local.aws.moto_patches import keys
-from servable_local.aws.moto_patches.objects import S3Api
+from servable_local.aws.moto_patches.object_inputs import RefusedError
+from servable_local.aws.moto_patches.s3_described import (
+    ENCRYPTION,
+    KMS_KEY,
+    DescribedS3Api,
+    parts_of,
+)
 
 _INIT = FakeBucket.__init__
 _BEGIN = S3Backend.create_multipart_upload
 _OWNERSHIP = re.compile(r"<ObjectOwnership>([^<]*)<")
 _OWNERSHIPS = {"BucketOwnerEnforced", "BucketOwnerPreferred", "ObjectWriter"}
-_ENCRYPTION = "x-amz-server-side-encryption"
-_CUSTOMER_ALGORITHM = f"{_ENCRYPTION}-customer-algorithm"
-_KMS_KEY = f"{_ENCRYPTION}-aws-kms-key-id"
+_CUSTOMER_ALGORITHM = f"{ENCRYPTION}-customer-algorithm"
 # Parts of a bucket and of an object that moto knows; of others it takes a request for one about the whole:
 # DeleteBucketMetricsConfiguration deleted the bucket.
 _WRITTEN = "accelerate acl cors encryption inventory lifecycle logging notification object-lock"
@@ -49,6 +52,7 @@ _KNOWN = {
     ("object", "DELETE"): {"tagging"},
     ("object", "POST"): {"restore", "select", "uploads"},
 }
+_ONLY_STAR = "We don't accept the provided value of If-None-Match header for this API"
 _ACCOUNT = re.compile(r"\d{12}")
 _UUID = re.compile(r"(mrk-)?[0-9a-f-]{32,36}")
 
@@ -108,8 +112,8 @@ def _check_part(about: str, method: str, full_url: str) -> None:
             raise NotImplementedError(f"{operation} is no operation here")
 
 
-class AnsweredS3Api(S3Api):
-    """One of AWS's buckets. An error is raised, or is an answer where moto has another status for it."""
+class AnsweredS3Api(DescribedS3Api):
+    """One of AWS's buckets."""
 
     def _bucket_response(self, request: Any, full_url: str) -> Any:
         self._check_owner(request, full_url)
@@ -121,6 +125,10 @@ class AnsweredS3Api(S3Api):
             if not set(stated) <= _OWNERSHIPS:
                 raise MalformedXML()
         answer = super()._bucket_response(request, full_url)
+        if request.method == "PUT" and "policy" in parse_qs(
+            urlsplit(full_url).query, keep_blank_values=True
+        ):
+            return 204, *self._send_response(answer)[1:]
         name = self.parse_bucket_name_from_url(request, full_url)
         if not name or urlsplit(full_url).query or request.method not in ("HEAD", "PUT"):
             return answer
@@ -139,24 +147,22 @@ class AnsweredS3Api(S3Api):
         _check_part("object", request.method, full_url)
         query = parse_qs(urlsplit(full_url).query, keep_blank_values=True)
         name = self.parse_bucket_name_from_url(request, full_url)
-        refused = self._refused(request, query, name)
-        if refused is not None:
-            status, error = refused
-            _, headers, body = self.serialized(error)
-            return status, headers, body
+        self._refuse(request, query, name)
         status, headers, body = self._send_response(super()._key_response(request, full_url))
         bucket = self.backend.buckets.get(name)
-        if status == 200 and bucket is not None and request.method in ("POST", "PUT"):
-            self._say_how_it_is_kept(bucket, query, headers)
-        return status, headers, body
-
-    def _say_how_it_is_kept(self, bucket: Any, query: Any, headers: dict[str, Any]) -> None:
-        if not query.keys() - {"partNumber", "uploadId", "uploads", "versionId"}:
+        if status not in (200, 206) or bucket is None:
+            return status, headers, body
+        kept = not query.keys() - {"partNumber", "uploadId", "uploads", "versionId", "x-id"}
+        if kept and request.method in ("POST", "PUT"):
+            upload = bucket.multiparts.get(query.get("uploadId", [""])[0])
             rule = bucket.encryption["Rule"]["ApplyServerSideEncryptionByDefault"]
-            headers.setdefault(_ENCRYPTION, rule["SSEAlgorithm"])
-        summed = any(name.lower().startswith("x-amz-checksum-") for name in headers)
-        if summed and not query:
-            headers.setdefault("x-amz-checksum-type", "FULL_OBJECT")
+            headers.setdefault(
+                ENCRYPTION, upload.sse_encryption if upload else rule["SSEAlgorithm"]
+            )
+            if upload and upload.kms_key_id:
+                headers.setdefault(KMS_KEY, upload.kms_key_id)
+        self.finish_headers(query, headers)
+        return status, headers, body
 
     def _check_owner(self, request: Any, full_url: str) -> None:
         owner = request.headers.get("x-amz-expected-bucket-owner")
@@ -169,60 +175,73 @@ class AnsweredS3Api(S3Api):
         if owner is not None and bucket is not None and owner != bucket.account_id:
             raise BucketAccessDeniedError(bucket.name)
 
-    def _refused(self, request: Any, query: Any, bucket: str) -> tuple[int, Any] | None:
-        """Status and error of a request about an object that AWS refuses and moto takes."""
+    def _refuse(self, request: Any, query: Any, bucket: str) -> None:
+        """Raises where AWS refuses a request about an object that moto takes."""
         headers, method = request.headers, request.method
         if headers.get(_CUSTOMER_ALGORITHM, "AES256") != "AES256":
-            message = "The Encryption request you specified is not valid. Supported value: AES256."
-            return 400, _error("InvalidEncryptionAlgorithmError", message)
-        found = self.backend.buckets.get(bucket)
-        if (
-            method == "POST"
-            and found
-            and query.get("uploadId", [""])[0] not in {*found.multiparts, ""}
-        ):
-            message = (
-                "The specified upload does not exist. The upload ID may be invalid, or the upload "
-                "may have been aborted or completed."
+            raise RefusedError(
+                "InvalidEncryptionAlgorithmError",
+                "The Encryption request you specified is not valid. Supported value: AES256.",
+                {"ArgumentName": ENCRYPTION, "ArgumentValue": headers[_CUSTOMER_ALGORITHM]},
             )
-            return 404, _error("NoSuchUpload", message)
+        found = self.backend.buckets.get(bucket)
+        upload = query.get("uploadId", [""])[0]
+        if method == "POST" and found and upload not in {*found.multiparts, ""}:
+            raise RefusedError(
+                "NoSuchUpload",
+                "The specified upload does not exist. The upload ID may be invalid, or the upload "
+                "may have been aborted or completed.",
+                {"UploadId": upload},
+                404,
+            )
         if headers.get("If-None-Match", "*") != "*" and method in ("POST", "PUT"):
             message = "A header you provided implies functionality that is not implemented"
-            return 501, _error("NotImplemented", message)
+            members = {"Header": "If-None-Match", "additionalMessage": _ONLY_STAR}
+            raise RefusedError("NotImplemented", message, members, 501)
         number = query.get("partNumber", ["1"])[0]
         if method == "PUT" and not (number.isdigit() and 0 < int(number) <= 10_000):
             message = "Part number must be an integer between 1 and 10000, inclusive"
-            return 400, _error("InvalidArgument", message)
+            members = {"ArgumentName": "partNumber", "ArgumentValue": number}
+            raise RefusedError("InvalidArgument", message, members)
         if method in ("GET", "HEAD") and "partNumber" in query:
+            if "Range" in headers:
+                message = "Cannot specify both Range header and partNumber query parameter"
+                raise RefusedError("InvalidRequest", message)
             key = self.backend.get_object(bucket, self.parse_key_name())
-            parts = len(key.multipart.parts) if key and key.multipart else 1
-            if key and number.isdigit() and int(number) > parts:
-                return 416, _error(
-                    "InvalidPartNumber", "The requested partnumber is not satisfiable"
+            if key and number.isdigit() and int(number) > len(parts_of(key)):
+                raise RefusedError(
+                    "InvalidPartNumber",
+                    "The requested partnumber is not satisfiable",
+                    {
+                        "ActualPartCount": str(len(parts_of(key))),
+                        "PartNumberRequested": number,
+                    },
+                    416,
                 )
         source = unquote(headers.get("x-amz-copy-source", "")).lstrip("/")
         if "If-Match" in headers and (source or (method == "POST" and "uploadId" in query)):
             target = self.backend.get_object(bucket, self.parse_key_name())
             if target is None or target.etag.strip('"') != headers["If-Match"].strip('"'):
                 raise PreconditionFailed("If-Match")
-            if not source and target is not found.multiparts[query["uploadId"][0]].servable_before:
-                message = (
+            if not source and target is not found.multiparts[upload].servable_before:
+                raise RefusedError(
+                    "ConditionalRequestConflict",
                     "The conditional request cannot succeed due to a conflicting operation against "
-                    "this resource."
+                    "this resource.",
+                    status=409,
                 )
-                return 409, _error("ConditionalRequestConflict", message)
         if "versionId=" in source and self._is_marker(source):
-            message = (
+            raise RefusedError(
+                "InvalidRequest",
                 "The source of a copy request may not specifically refer to a delete marker by "
-                "version id."
+                "version id.",
             )
-            return 400, _error("InvalidRequest", message)
-        return self._refused_key(request, query, bucket)
+        self._refuse_key(request, query, bucket)
 
-    def _refused_key(self, request: Any, query: Any, bucket: str) -> tuple[int, Any] | None:
+    def _refuse_key(self, request: Any, query: Any, bucket: str) -> None:
         """The same, for the key of KMS that the object is kept with, or shall be."""
         method = request.method
-        key_id = request.headers.get(_KMS_KEY)
+        key_id = request.headers.get(KMS_KEY)
         if method == "GET" and not query:
             key_id = getattr(
                 self.backend.get_object(bucket, self.parse_key_name()), "kms_key_id", ""
@@ -230,15 +249,12 @@ class AnsweredS3Api(S3Api):
         of_kms = kms_backends[self.current_account][self.region]
         key = keys.named(of_kms, key_id) if key_id else None
         for code, message in keys.unusable(key):
-            return 400, _error(f"KMS.{code}", message)
+            raise RefusedError(f"KMS.{code}", message)
         # A key's ARN in a user's file names one of their account, which nobody makes here.
-        if not key_id or key_id.startswith("arn:") or method not in ("POST", "PUT"):
-            return None
-        if key is None:
+        if key is None and key_id and not key_id.startswith("arn:") and method in ("POST", "PUT"):
             is_id = _UUID.fullmatch(key_id.rpartition("/")[2])
             words = f"Key '{key_id}' does not exist" if is_id else f"Invalid keyId '{key_id}'"
-            return 400, _error("KMS.NotFoundException", words)
-        return None
+            raise RefusedError("KMS.NotFoundException", words)
 
     def _is_marker(self, source: str) -> bool:
         path, _, version = source.partition("?versionId=")
@@ -246,7 +262,3 @@ class AnsweredS3Api(S3Api):
         found = self.backend.buckets.get(bucket)
         versions = found.keys.getlist(name, []) if found else []
         return any(isinstance(v, FakeDeleteMarker) and v.version_id == version for v in versions)
-
-
-def _error(code: str, message: str) -> Any:
-    return ActionResult(S3ClientError(code, message))

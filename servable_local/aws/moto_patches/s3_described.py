@@ -1,0 +1,239 @@
+"""S3: what answers say of objects, uploads and errors, and moto leaves out.
+
+Upstream (moto 5.2.5): sums have no type, and none is made unless one is named; lists of parts and of versions
+have no sums, a part of an object is the whole, keys of KMS are told by their id, errors lack members.
+All of it was recorded from AWS: tests/servable_local/aws/aws_answers.jsonl in the repository.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import quote, unquote
+
+from botocore import xform_name
+from moto.core.serialize import S3Serializer
+from moto.kms.models import kms_backends
+from moto.kms.utils import RESERVED_ALIASE_TARGET_KEY_IDS
+from moto.s3.exceptions import MissingKey
+from moto.s3.models import FakeKey
+
+from servable_local.aws.contents import ObjectContent
+from servable_local.aws.moto_patches import keys
+from servable_local.aws.moto_patches.object_inputs import CHECKSUMS, can_sum
+from servable_local.aws.moto_patches.objects import S3Api
+
+ENCRYPTION = "x-amz-server-side-encryption"
+KMS_KEY = f"{ENCRYPTION}-aws-kms-key-id"
+# Of AWS, in every account: what is kept with KMS and no key is named.
+_OWN_KEY = "alias/aws/s3"
+_ALGORITHM = "x-amz-checksum-algorithm"
+_TYPE = "x-amz-checksum-type"
+_ERROR_METADATA = S3Serializer._serialize_error_metadata
+
+
+def install() -> None:
+    """Idempotent."""
+    setattr(S3Serializer, "_serialize_error_metadata", _error_metadata)  # noqa: B010 (mypy)
+
+
+def _error_metadata(serializer: Any, serialized: Any, error: Exception, shape: Any) -> None:
+    _ERROR_METADATA(serializer, serialized, error, shape)
+    serialized.update(getattr(error, "members", {}))
+
+
+def sums(key: Any) -> dict[str, str]:
+    """Members of an answer: the sum of an object, and of what it is one."""
+    if not key.checksum_value:
+        return {}
+    kind = key.checksum_type or "FULL_OBJECT"
+    parts = f"-{key.checksum_parts}" if kind == "COMPOSITE" else ""
+    return {
+        f"Checksum{key.checksum_algorithm}": f"{key.checksum_value}{parts}",
+        "ChecksumType": kind,
+    }
+
+
+def parts_of(key: Any) -> list[ObjectContent]:
+    """The parts that an object was uploaded in; itself where it was not."""
+    found = getattr(key.multipart, "servable_parts", None)
+    return found or [key.servable_content]
+
+
+def _listed(key: Any) -> dict[str, Any]:
+    if not isinstance(key, FakeKey) or not key.checksum_value:
+        return {}
+    return {
+        "ChecksumAlgorithm": [key.checksum_algorithm],
+        "ChecksumType": sums(key)["ChecksumType"],
+    }
+
+
+def _nameless(value: Any) -> None:
+    """AWS no longer says the names of owners (November 2025)."""
+    if isinstance(value, dict):
+        value.pop("DisplayName", None)
+        for member in value.values():
+            _nameless(member)
+    elif isinstance(value, list):
+        for member in value:
+            _nameless(member)
+
+
+class DescribedS3Api(S3Api):
+    """moto's, whose results have AWS's members."""
+
+    def serialized(self, action_result: Any) -> Any:
+        result = action_result.result
+        if isinstance(result, dict):
+            _nameless(result)
+            describe = getattr(self, f"_of_{xform_name(self._get_action())}", None)
+            if describe is not None:
+                describe(result)
+        if isinstance(result, MissingKey) and result.key is None:
+            result.key = self.parse_key_name()
+        status, headers, body = super().serialized(action_result)
+        return getattr(result, "status", status), headers, body
+
+    def _object(self, name: str, version: str | None = None) -> Any:
+        return self.backend.get_object(self.bucket_name, name, version_id=version)
+
+    def _upload(self, upload_id: str | None) -> Any:
+        return self.backend.get_bucket(self.bucket_name).multiparts.get(upload_id)
+
+    def _of_list_objects(self, result: Any) -> None:
+        encoded = "EncodingType" in result
+        for item in result["Contents"]:
+            item |= _listed(self._object(unquote(item["Key"]) if encoded else item["Key"]))
+
+    _of_list_objects_v2 = _of_list_objects
+
+    def _of_list_object_versions(self, result: Any) -> None:
+        encoding = self.querystring.get("encoding-type", [None])[0]
+        result["EncodingType"] = encoding
+        for item in result["Versions"]:
+            item |= _listed(self._object(item["Key"], item["VersionId"]))
+        for item in (*result["Versions"], *result["DeleteMarkers"]):
+            item["Key"] = quote(item["Key"]) if encoding else item["Key"]
+
+    def _of_list_multipart_uploads(self, result: Any) -> None:
+        last = result["Uploads"][-1] if result["Uploads"] else {}
+        result["NextKeyMarker"] = last.get("Key", "")
+        result["NextUploadIdMarker"] = last.get("UploadId", "")
+        for item in result["Uploads"]:
+            item["ChecksumType"] = _kind(self._upload(item["UploadId"]).metadata)
+
+    def _of_list_parts(self, result: Any) -> None:
+        upload = self._upload(result["UploadId"])
+        algorithm = upload.metadata.get(_ALGORITHM)
+        if algorithm:
+            result |= {"ChecksumAlgorithm": algorithm, "ChecksumType": _kind(upload.metadata)}
+        for item in result["Parts"]:
+            item |= self._sum_of_part(upload, item["PartNumber"])
+
+    def _sum_of_part(self, upload: Any, number: int) -> dict[str, str]:
+        algorithm = upload.metadata.get(_ALGORITHM)
+        content = upload.parts[number].servable_content
+        known = algorithm and can_sum(algorithm, content)
+        return {f"Checksum{algorithm}": content.checksum(algorithm)} if known else {}
+
+    def _of_create_multipart_upload(self, result: Any) -> None:
+        result["ChecksumType"] = _kind(self._upload(result["UploadId"]).metadata)
+
+    def _of_complete_multipart_upload(self, result: Any) -> None:
+        place, _, name = result["Location"].rpartition("amazonaws.com/")
+        result |= sums(self._object(result["Key"]))
+        result["Location"] = f"{place}amazonaws.com/{quote(name, safe='')}"
+
+    def _of_copy_object(self, result: Any) -> None:
+        result["CopyObjectResult"] |= sums(self._object(self.parse_key_name()))
+
+    def _of_upload_part_copy(self, result: Any) -> None:
+        upload = self._upload(self._get_param("uploadId"))
+        result["CopyPartResult"] |= self._sum_of_part(upload, self._get_int_param("partNumber"))
+
+    def _of_get_object_attributes(self, result: Any) -> None:
+        key = self._object(self.parse_key_name(), self._get_param("versionId"))
+        wanted = self.headers.get("x-amz-object-attributes", "").split(",")
+        if "Checksum" in wanted and key.checksum_value:
+            plain = {**sums(key), f"Checksum{key.checksum_algorithm}": key.checksum_value}
+            result["Checksum"] = plain
+        if "ObjectParts" in wanted and key.multipart:
+            result["ObjectParts"] = {"TotalPartsCount": len(parts_of(key))}
+
+    def _get_checksum(self, response_headers: dict[str, Any]) -> tuple[str, str | None]:
+        """With AWS's own sum, where a whole object has none of its client's."""
+        algorithm, value = super()._get_checksum(response_headers)
+        stated = [name for name in CHECKSUMS if f"x-amz-checksum-{name.lower()}" in self.headers]
+        if stated and not value:
+            algorithm, value = stated[0], self.headers[f"x-amz-checksum-{stated[0].lower()}"]
+            response_headers[f"x-amz-checksum-{algorithm.lower()}"] = value
+        content, query = self.raw_body, self.querystring
+        if value or not isinstance(content, ObjectContent) or query.keys() - {"x-id"}:
+            return algorithm, value
+        if can_sum("CRC64NVME", content):
+            algorithm, value = "CRC64NVME", content.checksum("CRC64NVME")
+            response_headers["x-amz-checksum-crc64nvme"] = value
+        return algorithm, value
+
+    def get_object(self) -> Any:
+        status, headers, body = super().get_object()
+        number = self._get_int_param("partNumber")
+        if number and status == 200:
+            start, size = self._part(number, headers)
+            status, body = 206, body[start : start + size]
+        return status, headers, body
+
+    def head_object(self, bucket_name: str, query: Any, key_name: str, headers: Any) -> Any:
+        number = query.get("partNumber", [""])[0]
+        query = {name: value for name, value in query.items() if name != "partNumber"}
+        status, answered, body = super().head_object(bucket_name, query, key_name, headers)
+        if number and status == 200:
+            self._part(int(number), answered)
+            status = 206
+        return status, answered, body
+
+    def _part(self, number: int, headers: dict[str, Any]) -> tuple[int, int]:
+        """Where a part of an object begins, and its length, in bytes, with the headers that say so."""
+        key = self._object(self.parse_key_name(), self._get_param("versionId"))
+        parts = parts_of(key)
+        start, size = sum(map(len, parts[: number - 1])), len(parts[number - 1])
+        headers["content-range"] = f"bytes {start}-{start + size - 1}/{key.size}"
+        headers["content-length"] = str(size)
+        if key.multipart:
+            headers["x-amz-mp-parts-count"] = str(len(parts))
+            if key.checksum_algorithm:
+                name = f"x-amz-checksum-{key.checksum_algorithm.lower()}"
+                if name in headers and can_sum(key.checksum_algorithm, parts[number - 1]):
+                    headers[name] = parts[number - 1].checksum(key.checksum_algorithm)
+        return start, size
+
+    def finish_headers(self, query: Mapping[str, Any], headers: dict[str, Any]) -> None:
+        """Headers of an answer about an object as AWS has them: its sum, how it is kept, its version."""
+        headers.pop("x-amz-sdk-checksum-algorithm", None)
+        bucket = self.backend.get_bucket(self.bucket_name)
+        if headers.get("x-amz-version-id") == "null" and not bucket.versioning_status:
+            del headers["x-amz-version-id"]
+        summed = [name for name in CHECKSUMS if f"x-amz-checksum-{name.lower()}" in headers]
+        if summed and not query.keys() - {"versionId", "x-id", "partNumber"}:
+            key = self._object(self.parse_key_name(), query.get("versionId", [None])[0])
+            members = sums(key)
+            if "partNumber" not in query:
+                headers[f"x-amz-checksum-{summed[0].lower()}"] = members[f"Checksum{summed[0]}"]
+            headers[_TYPE] = members["ChecksumType"]
+        bucket_key = f"{ENCRYPTION}-bucket-key-enabled"
+        if headers.get(bucket_key) == "false":
+            del headers[bucket_key]
+        if str(headers.get(ENCRYPTION)).startswith("aws:kms"):
+            headers[KMS_KEY] = self._key_arn(headers.get(KMS_KEY) or _OWN_KEY)
+
+    def _key_arn(self, name: str) -> str:
+        found = keys.named(kms_backends[self.current_account][self.region], name)
+        if found:
+            return str(found.arn)
+        own = f"arn:aws:kms:{self.region}:{self.current_account}:key/"
+        return f"{own}{RESERVED_ALIASE_TARGET_KEY_IDS[name]}" if name == _OWN_KEY else name
+
+
+def _kind(metadata: Mapping[str, str]) -> str | None:
+    algorithm = metadata.get(_ALGORITHM)
+    default = "FULL_OBJECT" if algorithm == "CRC64NVME" else "COMPOSITE"
+    return metadata.get(_TYPE) or (default if algorithm else None)

@@ -11,7 +11,7 @@ import codecs
 import hashlib
 import io
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from typing import IO, Any
 
@@ -144,6 +144,9 @@ def _complete(
     etag = f"{hashlib.md5(digests, usedforsecurity=False).hexdigest()}-{len(chosen)}"
     whole = ObjectContent.joined(contents)
     checksum = _checksum(upload.metadata, contents, whole)
+    upload.servable_unnamed = "x-amz-checksum-algorithm" not in upload.metadata
+    if checksum:
+        upload.metadata.setdefault("x-amz-checksum-algorithm", "CRC64NVME")
     upload.servable_parts = contents
     for part in upload.parts.values():
         part.value = b""  # the object is kept with its upload, whose parts lie in the whole
@@ -151,7 +154,7 @@ def _complete(
 
 
 def _checksum(
-    metadata: dict[str, str], parts: Sequence[ObjectContent], whole: ObjectContent
+    metadata: Mapping[str, str], parts: Sequence[ObjectContent], whole: ObjectContent
 ) -> tuple[str, str, int] | None:
     """Kind of the object's checksum, the checksum in base64, and its number of parts.
 
@@ -163,7 +166,6 @@ def _checksum(
     algorithm = metadata.get("x-amz-checksum-algorithm", "CRC64NVME")
     if not can_sum(algorithm, whole):
         return None
-    metadata["x-amz-checksum-algorithm"] = algorithm
     default = "FULL_OBJECT" if algorithm == "CRC64NVME" else "COMPOSITE"
     kind = metadata.get("x-amz-checksum-type") or default
     if kind == "COMPOSITE":

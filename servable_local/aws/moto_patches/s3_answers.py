@@ -10,33 +10,25 @@ tests/servable_local/aws/aws_answers.jsonl in the repository has what was record
 import re
 from functools import cache
 from typing import Any
-from urllib.parse import parse_qs, unquote, urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 from moto.kms.models import kms_backends
 from moto.s3 import responses
 from moto.s3.exceptions import (
     BucketAccessDeniedError,
-    MalformedXML,
-    PreconditionFailed,
     S3ClientError,
 )
-from moto.s3.models import FakeBucket, FakeDeleteMarker, PublicAccessBlock, S3Backend
+from moto.s3.models import FakeBucket, PublicAccessBlock, S3Backend
 
 from servable_local.aws.loopback import service_model
 from servable_local.aws.moto_patches import keys
 from servable_local.aws.moto_patches.object_inputs import RefusedError
-from servable_local.aws.moto_patches.s3_described import (
-    ENCRYPTION,
-    KMS_KEY,
-    DescribedS3Api,
-    parts_of,
-)
+from servable_local.aws.moto_patches.object_refusals import ENCRYPTION, asked_of, refuse
+from servable_local.aws.moto_patches.s3_described import KMS_KEY, DescribedS3Api
+from servable_local.aws.moto_patches.s3_documents import check_document
 
 _INIT = FakeBucket.__init__
 _BEGIN = S3Backend.create_multipart_upload
-_OWNERSHIP = re.compile(r"<ObjectOwnership>([^<]*)<")
-_OWNERSHIPS = {"BucketOwnerEnforced", "BucketOwnerPreferred", "ObjectWriter"}
-_CUSTOMER_ALGORITHM = f"{ENCRYPTION}-customer-algorithm"
 # Parts of a bucket and of an object that moto knows; of others it takes a request for one about the whole:
 # DeleteBucketMetricsConfiguration deleted the bucket.
 _WRITTEN = "accelerate acl cors encryption inventory lifecycle logging notification object-lock"
@@ -52,7 +44,6 @@ _KNOWN = {
     ("object", "DELETE"): {"tagging"},
     ("object", "POST"): {"restore", "select", "uploads"},
 }
-_ONLY_STAR = "We don't accept the provided value of If-None-Match header for this API"
 _ACCOUNT = re.compile(r"\d{12}")
 _UUID = re.compile(r"(mrk-)?[0-9a-f-]{32,36}")
 
@@ -105,11 +96,15 @@ def _parts() -> dict[tuple[str, str, str], str]:
     return found
 
 
-def _check_part(about: str, method: str, full_url: str) -> None:
+def _operation(about: str, method: str, full_url: str) -> str | None:
+    """The operation that the address names a part for; raises for one that moto does not know."""
     for part in parse_qs(urlsplit(full_url).query, keep_blank_values=True):
         operation = _parts().get((about, method, part))
         if operation and part not in _KNOWN.get((about, method), ()):
             raise NotImplementedError(f"{operation} is no operation here")
+        if operation:
+            return operation
+    return None
 
 
 class AnsweredS3Api(DescribedS3Api):
@@ -117,13 +112,10 @@ class AnsweredS3Api(DescribedS3Api):
 
     def _bucket_response(self, request: Any, full_url: str) -> Any:
         self._check_owner(request, full_url)
-        _check_part("bucket", request.method, full_url)
-        if request.method == "PUT" and "ownershipControls" in urlsplit(full_url).query:
-            stated = _OWNERSHIP.findall(
-                self.body if isinstance(self.body, str) else self.body.decode()
-            )
-            if not set(stated) <= _OWNERSHIPS:
-                raise MalformedXML()
+        operation = _operation("bucket", request.method, full_url)
+        if operation and request.method == "PUT":
+            self.backend.get_bucket(self.parse_bucket_name_from_url(request, full_url))
+            check_document(operation, bytes(self.body or b""))
         answer = super()._bucket_response(request, full_url)
         if request.method == "PUT" and "policy" in parse_qs(
             urlsplit(full_url).query, keep_blank_values=True
@@ -144,10 +136,13 @@ class AnsweredS3Api(DescribedS3Api):
 
     def _key_response(self, request: Any, full_url: str) -> Any:
         self._check_owner(request, full_url)
-        _check_part("object", request.method, full_url)
+        operation = _operation("object", request.method, full_url)
         query = parse_qs(urlsplit(full_url).query, keep_blank_values=True)
         name = self.parse_bucket_name_from_url(request, full_url)
-        self._refuse(request, query, name)
+        refuse(asked_of(self, request, query, name))
+        self._refuse_key(request, query, name)
+        if operation and request.method == "PUT":
+            check_document(operation, bytes(self.body or b""))
         status, headers, body = self._send_response(super()._key_response(request, full_url))
         bucket = self.backend.buckets.get(name)
         if status not in (200, 206) or bucket is None:
@@ -175,71 +170,8 @@ class AnsweredS3Api(DescribedS3Api):
         if owner is not None and bucket is not None and owner != bucket.account_id:
             raise BucketAccessDeniedError(bucket.name)
 
-    def _refuse(self, request: Any, query: Any, bucket: str) -> None:
-        """Raises where AWS refuses a request about an object that moto takes."""
-        headers, method = request.headers, request.method
-        if headers.get(_CUSTOMER_ALGORITHM, "AES256") != "AES256":
-            raise RefusedError(
-                "InvalidEncryptionAlgorithmError",
-                "The Encryption request you specified is not valid. Supported value: AES256.",
-                {"ArgumentName": ENCRYPTION, "ArgumentValue": headers[_CUSTOMER_ALGORITHM]},
-            )
-        found = self.backend.buckets.get(bucket)
-        upload = query.get("uploadId", [""])[0]
-        if method == "POST" and found and upload not in {*found.multiparts, ""}:
-            raise RefusedError(
-                "NoSuchUpload",
-                "The specified upload does not exist. The upload ID may be invalid, or the upload "
-                "may have been aborted or completed.",
-                {"UploadId": upload},
-                404,
-            )
-        if headers.get("If-None-Match", "*") != "*" and method in ("POST", "PUT"):
-            message = "A header you provided implies functionality that is not implemented"
-            members = {"Header": "If-None-Match", "additionalMessage": _ONLY_STAR}
-            raise RefusedError("NotImplemented", message, members, 501)
-        number = query.get("partNumber", ["1"])[0]
-        if method == "PUT" and not (number.isdigit() and 0 < int(number) <= 10_000):
-            message = "Part number must be an integer between 1 and 10000, inclusive"
-            members = {"ArgumentName": "partNumber", "ArgumentValue": number}
-            raise RefusedError("InvalidArgument", message, members)
-        if method in ("GET", "HEAD") and "partNumber" in query:
-            if "Range" in headers:
-                message = "Cannot specify both Range header and partNumber query parameter"
-                raise RefusedError("InvalidRequest", message)
-            key = self.backend.get_object(bucket, self.parse_key_name())
-            if key and number.isdigit() and int(number) > len(parts_of(key)):
-                raise RefusedError(
-                    "InvalidPartNumber",
-                    "The requested partnumber is not satisfiable",
-                    {
-                        "ActualPartCount": str(len(parts_of(key))),
-                        "PartNumberRequested": number,
-                    },
-                    416,
-                )
-        source = unquote(headers.get("x-amz-copy-source", "")).lstrip("/")
-        if "If-Match" in headers and (source or (method == "POST" and "uploadId" in query)):
-            target = self.backend.get_object(bucket, self.parse_key_name())
-            if target is None or target.etag.strip('"') != headers["If-Match"].strip('"'):
-                raise PreconditionFailed("If-Match")
-            if not source and target is not found.multiparts[upload].servable_before:
-                raise RefusedError(
-                    "ConditionalRequestConflict",
-                    "The conditional request cannot succeed due to a conflicting operation against "
-                    "this resource.",
-                    status=409,
-                )
-        if "versionId=" in source and self._is_marker(source):
-            raise RefusedError(
-                "InvalidRequest",
-                "The source of a copy request may not specifically refer to a delete marker by "
-                "version id.",
-            )
-        self._refuse_key(request, query, bucket)
-
     def _refuse_key(self, request: Any, query: Any, bucket: str) -> None:
-        """The same, for the key of KMS that the object is kept with, or shall be."""
+        """Raises for the key of KMS that the object is kept with, or shall be."""
         method = request.method
         key_id = request.headers.get(KMS_KEY)
         if method == "GET" and not query:
@@ -255,10 +187,3 @@ class AnsweredS3Api(DescribedS3Api):
             is_id = _UUID.fullmatch(key_id.rpartition("/")[2])
             words = f"Key '{key_id}' does not exist" if is_id else f"Invalid keyId '{key_id}'"
             raise RefusedError("KMS.NotFoundException", words)
-
-    def _is_marker(self, source: str) -> bool:
-        path, _, version = source.partition("?versionId=")
-        bucket, _, name = path.partition("/")
-        found = self.backend.buckets.get(bucket)
-        versions = found.keys.getlist(name, []) if found else []
-        return any(isinstance(v, FakeDeleteMarker) and v.version_id == version for v in versions)

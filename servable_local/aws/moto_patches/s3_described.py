@@ -11,22 +11,29 @@ from urllib.parse import quote, unquote
 
 from botocore import xform_name
 from moto.core.serialize import S3Serializer
+from moto.core.utils import str_to_rfc_1123_datetime, utcnow
 from moto.kms.models import kms_backends
 from moto.kms.utils import RESERVED_ALIASE_TARGET_KEY_IDS
 from moto.s3.exceptions import MissingKey
 from moto.s3.models import FakeKey
+from werkzeug.datastructures import Headers
 
 from servable_local.aws.contents import ObjectContent
 from servable_local.aws.moto_patches import keys
 from servable_local.aws.moto_patches.object_inputs import CHECKSUMS, can_sum
+from servable_local.aws.moto_patches.object_refusals import (
+    CUSTOMER,
+    ENCRYPTION,
+    customer_of,
+    kind_of,
+    parts_of,
+)
 from servable_local.aws.moto_patches.objects import S3Api
 
-ENCRYPTION = "x-amz-server-side-encryption"
 KMS_KEY = f"{ENCRYPTION}-aws-kms-key-id"
 # Of AWS, in every account: what is kept with KMS and no key is named.
 _OWN_KEY = "alias/aws/s3"
 _ALGORITHM = "x-amz-checksum-algorithm"
-_TYPE = "x-amz-checksum-type"
 _ERROR_METADATA = S3Serializer._serialize_error_metadata
 
 
@@ -52,12 +59,6 @@ def sums(key: Any) -> dict[str, str]:
     }
 
 
-def parts_of(key: Any) -> list[ObjectContent]:
-    """The parts that an object was uploaded in; itself where it was not."""
-    found = getattr(key.multipart, "servable_parts", None)
-    return found or [key.servable_content]
-
-
 def _listed(key: Any) -> dict[str, Any]:
     if not isinstance(key, FakeKey) or not key.checksum_value:
         return {}
@@ -68,14 +69,27 @@ def _listed(key: Any) -> dict[str, Any]:
 
 
 def _nameless(value: Any) -> None:
-    """AWS no longer says the names of owners (November 2025)."""
+    """AWS no longer says the names of owners (November 2025), but of who began an upload."""
     if isinstance(value, dict):
         value.pop("DisplayName", None)
-        for member in value.values():
-            _nameless(member)
+        for name, member in value.items():
+            if name != "Initiator":
+                _nameless(member)
     elif isinstance(value, list):
         for member in value:
             _nameless(member)
+
+
+def _conditions(headers: Any) -> Any:
+    """A date to come is no condition, and an ETag may be named without its quotes."""
+    found = Headers(headers)
+    since = found.get("If-Modified-Since")
+    if since and str_to_rfc_1123_datetime(since) > utcnow():
+        del found["If-Modified-Since"]
+    for name in ("If-Match", "If-None-Match"):
+        if name in found:
+            found[name] = '"' + found[name].strip('"') + '"'
+    return found
 
 
 class DescribedS3Api(S3Api):
@@ -100,6 +114,9 @@ class DescribedS3Api(S3Api):
         return self.backend.get_bucket(self.bucket_name).multiparts.get(upload_id)
 
     def _of_list_objects(self, result: Any) -> None:
+        result.setdefault("Prefix", "")
+        if self._get_action() == "ListObjects":
+            result["Marker"] = self.querystring.get("marker", [""])[0]
         encoded = "EncodingType" in result
         for item in result["Contents"]:
             item |= _listed(self._object(unquote(item["Key"]) if encoded else item["Key"]))
@@ -119,13 +136,13 @@ class DescribedS3Api(S3Api):
         result["NextKeyMarker"] = last.get("Key", "")
         result["NextUploadIdMarker"] = last.get("UploadId", "")
         for item in result["Uploads"]:
-            item["ChecksumType"] = _kind(self._upload(item["UploadId"]).metadata)
+            item["ChecksumType"] = kind_of(self._upload(item["UploadId"]).metadata)
 
     def _of_list_parts(self, result: Any) -> None:
         upload = self._upload(result["UploadId"])
         algorithm = upload.metadata.get(_ALGORITHM)
         if algorithm:
-            result |= {"ChecksumAlgorithm": algorithm, "ChecksumType": _kind(upload.metadata)}
+            result |= {"ChecksumAlgorithm": algorithm, "ChecksumType": kind_of(upload.metadata)}
         for item in result["Parts"]:
             item |= self._sum_of_part(upload, item["PartNumber"])
 
@@ -136,7 +153,9 @@ class DescribedS3Api(S3Api):
         return {f"Checksum{algorithm}": content.checksum(algorithm)} if known else {}
 
     def _of_create_multipart_upload(self, result: Any) -> None:
-        result["ChecksumType"] = _kind(self._upload(result["UploadId"]).metadata)
+        upload = self._upload(result["UploadId"])
+        result["ChecksumType"] = kind_of(upload.metadata)
+        upload.servable_customer = self.headers.get(f"{CUSTOMER}-key-md5", "")
 
     def _of_complete_multipart_upload(self, result: Any) -> None:
         place, _, name = result["Location"].rpartition("amazonaws.com/")
@@ -175,6 +194,7 @@ class DescribedS3Api(S3Api):
         return algorithm, value
 
     def get_object(self) -> Any:
+        self.headers: Any = _conditions(self.headers)
         status, headers, body = super().get_object()
         number = self._get_int_param("partNumber")
         if number and status == 200:
@@ -185,7 +205,9 @@ class DescribedS3Api(S3Api):
     def head_object(self, bucket_name: str, query: Any, key_name: str, headers: Any) -> Any:
         number = query.get("partNumber", [""])[0]
         query = {name: value for name, value in query.items() if name != "partNumber"}
-        status, answered, body = super().head_object(bucket_name, query, key_name, headers)
+        status, answered, body = super().head_object(
+            bucket_name, query, key_name, _conditions(headers)
+        )
         if number and status == 200:
             self._part(int(number), answered)
             status = 206
@@ -200,10 +222,10 @@ class DescribedS3Api(S3Api):
         headers["content-length"] = str(size)
         if key.multipart:
             headers["x-amz-mp-parts-count"] = str(len(parts))
-            if key.checksum_algorithm:
-                name = f"x-amz-checksum-{key.checksum_algorithm.lower()}"
-                if name in headers and can_sum(key.checksum_algorithm, parts[number - 1]):
-                    headers[name] = parts[number - 1].checksum(key.checksum_algorithm)
+            algorithm = key.checksum_algorithm
+            name = f"x-amz-checksum-{str(algorithm).lower()}"
+            if headers.pop(name, None) and not key.multipart.servable_unnamed:
+                headers[name] = parts[number - 1].checksum(algorithm)
         return start, size
 
     def finish_headers(self, query: Mapping[str, Any], headers: dict[str, Any]) -> None:
@@ -218,12 +240,26 @@ class DescribedS3Api(S3Api):
             members = sums(key)
             if "partNumber" not in query:
                 headers[f"x-amz-checksum-{summed[0].lower()}"] = members[f"Checksum{summed[0]}"]
-            headers[_TYPE] = members["ChecksumType"]
+            headers["x-amz-checksum-type"] = members["ChecksumType"]
         bucket_key = f"{ENCRYPTION}-bucket-key-enabled"
         if headers.get(bucket_key) == "false":
             del headers[bucket_key]
+        self._say_customers_key(query, headers)
         if str(headers.get(ENCRYPTION)).startswith("aws:kms"):
             headers[KMS_KEY] = self._key_arn(headers.get(KMS_KEY) or _OWN_KEY)
+
+    def _say_customers_key(self, query: Mapping[str, Any], headers: dict[str, Any]) -> None:
+        stated = self.headers.get(f"{CUSTOMER}-key-md5", "")
+        if self.request.method == "PUT" and not query.keys() - {"x-id"}:
+            self._object(self.parse_key_name()).servable_customer = stated
+        found = self._object(self.parse_key_name(), query.get("versionId", [None])[0])
+        kept = stated if {"uploads", "uploadId"} & query.keys() else found and customer_of(found)
+        completed = self.request.method == "POST" and "uploadId" in query
+        if kept or (completed and customer_of(found)):
+            headers.pop(ENCRYPTION, None)
+        if kept and not completed:
+            headers[f"{CUSTOMER}-algorithm"] = "AES256"
+            headers[f"{CUSTOMER}-key-md5"] = kept
 
     def _key_arn(self, name: str) -> str:
         found = keys.named(kms_backends[self.current_account][self.region], name)
@@ -231,9 +267,3 @@ class DescribedS3Api(S3Api):
             return str(found.arn)
         own = f"arn:aws:kms:{self.region}:{self.current_account}:key/"
         return f"{own}{RESERVED_ALIASE_TARGET_KEY_IDS[name]}" if name == _OWN_KEY else name
-
-
-def _kind(metadata: Mapping[str, str]) -> str | None:
-    algorithm = metadata.get(_ALGORITHM)
-    default = "FULL_OBJECT" if algorithm == "CRC64NVME" else "COMPOSITE"
-    return metadata.get(_TYPE) or (default if algorithm else None)

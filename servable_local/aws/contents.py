@@ -37,7 +37,7 @@ class Sum(Protocol):
 # Polynomials, reflected, as S3 names their algorithms, and the bytes of a sum.
 _POLYNOMIALS = {"CRC32C": (0x82F63B78, 4), "CRC64NVME": (0x9A6C9329AC4BC9B5, 8)}
 # Without their packages a byte of them takes 0.1 us: a megabyte of these sums is what nobody waits for.
-SLOWLY_SUMMED_BYTES = 8 << 20
+SLOWLY_SUMMED_BYTES = 16 << 20
 
 
 @cache

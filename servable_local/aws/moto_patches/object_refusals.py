@@ -18,7 +18,14 @@ from moto.core.utils import str_to_rfc_1123_datetime
 from moto.s3.exceptions import MissingKey, PreconditionFailed
 from moto.s3.models import FakeBucket, FakeDeleteMarker, FakeKey
 
-from servable_local.aws.moto_patches.object_inputs import CHECKSUMS, InvalidPartError, RefusedError
+from servable_local.aws.contents import ObjectContent
+from servable_local.aws.loopback import service_model
+from servable_local.aws.moto_patches.object_inputs import (
+    CHECKSUMS,
+    InvalidPartError,
+    RefusedError,
+    can_sum,
+)
 
 ENCRYPTION = "x-amz-server-side-encryption"
 CUSTOMER = f"{ENCRYPTION}-customer"
@@ -28,6 +35,7 @@ _RANGE = re.compile(r"bytes=(\d+)-(\d+)")
 # Parts of an object that are asked for by name, and not the object.
 _NAMED_PARTS = frozenset({"acl", "attributes", "legal-hold", "retention", "tagging"})
 _AES_KEY_BYTES = 32
+_BYPASS = "x-amz-bypass-governance-retention"
 
 
 @dataclass
@@ -296,9 +304,18 @@ def _completed(asked: Asked, wanted: str | None) -> None:
                 f"The upload was created using a {wanted.lower()} checksum. The complete request must "
                 f"include the checksum for each part. It was missing for part {number} in the request.",
             )
-        if wanted and given_sum is not None and given_sum != content.checksum(wanted):
+        named = [name for name in CHECKSUMS if name != wanted and f"Checksum{name}" in given]
+        if wanted and named:
+            raise RefusedError(
+                "BadDigest",
+                f"The {named[0].lower()} you specified for part {number} did not match what we received.",
+            )
+        known = wanted and can_sum(wanted, content)
+        if known and given_sum is not None and given_sum != content.checksum(wanted):
             members = {"ETag": etag, "PartNumber": str(number), "UploadId": upload.id}
             raise RefusedError("InvalidPart", InvalidPartError().message, members)
+    if wanted and kind == "FULL_OBJECT":
+        _whole_sum(asked, wanted)
     size = asked.headers.get("x-amz-mp-object-size")
     if size is not None and size != str(computed):
         raise RefusedError(
@@ -306,6 +323,15 @@ def _completed(asked: Asked, wanted: str | None) -> None:
             f"The provided 'x-amz-mp-object-size' header value {size} does not match what was computed: "
             f"{computed}",
         )
+
+
+def _whole_sum(asked: Asked, wanted: str) -> None:
+    stated = asked.headers.get(f"x-amz-checksum-{wanted.lower()}")
+    contents = [part.servable_content for _, part in sorted(asked.upload.parts.items())]
+    whole = ObjectContent.joined(contents)
+    if stated and can_sum(wanted, whole) and stated != whole.checksum(wanted):
+        message = f"The {wanted.lower()} you specified did not match the calculated checksum."
+        raise RefusedError("BadDigest", message)
 
 
 def _copies(asked: Asked) -> None:
@@ -435,16 +461,46 @@ def _named_part(asked: Asked) -> None:
             raise RefusedError("NoSuchObjectLockConfiguration", message, status=404)
 
 
+def check_bypass(bucket: FakeBucket | None, headers: Mapping[str, str]) -> None:
+    """Raises where locks are passed over that a bucket cannot have."""
+    if bucket and _BYPASS in headers and not bucket.object_lock_enabled:
+        message = f"{_BYPASS} is only applicable to Object Lock enabled buckets."
+        raise RefusedError("InvalidArgument", message, {"ArgumentName": _BYPASS})
+
+
 def _locks(asked: Asked) -> None:
-    bypass = "x-amz-bypass-governance-retention"
-    if asked.bucket and bypass in asked.headers and not asked.bucket.object_lock_enabled:
-        message = f"{bypass} is only applicable to Object Lock enabled buckets."
-        raise RefusedError("InvalidArgument", message, {"ArgumentName": bypass})
+    if asked.method == "DELETE":
+        check_bypass(asked.bucket, asked.headers)
+    mine = asked.target if "retention" in asked.query and asked.method == "PUT" else None
+    if getattr(mine, "lock_mode", None) and _BYPASS not in asked.headers:
+        message = "Access Denied because object protected by object lock."
+        raise RefusedError("AccessDenied", message, status=403)
     until, mode = "x-amz-object-lock-retain-until-date", "x-amz-object-lock-mode"
     if (until in asked.headers) != (mode in asked.headers):
         message = f"{until} and {mode} must both be supplied"
         missing = until if mode in asked.headers else mode
         raise RefusedError("InvalidArgument", message, {"ArgumentName": missing})
+
+
+def _storage(asked: Asked) -> None:
+    stated = asked.headers.get("x-amz-storage-class")
+    if stated is not None and stated not in _STORAGE:
+        message = "The storage class you specified is not valid"
+        raise RefusedError("InvalidStorageClass", message, {"StorageClassRequested": stated})
+
+
+def check_canned(headers: Mapping[str, str]) -> None:
+    """Raises for a canned list that AWS does not know: its error has no sentence."""
+    stated = headers.get("x-amz-acl")
+    if stated is not None and stated not in _CANNED:
+        members = {"ArgumentName": "x-amz-acl", "ArgumentValue": stated}
+        raise RefusedError("InvalidArgument", "", members)
+
+
+_STORAGE = [
+    name for name in service_model("s3").shape_for("StorageClass").enum if name != "OUTPOSTS"
+]
+_CANNED = service_model("s3").shape_for("ObjectCannedACL").enum + ["log-delivery-write"]
 
 
 def _tags(asked: Asked) -> None:
@@ -467,6 +523,7 @@ _CHECKS: tuple[Callable[[Asked], None], ...] = (
     _named_part,
     _locks,
     _tags,
+    _storage,
     _copies,
     _conditions_of_target,
     _kept_with_customers_key,

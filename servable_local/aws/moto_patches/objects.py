@@ -164,10 +164,12 @@ def _checksum(
     (2026-11-22)
     """
     algorithm = metadata.get("x-amz-checksum-algorithm", "CRC64NVME")
-    if not can_sum(algorithm, whole):
-        return None
     default = "FULL_OBJECT" if algorithm == "CRC64NVME" else "COMPOSITE"
     kind = metadata.get("x-amz-checksum-type") or default
+    if not all(
+        can_sum(algorithm, content) for content in (parts if kind == "COMPOSITE" else [whole])
+    ):
+        return None
     if kind == "COMPOSITE":
         sums = ObjectContent.of(b"".join(part.digest(algorithm) for part in parts))
         return kind, sums.checksum(algorithm), len(parts)

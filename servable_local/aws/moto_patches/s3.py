@@ -22,15 +22,16 @@ Source: https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.
 import json
 import re
 from collections.abc import Mapping
+from functools import cache
 from types import SimpleNamespace
 from typing import Any
 
+import boto3
 from moto.iam.access_control import IAMPolicy, PermissionResult
 from moto.s3 import responses
 from moto.s3.exceptions import (
     AccessDeniedByLock,
     InvalidBucketName,
-    InvalidLocationConstraintException,
     MalformedXML,
     S3ClientError,
 )
@@ -74,7 +75,8 @@ def install() -> None:
 
 def _locked(error: Any) -> None:
     message = "Access Denied because object protected by object lock."
-    RefusedError.__init__(error, "AccessDenied", message, status=403)
+    S3ClientError.__init__(error, "AccessDenied", message)
+    error.status = 403
 
 
 def _put_logging(backend: Any, bucket_name: str, config: Any) -> None:
@@ -93,11 +95,18 @@ def _put_logging(backend: Any, bucket_name: str, config: Any) -> None:
     _PUT_LOGGING(backend, bucket_name, config)
 
 
+@cache
+def _regions() -> list[str]:
+    return list(boto3.Session().get_available_regions("s3"))
+
+
 def _create(backend: Any, bucket_name: str, region_name: str, *arguments: Any, **more: Any) -> Any:
     if not _NAME.fullmatch(bucket_name):
         raise InvalidBucketName()
-    if region_name == "aws-global":  # a name for endpoints, and no region
-        raise InvalidLocationConstraintException()
+    if region_name not in (*_regions(), "EU"):  # aws-global is a name for endpoints, and no region
+        message = "The specified location-constraint is not valid"
+        members = {"LocationConstraint": region_name}
+        raise RefusedError("InvalidLocationConstraint", message, members)
     return _CREATE(backend, bucket_name, region_name, *arguments, **more)
 
 
@@ -141,7 +150,6 @@ def _delete_object(
     if version_id is None:
         likeness: Any = bucket.keys.get(key_name) or SimpleNamespace(name=key_name)
         mark = FakeDeleteMarker(likeness)
-#DEL bucket.keys.get(key_name) or SimpleNamespace(name=key_name))
         mark._version_id = "null"
         bucket.keys.setlist(key_name, [*_others(bucket, key_name), mark])
         return True, {"version-id": "null", "delete-marker": "true"}
@@ -192,6 +200,7 @@ def _put_encryption(backend: Any, bucket_name: str, encryption: dict[str, Any]) 
 def _copy(backend: Any, source: Any, bucket: str, key: str, **more: Any) -> None:
     _COPY(backend, source, bucket, key, **more)
     copy = backend.get_object(bucket, key)
+    copy.multipart = None
     if source.checksum_value and source.checksum_type == "COMPOSITE":
         checksum = getattr(responses, "compute_checksum")(copy.value, copy.checksum_algorithm)  # noqa: B009
         copy.checksum_value = checksum.decode()

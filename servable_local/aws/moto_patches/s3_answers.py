@@ -11,11 +11,16 @@ import re
 from functools import cache
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
+from xml.etree import ElementTree
 
+from moto.core.responses import ActionResult
+from moto.iam.access_control import PermissionResult
 from moto.kms.models import kms_backends
 from moto.s3 import responses
 from moto.s3.exceptions import (
     BucketAccessDeniedError,
+    MalformedXML,
+    MissingVersion,
     S3ClientError,
 )
 from moto.s3.models import FakeBucket, PublicAccessBlock, S3Backend
@@ -23,7 +28,13 @@ from moto.s3.models import FakeBucket, PublicAccessBlock, S3Backend
 from servable_local.aws.loopback import service_model
 from servable_local.aws.moto_patches import keys
 from servable_local.aws.moto_patches.object_inputs import RefusedError
-from servable_local.aws.moto_patches.object_refusals import ENCRYPTION, asked_of, refuse
+from servable_local.aws.moto_patches.object_refusals import (
+    ENCRYPTION,
+    asked_of,
+    check_bypass,
+    check_canned,
+    refuse,
+)
 from servable_local.aws.moto_patches.s3_described import KMS_KEY, DescribedS3Api
 from servable_local.aws.moto_patches.s3_documents import check_document
 
@@ -44,6 +55,8 @@ _KNOWN = {
     ("object", "DELETE"): {"tagging"},
     ("object", "POST"): {"restore", "select", "uploads"},
 }
+_RANGE = re.compile(r"bytes=(\d+-\d*|-\d+)")
+_DENIED = PermissionResult.DENIED
 _ACCOUNT = re.compile(r"\d{12}")
 _UUID = re.compile(r"(mrk-)?[0-9a-f-]{32,36}")
 
@@ -113,6 +126,13 @@ class AnsweredS3Api(DescribedS3Api):
     def _bucket_response(self, request: Any, full_url: str) -> Any:
         self._check_owner(request, full_url)
         operation = _operation("bucket", request.method, full_url)
+        check_canned(request.headers)
+        owned = request.headers.get("x-amz-object-ownership")
+        if owned is not None and owned not in service_model("s3").shape_for("ObjectOwnership").enum:
+            message = f"Invalid x-amz-object-ownership header: {owned}"
+            raise RefusedError(
+                "InvalidArgument", message, {"ArgumentName": "x-amz-object-ownership"}
+            )
         if operation and request.method == "PUT":
             self.backend.get_bucket(self.parse_bucket_name_from_url(request, full_url))
             check_document(operation, bytes(self.body or b""))
@@ -122,6 +142,12 @@ class AnsweredS3Api(DescribedS3Api):
         ):
             return 204, *self._send_response(answer)[1:]
         name = self.parse_bucket_name_from_url(request, full_url)
+        if request.method == "PUT" and b"<Tags>" in bytes(self.body or b"") and not operation:
+            tags = ElementTree.fromstring(bytes(self.body)).iter()
+            texts = [
+                tag.text or "" for tag in tags if tag.tag.rpartition("}")[2] in ("Key", "Value")
+            ]
+            self.backend.put_bucket_tagging(name, dict(zip(texts[::2], texts[1::2], strict=True)))
         if not name or urlsplit(full_url).query or request.method not in ("HEAD", "PUT"):
             return answer
         status, headers, body = self._send_response(answer)
@@ -134,15 +160,56 @@ class AnsweredS3Api(DescribedS3Api):
                 headers["Location"] = f"http://{name}.s3.amazonaws.com/"
         return status, headers, body
 
+    def _tagging_from_xml(self) -> dict[str, str]:
+        return super()._tagging_from_xml() if b"<Tag>" in bytes(self.body) else {}
+
+    def _bucket_response_delete_keys(self, bucket_name: str, authenticated: bool = True) -> Any:
+        """Upstream, marks that go are not said, versions that are not there go, and Quiet is not read."""
+        bucket = self.backend.get_bucket(bucket_name)
+        check_bypass(bucket, self.headers)
+        asked = ElementTree.fromstring(bytes(self.body))
+        objects = asked.findall("{*}Object")
+        if not objects:
+            raise MalformedXML()
+        bypass = self.headers.get("x-amz-bypass-governance-retention", "").lower() == "true"
+        gone, errors = [], []
+        for item in objects:
+            name, version = item.findtext("{*}Key", ""), item.findtext("{*}VersionId")
+            there = [str(key.version_id) for key in bucket.keys.getlist(name, [])]
+            try:
+                if bucket.get_permission("s3:DeleteObject", f"{bucket.arn}/{name}") is _DENIED:
+                    raise S3ClientError("AccessDenied", "Access Denied")
+                if version and bucket.versioning_status and version not in there:
+                    raise MissingVersion()
+                _, meta = self.backend.delete_object(bucket_name, name, version, bypass)
+            except S3ClientError as error:
+                said: dict[str, Any] = {"Key": name, "Code": error.code, "Message": error.message}
+                errors.append(said | {"VersionId": version})
+                continue
+            mark = {"DeleteMarker": True, "DeleteMarkerVersionId": meta.get("version-id")}
+            gone.append(
+                {"Key": name, "VersionId": version} | (mark if "delete-marker" in meta else {})
+            )
+        self.data["Action"] = "DeleteObjects"
+        quiet = asked.findtext("{*}Quiet", "").lower() == "true"
+        return self.serialized(ActionResult({"Deleted": [] if quiet else gone, "Errors": errors}))
+
+    def _handle_range_header(self, request: Any, headers: Any, content: Any) -> Any:
+        """A range that is none is not looked at."""
+        if not _RANGE.fullmatch(request.headers.get("Range", "")):
+            return 200, headers, content
+        return super()._handle_range_header(request, headers, content)
+
     def _key_response(self, request: Any, full_url: str) -> Any:
         self._check_owner(request, full_url)
         operation = _operation("object", request.method, full_url)
         query = parse_qs(urlsplit(full_url).query, keep_blank_values=True)
         name = self.parse_bucket_name_from_url(request, full_url)
-        refuse(asked_of(self, request, query, name))
-        self._refuse_key(request, query, name)
+        check_canned(request.headers)
         if operation and request.method == "PUT":
             check_document(operation, bytes(self.body or b""))
+        refuse(asked_of(self, request, query, name))
+        self._refuse_key(request, query, name)
         status, headers, body = self._send_response(super()._key_response(request, full_url))
         bucket = self.backend.buckets.get(name)
         if status not in (200, 206) or bucket is None:

@@ -33,6 +33,7 @@ from servable_local.aws.moto_patches.objects import S3Api
 KMS_KEY = f"{ENCRYPTION}-aws-kms-key-id"
 # Of AWS, in every account: what is kept with KMS and no key is named.
 _OWN_KEY = "alias/aws/s3"
+_BUCKET_KEY = f"{ENCRYPTION}-bucket-key-enabled"
 _ALGORITHM = "x-amz-checksum-algorithm"
 _ERROR_METADATA = S3Serializer._serialize_error_metadata
 
@@ -65,6 +66,22 @@ def _listed(key: Any) -> dict[str, Any]:
     return {
         "ChecksumAlgorithm": [key.checksum_algorithm],
         "ChecksumType": sums(key)["ChecksumType"],
+    }
+
+
+def _summed_parts(key: Any) -> dict[str, Any]:
+    """Parts of an object whose sum is one of its parts'."""
+    name = f"Checksum{key.checksum_algorithm}"
+    parts = [
+        {"PartNumber": number, "Size": len(part), name: part.checksum(key.checksum_algorithm)}
+        for number, part in enumerate(parts_of(key), 1)
+    ]
+    return {
+        "PartNumberMarker": 0,
+        "NextPartNumberMarker": len(parts),
+        "MaxParts": 1000,
+        "IsTruncated": False,
+        "Parts": parts,
     }
 
 
@@ -156,6 +173,11 @@ class DescribedS3Api(S3Api):
         upload = self._upload(result["UploadId"])
         result["ChecksumType"] = kind_of(upload.metadata)
         upload.servable_customer = self.headers.get(f"{CUSTOMER}-key-md5", "")
+        stated = self.headers.get(_BUCKET_KEY)
+        rule = self.backend.get_bucket(self.bucket_name).encryption["Rule"]
+        upload.servable_bucket_key = (
+            stated.lower() == "true" if stated else rule.get("BucketKeyEnabled") is True
+        )
 
     def _of_complete_multipart_upload(self, result: Any) -> None:
         place, _, name = result["Location"].rpartition("amazonaws.com/")
@@ -177,6 +199,8 @@ class DescribedS3Api(S3Api):
             result["Checksum"] = plain
         if "ObjectParts" in wanted and key.multipart:
             result["ObjectParts"] = {"TotalPartsCount": len(parts_of(key))}
+            if key.checksum_type == "COMPOSITE":
+                result["ObjectParts"] |= _summed_parts(key)
 
     def _get_checksum(self, response_headers: dict[str, Any]) -> tuple[str, str | None]:
         """With AWS's own sum, where a whole object has none of its client's."""
@@ -224,16 +248,27 @@ class DescribedS3Api(S3Api):
             headers["x-amz-mp-parts-count"] = str(len(parts))
             algorithm = key.checksum_algorithm
             name = f"x-amz-checksum-{str(algorithm).lower()}"
-            if headers.pop(name, None) and not key.multipart.servable_unnamed:
+            if headers.pop(name, None) and key.checksum_type == "COMPOSITE":
                 headers[name] = parts[number - 1].checksum(algorithm)
+            else:
+                headers.pop("x-amz-checksum-type", None)
         return start, size
 
     def finish_headers(self, query: Mapping[str, Any], headers: dict[str, Any]) -> None:
         """Headers of an answer about an object as AWS has them: its sum, how it is kept, its version."""
         headers.pop("x-amz-sdk-checksum-algorithm", None)
         bucket = self.backend.get_bucket(self.bucket_name)
-        if headers.get("x-amz-version-id") == "null" and not bucket.versioning_status:
+        found = self._object(self.parse_key_name(), query.get("versionId", [None])[0])
+        named_part = query.keys() & {"acl", "tagging"}
+        put = (
+            self.request.method == "PUT"
+            and "x-amz-copy-source" not in self.headers
+            and not named_part
+        )
+        if headers.get("x-amz-version-id") == "null" and (not bucket.versioning_status or put):
             del headers["x-amz-version-id"]
+        elif found and bucket.versioning_status and not put and "uploadId" not in query:
+            headers.setdefault("x-amz-version-id", found.version_id)
         summed = [name for name in CHECKSUMS if f"x-amz-checksum-{name.lower()}" in headers]
         if summed and not query.keys() - {"versionId", "x-id", "partNumber"}:
             key = self._object(self.parse_key_name(), query.get("versionId", [None])[0])
@@ -241,9 +276,10 @@ class DescribedS3Api(S3Api):
             if "partNumber" not in query:
                 headers[f"x-amz-checksum-{summed[0].lower()}"] = members[f"Checksum{summed[0]}"]
             headers["x-amz-checksum-type"] = members["ChecksumType"]
-        bucket_key = f"{ENCRYPTION}-bucket-key-enabled"
-        if headers.get(bucket_key) == "false":
-            del headers[bucket_key]
+        if getattr(found and found.multipart, "servable_bucket_key", False):
+            headers[_BUCKET_KEY] = "true"
+        if headers.get(_BUCKET_KEY) == "false":
+            del headers[_BUCKET_KEY]
         self._say_customers_key(query, headers)
         if str(headers.get(ENCRYPTION)).startswith("aws:kms"):
             headers[KMS_KEY] = self._key_arn(headers.get(KMS_KEY) or _OWN_KEY)

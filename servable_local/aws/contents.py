@@ -62,17 +62,13 @@ def _in_python(polynomial: int, length: int) -> Callable[[bytes, int], int]:
 @cache
 def fast_crc(algorithm: str) -> Callable[[bytes, int], int] | None:
     """The CRC of a package written in C; None where it is not installed."""
-    if algorithm == "CRC32":
-        return binascii.crc32
+    step: Callable[[bytes, int], int] | None = binascii.crc32 if algorithm == "CRC32" else None
     with contextlib.suppress(ImportError):
         if algorithm == "CRC32C":
-            from crc32c import crc32c
-
-            return crc32c
-        from awscrt.checksums import crc64nvme
-
-        return crc64nvme
-    return None
+            from crc32c import crc32c as step
+        elif algorithm == "CRC64NVME":
+            from awscrt.checksums import crc64nvme as step
+    return step
 
 
 class _Crc:

@@ -18,7 +18,7 @@ CHECKSUMS = ("CRC32", "CRC32C", "CRC64NVME", "SHA1", "SHA256")
 _VERSION = re.compile(r"null|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")  # moto's are UUIDs
 
 
-class RefusedError(S3ClientError):
+class S3RefusedError(S3ClientError):
     """An error of S3 by its code and its message, with its status and its further members."""
 
     def __init__(
@@ -67,21 +67,21 @@ def check_sums(headers: Mapping[str, str], body: ObjectContent | bytes) -> None:
     if md5 is not None:
         if _bytes(md5) != 16:
             message = "The Content-MD5 you specified was invalid."
-            raise RefusedError("InvalidDigest", message, {"Content-MD5": md5})
+            raise S3RefusedError("InvalidDigest", message, {"Content-MD5": md5})
         if md5 != content.checksum("MD5"):
             message = "The Content-MD5 you specified did not match what we received."
             members = {"ExpectedDigest": md5, "CalculatedDigest": content.checksum("MD5")}
-            raise RefusedError("BadDigest", message, members)
+            raise S3RefusedError("BadDigest", message, members)
     for algorithm in CHECKSUMS:
         name = f"x-amz-checksum-{algorithm.lower()}"
         stated = headers.get(name)
         if stated is None:
             continue
         if _bytes(stated) != len(ObjectContent.of(b"").digest(algorithm)):
-            raise RefusedError("InvalidRequest", f"Value for {name} header is invalid.")
+            raise S3RefusedError("InvalidRequest", f"Value for {name} header is invalid.")
         if can_sum(algorithm, content) and stated != content.checksum(algorithm):
             message = f"The {algorithm} you specified did not match the calculated checksum."
-            raise RefusedError("BadDigest", message)
+            raise S3RefusedError("BadDigest", message)
 
 
 def _bytes(text: str) -> int:

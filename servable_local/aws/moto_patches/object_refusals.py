@@ -23,7 +23,7 @@ from servable_local.aws.loopback import service_model
 from servable_local.aws.moto_patches.object_inputs import (
     CHECKSUMS,
     InvalidPartError,
-    RefusedError,
+    S3RefusedError,
     can_sum,
 )
 
@@ -87,7 +87,7 @@ def _without_meaning(asked: Asked) -> None:
     if asked.method == "DELETE":
         for header in ("x-amz-if-match-last-modified-time", "x-amz-if-match-size"):
             if header in headers:
-                raise RefusedError("NotImplemented", _NOT_IMPLEMENTED, {"Header": header}, 501)
+                raise S3RefusedError("NotImplemented", _NOT_IMPLEMENTED, {"Header": header}, 501)
     for given, header, words in (
         (match is not None and none is not None, "If-Match,If-None-Match", _SEVERAL),
         (none not in (None, "*"), "If-None-Match", _VALUE.format("If-None-Match")),
@@ -95,7 +95,7 @@ def _without_meaning(asked: Asked) -> None:
     ):
         if changes and given:
             members = {"Header": header, "additionalMessage": words}
-            raise RefusedError("NotImplemented", _NOT_IMPLEMENTED, members, 501)
+            raise S3RefusedError("NotImplemented", _NOT_IMPLEMENTED, members, 501)
 
 
 _SEVERAL = "Multiple conditional request headers present in the request"
@@ -111,21 +111,21 @@ def _customers_key(asked: Asked) -> None:
             continue
         both = asked.headers.get(ENCRYPTION)
         if both and prefix == CUSTOMER:
-            raise RefusedError(
+            raise S3RefusedError(
                 "InvalidArgument",
                 "Server Side Encryption with Customer provided key is incompatible with the "
                 "encryption method specified",
                 {"ArgumentName": ENCRYPTION, "ArgumentValue": both},
             )
         if given["algorithm"] not in (None, "AES256"):
-            raise RefusedError(
+            raise S3RefusedError(
                 "InvalidEncryptionAlgorithmError",
                 "The Encryption request you specified is not valid. Supported value: AES256.",
                 {"ArgumentName": ENCRYPTION, "ArgumentValue": str(given["algorithm"])},
             )
         problem = _problem_of_key(given)
         if problem:
-            raise RefusedError("InvalidArgument", problem, {"ArgumentName": ENCRYPTION})
+            raise S3RefusedError("InvalidArgument", problem, {"ArgumentName": ENCRYPTION})
 
 
 def _problem_of_key(given: Mapping[str, str | None]) -> str:
@@ -159,7 +159,7 @@ def _kept_with_customers_key(asked: Asked) -> None:
     given = asked.headers.get(f"{CUSTOMER}-key-md5", "")
     if asked.upload and asked.method == "PUT" and customer_of(asked.upload) != given:
         both = customer_of(asked.upload) and given
-        raise RefusedError(
+        raise S3RefusedError(
             "InvalidRequest",
             "The provided encryption parameters did not match the ones used originally."
             if both
@@ -174,13 +174,13 @@ def _kept_with_customers_key(asked: Asked) -> None:
         if not isinstance(kept, FakeKey) or not customer_of(kept):
             continue
         if not stated:
-            raise RefusedError(
+            raise S3RefusedError(
                 "InvalidRequest",
                 "The object was stored using a form of Server Side Encryption. The correct "
                 "parameters must be provided to retrieve the object.",
             )
         if stated != customer_of(kept):
-            raise RefusedError(
+            raise S3RefusedError(
                 "AccessDenied",
                 "Requests specifying Server Side Encryption with Customer provided keys must provide "
                 "the correct secret key.",
@@ -195,7 +195,7 @@ def _whole(asked: Asked) -> bool:
 def _parts(asked: Asked) -> None:
     query, method = asked.query, asked.method
     if method == "POST" and "uploadId" in query and asked.bucket and not asked.upload:
-        raise RefusedError(
+        raise S3RefusedError(
             "NoSuchUpload",
             "The specified upload does not exist. The upload ID may be invalid, or the upload "
             "may have been aborted or completed.",
@@ -206,17 +206,17 @@ def _parts(asked: Asked) -> None:
     if method == "PUT" and not (number.isdigit() and 0 < int(number) <= 10_000):
         message = "Part number must be an integer between 1 and 10000, inclusive"
         members = {"ArgumentName": "partNumber", "ArgumentValue": number}
-        raise RefusedError("InvalidArgument", message, members)
+        raise S3RefusedError("InvalidArgument", message, members)
     if method in ("GET", "HEAD") and "partNumber" in query:
         if "Range" in asked.headers:
             message = "Cannot specify both Range header and partNumber query parameter"
-            raise RefusedError("InvalidRequest", message)
+            raise S3RefusedError("InvalidRequest", message)
         key = asked.target
         count = len(parts_of(key)) if isinstance(key, FakeKey) else 10_000
         if number.isdigit() and int(number) > count:
             members = {"ActualPartCount": str(count), "PartNumberRequested": number}
             message = "The requested partnumber is not satisfiable"
-            raise RefusedError("InvalidPartNumber", message, members, 416)
+            raise S3RefusedError("InvalidPartNumber", message, members, 416)
 
 
 def parts_of(key: Any) -> list[Any]:
@@ -245,7 +245,7 @@ def _sums_of_upload(asked: Asked) -> None:
                 "algorithm."
             )
         if message:
-            raise RefusedError("InvalidRequest", message)
+            raise S3RefusedError("InvalidRequest", message)
     upload = asked.upload
     if not upload:
         return
@@ -253,7 +253,7 @@ def _sums_of_upload(asked: Asked) -> None:
     if asked.method == "PUT" and wanted:
         for other in CHECKSUMS:
             if other != wanted and f"x-amz-checksum-{other.lower()}" in asked.headers:
-                raise RefusedError(
+                raise S3RefusedError(
                     "InvalidRequest",
                     f"Checksum Type mismatch occurred, expected checksum Type: {wanted.lower()}, "
                     f"actual checksum Type: {other.lower()}",
@@ -276,7 +276,7 @@ def _completed(asked: Asked, wanted: str | None) -> None:
     upload = asked.upload
     kind, stated = kind_of(upload.metadata), asked.headers.get("x-amz-checksum-type")
     if stated and kind and stated != kind:
-        raise RefusedError(
+        raise S3RefusedError(
             "InvalidRequest",
             f"The upload was created using the {kind} checksum mode. The complete request must use the "
             "same checksum mode.",
@@ -286,7 +286,7 @@ def _completed(asked: Asked, wanted: str | None) -> None:
         given = {child.tag.rpartition("}")[2]: child.text or "" for child in part}
         number = int(given.get("PartNumber", "0"))
         if number <= last:
-            raise RefusedError(
+            raise S3RefusedError(
                 "InvalidPartOrder",
                 "The list of parts was not in ascending order. Parts must be ordered by part number.",
                 {"UploadId": upload.id},
@@ -299,26 +299,26 @@ def _completed(asked: Asked, wanted: str | None) -> None:
         given_sum = given.get(f"Checksum{wanted}")
         content = found.servable_content
         if wanted and kind == "COMPOSITE" and given_sum is None:
-            raise RefusedError(
+            raise S3RefusedError(
                 "InvalidRequest",
                 f"The upload was created using a {wanted.lower()} checksum. The complete request must "
                 f"include the checksum for each part. It was missing for part {number} in the request.",
             )
         named = [name for name in CHECKSUMS if name != wanted and f"Checksum{name}" in given]
         if wanted and named:
-            raise RefusedError(
+            raise S3RefusedError(
                 "BadDigest",
                 f"The {named[0].lower()} you specified for part {number} did not match what we received.",
             )
         known = wanted and can_sum(wanted, content)
         if known and given_sum is not None and given_sum != content.checksum(wanted):
             members = {"ETag": etag, "PartNumber": str(number), "UploadId": upload.id}
-            raise RefusedError("InvalidPart", InvalidPartError().message, members)
+            raise S3RefusedError("InvalidPart", InvalidPartError().message, members)
     if wanted and kind == "FULL_OBJECT":
         _whole_sum(asked, wanted)
     size = asked.headers.get("x-amz-mp-object-size")
     if size is not None and size != str(computed):
-        raise RefusedError(
+        raise S3RefusedError(
             "InvalidRequest",
             f"The provided 'x-amz-mp-object-size' header value {size} does not match what was computed: "
             f"{computed}",
@@ -331,7 +331,7 @@ def _whole_sum(asked: Asked, wanted: str) -> None:
     whole = ObjectContent.joined(contents)
     if stated and can_sum(wanted, whole) and stated != whole.checksum(wanted):
         message = f"The {wanted.lower()} you specified did not match the calculated checksum."
-        raise RefusedError("BadDigest", message)
+        raise S3RefusedError("BadDigest", message)
 
 
 def _copies(asked: Asked) -> None:
@@ -341,9 +341,9 @@ def _copies(asked: Asked) -> None:
         return
     if "/" not in unquote(stated).lstrip("/"):
         members = {"ArgumentName": "x-amz-copy-source", "ArgumentValue": "x-amz-copy-source"}
-        raise RefusedError("InvalidArgument", "Invalid copy source object key", members)
+        raise S3RefusedError("InvalidArgument", "Invalid copy source object key", members)
     if isinstance(source, FakeDeleteMarker) and "versionId=" in unquote(stated):
-        raise RefusedError(
+        raise S3RefusedError(
             "InvalidRequest",
             "The source of a copy request may not specifically refer to a delete marker by version id.",
         )
@@ -360,7 +360,7 @@ def _copies(asked: Asked) -> None:
         and source.encryption in (None, "AES256")
     )
     if unchanged:
-        raise RefusedError(
+        raise S3RefusedError(
             "InvalidRequest",
             "This copy request is illegal because it is trying to copy an object to itself without "
             "changing the object's metadata, storage class, website redirect location or encryption "
@@ -404,7 +404,7 @@ def _range_of_source(headers: Mapping[str, str], source: FakeKey) -> None:
     found = _RANGE.fullmatch(stated)
     first, last = (int(found[1]), int(found[2])) if found else (1, 0)
     if first > last:
-        raise RefusedError(
+        raise S3RefusedError(
             "InvalidArgument",
             "The x-amz-copy-source-range value must be of the form bytes=first-last where first and "
             "last are the zero-based offsets of the first and last bytes to copy",
@@ -412,10 +412,10 @@ def _range_of_source(headers: Mapping[str, str], source: FakeKey) -> None:
         )
     if first >= source.size:
         message = "The specified copy range is invalid for the source object size"
-        raise RefusedError("InvalidRequest", message)
+        raise S3RefusedError("InvalidRequest", message)
     if last >= source.size:
         message = f"Range specified is not valid for source object of size: {source.size}"
-        raise RefusedError("InvalidArgument", message, members)
+        raise S3RefusedError("InvalidArgument", message, members)
 
 
 def _conditions_of_target(asked: Asked) -> None:
@@ -430,7 +430,7 @@ def _conditions_of_target(asked: Asked) -> None:
     if match and now and now.etag.strip('"') != match.strip('"'):
         raise PreconditionFailed("If-Match")
     if match and asked.method == "POST" and now is not asked.upload.servable_before:
-        raise RefusedError(
+        raise S3RefusedError(
             "ConditionalRequestConflict",
             "The conditional request cannot succeed due to a conflicting operation against this "
             "resource.",
@@ -449,23 +449,23 @@ def _named_part(asked: Asked) -> None:
     if isinstance(asked.target, FakeDeleteMarker):
         members = {"Method": asked.method, "ResourceType": "DeleteMarker"}
         message = "The specified method is not allowed against this resource."
-        raise RefusedError("MethodNotAllowed", message, members, 405)
+        raise S3RefusedError("MethodNotAllowed", message, members, 405)
     if asked.target is None and "versionId" not in asked.query:
         raise MissingKey(asked.name)
     if locks and not asked.bucket.object_lock_enabled:
-        raise RefusedError("InvalidRequest", "Bucket is missing Object Lock Configuration")
+        raise S3RefusedError("InvalidRequest", "Bucket is missing Object Lock Configuration")
     held = {"legal-hold": "lock_legal_status", "retention": "lock_mode"}
     for name in named & held.keys():
         if asked.method == "GET" and not getattr(asked.target, held[name], None):
             message = "The specified object does not have a ObjectLock configuration"
-            raise RefusedError("NoSuchObjectLockConfiguration", message, status=404)
+            raise S3RefusedError("NoSuchObjectLockConfiguration", message, status=404)
 
 
 def check_bypass(bucket: FakeBucket | None, headers: Mapping[str, str]) -> None:
     """Raises where locks are passed over that a bucket cannot have."""
     if bucket and _BYPASS in headers and not bucket.object_lock_enabled:
         message = f"{_BYPASS} is only applicable to Object Lock enabled buckets."
-        raise RefusedError("InvalidArgument", message, {"ArgumentName": _BYPASS})
+        raise S3RefusedError("InvalidArgument", message, {"ArgumentName": _BYPASS})
 
 
 def _locks(asked: Asked) -> None:
@@ -474,19 +474,19 @@ def _locks(asked: Asked) -> None:
     mine = asked.target if "retention" in asked.query and asked.method == "PUT" else None
     if getattr(mine, "lock_mode", None) and _BYPASS not in asked.headers:
         message = "Access Denied because object protected by object lock."
-        raise RefusedError("AccessDenied", message, status=403)
+        raise S3RefusedError("AccessDenied", message, status=403)
     until, mode = "x-amz-object-lock-retain-until-date", "x-amz-object-lock-mode"
     if (until in asked.headers) != (mode in asked.headers):
         message = f"{until} and {mode} must both be supplied"
         missing = until if mode in asked.headers else mode
-        raise RefusedError("InvalidArgument", message, {"ArgumentName": missing})
+        raise S3RefusedError("InvalidArgument", message, {"ArgumentName": missing})
 
 
 def _storage(asked: Asked) -> None:
     stated = asked.headers.get("x-amz-storage-class")
     if stated is not None and stated not in _STORAGE:
         message = "The storage class you specified is not valid"
-        raise RefusedError("InvalidStorageClass", message, {"StorageClassRequested": stated})
+        raise S3RefusedError("InvalidStorageClass", message, {"StorageClassRequested": stated})
 
 
 def check_canned(headers: Mapping[str, str]) -> None:
@@ -494,7 +494,7 @@ def check_canned(headers: Mapping[str, str]) -> None:
     stated = headers.get("x-amz-acl")
     if stated is not None and stated not in _CANNED:
         members = {"ArgumentName": "x-amz-acl", "ArgumentValue": stated}
-        raise RefusedError("InvalidArgument", "", members)
+        raise S3RefusedError("InvalidArgument", "", members)
 
 
 _STORAGE = [
@@ -507,7 +507,7 @@ def _tags(asked: Asked) -> None:
     stated = asked.headers.get("x-amz-tagging", "")
     pairs = [part.partition("=")[0] for part in stated.split("&")]
     if len(set(pairs)) < len(pairs) or any(part.count("=") > 1 for part in stated.split("&")):
-        raise RefusedError(
+        raise S3RefusedError(
             "InvalidArgument",
             "The header 'x-amz-tagging' shall be encoded as UTF-8 then URLEncoded URL query parameters "
             "without tag name duplicates.",

@@ -37,7 +37,7 @@ from moto.s3.exceptions import (
 )
 from moto.s3.models import FakeBucket, FakeDeleteMarker, S3Backend
 
-from servable_local.aws.moto_patches.object_inputs import RefusedError
+from servable_local.aws.moto_patches.object_inputs import S3RefusedError
 from servable_local.aws.resources.shapes import is_true
 
 _COPY = S3Backend.copy_object
@@ -85,13 +85,13 @@ def _put_logging(backend: Any, bucket_name: str, config: Any) -> None:
     target = backend.buckets.get(name)
     if name and target is None:
         message = "The target bucket for logging does not exist"
-        raise RefusedError("InvalidTargetBucketForLogging", message, {"TargetBucket": name})
+        raise S3RefusedError("InvalidTargetBucketForLogging", message, {"TargetBucket": name})
     if target and target.region_name != bucket.region_name:
         members = {"TargetBucketLocation": target.region_name}
         if bucket.region_name != "us-east-1":
             members["SourceBucketLocation"] = bucket.region_name
         message = "Cross S3 location logging not allowed. "
-        raise RefusedError("CrossLocationLoggingProhibitted", message, members, 403)
+        raise S3RefusedError("CrossLocationLoggingProhibitted", message, members, 403)
     _PUT_LOGGING(backend, bucket_name, config)
 
 
@@ -106,7 +106,7 @@ def _create(backend: Any, bucket_name: str, region_name: str, *arguments: Any, *
     if region_name not in (*_regions(), "EU"):  # aws-global is a name for endpoints, and no region
         message = "The specified location-constraint is not valid"
         members = {"LocationConstraint": region_name}
-        raise RefusedError("InvalidLocationConstraint", message, members)
+        raise S3RefusedError("InvalidLocationConstraint", message, members)
     return _CREATE(backend, bucket_name, region_name, *arguments, **more)
 
 
@@ -114,7 +114,7 @@ def _delete(backend: Any, bucket_name: str) -> Any:
     bucket = backend.get_bucket(bucket_name)
     if bucket.keys and bucket.versioning_status:
         message = "The bucket you tried to delete is not empty. You must delete all versions in the bucket."
-        raise RefusedError("BucketNotEmpty", message, {"BucketName": bucket_name}, 409)
+        raise S3RefusedError("BucketNotEmpty", message, {"BucketName": bucket_name}, 409)
     return _DELETE(backend, bucket_name)
 
 
@@ -182,7 +182,7 @@ def _put_versioning(backend: Any, bucket_name: str, status: str) -> None:
             "An Object Lock configuration is present on this bucket, so the versioning state cannot be "
             "changed."
         )
-        raise RefusedError("InvalidBucketState", message, status=409)
+        raise S3RefusedError("InvalidBucketState", message, status=409)
     _PUT_VERSIONING(backend, bucket_name, status)
 
 

@@ -27,7 +27,7 @@ from moto.s3.models import FakeBucket, PublicAccessBlock, S3Backend
 
 from servable_local.aws.loopback import service_model
 from servable_local.aws.moto_patches import keys
-from servable_local.aws.moto_patches.object_inputs import RefusedError
+from servable_local.aws.moto_patches.object_inputs import S3RefusedError
 from servable_local.aws.moto_patches.object_refusals import (
     ENCRYPTION,
     asked_of,
@@ -130,7 +130,7 @@ class AnsweredS3Api(DescribedS3Api):
         owned = request.headers.get("x-amz-object-ownership")
         if owned is not None and owned not in service_model("s3").shape_for("ObjectOwnership").enum:
             message = f"Invalid x-amz-object-ownership header: {owned}"
-            raise RefusedError(
+            raise S3RefusedError(
                 "InvalidArgument", message, {"ArgumentName": "x-amz-object-ownership"}
             )
         if operation and request.method == "PUT":
@@ -248,9 +248,9 @@ class AnsweredS3Api(DescribedS3Api):
         of_kms = kms_backends[self.current_account][self.region]
         key = keys.named(of_kms, key_id) if key_id else None
         for code, message in keys.unusable(key):
-            raise RefusedError(f"KMS.{code}", message)
+            raise S3RefusedError(f"KMS.{code}", message)
         # A key's ARN in a user's file names one of their account, which nobody makes here.
         if key is None and key_id and not key_id.startswith("arn:") and method in ("POST", "PUT"):
             is_id = _UUID.fullmatch(key_id.rpartition("/")[2])
             words = f"Key '{key_id}' does not exist" if is_id else f"Invalid keyId '{key_id}'"
-            raise RefusedError("KMS.NotFoundException", words)
+            raise S3RefusedError("KMS.NotFoundException", words)

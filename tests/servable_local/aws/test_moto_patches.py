@@ -14,7 +14,7 @@ from moto.moto_api._internal import mock_random
 from moto.s3.exceptions import EntityTooSmall, InvalidPart, S3ClientError
 
 from servable_local.aws.contents import ObjectContent
-from servable_local.aws.moto_patches import ec2, objects, s3, topics
+from servable_local.aws.moto_patches import ec2, object_inputs, objects, s3, topics
 from servable_local.aws.moto_patches.session_keys import session_of
 from tests.servable_local.aws.local_account import Account
 
@@ -235,7 +235,16 @@ def test_a_checksum_of_a_content_is_that_of_its_bytes() -> None:
         assert sums[0] == sums[1]
 
 
-def test_an_upload_that_names_no_algorithm_has_no_checksum() -> None:
+def test_an_upload_that_names_no_algorithm_has_aws_s() -> None:
+    given = upload(b"123456789")
+    assert objects._complete(given, numbered(given))[2] == ("FULL_OBJECT", "rosUhgp5mIg=", 1)
+
+
+def test_an_upload_that_would_be_summed_for_seconds_has_no_checksum(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(object_inputs, "SLOWLY_SUMMED_BYTES", 2)
+    monkeypatch.setattr(object_inputs, "fast_crc", lambda algorithm: None)
     given = upload(b"abc")
     assert objects._complete(given, numbered(given))[2] is None
 
@@ -252,7 +261,15 @@ def test_a_copy_of_an_object_in_parts_has_the_checksum_of_its_bytes(account: Acc
     client.complete_multipart_upload(
         **named,
         UploadId=started,
-        MultipartUpload={"Parts": [{"PartNumber": 1, "ETag": sent["ETag"]}]},
+        MultipartUpload={
+            "Parts": [
+                {
+                    "PartNumber": 1,
+                    "ETag": sent["ETag"],
+                    "ChecksumSHA256": sent["ChecksumSHA256"],
+                }
+            ]
+        },
     )
     client.copy_object(Bucket="copies", Key="copy", CopySource=named)
     assert client.get_object(Bucket="copies", Key="copy", ChecksumMode="ENABLED")[

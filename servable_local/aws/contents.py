@@ -9,6 +9,7 @@ import base64
 import binascii
 import contextlib
 import hashlib
+import importlib
 import os
 import tempfile
 import threading
@@ -16,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import IO, Protocol, Self
+from typing import IO, Protocol, Self, cast
 from weakref import WeakValueDictionary
 
 from servable_local.private_files import private_folder
@@ -34,6 +35,8 @@ class Sum(Protocol):
     def digest(self) -> bytes: ...
 
 
+# The sum of some bytes after those before them, whose sum is given.
+_Step = Callable[[bytes, int], int]
 # Polynomials, reflected, as S3 names their algorithms, and the bytes of a sum.
 _POLYNOMIALS = {"CRC32C": (0x82F63B78, 4), "CRC64NVME": (0x9A6C9329AC4BC9B5, 8)}
 # Without their packages a byte of them takes 0.1 us: a megabyte of these sums is what nobody waits for.
@@ -41,7 +44,7 @@ SLOWLY_SUMMED_BYTES = 16 << 20
 
 
 @cache
-def _in_python(polynomial: int, length: int) -> Callable[[bytes, int], int]:
+def _in_python(polynomial: int, length: int) -> _Step:
     """A CRC by table, for where no package has it."""
     table = []
     for index in range(256):
@@ -60,15 +63,17 @@ def _in_python(polynomial: int, length: int) -> Callable[[bytes, int], int]:
 
 
 @cache
-def fast_crc(algorithm: str) -> Callable[[bytes, int], int] | None:
+def fast_crc(algorithm: str) -> _Step | None:
     """The CRC of a package written in C; None where it is not installed."""
-    step: Callable[[bytes, int], int] | None = binascii.crc32 if algorithm == "CRC32" else None
-    with contextlib.suppress(ImportError):
-        if algorithm == "CRC32C":
-            from crc32c import crc32c as step
-        elif algorithm == "CRC64NVME":
-            from awscrt.checksums import crc64nvme as step
-    return step
+    if algorithm == "CRC32":
+        return binascii.crc32
+    package, name = {"CRC32C": ("crc32c", "crc32c")}.get(
+        algorithm, ("awscrt.checksums", "crc64nvme")
+    )
+    try:
+        return cast(_Step, getattr(importlib.import_module(package), name))
+    except ImportError:
+        return None
 
 
 class _Crc:

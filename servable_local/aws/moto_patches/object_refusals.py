@@ -109,6 +109,8 @@ def _customers_key(asked: Asked) -> None:
         }
         if not any(given.values()):
             continue
+        if asked.method in ("GET", "HEAD") and given["key"] and not given["key-md5"]:
+            raise S3RefusedError("AccessDenied", _WRONG_KEY, status=403)
         both = asked.headers.get(ENCRYPTION)
         if both and prefix == CUSTOMER:
             raise S3RefusedError(
@@ -126,6 +128,12 @@ def _customers_key(asked: Asked) -> None:
         problem = _problem_of_key(given)
         if problem:
             raise S3RefusedError("InvalidArgument", problem, {"ArgumentName": ENCRYPTION})
+
+
+_WRONG_KEY = (
+    "Requests specifying Server Side Encryption with Customer provided keys must provide the correct secret "
+    "key."
+)
 
 
 def _problem_of_key(given: Mapping[str, str | None]) -> str:
@@ -180,12 +188,7 @@ def _kept_with_customers_key(asked: Asked) -> None:
                 "parameters must be provided to retrieve the object.",
             )
         if stated != customer_of(kept):
-            raise S3RefusedError(
-                "AccessDenied",
-                "Requests specifying Server Side Encryption with Customer provided keys must provide "
-                "the correct secret key.",
-                status=403,
-            )
+            raise S3RefusedError("AccessDenied", _WRONG_KEY, status=403)
 
 
 def _whole(asked: Asked) -> bool:
@@ -446,7 +449,10 @@ def _named_part(asked: Asked) -> None:
     if not asked.bucket or not named or asked.method not in ("DELETE", "GET", "PUT"):
         return
     locks = bool(named & {"legal-hold", "retention"})
-    if isinstance(asked.target, FakeDeleteMarker):
+    marked = isinstance(asked.target, FakeDeleteMarker)
+    if marked and asked.method == "GET" and "versionId" not in asked.query and not locks:
+        raise MissingKey(asked.name)
+    if marked:
         members = {"Method": asked.method, "ResourceType": "DeleteMarker"}
         message = "The specified method is not allowed against this resource."
         raise S3RefusedError("MethodNotAllowed", message, members, 405)
@@ -472,7 +478,9 @@ def _locks(asked: Asked) -> None:
     if asked.method == "DELETE":
         check_bypass(asked.bucket, asked.headers)
     mine = asked.target if "retention" in asked.query and asked.method == "PUT" else None
-    if getattr(mine, "lock_mode", None) and _BYPASS not in asked.headers:
+    until = ElementTree.fromstring(bytes(asked.body)).findtext("{*}RetainUntilDate") if mine else ""
+    sooner = str(until) < str(getattr(mine, "lock_until", None) or "")
+    if sooner and _BYPASS not in asked.headers:
         message = "Access Denied because object protected by object lock."
         raise S3RefusedError("AccessDenied", message, status=403)
     until, mode = "x-amz-object-lock-retain-until-date", "x-amz-object-lock-mode"

@@ -107,7 +107,8 @@ def _create(backend: Any, bucket_name: str, region_name: str, *arguments: Any, *
         message = "The specified location-constraint is not valid"
         members = {"LocationConstraint": region_name}
         raise S3RefusedError("InvalidLocationConstraint", message, members)
-    return _CREATE(backend, bucket_name, region_name, *arguments, **more)
+    region = "eu-west-1" if region_name == "EU" else region_name
+    return _CREATE(backend, bucket_name, region, *arguments, **more)
 
 
 def _delete(backend: Any, bucket_name: str) -> Any:

@@ -5,6 +5,7 @@ have no sums, a part of an object is the whole, keys of KMS are told by their id
 All of it was recorded from AWS: tests/servable_local/aws/aws_answers.jsonl in the repository.
 """
 
+import re
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote, unquote
@@ -34,6 +35,8 @@ KMS_KEY = f"{ENCRYPTION}-aws-kms-key-id"
 # Of AWS, in every account: what is kept with KMS and no key is named.
 _OWN_KEY = "alias/aws/s3"
 _BUCKET_KEY = f"{ENCRYPTION}-bucket-key-enabled"
+# Errors about what a bucket has not: they name it.
+_OF_BUCKET = re.compile(r"NoSuch(TagSet|BucketPolicy|\w+Configuration)|\w+NotFoundError")
 _ALGORITHM = "x-amz-checksum-algorithm"
 _ERROR_METADATA = S3Serializer._serialize_error_metadata
 
@@ -98,7 +101,7 @@ def _nameless(value: Any) -> None:
 
 
 def _conditions(headers: Any) -> Any:
-    """A date to come is no condition, and an ETag may be named without its quotes."""
+    """Dates to come are no condition, ETags may be named without their quotes, modes in any letters."""
     found = Headers(headers)
     since = found.get("If-Modified-Since")
     if since and str_to_rfc_1123_datetime(since) > utcnow():
@@ -106,6 +109,8 @@ def _conditions(headers: Any) -> Any:
     for name in ("If-Match", "If-None-Match"):
         if name in found:
             found[name] = '"' + found[name].strip('"') + '"'
+    if "x-amz-checksum-mode" in found:
+        found["x-amz-checksum-mode"] = found["x-amz-checksum-mode"].upper()
     return found
 
 
@@ -121,6 +126,9 @@ class DescribedS3Api(S3Api):
                 describe(result)
         if isinstance(result, MissingKey) and result.key is None:
             result.key = self.parse_key_name()
+        code = str(getattr(result, "code", ""))
+        if _OF_BUCKET.fullmatch(code) and not self.parse_key_name():
+            setattr(result, "members", {"BucketName": self.bucket_name})  # noqa: B010 (mypy)
         status, headers, body = super().serialized(action_result)
         return getattr(result, "status", status), headers, body
 

@@ -158,7 +158,7 @@ def _checksum(
 ) -> tuple[str, str, int] | None:
     """Kind of the object's checksum, the checksum in base64, and its number of parts.
 
-    Of CRC64NVME, if the upload names no algorithm.
+    The algorithm is CRC64NVME if the upload names none.
 
     Source: https://docs.aws.amazon.com/AmazonS3/latest/userguide/checking-object-integrity-upload.html
     (2026-11-22)

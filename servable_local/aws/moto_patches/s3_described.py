@@ -32,7 +32,7 @@ from servable_local.aws.moto_patches.object_refusals import (
 from servable_local.aws.moto_patches.objects import S3Api
 
 KMS_KEY = f"{ENCRYPTION}-aws-kms-key-id"
-# Of AWS, in every account: what is kept with KMS and no key is named.
+# The key of AWS in every account, for what is kept with KMS and no key is named.
 _OWN_KEY = "alias/aws/s3"
 _BUCKET_KEY = f"{ENCRYPTION}-bucket-key-enabled"
 # Errors about what a bucket has not: they name it.

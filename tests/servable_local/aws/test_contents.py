@@ -99,7 +99,7 @@ def test_other_checksums_are_computed_by_their_packages_where_they_are_installed
 def test_without_their_packages_they_are_what_their_catalogue_says(
     monkeypatch: pytest.MonkeyPatch, algorithm: str, check: str
 ) -> None:
-    """The sums are of the nine digits. Source: https://reveng.sourceforge.io/crc-catalogue/all.htm (2026-11-28)."""
+    """The sums are of nine digits: https://reveng.sourceforge.io/crc-catalogue/all.htm (2026-11-28)."""
     for module in ("crc32c", "awscrt"):
         monkeypatch.setitem(sys.modules, module, None)
     assert ObjectContent.of(b"123456789").digest(algorithm).hex() == check

@@ -14,7 +14,6 @@ from botocore import xform_name
 from moto.core.serialize import S3Serializer
 from moto.core.utils import str_to_rfc_1123_datetime, utcnow
 from moto.kms.models import kms_backends
-from moto.kms.utils import RESERVED_ALIASE_TARGET_KEY_IDS
 from moto.s3.exceptions import MissingKey
 from moto.s3.models import FakeKey
 from werkzeug.datastructures import Headers
@@ -34,6 +33,7 @@ from servable_local.aws.moto_patches.objects import S3Api
 KMS_KEY = f"{ENCRYPTION}-aws-kms-key-id"
 # The key of AWS in every account, for what is kept with KMS and no key is named.
 _OWN_KEY = "alias/aws/s3"
+_OF_OWN_KEY = "Default key that protects my S3 objects when no other key is defined"
 _BUCKET_KEY = f"{ENCRYPTION}-bucket-key-enabled"
 # Errors about what a bucket has not: they name it.
 _OF_BUCKET = re.compile(r"NoSuch(TagSet|BucketPolicy|\w+Configuration)|\w+NotFoundError")
@@ -306,8 +306,7 @@ class DescribedS3Api(S3Api):
             headers[f"{CUSTOMER}-key-md5"] = kept
 
     def _key_arn(self, name: str) -> str:
-        found = keys.named(kms_backends[self.current_account][self.region], name)
-        if found:
-            return str(found.arn)
-        own = f"arn:aws:kms:{self.region}:{self.current_account}:key/"
-        return f"{own}{RESERVED_ALIASE_TARGET_KEY_IDS[name]}" if name == _OWN_KEY else name
+        key = keys.named(kms_backends[self.current_account][self.region], name)
+        if name == _OWN_KEY:  # which moto makes when it is asked for
+            key.key_manager, key.description = "AWS", _OF_OWN_KEY
+        return str(key.arn) if key else name

@@ -11,7 +11,6 @@ import re
 from functools import cache
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
-from xml.etree import ElementTree
 
 from moto.core.responses import ActionResult
 from moto.iam.access_control import PermissionResult
@@ -33,6 +32,7 @@ from servable_local.aws.moto_patches.object_refusals import (
     asked_of,
     check_bypass,
     check_canned,
+    document,
     refuse,
 )
 from servable_local.aws.moto_patches.s3_described import KMS_KEY, DescribedS3Api
@@ -143,7 +143,7 @@ class AnsweredS3Api(DescribedS3Api):
             return 204, *self._send_response(answer)[1:]
         name = self.parse_bucket_name_from_url(request, full_url)
         if request.method == "PUT" and b"<Tags>" in bytes(self.body or b"") and not operation:
-            tags = ElementTree.fromstring(bytes(self.body)).iter()
+            tags = document(self.body).iter()
             texts = [
                 tag.text or "" for tag in tags if tag.tag.rpartition("}")[2] in ("Key", "Value")
             ]
@@ -167,7 +167,7 @@ class AnsweredS3Api(DescribedS3Api):
         """Upstream, marks that go are not said, versions that are not there go, and Quiet is not read."""
         bucket = self.backend.get_bucket(bucket_name)
         check_bypass(bucket, self.headers)
-        asked = ElementTree.fromstring(bytes(self.body))
+        asked = document(self.body)
         objects = asked.findall("{*}Object")
         if not objects:
             raise MalformedXML()

@@ -5,11 +5,11 @@ in an error of moto's own. AWS answers MalformedXML, as recorded: tests/servable
 """
 
 from typing import Any
-from xml.etree import ElementTree
 
 from moto.s3.exceptions import MalformedXML
 
 from servable_local.aws.loopback import service_model
+from servable_local.aws.moto_patches.object_refusals import document
 
 # Members that AWS wants and its model does not, by the shape.
 _WANTED = {
@@ -34,11 +34,7 @@ def check_document(operation: str, body: bytes) -> None:
         return
     if operation in ("PutBucketTagging", "PutObjectTagging") and b"TagSet" not in body:
         return  # which is to have no tags
-    try:
-        root = ElementTree.fromstring(body)
-    except ElementTree.ParseError:
-        raise MalformedXML() from None
-    if not _fits(shape.members[payload], root):
+    if not _fits(shape.members[payload], document(body)):
         raise MalformedXML()
 
 

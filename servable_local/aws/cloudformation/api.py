@@ -26,7 +26,11 @@ from servable_local.aws.errors import (
     ValidationError,
 )
 from servable_local.aws.loopback import Regions
+from servable_local.aws.resources.registry import TYPES
+from servable_local.aws.resources.shapes import refusal, violation
 
+# https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/cloudformation-limits.html (2026-11-28)
+_LONGEST_BODY = 51_200  # bytes
 _TRIGGERS = ("AWS::CloudWatch::Alarm", "AWS::CloudWatch::CompositeAlarm")
 
 
@@ -53,6 +57,9 @@ class CloudFormationApi(BaseResponse):
         body = self._get_param("TemplateBody")
         if not body:
             raise ValidationError("Either Template URL or Template Body must be specified.")
+        if len(str(body).encode()) > _LONGEST_BODY:
+            must = f"have length less than or equal to {_LONGEST_BODY}"
+            raise ValidationError(refusal([violation("templateBody", must, f" '{body}'")]))
         return str(body)
 
     def _chosen(self, text: str, previous: Mapping[str, str]) -> dict[str, str]:
@@ -130,10 +137,12 @@ class CloudFormationApi(BaseResponse):
 
     def get_template(self) -> ActionResult:
         if not self._get_param("StackName"):
-            if self._get_param("ChangeSetName"):
+            if not self._get_param("ChangeSetName"):
+                raise ValidationError("StackName is required if ChangeSetName is not specified.")
+            if not self._get_param("ChangeSetName").startswith("arn:"):
                 raise ValidationError("StackName is a required parameter.")
-            raise ValidationError("StackName is required if ChangeSetName is not specified.")
-        text = self._stack.template_text
+        of_change_set = self._get_param("ChangeSetName")
+        text = self._change_set().text if of_change_set else self._stack.template_text
         return ActionResult({"TemplateBody": text, "StagesAvailable": ["Original", "Processed"]})
 
     def get_template_summary(self) -> ActionResult:
@@ -144,11 +153,23 @@ class CloudFormationApi(BaseResponse):
             )
         text = self._stack.template_text if name else self._text()
         template = parse(text)
+        by_type: dict[str, list[str]] = {}
+        for logical_id, resource in template["Resources"].items():
+            by_type.setdefault(resource["Type"], []).append(logical_id)
         return ActionResult(
             {
                 "Description": template.get("Description"),
-                "Metadata": None,
-                "ResourceTypes": sorted({r["Type"] for r in template["Resources"].values()}),
+                "Metadata": str(template["Metadata"]) if "Metadata" in template else None,
+                "Version": template.get("AWSTemplateFormatVersion", "2010-09-09"),
+                "ResourceTypes": sorted(by_type),
+                "ResourceIdentifierSummaries": [
+                    {
+                        "ResourceType": kind,
+                        "LogicalResourceIds": logical_ids,
+                        "ResourceIdentifiers": _identifiers(kind),
+                    }
+                    for kind, logical_ids in sorted(by_type.items())
+                ],
                 "Parameters": [
                     {
                         "ParameterKey": key,
@@ -181,7 +202,7 @@ class CloudFormationApi(BaseResponse):
             {"ExportingStackId": s.id, "Name": o["ExportName"], "Value": o["OutputValue"]}
             for s in self.here.all()
             for o in s.outputs
-            if "ExportName" in o
+            if "ExportName" in o and s.status != "DELETE_COMPLETE"
         ]
         return ActionResult({"Exports": shown})
 
@@ -309,6 +330,12 @@ class CloudFormationApi(BaseResponse):
             replace(change, action="Import") if change.logical_id in change_set.imports else change
             for change in plan(stack, bound)
         ]
+        for logical_id, export in bound.not_exported.items():
+            change_set.warning = (
+                "[WARN] --include-property-values option can return incomplete ChangeSet data because: "
+                f"ChangeSet creation failed for resource [{logical_id}] because: No export named {export}"
+            )
+            break
         same_tags = change_set.about["tags"] == stack.tags
         if kind == "UPDATE" and not change_set.changes and same_tags:
             old, new = stack.template, parse(text)
@@ -394,6 +421,12 @@ class CloudFormationApi(BaseResponse):
     def list_change_sets(self) -> ActionResult:
         change_sets = self._stack.change_sets.values()
         return ActionResult({"Summaries": [change_set.summary() for change_set in change_sets]})
+
+
+def _identifiers(kind: str) -> list[str] | None:
+    """The property that an import would find a resource by; topics are found by their ARN."""
+    name = TYPES[kind].name_property if kind in TYPES else None
+    return [name] if name and kind != "AWS::SNS::Topic" else None
 
 
 def _resources(stack: Stack, changed: str, logical_id: str | None = None) -> list[dict[str, Any]]:

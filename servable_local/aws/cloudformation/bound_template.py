@@ -40,7 +40,10 @@ class BoundTemplate(Evaluator):
         )
         self.template = template
         self.later: set[str] = set()
+        self.modified: set[str] = set()  # in place
         self.planning = False
+        self.not_exported: dict[str, str] = {}  # export by the resource that first asked for it
+        self._asking = ""
         self._resources = stack.resources
         try:
             conditions = template.get("Conditions") or {}
@@ -91,7 +94,10 @@ class BoundTemplate(Evaluator):
 
     def import_value(self, name: str) -> str:
         # On AWS too only the deployment misses what nobody exports.
-        return LATER if self.planning and name not in self.exports else super().import_value(name)
+        if self.planning and name not in self.exports:
+            self.not_exported.setdefault(self._asking, name)
+            return LATER
+        return super().import_value(name)
 
     def _resource(self, name: str) -> StackResource:
         if name not in self._resources:
@@ -102,6 +108,7 @@ class BoundTemplate(Evaluator):
 
     def properties(self, logical_id: str) -> dict[str, Any]:
         """Evaluated properties. Raises `TemplateError`."""
+        self._asking = logical_id
         result = self.evaluate(self.declared[logical_id].get("Properties") or {})
         assert isinstance(result, dict)
         return result

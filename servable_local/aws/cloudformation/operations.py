@@ -64,7 +64,7 @@ class CloudFormation:
         return {
             output["ExportName"]: output["OutputValue"]
             for stack in self.all()
-            if stack is not besides
+            if stack is not besides and stack.status != "DELETE_COMPLETE"
             for output in stack.outputs
             if "ExportName" in output
         }
@@ -212,7 +212,7 @@ class CloudFormation:
                     f"The following resource(s) failed to delete: [{', '.join(doomed)}].",
                 )
             else:
-                stack.outputs, stack.deleted = [], utc_now()
+                stack.deleted = utc_now()
                 stack.set_status("DELETE_COMPLETE")
 
         self._start(stack, work, failed="DELETE_FAILED")

@@ -1,5 +1,6 @@
 """One resource, one call, one pair of events: what a deployment does, and how it fails."""
 
+import functools
 import json
 import logging
 import re
@@ -169,9 +170,13 @@ class ResourceCalls:
         resources: Iterable[StackResource],
         *,
         replaced: bool = False,
+        cleanup: bool = False,
         rolling_back: bool = False,
     ) -> list[StackResource]:
-        """Deletes, what refers before what is referred to. Returns those that are gone."""
+        """Deletes, what refers before what is referred to. Returns those that are gone.
+
+        `replaced`: others have taken their places. `cleanup`: after an update, whose events say less.
+        """
         by_name = {resource.logical_id: resource for resource in resources}
         order = creation_order(
             {name: set(resource.depends_on) & set(by_name) for name, resource in by_name.items()}
@@ -179,22 +184,23 @@ class ResourceCalls:
         gone = []
         for name in reversed(order):
             resource = by_name[name]
+            event = functools.partial(self._event, resource, bare=cleanup)
             # RetainExceptOnCreate does not retain what is deleted because its own creation is rolled back.
             # https://aws.amazon.com/about-aws/whats-new/2023/07/aws-cloudformation-deletion-policies-dev-test-cycle/
             policies = ("Retain",) if rolling_back else ("Retain", "RetainExceptOnCreate")
             if resource.keep_on_replace if replaced else resource.deletion_policy in policies:
-                self._event(resource, "DELETE_SKIPPED")
+                event("DELETE_SKIPPED")
                 gone.append(resource)
                 continue
-            self._event(resource, "DELETE_IN_PROGRESS")
+            event("DELETE_IN_PROGRESS")
             try:
                 TYPES[resource.type].delete(
                     resource.physical_id, resource.properties, self._logical(resource)
                 )
             except Exception as error:
-                self._event(resource, "DELETE_FAILED", reason_of(error))
+                event("DELETE_FAILED", reason_of(error))
             else:
-                self._event(resource, "DELETE_COMPLETE")
+                event("DELETE_COMPLETE")
                 gone.append(resource)
         return gone
 
@@ -213,6 +219,8 @@ class ResourceCalls:
         status: str,
         reason: str | None = None,
         physical_id: str | None = None,
+        *,
+        bare: bool = False,
     ) -> None:
         resource.status, resource.reason, resource.changed = status, reason, utc_now()
         self._stack.record(
@@ -221,6 +229,7 @@ class ResourceCalls:
             physical_id or resource.physical_id,
             status,
             reason,
+            None if bare else resource.properties,
         )
 
     def _failed(self, resource: StackResource, verb: str, reason: str) -> ResourceFailedError:

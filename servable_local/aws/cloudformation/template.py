@@ -15,6 +15,7 @@ from servable_local.aws.errors import ValidationError
 from servable_local.aws.loopback import Loopback
 
 Template = dict[str, Any]
+_HERE = ("127.0.0.1", "::1", "localhost")
 _FROM_STORE = "AWS::SSM::Parameter::Value<"
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _NAME = re.compile(r"\$\{([^!${}.][^${}.]*)")
@@ -80,10 +81,13 @@ def bucket_and_key(url: str) -> tuple[str, str]:
 def template_at(url: str, aws: Loopback) -> str:
     bucket, key = bucket_and_key(url)
     parts = urlparse(url)
+    host = parts.hostname or ""
     if parts.scheme not in ("http", "https"):
         raise ValidationError(
             f"S3 error: Domain name specified in {parts.netloc} is not a valid S3 domain"
         )
+    if not (".amazonaws.com" in host or host in _HERE or host.endswith(".localhost")):
+        raise ValidationError("TemplateURL must be a supported URL.")
     try:
         body: bytes = aws.client("s3").get_object(Bucket=bucket, Key=key)["Body"].read()
     except ClientError as error:
@@ -127,13 +131,22 @@ def shown_parameters(
 
     `resolved` are the values of stored parameters, whose names were given.
     """
-    declared = template.get("Parameters") or {}
-    secret = {name for name, slot in declared.items() if str(slot.get("NoEcho")).lower() == "true"}
+    secret = _secret(template)
     return [
         {"ParameterKey": name, "ParameterValue": "****" if name in secret else value}
         | ({"ResolvedValue": resolved[name]} if name in resolved else {})
-        for name, value in values.items()
+        for name, value in sorted(values.items())
     ] or None
+
+
+def secret_values(template: Template, values: Mapping[str, str]) -> list[str]:
+    """What NoEcho hides in events too."""
+    return [values[name] for name in _secret(template) if values.get(name)]
+
+
+def _secret(template: Template) -> set[str]:
+    declared = template.get("Parameters") or {}
+    return {name for name, slot in declared.items() if str(slot.get("NoEcho")).lower() == "true"}
 
 
 def resolved_parameters(

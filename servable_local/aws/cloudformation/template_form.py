@@ -5,7 +5,7 @@ each with its date and source.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from servable_local.aws.errors import ValidationError
@@ -30,6 +30,8 @@ def check_form(template: Any) -> None:
     """Raises `ValidationError` for the first thing that is not of the form of a template."""
     if not isinstance(template, dict):
         raise _error("unsupported structure.")
+    for path in _nulls(template):
+        raise ValidationError(f"[{path}] 'null' values are not allowed in templates")
     if not isinstance(template.get("Resources", {}), dict):
         raise _error("Any Resources member must be an object.")
     if not template.get("Resources"):
@@ -45,7 +47,7 @@ def check_form(template: Any) -> None:
             if attribute not in _OF_A_RESOURCE:
                 raise ValidationError(f"Invalid template resource property '{attribute}'")
     for output in (template.get("Outputs") or {}).values():
-        if not isinstance(output, dict) or output.get("Value") is None:
+        if not isinstance(output, dict) or "Value" not in output:
             raise _error("Every Outputs member must contain a Value object")
     _check_mappings(template.get("Mappings") or {})
 
@@ -56,6 +58,14 @@ def macros(template: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     listed = [named] if isinstance(named, str | dict) else list(named)
     listed += [template["Fn::Transform"]] if "Fn::Transform" in template else []
     return [{"Name": macro} if isinstance(macro, str) else macro for macro in listed]
+
+
+def _nulls(value: Any, path: str = "") -> Iterator[str]:
+    if value is None:
+        yield path
+    members = enumerate(value) if isinstance(value, list) else ()
+    for key, member in value.items() if isinstance(value, dict) else members:
+        yield from _nulls(member, f"{path}/{key}")
 
 
 def _check_names(kind: str, names: Iterable[str]) -> None:

@@ -22,6 +22,7 @@ class IamRole(ResourceType):
     """A role with its inline and attached policies."""
 
     type = "AWS::IAM::Role"
+    required = ("AssumeRolePolicyDocument",)
     create_only = frozenset({"Path", "RoleName"})
     name_property = "RoleName"
     longest_name = 64
@@ -115,6 +116,7 @@ def _holders(properties: Properties) -> Iterator[tuple[str, str]]:
 
 class IamManagedPolicy(ResourceType):
     type = "AWS::IAM::ManagedPolicy"
+    required = ("PolicyDocument",)
     create_only = frozenset({"ManagedPolicyName", "Description", "Path"})
     name_property = "ManagedPolicyName"
     longest_name = 128

@@ -125,6 +125,7 @@ def _lifecycle_rule(rule: Mapping[str, Any]) -> dict[str, Any]:
 
 class S3BucketPolicy(ResourceType):
     type = "AWS::S3::BucketPolicy"
+    required = ("Bucket", "PolicyDocument")
     deletion = ("s3", "DeleteBucketPolicy", "Bucket")
     create_only = frozenset({"Bucket"})
 

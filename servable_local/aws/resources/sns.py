@@ -70,7 +70,8 @@ def _subscribed(arn: str, old: Properties, new: Properties, logical: Logical) ->
         if subscription not in old.get("Subscription", []):
             to = {key: subscription[key] for key in ("Protocol", "Endpoint")}
             logical.client("sns").subscribe(TopicArn=arn, **to)
-    return Physical(arn, {"TopicArn": arn, "TopicName": arn.rsplit(":", 1)[-1]})
+    stated = {name: new[name] for name in ("DisplayName",) if name in new}
+    return Physical(arn, {"TopicArn": arn, "TopicName": arn.rsplit(":", 1)[-1], **stated})
 
 
 class SnsSubscription(ResourceType):
@@ -111,6 +112,7 @@ class SnsTopicPolicy(ResourceType):
     """The access policy of one or more topics."""
 
     type = "AWS::SNS::TopicPolicy"
+    required = ("PolicyDocument", "Topics")
 
     def put(self, physical: str, old: Properties, new: Properties, logical: Logical) -> Physical:
         dropped = [topic for topic in old.get("Topics", []) if topic not in new["Topics"]]

@@ -188,8 +188,8 @@ def test_a_template_that_cannot_be_fetched_is_a_sentence() -> None:
         raise ClientError({"Error": {"Message": "Access Denied"}}, "GetObject")
 
     aws: Any = SimpleNamespace(client=lambda name: SimpleNamespace(get_object=get_object))
-    with pytest.raises(ValidationError, match=r"S3 error: Access Denied \(http://h/b/k\)"):
-        template_at("http://h/b/k", aws)
+    with pytest.raises(ValidationError, match=r"S3 error: Access Denied \(http://localhost/b/k\)"):
+        template_at("http://localhost/b/k", aws)
 
 
 # --- parameters

@@ -68,7 +68,11 @@ def answered(
     held: list[Any] = []
     parts = application(environ | asked, lambda *begun: held.append(begun))
     status, headers = held[-1][:2]
-    answer = {"status_code": int(status[:3]), "headers": {}, "body": b"".join(parts)}
+    answer: dict[str, Any] = {
+        "status_code": int(status[:3]),
+        "headers": {},
+        "body": b"".join(parts),
+    }
     shape = model.operation_model(operation).output_shape
     parsed = parsers.create_parser("json").parse(answer, shape)
     if "Error" in parsed:

@@ -2,7 +2,7 @@
 
 import json
 import re
-from typing import Any
+from typing import Any, cast
 
 from moto.core.responses import ActionResult, EmptyResult
 
@@ -21,7 +21,7 @@ class CloudWatchApi(MetricsApi):
 
     def serialized(self, action_result: ActionResult) -> tuple[int, dict[str, str], Any]:
         """moto's answer in AWS's words, as they were recorded of each protocol."""
-        status, headers, body = super().serialized(action_result)
+        status, headers, body = cast(tuple[int, Any, Any], super().serialized(action_result))
         listed, error = self._get_action() == "DescribeAlarms", action_result.result
         if "json" not in self.headers.get("Content-Type", ""):
             if isinstance(error, Exception):
@@ -33,8 +33,8 @@ class CloudWatchApi(MetricsApi):
         if isinstance(error, Exception):
             kind = json.loads(body)["__type"].rpartition("#")[2]
             space = _CHECKS if kind == "ValidationException" else _SHAPES
-            message = {"message": error.message} if getattr(error, "message", "") else {}
-            body = json.dumps({"__type": f"{space}#{kind}", **message})
+            said = {"message": getattr(error, "message", "")}
+            body = json.dumps({"__type": f"{space}#{kind}", **(said if said["message"] else {})})
             # The query protocol's status is for those who ask in its mode.
             status = status if self.headers.get("x-amzn-query-mode") else 400
         elif listed:

@@ -4,6 +4,7 @@ moto parses the request and serializes the answer by botocore's model; an operat
 a method is answered NotImplemented.
 """
 
+import json
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -81,6 +82,8 @@ class CloudFormationApi(BaseResponse):
         return None
 
     def _about(self, stack: Stack | None = None) -> dict[str, Any]:
+        if role := self._get_param("RoleARN"):
+            self._check_role(role)
         tags = self._get_param("Tags")
         kept = stack.tags if stack is not None and tags is None else {}
         return {
@@ -89,6 +92,18 @@ class CloudFormationApi(BaseResponse):
             "notification_arns": list(self._get_param("NotificationARNs", [])),
             "role_arn": self._get_param("RoleARN"),
         }
+
+    def _check_role(self, arn: str) -> None:
+        """Raises `ValidationError` where the role's own policy lets CloudFormation not take it."""
+        name = arn.rsplit("/", 1)[-1]
+        iam = self.here.aws.client("iam")
+        with suppress(iam.exceptions.NoSuchEntityException):
+            trust = iam.get_role(RoleName=name)["Role"]["AssumeRolePolicyDocument"]
+            statements = trust["Statement"]
+            for one in statements if isinstance(statements, list) else [statements]:
+                if one["Effect"] == "Allow" and "cloudformation" in json.dumps(one["Principal"]):
+                    return
+        raise ValidationError(f"Role {arn} is invalid or cannot be assumed")
 
     @property
     def _stack(self) -> Stack:
@@ -402,8 +417,8 @@ class CloudFormationApi(BaseResponse):
             imports=change_set.imports,
             **about,
         )
-        # CloudFormation drops every other change set of the stack with it.
-        change_set.stack.change_sets.clear()
+        # CloudFormation drops every other change set of the stack with it, and keeps this one by its id.
+        change_set.stack.change_sets = {change_set.id: change_set}
         change_set.execution_status = "EXECUTE_COMPLETE"
         return EmptyResult()
 
@@ -419,8 +434,9 @@ class CloudFormationApi(BaseResponse):
         return EmptyResult()
 
     def list_change_sets(self) -> ActionResult:
-        change_sets = self._stack.change_sets.values()
-        return ActionResult({"Summaries": [change_set.summary() for change_set in change_sets]})
+        known = self._stack.change_sets.items()
+        shown = [change_set.summary() for name, change_set in known if name == change_set.name]
+        return ActionResult({"Summaries": shown})
 
 
 def _identifiers(kind: str) -> list[str] | None:

@@ -36,7 +36,7 @@ class CloudWatchApi(MetricsApi):
             said = {"message": getattr(error, "message", "")}
             body = json.dumps({"__type": f"{space}#{kind}", **(said if said["message"] else {})})
             # The query protocol's status is for those who ask in its mode.
-            status = status if self.headers.get("x-amzn-query-mode") else 400
+            status = status if self.headers.get("x-amzn-query-mode") == "true" else 400
         elif listed:
             body = json.dumps({**json.loads(body), "LogAlarms": []})
         return status, headers, body

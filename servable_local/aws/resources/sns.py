@@ -76,11 +76,10 @@ def _subscribed(arn: str, old: Properties, new: Properties, logical: Logical) ->
 
 class SnsSubscription(ResourceType):
     type = "AWS::SNS::Subscription"
-    deletion = ("sns", "Unsubscribe", "SubscriptionArn")
     create_only = frozenset({"Endpoint", "Protocol", "TopicArn"})
 
     def create(self, properties: Properties, logical: Logical) -> Physical:
-        arn = logical.client("sns").subscribe(
+        arn = _sns(properties, logical).subscribe(
             TopicArn=properties["TopicArn"],
             Protocol=properties["Protocol"],
             Endpoint=properties.get("Endpoint", ""),
@@ -91,8 +90,16 @@ class SnsSubscription(ResourceType):
 
     def update(self, physical: str, old: Properties, new: Properties, logical: Logical) -> Physical:
         for change in _changed(_SUBSCRIPTION_ATTRIBUTES, old, new):
-            logical.client("sns").set_subscription_attributes(SubscriptionArn=physical, **change)
+            _sns(new, logical).set_subscription_attributes(SubscriptionArn=physical, **change)
         return Physical(physical, {"Arn": physical})
+
+    def delete(self, physical: str, properties: Properties, logical: Logical) -> None:
+        _sns(properties, logical).unsubscribe(SubscriptionArn=physical)
+
+
+def _sns(subscription: Properties, logical: Logical) -> Any:
+    """SNS of the topic's region, where the property Region says that it is another."""
+    return logical.aws.client("sns", subscription.get("Region"))
 
 
 # What the default policy of a topic allows to its owner's account.

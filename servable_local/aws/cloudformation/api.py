@@ -138,9 +138,11 @@ class CloudFormationApi(BaseResponse):
         return ActionResult({"StackResourceSummaries": shown})
 
     def describe_stack_resources(self) -> ActionResult:
-        logical_id = self._get_param("LogicalResourceId")
-        shown = _resources(self._stack, "Timestamp", logical_id)
-        return ActionResult({"StackResources": shown})
+        logical_id, physical_id = self._get_param("LogicalResourceId"), None
+        if not self._get_param("StackName"):
+            physical_id = self._get_param("PhysicalResourceId")
+        stack = self.here.of_resource(physical_id) if physical_id else self._stack
+        return ActionResult({"StackResources": _resources(stack, "Timestamp", logical_id)})
 
     def describe_stack_resource(self) -> ActionResult:
         stack = self._stack_or("Stack '{}' does not exist")
@@ -244,7 +246,7 @@ class CloudFormationApi(BaseResponse):
         return ActionResult({"StackId": stack.id})
 
     def update_stack(self) -> ActionResult:
-        stack = self._stack
+        stack = self._stack_or("Stack [{}] does not exist")
         self.here.check_updatable(stack)
         text = self._text(stack.template_text)
         values = self._chosen(text, stack.parameters)
@@ -389,11 +391,15 @@ class CloudFormationApi(BaseResponse):
         return imports
 
     def _change_set(self) -> ChangeSet:
-        name = self._get_param("StackName")
+        name, change_set = self._get_param("StackName"), str(self._get_param("ChangeSetName"))
         stack = self.here.find(name) if name else None
         if name and stack is None:
             raise ValidationError(f"Stack [{name}] does not exist")
-        return self.here.change_set(self._get_param("ChangeSetName"), stack)
+        if not name and not change_set.startswith("arn:"):
+            raise ValidationError(
+                "StackName must be specified if ChangeSetName is not specified as an ARN."
+            )
+        return self.here.change_set(change_set, stack)
 
     def describe_change_set(self) -> ActionResult:
         with_values = bool(self._get_param("IncludePropertyValues"))
@@ -423,18 +429,13 @@ class CloudFormationApi(BaseResponse):
         return EmptyResult()
 
     def delete_change_set(self) -> ActionResult:
-        name = str(self._get_param("ChangeSetName"))
-        if not self._get_param("StackName") and not name.startswith("arn:"):
-            raise ValidationError(
-                "StackName must be specified if ChangeSetName is not specified as an ARN."
-            )
         with suppress(ChangeSetNotFoundError):  # deleting twice is no error
             change_set = self._change_set()
             change_set.stack.change_sets.pop(change_set.name, None)
         return EmptyResult()
 
     def list_change_sets(self) -> ActionResult:
-        known = self._stack.change_sets.items()
+        known = self._stack_or("Stack [{}] does not exist").change_sets.items()
         shown = [change_set.summary() for name, change_set in known if name == change_set.name]
         return ActionResult({"Summaries": shown})
 

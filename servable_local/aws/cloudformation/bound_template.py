@@ -11,6 +11,7 @@ from servable_local.aws.cloudformation.template import (
     dependencies,
     references,
 )
+from servable_local.aws.cloudformation.template_form import NOT_A_STRING
 from servable_local.aws.errors import ValidationError
 
 
@@ -48,6 +49,18 @@ class BoundTemplate(Evaluator):
         try:
             conditions = template.get("Conditions") or {}
             waits_for = {name: _conditions_in(value) for name, value in conditions.items()}
+            for missing in sorted(
+                {n for names in waits_for.values() for n in names} - {*conditions}
+            ):
+                raise TemplateError(
+                    f"Template format error: Unresolved condition dependency {missing} in the Conditions "
+                    "block of the template"
+                )
+            if unknown := sorted({*references(conditions)} - {*self.parameters, *self.pseudo}):
+                raise TemplateError(
+                    f"Template format error: Unresolved dependencies [{', '.join(unknown)}]. Cannot "
+                    "reference resources in the Conditions block of the template"
+                )
             for name in creation_order(waits_for):
                 self.conditions[name] = bool(self.evaluate(conditions[name]))
             self._check_rules()
@@ -119,9 +132,12 @@ class BoundTemplate(Evaluator):
         for key, output in (self.template.get("Outputs") or {}).items():
             if not self._active(output):
                 continue
+            value = self.evaluate(output["Value"])
+            if isinstance(value, list | dict):
+                raise TemplateError(f"Template format error: {NOT_A_STRING}.")
             described = {
                 "OutputKey": key,
-                "OutputValue": str(self.evaluate(output["Value"])),
+                "OutputValue": str(value).lower() if isinstance(value, bool) else str(value),
                 "Description": output.get("Description"),
             }
             if "Export" in output:

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
 from urllib.parse import unquote, urlparse
@@ -116,12 +117,42 @@ def chosen_parameters(
     if missing:
         raise ValidationError(f"Parameters: [{', '.join(missing)}] must have values")
     for name, value in values.items():
-        allowed = declared[name].get("AllowedValues")
-        if allowed and value not in [str(item) for item in allowed]:
-            raise ValidationError(f"Parameter '{name}' must be one of AllowedValues")
-        if declared[name].get("Type") == "Number" and not _NUMBER.fullmatch(value):
-            raise ValidationError(f"Parameter '{name}' must be a number.")
+        listed = declared[name].get("Type") in ("CommaDelimitedList", "List<Number>")
+        for part in value.split(",") if listed else [value]:
+            if words := _unsatisfied(declared[name], part.strip() if listed else part):
+                said = declared[name].get("ConstraintDescription")
+                other = f"Parameter {name} failed to satisfy constraint: {said}"
+                raise ValidationError(other if said else f"Parameter '{name}' must {words}")
     return values
+
+
+def _unsatisfied(slot: Mapping[str, Any], value: str) -> str | None:
+    """What a value must, and does not. Stored parameters, whose names are given, are not looked at."""
+    kind = slot.get("Type", "String")
+    allowed = slot.get("AllowedValues")
+    if allowed and value not in [str(item) for item in allowed]:
+        return "be one of AllowedValues"
+    if "Number" in kind and not _NUMBER.fullmatch(value):
+        return "be a number."
+    if "Number" in kind:
+        least, most = float(slot.get("MinValue", "-inf")), float(slot.get("MaxValue", "inf"))
+        if not least <= float(value) <= most:
+            bound = (
+                "not less than {MinValue}"
+                if float(value) < least
+                else "not greater than {MaxValue}"
+            )
+            return f"be a number {bound.format_map(slot)}"
+    if kind == "String":
+        if len(value) < int(slot.get("MinLength", 0)):
+            return f"contain at least {slot['MinLength']} characters"
+        if len(value) > int(slot.get("MaxLength", len(value))):
+            return f"contain at most {slot['MaxLength']} characters"
+    pattern = slot.get("AllowedPattern")
+    with suppress(re.error):  # what Java alone understands
+        if pattern and not kind.startswith("AWS::SSM") and not re.fullmatch(pattern, value):
+            return f"match pattern {pattern}"
+    return None
 
 
 def shown_parameters(

@@ -400,6 +400,26 @@ def test_the_stack_of_a_resource_is_found_by_its_physical_id(account: Account, c
             f"1 validation error detected: Value '{'n' * 129}' at 'stackName' failed to satisfy "
             "constraint: Member must have length less than or equal to 128",
         ),
+        (
+            "create_stack",
+            {
+                "StackName": "stack",
+                "TemplateBody": json.dumps(
+                    topics("A") | {"Conditions": {"C": {"Fn::Equals": [{"Ref": "A"}, "a"]}}}
+                ),
+            },
+            "Template format error: Unresolved dependencies [A]. Cannot reference resources in the "
+            "Conditions block of the template",
+        ),
+        (
+            "create_stack",
+            {
+                "StackName": "stack",
+                "TemplateBody": json.dumps(topics("A") | {"Conditions": {"C": {"Condition": "D"}}}),
+            },
+            "Template format error: Unresolved condition dependency D in the Conditions block of the "
+            "template",
+        ),
     ],
 )
 def test_a_refusal_has_aws_s_words(

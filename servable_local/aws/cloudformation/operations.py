@@ -213,14 +213,11 @@ class CloudFormation:
 
         def work() -> None:
             calls = ResourceCalls(stack, self.aws)
-            doomed = {name: r for name, r in stack.resources.items() if name not in retained}
-            for resource in calls.delete_all(doomed.values()):
-                del stack.resources[resource.logical_id], doomed[resource.logical_id]
-            if doomed:
-                stack.set_status(
-                    "DELETE_FAILED",
-                    f"The following resource(s) failed to delete: [{', '.join(doomed)}].",
-                )
+            for resource in calls.delete_all(stack.resources.values(), retained=retained):
+                del stack.resources[resource.logical_id]
+            if left := ", ".join(stack.resources):
+                reason = f"The following resource(s) failed to delete: [{left}]. "
+                stack.set_status("DELETE_FAILED", reason)
             else:
                 stack.deleted = utc_now()
                 stack.set_status("DELETE_COMPLETE")

@@ -93,8 +93,7 @@ class ResourceCalls:
                 self._tagged(self._with_secrets(resource.properties), kind), self._logical(resource)
             )
 
-        self._settle(resource, verb, create)
-        self._event(resource, f"{verb}_IN_PROGRESS", "Resource creation Initiated")
+        self._settle(resource, verb, create, begun="Resource creation Initiated")
         self._event(resource, f"{verb}_COMPLETE")
 
     def adopt(self, resource: StackResource, identifier: Mapping[str, str]) -> None:
@@ -133,12 +132,23 @@ class ResourceCalls:
         tags = self._stack.tags | tags_as_map(properties.get("Tags", []))
         return {**properties, "Tags": [{"Key": k, "Value": v} for k, v in tags.items()]}
 
-    def _settle(self, resource: StackResource, verb: str, call: Callable[[], Physical]) -> None:
+    def _settle(
+        self,
+        resource: StackResource,
+        verb: str,
+        call: Callable[[], Physical],
+        begun: str | None = None,
+    ) -> None:
+        """`begun`: the reason of an event as soon as there is a physical id."""
         try:
             physical = call()
         except Exception as error:
+            if begun and resource.physical_id:
+                self._event(resource, f"{verb}_IN_PROGRESS", begun)
             raise self._failed(resource, verb, reason_of(error)) from error
         resource.physical_id, resource.attributes = physical.physical_id, dict(physical.attributes)
+        if begun:
+            self._event(resource, f"{verb}_IN_PROGRESS", begun)
 
     def _with_secrets(self, value: Any) -> Any:
         """Properties with the secrets that they refer to, for one call: the stack keeps references alone."""
@@ -172,10 +182,12 @@ class ResourceCalls:
         replaced: bool = False,
         cleanup: bool = False,
         rolling_back: bool = False,
+        retained: frozenset[str] = frozenset(),
     ) -> list[StackResource]:
         """Deletes, what refers before what is referred to. Returns those that are gone.
 
         `replaced`: others have taken their places. `cleanup`: after an update, whose events say less.
+        `retained`: names of those that are left where they are.
         """
         by_name = {resource.logical_id: resource for resource in resources}
         order = creation_order(
@@ -188,7 +200,8 @@ class ResourceCalls:
             # RetainExceptOnCreate does not retain what is deleted because its own creation is rolled back.
             # https://aws.amazon.com/about-aws/whats-new/2023/07/aws-cloudformation-deletion-policies-dev-test-cycle/
             policies = ("Retain",) if rolling_back else ("Retain", "RetainExceptOnCreate")
-            if resource.keep_on_replace if replaced else resource.deletion_policy in policies:
+            kept = resource.keep_on_replace if replaced else resource.deletion_policy in policies
+            if kept or name in retained:
                 event("DELETE_SKIPPED")
                 gone.append(resource)
                 continue

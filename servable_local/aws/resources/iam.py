@@ -89,6 +89,7 @@ class IamPolicy(ResourceType):
 
     def put(self, physical: str, old: Properties, new: Properties, logical: Logical) -> Physical:
         policy = {key: new[key] for key in ("PolicyName", "PolicyDocument")}
+        logical.exists(physical)
         for kind, name in _holders(new):
             logical.call("iam", f"Put{kind}Policy", policy | {f"{kind}Name": name})
         if old:
@@ -103,7 +104,8 @@ class IamPolicy(ResourceType):
         """Removes the policy from who held it and is not among `holders`."""
         policy = {"PolicyName": old["PolicyName"]}
         for kind, name in set(_holders(old)) - holders:
-            # Else the holder went first and took its policies with it.
+            # Without its holder it cannot be deleted, on AWS either.
+            logical.call("iam", f"Get{kind}", {f"{kind}Name": name})
             with suppress(logical.client("iam").exceptions.NoSuchEntityException):
                 logical.call("iam", f"Delete{kind}Policy", policy | {f"{kind}Name": name})
 

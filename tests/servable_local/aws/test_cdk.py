@@ -167,4 +167,7 @@ def test_a_failing_deploy_says_why_and_does_not_retry(tmp_path: Path) -> None:
         )
         seconds = time.monotonic() - began
     said = " ".join((done.stdout + done.stderr).split())
-    assert ("Resource type AWS::DynamoDB::Table is not emulated" in said, seconds < 30) == (True, True)
+    assert ("Resource type AWS::DynamoDB::Table is not emulated" in said, seconds < 30) == (
+        True,
+        True,
+    )

@@ -285,7 +285,7 @@ def test_a_deletion_that_fails_names_what_is_left_and_can_be_repeated(
     case.delete(deployed)
     assert (deployed.status, deployed.reason, list(deployed.resources)) == (
         "DELETE_FAILED",
-        "The following resource(s) failed to delete: [A].",
+        "The following resource(s) failed to delete: [A]. ",
         ["A"],
     )
     case.thing.fails.clear()

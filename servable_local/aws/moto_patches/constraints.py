@@ -13,6 +13,7 @@ from servable_local.aws.resources.shapes import refusal, violation, violations
 
 # The code of it, by the service's name in moto.
 CODES = {
+    "cloudformation": "ValidationError",
     "events": "ValidationException",
     "kms": "ValidationException",
     "logs": "InvalidParameterException",

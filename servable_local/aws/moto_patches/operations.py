@@ -2,13 +2,15 @@
 
 Upstream (moto 5.2.5): a training job is Completed at once on a bucket that is not there, a
 command that is sent to no instance is a Success, and a function's invocation needs Docker. What is only kept,
-and can be read back, is answered.
+and can be read back, is answered. A request's id is 52 letters: AWS's are UUIDs.
 """
 
 import re
+import uuid
 from typing import Any
 
 from botocore import xform_name
+from moto.core import responses
 from moto.core.responses import BaseResponse
 
 # SageMaker's records, as moto has them: they can be read back, and start nothing.
@@ -50,6 +52,15 @@ def install() -> None:
         global _CALL
         _CALL = BaseResponse.call_action
         setattr(BaseResponse, "call_action", _call)  # noqa: B010 (mypy)
+    setattr(responses, "gen_amzn_requestid_long", _request_id)  # noqa: B010
+
+
+def _request_id(headers: dict[str, Any] | None = None) -> str:
+    """The answer's id, which is written into its headers."""
+    name = str(uuid.uuid4())
+    if headers is not None:
+        headers["x-amzn-RequestId"] = name
+    return name
 
 
 _CALL: Any = BaseResponse.call_action

@@ -154,7 +154,7 @@ GROWN = {
     "CloudFormation's role, packing at synth, faults of a rollout": 500,
     "constructs for CDK apps of one's own": 1_946,
     "AWS's answers, operations that would do nothing, CloudWatch in CBOR": 4_054,
-    "requests as NGINX reads them, failed loads of multi-model mode": 196,
+    "requests as NGINX reads them, failed loads of multi-model mode": 268,
     "transform jobs, state machines and schedules in the local AWS": 1_570,
     "batches: schema, job, construct, rules, cost; without an endpoint": 2_246,
     "servable batch: jobs and files, estimates; its bench": 1_703,

@@ -97,7 +97,7 @@ def test_a_message_is_posted_to_addresses_of_this_computer_only(
 ) -> None:
     published: list[Any] = []
     monkeypatch.setattr(topics, "_PUBLISH", lambda *given, **more: published.append(given))
-    subscription: Any = SimpleNamespace(protocol=protocol, endpoint=endpoint)
+    subscription: Any = SimpleNamespace(protocol=protocol, endpoint=endpoint, attributes={})
     topics._publish(subscription, "words")
     assert published == ([(subscription, "words")] if posted else [])
 

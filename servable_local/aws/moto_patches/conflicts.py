@@ -113,11 +113,14 @@ def _here(api: Any, given: _Given) -> _Problems:
 def _publication(api: Any, given: _Given) -> _Problems:
     """To a topic; what is sent to a phone or an application's endpoint has none."""
     yield from _here(api, given)
-    arn = given.get("TopicArn") or given.get("TargetArn") or "/"
-    if "/" in arn:
+    arn = given.get("TopicArn") or given.get("TargetArn")
+    if not arn:
         return
     topic = api.backend.topics.get(arn)
-    if not topic:
+    if "/" in arn:  # of an application, and there are none
+        missing = "TargetArn Reason: No endpoint found for the target arn specified"
+        yield "InvalidParameter", f"Invalid parameter: {missing}"
+    elif not topic:
         yield "NotFound", "Topic does not exist"
     elif topic.fifo_topic:
         for entry in given.get("PublishBatchRequestEntries", [given]):
@@ -228,12 +231,31 @@ def _of_bus(api: Any, given: _Given) -> _Problems:
         yield "ResourceNotFoundException", f"Event bus {name} does not exist."
 
 
+def _of_rule(api: Any, given: _Given) -> _Problems:
+    bus = str(given.get("EventBusName") or "default").rpartition("/")[2]
+    buses = events_backends[api.current_account][api.region].event_buses
+    rule = given.get("Rule") or given.get("Name")
+    if bus in buses and rule not in buses[bus].rules:
+        message = f"Rule {rule} does not exist on EventBus {bus}."
+        yield "ResourceNotFoundException", message
+
+
 CONFLICTS: Mapping[tuple[str, str], Callable[[Any, _Given], _Problems]] = {
     ("iam", "CreateServiceLinkedRole"): _linked_role,
     ("sns", "CreateTopic"): _topic,
     **{
         ("events", name): _of_bus
         for name in ("ListTagsForResource", "TagResource", "UntagResource")
+    },
+    **{
+        ("events", name): _of_rule
+        for name in (
+            "DescribeRule",
+            "DisableRule",
+            "EnableRule",
+            "ListTargetsByRule",
+            "RemoveTargets",
+        )
     },
     ("sns", "ListSubscriptionsByTopic"): _here,
     **{

@@ -13,6 +13,7 @@ is in tests/servable_local/aws/aws_answers.jsonl in the repository.
 Nothing leaves this computer: an API destination elsewhere is not posted to.
 """
 
+import contextlib
 import json
 import re
 import sys
@@ -163,7 +164,7 @@ def _message(rule: Any, target: dict[str, Any], event: Any, *, unquoted: bool = 
         "aws.events.rule-arn": rule.arn,
         "aws.events.rule-name": rule.name,
         "aws.events.event.ingestion-time": _time(event["ingestion-time"]),
-        "aws.events.event": shown,
+        "aws.events.event": {name: value for name, value in shown.items() if name != "detail"},
         "aws.events.event.json": shown,
     }
     for name, path in transformer.get("InputPathsMap", {}).items():
@@ -179,6 +180,9 @@ def _message(rule: Any, target: dict[str, Any], event: Any, *, unquoted: bool = 
         return value if isinstance(value, str) and quoted else json.dumps(value)
 
     words = _PLACE.sub(placed, template)
+    if words.startswith("{"):  # values are not escaped, and may break it
+        with contextlib.suppress(ValueError):
+            words = json.dumps(json.loads(words), separators=(",", ":"))
     alone = unquoted and words.startswith('"') and words.endswith('"')
     return words[1:-1] if alone else words
 

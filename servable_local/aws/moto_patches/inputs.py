@@ -29,6 +29,8 @@ _ROLE = re.compile(r"arn:[\w-]+:iam::\d{12}:role/.+")
 _SESSION = re.compile(r"[\w+=,.@-]*")
 # Of an entry, https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-putevents.html
 _MOST_BYTES = 262_144
+# https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMessageBatch.html (2026-11-28)
+_MOST_OF_QUEUE_BYTES = 1_048_576
 
 
 # https://docs.aws.amazon.com/eventbridge/latest/APIReference/API_TestEventPattern.html (2026-11-28)
@@ -47,7 +49,7 @@ def install() -> None:
 
 
 def refused(api: Any) -> Any:
-    """The answer to a request that is refused; None otherwise."""
+    """The answer to a request that is refused, or None."""
     service, name = operation = (api.service_name, api._get_action())
     of_input, of_state = _CHECKS.get(operation), CONFLICTS.get(operation)
     if of_input or of_state or service == "sns" or service in constraints.CODES:
@@ -64,10 +66,8 @@ def refused(api: Any) -> Any:
 
 
 def _call(api: Any) -> Any:
-    if (refusal := refused(api)) is not None:
-        return refusal
     operation = (api.service_name, api._get_action())
-    status, headers, body = _CALL(api)
+    status, headers, body = refused(api) or _CALL(api)
     if operation == ("kms", "Verify") and not json.loads(body).get("SignatureValid", True):
         return api.serialized(ActionResult(_RefusedError("KMSInvalidSignatureException", "")))
     if int(status) >= 400 and isinstance(body, str | bytes):
@@ -242,7 +242,55 @@ def _filter(given: _Given) -> _Problems:
         )
 
 
+def _entries(given: _Given) -> _Problems:
+    entries = given.get("Entries") or []
+    if len(entries) > 10:
+        few = f"Maximum number of entries per request are 10. You have sent {len(entries)}."
+        yield "AWS.SimpleQueueService.TooManyEntriesInBatchRequest", few
+    for entry in entries:
+        if not re.fullmatch(r"[\w-]{1,80}", entry["Id"]):
+            yield (
+                "AWS.SimpleQueueService.InvalidBatchEntryId",
+                "A batch entry id can only contain alphanumeric characters, hyphens and underscores. It can "
+                "be at most 80 letters long.",
+            )
+
+
+def _messages(given: _Given) -> _Problems:
+    yield from _entries(given)
+    size = sum(_size(entry) for entry in given.get("Entries") or [])
+    if size > _MOST_OF_QUEUE_BYTES:
+        sent = f"cannot be longer than {_MOST_OF_QUEUE_BYTES} bytes. You have sent {size} bytes."
+        yield "AWS.SimpleQueueService.BatchRequestTooLong", f"Batch requests {sent}"
+    for entry in given.get("Entries") or []:
+        if str(given.get("QueueUrl")).endswith(".fifo") and "MessageGroupId" not in entry:
+            message = "The request must contain the parameter MessageGroupId."
+            yield "InvalidParameterValue", message
+        yield from _groups_of(entry)
+
+
+def _size(message: _Given) -> int:
+    attributes = message.get("MessageAttributes") or {}
+    texts = [message.get("MessageBody", ""), *attributes]
+    for attribute in attributes.values():
+        texts += [attribute.get(name) or "" for name in ("DataType", "StringValue")]
+        texts.append("x" * len(attribute.get("BinaryValue") or b""))
+    return sum(len(text.encode()) for text in texts)
+
+
+def _groups_of(given: _Given) -> _Problems:
+    for name in ("MessageGroupId", "MessageDeduplicationId"):
+        value = given.get(name, "none")
+        if not re.fullmatch(r"[!-~]{1,128}", value):
+            yield (
+                "InvalidParameterValue",
+                f"Value {value} for parameter {name} is invalid. Reason: {name} can only include "
+                "alphanumeric and punctuation characters. 1 to 128 in length.",
+            )
+
+
 def _message(given: _Given) -> _Problems:
+    yield from _groups_of(given)
     if not given.get("MessageBody"):
         yield "MissingParameter", "The request must contain the parameter MessageBody."
     for name, value in (given.get("MessageAttributes") or {}).items():
@@ -264,7 +312,7 @@ def _receipt(given: _Given) -> _Problems:
 
 
 def _queue(given: _Given) -> _Problems:
-    if (given.get("Attributes") or {}).get("FifoQueue", "true") != "true":
+    if (given.get("Attributes") or {}).get("FifoQueue", "true").lower() != "true":
         yield "InvalidAttributeName", "Unknown Attribute FifoQueue."
 
 
@@ -272,6 +320,9 @@ def _queue_attributes(given: _Given) -> _Problems:
     standard = not str(given.get("QueueUrl", "")).endswith(".fifo")
     if standard and "FifoQueue" in (given.get("Attributes") or {}):
         yield "InvalidAttributeName", "Unknown Attribute FifoQueue."
+    if (given.get("Attributes") or {}).get("FifoQueue", "true").lower() != "true":
+        what = "Invalid value for the parameter FifoQueue."
+        yield "InvalidAttributeValue", f"{what} Reason: Modifying queue type is not supported."
 
 
 _CHECKS: dict[tuple[str, str], Callable[[_Given], _Problems]] = {
@@ -295,7 +346,10 @@ _CHECKS: dict[tuple[str, str], Callable[[_Given], _Problems]] = {
     ("logs", "CreateLogGroup"): _filter,
     ("logs", "DeleteMetricFilter"): _filter,
     ("logs", "PutMetricFilter"): _filter,
+    ("sqs", "ChangeMessageVisibilityBatch"): _entries,
+    ("sqs", "DeleteMessageBatch"): _entries,
     ("sqs", "SendMessage"): _message,
+    ("sqs", "SendMessageBatch"): _messages,
     ("sqs", "ReceiveMessage"): _receipt,
     ("sqs", "CreateQueue"): _queue,
     ("sqs", "SetQueueAttributes"): _queue_attributes,
@@ -320,8 +374,15 @@ _WORDS: dict[str, list[tuple[re.Pattern[str], str]]] = {
         "awslambda.GetPolicy": [
             (r"Function not found: [^\"]*", "The resource you requested does not exist.")
         ],
+        "sqs": [
+            (r'("__type": "[^"]*InvalidParameterValue)"', r'\1Exception"'),
+            (r"(can't find label) on existing policy", r"\1"),
+        ],
         "sns": [
-            (r"(>)(Policy statement action out of service scope!)", r"\1Invalid parameter: \2")
+            (
+                r"(>)(Policy statement action out of service scope!|Statement already exists)",
+                r"\1Invalid parameter: \2",
+            )
         ],
     }.items()
 }

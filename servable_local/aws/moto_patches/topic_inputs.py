@@ -19,6 +19,7 @@ _Problems = Iterator[tuple[str, str]]
 _MOST_BYTES = 262_144
 _TOPIC = re.compile(r"[\w-]{1,256}")
 _ENTRY = re.compile(r"[\w-]+")
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _PROTOCOLS = frozenset(
     {"application", "email", "email-json", "firehose", "http", "https", "lambda", "sms", "sqs"}
 )
@@ -96,6 +97,8 @@ def _publish(given: _Given) -> _Problems:
     number = given.get("PhoneNumber", "+1")
     if not re.fullmatch(r"\+[1-9]\d{0,14}", number):
         yield _invalid(f"PhoneNumber Reason: {number} is not valid to publish to")
+    if not {"TopicArn", "TargetArn", "PhoneNumber"} & given.keys():
+        yield _invalid("TopicArn or TargetArn Reason: no value for required parameter")
     if not given["Message"]:
         yield _invalid("Empty message")
     if len(given["Message"].encode()) > _MOST_BYTES:
@@ -139,6 +142,9 @@ def _attributes(given: _Given, where: str) -> _Problems:
                 "ParameterValueInvalid",
                 f"The message attribute '{name}' with type '{kind}' must use field '{field}'.",
             )
+        elif kind == "Number" and not _NUMBER.fullmatch(value["StringValue"]):
+            problem = f"Could not cast message attribute '{name}' value to number."
+            yield "ParameterValueInvalid", problem
 
 
 def _attribute_name(name: str) -> Iterator[str]:
@@ -175,6 +181,11 @@ def _subscribe(given: _Given) -> _Problems:
     protocol = given.get("Protocol")
     if protocol not in _PROTOCOLS:
         yield _invalid(f"Amazon SNS does not support this protocol string: {protocol}")
+    endpoint = given.get("Endpoint") or ""
+    if protocol in ("http", "https") and not endpoint.startswith(f"{protocol}://"):
+        yield _invalid("Endpoint must match the specified protocol")
+    if protocol in ("email", "email-json") and not re.fullmatch(r"[^@\s]+@[^@\s]+", endpoint):
+        yield _invalid("Email address")
     for name, value in (given.get("Attributes") or {}).items():
         for problem in _subscription_attribute(name, value):
             yield _invalid(f"Attributes Reason: {problem}")

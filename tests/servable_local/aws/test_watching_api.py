@@ -172,7 +172,7 @@ def test_a_path_into_an_event_is_its_value_or_nothing(path: str, value: str) -> 
         ({"Input": "as it is"}, "as it is"),
         (
             {"InputTransformer": {"InputTemplate": '{"of": <aws.events.rule-name>}'}},
-            '{"of": "changes"}',
+            '{"of":"changes"}',
         ),
         (
             {
@@ -181,7 +181,7 @@ def test_a_path_into_an_event_is_its_value_or_nothing(path: str, value: str) -> 
                     "InputTemplate": '{"all": <all>}',
                 }
             },
-            '{"all": ["a", "b"]}',
+            '{"all":["a","b"]}',
         ),
     ],
 )

@@ -29,10 +29,6 @@ _ROLE = re.compile(r"arn:[\w-]+:iam::\d{12}:role/.+")
 _SESSION = re.compile(r"[\w+=,.@-]*")
 # Of an entry, https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-putevents.html
 _MOST_BYTES = 262_144
-# https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMessageBatch.html (2026-11-28)
-_MOST_OF_QUEUE_BYTES = 1_048_576
-
-
 # https://docs.aws.amazon.com/eventbridge/latest/APIReference/API_TestEventPattern.html (2026-11-28)
 _EVENT = {"id", "account", "source", "time", "region", "detail-type"}
 
@@ -48,10 +44,10 @@ def install() -> None:
     setattr(QuerySerializer, "_serialize_error_metadata", _error)  # noqa: B010
 
 
-def refused(api: Any) -> Any:
-    """The answer to a request that is refused, or None."""
+def _call(api: Any) -> Any:
     service, name = operation = (api.service_name, api._get_action())
     of_input, of_state = _CHECKS.get(operation), CONFLICTS.get(operation)
+    problems: list[Any] = []
     if of_input or of_state or service == "sns" or service in constraints.CODES:
         given = api.params if api.automated_parameter_parsing else json.loads(api.body or "{}")
         problems = [
@@ -60,14 +56,9 @@ def refused(api: Any) -> Any:
             constraints.unmet(service, name, given),
             of_state(api, given) if of_state else (),
         ]
-        for code, message in itertools.chain(*problems):
-            return api.serialized(ActionResult(_RefusedError(code, message)))
-    return None
-
-
-def _call(api: Any) -> Any:
-    operation = (api.service_name, api._get_action())
-    status, headers, body = refused(api) or _CALL(api)
+    problem = next(itertools.chain(*problems), None)
+    refusal = problem and api.serialized(ActionResult(_RefusedError(*problem)))
+    status, headers, body = refusal or _CALL(api)
     if operation == ("kms", "Verify") and not json.loads(body).get("SignatureValid", True):
         return api.serialized(ActionResult(_RefusedError("KMSInvalidSignatureException", "")))
     if int(status) >= 400 and isinstance(body, str | bytes):
@@ -258,24 +249,11 @@ def _entries(given: _Given) -> _Problems:
 
 def _messages(given: _Given) -> _Problems:
     yield from _entries(given)
-    size = sum(_size(entry) for entry in given.get("Entries") or [])
-    if size > _MOST_OF_QUEUE_BYTES:
-        sent = f"cannot be longer than {_MOST_OF_QUEUE_BYTES} bytes. You have sent {size} bytes."
-        yield "AWS.SimpleQueueService.BatchRequestTooLong", f"Batch requests {sent}"
     for entry in given.get("Entries") or []:
         if str(given.get("QueueUrl")).endswith(".fifo") and "MessageGroupId" not in entry:
             message = "The request must contain the parameter MessageGroupId."
             yield "InvalidParameterValue", message
         yield from _groups_of(entry)
-
-
-def _size(message: _Given) -> int:
-    attributes = message.get("MessageAttributes") or {}
-    texts = [message.get("MessageBody", ""), *attributes]
-    for attribute in attributes.values():
-        texts += [attribute.get(name) or "" for name in ("DataType", "StringValue")]
-        texts.append("x" * len(attribute.get("BinaryValue") or b""))
-    return sum(len(text.encode()) for text in texts)
 
 
 def _groups_of(given: _Given) -> _Problems:
@@ -382,7 +360,8 @@ _WORDS: dict[str, list[tuple[re.Pattern[str], str]]] = {
             (
                 r"(>)(Policy statement action out of service scope!|Statement already exists)",
                 r"\1Invalid parameter: \2",
-            )
+            ),
+            (r"Subscription with arn \S+ not found", "Subscription does not exist"),
         ],
     }.items()
 }

@@ -12,20 +12,18 @@ tests/servable_local/aws/aws_answers.jsonl in the repository.
 
 import base64
 import copy
-import functools
 import hashlib
 import itertools
 import json
 import sys
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlsplit
 
-from cryptography.hazmat.primitives.asymmetric import rsa
 from moto.awslambda.exceptions import UnknownFunctionException
-from moto.core.models import DEFAULT_ACCOUNT_ID
 from moto.core.responses import ActionResult
 from moto.core.utils import camelcase_to_underscores, unix_time
-from moto.sns.models import DEFAULT_PAGE_SIZE, SNSBackend, Subscription, Topic, sns_backends
+from moto.sns.models import DEFAULT_PAGE_SIZE, SNSBackend, Subscription, Topic
 from moto.sns.responses import SNSResponse
 from moto.sqs.exceptions import QueueDoesNotExist
 
@@ -35,7 +33,6 @@ _PUBLISH, _PUBLISH_TO_ALL = Subscription.publish, Topic.publish
 _SUBSCRIBE, _SUBSCRIBE_API = SNSBackend.subscribe, SNSResponse.subscribe
 _POST_DATA = Subscription.get_post_data
 _ATTRIBUTES = SNSResponse.get_topic_attributes
-_SUBSCRIPTION_ATTRIBUTES = SNSResponse.get_subscription_attributes
 _PUBLISH_API, _BATCH_API = SNSResponse.publish, SNSResponse.publish_batch
 # Shown where they were set.
 # https://docs.aws.amazon.com/sns/latest/api/API_GetTopicAttributes.html
@@ -43,6 +40,7 @@ _SHOWN = ("ArchivePolicy", "FifoThroughputScope", "SignatureVersion", "TracingCo
 HERE = ("127.0.0.1", "localhost", "::1")
 _DEDUPLICATED_SECONDS = 300
 _FIRST_NUMBER = 10_000_000_000_000_000_000  # of 20 digits, as AWS's are
+# https://docs.aws.amazon.com/sns/latest/dg/sns-message-delivery-retries.html (2026-11-28)
 _RETRIES = {
     "minDelayTarget": 20,
     "maxDelayTarget": 20,
@@ -64,13 +62,10 @@ def install() -> None:
     setattr(SNSBackend, "delete_topic_subscriptions", lambda backend, topic: None)  # noqa: B010
     setattr(SNSBackend, "_get_values_nexttoken", _page)  # noqa: B010
     setattr(Subscription, "get_post_data", _post_data)  # noqa: B010
-    setattr(Subscription, "private_key", lambda _: _signing_key())  # noqa: B010
     setattr(Subscription, "_parse_message_structure", _message_of)  # noqa: B010
-    setattr(SNSResponse, "get_sms_attributes", _sms_attributes)  # noqa: B010
     setattr(SNSResponse, "get_topic_attributes", _attributes)  # noqa: B010
-    setattr(SNSResponse, "get_subscription_attributes", _subscription_attributes)  # noqa: B010
-    setattr(SNSResponse, "publish", _published)  # noqa: B010
-    setattr(SNSResponse, "publish_batch", _batch_published)  # noqa: B010
+    setattr(SNSResponse, "publish", _numbered(_PUBLISH_API))  # noqa: B010
+    setattr(SNSResponse, "publish_batch", _numbered(_BATCH_API))  # noqa: B010
 
 
 def _is_away(protocol: str, endpoint: str) -> bool:
@@ -108,28 +103,22 @@ def _publish_to_all(topic: Any, message: str, **more: Any) -> str:
     key = more.get("deduplication_id") or hashlib.sha256(message.encode()).hexdigest()
     before, message_id = sent.get(key, (0.0, ""))
     if unix_time() - before >= _DEDUPLICATED_SECONDS:
+        topic.number = str(_FIRST_NUMBER + len(numbers))
         message_id = _PUBLISH_TO_ALL(topic, message, **more | {"deduplication_id": key})
-        sent[key] = (unix_time(), message_id)
-        numbers[message_id] = str(_FIRST_NUMBER + len(numbers))
+        sent[key], numbers[message_id] = (unix_time(), message_id), topic.number
     return message_id
 
 
-def _published(api: Any) -> ActionResult:
-    result: Any = _PUBLISH_API(api).result
-    return ActionResult(_numbered(api, result))
+def _numbered(publish: Callable[[Any], ActionResult]) -> Callable[[Any], ActionResult]:
+    def published(api: Any) -> ActionResult:
+        result: Any = publish(api).result
+        topic = api.backend.topics.get(api._get_param("TopicArn") or api._get_param("TargetArn"))
+        for answer in result.get("Successful", [result]):
+            if number := getattr(topic, "numbers", {}).get(answer["MessageId"]):
+                answer["SequenceNumber"] = number
+        return ActionResult(result)
 
-
-def _batch_published(api: Any) -> ActionResult:
-    result: Any = _BATCH_API(api).result
-    answers = [_numbered(api, answer) for answer in result["Successful"]]
-    return ActionResult(result | {"Successful": answers})
-
-
-def _numbered(api: Any, answer: dict[str, str]) -> dict[str, str]:
-    arn = api._get_param("TopicArn") or api._get_param("TargetArn")
-    numbers = getattr(api.backend.topics.get(arn), "numbers", {})
-    number = numbers.get(answer["MessageId"])
-    return answer | ({"SequenceNumber": number} if number else {})
+    return published
 
 
 def _subscribe(backend: Any, topic_arn: str, endpoint: str, protocol: str) -> Any:
@@ -157,45 +146,23 @@ def _page(_: Any, values: dict[str, Any], token: str | None = None) -> tuple[lis
     return list(itertools.islice(values.values(), start, end)), more
 
 
-@functools.cache
-def _signing_key() -> rsa.RSAPrivateKey:
-    """One signs all messages, as one of AWS's does for months."""
-    return rsa.generate_private_key(public_exponent=65537, key_size=2048)
-
-
 def _post_data(subscription: Any, *arguments: Any, **more: Any) -> Any:
-    """Upstream every message says "2", which only a topic that was set to it has, and has its own key.
-
-    A FIFO topic signs nothing, and numbers its messages.
-    """
+    """A FIFO topic signs nothing, and numbers its messages; others sign with version 1 unless set."""
     data, topic = _POST_DATA(subscription, *arguments, **more), subscription.topic
-    place = f"https://sns.{topic.sns_backend.region_name}.amazonaws.com"
-    keys = sns_backends[DEFAULT_ACCOUNT_ID][topic.sns_backend.region_name]._message_public_keys
-    key = next(iter(keys))
-    for other in [*keys][1:]:
-        del keys[other]
-    signed = {
-        "SignatureVersion": getattr(topic, "signature_version", "1"),
-        "Signature": data.pop("Signature"),
-        "SigningCertURL": f"{place}/{key}",
-    }
-    return (
-        data
-        | signed
-        | {"UnsubscribeURL": f"{place}/?Action=Unsubscribe&SubscriptionArn={subscription.arn}"}
-    )
+    place = f"https://sns.{topic.sns_backend.region_name}.amazonaws.com/"
+    data["UnsubscribeURL"] = f"{place}?Action=Unsubscribe&SubscriptionArn={subscription.arn}"
+    data["SignatureVersion"] = getattr(topic, "signature_version", "1")
+    if topic.fifo_topic:
+        for name in ("Signature", "SignatureVersion", "SigningCertURL"):
+            del data[name]
+        data["SequenceNumber"] = topic.number
+    return data
 
 
 def _message_of(subscription: Any, message: str, protocol: str) -> str:
     """The text for a protocol; what is no text is not looked at."""
     texts = {name: text for name, text in json.loads(message).items() if isinstance(text, str)}
     return str(texts.get(subscription.protocol) or texts["default"])
-
-
-def _sms_attributes(api: Any) -> ActionResult:
-    attributes = {"MonthlySpendLimit": "1"} | api.backend.sms_attributes
-    names = api._get_param("attributes") or attributes
-    return ActionResult({"attributes": {n: attributes[n] for n in names if n in attributes}})
 
 
 def _attributes(api: Any) -> ActionResult:
@@ -207,44 +174,14 @@ def _attributes(api: Any) -> ActionResult:
         if value is not None:
             shown[name] = value
     given = json.loads(shown.pop("DeliveryPolicy") or "{}").get("http")
+    default = {"disableSubscriptionOverrides": False}
+    http = default | {name: value for name, value in (given or {}).items() if value is not None}
     if given is not None:
-        shown["DeliveryPolicy"] = json.dumps({"http": _overrides(given)})
-    shown["EffectiveDeliveryPolicy"] = json.dumps({"http": _effective(given or {})})
-    return ActionResult(result)
-
-
-def _overrides(http: dict[str, Any]) -> dict[str, Any]:
-    named = {name: value for name, value in http.items() if value is not None}
-    return {"disableSubscriptionOverrides": False, **named}
-
-
-def _effective(http: dict[str, Any]) -> dict[str, Any]:
-    """How a topic posts: what its policy says, and AWS's defaults.
-
-    Source: https://docs.aws.amazon.com/sns/latest/dg/sns-message-delivery-retries.html (2026-11-28)
-    """
-    given = _overrides(http)
-    return {
+        shown["DeliveryPolicy"] = json.dumps({"http": http})
+    effective = {
         "defaultRequestPolicy": {"headerContentType": "text/plain; charset=UTF-8"},
-        **given,
-        "defaultHealthyRetryPolicy": _RETRIES | given.get("defaultHealthyRetryPolicy", {}),
+        **http,
+        "defaultHealthyRetryPolicy": _RETRIES | http.get("defaultHealthyRetryPolicy", {}),
     }
-
-
-def _subscription_attributes(api: Any) -> ActionResult:
-    result: Any = _SUBSCRIPTION_ATTRIBUTES(api).result
-    shown = result["Attributes"]
-    if "EffectiveDeliveryPolicy" in shown:  # of http and https
-        topic = api.backend.subscriptions[shown["SubscriptionArn"]].topic
-        default = _effective(json.loads(topic.delivery_policy or "{}").get("http") or {})
-        given = json.loads(shown.pop("DeliveryPolicy", None) or "{}")
-        policies = ("healthyRetryPolicy", "sicklyRetryPolicy", "throttlePolicy", "requestPolicy")
-        policy = {name: given.get(name) for name in policies} | {"guaranteed": False}
-        if policy["healthyRetryPolicy"]:
-            policy["healthyRetryPolicy"] = _RETRIES | policy["healthyRetryPolicy"]
-        if given:
-            shown["DeliveryPolicy"] = json.dumps(policy)
-        for name in ("healthyRetryPolicy", "requestPolicy"):
-            policy[name] = policy[name] or default[f"default{name[0].upper()}{name[1:]}"]
-        shown["EffectiveDeliveryPolicy"] = json.dumps(policy)
+    shown["EffectiveDeliveryPolicy"] = json.dumps({"http": effective})
     return ActionResult(result)

@@ -17,6 +17,7 @@ from moto.core.utils import camelcase_to_underscores
 from moto.events.models import events_backends
 from moto.iam.models import SERVICE_NAME_CONVERSION, IAMBackend
 from moto.iam.responses import IamResponse
+from moto.sns.models import sns_backends
 from moto.utilities.arns import parse_arn
 
 from servable_local.aws.moto_patches import keys
@@ -116,7 +117,7 @@ def _publication(api: Any, given: _Given) -> _Problems:
     arn = given.get("TopicArn") or given.get("TargetArn")
     if not arn:
         return
-    topic = api.backend.topics.get(arn)
+    topic = sns_backends[arn.split(":")[4]][api.region].topics.get(arn)
     if "/" in arn:  # of an application, and there are none
         missing = "TargetArn Reason: No endpoint found for the target arn specified"
         yield "InvalidParameter", f"Invalid parameter: {missing}"

@@ -112,9 +112,10 @@ def _publish_to_all(topic: Any, message: str, **more: Any) -> str:
 def _numbered(publish: Callable[[Any], ActionResult]) -> Callable[[Any], ActionResult]:
     def published(api: Any) -> ActionResult:
         result: Any = publish(api).result
-        topic = api.backend.topics.get(api._get_param("TopicArn") or api._get_param("TargetArn"))
+        arn = api._get_param("TopicArn") or api._get_param("TargetArn")
+        numbers = vars(api.backend.get_topic(arn)).get("numbers", {}) if arn else {}
         for answer in result.get("Successful", [result]):
-            if number := getattr(topic, "numbers", {}).get(answer["MessageId"]):
+            if number := numbers.get(answer["MessageId"]):
                 answer["SequenceNumber"] = number
         return ActionResult(result)
 

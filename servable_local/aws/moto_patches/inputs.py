@@ -44,7 +44,8 @@ def install() -> None:
     setattr(QuerySerializer, "_serialize_error_metadata", _error)  # noqa: B010
 
 
-def _call(api: Any) -> Any:
+def refusal(api: Any) -> Any:
+    """The answer to a request that is refused, or None."""
     service, name = operation = (api.service_name, api._get_action())
     of_input, of_state = _CHECKS.get(operation), CONFLICTS.get(operation)
     problems: list[Any] = []
@@ -57,8 +58,12 @@ def _call(api: Any) -> Any:
             of_state(api, given) if of_state else (),
         ]
     problem = next(itertools.chain(*problems), None)
-    refusal = problem and api.serialized(ActionResult(_RefusedError(*problem)))
-    status, headers, body = refusal or _CALL(api)
+    return problem and api.serialized(ActionResult(_RefusedError(*problem)))
+
+
+def _call(api: Any) -> Any:
+    operation = (api.service_name, api._get_action())
+    status, headers, body = refusal(api) or _CALL(api)
     if operation == ("kms", "Verify") and not json.loads(body).get("SignatureValid", True):
         return api.serialized(ActionResult(_RefusedError("KMSInvalidSignatureException", "")))
     if int(status) >= 400 and isinstance(body, str | bytes):
@@ -301,6 +306,13 @@ def _queue_attributes(given: _Given) -> _Problems:
     if (given.get("Attributes") or {}).get("FifoQueue", "true").lower() != "true":
         what = "Invalid value for the parameter FifoQueue."
         yield "InvalidAttributeValue", f"{what} Reason: Modifying queue type is not supported."
+    attributes = given.get("Attributes") or {}
+    if attributes.get("KmsMasterKeyId") and attributes.get("SqsManagedSseEnabled") == "true":
+        yield (
+            "InvalidAttributeName",
+            "You can use one type of server-side encryption (SSE) at one time. You can either enable KMS SSE "
+            "or SQS SSE.",
+        )
 
 
 _CHECKS: dict[tuple[str, str], Callable[[_Given], _Problems]] = {

@@ -24,6 +24,11 @@ _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _PROTOCOLS = frozenset(
     {"application", "email", "email-json", "firehose", "http", "https", "lambda", "sms", "sqs"}
 )
+# https://docs.aws.amazon.com/sns/latest/api/API_CreatePlatformApplication.html (2026-11-28)
+_PLATFORMS = frozenset(
+    {"ADM", "APNS", "APNS_SANDBOX", "APNS_VOIP", "APNS_VOIP_SANDBOX", "BAIDU", "FCM", "GCM"}
+    | {"MACOS", "MACOS_SANDBOX", "MPNS", "WNS"}
+)
 # How deliveries are logged, by protocol.
 # https://docs.aws.amazon.com/sns/latest/api/API_SetTopicAttributes.html (2026-11-28)
 FEEDBACK = tuple(
@@ -39,6 +44,11 @@ _SET = frozenset(
 _SET_OF_SUBSCRIPTION = frozenset(
     {"DeliveryPolicy", "FilterPolicy", "FilterPolicyScope", "RawMessageDelivery", "RedrivePolicy"}
     | {"ReplayPolicy", "ReplayStatus", "SubscriptionRoleArn"}
+)
+# https://docs.aws.amazon.com/sns/latest/api/API_SetSMSAttributes.html (2026-11-28)
+_SET_OF_SMS = frozenset(
+    {"DefaultSMSType", "DefaultSenderID", "DeliveryStatusIAMRole", "MonthlySpendLimit"}
+    | {"DeliveryStatusSuccessSamplingRate", "UsageReportS3Bucket"}
 )
 
 
@@ -219,11 +229,38 @@ def _tags(given: _Given) -> _Problems:
         yield _invalid("Duplicated keys are not allowed.")
 
 
+def _sms_attributes(given: _Given) -> _Problems:
+    for name, value in given["attributes"].items():
+        if name not in _SET_OF_SMS:
+            yield "InvalidParameter", f"{name} is not a valid attribute"
+        if name == "DefaultSMSType" and value not in ("Promotional", "Transactional"):
+            yield "InvalidParameter", "DefaultSMSType is invalid"
+
+
+def _application(given: _Given) -> _Problems:
+    name, platform = given["Name"], given["Platform"]
+    if not name:
+        yield _invalid(" Reason: cannot be empty")
+    if len(name) > 256:
+        yield _invalid(f"{name} Reason: must be at most 256 characters long")
+    if re.search(r"[^\w.-]", name):
+        allowed = "'a'-'z', 'A'-'Z', '0'-'9', '_', '-', and '.'"
+        yield _invalid(f"{name} Reason: must contain only characters {allowed}")
+    if platform not in _PLATFORMS:
+        yield _invalid(f"Platform Reason: {platform} is not supported")
+    names = ("PlatformPrincipal", "PlatformCredential")
+    for one, other in (names, names[::-1]):
+        if one in given["Attributes"] and other not in given["Attributes"]:
+            yield _invalid(f"Attributes Reason: {one} attribute provided without {other}")
+
+
 _CHECKS: dict[str, Callable[[_Given], _Problems]] = {
     "ConfirmSubscription": _confirm,
+    "CreatePlatformApplication": _application,
     "CreateTopic": _topic,
     "Publish": _publish,
     "PublishBatch": _batch,
+    "SetSMSAttributes": _sms_attributes,
     "SetSubscriptionAttributes": _set_subscription_attribute,
     "SetTopicAttributes": _topic_attribute,
     "Subscribe": _subscribe,

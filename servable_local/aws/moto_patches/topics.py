@@ -63,6 +63,7 @@ def install() -> None:
     setattr(SNSBackend, "_get_values_nexttoken", _page)  # noqa: B010
     setattr(Subscription, "get_post_data", _post_data)  # noqa: B010
     setattr(Subscription, "_parse_message_structure", _message_of)  # noqa: B010
+    setattr(SNSResponse, "get_sms_attributes", _sms_attributes)  # noqa: B010
     setattr(SNSResponse, "get_topic_attributes", _attributes)  # noqa: B010
     setattr(SNSResponse, "publish", _numbered(_PUBLISH_API))  # noqa: B010
     setattr(SNSResponse, "publish_batch", _numbered(_BATCH_API))  # noqa: B010
@@ -164,6 +165,12 @@ def _message_of(subscription: Any, message: str, protocol: str) -> str:
     """The text for a protocol; what is no text is not looked at."""
     texts = {name: text for name, text in json.loads(message).items() if isinstance(text, str)}
     return str(texts.get(subscription.protocol) or texts["default"])
+
+
+def _sms_attributes(api: Any) -> ActionResult:
+    attributes = {"MonthlySpendLimit": "1"} | api.backend.sms_attributes
+    names = api._get_param("attributes") or attributes
+    return ActionResult({"attributes": {n: attributes[n] for n in names if n in attributes}})
 
 
 def _attributes(api: Any) -> ActionResult:

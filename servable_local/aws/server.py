@@ -56,20 +56,8 @@ _HOST = "127.0.0.1"  # never another: what is deployed here runs as who started 
 _END_LOOK_SECONDS = 0.05
 # In this order: operations without an effect come before whatever else is put around them.
 _PATCHES = (
-    *(
-        models,
-        s3,
-        objects,
-        s3_answers,
-        topics,
-        queues,
-        events,
-        keys,
-        conflicts,
-        cloudformation,
-        inputs,
-    ),
-    *(operations, session_keys),
+    *(models, s3, objects, s3_answers, topics, queues, events, keys, conflicts, cloudformation),
+    *(inputs, operations, session_keys),
 )
 _PATHS = {
     "moto.sagemaker.urls": {"{0}/$": SageMakerApi.dispatch},

@@ -1,8 +1,8 @@
 """Queues: which messages they had, and what encrypts them.
 
-Upstream (moto 5.2.5): a message of a FIFO queue can be sent again as soon as it is deleted; on AWS not within 5
-minutes, and by another group neither unless the queue was made for that. A queue with a key of KMS is said to
-be encrypted by SQS too, and the policy that a first permission makes is of another version.
+Upstream (moto 5.2.5): a message of a FIFO queue can be sent again as soon as it is deleted; on AWS not within
+5 minutes, and by another group neither unless the queue was made for that. A queue with a key of KMS is said
+to be encrypted by SQS too, and the policy that a first permission makes is of another version.
 Source: https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMessage.html
 (2026-11-28); what was recorded from AWS is in tests/servable_local/aws/aws_answers.jsonl in the repository.
 """

@@ -22,6 +22,7 @@ import uuid
 from typing import Any
 from urllib.parse import urlsplit
 
+from moto.core.exceptions import JsonRESTError, ServiceException
 from moto.core.utils import (
     iso_8601_datetime_without_milliseconds,
     unix_time_millis,
@@ -32,7 +33,6 @@ from moto.events.responses import EventsHandler
 from moto.events.utils import PAGINATION_MODEL
 from moto.logs.models import logs_backends
 from moto.sns.models import sns_backends
-from moto.sqs.exceptions import QueueDoesNotExist
 from moto.sqs.models import sqs_backends
 from moto.utilities.arns import parse_arn
 
@@ -78,7 +78,7 @@ def _send_to_targets(rule: Rule, original_event: Any, transform_input: bool = Tr
         try:
             if not _delivered(rule, target, original_event):
                 others.append(target)
-        except QueueDoesNotExist as error:
+        except (JsonRESTError, ServiceException) as error:
             print(f"EventBridge: {target['Arn']} was not reached: {error}", file=sys.stderr)
             if dead := target.get("DeadLetterConfig"):
                 _delivered(rule, {"Arn": dead["Arn"]}, original_event)
@@ -152,7 +152,7 @@ def _message(rule: Any, target: dict[str, Any], event: Any, *, unquoted: bool = 
     if "Input" in target:
         return str(target["Input"])
     shown = {name: value for name, value in event.items() if name != "ingestion-time"}
-    if isinstance(shown.get("time"), int | float | str):
+    if isinstance(shown.get("time"), int | float):
         shown["time"] = _time(shown["time"])
     if "InputPath" in target:
         selected = json_pattern.selected(target["InputPath"], shown)

@@ -27,7 +27,7 @@ _Given = Mapping[str, Any]
 _Problems = Iterator[tuple[str, str]]
 _ROLE = re.compile(r"arn:[\w-]+:iam::\d{12}:role/.+")
 _SESSION = re.compile(r"[\w+=,.@-]*")
-# Of an entry, https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-putevents.html
+# The most of an entry, https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-putevents.html
 _MOST_BYTES = 262_144
 # https://docs.aws.amazon.com/eventbridge/latest/APIReference/API_TestEventPattern.html (2026-11-28)
 _EVENT = {"id", "account", "source", "time", "region", "detail-type"}

@@ -8,16 +8,16 @@ each with its date and source.
 
 import json
 import re
-import uuid
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from moto.awslambda.exceptions import LambdaClientError
 from moto.awslambda.policy import Policy
 from moto.core.utils import camelcase_to_underscores
-from moto.events.models import EventsBackend, events_backends
+from moto.events.models import events_backends
 from moto.iam.models import SERVICE_NAME_CONVERSION, IAMBackend
 from moto.iam.responses import IamResponse
+from moto.sns.models import sns_backends
 from moto.utilities.arns import parse_arn
 
 from servable_local.aws.moto_patches import keys
@@ -25,7 +25,7 @@ from servable_local.aws.moto_patches import keys
 _Given = Mapping[str, Any]
 _Problems = Iterator[tuple[str, str]]
 _ADD, _REMOVE = Policy.add_statement, Policy.del_statement
-_CREATE_ROLE, _PUT_EVENTS = IAMBackend.create_role, EventsBackend.put_events
+_CREATE_ROLE = IAMBackend.create_role
 _DELETE_LINKED = IAMBackend.delete_service_linked_role
 # https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_aws-services-that-work-with-iam.html links
 # each service's page, which says the name of its role and whether it has a suffix.
@@ -65,7 +65,6 @@ def install() -> None:
         absent[f"CreateRoleResponse.Role.{member}"] = lambda _: None
     setattr(IAMBackend, "delete_service_linked_role", _delete_linked)  # noqa: B010 (mypy)
     setattr(IAMBackend, "create_role", _create_role)  # noqa: B010
-    setattr(EventsBackend, "put_events", _put_events)  # noqa: B010
     setattr(Policy, "add_statement", _add_statement)  # noqa: B010
     setattr(Policy, "del_statement", _remove_statement)  # noqa: B010
 
@@ -112,6 +111,29 @@ def _here(api: Any, given: _Given) -> _Problems:
         yield "InvalidParameter", "Invalid parameter: TopicArn"
 
 
+def _publication(api: Any, given: _Given) -> _Problems:
+    """To a topic; what is sent to a phone or an application's endpoint has none."""
+    yield from _here(api, given)
+    arn = given.get("TopicArn") or given.get("TargetArn")
+    if not arn:
+        return
+    topic = sns_backends[arn.split(":")[4]][api.region].topics.get(arn)
+    if "/" in arn:  # of an application, and there are none
+        missing = "TargetArn Reason: No endpoint found for the target arn specified"
+        yield "InvalidParameter", f"Invalid parameter: {missing}"
+    elif not topic:
+        yield "NotFound", "Topic does not exist"
+    elif topic.fifo_topic:
+        for entry in given.get("PublishBatchRequestEntries", [given]):
+            if not entry.get("MessageGroupId"):
+                need = "The MessageGroupId parameter is required for FIFO topics"
+                yield "InvalidParameter", f"Invalid parameter: {need}"
+            if not (topic.content_based_deduplication or entry.get("MessageDeduplicationId")):
+                need = "ContentBasedDeduplication enabled or MessageDeduplicationId provided explicitly"
+                message = f"Invalid parameter: The topic should either have {need}"
+                yield "InvalidParameter", message
+
+
 def _topic(api: Any, given: _Given) -> _Problems:
     topics = (topic for topic in api.backend.topics.values() if topic.name == given.get("Name"))
     for topic in topics:
@@ -129,8 +151,11 @@ def _subscription(api: Any, given: _Given) -> _Problems:
     yield from _here(api, given)
     asked = [given.get(name) for name in ("TopicArn", "Endpoint", "Protocol")]
     there = api.backend._find_subscription(*asked)
-    attributes = given.get("Attributes") or {}
-    if there and not attributes.items() <= _shown(there.attributes).items():
+    attributes = dict(given.get("Attributes") or {})
+    if "RawMessageDelivery" in attributes:
+        attributes["RawMessageDelivery"] = attributes["RawMessageDelivery"].lower()
+    default = {"FilterPolicyScope": "MessageAttributes"}
+    if there and not attributes.items() <= (default | _shown(there.attributes)).items():
         yield _different("Attributes", "Subscription already exists with different attributes")
 
 
@@ -189,22 +214,20 @@ def _remove_statement(policy: Any, name: str, revision: str = "") -> None:
     _REMOVE(policy, name, revision)
 
 
-def _put_events(backend: Any, events: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """What is put on a bus that is not there has an id, as on AWS, and nobody receives it."""
-    buses = [event.get("EventBusName", "default").rpartition("/")[2] for event in events]
-    there = [event for event, bus in zip(events, buses, strict=True) if bus in backend.event_buses]
-    answers = iter(_PUT_EVENTS(backend, there))
-    return [
-        next(answers) if bus in backend.event_buses else {"EventId": str(uuid.uuid4())}
-        for bus in buses
-    ]
-
-
 def _of_bus(api: Any, given: _Given) -> _Problems:
     kind, _, name = str(given.get("ResourceARN", "")).rpartition(":")[2].partition("/")
     backend = events_backends[api.current_account][api.region]
     if kind == "event-bus" and name not in backend.event_buses:
         yield "ResourceNotFoundException", f"Event bus {name} does not exist."
+
+
+def _of_rule(api: Any, given: _Given) -> _Problems:
+    bus = str(given.get("EventBusName") or "default").rpartition("/")[2]
+    buses = events_backends[api.current_account][api.region].event_buses
+    rule = given.get("Rule") or given.get("Name")
+    if bus in buses and rule not in buses[bus].rules:
+        message = f"Rule {rule} does not exist on EventBus {bus}."
+        yield "ResourceNotFoundException", message
 
 
 CONFLICTS: Mapping[tuple[str, str], Callable[[Any, _Given], _Problems]] = {
@@ -214,12 +237,22 @@ CONFLICTS: Mapping[tuple[str, str], Callable[[Any, _Given], _Problems]] = {
         ("events", name): _of_bus
         for name in ("ListTagsForResource", "TagResource", "UntagResource")
     },
+    **{
+        ("events", name): _of_rule
+        for name in (
+            "DescribeRule",
+            "DisableRule",
+            "EnableRule",
+            "ListTargetsByRule",
+            "RemoveTargets",
+        )
+    },
     ("sns", "ListSubscriptionsByTopic"): _here,
     **{
         ("sns", name): _here for name in ("DeleteTopic", "GetTopicAttributes", "SetTopicAttributes")
     },
-    ("sns", "Publish"): _here,
-    ("sns", "PublishBatch"): _here,
+    ("sns", "Publish"): _publication,
+    ("sns", "PublishBatch"): _publication,
     ("sns", "Subscribe"): _subscription,
     ("sqs", "CreateQueue"): _queue,
     **{("kms", operation): keys.enabled for operation in keys.OF_ENABLED},

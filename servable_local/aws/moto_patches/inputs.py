@@ -13,26 +13,24 @@ from typing import Any
 
 from moto.core.exceptions import ServiceException
 from moto.core.responses import ActionResult, BaseResponse
+from moto.core.serialize import QuerySerializer
 from moto.iam.models import Policy
 
-from servable_local.aws.moto_patches import constraints, event_patterns
+from servable_local.aws.moto_patches import constraints, event_patterns, topic_inputs
 from servable_local.aws.moto_patches.conflicts import CONFLICTS
 from servable_local.aws.moto_patches.keys import digest
+from servable_scaling.schedule import ScheduleError, last_run
 
-_CALL = BaseResponse.call_action
+_CALL, _ERROR = BaseResponse.call_action, QuerySerializer._serialize_error_metadata
 _Given = Mapping[str, Any]
 # What is wrong: an error's code and message.
 _Problems = Iterator[tuple[str, str]]
 _ROLE = re.compile(r"arn:[\w-]+:iam::\d{12}:role/.+")
 _SESSION = re.compile(r"[\w+=,.@-]*")
-_TOPIC = re.compile(r"[\w-]{1,256}")
-# The most of messages, https://docs.aws.amazon.com/sns/latest/api/API_PublishBatch.html, and of events,
-# https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-putevents.html
+# The most of an entry, https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-putevents.html
 _MOST_BYTES = 262_144
-_ENTRY = re.compile(r"[\w-]+")
-_PROTOCOLS = frozenset(
-    {"application", "email", "email-json", "firehose", "http", "https", "lambda", "sms", "sqs"}
-)
+# https://docs.aws.amazon.com/eventbridge/latest/APIReference/API_TestEventPattern.html (2026-11-28)
+_EVENT = {"id", "account", "source", "time", "region", "detail-type"}
 
 
 class _RefusedError(ServiceException):
@@ -43,27 +41,31 @@ def install() -> None:
     """Idempotent."""
     setattr(BaseResponse, "call_action", _call)  # noqa: B010 (mypy)
     setattr(Policy, "permissions_boundary_usage_count", 0)  # noqa: B010 - AWS always says it
+    setattr(QuerySerializer, "_serialize_error_metadata", _error)  # noqa: B010
+
+
+def refusal(api: Any) -> Any:
+    """The answer to a request that is refused, or None."""
+    service, name = operation = (api.service_name, api._get_action())
+    of_input, of_state = _CHECKS.get(operation), CONFLICTS.get(operation)
+    problems: list[Any] = []
+    if of_input or of_state or service == "sns" or service in constraints.CODES:
+        given = api.params if api.automated_parameter_parsing else json.loads(api.body or "{}")
+        problems = [
+            of_input(given) if of_input else (),
+            topic_inputs.problems(name, given) if service == "sns" else (),
+            constraints.unmet(service, name, given),
+            of_state(api, given) if of_state else (),
+        ]
+    problem = next(itertools.chain(*problems), None)
+    return problem and api.serialized(ActionResult(_RefusedError(*problem)))
 
 
 def _call(api: Any) -> Any:
     operation = (api.service_name, api._get_action())
-    of_input, of_state = _CHECKS.get(operation), CONFLICTS.get(operation)
-    if of_input or of_state or api.service_name in constraints.CODES:
-        given = api.params if api.automated_parameter_parsing else json.loads(api.body or "{}")
-        problems = [
-            of_input(given) if of_input else (),
-            constraints.unmet(*operation, given),
-            of_state(api, given) if of_state else (),
-        ]
-        for code, message in itertools.chain(*problems):
-            error = _RefusedError(code, message)
-            status, headers, body = api.serialized(ActionResult(error))
-            return status, headers, body
-    status, headers, body = _CALL(api)
+    status, headers, body = refusal(api) or _CALL(api)
     if operation == ("kms", "Verify") and not json.loads(body).get("SignatureValid", True):
-        wrong = _RefusedError("KMSInvalidSignatureException", "")
-        status, headers, body = api.serialized(ActionResult(wrong))
-        return status, headers, body
+        return api.serialized(ActionResult(_RefusedError("KMSInvalidSignatureException", "")))
     if int(status) >= 400 and isinstance(body, str | bytes):
         text = body.decode() if isinstance(body, bytes) else body
         for scope in (api.service_name, ".".join(map(str, operation))):
@@ -71,6 +73,13 @@ def _call(api: Any) -> Any:
                 text = of_moto.sub(of_aws, text)
         body = text if isinstance(body, str) else text.encode()
     return status, headers, body
+
+
+def _error(serializer: Any, serialized: Any, error: Exception, shape: Any) -> None:
+    """The message of an error that has a shape is said once, as `Message`."""
+    _ERROR(serializer, serialized, error, shape)
+    if "Message" in serialized:
+        serialized.pop("message", None)
 
 
 def _twice(tags: Any, key: str) -> bool:
@@ -104,155 +113,6 @@ def _assume_role(given: _Given) -> _Problems:
         )
 
 
-# --- SNS
-
-
-def _topic(given: _Given) -> _Problems:
-    name = given.get("Name", "")
-    attributes = given.get("Attributes") or {}
-    fifo = str(attributes.get("FifoTopic", "")).lower() == "true"
-    if not _TOPIC.fullmatch(name.removesuffix(".fifo")) or fifo != name.endswith(".fifo"):
-        yield "InvalidParameter", "Invalid parameter: Topic Name"
-
-
-def _arn(key: str) -> Callable[[_Given], _Problems]:
-    def check(given: _Given) -> _Problems:
-        count = str(given.get(key, "")).count(":") + 1
-        if key in given and count < 6:
-            yield (
-                "InvalidParameter",
-                f"Invalid parameter: {key} Reason: An ARN must have at least 6 elements, not {count}",
-            )
-
-    return check
-
-
-def _publish(given: _Given) -> _Problems:
-    yield from _arn("TopicArn")(given)
-    number = given.get("PhoneNumber", "+1")
-    if not re.fullmatch(r"\+[1-9]\d{0,14}", number):
-        reason = f"PhoneNumber Reason: {number} is not valid to publish to"
-        yield "InvalidParameter", f"Invalid parameter: {reason}"
-    if given.get("MessageStructure") == "json":
-        try:
-            found = json.loads(str(given.get("Message")))
-        except ValueError:
-            found = None
-        if not isinstance(found, dict):
-            problem = "JSON message body failed to parse"
-            yield "InvalidParameter", f"Invalid parameter: Message Structure - {problem}"
-        elif not isinstance(found.get("default"), str):
-            problem = "No default entry in JSON message body"
-            yield "InvalidParameter", f"Invalid parameter: Message Structure - {problem}"
-    yield from _attributes(given, "")
-
-
-def _attributes(given: _Given, where: str) -> _Problems:
-    for name, value in (given.get("MessageAttributes") or {}).items():
-        if not value.get("DataType"):
-            yield (
-                "ValidationError",
-                f"1 validation error detected: Value null at '{where}messageAttributes.{name}.member."
-                "dataType' failed to satisfy constraint: Member must not be null",
-            )
-        kind = str(value.get("DataType", "")).partition(".")[0]
-        field = "Binary" if kind == "Binary" else "String"
-        for problem in _attribute_name(name):
-            yield "ParameterValueInvalid", problem
-        if not any(value.get(f"{one}Value") for one in ("Binary", "String")):
-            yield (
-                "ParameterValueInvalid",
-                f"The message attribute '{name}' must contain non-empty message attribute value for "
-                f"message attribute type '{kind}'.",
-            )
-        if kind not in ("Binary", "Number", "String"):
-            yield (
-                "ParameterValueInvalid",
-                f"The message attribute '{name}' has an invalid message attribute type, the set of "
-                "supported type prefixes is Binary, Number, and String.",
-            )
-        elif f"{field}Value" not in value:
-            yield (
-                "ParameterValueInvalid",
-                f"The message attribute '{name}' with type '{kind}' must use field '{field}'.",
-            )
-
-
-def _attribute_name(name: str) -> Iterator[str]:
-    if len(name) > 256:
-        yield "Length of message attribute name must be less than 256 bytes."
-    for at, word in ((name[:1], "starting"), (name[-1:], "ending")):
-        if at == ".":
-            yield f"Invalid message attribute name {word} with character '.' was found."
-    if ".." in name:
-        yield "Message attribute name can not have successive '.' character."
-    for other in re.findall(r"[^\w.-]", name):
-        yield (
-            f"Invalid non-alphanumeric character '#x{ord(other):X}' was found in the message attribute "
-            "name. Can only include alphanumeric characters, hyphens, underscores, or dots."
-        )
-
-
-def _batch(given: _Given) -> _Problems:
-    entries = given.get("PublishBatchRequestEntries") or []
-    if sum(len(str(entry.get("Message", "")).encode()) for entry in entries) > _MOST_BYTES:
-        problem = "The length of all the messages put together is more than the limit."
-        yield "BatchRequestTooLong", problem
-    for number, entry in enumerate(entries, start=1):
-        yield from _attributes(entry, f"publishBatchRequestEntries.{number}.member.")
-        if not _ENTRY.fullmatch(entry["Id"]):
-            yield (
-                "InvalidBatchEntryId",
-                "The Id of a batch entry in the batch request contains an impermissible "
-                f"character: {entry['Id']}",
-            )
-
-
-def _subscribe(given: _Given) -> _Problems:
-    yield from _arn("TopicArn")(given)
-    protocol = given.get("Protocol")
-    if protocol not in _PROTOCOLS:
-        yield (
-            "InvalidParameter",
-            f"Invalid parameter: Amazon SNS does not support this protocol string: {protocol}",
-        )
-    for problem in _raw((given.get("Attributes") or {}).get("RawMessageDelivery", "true")):
-        yield "InvalidParameter", f"Invalid parameter: Attributes Reason: {problem}"
-    policy = (given.get("Attributes") or {}).get("FilterPolicy", "{}")
-    try:
-        json.loads(policy)
-    except ValueError:
-        word = re.split(r"[^\w]", policy, maxsplit=1)[0]
-        yield (
-            "InvalidParameter",
-            "Invalid parameter: Attributes Reason: FilterPolicy: failed to parse JSON. Unrecognized "
-            f"token '{word}': was expecting (JSON String, Number, Array, Object or token 'null', "
-            "'true' or 'false')\n at [Source: REDACTED (`StreamReadFeature.INCLUDE_SOURCE_IN_LOCATION` "
-            f"disabled); line: 1, column: {len(word) + 1}]",
-        )
-
-
-def _raw(value: str) -> Iterator[str]:
-    if value not in ("true", "false"):
-        yield f"RawMessageDelivery: Invalid value [{value}]. Must be true or false."
-
-
-def _subscription_attributes(given: _Given) -> _Problems:
-    if given.get("AttributeName") == "RawMessageDelivery":
-        for problem in _raw(given.get("AttributeValue", "")):
-            yield "InvalidParameter", f"Invalid parameter: {problem}"
-    if given.get("AttributeName") == "RedrivePolicy":
-        queue = re.search(r'"deadLetterTargetArn": *"([^"]*)"', given.get("AttributeValue", ""))
-        if queue and queue[1].count(":") < 5:
-            message = "Invalid parameter: RedrivePolicy: deadLetterTargetArn is an invalid arn"
-            yield "InvalidParameter", message
-
-
-def _topic_tags(given: _Given) -> _Problems:
-    if _twice(given.get("Tags"), "Key"):
-        yield "InvalidParameter", "Invalid parameter: Duplicated keys are not allowed."
-
-
 # --- EventBridge
 
 
@@ -283,11 +143,11 @@ def _targets(given: _Given) -> _Problems:
 
 def _rule(given: _Given) -> _Problems:
     schedule = given.get("ScheduleExpression", "")
-    if schedule.startswith("cron("):
-        fields = schedule[5:].rstrip(")").split()
-        # One of the days of the month and of the week must be left open.
-        if len(fields) != 6 or (fields[2] == "?") == (fields[4] == "?"):
-            yield "ValidationException", "Parameter ScheduleExpression is not valid."
+    try:
+        if schedule:
+            last_run("" if schedule.startswith("at(") else schedule)
+    except ScheduleError:
+        yield "ValidationException", "Parameter ScheduleExpression is not valid."
     yield from _pattern(given)
 
 
@@ -298,7 +158,8 @@ def _pattern(given: _Given) -> _Problems:
 
 def _event(given: _Given) -> _Problems:
     try:
-        valid = isinstance(json.loads(given.get("Event", "{}")), dict)
+        event = json.loads(given.get("Event", "{}"))
+        valid = isinstance(event, dict) and event.keys() >= _EVENT
     except ValueError:
         valid = False
     if not valid:
@@ -377,7 +238,42 @@ def _filter(given: _Given) -> _Problems:
         )
 
 
+def _entries(given: _Given) -> _Problems:
+    entries = given.get("Entries") or []
+    if len(entries) > 10:
+        few = f"Maximum number of entries per request are 10. You have sent {len(entries)}."
+        yield "AWS.SimpleQueueService.TooManyEntriesInBatchRequest", few
+    for entry in entries:
+        if not re.fullmatch(r"[\w-]{1,80}", entry["Id"]):
+            yield (
+                "AWS.SimpleQueueService.InvalidBatchEntryId",
+                "A batch entry id can only contain alphanumeric characters, hyphens and underscores. It can "
+                "be at most 80 letters long.",
+            )
+
+
+def _messages(given: _Given) -> _Problems:
+    yield from _entries(given)
+    for entry in given.get("Entries") or []:
+        if str(given.get("QueueUrl")).endswith(".fifo") and "MessageGroupId" not in entry:
+            message = "The request must contain the parameter MessageGroupId."
+            yield "InvalidParameterValue", message
+        yield from _groups_of(entry)
+
+
+def _groups_of(given: _Given) -> _Problems:
+    for name in ("MessageGroupId", "MessageDeduplicationId"):
+        value = given.get(name, "none")
+        if not re.fullmatch(r"[!-~]{1,128}", value):
+            yield (
+                "InvalidParameterValue",
+                f"Value {value} for parameter {name} is invalid. Reason: {name} can only include "
+                "alphanumeric and punctuation characters. 1 to 128 in length.",
+            )
+
+
 def _message(given: _Given) -> _Problems:
+    yield from _groups_of(given)
     if not given.get("MessageBody"):
         yield "MissingParameter", "The request must contain the parameter MessageBody."
     for name, value in (given.get("MessageAttributes") or {}).items():
@@ -399,7 +295,7 @@ def _receipt(given: _Given) -> _Problems:
 
 
 def _queue(given: _Given) -> _Problems:
-    if (given.get("Attributes") or {}).get("FifoQueue", "true") != "true":
+    if (given.get("Attributes") or {}).get("FifoQueue", "true").lower() != "true":
         yield "InvalidAttributeName", "Unknown Attribute FifoQueue."
 
 
@@ -407,17 +303,20 @@ def _queue_attributes(given: _Given) -> _Problems:
     standard = not str(given.get("QueueUrl", "")).endswith(".fifo")
     if standard and "FifoQueue" in (given.get("Attributes") or {}):
         yield "InvalidAttributeName", "Unknown Attribute FifoQueue."
+    if (given.get("Attributes") or {}).get("FifoQueue", "true").lower() != "true":
+        what = "Invalid value for the parameter FifoQueue."
+        yield "InvalidAttributeValue", f"{what} Reason: Modifying queue type is not supported."
+    attributes = given.get("Attributes") or {}
+    if attributes.get("KmsMasterKeyId") and attributes.get("SqsManagedSseEnabled") == "true":
+        yield (
+            "InvalidAttributeName",
+            "You can use one type of server-side encryption (SSE) at one time. You can either enable KMS SSE "
+            "or SQS SSE.",
+        )
 
 
 _CHECKS: dict[tuple[str, str], Callable[[_Given], _Problems]] = {
     ("sts", "AssumeRole"): _assume_role,
-    ("sns", "CreateTopic"): _topic,
-    ("sns", "Publish"): _publish,
-    ("sns", "PublishBatch"): _batch,
-    ("sns", "Subscribe"): _subscribe,
-    ("sns", "SetSubscriptionAttributes"): _subscription_attributes,
-    ("sns", "Unsubscribe"): _arn("SubscriptionArn"),
-    ("sns", "TagResource"): _topic_tags,
     ("events", "PutTargets"): _targets,
     ("events", "PutEvents"): _events,
     ("events", "PutRule"): _rule,
@@ -437,7 +336,10 @@ _CHECKS: dict[tuple[str, str], Callable[[_Given], _Problems]] = {
     ("logs", "CreateLogGroup"): _filter,
     ("logs", "DeleteMetricFilter"): _filter,
     ("logs", "PutMetricFilter"): _filter,
+    ("sqs", "ChangeMessageVisibilityBatch"): _entries,
+    ("sqs", "DeleteMessageBatch"): _entries,
     ("sqs", "SendMessage"): _message,
+    ("sqs", "SendMessageBatch"): _messages,
     ("sqs", "ReceiveMessage"): _receipt,
     ("sqs", "CreateQueue"): _queue,
     ("sqs", "SetQueueAttributes"): _queue_attributes,
@@ -447,7 +349,13 @@ _WORDS: dict[str, list[tuple[re.Pattern[str], str]]] = {
     service: [(re.compile(of_moto), of_aws) for of_moto, of_aws in words]
     for service, words in {
         "ssm": [(r"Parameter [^\"<]* not found\.", "")],
-        "events": [(r"(Rule [^ \"]* does not exist)\.", r"\1 on EventBus default.")],
+        "events": [
+            (r"(Rule [^ \"]* does not exist)\.", r"\1 on EventBus default."),
+            (
+                r"EventBus does not have a policy\.",
+                "Statement with the provided id does not exist.",
+            ),
+        ],
         "awslambda.CreateFunction": [(r"::\(\\\\d\{12\}\):", r"::\\\\d{12}:")],
         "kms": [(r"Invalid keyId ([\w-]+)", r"Invalid keyId '\1'")],
         "iam": [(r"(policy/\S+) not found", r"\1 was not found.")],
@@ -456,8 +364,16 @@ _WORDS: dict[str, list[tuple[re.Pattern[str], str]]] = {
         "awslambda.GetPolicy": [
             (r"Function not found: [^\"]*", "The resource you requested does not exist.")
         ],
+        "sqs": [
+            (r'("__type": "[^"]*InvalidParameterValue)"', r'\1Exception"'),
+            (r"(can't find label) on existing policy", r"\1"),
+        ],
         "sns": [
-            (r"(>)(Policy statement action out of service scope!)", r"\1Invalid parameter: \2")
+            (
+                r"(>)(Policy statement action out of service scope!|Statement already exists)",
+                r"\1Invalid parameter: \2",
+            ),
+            (r"Subscription with arn \S+ not found", "Subscription does not exist"),
         ],
     }.items()
 }

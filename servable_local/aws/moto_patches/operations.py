@@ -13,6 +13,8 @@ from botocore import xform_name
 from moto.core import responses
 from moto.core.responses import BaseResponse
 
+from servable_local.aws.moto_patches import inputs
+
 # SageMaker's records, as moto has them: they can be read back, and start nothing.
 _RECORDS = re.compile(r"\w+(ModelPackages?|ModelPackageGroups?|ModelCards?|Experiments?|Trials?)$")
 _WITHOUT_EFFECT = {
@@ -78,5 +80,7 @@ def without_effect(service: str, operation: str, api: type) -> bool:
 def _call(api: Any) -> Any:
     operation = str(api._get_action())
     if without_effect(api.service_name, operation, type(api)):
+        if answer := inputs.refusal(api):
+            return answer
         raise NotImplementedError(f"{operation} would have no effect here")
     return _CALL(api)

@@ -13,13 +13,15 @@ from typing import Any
 
 from moto.core.exceptions import ServiceException
 from moto.core.responses import ActionResult, BaseResponse
+from moto.core.serialize import QuerySerializer
 from moto.iam.models import Policy
 
 from servable_local.aws.moto_patches import constraints, event_patterns
 from servable_local.aws.moto_patches.conflicts import CONFLICTS
-from servable_local.aws.moto_patches.keys import digest
+from servable_local.aws.moto_patches.keys import digest, not_for_usage
 
 _CALL = BaseResponse.call_action
+_METADATA = QuerySerializer._serialize_error_metadata
 _Given = Mapping[str, Any]
 # What is wrong: an error's code and message.
 _Problems = Iterator[tuple[str, str]]
@@ -42,6 +44,7 @@ class _RefusedError(ServiceException):
 def install() -> None:
     """Idempotent."""
     setattr(BaseResponse, "call_action", _call)  # noqa: B010 (mypy)
+    setattr(QuerySerializer, "_serialize_error_metadata", _error_metadata)  # noqa: B010
     setattr(Policy, "permissions_boundary_usage_count", 0)  # noqa: B010 - AWS always says it
 
 
@@ -56,14 +59,10 @@ def _call(api: Any) -> Any:
             of_state(api, given) if of_state else (),
         ]
         for code, message in itertools.chain(*problems):
-            error = _RefusedError(code, message)
-            status, headers, body = api.serialized(ActionResult(error))
-            return status, headers, body
+            return _refused(api, code, message)
     status, headers, body = _CALL(api)
     if operation == ("kms", "Verify") and not json.loads(body).get("SignatureValid", True):
-        wrong = _RefusedError("KMSInvalidSignatureException", "")
-        status, headers, body = api.serialized(ActionResult(wrong))
-        return status, headers, body
+        return _refused(api, "KMSInvalidSignatureException", "")
     if int(status) >= 400 and isinstance(body, str | bytes):
         text = body.decode() if isinstance(body, bytes) else body
         for scope in (api.service_name, ".".join(map(str, operation))):
@@ -71,6 +70,20 @@ def _call(api: Any) -> Any:
                 text = of_moto.sub(of_aws, text)
         body = text if isinstance(body, str) else text.encode()
     return status, headers, body
+
+
+def _refused(api: Any, code: str, message: str) -> Any:
+    """Where AWS says no message there is no member of it either."""
+    status, headers, body = api.serialized(ActionResult(_RefusedError(code, message)))
+    if not message:
+        body = json.dumps({"__type": code})
+    return status, headers, body
+
+
+def _error_metadata(serializer: Any, serialized: Any, error: Exception, shape: Any) -> None:
+    """In XML the message stands there once, with a capital."""
+    _METADATA(serializer, serialized, error, shape)
+    serialized.pop("message", None)
 
 
 def _twice(tags: Any, key: str) -> bool:
@@ -331,7 +344,13 @@ def _key(given: _Given) -> _Problems:
             "ValidationException",
             "You must specify a KeyUsage value for all KMS keys except for symmetric encryption keys.",
         )
+    yield from not_for_usage(given)
     yield from _key_tags(given)
+
+
+def _random(given: _Given) -> _Problems:
+    if given.get("NumberOfBytes") is None:
+        yield "ValidationException", "NumberOfBytes is required."
 
 
 def _key_tags(given: _Given) -> _Problems:
@@ -339,6 +358,8 @@ def _key_tags(given: _Given) -> _Problems:
         yield "TagException", "Duplicate tag keys"
     if len(given.get("Tags") or []) > 50:
         yield "TagException", "Too many tags"
+    if any(tag["TagKey"].startswith("aws:") for tag in given.get("Tags") or []):
+        yield "TagException", "Tags beginning with aws: are reserved"
 
 
 def _alias(given: _Given) -> _Problems:
@@ -428,6 +449,7 @@ _CHECKS: dict[tuple[str, str], Callable[[_Given], _Problems]] = {
     },
     ("events", "TestEventPattern"): _event,
     ("kms", "CreateKey"): _key,
+    ("kms", "GenerateRandom"): _random,
     ("kms", "TagResource"): _key_tags,
     ("kms", "CreateAlias"): _alias,
     ("kms", "Sign"): digest,

@@ -22,7 +22,7 @@ _WITHOUT_EFFECT = {
         "UpdateEventSourceMapping",
     },
     "ecr": {"DescribeImageScanFindings", "StartImageScan"},
-    "logs": {"PutSubscriptionFilter", "StartLiveTail"},
+    "logs": {"StartLiveTail"},
     "stepfunctions": {
         "CreateActivity",
         "GetExecutionHistory",

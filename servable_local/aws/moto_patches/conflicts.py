@@ -163,7 +163,23 @@ def _form(value: str) -> Any:
     return json.loads(value) if value.startswith("{") else value
 
 
-# --- Lambda
+# --- CloudWatch Logs, Lambda
+
+
+def _subscription_filter(api: Any, given: _Given) -> _Problems:
+    """Nothing is sent anywhere (501): only what AWS refuses before it."""
+    _, _, vendor, _, account, *_ = [*str(given.get("destinationArn")).split(":"), *[""] * 5]
+    if vendor == "lambda" and account != api.current_account:
+        yield (
+            "AccessDeniedException",
+            "Cross-account lambda invocation passing is not allowed. You must use DestinationPolicies "
+            "to create cross account lambda triggers.",
+        )
+    if vendor in ("firehose", "kinesis") and not given.get("roleArn"):
+        yield (
+            "InvalidParameterException",
+            f"destinationArn for vendor {vendor} cannot be used without roleArn",
+        )
 
 
 def _add_statement(policy: Any, raw: str, qualifier: str | None = None) -> Any:
@@ -222,6 +238,7 @@ CONFLICTS: Mapping[tuple[str, str], Callable[[Any, _Given], _Problems]] = {
     ("sns", "PublishBatch"): _here,
     ("sns", "Subscribe"): _subscription,
     ("sqs", "CreateQueue"): _queue,
+    ("logs", "PutSubscriptionFilter"): _subscription_filter,
     **{("kms", operation): keys.enabled for operation in keys.OF_ENABLED},
     ("kms", "ScheduleKeyDeletion"): keys.pending,
     **{("kms", operation): keys.imported for operation in keys.OF_IMPORTED},

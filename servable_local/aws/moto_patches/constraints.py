@@ -13,13 +13,14 @@ from servable_local.aws.resources.shapes import refusal, violation, violations
 
 # The code of it, by the service's name in moto.
 CODES = {
+    "awslambda": "ValidationException",
     "events": "ValidationException",
     "kms": "ValidationException",
     "logs": "InvalidParameterException",
     "stepfunctions": "ValidationException",
 }
 # Words of their own, or none: names of groups, ARNs of rules' targets; a key's id is looked for instead.
-_NOT_CHECKED = {"logGroupName", "arn", "keyId", "targetKeyId", "definition"}
+_NOT_CHECKED = {"logGroupName", "arn", "keyId", "targetKeyId", "definition", "runtime"}
 # Java's members of a structure, in its order; botocore's lack some.
 _JAVA = {
     "MetricTransformation": "metricName metricNamespace metricValue defaultValue unit dimensions",
@@ -32,8 +33,15 @@ def unmet(service: str, operation: str, given: Mapping[str, Any]) -> Iterator[tu
     """Code and message of a refusal, or nothing."""
     if service not in CODES:
         return
-    shape = service_model(service).operation_model(operation).input_shape
+    model = service_model("lambda" if service == "awslambda" else service)
+    shape = model.operation_model(operation).input_shape
     found = []
+    for name in shape.required_members if shape and service == "awslambda" else ():
+        if name not in given:
+            place = name[0].lower() + name[1:]
+            found.append(
+                f"Value null at '{place}' failed to satisfy constraint: Member must not be null"
+            )
     for where, value, limited, must in violations(given, shape) if shape else ():
         name = where.rpartition(".")[2]
         # AWS says it of an item in another form, which was not recorded here.

@@ -16,11 +16,10 @@ from moto.core.responses import ActionResult, BaseResponse
 from moto.core.serialize import QuerySerializer
 from moto.iam.models import Policy
 
-from servable_local.aws.moto_patches import constraints, event_patterns
+from servable_local.aws.moto_patches import constraints, event_patterns, functions, operations
 from servable_local.aws.moto_patches.conflicts import CONFLICTS
 from servable_local.aws.moto_patches.keys import digest, not_for_usage
 
-_CALL = BaseResponse.call_action
 _METADATA = QuerySerializer._serialize_error_metadata
 _Given = Mapping[str, Any]
 # What is wrong: an error's code and message.
@@ -40,6 +39,8 @@ _PROTOCOLS = frozenset(
 class _RefusedError(ServiceException):
     """Not moto's own class, whose service moto takes from where it is defined."""
 
+    Type = "User"  # of Lambda's errors
+
 
 def install() -> None:
     """Idempotent."""
@@ -52,7 +53,13 @@ def _call(api: Any) -> Any:
     operation = (api.service_name, api._get_action())
     of_input, of_state = _CHECKS.get(operation), CONFLICTS.get(operation)
     if of_input or of_state or api.service_name in constraints.CODES:
-        given = api.params if api.automated_parameter_parsing else json.loads(api.body or "{}")
+        if api.service_name == "awslambda":
+            given = functions.given(api)
+            of_state = functions.problems
+        elif api.automated_parameter_parsing:
+            given = api.params
+        else:
+            given = json.loads(api.body or "{}")
         problems = [
             of_input(given) if of_input else (),
             constraints.unmet(*operation, given),
@@ -60,14 +67,18 @@ def _call(api: Any) -> Any:
         ]
         for code, message in itertools.chain(*problems):
             return _refused(api, code, message)
-    status, headers, body = _CALL(api)
+    status, headers, body = operations.call(api)
     if operation == ("kms", "Verify") and not json.loads(body).get("SignatureValid", True):
         return _refused(api, "KMSInvalidSignatureException", "")
+    if api.service_name == "awslambda" and int(status) < 300:
+        status = functions.status(api, int(status))
     if int(status) >= 400 and isinstance(body, str | bytes):
         text = body.decode() if isinstance(body, bytes) else body
         for scope in (api.service_name, ".".join(map(str, operation))):
             for of_moto, of_aws in _WORDS.get(scope, ()):
                 text = of_moto.sub(of_aws, text)
+        if api.service_name == "awslambda":
+            text = functions.error(text)
         body = text if isinstance(body, str) else text.encode()
     return status, headers, body
 
@@ -470,11 +481,16 @@ _WORDS: dict[str, list[tuple[re.Pattern[str], str]]] = {
     for service, words in {
         "ssm": [(r"Parameter [^\"<]* not found\.", "")],
         "events": [(r"(Rule [^ \"]* does not exist)\.", r"\1 on EventBus default.")],
-        "awslambda.CreateFunction": [(r"::\(\\\\d\{12\}\):", r"::\\\\d{12}:")],
+        "awslambda.CreateFunction": [
+            (r"::\(\\\\d\{12\}\):", r"::\\\\d{12}:"),
+            (r"Value '\['(\w+)'\]'", r"Value '[\1]'"),
+        ],
+        "awslambda.RemovePermission": [("Function not found:", "No policy found for:")],
         "kms": [(r"Invalid keyId ([\w-]+)", r"Invalid keyId '\1'")],
         "iam": [(r"(policy/\S+) not found", r"\1 was not found.")],
         "logs": [(r"(Policy with name \[.*?\] does not exist)(?!\.)", r"\1.")],
         "logs.CreateLogStream": [(r"log group already exists", "log stream already exists")],
+        "awslambda.UpdateAlias": [(r"Cannot find alias arn:", "Alias not found:")],
         "awslambda.GetPolicy": [
             (r"Function not found: [^\"]*", "The resource you requested does not exist.")
         ],

@@ -226,21 +226,6 @@ class LogsApi(LogsResponse):
         shown = [policy.describe() | _OF_ACCOUNT for policy in policies]
         return json.dumps({"resourcePolicies": shown})
 
-    def put_subscription_filter(self) -> str:
-        """Nothing is sent anywhere; what AWS refuses first is refused."""
-        to = self._get_param("destinationArn").split(":")
-        if to[2] == "lambda" and to[4] != self.current_account:
-            raise JsonRESTError(
-                "AccessDeniedException",
-                "Cross-account lambda invocation passing is not allowed. You must use "
-                "DestinationPolicies to create cross account lambda triggers.",
-            )
-        if to[2] in ("firehose", "kinesis") and not self._get_param("roleArn"):
-            problem = f"destinationArn for vendor {to[2]} cannot be used without roleArn"
-            raise InvalidParameterException(problem)
-        self._group()
-        raise NotImplementedError("PutSubscriptionFilter would have no effect here")
-
     def start_query(self) -> str:
         names = self._get_param("logGroupNames") or [self._get_param("logGroupName")]
         for name in names:

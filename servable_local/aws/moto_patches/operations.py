@@ -11,6 +11,7 @@ from typing import Any
 from botocore import xform_name
 from moto.core.responses import BaseResponse
 
+_CALL = BaseResponse.call_action
 # SageMaker's records, as moto has them: they can be read back, and start nothing.
 _RECORDS = re.compile(r"\w+(ModelPackages?|ModelPackageGroups?|ModelCards?|Experiments?|Trials?)$")
 _WITHOUT_EFFECT = {
@@ -22,7 +23,7 @@ _WITHOUT_EFFECT = {
         "UpdateEventSourceMapping",
     },
     "ecr": {"DescribeImageScanFindings", "StartImageScan"},
-    "logs": {"StartLiveTail"},
+    "logs": {"PutSubscriptionFilter", "StartLiveTail"},
     "stepfunctions": {
         "CreateActivity",
         "GetExecutionHistory",
@@ -44,17 +45,6 @@ _WITHOUT_EFFECT = {
 }
 
 
-def install() -> None:
-    """Idempotent. After what else is put around operations, which it comes before."""
-    if BaseResponse.call_action is not _call:
-        global _CALL
-        _CALL = BaseResponse.call_action
-        setattr(BaseResponse, "call_action", _call)  # noqa: B010 (mypy)
-
-
-_CALL: Any = BaseResponse.call_action
-
-
 def without_effect(service: str, operation: str, api: type) -> bool:
     """Whether an operation of `service`, as moto names it, would be a success that did not happen."""
     if service != "sagemaker":
@@ -64,7 +54,8 @@ def without_effect(service: str, operation: str, api: type) -> bool:
     return not own and _RECORDS.match(operation) is None
 
 
-def _call(api: Any) -> Any:
+def call(api: Any) -> Any:
+    """What moto answers to an operation that has an effect here."""
     operation = str(api._get_action())
     if without_effect(api.service_name, operation, type(api)):
         raise NotImplementedError(f"{operation} would have no effect here")

@@ -1,0 +1,257 @@
+"""Lambda: requests are checked, and a function is described as AWS describes it.
+
+Upstream (moto 5.2.5): names, qualifiers and runtimes are taken as they come, what does not fit a path is no
+operation, a new function is Active at once and has no revision, and errors lack their type.
+Codes, sentences and members were recorded from AWS: tests/servable_local/aws/aws_answers.jsonl in the
+repository has each with its date and source.
+"""
+
+import base64
+import hashlib
+import io
+import json
+import re
+import uuid
+import zipfile
+from collections.abc import Iterator, Mapping
+from typing import Any
+from urllib.parse import unquote
+
+from moto.awslambda import urls
+from moto.awslambda.exceptions import UnknownFunctionException
+from moto.awslambda.models import LambdaFunction
+from moto.awslambda.responses import LambdaResponse
+
+from servable_local.aws.loopback import service_model
+
+_Given = Mapping[str, Any]
+_Problems = Iterator[tuple[str, str]]
+_INIT, _UPDATE = LambdaFunction.__init__, LambdaFunction.update_configuration
+_CONFIGURATION = LambdaFunction.get_configuration
+_IN_PROGRESS = {
+    "LastUpdateStatus": "InProgress",
+    "LastUpdateStatusReason": "The function is being created.",
+    "LastUpdateStatusReasonCode": "Creating",
+}
+# In AWS's order, recorded on 2026-01-12; what else the model knows is no longer taken.
+_RUNTIMES = (
+    "nodejs20.x, python3.14, provided.al2023, python3.12, python3.13, nodejs24.x, nodejs22.x, java25, "
+    "python3.10, python3.11, java21, ruby3.3, ruby3.4, ruby3.2, python3.8, python3.9, java17, nodejs16.x, "
+    "dotnet10, dotnet8, java11, dotnet6, nodejs18.x, provided.al2, java8.al2"
+)
+_NAME = re.compile(
+    r"(?:(?:arn:[\w-]+:lambda:)?([a-z][\w-]+-\d):)?(?:\d{12}:)?(?:function:)?([\w.-]+)(?::([$\w.-]+))?"
+)
+_PRINCIPAL = re.compile(r"\*|\d{12}|arn:.+|[\w.-]+\.amazon(aws)?\.com(\.cn)?")
+_ALIAS = re.compile(r"(?!\d+$)[\w-]+")
+_LONGEST_NAME = 64
+_OF_VERSIONS = ("AddPermission", "GetFunction", "GetFunctionConfiguration")
+
+
+def install() -> None:
+    """Idempotent."""
+    paths = {path.replace(r"[\w_:%-]+", "[^/]+"): api for path, api in urls.url_paths.items()}
+    urls.url_paths.clear()
+    urls.url_paths.update(paths)
+    setattr(LambdaFunction, "__init__", _init)  # noqa: B010 (mypy)
+    setattr(LambdaFunction, "update_configuration", _update)  # noqa: B010
+    setattr(LambdaFunction, "get_configuration", _configuration)  # noqa: B010
+    for name, shown in (("list_functions", "Functions"), ("list_versions_by_function", "Versions")):
+        method = getattr(LambdaResponse, name)
+        if method.__module__ != __name__:
+            setattr(LambdaResponse, name, _listed(method, shown))
+    for name in ("update_function_code", "update_function_configuration"):
+        method = getattr(LambdaResponse, name)
+        if method.__module__ != __name__:
+            setattr(LambdaResponse, name, _in_progress(method))
+
+
+def given(api: Any) -> dict[str, Any]:
+    """A request's members, from its path, its query and its body."""
+    operation = service_model("lambda").operation_model(api._get_action())
+    shape: Any = operation.input_shape
+    path = re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]+)", operation.http["requestUri"].rstrip("/"))
+    in_path = re.fullmatch(f"{path}/?", api.path)
+    found = {key: unquote(value) for key, value in in_path.groupdict().items()} if in_path else {}
+    if "payload" not in shape.serialization:
+        found |= json.loads(api.body or "{}")
+    for name, member in shape.members.items():
+        values = api.querystring.get(member.serialization.get("name"))
+        if member.serialization.get("location") == "querystring" and values:
+            found[name] = values if member.type_name == "list" else values[0]
+    return found
+
+
+def problems(api: Any, given: _Given) -> _Problems:
+    """Why Lambda refuses what its model allows."""
+    operation = api._get_action()
+    yield from _runtime(given)
+    if "Tags" in given and operation == "TagResource" and not given["Tags"]:
+        yield (
+            "InvalidParameterValueException",
+            "An error occurred and the request cannot be processed.",
+        )
+    if operation in ("TagResource", "UntagResource") and given["Resource"].count(":") > 6:
+        yield (
+            "InvalidParameterValueException",
+            "Tags on function aliases and versions are not supported. Please specify a function ARN.",
+        )
+    found = _NAME.fullmatch(given.get("FunctionName", ""))
+    if found:
+        yield from _named(api, operation, given, *found.groups())
+
+
+def _runtime(given: _Given) -> _Problems:
+    runtime = given.get("Runtime")
+    if runtime and runtime not in _RUNTIMES.split(", "):
+        known: Any = service_model("lambda").shape_for("Runtime")
+        yield (
+            "InvalidParameterValueException",
+            f"The runtime parameter of {runtime} is no longer supported for creating or updating AWS "
+            "Lambda functions. We recommend you use a supported runtime while creating or updating "
+            "functions."
+            if runtime in known.enum
+            else f"Value {runtime} at 'runtime' failed to satisfy constraint: Member must satisfy enum "
+            f"value set: [{_RUNTIMES}] or be a valid ARN",
+        )
+
+
+def _named(
+    api: Any, operation: str, given: _Given, region: str | None, name: str, derived: str | None
+) -> _Problems:
+    """What is wrong with a name's region and length, and its qualifier."""
+    invalid, asked = "InvalidParameterValueException", given.get("Qualifier")
+    if operation == "CreateFunction":
+        if len(name) > _LONGEST_NAME:
+            yield (
+                invalid,
+                f"1 validation error detected: Value '{name}' at 'functionName' failed to satisfy "
+                f"constraint: Member must have length less than or equal to {_LONGEST_NAME}",
+            )
+        archive = (given.get("Code") or {}).get("ZipFile")
+        if archive and not zipfile.is_zipfile(io.BytesIO(base64.b64decode(archive))):
+            problem = (
+                "Could not unzip uploaded file. Please check your file, then try to upload again."
+            )
+            yield invalid, problem
+        return
+    if region and region != api.region:
+        problem = f"Functions from '{region}' are not reachable in this region ('{api.region}')"
+        yield "ResourceNotFoundException", problem
+    if asked and derived and asked != derived:
+        problem = (
+            "The derived qualifier from the function name does not match the specified qualifier."
+        )
+        yield invalid, problem
+    qualifier = asked or derived
+    of_alias = _ALIAS.fullmatch(qualifier or "") is not None
+    if operation == "DeleteFunction" and qualifier == "$LATEST":
+        yield invalid, "$LATEST version cannot be deleted without deleting the function."
+    if operation == "DeleteFunction" and of_alias:
+        yield invalid, "Deletion of aliases is not currently supported."
+    if operation == "AddPermission":
+        if qualifier == "$LATEST":
+            yield invalid, "We currently do not support adding policies for $LATEST."
+        if not _PRINCIPAL.fullmatch(given.get("Principal", "")):
+            yield (
+                invalid,
+                "The provided principal was invalid. Please check the principal and try again.",
+            )
+    if operation in _OF_VERSIONS:
+        try:
+            api.backend.get_function(name, qualifier)
+        except UnknownFunctionException:
+            arn = f"arn:aws:lambda:{api.region}:{api.current_account}:function:{name}"
+            problem = "Function not found"
+            if (
+                operation == "AddPermission"
+                and of_alias
+                and name in api.backend._lambdas._functions
+            ):
+                problem = "Cannot find alias arn"
+            arn += f":{qualifier}" if qualifier else ""
+            yield "ResourceNotFoundException", f"{problem}: {arn}"
+
+
+def status(api: Any, of_moto: int) -> int:
+    """Of a success, as the model says it, but where a member of the answer has it."""
+    operation: Any = service_model("lambda").operation_model(api._get_action())
+    members = operation.output_shape.members if operation.output_shape else {}
+    said = any(member.serialization.get("location") == "statusCode" for member in members.values())
+    return of_moto if said else int(operation.http.get("responseCode", 200))
+
+
+def error(body: str) -> str:
+    """moto's error with the members that the model gives it."""
+    told = json.loads(body or "{}")
+    shapes = {shape.name: shape for shape in service_model("lambda").error_shapes}
+    shape = shapes.get(told.get("__type"))
+    if shape and "Type" in shape.members and "message" in told:
+        message = told.pop("message")
+        told |= {"Type": "User", "Message" if "Message" in shape.members else "message": message}
+    return json.dumps(told)
+
+
+def _init(function: Any, account_id: str, spec: dict[str, Any], *more: Any, **named: Any) -> None:
+    function.servable_given = {}
+    _remember(function, spec)
+    _INIT(function, account_id, spec, *more, **named)
+
+
+def _update(function: Any, config_updates: dict[str, Any]) -> Any:
+    _remember(function, config_updates)
+    return _UPDATE(function, config_updates)
+
+
+def _remember(function: Any, spec: dict[str, Any]) -> None:
+    """What moto does not keep, or not where it is empty."""
+    kept = function.servable_given
+    if spec.get("Environment") is not None:
+        kept["Environment"] = spec["Environment"]
+    kept["LoggingConfig"] = kept.get("LoggingConfig", {}) | (spec.get("LoggingConfig") or {})
+
+
+def _configuration(function: Any, on_create: bool = False) -> dict[str, Any]:
+    """With its log group and its revision, which is another after each change."""
+    config = _CONFIGURATION(function, on_create)
+    config |= function.servable_given
+    logging = {"LogFormat": "Text", "LogGroup": function.logs_group_name} | config["LoggingConfig"]
+    levels = {"ApplicationLogLevel": "INFO", "SystemLogLevel": "INFO"}
+    in_json = logging["LogFormat"] == "JSON"
+    config["LoggingConfig"] = (
+        levels | logging
+        if in_json
+        else {key: value for key, value in logging.items() if key not in levels}
+    )
+    if not config["Layers"]:
+        del config["Layers"]
+    if function.run_time:
+        version = hashlib.sha256(function.run_time.encode()).hexdigest()
+        arn = f"arn:aws:lambda:{function.region}::runtime:{version}"
+        config["RuntimeVersionConfig"] = {"RuntimeVersionArn": arn}
+    if on_create:
+        reason = "The function is being created."
+        config |= {"State": "Pending", "StateReason": reason, "StateReasonCode": "Creating"}
+    state = json.dumps(config, default=str)
+    return config | {"RevisionId": str(uuid.uuid5(uuid.NAMESPACE_OID, state))}
+
+
+def _listed(method: Any, shown: str) -> Any:
+    """`method`, whose functions say nothing of their state."""
+
+    def listed(api: Any) -> str:
+        functions = json.loads(method(api))[shown]
+        for function in functions:
+            for member in ("LastUpdateStatus", "RuntimeVersionConfig", "State"):
+                function.pop(member, None)
+        return json.dumps({shown: functions})
+
+    return listed
+
+
+def _in_progress(method: Any) -> Any:
+    def updated(api: Any) -> Any:
+        status, headers, body = method(api)
+        return status, headers, json.dumps(json.loads(body) | _IN_PROGRESS)
+
+    return updated

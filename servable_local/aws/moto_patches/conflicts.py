@@ -14,6 +14,7 @@ from typing import Any
 
 from moto.awslambda.exceptions import LambdaClientError
 from moto.awslambda.policy import Policy
+from moto.core.serialize import url_encode
 from moto.core.utils import camelcase_to_underscores
 from moto.events.models import EventsBackend, events_backends
 from moto.iam.models import SERVICE_NAME_CONVERSION, IAMBackend
@@ -26,6 +27,7 @@ _Given = Mapping[str, Any]
 _Problems = Iterator[tuple[str, str]]
 _ADD, _REMOVE = Policy.add_statement, Policy.del_statement
 _CREATE_ROLE, _PUT_EVENTS = IAMBackend.create_role, EventsBackend.put_events
+_VERSION = "GetPolicyVersionResponse.PolicyVersion.Document"
 _DELETE_LINKED = IAMBackend.delete_service_linked_role
 # https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_aws-services-that-work-with-iam.html links
 # each service's page, which says the name of its role and whether it has a suffix.
@@ -63,6 +65,9 @@ def install() -> None:
     absent = IamResponse.RESPONSE_KEY_PATH_TO_TRANSFORMER
     for member in ("MaxSessionDuration", "RoleLastUsed"):
         absent[f"CreateRoleResponse.Role.{member}"] = lambda _: None
+    # Documents are encoded everywhere, so that their percent signs are theirs.
+    for path in ("ListRolesResponse.Roles.Role.AssumeRolePolicyDocument", _VERSION):
+        absent[path] = url_encode
     setattr(IAMBackend, "delete_service_linked_role", _delete_linked)  # noqa: B010 (mypy)
     setattr(IAMBackend, "create_role", _create_role)  # noqa: B010
     setattr(EventsBackend, "put_events", _put_events)  # noqa: B010
@@ -240,6 +245,8 @@ CONFLICTS: Mapping[tuple[str, str], Callable[[Any, _Given], _Problems]] = {
     ("sqs", "CreateQueue"): _queue,
     ("logs", "PutSubscriptionFilter"): _subscription_filter,
     **{("kms", operation): keys.enabled for operation in keys.OF_ENABLED},
-    ("kms", "ScheduleKeyDeletion"): keys.pending,
+    **{("kms", operation): keys.pending for operation in keys.OF_NOT_PENDING},
+    **{("kms", operation): keys.grant for operation in keys.OF_GRANTS},
+    ("kms", "GetKeyRotationStatus"): keys.rotating,
     **{("kms", operation): keys.imported for operation in keys.OF_IMPORTED},
 }

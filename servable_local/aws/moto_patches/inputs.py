@@ -61,8 +61,8 @@ def _call(api: Any) -> Any:
         else:
             given = json.loads(api.body or "{}")
         problems = [
-            of_input(given) if of_input else (),
             constraints.unmet(*operation, given),
+            of_input(given) if of_input else (),
             of_state(api, given) if of_state else (),
         ]
         for code, message in itertools.chain(*problems):
@@ -356,6 +356,7 @@ def _key(given: _Given) -> _Problems:
             "You must specify a KeyUsage value for all KMS keys except for symmetric encryption keys.",
         )
     yield from not_for_usage(given)
+    yield from _key_policy(given)
     yield from _key_tags(given)
 
 
@@ -379,6 +380,26 @@ def _alias(given: _Given) -> _Problems:
             "ValidationException",
             'Alias must start with the prefix "alias/". Please see '
             "https://docs.aws.amazon.com/kms/latest/developerguide/kms-alias.html",
+        )
+    if given.get("AliasName", "").startswith("alias/aws/"):
+        yield "NotAuthorizedException", ""
+
+
+def _key_policy(given: _Given) -> _Problems:
+    try:
+        json.loads(given.get("Policy") or "{}")
+    except ValueError:
+        yield "MalformedPolicyDocumentException", ""
+
+
+def _key_deletion(given: _Given) -> _Problems:
+    days = given.get("PendingWindowInDays", 30)
+    if not 7 <= days <= 30:
+        bound = "greater than or equal to 7" if days < 7 else "less than or equal to 30"
+        yield (
+            "ValidationException",
+            f"1 validation error detected: Value '{days}' at 'pendingWindowInDays' failed to satisfy "
+            f"constraint: Member must have value {bound}",
         )
 
 
@@ -461,6 +482,8 @@ _CHECKS: dict[tuple[str, str], Callable[[_Given], _Problems]] = {
     ("events", "TestEventPattern"): _event,
     ("kms", "CreateKey"): _key,
     ("kms", "GenerateRandom"): _random,
+    ("kms", "PutKeyPolicy"): _key_policy,
+    ("kms", "ScheduleKeyDeletion"): _key_deletion,
     ("kms", "TagResource"): _key_tags,
     ("kms", "CreateAlias"): _alias,
     ("kms", "Sign"): digest,
@@ -483,12 +506,14 @@ _WORDS: dict[str, list[tuple[re.Pattern[str], str]]] = {
         "events": [(r"(Rule [^ \"]* does not exist)\.", r"\1 on EventBus default.")],
         "awslambda.CreateFunction": [
             (r"::\(\\\\d\{12\}\):", r"::\\\\d{12}:"),
-            (r"Value '\['(\w+)'\]'", r"Value '[\1]'"),
         ],
         "awslambda.RemovePermission": [("Function not found:", "No policy found for:")],
-        "kms": [(r"Invalid keyId ([\w-]+)", r"Invalid keyId '\1'")],
+        "kms": [(r"Invalid keyId ([^'\"]+)", r"Invalid keyId '\1'")],
         "iam": [(r"(policy/\S+) not found", r"\1 was not found.")],
         "logs": [(r"(Policy with name \[.*?\] does not exist)(?!\.)", r"\1.")],
+        "logs.DeleteDestination": [("log group does not", "destination does not")],
+        "logs.PutDestinationPolicy": [("log group does not", "destination does not")],
+        "logs.DescribeExportTasks": [("log group does not", "export task does not")],
         "logs.CreateLogStream": [(r"log group already exists", "log stream already exists")],
         "awslambda.UpdateAlias": [(r"Cannot find alias arn:", "Alias not found:")],
         "awslambda.GetPolicy": [

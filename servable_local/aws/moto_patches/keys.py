@@ -80,6 +80,12 @@ _OF_SPECS = (
     ("SM2", ["ENCRYPT_DECRYPT", "SIGN_VERIFY", "KEY_AGREEMENT"]),
     ("", ["SIGN_VERIFY"]),
 )
+# What is refused of a key that is to be deleted, of https://docs.aws.amazon.com/kms/latest/developerguide/key-state.html
+OF_NOT_PENDING = (
+    *("CreateAlias", "DisableKey", "EnableKey", "ScheduleKeyDeletion", "TagResource"),
+    *("UntagResource", "UpdateAlias", "UpdateKeyDescription"),
+)
+OF_GRANTS = ("CreateGrant", "ListGrants", "RetireGrant", "RevokeGrant")
 # What is asked of keys whose material was imported.
 OF_IMPORTED = ("DeleteImportedKeyMaterial", "GetParametersForImport", "ImportKeyMaterial")
 
@@ -250,10 +256,31 @@ def unusable(key: Any) -> _Problems:
 
 
 def pending(api: Any, given: _Given) -> _Problems:
-    """Why a key cannot be deleted again."""
-    key = _key(api, given)
+    """Why a key that is to be deleted is not changed."""
+    key = named(api.kms_backend, str(given.get("KeyId", given.get("TargetKeyId", ""))))
     if key and key.key_state == "PendingDeletion":
         yield from unusable(key)
+
+
+def grant(api: Any, given: _Given) -> _Problems:
+    """Why a grant is not made, shown or withdrawn: its key is not there, or it is not."""
+    if "KeyId" in given:
+        api._validate_cmk_id(given["KeyId"])
+    if api._get_action() == "CreateGrant":
+        yield from pending(api, given)
+    if api._get_action() == "RetireGrant":
+        grants = [one for key in api.kms_backend.keys.values() for one in key.grants.values()]
+        if "GrantToken" in given and given["GrantToken"] not in [one.token for one in grants]:
+            yield "InvalidGrantTokenException", ""
+        elif "GrantToken" not in given and given.get("GrantId") not in [one.id for one in grants]:
+            yield "NotFoundException", f"Grant ID {given.get('GrantId')} not found"
+
+
+def rotating(api: Any, given: _Given) -> _Problems:
+    """Why a key is never rotated."""
+    key = _key(api, given)
+    if key and key.key_spec != "SYMMETRIC_DEFAULT":
+        yield "UnsupportedOperationException", ""
 
 
 def digest(given: _Given) -> _Problems:
@@ -333,7 +360,10 @@ def _data_key_pair(api: Any) -> str:
     """A private key, in DER and encrypted by the key, and its public one."""
     name, context = api._get_param("KeyId"), api._get_param("EncryptionContext", {})
     api._validate_key_id(name)
-    pair: Any = utils.generate_private_key(api._get_param("KeyPairSpec"))
+    spec = api._get_param("KeyPairSpec")
+    if spec not in utils.KeySpec.rsa_key_specs() + utils.KeySpec.ecc_key_specs():
+        raise NotImplementedError(f"pairs of {spec} are not made here")
+    pair: Any = utils.generate_private_key(spec)
     private = pair.private_key.private_bytes(
         serialization.Encoding.DER,
         serialization.PrivateFormat.PKCS8,
@@ -344,7 +374,7 @@ def _data_key_pair(api: Any) -> str:
     if api._get_action() == "GenerateDataKeyPair":
         parts["PrivateKeyPlaintext"] = private
     answer = {part: base64.b64encode(value).decode() for part, value in parts.items()}
-    return json.dumps({"KeyId": arn, "KeyPairSpec": api._get_param("KeyPairSpec"), **answer})
+    return json.dumps({"KeyId": arn, "KeyPairSpec": spec, **answer})
 
 
 def _shared_secret(api: Any) -> str:

@@ -21,6 +21,7 @@ from typing import Any, ClassVar
 
 from moto.core.exceptions import JsonRESTError
 from moto.core.utils import unix_time_millis
+from moto.logs import models
 from moto.logs.exceptions import InvalidParameterException, ResourceNotFoundException
 from moto.logs.responses import LogsResponse
 
@@ -43,6 +44,13 @@ _COMPARED: dict[str, Callable[[float, float], bool]] = {
     ">": operator.gt,
     ">=": operator.ge,
 }
+_NO_STREAM = "The specified log stream does not exist."
+_TAGGED = ("deliveries", "delivery_destinations", "delivery_sources", "destinations", "groups")
+# https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_PutRetentionPolicy.html
+_RETENTION_DAYS = (
+    *(1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922),
+    *(3288, 3653),
+)
 _OF_ACCOUNT = {"policyScope": "ACCOUNT"}
 Queries = dict[str, dict[str, Any]]
 
@@ -113,6 +121,23 @@ def _comparison(text: str) -> Matches:
     return holds
 
 
+class _Filter:
+    """In the place of moto's, which knows words and phrases."""
+
+    def __init__(self, pattern: str) -> None:
+        self.matches = compiled(pattern)
+
+
+setattr(models, "EventMessageFilter", _Filter)  # noqa: B010 (mypy)
+
+
+def _understood(pattern: str) -> None:
+    try:
+        compiled(pattern)
+    except ValueError as error:
+        raise InvalidParameterException(str(error)) from None
+
+
 class LogsApi(LogsResponse):
     """`cloudwatches` is set when the server is built."""
 
@@ -154,6 +179,7 @@ class LogsApi(LogsResponse):
             groups = self.logs_backend.groups.items()
             named = [group for name, group in sorted(groups) if pattern in name]
             answer = {"logGroups": [group.to_describe_dict() for group in named]}
+        self._page(answer, "logGroups")
         for shown in answer["logGroups"]:
             name = shown["logGroupName"]
             group = self.logs_backend.groups[name]
@@ -186,10 +212,18 @@ class LogsApi(LogsResponse):
             raise ResourceNotFoundException
         return group
 
+    def _get_param(self, param_name: str, if_none: Any = None) -> Any:
+        """A group may be named by its ARN as well."""
+        value = super()._get_param(param_name, if_none)
+        if value is None and param_name == "logGroupName":
+            value = super()._get_param("logGroupIdentifier")
+            value = value and value.rpartition(":log-group:")[2]
+        return value
+
     def _stream_is_there(self) -> None:
         name = self._get_param("logStreamName")
         if name not in self._group().streams:
-            raise ResourceNotFoundException("The specified log stream does not exist.")
+            raise ResourceNotFoundException(_NO_STREAM)
 
     def delete_log_stream(self) -> str:
         self._stream_is_there()
@@ -201,15 +235,73 @@ class LogsApi(LogsResponse):
         return str(super().get_log_events())
 
     def filter_log_events(self) -> str:
-        answer = str(super().filter_log_events())
-        # moto has nothing to show where it does not know a token.
-        if self._get_param("nextToken") and not json.loads(answer)["events"]:
+        """Of all streams together, as AWS does since 2019; it no longer says which were searched."""
+        names, prefix = (
+            self._get_param("logStreamNames") or [],
+            self._get_param("logStreamNamePrefix"),
+        )
+        streams, pattern = self._group().streams, self._get_param("filterPattern") or ""
+        if names and prefix:
+            problem = "logStreamNamePrefix and logStreamNames are mutually exclusive parameters."
+            raise InvalidParameterException(problem)
+        if set(names) - streams.keys():
+            raise ResourceNotFoundException(_NO_STREAM)
+        _understood(pattern)
+        named = names or [name for name in streams if name.startswith(prefix or "")]
+        times = [self._get_param(name) for name in ("startTime", "endTime", "limit", "nextToken")]
+        found: Any = ([], None, [])
+        if named:
+            group = self._get_param("logGroupName")
+            backend: Any = self.logs_backend
+            found = backend.filter_log_events(group, named, *times, pattern, True)
+        events, token, _ = found
+        return self._page(
+            {"events": events, "nextToken": token, "searchedLogStreams": []}, "events"
+        )
+
+    def _page(self, answer: Any, shown: str) -> str:
+        """moto has nothing to show where it does not know a token."""
+        if self._get_param("nextToken") and not answer[shown]:
             raise InvalidParameterException("The specified nextToken is invalid.")
-        return answer
+        return json.dumps(answer)
+
+    def describe_log_streams(self) -> str:
+        return self._page(json.loads(super().describe_log_streams()), "logStreams")
+
+    def put_retention_policy(self) -> str:
+        days = self._get_param("retentionInDays")
+        if days not in _RETENTION_DAYS:
+            must = f"Member must satisfy enum value set: [{', '.join(map(str, _RETENTION_DAYS))}]"
+            raise InvalidParameterException(
+                constraint=must, parameter="retentionInDays", value=days
+            )
+        return str(super().put_retention_policy())
+
+    def list_tags_for_resource(self) -> str:
+        self._resource_is_there()
+        return str(super().list_tags_for_resource())
+
+    def tag_resource(self) -> str:
+        self._resource_is_there()
+        return str(super().tag_resource())
+
+    def untag_resource(self) -> str:
+        self._resource_is_there()
+        return str(super().untag_resource())
+
+    def _resource_is_there(self) -> None:
+        arn = self._get_param("resourceArn")
+        kept = vars(self.logs_backend)
+        there = [one.arn for kind in _TAGGED for one in kept[kind].values()]
+        if arn not in there:
+            raise ResourceNotFoundException("The specified resource does not exist.")
 
     def put_resource_policy(self) -> str:
         """Kept as AWS writes it: with a version, and a principal alone is no list."""
-        policy = json.loads(self._get_param("policyDocument"))
+        try:
+            policy = json.loads(self._get_param("policyDocument"))
+        except ValueError:
+            raise InvalidParameterException("The policy document is no JSON.") from None
         statements = policy.get("Statement", [])
         for statement in statements if isinstance(statements, list) else [statements]:
             who = statement.get("Principal")
@@ -228,8 +320,10 @@ class LogsApi(LogsResponse):
 
     def start_query(self) -> str:
         names = self._get_param("logGroupNames") or [self._get_param("logGroupName")]
+        if names == [None]:
+            raise InvalidParameterException("A query names a log group at least.")
         for name in names:
-            if name and name not in self.logs_backend.groups:
+            if name not in self.logs_backend.groups:
                 raise ResourceNotFoundException(
                     f"Log group '{name}' does not exist for account ID '{self.current_account}' "
                     "(Service: AWSLogs; Status Code: 400; Error Code: ResourceNotFoundException; "
@@ -239,13 +333,47 @@ class LogsApi(LogsResponse):
 
     def describe_queries(self) -> str:
         """As AWS writes a query: with its group and its time, which is in seconds."""
-        group = self._get_param("logGroupName")
-        answer = json.loads(super().describe_queries())
-        for shown in answer["queries"]:
-            query = self.logs_backend.queries[shown["queryId"]]
-            source = f'SOURCE "{group}" START={query.start_time}000 END={query.end_time}999'
-            shown |= {"queryLanguage": "CWLI", "queryString": f"{source} | {query.query}"}
+        asked, status, shown = self._get_param("logGroupName"), self._get_param("status"), []
+        for query in self.logs_backend.queries.values():
+            group = asked or query.log_group_names[0]
+            if group in query.log_group_names and status in (None, query.status):
+                source = f'SOURCE "{group}" START={query.start_time}000 END={query.end_time}999'
+                text = {"queryLanguage": "CWLI", "queryString": f"{source} | {query.query}"}
+                shown.append(query.to_json(group) | text)
+        return json.dumps({"queries": shown})
+
+    def _query(self) -> Any:
+        query = self.logs_backend.queries.get(self._get_param("queryId"))
+        if query is None:
+            raise ResourceNotFoundException("The specified query does not exist.")
+        return query
+
+    def get_query_results(self) -> str:
+        """With what was looked through for it."""
+        query = self._query()
+        streams = [
+            stream
+            for name in query.log_group_names
+            if name in self.logs_backend.groups
+            for stream in self.logs_backend.groups[name].streams.values()
+        ]
+        found = [
+            event.message
+            for stream in streams
+            for event in stream.events
+            if query.start_time * 1000 <= event.timestamp < (query.end_time + 1) * 1000
+        ]
+        statistics = {
+            "bytesScanned": float(sum(len(message.encode()) for message in found)),
+            "recordsMatched": float(len(query.results)),
+            "recordsScanned": float(len(found)),
+        }
+        answer = query.to_result_json() | {"queryLanguage": "CWLI", "statistics": statistics}
         return json.dumps(answer)
+
+    def stop_query(self) -> str:
+        """Every query has ended: they are answered at once."""
+        raise InvalidParameterException(f"Query {self._query().query_id} is not running.")
 
     def associate_kms_key(self) -> str:
         group = self._group()
@@ -257,10 +385,7 @@ class LogsApi(LogsResponse):
 
     def put_metric_filter(self) -> str:
         name, group = self._get_param("filterName"), self._group().name
-        try:
-            compiled(self._get_param("filterPattern"))
-        except ValueError as error:
-            raise JsonRESTError("InvalidParameterException", str(error)) from None
+        _understood(self._get_param("filterPattern"))
         self.logs_backend.delete_metric_filter(name, group)
         answer = super().put_metric_filter()
         for to in self.logs_backend.filters.metric_filters[-1]["metricTransformations"]:
@@ -273,7 +398,13 @@ class LogsApi(LogsResponse):
         }
         return answer
 
+    def describe_metric_filters(self) -> str:
+        if self._get_param("logGroupName"):
+            self._group()
+        return str(super().describe_metric_filters())
+
     def delete_metric_filter(self) -> str:
+        self._group()
         named = {key: self._get_param(key) for key in ("filterName", "logGroupName")}
         if not any(
             named.items() <= there.items() for there in self.logs_backend.filters.metric_filters

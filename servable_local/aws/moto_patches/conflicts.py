@@ -9,7 +9,7 @@ each with its date and source.
 import json
 import re
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from typing import Any
 
 from moto.awslambda.exceptions import LambdaClientError
@@ -19,6 +19,7 @@ from moto.core.utils import camelcase_to_underscores
 from moto.events.models import EventsBackend, events_backends
 from moto.iam.models import SERVICE_NAME_CONVERSION, IAMBackend
 from moto.iam.responses import IamResponse
+from moto.ssm.models import ParameterDict
 from moto.utilities.arns import parse_arn
 
 from servable_local.aws.moto_patches import keys
@@ -61,6 +62,7 @@ class _StatementError(LambdaClientError):
 def install() -> None:
     """Idempotent."""
     SERVICE_NAME_CONVERSION.update(_LINKED_NAMES)
+    setattr(ParameterDict, "__missing__", lambda *named: _Versions(*named))  # noqa: B010 (mypy)
     # A new role is answered without them; GetRole has both.
     absent = IamResponse.RESPONSE_KEY_PATH_TO_TRANSFORMER
     for member in ("MaxSessionDuration", "RoleLastUsed"):
@@ -68,7 +70,7 @@ def install() -> None:
     # Documents are encoded everywhere, so that their percent signs are theirs.
     for path in ("ListRolesResponse.Roles.Role.AssumeRolePolicyDocument", _VERSION):
         absent[path] = url_encode
-    setattr(IAMBackend, "delete_service_linked_role", _delete_linked)  # noqa: B010 (mypy)
+    setattr(IAMBackend, "delete_service_linked_role", _delete_linked)  # noqa: B010
     setattr(IAMBackend, "create_role", _create_role)  # noqa: B010
     setattr(EventsBackend, "put_events", _put_events)  # noqa: B010
     setattr(Policy, "add_statement", _add_statement)  # noqa: B010
@@ -108,7 +110,21 @@ def _delete_linked(backend: Any, role_name: str) -> str:
     return f"task{path}{role_name}/{_DELETE_LINKED(backend, role_name)}"
 
 
-# --- SNS, SQS
+# --- SNS, SQS, SSM
+
+
+class _Versions(list[Any]):
+    """Of a parameter that is not there: it is kept with its first version, and not because it was asked for,
+    which no list of parameters would survive."""
+
+    def __init__(self, parameters: Any, name: str) -> None:
+        super().__init__()
+        self._keep = parameters.setdefault, name
+
+    def append(self, version: Any) -> None:
+        super().append(version)
+        setdefault, name = self._keep
+        setdefault(name, self)
 
 
 def _here(api: Any, given: _Given) -> _Problems:
@@ -228,8 +244,81 @@ def _of_bus(api: Any, given: _Given) -> _Problems:
         yield "ResourceNotFoundException", f"Event bus {name} does not exist."
 
 
+# Member of a request, what of its kind is there, and the refusal of what is not, where moto would say that
+# it is done. Codes are of botocore's models.
+_MISSING: Mapping[tuple[str, str], tuple[str, Callable[[Any], Container[str]], str, str]] = {
+    ("iam", "DeleteAccountAlias"): (
+        "AccountAlias",
+        lambda api: api.backend.account_aliases,
+        "NoSuchEntity",
+        "The Account Alias with name {} cannot be found.",
+    ),
+    ("iam", "DeleteSAMLProvider"): (
+        "SAMLProviderArn",
+        lambda api: api.backend.saml_providers,
+        "NoSuchEntity",
+        "Manifest not found for arn {}",
+    ),
+    ("iam", "EnableMFADevice"): (
+        "SerialNumber",
+        lambda api: api.backend.virtual_mfa_devices,
+        "NoSuchEntity",
+        "VirtualMFADevice with serial number {} does not exist.",
+    ),
+    ("iam", "UpdateGroup"): (
+        "GroupName",
+        lambda api: api.backend.groups,
+        "NoSuchEntity",
+        "The group with name {} cannot be found.",
+    ),
+    **{
+        ("scheduler", operation): (
+            "ResourceArn",
+            lambda api: {group.arn for group in api.scheduler_backend.schedule_groups.values()},
+            "ResourceNotFoundException",
+            "Schedule Group {} does not exist.",
+        )
+        for operation in ("ListTagsForResource", "TagResource", "UntagResource")
+    },
+    **{
+        ("stepfunctions", operation): (
+            "resourceArn",
+            lambda api: {one.arn for one in api.stepfunction_backend.state_machines},
+            "ResourceNotFound",
+            "Resource not found: '{}'",
+        )
+        for operation in ("ListTagsForResource", "TagResource", "UntagResource")
+    },
+    ("awslambda", "DeleteEventSourceMapping"): (
+        "UUID",
+        lambda api: (),  # none is made here: 501
+        "ResourceNotFoundException",
+        "The resource you requested does not exist.",
+    ),
+    ("ssm", "GetParameterHistory"): (
+        "Name",
+        lambda api: api.ssm_backend._parameters,
+        "ParameterNotFound",
+        "",
+    ),
+    ("sns", "ConfirmSubscription"): (
+        "Token",
+        lambda api: (),  # none is sent: what is subscribed is confirmed
+        "InvalidParameter",
+        "Invalid parameter: Token",
+    ),
+}
+
+
+def _missing(api: Any, given: _Given) -> _Problems:
+    member, there, code, words = _MISSING[api.service_name, api._get_action()]
+    if given.get(member) not in there(api):
+        yield code, words.format(given.get(member))
+
+
 CONFLICTS: Mapping[tuple[str, str], Callable[[Any, _Given], _Problems]] = {
     ("iam", "CreateServiceLinkedRole"): _linked_role,
+    **dict.fromkeys(_MISSING, _missing),
     ("sns", "CreateTopic"): _topic,
     **{
         ("events", name): _of_bus

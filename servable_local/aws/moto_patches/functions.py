@@ -67,10 +67,11 @@ def install() -> None:
 
 
 def given(api: Any) -> dict[str, Any]:
-    """A request's members, from its path, its query and its body."""
-    operation = service_model("lambda").operation_model(api._get_action())
+    """A REST request's members, from its path, its query and its body."""
+    service = "lambda" if api.service_name == "awslambda" else api.service_name
+    operation = service_model(service).operation_model(api._get_action())
     shape: Any = operation.input_shape
-    path = re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]+)", operation.http["requestUri"].rstrip("/"))
+    path = re.sub(r"\{(\w+)\}", r"(?P<\1>.+)", operation.http["requestUri"].rstrip("/"))
     in_path = re.fullmatch(f"{path}/?", api.path)
     found = {key: unquote(value) for key, value in in_path.groupdict().items()} if in_path else {}
     if "payload" not in shape.serialization:
@@ -96,6 +97,15 @@ def problems(api: Any, given: _Given) -> _Problems:
             "InvalidParameterValueException",
             "Tags on function aliases and versions are not supported. Please specify a function ARN.",
         )
+    if operation == "UpdateFunctionCode" and not {"ZipFile", "S3Bucket", "ImageUri"} & given.keys():
+        problem = "Please provide a source for function code."
+        yield "InvalidParameterValueException", problem
+    if operation == "PutFunctionEventInvokeConfig" and given.keys() <= {
+        "FunctionName",
+        "Qualifier",
+    }:
+        problem = "You must specify at least one of error handling or destination setting."
+        yield "InvalidParameterValueException", problem
     found = _NAME.fullmatch(given.get("FunctionName", ""))
     if found:
         yield from _named(api, operation, given, *found.groups())

@@ -16,6 +16,7 @@ from moto.core.responses import ActionResult, BaseResponse
 from moto.core.serialize import QuerySerializer
 from moto.iam.models import Policy
 
+from servable_local.aws.loopback import service_model
 from servable_local.aws.moto_patches import constraints, event_patterns, functions, operations
 from servable_local.aws.moto_patches.conflicts import CONFLICTS
 from servable_local.aws.moto_patches.keys import digest, not_for_usage
@@ -53,9 +54,8 @@ def _call(api: Any) -> Any:
     operation = (api.service_name, api._get_action())
     of_input, of_state = _CHECKS.get(operation), CONFLICTS.get(operation)
     if of_input or of_state or api.service_name in constraints.CODES:
-        if api.service_name == "awslambda":
+        if api.service_name in ("awslambda", "scheduler"):
             given = functions.given(api)
-            of_state = functions.problems
         elif api.automated_parameter_parsing:
             given = api.params
         else:
@@ -64,6 +64,7 @@ def _call(api: Any) -> Any:
             constraints.unmet(*operation, given),
             of_input(given) if of_input else (),
             of_state(api, given) if of_state else (),
+            functions.problems(api, given) if api.service_name == "awslambda" else (),
         ]
         for code, message in itertools.chain(*problems):
             return _refused(api, code, message)
@@ -457,6 +458,9 @@ def _queue(given: _Given) -> _Problems:
 
 
 def _queue_attributes(given: _Given) -> _Problems:
+    known: Any = service_model("sqs").shape_for("QueueAttributeName")
+    for name in {*(given.get("Attributes") or {})} - {*known.enum}:
+        yield "InvalidAttributeName", f"Unknown Attribute {name}."
     standard = not str(given.get("QueueUrl", "")).endswith(".fifo")
     if standard and "FifoQueue" in (given.get("Attributes") or {}):
         yield "InvalidAttributeName", "Unknown Attribute FifoQueue."

@@ -38,6 +38,7 @@ _WITHOUT_EFFECT = {
     "ssm": {
         "CreateAssociation",
         "CreateMaintenanceWindow",
+        "DeregisterPatchBaselineForPatchGroup",
         "RegisterTargetWithMaintenanceWindow",
         "RegisterTaskWithMaintenanceWindow",
         "SendCommand",

@@ -244,75 +244,58 @@ def _of_bus(api: Any, given: _Given) -> _Problems:
         yield "ResourceNotFoundException", f"Event bus {name} does not exist."
 
 
-# Member of a request, what of its kind is there, and the refusal of what is not, where moto would say that
-# it is done. Codes are of botocore's models.
-_MISSING: Mapping[tuple[str, str], tuple[str, Callable[[Any], Container[str]], str, str]] = {
-    ("iam", "DeleteAccountAlias"): (
-        "AccountAlias",
-        lambda api: api.backend.account_aliases,
-        "NoSuchEntity",
-        "The Account Alias with name {} cannot be found.",
+def _arns(kept: Mapping[str, Any]) -> set[str]:
+    return {one.arn for one in kept.values()}
+
+
+_TAGGED = ("deliveries", "delivery_destinations", "delivery_sources", "destinations", "groups")
+_TAGS = ("ListTagsForResource", "TagResource", "UntagResource")
+_GONE = "The specified resource does not exist."
+# What is there of a request's member, and the refusal of what is not, where moto would say that it is done;
+# codes are of botocore's models.
+_THERE: Mapping[tuple[str, str], Callable[[Any], Container[str]]] = {
+    ("awslambda", "UUID"): lambda api: (),  # no event source is mapped here: 501
+    ("iam", "AccountAlias"): lambda api: api.backend.account_aliases,
+    ("iam", "GroupName"): lambda api: api.backend.groups,
+    ("iam", "SAMLProviderArn"): lambda api: api.backend.saml_providers,
+    ("iam", "SerialNumber"): lambda api: api.backend.virtual_mfa_devices,
+    ("logs", "resourceArn"): lambda api: _arns(
+        {kind + name: one for kind in _TAGGED for name, one in vars(api.logs_backend)[kind].items()}
     ),
-    ("iam", "DeleteSAMLProvider"): (
-        "SAMLProviderArn",
-        lambda api: api.backend.saml_providers,
-        "NoSuchEntity",
-        "Manifest not found for arn {}",
-    ),
-    ("iam", "EnableMFADevice"): (
-        "SerialNumber",
-        lambda api: api.backend.virtual_mfa_devices,
-        "NoSuchEntity",
-        "VirtualMFADevice with serial number {} does not exist.",
-    ),
-    ("iam", "UpdateGroup"): (
-        "GroupName",
-        lambda api: api.backend.groups,
-        "NoSuchEntity",
-        "The group with name {} cannot be found.",
-    ),
-    **{
-        ("scheduler", operation): (
-            "ResourceArn",
-            lambda api: {group.arn for group in api.scheduler_backend.schedule_groups.values()},
-            "ResourceNotFoundException",
-            "Schedule Group {} does not exist.",
-        )
-        for operation in ("ListTagsForResource", "TagResource", "UntagResource")
+    ("scheduler", "ResourceArn"): lambda api: _arns(api.scheduler_backend.schedule_groups),
+    ("sns", "Token"): lambda api: (),  # none is sent: what is subscribed is confirmed
+    ("ssm", "Name"): lambda api: api.ssm_backend._parameters,
+    ("stepfunctions", "resourceArn"): lambda api: {
+        one.arn for one in api.stepfunction_backend.state_machines
     },
-    **{
-        ("stepfunctions", operation): (
-            "resourceArn",
-            lambda api: {one.arn for one in api.stepfunction_backend.state_machines},
-            "ResourceNotFound",
-            "Resource not found: '{}'",
-        )
-        for operation in ("ListTagsForResource", "TagResource", "UntagResource")
-    },
+}
+_NO_ENTITY, _NOT_FOUND = "NoSuchEntity", "ResourceNotFoundException"
+_MISSING: Mapping[tuple[str, str], tuple[str, str, str]] = {
     ("awslambda", "DeleteEventSourceMapping"): (
-        "UUID",
-        lambda api: (),  # none is made here: 501
-        "ResourceNotFoundException",
+        *("UUID", _NOT_FOUND),
         "The resource you requested does not exist.",
     ),
-    ("ssm", "GetParameterHistory"): (
-        "Name",
-        lambda api: api.ssm_backend._parameters,
-        "ParameterNotFound",
-        "",
+    ("iam", "DeleteAccountAlias"): ("AccountAlias", _NO_ENTITY, "{} cannot be found."),
+    ("iam", "DeleteSAMLProvider"): ("SAMLProviderArn", _NO_ENTITY, "Manifest not found for arn {}"),
+    ("iam", "EnableMFADevice"): (
+        *("SerialNumber", _NO_ENTITY),
+        "VirtualMFADevice with serial number {} does not exist.",
     ),
-    ("sns", "ConfirmSubscription"): (
-        "Token",
-        lambda api: (),  # none is sent: what is subscribed is confirmed
-        "InvalidParameter",
-        "Invalid parameter: Token",
-    ),
+    ("iam", "UpdateGroup"): ("GroupName", _NO_ENTITY, "The group with name {} cannot be found."),
+    **{("logs", name): ("resourceArn", _NOT_FOUND, _GONE) for name in _TAGS},
+    **{("scheduler", name): ("ResourceArn", _NOT_FOUND, _GONE) for name in _TAGS},
+    ("sns", "ConfirmSubscription"): ("Token", "InvalidParameter", "Invalid parameter: Token"),
+    ("ssm", "GetParameterHistory"): ("Name", "ParameterNotFound", ""),
+    **{
+        ("stepfunctions", name): ("resourceArn", "ResourceNotFound", "Resource not found: '{}'")
+        for name in _TAGS
+    },
 }
 
 
 def _missing(api: Any, given: _Given) -> _Problems:
-    member, there, code, words = _MISSING[api.service_name, api._get_action()]
-    if given.get(member) not in there(api):
+    member, code, words = _MISSING[api.service_name, api._get_action()]
+    if given.get(member) not in _THERE[api.service_name, member](api):
         yield code, words.format(given.get(member))
 
 
@@ -336,6 +319,8 @@ CONFLICTS: Mapping[tuple[str, str], Callable[[Any, _Given], _Problems]] = {
     **{("kms", operation): keys.enabled for operation in keys.OF_ENABLED},
     **{("kms", operation): keys.pending for operation in keys.OF_NOT_PENDING},
     **{("kms", operation): keys.grant for operation in keys.OF_GRANTS},
-    ("kms", "GetKeyRotationStatus"): keys.rotating,
+    ("kms", "CancelKeyDeletion"): keys.of_its_kind,
+    ("kms", "GetKeyRotationStatus"): keys.of_its_kind,
+    ("kms", "GetPublicKey"): keys.of_its_kind,
     **{("kms", operation): keys.imported for operation in keys.OF_IMPORTED},
 }

@@ -13,7 +13,7 @@ import json
 import re
 import uuid
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 from urllib.parse import unquote
 
@@ -56,14 +56,10 @@ def install() -> None:
     setattr(LambdaFunction, "__init__", _init)  # noqa: B010 (mypy)
     setattr(LambdaFunction, "update_configuration", _update)  # noqa: B010
     setattr(LambdaFunction, "get_configuration", _configuration)  # noqa: B010
-    for name, shown in (("list_functions", "Functions"), ("list_versions_by_function", "Versions")):
+    for name, change in _CHANGED.items():
         method = getattr(LambdaResponse, name)
         if method.__module__ != __name__:
-            setattr(LambdaResponse, name, _listed(method, shown))
-    for name in ("update_function_code", "update_function_configuration"):
-        method = getattr(LambdaResponse, name)
-        if method.__module__ != __name__:
-            setattr(LambdaResponse, name, _in_progress(method))
+            setattr(LambdaResponse, name, _changed(method, change))
 
 
 def given(api: Any) -> dict[str, Any]:
@@ -246,22 +242,24 @@ def _configuration(function: Any, on_create: bool = False) -> dict[str, Any]:
     return config | {"RevisionId": str(uuid.uuid5(uuid.NAMESPACE_OID, state))}
 
 
-def _listed(method: Any, shown: str) -> Any:
-    """`method`, whose functions say nothing of their state."""
+def _changed(method: Any, change: Callable[[Any], Any]) -> Any:
+    def changed(api: Any) -> Any:
+        answer = method(api)
+        status, headers, body = answer if isinstance(answer, tuple) else (200, {}, answer)
+        return status, headers, json.dumps(change(json.loads(body)))
 
-    def listed(api: Any) -> str:
-        functions = json.loads(method(api))[shown]
-        for function in functions:
-            for member in ("LastUpdateStatus", "RuntimeVersionConfig", "State"):
-                function.pop(member, None)
-        return json.dumps({shown: functions})
-
-    return listed
+    return changed
 
 
-def _in_progress(method: Any) -> Any:
-    def updated(api: Any) -> Any:
-        status, headers, body = method(api)
-        return status, headers, json.dumps(json.loads(body) | _IN_PROGRESS)
+def _stateless(functions: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Lists say nothing of a function's state."""
+    left_out = ("LastUpdateStatus", "RuntimeVersionConfig", "State")
+    return [{key: one[key] for key in one if key not in left_out} for one in functions]
 
-    return updated
+
+_CHANGED: Mapping[str, Callable[[Any], Any]] = {
+    "list_functions": lambda told: {"Functions": _stateless(told["Functions"])},
+    "list_versions_by_function": lambda told: {"Versions": _stateless(told["Versions"])},
+    "update_function_code": lambda told: told | _IN_PROGRESS,
+    "update_function_configuration": lambda told: told | _IN_PROGRESS,
+}

@@ -31,17 +31,6 @@ _Problems = Iterator[tuple[str, str]]
 _TO_DICT = Key.to_dict
 _ENABLE = KmsResponse.enable_key_rotation
 _STATUS = KmsResponse.get_key_rotation_status
-_ROTATE = KmsResponse.rotate_key_on_demand
-_PUBLIC = KmsResponse.get_public_key
-_SCHEDULE, _CANCEL = KmsResponse.schedule_key_deletion, KmsResponse.cancel_key_deletion
-_CIPHERS = {
-    "encrypt": [("EncryptionAlgorithm", "KeyId", False)],
-    "decrypt": [("EncryptionAlgorithm", "KeyId", True)],
-    "re_encrypt": [
-        ("SourceEncryptionAlgorithm", "SourceKeyId", False),
-        ("DestinationEncryptionAlgorithm", "KeyId", False),
-    ],
-}
 _VALIDATE = KmsResponse._validate_cmk_id
 # These are told a key's id alone by moto, and by AWS's callers its ARN too.
 _BY_ID = {
@@ -97,20 +86,13 @@ def install() -> None:
     setattr(models, "generate_key_id", _new_id)  # noqa: B010
     setattr(KmsResponse, "_validate_cmk_id", _validate)  # noqa: B010
     setattr(Key, "to_dict", _shown)  # noqa: B010
-    for name, answers in _CIPHERS.items():
+    for name, more in _MORE.items():
         method = getattr(KmsResponse, name)
         if method.__module__ != __name__:
-            setattr(KmsResponse, name, _ciphered(method, answers))
-    for name, method in {
-        "cancel_key_deletion": _cancel,
-        "derive_shared_secret": _shared_secret,
-        "generate_data_key_pair": _data_key_pair,
-        "generate_data_key_pair_without_plaintext": _data_key_pair,
-        "get_public_key": _public,
-        "rotate_key_on_demand": _rotate,
-        "schedule_key_deletion": _schedule,
-    }.items():
-        setattr(KmsResponse, name, method)
+            setattr(KmsResponse, name, _answered(method, more))
+    for name in ("generate_data_key_pair", "generate_data_key_pair_without_plaintext"):
+        setattr(KmsResponse, name, _data_key_pair)
+    setattr(KmsResponse, "derive_shared_secret", _shared_secret)  # noqa: B010
     for name, method in _BY_ID.items():
         setattr(KmsBackend, name, _by_arn_too(method))
 
@@ -276,11 +258,17 @@ def grant(api: Any, given: _Given) -> _Problems:
             yield "NotFoundException", f"Grant ID {given.get('GrantId')} not found"
 
 
-def rotating(api: Any, given: _Given) -> _Problems:
-    """Why a key is never rotated."""
-    key = _key(api, given)
-    if key and key.key_spec != "SYMMETRIC_DEFAULT":
+def of_its_kind(api: Any, given: _Given) -> _Problems:
+    """Why a key is never rotated, has no public key, or is not to be kept."""
+    key, operation = _key(api, given), api._get_action()
+    if not key:
+        return
+    if operation == "GetKeyRotationStatus" and key.key_spec != "SYMMETRIC_DEFAULT":
         yield "UnsupportedOperationException", ""
+    if operation == "GetPublicKey" and key.key_spec.startswith(("SYMMETRIC", "HMAC")):
+        yield "UnsupportedOperationException", ""
+    if operation == "CancelKeyDeletion" and key.key_state != "PendingDeletion":
+        yield "KMSInvalidStateException", f"{key.arn} is not pending deletion."
 
 
 def digest(given: _Given) -> _Problems:
@@ -309,51 +297,38 @@ def _enable(api: Any) -> str:
     return answer
 
 
-def _rotate(api: Any) -> str:
-    """The key is said by its id, however it was named."""
-    _ROTATE(api)
-    return json.dumps({"KeyId": _key(api, {"KeyId": api._get_param("KeyId")}).arn})
+def _answered(method: Callable[..., Any], more: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+    """`method`, with what AWS says besides: of a key, by its ARN."""
 
-
-def _schedule(api: Any) -> str:
-    answer = json.loads(_SCHEDULE(api))
-    key = _key(api, answer)
-    days = api._get_param("PendingWindowInDays") or 30
-    more = {"KeyId": key.arn, "KeyState": key.key_state, "PendingWindowInDays": days}
-    return json.dumps(answer | more)
-
-
-def _cancel(api: Any) -> str:
-    key = _key(api, {"KeyId": api._get_param("KeyId")})
-    if key and key.key_state != "PendingDeletion":
-        problem = f"{key.arn} is not pending deletion."
-        raise JsonRESTError("KMSInvalidStateException", problem)
-    return json.dumps({"KeyId": _key(api, json.loads(_CANCEL(api))).arn})
-
-
-def _public(api: Any) -> str:
-    answer = json.loads(_PUBLIC(api))
-    key = _key(api, answer)
-    if key.key_spec.startswith(("SYMMETRIC", "HMAC")):
-        raise JsonRESTError("UnsupportedOperationException", "")
-    return json.dumps(answer | {"KeyId": key.arn, "KeySpec": key.key_spec} | _algorithms(key))
-
-
-def _ciphered(
-    method: Callable[..., Any], answers: list[tuple[str, str, bool]]
-) -> Callable[..., Any]:
-    """`method`, which says by which algorithm each key of its answer works, and of which material it is."""
-
-    def ciphered(api: Any) -> str:
+    def answered(api: Any) -> str:
         answer = json.loads(method(api))
-        for algorithm, of, material in answers:
-            key = _key(api, {"KeyId": answer[of]})
-            answer[algorithm] = api._get_param(algorithm) or "SYMMETRIC_DEFAULT"
-            if material and key.key_spec == "SYMMETRIC_DEFAULT":
-                answer["KeyMaterialId"] = _material(key)
-        return json.dumps(answer)
+        key = _key(api, answer)
+        return json.dumps(answer | more(api, key) | {"KeyId": key.arn})
 
-    return ciphered
+    return answered
+
+
+def _by(api: Any, algorithm: str) -> dict[str, str]:
+    return {algorithm: api._get_param(algorithm) or "SYMMETRIC_DEFAULT"}
+
+
+_MORE: Mapping[str, Callable[[Any, Any], Any]] = {
+    "cancel_key_deletion": lambda api, key: {},
+    "decrypt": lambda api, key: (
+        _by(api, "EncryptionAlgorithm")
+        | ({"KeyMaterialId": _material(key)} if key.key_spec == "SYMMETRIC_DEFAULT" else {})
+    ),
+    "encrypt": lambda api, key: _by(api, "EncryptionAlgorithm"),
+    "get_public_key": lambda api, key: {"KeySpec": key.key_spec} | _algorithms(key),
+    "re_encrypt": lambda api, key: (
+        _by(api, "DestinationEncryptionAlgorithm") | _by(api, "SourceEncryptionAlgorithm")
+    ),
+    "rotate_key_on_demand": lambda api, key: {},
+    "schedule_key_deletion": lambda api, key: {
+        "KeyState": key.key_state,
+        "PendingWindowInDays": api._get_param("PendingWindowInDays") or 30,
+    },
+}
 
 
 def _data_key_pair(api: Any) -> str:

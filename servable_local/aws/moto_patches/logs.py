@@ -4,20 +4,17 @@ Upstream (moto 5.2.5): PutQueryDefinition and its like are not there; a metric f
 is put again is there twice, and counts nothing. AWS keeps the queries, puts the filter in
 the old one's place, and publishes its metric for every line that it matches.
 
-Filter patterns may be words, quoted phrases, space-delimited fields and JSON; regular expressions on their
-own are not supported. A group is shown with its class, and found by a part of its name.
+A group is shown with its class, and found by a part of its name.
 Sources: https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_PutQueryDefinition.html,
-https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/MonitoringLogData.html,
-https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/FilterAndPatternSyntax.html
+https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/MonitoringLogData.html
 """
 
 import json
 import operator
 import re
 import uuid
-from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 from moto.core.exceptions import JsonRESTError
 from moto.core.utils import unix_time_millis
@@ -28,24 +25,10 @@ from moto.logs.responses import LogsResponse
 from servable_local.aws.cloudwatch.alarms import CloudWatch
 from servable_local.aws.loopback import Regions
 from servable_local.aws.moto_patches import json_pattern
+from servable_local.aws.moto_patches.filter_pattern import compiled
 from servable_scaling.alarms.query import Metric
 
-Matches = Callable[[str], bool]
-_TERM = re.compile(r'([?-]?)(?:"([^"]*)"|(\S+))')
-_FIELD = re.compile(r'\[[^\]]*\]|"[^"]*"|\S+')
-_CONDITION = re.compile(r'\s*\w+\s*(!=|<=|>=|=|<|>)\s*(?:"([^"]*)"|(\S+))\s*')
-_FIELD_NAME = re.compile(r"\s*\w+\s*")
-_ELLIPSIS = "..."
-_COMPARED: dict[str, Callable[[float, float], bool]] = {
-    "=": operator.eq,
-    "!=": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
 _NO_STREAM = "The specified log stream does not exist."
-_TAGGED = ("deliveries", "delivery_destinations", "delivery_sources", "destinations", "groups")
 # https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_PutRetentionPolicy.html
 _RETENTION_DAYS = (
     *(1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922),
@@ -53,72 +36,6 @@ _RETENTION_DAYS = (
 )
 _OF_ACCOUNT = {"policyScope": "ACCOUNT"}
 Queries = dict[str, dict[str, Any]]
-
-
-def compiled(pattern: str) -> Matches:
-    """Raises ValueError for what is not understood."""
-    text = pattern.strip()
-    if text.startswith("[") and text.endswith("]"):
-        return _fields(text[1:-1])
-    if text.startswith("{"):
-        return json_pattern.compiled(text)
-    if text.startswith("%"):
-        raise ValueError(f"{pattern}: regular expressions are not known here")
-    return _terms(text)
-
-
-def _terms(text: str) -> Matches:
-    """All of them, none of `-those`; where each has a `?`, any."""
-    terms = [(sign, phrase or word) for sign, phrase, word in _TERM.findall(text)]
-    if terms and all(sign == "?" for sign, _ in terms):
-        return lambda line: any(term in line for _, term in terms)
-    return lambda line: all((term in line) == (sign == "") for sign, term in terms if sign != "?")
-
-
-def _fields(text: str) -> Matches:
-    """One condition, or none, for each field; what is in quotes or brackets is one field."""
-    parts = [part.strip() for part in text.split(",")]
-    at = parts.index(_ELLIPSIS) if _ELLIPSIS in parts else None
-    conditions = [_condition(part) for part in parts if part != _ELLIPSIS]
-
-    def matches(line: str) -> bool:
-        fields = [field.strip('"[]') for field in _FIELD.findall(line)]
-        if len(fields) < len(conditions):
-            return False
-        if at is None:  # the last field holds the rest of the line
-            last = len(conditions) - 1
-            fields = [*fields[:last], " ".join(fields[last:])]
-        else:  # as many fields as the ellipsis has to stand for
-            fields = fields[:at] + fields[len(fields) - (len(conditions) - at) :]
-        return all(holds(field) for holds, field in zip(conditions, fields, strict=True))
-
-    return matches
-
-
-def _condition(text: str) -> Matches:
-    if _FIELD_NAME.fullmatch(text):
-        return lambda field: True
-    for sign, together in (("||", any), ("&&", all)):
-        if sign in text:
-            parts = [_comparison(part) for part in text.split(sign)]
-            return lambda field: together(holds(field) for holds in parts)
-    return _comparison(text)
-
-
-def _comparison(text: str) -> Matches:
-    match = _CONDITION.fullmatch(text)
-    if match is None:
-        raise ValueError(f"{text}: not a condition on a field")
-    sign, operand = match[1], match[2] if match[2] is not None else match[3]
-    like = re.compile(".*".join(map(re.escape, operand.split("*"))), re.DOTALL)
-
-    def holds(field: str) -> bool:
-        try:
-            return _COMPARED[sign](float(field), float(operand))
-        except ValueError:
-            return sign in ("=", "!=") and (like.fullmatch(field) is not None) == (sign == "=")
-
-    return holds
 
 
 class _Filter:
@@ -189,20 +106,13 @@ class LogsApi(LogsResponse):
         return json.dumps(answer)
 
     def list_log_groups(self) -> str:
-        pattern, asked = (
-            self._get_param("logGroupNamePattern") or "",
-            self._get_param("logGroupClass"),
-        )
-        groups = [
-            {
-                "logGroupName": name,
-                "logGroupArn": group.arn,
-                "logGroupClass": getattr(group, "servable_class", "STANDARD"),
-            }
-            for name, group in sorted(self.logs_backend.groups.items())
-            if re.search(pattern, name)
-        ]
-        found = [group for group in groups if asked in (None, group["logGroupClass"])]
+        pattern, asked = self._get_param("logGroupNamePattern"), self._get_param("logGroupClass")
+        found = []
+        for name, group in sorted(self.logs_backend.groups.items()):
+            of_class = getattr(group, "servable_class", "STANDARD")
+            if re.search(pattern or "", name) and asked in (None, of_class):
+                names = {"logGroupName": name, "logGroupArn": group.arn}
+                found.append(names | {"logGroupClass": of_class})
         return json.dumps({"logGroups": found[: self._get_param("limit") or 50]})
 
     def _group(self) -> Any:
@@ -236,10 +146,8 @@ class LogsApi(LogsResponse):
 
     def filter_log_events(self) -> str:
         """Of all streams together, as AWS does since 2019; it no longer says which were searched."""
-        names, prefix = (
-            self._get_param("logStreamNames") or [],
-            self._get_param("logStreamNamePrefix"),
-        )
+        names = self._get_param("logStreamNames") or []
+        prefix = self._get_param("logStreamNamePrefix")
         streams, pattern = self._group().streams, self._get_param("filterPattern") or ""
         if names and prefix:
             problem = "logStreamNamePrefix and logStreamNames are mutually exclusive parameters."
@@ -249,15 +157,12 @@ class LogsApi(LogsResponse):
         _understood(pattern)
         named = names or [name for name in streams if name.startswith(prefix or "")]
         times = [self._get_param(name) for name in ("startTime", "endTime", "limit", "nextToken")]
-        found: Any = ([], None, [])
-        if named:
-            group = self._get_param("logGroupName")
-            backend: Any = self.logs_backend
-            found = backend.filter_log_events(group, named, *times, pattern, True)
-        events, token, _ = found
-        return self._page(
-            {"events": events, "nextToken": token, "searchedLogStreams": []}, "events"
-        )
+        group, backend = self._get_param("logGroupName"), cast(Any, self.logs_backend)
+        events, token = [], None
+        if named:  # no name is every stream's
+            events, token, _ = backend.filter_log_events(group, named, *times, pattern, True)
+        answer = {"events": events, "nextToken": token, "searchedLogStreams": []}
+        return self._page(answer, "events")
 
     def _page(self, answer: Any, shown: str) -> str:
         """moto has nothing to show where it does not know a token."""
@@ -276,25 +181,6 @@ class LogsApi(LogsResponse):
                 constraint=must, parameter="retentionInDays", value=days
             )
         return str(super().put_retention_policy())
-
-    def list_tags_for_resource(self) -> str:
-        self._resource_is_there()
-        return str(super().list_tags_for_resource())
-
-    def tag_resource(self) -> str:
-        self._resource_is_there()
-        return str(super().tag_resource())
-
-    def untag_resource(self) -> str:
-        self._resource_is_there()
-        return str(super().untag_resource())
-
-    def _resource_is_there(self) -> None:
-        arn = self._get_param("resourceArn")
-        kept = vars(self.logs_backend)
-        there = [one.arn for kind in _TAGGED for one in kept[kind].values()]
-        if arn not in there:
-            raise ResourceNotFoundException("The specified resource does not exist.")
 
     def put_resource_policy(self) -> str:
         """Kept as AWS writes it: with a version, and a principal alone is no list."""
@@ -350,24 +236,17 @@ class LogsApi(LogsResponse):
 
     def get_query_results(self) -> str:
         """With what was looked through for it."""
-        query = self._query()
-        streams = [
-            stream
-            for name in query.log_group_names
-            if name in self.logs_backend.groups
-            for stream in self.logs_backend.groups[name].streams.values()
-        ]
+        query, groups = self._query(), self.logs_backend.groups
+        first, end = query.start_time * 1000, (query.end_time + 1) * 1000
         found = [
-            event.message
-            for stream in streams
+            event.message.encode()
+            for name in query.log_group_names
+            for stream in (groups[name].streams.values() if name in groups else ())
             for event in stream.events
-            if query.start_time * 1000 <= event.timestamp < (query.end_time + 1) * 1000
+            if first <= event.timestamp < end
         ]
-        statistics = {
-            "bytesScanned": float(sum(len(message.encode()) for message in found)),
-            "recordsMatched": float(len(query.results)),
-            "recordsScanned": float(len(found)),
-        }
+        counts = {"recordsMatched": len(query.results), "recordsScanned": len(found)}
+        statistics = counts | {"bytesScanned": sum(map(len, found))}
         answer = query.to_result_json() | {"queryLanguage": "CWLI", "statistics": statistics}
         return json.dumps(answer)
 
@@ -406,13 +285,10 @@ class LogsApi(LogsResponse):
     def delete_metric_filter(self) -> str:
         self._group()
         named = {key: self._get_param(key) for key in ("filterName", "logGroupName")}
-        if not any(
-            named.items() <= there.items() for there in self.logs_backend.filters.metric_filters
-        ):
-            problem = (
-                "The specified metric filter does not exist."  # in the words of the other kinds
-            )
-            raise JsonRESTError("ResourceNotFoundException", problem)
+        filters = self.logs_backend.filters.metric_filters
+        if not any(named.items() <= there.items() for there in filters):
+            # In the words of the other kinds.
+            raise ResourceNotFoundException("The specified metric filter does not exist.")
         return str(super().delete_metric_filter())
 
     def put_log_events(self) -> str:

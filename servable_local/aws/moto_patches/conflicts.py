@@ -110,6 +110,34 @@ def _delete_linked(backend: Any, role_name: str) -> str:
     return f"task{path}{role_name}/{_DELETE_LINKED(backend, role_name)}"
 
 
+def _delete_user(api: Any, given: _Given) -> _Problems:
+    user, groups = api.backend.users.get(given.get("UserName")), api.backend.groups.values()
+    if user and user.access_keys:
+        yield "DeleteConflict", "Cannot delete entity, must delete access keys first."
+    if user and user.password:
+        yield "DeleteConflict", "Cannot delete entity, must delete login profile first."
+    if user and any(user in group.users for group in groups):
+        yield "DeleteConflict", "Cannot delete entity, must remove users from group first."
+
+
+def _delete_group(api: Any, given: _Given) -> _Problems:
+    group = api.backend.groups.get(given.get("GroupName"))
+    if group and group.users:
+        yield "DeleteConflict", "Cannot delete entity, must remove users from group first."
+
+
+def _delete_policy(api: Any, given: _Given) -> _Problems:
+    policy = api.backend.managed_policies.get(given.get("PolicyArn"))
+    if policy and policy.attachment_count:
+        yield "DeleteConflict", "Cannot delete a policy attached to entities."
+    if policy and len(policy.versions) > 1:
+        yield (
+            "DeleteConflict",
+            "This policy has more than one version. Before you delete a policy, you must delete the "
+            "policy's versions. The default version is deleted with the policy.",
+        )
+
+
 # --- SNS, SQS, SSM
 
 
@@ -257,6 +285,7 @@ _THERE: Mapping[tuple[str, str], Callable[[Any], Container[str]]] = {
     ("awslambda", "UUID"): lambda api: (),  # no event source is mapped here: 501
     ("iam", "AccountAlias"): lambda api: api.backend.account_aliases,
     ("iam", "GroupName"): lambda api: api.backend.groups,
+    ("iam", "PolicyArn"): lambda api: api.backend.managed_policies,
     ("iam", "SAMLProviderArn"): lambda api: api.backend.saml_providers,
     ("iam", "SerialNumber"): lambda api: api.backend.virtual_mfa_devices,
     ("logs", "resourceArn"): lambda api: _arns(
@@ -275,12 +304,17 @@ _MISSING: Mapping[tuple[str, str], tuple[str, str, str]] = {
         *("UUID", _NOT_FOUND),
         "The resource you requested does not exist.",
     ),
-    ("iam", "DeleteAccountAlias"): ("AccountAlias", _NO_ENTITY, "{} cannot be found."),
+    ("iam", "DeleteAccountAlias"): (
+        "AccountAlias",
+        _NO_ENTITY,
+        "The Account Alias with name {} cannot be found.",
+    ),
     ("iam", "DeleteSAMLProvider"): ("SAMLProviderArn", _NO_ENTITY, "Manifest not found for arn {}"),
     ("iam", "EnableMFADevice"): (
         *("SerialNumber", _NO_ENTITY),
         "VirtualMFADevice with serial number {} does not exist.",
     ),
+    ("iam", "ListEntitiesForPolicy"): ("PolicyArn", _NO_ENTITY, "Policy {} was not found."),
     ("iam", "UpdateGroup"): ("GroupName", _NO_ENTITY, "The group with name {} cannot be found."),
     **{("logs", name): ("resourceArn", _NOT_FOUND, _GONE) for name in _TAGS},
     **{("scheduler", name): ("ResourceArn", _NOT_FOUND, _GONE) for name in _TAGS},
@@ -302,6 +336,9 @@ def _missing(api: Any, given: _Given) -> _Problems:
 CONFLICTS: Mapping[tuple[str, str], Callable[[Any, _Given], _Problems]] = {
     ("iam", "CreateServiceLinkedRole"): _linked_role,
     **dict.fromkeys(_MISSING, _missing),
+    ("iam", "DeleteGroup"): _delete_group,
+    ("iam", "DeletePolicy"): _delete_policy,
+    ("iam", "DeleteUser"): _delete_user,
     ("sns", "CreateTopic"): _topic,
     **{
         ("events", name): _of_bus

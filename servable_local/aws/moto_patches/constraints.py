@@ -15,12 +15,14 @@ from servable_local.aws.resources.shapes import broken, refusal, violation, viol
 CODES = {
     "awslambda": "ValidationException",
     "events": "ValidationException",
+    "iam": "ValidationError",
     "kms": "ValidationException",
     "logs": "InvalidParameterException",
     "stepfunctions": "ValidationException",
 }
 # Words of their own, or none: long names of groups, ARNs of rules' targets; a key's id is looked for instead.
 _NOT_CHECKED = {"logGroupName", "arn", "keyId", "targetKeyId", "definition", "runtime"}
+_IAM_NAME = ": [\\w+=,.@-]+"
 # Java's members of a structure, in its order; botocore's lack some.
 _JAVA = {
     "MetricTransformation": "metricName metricNamespace metricValue defaultValue unit dimensions",
@@ -45,7 +47,13 @@ def unmet(service: str, operation: str, given: Mapping[str, Any]) -> Iterator[tu
     for where, value, limited, must in violations(given, shape) if shape else ():
         name = where.rpartition(".")[2]
         group = name == "logGroupName" and "less than" not in must
-        if group or name not in (*_NOT_CHECKED, "member"):
+        if service == "iam" and must.endswith(_IAM_NAME):
+            yield (
+                CODES[service],
+                f"The specified value for {name} is invalid. It must contain only alphanumeric "
+                "characters and/or the following: +=,.@_-",
+            )
+        elif group or name not in (*_NOT_CHECKED, "member"):
             secret = limited.metadata.get("sensitive") or limited.type_name == "blob"
             said = "" if secret else f" '{_java(value, limited)}'"
             found.append(violation(where, must, said))

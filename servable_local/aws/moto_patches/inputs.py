@@ -350,6 +350,13 @@ def _policy(given: _Given) -> _Problems:
         yield "ValidationError", "Invalid ARN:  Could not be parsed!"
 
 
+def _trust(given: _Given) -> _Problems:
+    try:
+        json.loads(given.get("AssumeRolePolicyDocument", "{}"))
+    except ValueError:
+        yield "MalformedPolicyDocument", "This policy contains invalid Json"
+
+
 def _key(given: _Given) -> _Problems:
     if given.get("KeySpec", "SYMMETRIC_DEFAULT") != "SYMMETRIC_DEFAULT" and "KeyUsage" not in given:
         yield (
@@ -483,6 +490,7 @@ _CHECKS: dict[tuple[str, str], Callable[[_Given], _Problems]] = {
         for verb in ("Attach", "Detach")
         for kind in ("Group", "Role", "User")
     },
+    ("iam", "CreateRole"): _trust,
     ("events", "TestEventPattern"): _event,
     ("kms", "CreateKey"): _key,
     ("kms", "GenerateRandom"): _random,
@@ -513,7 +521,33 @@ _WORDS: dict[str, list[tuple[re.Pattern[str], str]]] = {
         ],
         "awslambda.RemovePermission": [("Function not found:", "No policy found for:")],
         "kms": [(r"Invalid keyId ([^'\"]+)", r"Invalid keyId '\1'")],
-        "iam": [(r"(policy/\S+) not found", r"\1 was not found.")],
+        "iam": [
+            (r"(policy/\S+) not found", r"\1 was not found."),
+            (
+                r"(User|Group|Role)( with name)? (\S+) already exists\.?",
+                r"\1 with name \3 already exists.",
+            ),
+            (r"Role (\S+) not found", r"The role with name \1 cannot be found."),
+            (r"User (\S+) not found", r"The user with name \1 cannot be found."),
+            (r"Group (\S+) not found", r"The group with name \1 cannot be found."),
+            (r"Instance profile (\S+) not found", r"Instance Profile \1 cannot be found."),
+            (r"Login profile for (\S+) not found", r"Login Profile for User \1 cannot be found."),
+            (
+                r"Policy Document (\S+) not attached [^<]*",
+                r"The role policy with name \1 cannot be found.",
+            ),
+            (r"(Access Key with id \S+ cannot be found)(?!\.)", r"\1."),
+        ],
+        **{
+            f"iam.{verb}{kind}Policy": [
+                (
+                    r"Policy (\S+) not found",
+                    rf"The {kind.lower()} policy with name \1 cannot be found.",
+                )
+            ]
+            for verb in ("Delete", "Get")
+            for kind in ("Group", "User")
+        },
         "logs": [(r"(Policy with name \[.*?\] does not exist)(?!\.)", r"\1.")],
         "logs.DeleteDestination": [("log group does not", "destination does not")],
         "logs.PutDestinationPolicy": [("log group does not", "destination does not")],

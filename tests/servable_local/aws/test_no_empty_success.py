@@ -1,6 +1,7 @@
 """Every operation of a service is answered in its protocol, and none with a success without an effect."""
 
 import contextlib
+import json
 from typing import Any
 
 import pytest
@@ -109,7 +110,12 @@ UUID = "12345678-1234-1234-1234-123456789012"
 # What is not there is refused with the code that botocore's model has for it.
 MISSING = [
     ("iam", "DeleteAccountAlias", {"AccountAlias": "gone"}, "NoSuchEntity"),
-    ("iam", "DeleteSAMLProvider", {"SAMLProviderArn": "arn:gone"}, "NoSuchEntity"),
+    (
+        "iam",
+        "DeleteSAMLProvider",
+        {"SAMLProviderArn": "arn:aws:iam::1:saml-provider/gone"},
+        "NoSuchEntity",
+    ),
     ("iam", "UpdateGroup", {"GroupName": "gone"}, "NoSuchEntity"),
     ("scheduler", "TagResource", {"ResourceArn": "gone", "Tags": []}, "ResourceNotFoundException"),
     ("stepfunctions", "UntagResource", {"resourceArn": "gone", "tagKeys": []}, "ResourceNotFound"),
@@ -154,3 +160,15 @@ def test_a_key_that_is_to_be_deleted_is_not_enabled(account: Account) -> None:
     kms.schedule_key_deletion(KeyId=key)
     with pytest.raises(ClientError, match="is pending deletion"):
         kms.enable_key(KeyId=key)
+
+
+@pytest.mark.usefixtures("server")
+def test_a_policy_that_is_attached_is_not_deleted(account: Account) -> None:
+    allowed = {"Effect": "Allow", "Action": "*", "Resource": "*"}
+    iam, document = client(account, "iam"), {"Version": "2012-10-17", "Statement": [allowed]}
+    iam.create_group(GroupName="g")
+    made = iam.create_policy(PolicyName="p", PolicyDocument=json.dumps(document))
+    policy = made["Policy"]["Arn"]
+    iam.attach_group_policy(GroupName="g", PolicyArn=policy)
+    with pytest.raises(iam.exceptions.DeleteConflictException):
+        iam.delete_policy(PolicyArn=policy)

@@ -411,7 +411,22 @@ def _key_deletion(given: _Given) -> _Problems:
         )
 
 
-# --- CloudWatch Logs, SQS
+# --- SSM, CloudWatch Logs, SQS
+
+
+def _parameter(given: _Given) -> _Problems:
+    for name in [*(given.get("Names") or []), given.get("Name") or given.get("Path") or "/"]:
+        rooted = name.startswith("/") or not ("/" in name or "Path" in given)
+        if not name.startswith("arn:") and ("//" in name or not rooted):
+            yield (
+                "ValidationException",
+                "The parameter doesn't meet the parameter name requirements. The parameter name must "
+                'begin with a forward slash "/". It can\'t be prefixed with "aws" or "ssm" '
+                "(case-insensitive). It must use only letters, numbers, or the following symbols: . "
+                "(period), - (hyphen), _ (underscore). Special characters are not allowed. All "
+                'sub-paths, if specified, must use the forward slash symbol "/". Valid example: '
+                "/get/parameters2-/by1./path0_.",
+            )
 
 
 def _groups(given: _Given) -> _Problems:
@@ -500,6 +515,8 @@ _CHECKS: dict[tuple[str, str], Callable[[_Given], _Problems]] = {
     ("kms", "CreateAlias"): _alias,
     ("kms", "Sign"): digest,
     ("kms", "Verify"): digest,
+    **{("ssm", f"{verb}Parameter"): _parameter for verb in ("Delete", "Get", "Put")},
+    **{("ssm", f"GetParameters{what}"): _parameter for what in ("", "ByPath")},
     ("logs", "DescribeLogGroups"): _groups,
     ("logs", "DescribeLogStreams"): _streams,
     ("logs", "CreateLogGroup"): _filter,

@@ -9,7 +9,7 @@ each with its date and source.
 import json
 import re
 import uuid
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from typing import Any
 
 from moto.awslambda.exceptions import LambdaClientError
@@ -142,8 +142,8 @@ def _delete_policy(api: Any, given: _Given) -> _Problems:
 
 
 class _Versions(list[Any]):
-    """Of a parameter that is not there: it is kept with its first version, and not because it was asked for,
-    which no list of parameters would survive."""
+    """No version of a parameter that is not there: it is kept with its first one, and not because it was
+    asked for, which no list of parameters would survive."""
 
     def __init__(self, parameters: Any, name: str) -> None:
         super().__init__()
@@ -272,64 +272,53 @@ def _of_bus(api: Any, given: _Given) -> _Problems:
         yield "ResourceNotFoundException", f"Event bus {name} does not exist."
 
 
-def _arns(kept: Mapping[str, Any]) -> set[str]:
-    return {one.arn for one in kept.values()}
+def _arns(kept: Iterable[Any]) -> set[str]:
+    return {one.arn for one in kept}
 
 
-_TAGGED = ("deliveries", "delivery_destinations", "delivery_sources", "destinations", "groups")
-_TAGS = ("ListTagsForResource", "TagResource", "UntagResource")
-_GONE = "The specified resource does not exist."
-# What is there of a request's member, and the refusal of what is not, where moto would say that it is done;
-# codes are of botocore's models.
-_THERE: Mapping[tuple[str, str], Callable[[Any], Container[str]]] = {
-    ("awslambda", "UUID"): lambda api: (),  # no event source is mapped here: 501
-    ("iam", "AccountAlias"): lambda api: api.backend.account_aliases,
-    ("iam", "GroupName"): lambda api: api.backend.groups,
-    ("iam", "PolicyArn"): lambda api: api.backend.managed_policies,
-    ("iam", "SAMLProviderArn"): lambda api: api.backend.saml_providers,
-    ("iam", "SerialNumber"): lambda api: api.backend.virtual_mfa_devices,
-    ("logs", "resourceArn"): lambda api: _arns(
-        {kind + name: one for kind in _TAGGED for name, one in vars(api.logs_backend)[kind].items()}
-    ),
-    ("scheduler", "ResourceArn"): lambda api: _arns(api.scheduler_backend.schedule_groups),
-    ("sns", "Token"): lambda api: (),  # none is sent: what is subscribed is confirmed
-    ("ssm", "Name"): lambda api: api.ssm_backend._parameters,
-    ("stepfunctions", "resourceArn"): lambda api: {
-        one.arn for one in api.stepfunction_backend.state_machines
-    },
+def _tagged_logs(api: Any) -> set[str]:
+    kinds = ("deliveries", "delivery_destinations", "delivery_sources", "destinations", "groups")
+    return _arns(one for kind in kinds for one in vars(api.logs_backend)[kind].values())
+
+
+# How a service refuses what is not there; codes are of botocore's models.
+_NOT_THERE = {
+    "awslambda": ("ResourceNotFoundException", "The resource you requested does not exist."),
+    "iam": ("NoSuchEntity", "{} cannot be found."),
+    "logs": ("ResourceNotFoundException", "The specified resource does not exist."),
+    "scheduler": ("ResourceNotFoundException", "The specified resource does not exist."),
+    "sns": ("InvalidParameter", "Invalid parameter: Token"),
+    "ssm": ("ParameterNotFound", ""),
+    "stepfunctions": ("ResourceNotFound", "Resource not found: '{}'"),
 }
-_NO_ENTITY, _NOT_FOUND = "NoSuchEntity", "ResourceNotFoundException"
-_MISSING: Mapping[tuple[str, str], tuple[str, str, str]] = {
-    ("awslambda", "DeleteEventSourceMapping"): (
-        *("UUID", _NOT_FOUND),
-        "The resource you requested does not exist.",
+_TAGS = ("ListTagsForResource", "TagResource", "UntagResource")
+_There = Callable[[Any], Container[str]]
+# A request's member, and what there is of it, where moto would say of all else that it is done.
+_MISSING: Mapping[tuple[str, str], tuple[str, _There]] = {
+    ("awslambda", "DeleteEventSourceMapping"): ("UUID", lambda api: ()),  # none is made here: 501
+    ("iam", "DeleteAccountAlias"): ("AccountAlias", lambda api: api.backend.account_aliases),
+    ("iam", "DeleteSAMLProvider"): ("SAMLProviderArn", lambda api: api.backend.saml_providers),
+    ("iam", "EnableMFADevice"): ("SerialNumber", lambda api: api.backend.virtual_mfa_devices),
+    ("iam", "ListEntitiesForPolicy"): ("PolicyArn", lambda api: api.backend.managed_policies),
+    ("iam", "UpdateGroup"): ("GroupName", lambda api: api.backend.groups),
+    ("sns", "ConfirmSubscription"): ("Token", lambda api: ()),  # none is sent: all are confirmed
+    ("ssm", "GetParameterHistory"): ("Name", lambda api: api.ssm_backend._parameters),
+    **dict.fromkeys([("logs", name) for name in _TAGS], ("resourceArn", _tagged_logs)),
+    **dict.fromkeys(
+        [("scheduler", name) for name in _TAGS],
+        ("ResourceArn", lambda api: _arns(api.scheduler_backend.schedule_groups.values())),
     ),
-    ("iam", "DeleteAccountAlias"): (
-        "AccountAlias",
-        _NO_ENTITY,
-        "The Account Alias with name {} cannot be found.",
+    **dict.fromkeys(
+        [("stepfunctions", name) for name in _TAGS],
+        ("resourceArn", lambda api: _arns(api.stepfunction_backend.state_machines)),
     ),
-    ("iam", "DeleteSAMLProvider"): ("SAMLProviderArn", _NO_ENTITY, "Manifest not found for arn {}"),
-    ("iam", "EnableMFADevice"): (
-        *("SerialNumber", _NO_ENTITY),
-        "VirtualMFADevice with serial number {} does not exist.",
-    ),
-    ("iam", "ListEntitiesForPolicy"): ("PolicyArn", _NO_ENTITY, "Policy {} was not found."),
-    ("iam", "UpdateGroup"): ("GroupName", _NO_ENTITY, "The group with name {} cannot be found."),
-    **{("logs", name): ("resourceArn", _NOT_FOUND, _GONE) for name in _TAGS},
-    **{("scheduler", name): ("ResourceArn", _NOT_FOUND, _GONE) for name in _TAGS},
-    ("sns", "ConfirmSubscription"): ("Token", "InvalidParameter", "Invalid parameter: Token"),
-    ("ssm", "GetParameterHistory"): ("Name", "ParameterNotFound", ""),
-    **{
-        ("stepfunctions", name): ("resourceArn", "ResourceNotFound", "Resource not found: '{}'")
-        for name in _TAGS
-    },
 }
 
 
 def _missing(api: Any, given: _Given) -> _Problems:
-    member, code, words = _MISSING[api.service_name, api._get_action()]
-    if given.get(member) not in _THERE[api.service_name, member](api):
+    member, there = _MISSING[api.service_name, api._get_action()]
+    if given.get(member) not in there(api):
+        code, words = _NOT_THERE[api.service_name]
         yield code, words.format(given.get(member))
 
 

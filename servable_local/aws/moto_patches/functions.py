@@ -180,7 +180,7 @@ def _named(
 
 
 def status(api: Any, of_moto: int) -> int:
-    """Of a success, as the model says it, but where a member of the answer has it."""
+    """A success's is the model's, but where a member of the answer has it."""
     operation: Any = service_model("lambda").operation_model(api._get_action())
     members = operation.output_shape.members if operation.output_shape else {}
     said = any(member.serialization.get("location") == "statusCode" for member in members.values())

@@ -527,6 +527,7 @@ _CHECKS: dict[tuple[str, str], Callable[[_Given], _Problems]] = {
     ("sqs", "CreateQueue"): _queue,
     ("sqs", "SetQueueAttributes"): _queue_attributes,
 }
+_NO_POLICY = r"The {} policy with name \1 cannot be found."
 # An error's text, by service or operation: moto's words and AWS's.
 _WORDS: dict[str, list[tuple[re.Pattern[str], str]]] = {
     service: [(re.compile(of_moto), of_aws) for of_moto, of_aws in words]
@@ -540,27 +541,18 @@ _WORDS: dict[str, list[tuple[re.Pattern[str], str]]] = {
         "kms": [(r"Invalid keyId ([^'\"]+)", r"Invalid keyId '\1'")],
         "iam": [
             (r"(policy/\S+) not found", r"\1 was not found."),
-            (
-                r"(User|Group|Role)( with name)? (\S+) already exists\.?",
-                r"\1 with name \3 already exists.",
-            ),
+            (r"(User|Group|Role) (\S+) already exists\.?", r"\1 with name \2 already exists."),
             (r"Role (\S+) not found", r"The role with name \1 cannot be found."),
             (r"User (\S+) not found", r"The user with name \1 cannot be found."),
             (r"Group (\S+) not found", r"The group with name \1 cannot be found."),
             (r"Instance profile (\S+) not found", r"Instance Profile \1 cannot be found."),
             (r"Login profile for (\S+) not found", r"Login Profile for User \1 cannot be found."),
-            (
-                r"Policy Document (\S+) not attached [^<]*",
-                r"The role policy with name \1 cannot be found.",
-            ),
+            (r"Policy Document (\S+) not attached [^<]*", _NO_POLICY.format("role")),
             (r"(Access Key with id \S+ cannot be found)(?!\.)", r"\1."),
         ],
         **{
             f"iam.{verb}{kind}Policy": [
-                (
-                    r"Policy (\S+) not found",
-                    rf"The {kind.lower()} policy with name \1 cannot be found.",
-                )
+                (r"Policy (\S+) not found", _NO_POLICY.format(kind.lower()))
             ]
             for verb in ("Delete", "Get")
             for kind in ("Group", "User")

@@ -145,7 +145,7 @@ class LogsApi(LogsResponse):
         return str(super().get_log_events())
 
     def filter_log_events(self) -> str:
-        """Of all streams together, as AWS does since 2019; it no longer says which were searched."""
+        """Streams are interleaved since 2019, and AWS no longer says which were searched."""
         names = self._get_param("logStreamNames") or []
         prefix = self._get_param("logStreamNamePrefix")
         streams, pattern = self._group().streams, self._get_param("filterPattern") or ""

@@ -33,7 +33,29 @@ _IN_PROGRESS = {
     "LastUpdateStatusReason": "The function is being created.",
     "LastUpdateStatusReasonCode": "Creating",
 }
-# In AWS's order, recorded on 2026-01-12; what else the model knows is no longer taken.
+# https://docs.aws.amazon.com/lambda/latest/dg/lambda-runtimes.html, deprecated runtimes, and what was
+# recorded on 2026-01-12: those, and AWS's sentence of the others in its order.
+_NO_LONGER = (
+    *(
+        "dotnetcore1.0",
+        "dotnetcore2.0",
+        "dotnetcore2.1",
+        "dotnetcore3.1",
+        "go1.x",
+        "java8",
+        "nodejs",
+    ),
+    *(
+        "nodejs10.x",
+        "nodejs12.x",
+        "nodejs14.x",
+        "nodejs4.3",
+        "nodejs4.3-edge",
+        "nodejs6.10",
+        "nodejs8.10",
+    ),
+    *("provided", "python2.7", "python3.6", "python3.7", "ruby2.5", "ruby2.7"),
+)
 _RUNTIMES = (
     "nodejs20.x, python3.14, provided.al2023, python3.12, python3.13, nodejs24.x, nodejs22.x, java25, "
     "python3.10, python3.11, java21, ruby3.3, ruby3.4, ruby3.2, python3.8, python3.9, java17, nodejs16.x, "
@@ -81,102 +103,82 @@ def given(api: Any) -> dict[str, Any]:
 
 def problems(api: Any, given: _Given) -> _Problems:
     """Why Lambda refuses what its model allows."""
-    operation = api._get_action()
-    yield from _runtime(given)
-    if "Tags" in given and operation == "TagResource" and not given["Tags"]:
-        yield (
-            "InvalidParameterValueException",
-            "An error occurred and the request cannot be processed.",
-        )
-    if operation in ("TagResource", "UntagResource") and given["Resource"].count(":") > 6:
-        yield (
-            "InvalidParameterValueException",
-            "Tags on function aliases and versions are not supported. Please specify a function ARN.",
-        )
-    if operation == "UpdateFunctionCode" and not {"ZipFile", "S3Bucket", "ImageUri"} & given.keys():
-        problem = "Please provide a source for function code."
-        yield "InvalidParameterValueException", problem
-    if operation == "PutFunctionEventInvokeConfig" and given.keys() <= {
-        "FunctionName",
-        "Qualifier",
-    }:
-        problem = "You must specify at least one of error handling or destination setting."
-        yield "InvalidParameterValueException", problem
+    operation, code = api._get_action(), given.get("Code") or {}
     found = _NAME.fullmatch(given.get("FunctionName", ""))
-    if found:
-        yield from _named(api, operation, given, *found.groups())
-
-
-def _runtime(given: _Given) -> _Problems:
-    runtime = given.get("Runtime")
-    if runtime and runtime not in _RUNTIMES.split(", "):
-        known: Any = service_model("lambda").shape_for("Runtime")
-        yield (
-            "InvalidParameterValueException",
-            f"The runtime parameter of {runtime} is no longer supported for creating or updating AWS "
-            "Lambda functions. We recommend you use a supported runtime while creating or updating "
-            "functions."
-            if runtime in known.enum
-            else f"Value {runtime} at 'runtime' failed to satisfy constraint: Member must satisfy enum "
-            f"value set: [{_RUNTIMES}] or be a valid ARN",
-        )
-
-
-def _named(
-    api: Any, operation: str, given: _Given, region: str | None, name: str, derived: str | None
-) -> _Problems:
-    """What is wrong with a name's region and length, and its qualifier."""
-    invalid, asked = "InvalidParameterValueException", given.get("Qualifier")
-    if operation == "CreateFunction":
-        if len(name) > _LONGEST_NAME:
-            yield (
-                invalid,
-                f"1 validation error detected: Value '{name}' at 'functionName' failed to satisfy "
-                f"constraint: Member must have length less than or equal to {_LONGEST_NAME}",
-            )
-        archive = (given.get("Code") or {}).get("ZipFile")
-        if archive and not zipfile.is_zipfile(io.BytesIO(base64.b64decode(archive))):
-            problem = (
-                "Could not unzip uploaded file. Please check your file, then try to upload again."
-            )
-            yield invalid, problem
-        return
-    if region and region != api.region:
+    region, name, derived = found.groups() if found else (None, "", None)
+    qualifier = given.get("Qualifier") or derived or ""
+    of_alias = _ALIAS.fullmatch(qualifier) is not None
+    if region not in (None, api.region):
         problem = f"Functions from '{region}' are not reachable in this region ('{api.region}')"
         yield "ResourceNotFoundException", problem
-    if asked and derived and asked != derived:
-        problem = (
-            "The derived qualifier from the function name does not match the specified qualifier."
-        )
-        yield invalid, problem
-    qualifier = asked or derived
-    of_alias = _ALIAS.fullmatch(qualifier or "") is not None
-    if operation == "DeleteFunction" and qualifier == "$LATEST":
-        yield invalid, "$LATEST version cannot be deleted without deleting the function."
-    if operation == "DeleteFunction" and of_alias:
-        yield invalid, "Deletion of aliases is not currently supported."
-    if operation == "AddPermission":
-        if qualifier == "$LATEST":
-            yield invalid, "We currently do not support adding policies for $LATEST."
-        if not _PRINCIPAL.fullmatch(given.get("Principal", "")):
-            yield (
-                invalid,
-                "The provided principal was invalid. Please check the principal and try again.",
-            )
+    invalid = {
+        "An error occurred and the request cannot be processed.": (
+            operation == "TagResource" and not given["Tags"]
+        ),
+        "Tags on function aliases and versions are not supported. Please specify a function ARN.": (
+            operation in ("TagResource", "UntagResource") and given["Resource"].count(":") > 6
+        ),
+        "The derived qualifier from the function name does not match the specified qualifier.": (
+            derived not in (None, qualifier)
+        ),
+        f"1 validation error detected: Value '{name}' at 'functionName' failed to satisfy constraint: "
+        f"Member must have length less than or equal to {_LONGEST_NAME}": (
+            operation == "CreateFunction" and len(name) > _LONGEST_NAME
+        ),
+        "Could not unzip uploaded file. Please check your file, then try to upload again.": (
+            operation == "CreateFunction" and _is_no_archive(code.get("ZipFile"))
+        ),
+        "Please provide a source for function code.": (
+            operation == "UpdateFunctionCode"
+            and not {"ZipFile", "S3Bucket", "ImageUri"} & given.keys()
+        ),
+        "You must specify at least one of error handling or destination setting.": (
+            operation == "PutFunctionEventInvokeConfig"
+            and given.keys() <= {"FunctionName", "Qualifier"}
+        ),
+        "$LATEST version cannot be deleted without deleting the function.": (
+            operation == "DeleteFunction" and qualifier == "$LATEST"
+        ),
+        "Deletion of aliases is not currently supported.": operation == "DeleteFunction"
+        and of_alias,
+        "We currently do not support adding policies for $LATEST.": (
+            operation == "AddPermission" and qualifier == "$LATEST"
+        ),
+        "The provided principal was invalid. Please check the principal and try again.": (
+            operation == "AddPermission" and not _PRINCIPAL.fullmatch(given["Principal"])
+        ),
+        **_runtime(given.get("Runtime")),
+    }
+    yield from (
+        ("InvalidParameterValueException", why) for why, refused in invalid.items() if refused
+    )
     if operation in _OF_VERSIONS:
         try:
-            api.backend.get_function(name, qualifier)
+            api.backend.get_function(name, qualifier or None)
         except UnknownFunctionException:
+            there = name in api.backend._lambdas._functions
+            no_alias = operation == "AddPermission" and of_alias and there
+            missing = "Cannot find alias arn" if no_alias else "Function not found"
             arn = f"arn:aws:lambda:{api.region}:{api.current_account}:function:{name}"
-            problem = "Function not found"
-            if (
-                operation == "AddPermission"
-                and of_alias
-                and name in api.backend._lambdas._functions
-            ):
-                problem = "Cannot find alias arn"
             arn += f":{qualifier}" if qualifier else ""
-            yield "ResourceNotFoundException", f"{problem}: {arn}"
+            yield "ResourceNotFoundException", f"{missing}: {arn}"
+
+
+def _is_no_archive(content: str | None) -> bool:
+    """Whether what is in base64 is there and is no zip."""
+    return bool(content) and not zipfile.is_zipfile(io.BytesIO(base64.b64decode(content or "")))
+
+
+def _runtime(name: str | None) -> dict[str, bool]:
+    known: Any = service_model("lambda").shape_for("Runtime")
+    return {
+        f"The runtime parameter of {name} is no longer supported for creating or updating AWS Lambda "
+        "functions. We recommend you use a supported runtime while creating or updating functions.": (
+            name in _NO_LONGER
+        ),
+        f"Value {name} at 'runtime' failed to satisfy constraint: Member must satisfy enum value set: "
+        f"[{_RUNTIMES}] or be a valid ARN": name not in (None, *known.enum),
+    }
 
 
 def status(api: Any, of_moto: int) -> int:
@@ -222,13 +224,8 @@ def _configuration(function: Any, on_create: bool = False) -> dict[str, Any]:
     config = _CONFIGURATION(function, on_create)
     config |= function.servable_given
     logging = {"LogFormat": "Text", "LogGroup": function.logs_group_name} | config["LoggingConfig"]
-    levels = {"ApplicationLogLevel": "INFO", "SystemLogLevel": "INFO"}
-    in_json = logging["LogFormat"] == "JSON"
-    config["LoggingConfig"] = (
-        levels | logging
-        if in_json
-        else {key: value for key, value in logging.items() if key not in levels}
-    )
+    in_json = {"ApplicationLogLevel": "INFO", "SystemLogLevel": "INFO"}
+    config["LoggingConfig"] = (in_json if logging["LogFormat"] == "JSON" else {}) | logging
     if not config["Layers"]:
         del config["Layers"]
     if function.run_time:

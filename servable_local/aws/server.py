@@ -24,11 +24,11 @@ from servable_local.aws.moto_patches import (
     cloudformation,
     conflicts,
     events,
+    functions,
     inputs,
     keys,
     models,
     objects,
-    operations,
     queues,
     s3,
     s3_answers,
@@ -55,10 +55,9 @@ setattr(werkzeug_app, "DISABLE_GLOBAL_CORS", True)  # noqa: B010 (mypy)
 _HOST = "127.0.0.1"  # never another: what is deployed here runs as who started it
 # How soon `close` is noticed; werkzeug's own 0.5 s is most of what `servable local down` takes.
 _END_LOOK_SECONDS = 0.05
-# In this order: operations without an effect come before whatever else is put around them.
 _PATCHES = (
     *(models, s3, objects, s3_described, s3_answers, topics, queues, events, keys, conflicts),
-    *(cloudformation, inputs, operations, session_keys),
+    *(functions, cloudformation, inputs, session_keys),
 )
 _PATHS = {
     "moto.sagemaker.urls": {"{0}/$": SageMakerApi.dispatch},

@@ -8,20 +8,29 @@ repository has each with its date and source.
 import itertools
 import json
 import re
+import uuid
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from moto.core import responses
 from moto.core.exceptions import ServiceException
 from moto.core.responses import ActionResult, BaseResponse
 from moto.core.serialize import QuerySerializer
 from moto.iam.models import Policy
 
-from servable_local.aws.moto_patches import constraints, event_patterns, topic_inputs
+from servable_local.aws.loopback import service_model
+from servable_local.aws.moto_patches import (
+    constraints,
+    event_patterns,
+    functions,
+    operations,
+    topic_inputs,
+)
 from servable_local.aws.moto_patches.conflicts import CONFLICTS
-from servable_local.aws.moto_patches.keys import digest
+from servable_local.aws.moto_patches.keys import digest, not_for_usage
 from servable_scaling.schedule import ScheduleError, last_run
 
-_CALL, _ERROR = BaseResponse.call_action, QuerySerializer._serialize_error_metadata
+_METADATA = QuerySerializer._serialize_error_metadata
 _Given = Mapping[str, Any]
 # What is wrong: an error's code and message.
 _Problems = Iterator[tuple[str, str]]
@@ -36,48 +45,72 @@ _EVENT = {"id", "account", "source", "time", "region", "detail-type"}
 class _RefusedError(ServiceException):
     """Not moto's own class, whose service moto takes from where it is defined."""
 
+    Type = "User"  # of Lambda's errors
+
 
 def install() -> None:
     """Idempotent."""
     setattr(BaseResponse, "call_action", _call)  # noqa: B010 (mypy)
+    setattr(QuerySerializer, "_serialize_error_metadata", _error_metadata)  # noqa: B010
     setattr(Policy, "permissions_boundary_usage_count", 0)  # noqa: B010 - AWS always says it
-    setattr(QuerySerializer, "_serialize_error_metadata", _error)  # noqa: B010
+    setattr(responses, "gen_amzn_requestid_long", _request_id)  # noqa: B010
 
 
-def refusal(api: Any) -> Any:
-    """The answer to a request that is refused, or None."""
-    service, name = operation = (api.service_name, api._get_action())
+def _request_id(headers: dict[str, Any] | None = None) -> str:
+    """The answer's id, which is written into its headers."""
+    name = str(uuid.uuid4())
+    if headers is not None:
+        headers["x-amzn-RequestId"] = name
+    return name
+
+
+def _call(api: Any) -> Any:
+    operation = (api.service_name, api._get_action())
+    service, name = operation
     of_input, of_state = _CHECKS.get(operation), CONFLICTS.get(operation)
     problems: list[Any] = []
     if of_input or of_state or service == "sns" or service in constraints.CODES:
-        given = api.params if api.automated_parameter_parsing else json.loads(api.body or "{}")
+        if service in ("awslambda", "scheduler"):
+            given = functions.given(api)
+        elif api.automated_parameter_parsing:
+            given = api.params
+        else:
+            given = json.loads(api.body or "{}")
         problems = [
             of_input(given) if of_input else (),
             topic_inputs.problems(name, given) if service == "sns" else (),
             constraints.unmet(service, name, given),
             of_state(api, given) if of_state else (),
+            functions.problems(api, given) if service == "awslambda" else (),
         ]
     problem = next(itertools.chain(*problems), None)
-    return problem and api.serialized(ActionResult(_RefusedError(*problem)))
-
-
-def _call(api: Any) -> Any:
-    operation = (api.service_name, api._get_action())
-    status, headers, body = refusal(api) or _CALL(api)
+    status, headers, body = _refused(api, *problem) if problem else operations.call(api)
     if operation == ("kms", "Verify") and not json.loads(body).get("SignatureValid", True):
-        return api.serialized(ActionResult(_RefusedError("KMSInvalidSignatureException", "")))
+        return _refused(api, "KMSInvalidSignatureException", "")
+    if service == "awslambda" and int(status) < 300:
+        status = functions.status(api, int(status))
     if int(status) >= 400 and isinstance(body, str | bytes):
         text = body.decode() if isinstance(body, bytes) else body
         for scope in (api.service_name, ".".join(map(str, operation))):
             for of_moto, of_aws in _WORDS.get(scope, ()):
                 text = of_moto.sub(of_aws, text)
+        if api.service_name == "awslambda":
+            text = functions.error(text)
         body = text if isinstance(body, str) else text.encode()
     return status, headers, body
 
 
-def _error(serializer: Any, serialized: Any, error: Exception, shape: Any) -> None:
-    """The message of an error that has a shape is said once, as `Message`."""
-    _ERROR(serializer, serialized, error, shape)
+def _refused(api: Any, code: str, message: str) -> Any:
+    """Where AWS says no message there is no member of it either."""
+    status, headers, body = api.serialized(ActionResult(_RefusedError(code, message)))
+    if not message:
+        body = json.dumps({"__type": code})
+    return status, headers, body
+
+
+def _error_metadata(serializer: Any, serialized: Any, error: Exception, shape: Any) -> None:
+    """In XML the message stands there once, with a capital."""
+    _METADATA(serializer, serialized, error, shape)
     if "Message" in serialized:
         serialized.pop("message", None)
 
@@ -186,13 +219,27 @@ def _policy(given: _Given) -> _Problems:
         yield "ValidationError", "Invalid ARN:  Could not be parsed!"
 
 
+def _trust(given: _Given) -> _Problems:
+    try:
+        json.loads(given.get("AssumeRolePolicyDocument", "{}"))
+    except ValueError:
+        yield "MalformedPolicyDocument", "This policy contains invalid Json"
+
+
 def _key(given: _Given) -> _Problems:
     if given.get("KeySpec", "SYMMETRIC_DEFAULT") != "SYMMETRIC_DEFAULT" and "KeyUsage" not in given:
         yield (
             "ValidationException",
             "You must specify a KeyUsage value for all KMS keys except for symmetric encryption keys.",
         )
+    yield from not_for_usage(given)
+    yield from _key_policy(given)
     yield from _key_tags(given)
+
+
+def _random(given: _Given) -> _Problems:
+    if given.get("NumberOfBytes") is None:
+        yield "ValidationException", "NumberOfBytes is required."
 
 
 def _key_tags(given: _Given) -> _Problems:
@@ -200,6 +247,8 @@ def _key_tags(given: _Given) -> _Problems:
         yield "TagException", "Duplicate tag keys"
     if len(given.get("Tags") or []) > 50:
         yield "TagException", "Too many tags"
+    if any(tag["TagKey"].startswith("aws:") for tag in given.get("Tags") or []):
+        yield "TagException", "Tags beginning with aws: are reserved"
 
 
 def _alias(given: _Given) -> _Problems:
@@ -209,9 +258,44 @@ def _alias(given: _Given) -> _Problems:
             'Alias must start with the prefix "alias/". Please see '
             "https://docs.aws.amazon.com/kms/latest/developerguide/kms-alias.html",
         )
+    if given.get("AliasName", "").startswith("alias/aws/"):
+        yield "NotAuthorizedException", ""
 
 
-# --- CloudWatch Logs, SQS
+def _key_policy(given: _Given) -> _Problems:
+    try:
+        json.loads(given.get("Policy") or "{}")
+    except ValueError:
+        yield "MalformedPolicyDocumentException", ""
+
+
+def _key_deletion(given: _Given) -> _Problems:
+    days = given.get("PendingWindowInDays", 30)
+    if not 7 <= days <= 30:
+        bound = "greater than or equal to 7" if days < 7 else "less than or equal to 30"
+        yield (
+            "ValidationException",
+            f"1 validation error detected: Value '{days}' at 'pendingWindowInDays' failed to satisfy "
+            f"constraint: Member must have value {bound}",
+        )
+
+
+# --- SSM, CloudWatch Logs, SQS
+
+
+def _parameter(given: _Given) -> _Problems:
+    for name in [*(given.get("Names") or []), given.get("Name") or given.get("Path") or "/"]:
+        rooted = name.startswith("/") or not ("/" in name or "Path" in given)
+        if not name.startswith("arn:") and ("//" in name or not rooted):
+            yield (
+                "ValidationException",
+                "The parameter doesn't meet the parameter name requirements. The parameter name must "
+                'begin with a forward slash "/". It can\'t be prefixed with "aws" or "ssm" '
+                "(case-insensitive). It must use only letters, numbers, or the following symbols: . "
+                "(period), - (hyphen), _ (underscore). Special characters are not allowed. All "
+                'sub-paths, if specified, must use the forward slash symbol "/". Valid example: '
+                "/get/parameters2-/by1./path0_.",
+            )
 
 
 def _groups(given: _Given) -> _Problems:
@@ -300,6 +384,9 @@ def _queue(given: _Given) -> _Problems:
 
 
 def _queue_attributes(given: _Given) -> _Problems:
+    known: Any = service_model("sqs").shape_for("QueueAttributeName")
+    for name in {*(given.get("Attributes") or {})} - {*known.enum}:
+        yield "InvalidAttributeName", f"Unknown Attribute {name}."
     standard = not str(given.get("QueueUrl", "")).endswith(".fifo")
     if standard and "FifoQueue" in (given.get("Attributes") or {}):
         yield "InvalidAttributeName", "Unknown Attribute FifoQueue."
@@ -325,12 +412,18 @@ _CHECKS: dict[tuple[str, str], Callable[[_Given], _Problems]] = {
         for verb in ("Attach", "Detach")
         for kind in ("Group", "Role", "User")
     },
+    ("iam", "CreateRole"): _trust,
     ("events", "TestEventPattern"): _event,
     ("kms", "CreateKey"): _key,
+    ("kms", "GenerateRandom"): _random,
+    ("kms", "PutKeyPolicy"): _key_policy,
+    ("kms", "ScheduleKeyDeletion"): _key_deletion,
     ("kms", "TagResource"): _key_tags,
     ("kms", "CreateAlias"): _alias,
     ("kms", "Sign"): digest,
     ("kms", "Verify"): digest,
+    **{("ssm", f"{verb}Parameter"): _parameter for verb in ("Delete", "Get", "Put")},
+    **{("ssm", f"GetParameters{what}"): _parameter for what in ("", "ByPath")},
     ("logs", "DescribeLogGroups"): _groups,
     ("logs", "DescribeLogStreams"): _streams,
     ("logs", "CreateLogGroup"): _filter,
@@ -344,6 +437,7 @@ _CHECKS: dict[tuple[str, str], Callable[[_Given], _Problems]] = {
     ("sqs", "CreateQueue"): _queue,
     ("sqs", "SetQueueAttributes"): _queue_attributes,
 }
+_NO_POLICY = r"The {} policy with name \1 cannot be found."
 # An error's text, by service or operation: moto's words and AWS's.
 _WORDS: dict[str, list[tuple[re.Pattern[str], str]]] = {
     service: [(re.compile(of_moto), of_aws) for of_moto, of_aws in words]
@@ -356,11 +450,35 @@ _WORDS: dict[str, list[tuple[re.Pattern[str], str]]] = {
                 "Statement with the provided id does not exist.",
             ),
         ],
-        "awslambda.CreateFunction": [(r"::\(\\\\d\{12\}\):", r"::\\\\d{12}:")],
-        "kms": [(r"Invalid keyId ([\w-]+)", r"Invalid keyId '\1'")],
-        "iam": [(r"(policy/\S+) not found", r"\1 was not found.")],
+        "awslambda.CreateFunction": [
+            (r"::\(\\\\d\{12\}\):", r"::\\\\d{12}:"),
+        ],
+        "awslambda.RemovePermission": [("Function not found:", "No policy found for:")],
+        "kms": [(r"Invalid keyId ([^'\"]+)", r"Invalid keyId '\1'")],
+        "iam": [
+            (r"(policy/\S+) not found", r"\1 was not found."),
+            (r"(User|Group|Role) (\S+) already exists\.?", r"\1 with name \2 already exists."),
+            (r"Role (\S+) not found", r"The role with name \1 cannot be found."),
+            (r"User (\S+) not found", r"The user with name \1 cannot be found."),
+            (r"Group (\S+) not found", r"The group with name \1 cannot be found."),
+            (r"Instance profile (\S+) not found", r"Instance Profile \1 cannot be found."),
+            (r"Login profile for (\S+) not found", r"Login Profile for User \1 cannot be found."),
+            (r"Policy Document (\S+) not attached [^<]*", _NO_POLICY.format("role")),
+            (r"(Access Key with id \S+ cannot be found)(?!\.)", r"\1."),
+        ],
+        **{
+            f"iam.{verb}{kind}Policy": [
+                (r"Policy (\S+) not found", _NO_POLICY.format(kind.lower()))
+            ]
+            for verb in ("Delete", "Get")
+            for kind in ("Group", "User")
+        },
         "logs": [(r"(Policy with name \[.*?\] does not exist)(?!\.)", r"\1.")],
+        "logs.DeleteDestination": [("log group does not", "destination does not")],
+        "logs.PutDestinationPolicy": [("log group does not", "destination does not")],
+        "logs.DescribeExportTasks": [("log group does not", "export task does not")],
         "logs.CreateLogStream": [(r"log group already exists", "log stream already exists")],
+        "awslambda.UpdateAlias": [(r"Cannot find alias arn:", "Alias not found:")],
         "awslambda.GetPolicy": [
             (r"Function not found: [^\"]*", "The resource you requested does not exist.")
         ],

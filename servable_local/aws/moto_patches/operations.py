@@ -6,15 +6,12 @@ and can be read back, is answered. A request's id is 52 letters: AWS's are UUIDs
 """
 
 import re
-import uuid
 from typing import Any
 
 from botocore import xform_name
-from moto.core import responses
 from moto.core.responses import BaseResponse
 
-from servable_local.aws.moto_patches import inputs
-
+_CALL = BaseResponse.call_action
 # SageMaker's records, as moto has them: they can be read back, and start nothing.
 _RECORDS = re.compile(r"\w+(ModelPackages?|ModelPackageGroups?|ModelCards?|Experiments?|Trials?)$")
 _WITHOUT_EFFECT = {
@@ -41,31 +38,12 @@ _WITHOUT_EFFECT = {
     "ssm": {
         "CreateAssociation",
         "CreateMaintenanceWindow",
+        "DeregisterPatchBaselineForPatchGroup",
         "RegisterTargetWithMaintenanceWindow",
         "RegisterTaskWithMaintenanceWindow",
         "SendCommand",
     },
 }
-
-
-def install() -> None:
-    """Idempotent. After what else is put around operations, which it comes before."""
-    if BaseResponse.call_action is not _call:
-        global _CALL
-        _CALL = BaseResponse.call_action
-        setattr(BaseResponse, "call_action", _call)  # noqa: B010 (mypy)
-    setattr(responses, "gen_amzn_requestid_long", _request_id)  # noqa: B010
-
-
-def _request_id(headers: dict[str, Any] | None = None) -> str:
-    """The answer's id, which is written into its headers."""
-    name = str(uuid.uuid4())
-    if headers is not None:
-        headers["x-amzn-RequestId"] = name
-    return name
-
-
-_CALL: Any = BaseResponse.call_action
 
 
 def without_effect(service: str, operation: str, api: type) -> bool:
@@ -77,10 +55,9 @@ def without_effect(service: str, operation: str, api: type) -> bool:
     return not own and _RECORDS.match(operation) is None
 
 
-def _call(api: Any) -> Any:
+def call(api: Any) -> Any:
+    """What moto answers to an operation that has an effect here."""
     operation = str(api._get_action())
     if without_effect(api.service_name, operation, type(api)):
-        if answer := inputs.refusal(api):
-            return answer
         raise NotImplementedError(f"{operation} would have no effect here")
     return _CALL(api)

@@ -183,6 +183,15 @@ def _publication(api: Any, given: _Given) -> _Problems:
                 yield "InvalidParameter", message
 
 
+def _dead_letters(api: Any, given: _Given) -> _Problems:
+    subscription = api.backend.subscriptions.get(given["SubscriptionArn"])
+    if given["AttributeName"] == "RedrivePolicy" and subscription:
+        queue = json.loads(given.get("AttributeValue") or "{}").get("deadLetterTargetArn", ".fifo")
+        if subscription.endpoint.endswith(".fifo") and not queue.endswith(".fifo"):
+            need = "must use a FIFO queue as DLQ for a FIFO Subscription to a FIFO Topic."
+            yield "InvalidParameter", f"Invalid parameter: RedrivePolicy: {need}"
+
+
 def _topic(api: Any, given: _Given) -> _Problems:
     topics = (topic for topic in api.backend.topics.values() if topic.name == given.get("Name"))
     for topic in topics:
@@ -372,6 +381,7 @@ CONFLICTS: Mapping[tuple[str, str], Callable[[Any, _Given], _Problems]] = {
     },
     ("sns", "Publish"): _publication,
     ("sns", "PublishBatch"): _publication,
+    ("sns", "SetSubscriptionAttributes"): _dead_letters,
     ("sns", "Subscribe"): _subscription,
     ("sqs", "CreateQueue"): _queue,
     ("logs", "PutSubscriptionFilter"): _subscription_filter,

@@ -134,11 +134,10 @@ class StackDeployment:
             stack.set_status(f"{self._verb}_FAILED", reason)
             return
         rollback = "ROLLBACK" if self._verb == "CREATE" else f"{self._verb}_ROLLBACK"
+        if self._verb == "CREATE":
+            # As on AWS it counts as deleted from here on, and can be asked for by its name.
+            stack.deleted, reason = utc_now(), f"{reason} Rollback requested by user."
         stack.set_status(f"{rollback}_IN_PROGRESS", reason)
-        if (
-            self._verb == "CREATE"
-        ):  # on AWS it counts as deleted from here on, and can be asked for by name
-            stack.deleted = utc_now()
         for logical_id in self._adopted:  # none of them is touched
             del stack.resources[logical_id]
         try:

@@ -209,6 +209,7 @@ class CloudFormation:
                 raise ValidationError(
                     f"Stack:{stack.id} is in {stack.status} state and can not be deleted."
                 )
+            stack.deleted = utc_now()  # which a stack that could not be deleted has too
             stack.set_status("DELETE_IN_PROGRESS", "User Initiated")
 
         def work() -> None:
@@ -219,7 +220,6 @@ class CloudFormation:
                 reason = f"The following resource(s) failed to delete: [{left}]. "
                 stack.set_status("DELETE_FAILED", reason)
             else:
-                stack.deleted = utc_now()
                 stack.set_status("DELETE_COMPLETE")
 
         self._start(stack, work, failed="DELETE_FAILED")

@@ -59,7 +59,7 @@ def test_a_failed_creation_deletes_what_it_made_last_first(case: Case) -> None:
     assert (stack.status, stack.resources) == ("ROLLBACK_COMPLETE", {})
     assert (stack.reason, reasons(stack)[-1]) == (
         None,
-        "The following resource(s) failed to create: [C].",
+        "The following resource(s) failed to create: [C]. Rollback requested by user.",
     )
 
 
@@ -88,7 +88,7 @@ def test_a_reference_that_fails_is_the_resources_failure(case: Case) -> None:
     stack = case.deploy({"A": thing(), "B": thing(Of={"Fn::GetAtt": ["A", "Absent"]})})
     assert (stack.status, statuses(stack, "B")) == ("ROLLBACK_COMPLETE", ["CREATE_FAILED"])
     problem = "Requested attribute Absent does not exist in schema for Test::Thing"
-    assert f"[B]: {problem}; the local AWS has: Arn" in reasons(stack)
+    assert f"{problem}; the local AWS has: Arn" in reasons(stack)
 
 
 def test_an_output_that_fails_takes_the_creation_back(case: Case) -> None:

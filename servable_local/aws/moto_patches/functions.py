@@ -67,6 +67,7 @@ _NAME = re.compile(
 _PRINCIPAL = re.compile(r"\*|\d{12}|arn:.+|[\w.-]+\.amazon(aws)?\.com(\.cn)?")
 _ALIAS = re.compile(r"(?!\d+$)[\w-]+")
 _LONGEST_NAME = 64
+_SOURCES = {"ImageUri", "S3Bucket", "ZipFile"}
 _OF_VERSIONS = ("AddPermission", "GetFunction", "GetFunctionConfiguration")
 
 
@@ -129,8 +130,7 @@ def problems(api: Any, given: _Given) -> _Problems:
             operation == "CreateFunction" and _is_no_archive(code.get("ZipFile"))
         ),
         "Please provide a source for function code.": (
-            operation == "UpdateFunctionCode"
-            and not {"ZipFile", "S3Bucket", "ImageUri"} & given.keys()
+            operation == "UpdateFunctionCode" and not _SOURCES & given.keys()
         ),
         "You must specify at least one of error handling or destination setting.": (
             operation == "PutFunctionEventInvokeConfig"

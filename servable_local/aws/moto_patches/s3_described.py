@@ -240,7 +240,7 @@ class DescribedS3Api(S3Api):
 
     def _of_get_object_attributes(self, result: Any) -> None:
         key = self._object(self.parse_key_name(), self._get_param("versionId"))
-        wanted = self.headers.get("x-amz-object-attributes", "").split(",")
+        wanted = self.headers.get("x-amz-object-attributes", "").replace(" ", "").split(",")
         if "Checksum" in wanted and key.checksum_value:
             plain = {**sums(key), f"Checksum{key.checksum_algorithm}": key.checksum_value}
             result["Checksum"] = plain
@@ -256,9 +256,10 @@ class DescribedS3Api(S3Api):
         if stated and not value:
             algorithm, value = stated[0], self.headers[f"x-amz-checksum-{stated[0].lower()}"]
             response_headers[f"x-amz-checksum-{algorithm.lower()}"] = value
-        content, query = self.raw_body, self.querystring
-        if value or not isinstance(content, ObjectContent) or query.keys() - {"x-id"}:
+        if value or self.request.args.keys() - {"x-id"}:
             return algorithm, value
+        body = self.raw_body
+        content = body if isinstance(body, ObjectContent) else ObjectContent.of(body or b"")
         if can_sum("CRC64NVME", content):
             algorithm, value = "CRC64NVME", content.checksum("CRC64NVME")
             response_headers["x-amz-checksum-crc64nvme"] = value

@@ -44,7 +44,7 @@ _TYPE = "{http://www.w3.org/2001/XMLSchema-instance}type"
 def check_document(operation: str, body: bytes, headers: Mapping[str, str]) -> None:
     """Raises where the body of the request is no document of the operation, MalformedXML mostly."""
     if operation in ("PutBucketAcl", "PutObjectAcl"):
-        _check_access(operation, body, headers)
+        _check_access(body, headers)
         return
     shape = service_model("s3").operation_model(operation).input_shape
     payload = shape.serialization.get("payload") if shape else None
@@ -59,15 +59,16 @@ def check_document(operation: str, body: bytes, headers: Mapping[str, str]) -> N
     if not _fits(shape.members[payload], root):
         raise MalformedXML()
     _check_tags(operation, root)
-    for named in root.iterfind(".//{*}FilterRule/{*}Name"):
-        if named.text not in ("prefix", "suffix"):
+    for rule in root.iterfind(".//{*}FilterRule/{*}Name"):
+        if rule.text not in ("prefix", "suffix"):
             message = "filter rule name must be either prefix or suffix"
-            members = {"ArgumentName": "FilterRule.Name", "ArgumentValue": named.text or ""}
+            members = {"ArgumentName": "FilterRule.Name", "ArgumentValue": rule.text or ""}
             raise S3RefusedError("InvalidArgument", message, members)
 
 
 def _check_tags(operation: str, root: ElementTree.Element) -> None:
     new = operation == "CreateBucket"
+    seen = set()
     for tag in root.findall("{*}Tags/{*}Tag" if new else "{*}TagSet/{*}Tag"):
         key, value = tag.findtext("{*}Key", ""), tag.findtext("{*}Value", "")
         if new and key.startswith("aws:"):
@@ -76,6 +77,10 @@ def _check_tags(operation: str, root: ElementTree.Element) -> None:
                 'User-defined tag keys can\'t start with "aws:". This prefix is reserved for system tags. '
                 'Remove "aws:" from your tag keys and try again.',
             )
+        if key in seen:
+            message = "Cannot provide multiple Tags with the same key"
+            raise S3RefusedError("InvalidTag", message, {"TagKey": key})
+        seen.add(key)
         if not _TAG_KEY.fullmatch(key):
             message = "The TagKey you have provided is invalid"
             raise S3RefusedError("InvalidTag", message, {"TagKey": key})
@@ -84,7 +89,7 @@ def _check_tags(operation: str, root: ElementTree.Element) -> None:
             raise S3RefusedError("InvalidTag", message, {"TagKey": key, "TagValue": value})
 
 
-def _check_access(operation: str, body: bytes, headers: Mapping[str, str]) -> None:
+def _check_access(body: bytes, headers: Mapping[str, str]) -> None:
     granted = {name: headers[name] for name in _GRANTING if name in headers}
     canned = "x-amz-acl" in headers
     if canned and granted:
@@ -103,16 +108,15 @@ def _check_access(operation: str, body: bytes, headers: Mapping[str, str]) -> No
                 message = "Argument format not recognized"
                 raise S3RefusedError("InvalidArgument", message, members)
             _check_grantee(kind, value.strip('"'), kind)
-    shape = service_model("s3").shape_for("AccessControlPolicy")
-    root = ElementTree.fromstring(body) if body else None
-    if root is None:
+    if not body:
         return
-    if not _fits(shape, root):
+    root = ElementTree.fromstring(body)
+    if not _fits(service_model("s3").shape_for("AccessControlPolicy"), root):
         raise S3RefusedError("MalformedACLError", MalformedXML().message)
     for named in (*root.findall("{*}Owner"), *root.iterfind(".//{*}Grantee")):
         for tag, kind, place in (("ID", "id", "CanonicalUser/ID"), ("URI", "uri", "Group/URI")):
-            if (value := named.findtext(f"{{*}}{tag}")) is not None:
-                _check_grantee(kind, value, place)
+            if (known := named.findtext(f"{{*}}{tag}")) is not None:
+                _check_grantee(kind, known, place)
 
 
 _GRANTING = [

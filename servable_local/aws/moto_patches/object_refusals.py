@@ -9,6 +9,7 @@ import hashlib
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta, timezone
 from functools import cached_property
 from typing import Any
 from urllib.parse import unquote
@@ -289,11 +290,11 @@ def kind_of(metadata: Mapping[str, str]) -> str | None:
 def _completed(asked: Asked, wanted: str | None) -> None:
     upload = asked.upload
     kind, stated = kind_of(upload.metadata), asked.headers.get("x-amz-checksum-type")
-    if stated and kind and stated != kind:
+    if stated and stated != kind:
         raise S3RefusedError(
             "InvalidRequest",
-            f"The upload was created using the {kind} checksum mode. The complete request must use the "
-            "same checksum mode.",
+            f"The upload was created using the {kind or 'null'} checksum mode. The complete request "
+            "must use the same checksum mode.",
         )
     last, computed = 0, 0
     for part in document(asked.body):
@@ -314,20 +315,21 @@ def _completed(asked: Asked, wanted: str | None) -> None:
         etag = given.get("ETag", "").strip('"')
         given_sum = given.get(f"Checksum{wanted}")
         content = found.servable_content
-        if wanted and kind == "COMPOSITE" and given_sum is None:
-            raise S3RefusedError(
-                "InvalidRequest",
-                f"The upload was created using a {wanted.lower()} checksum. The complete request must "
-                f"include the checksum for each part. It was missing for part {number} in the request.",
-            )
         named = [name for name in CHECKSUMS if name != wanted and f"Checksum{name}" in given]
         if wanted and named:
             raise S3RefusedError(
                 "BadDigest",
                 f"The {named[0].lower()} you specified for part {number} did not match what we received.",
             )
+        if wanted and kind == "COMPOSITE" and given_sum is None:
+            raise S3RefusedError(
+                "InvalidRequest",
+                f"The upload was created using a {wanted.lower()} checksum. The complete request must "
+                f"include the checksum for each part. It was missing for part {number} in the request.",
+            )
         known = wanted and can_sum(wanted, content)
-        if known and given_sum is not None and given_sum != content.checksum(wanted):
+        wrong = known and given_sum is not None and given_sum != content.checksum(wanted)
+        if wrong or (named and not wanted):
             members = {"ETag": etag, "PartNumber": str(number), "UploadId": upload.id}
             raise S3RefusedError("InvalidPart", InvalidPartError().message, members)
     if wanted and kind == "FULL_OBJECT":
@@ -342,10 +344,15 @@ def _completed(asked: Asked, wanted: str | None) -> None:
 
 
 def _whole_sum(asked: Asked, wanted: str) -> None:
-    stated = asked.headers.get(f"x-amz-checksum-{wanted.lower()}")
+    headers = asked.headers
+    stated = {name: headers.get(f"x-amz-checksum-{name.lower()}") for name in CHECKSUMS}
+    own = stated.pop(wanted)
     contents = [part.servable_content for _, part in sorted(asked.upload.parts.items())]
     whole = ObjectContent.joined(contents)
-    if stated and can_sum(wanted, whole) and stated != whole.checksum(wanted):
+    wrong = own and can_sum(wanted, whole) and own != whole.checksum(wanted)
+    # A sum that is right is none without its kind, unless the algorithm has only one.
+    untold = own and wanted != "CRC64NVME" and "x-amz-checksum-type" not in headers
+    if wrong or untold or any(stated.values()):
         message = f"The {wanted.lower()} you specified did not match the calculated checksum."
         raise S3RefusedError("BadDigest", message)
 
@@ -459,19 +466,27 @@ def _conditions_of_target(asked: Asked) -> None:
 
 def _named_part(asked: Asked) -> None:
     named = asked.query.keys() & _NAMED_PARTS
-    if not asked.bucket or not named or asked.method not in ("DELETE", "GET", "PUT"):
+    of_version = asked.method == "GET" and "versionId" in asked.query and _whole(asked)
+    if (
+        not asked.bucket
+        or not (named or of_version)
+        or asked.method not in ("DELETE", "GET", "PUT")
+    ):
         return
     locks = bool(named & {"legal-hold", "retention"})
     marked = isinstance(asked.target, FakeDeleteMarker)
-    if marked and asked.method == "GET" and "versionId" not in asked.query and not locks:
+    latest = marked and "versionId" not in asked.query
+    if latest and asked.method == "GET" and named & {"acl", "attributes"}:
         raise MissingKey(asked.name)
     if marked:
         members = {"Method": asked.method, "ResourceType": "DeleteMarker"}
         message = "The specified method is not allowed against this resource."
         raise S3RefusedError("MethodNotAllowed", message, members, 405)
-    if asked.target is None:
+    if asked.target is None and named:
         version = asked.query.get("versionId", [None])[0]
-        raise MissingVersion(asked.name, version) if version else MissingKey(asked.name)
+        of_tags = asked.method == "GET" and "tagging" in named  # whose error names the bucket too
+        name = f"{asked.bucket.name}/{asked.name}" if of_tags else asked.name
+        raise MissingVersion(asked.name, version) if version else MissingKey(name)
     if locks and not asked.bucket.object_lock_enabled:
         raise S3RefusedError("InvalidRequest", "Bucket is missing Object Lock Configuration")
     held = {"legal-hold": "lock_legal_status", "retention": "lock_mode"}
@@ -493,6 +508,17 @@ def _locks(asked: Asked) -> None:
         check_bypass(asked.bucket, asked.headers)
     mine = asked.target if "retention" in asked.query and asked.method == "PUT" else None
     until = document(asked.body).findtext("{*}RetainUntilDate") if mine else ""
+    if until and datetime.fromisoformat(until) < datetime.now(UTC):
+        # AWS says it in the time of its own place, in winter.
+        there = datetime.fromisoformat(until).astimezone(timezone(timedelta(hours=-8)))
+        raise S3RefusedError(
+            "InvalidArgument",
+            "The retain until date must be in the future!",
+            {
+                "ArgumentName": "RetainUntilDate",
+                "ArgumentValue": there.strftime("%a %b %d %H:%M:%S PST %Y"),
+            },
+        )
     sooner = str(until) < str(getattr(mine, "lock_until", None) or "")
     if sooner and _BYPASS not in asked.headers:
         message = "Access Denied because object protected by object lock."

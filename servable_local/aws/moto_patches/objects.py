@@ -143,8 +143,9 @@ def _complete(
     digests = b"".join(codecs.decode(part.etag.strip('"'), "hex") for part in chosen)
     etag = f"{hashlib.md5(digests, usedforsecurity=False).hexdigest()}-{len(chosen)}"
     whole = ObjectContent.joined(contents)
-    checksum = _checksum(upload.metadata, contents, whole)
     upload.servable_unnamed = "x-amz-checksum-algorithm" not in upload.metadata
+    of_customer = upload.servable_unnamed and getattr(upload, "servable_customer", "")
+    checksum = None if of_customer else _checksum(upload.metadata, contents, whole)
     if checksum:
         upload.metadata.setdefault("x-amz-checksum-algorithm", "CRC64NVME")
     upload.servable_parts = contents

@@ -32,6 +32,8 @@ from moto.s3 import responses
 from moto.s3.exceptions import (
     AccessDeniedByLock,
     InvalidBucketName,
+    InvalidBucketState,
+    InvalidLocationConstraintException,
     MalformedXML,
     S3ClientError,
 )
@@ -71,6 +73,10 @@ def install() -> None:
     setattr(S3Backend, "put_bucket_logging", _put_logging)  # noqa: B010
     setattr(S3Backend, "put_object", _put)  # noqa: B010
     setattr(S3Backend, "delete_object", _delete_object)  # noqa: B010
+    setattr(InvalidBucketState, "status", 409)  # noqa: B010
+    # Raised for this one only.
+    named = {"LocationConstraint": "us-east-1"}
+    setattr(InvalidLocationConstraintException, "members", named)  # noqa: B010
 
 
 def _locked(error: Any) -> None:
@@ -134,6 +140,10 @@ def _put(backend: Any, bucket_name: str, key_name: str, *arguments: Any, **more:
     return key
 
 
+def _named(name: str) -> Any:
+    return SimpleNamespace(name=name)  # all that a mark reads of what it hides
+
+
 def _delete_object(
     backend: Any,
     bucket_name: str,
@@ -145,12 +155,14 @@ def _delete_object(
     bucket = backend.get_bucket(bucket_name)
     if bucket.versioning_status != "Suspended":
         gone = [key for key in bucket.keys.getlist(key_name, []) if key.version_id == version_id]
+        if version_id is None and bucket.versioning_status and key_name not in bucket.keys:
+            bucket.keys[key_name] = mark = FakeDeleteMarker(_named(key_name))
+            return True, {"version-id": mark.version_id, "delete-marker": "true"}
         done, meta = _DELETE_OBJECT(backend, bucket_name, key_name, version_id, bypass)
         marks = any(isinstance(key, FakeDeleteMarker) for key in gone)
         return done, meta | ({"delete-marker": "true"} if marks else {})
     if version_id is None:
-        likeness: Any = bucket.keys.get(key_name) or SimpleNamespace(name=key_name)
-        mark = FakeDeleteMarker(likeness)
+        mark = FakeDeleteMarker(_named(key_name))
         mark._version_id = "null"
         bucket.keys.setlist(key_name, [*_others(bucket, key_name), mark])
         return True, {"version-id": "null", "delete-marker": "true"}

@@ -18,6 +18,7 @@ from moto.kms.models import kms_backends
 from moto.s3 import responses
 from moto.s3.exceptions import (
     BucketAccessDeniedError,
+    BucketAlreadyOwnedByYou,
     MalformedXML,
     MissingVersion,
     S3ClientError,
@@ -56,9 +57,14 @@ _KNOWN = {
     ("object", "POST"): {"restore", "select", "uploads"},
 }
 _RANGE = re.compile(r"bytes=(\d+-\d*|-\d+)")
+_TAG = re.compile(rb"<Tag[ />]")
 _DENIED = PermissionResult.DENIED
 _ACCOUNT = re.compile(r"\d{12}")
 _UUID = re.compile(r"(mrk-)?[0-9a-f-]{32,36}")
+
+
+_SIZES = ("all_storage_classes_128K", "varies_by_storage_class")
+_MINIMUM = "x-amz-transition-default-minimum-object-size"
 
 
 def install() -> None:
@@ -79,6 +85,7 @@ def _new_bucket(bucket: Any, *arguments: Any, **more: Any) -> None:
     bucket.encryption = _default()
     bucket.public_access_block = PublicAccessBlock(True, True, True, True)
     bucket.ownership_rule = "BucketOwnerEnforced"
+    bucket.servable_lifecycle = (_SIZES[0], [])
 
 
 def _default_encryption(backend: Any, bucket_name: str) -> None:
@@ -133,32 +140,40 @@ class AnsweredS3Api(DescribedS3Api):
             raise S3RefusedError(
                 "InvalidArgument", message, {"ArgumentName": "x-amz-object-ownership"}
             )
-        if operation and request.method == "PUT":
-            self.backend.get_bucket(self.parse_bucket_name_from_url(request, full_url))
-            check_document(operation, bytes(self.body or b""))
-        answer = super()._bucket_response(request, full_url)
-        if request.method == "PUT" and "policy" in parse_qs(
-            urlsplit(full_url).query, keep_blank_values=True
-        ):
-            return 204, *self._send_response(answer)[1:]
         name = self.parse_bucket_name_from_url(request, full_url)
-        if request.method == "PUT" and b"<Tags>" in bytes(self.body or b"") and not operation:
-            tags = document(self.body).iter()
-            texts = [
-                tag.text or "" for tag in tags if tag.tag.rpartition("}")[2] in ("Key", "Value")
-            ]
-            self.backend.put_bucket_tagging(name, dict(zip(texts[::2], texts[1::2], strict=True)))
-        if not name or urlsplit(full_url).query or request.method not in ("HEAD", "PUT"):
-            return answer
-        status, headers, body = self._send_response(answer)
+        body = bytes(self.body or b"")
+        with_tags = request.method == "PUT" and not operation and _TAG.search(body)
+        if operation and request.method == "PUT":
+            self.backend.get_bucket(name)
+            check_document(operation, body, request.headers)
+        elif with_tags:
+            check_document("CreateBucket", body, request.headers)
+            if name in self.backend.buckets:
+                raise BucketAlreadyOwnedByYou(name)
+        minimum = request.headers.get(_MINIMUM, _SIZES[0])
+        if minimum not in _SIZES:
+            message = f"Invalid TransitionDefaultMinimumObjectSize found: {minimum}"
+            raise S3RefusedError("InvalidRequest", message)
+        status, headers, answer = self._send_response(super()._bucket_response(request, full_url))
+        if with_tags:
+            tags = document(body).iterfind("{*}Tags/{*}Tag")
+            pairs = ((tag.findtext("{*}Key"), tag.findtext("{*}Value")) for tag in tags)
+            self.backend.put_bucket_tagging(name, {str(key): value or "" for key, value in pairs})
         bucket = self.backend.buckets.get(name)
-        if status == 200 and bucket is not None:
+        if bucket is None or status != 200:
+            return status, headers, answer
+        if operation == "PutBucketLifecycleConfiguration":
+            rules = document(body).findall("{*}Rule")
+            bucket.servable_lifecycle, headers[_MINIMUM] = (minimum, rules), minimum
+        if operation is None and request.method in ("GET", "HEAD"):
+            headers["x-amz-bucket-region"] = bucket.region_name
+        if not urlsplit(full_url).query and request.method in ("HEAD", "PUT"):
             headers["x-amz-bucket-arn"] = bucket.arn
             if request.method == "HEAD":
                 headers["x-amz-access-point-alias"] = "false"
             elif bucket.region_name != "us-east-1":
                 headers["Location"] = f"http://{name}.s3.amazonaws.com/"
-        return status, headers, body
+        return 204 if operation == "PutBucketPolicy" else status, headers, answer
 
     def _tagging_from_xml(self) -> dict[str, str]:
         return super()._tagging_from_xml() if b"<Tag>" in bytes(self.body) else {}
@@ -207,7 +222,7 @@ class AnsweredS3Api(DescribedS3Api):
         name = self.parse_bucket_name_from_url(request, full_url)
         check_canned(request.headers)
         if operation and request.method == "PUT":
-            check_document(operation, bytes(self.body or b""))
+            check_document(operation, bytes(self.body or b""), request.headers)
         refuse(asked_of(self, request, query, name))
         self._refuse_key(request, query, name)
         status, headers, body = self._send_response(super()._key_response(request, full_url))
@@ -250,7 +265,14 @@ class AnsweredS3Api(DescribedS3Api):
         for code, message in keys.unusable(key):
             raise S3RefusedError(f"KMS.{code}", message)
         # A key's ARN in a user's file names one of their account, which nobody makes here.
-        if key is None and key_id and not key_id.startswith("arn:") and method in ("POST", "PUT"):
+        if key is None and key_id and method in ("POST", "PUT"):
+            place = key_id.split(":")[3] if key_id.startswith("arn:") else ""
+            if place == self.region:
+                return
+            arn = (
+                f"arn:aws:kms:{self.region}:{self.current_account}:key/{key_id.rpartition('/')[2]}"
+            )
             is_id = _UUID.fullmatch(key_id.rpartition("/")[2])
-            words = f"Key '{key_id}' does not exist" if is_id else f"Invalid keyId '{key_id}'"
+            words = f"Key '{arn}' does not exist" if is_id else f"Invalid keyId '{key_id}'"
+            words = f"Invalid arn {place}" if place else words
             raise S3RefusedError("KMS.NotFoundException", words)

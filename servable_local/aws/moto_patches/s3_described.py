@@ -15,7 +15,7 @@ from moto.core.serialize import S3Serializer
 from moto.core.utils import str_to_rfc_1123_datetime, utcnow
 from moto.kms.models import kms_backends
 from moto.s3.exceptions import MissingKey
-from moto.s3.models import FakeKey
+from moto.s3.models import OWNER, FakeDeleteMarker, FakeKey
 from werkzeug.datastructures import Headers
 
 from servable_local.aws.contents import ObjectContent
@@ -101,11 +101,13 @@ def _nameless(value: Any) -> None:
 
 
 def _conditions(headers: Any) -> Any:
-    """Dates to come are no condition, ETags may be named without their quotes, modes in any letters."""
+    """Dates to come, or beside ETags, are no condition; ETags may have no quotes, modes any letters."""
     found = Headers(headers)
     since = found.get("If-Modified-Since")
     if since and str_to_rfc_1123_datetime(since) > utcnow():
         del found["If-Modified-Since"]
+    if "If-Match" in found:
+        found.pop("If-Unmodified-Since", None)
     for name in ("If-Match", "If-None-Match"):
         if name in found:
             found[name] = '"' + found[name].strip('"') + '"'
@@ -116,6 +118,8 @@ def _conditions(headers: Any) -> Any:
 
 class DescribedS3Api(S3Api):
     """moto's, whose results have AWS's members."""
+
+    _began: Any = None
 
     def serialized(self, action_result: Any) -> Any:
         result = action_result.result
@@ -130,13 +134,46 @@ class DescribedS3Api(S3Api):
         if _OF_BUCKET.fullmatch(code) and not self.parse_key_name():
             setattr(result, "members", {"BucketName": self.bucket_name})  # noqa: B010 (mypy)
         status, headers, body = super().serialized(action_result)
+        if code in ("NoSuchKey", "MethodNotAllowed") and self.bucket_name in self.backend.buckets:
+            headers |= self._marked()
         return getattr(result, "status", status), headers, body
+
+    def _marked(self) -> dict[str, str]:
+        """Headers about the mark of a deletion that an object's name or version is."""
+        version = self._get_param("versionId")
+        found = self.backend.buckets[self.bucket_name].keys.getlist(self.parse_key_name(), [])
+        mark = next((key for key in reversed(found) if version in (None, key.version_id)), None)
+        if not isinstance(mark, FakeDeleteMarker):
+            return {}
+        said = {"x-amz-delete-marker": "true", "x-amz-version-id": mark.version_id}
+        return said | ({"allow": "DELETE"} if version else {})
 
     def _object(self, name: str, version: str | None = None) -> Any:
         return self.backend.get_object(self.bucket_name, name, version_id=version)
 
     def _upload(self, upload_id: str | None) -> Any:
         return self.backend.get_bucket(self.bucket_name).multiparts.get(upload_id)
+
+    def _of_list_buckets(self, result: Any) -> None:
+        result["Owner"] = {"ID": OWNER}  # that of lists of access, and not upstream another
+        for item in result["Buckets"]:
+            bucket = self.backend.get_bucket(item["Name"])
+            item["BucketArn"] = bucket.arn
+            if self.querystring.keys() & {"prefix", "max-buckets", "bucket-region"}:
+                item["BucketRegion"] = bucket.region_name
+        result["Prefix"] = self._get_param("prefix")
+
+    def _of_get_bucket_lifecycle_configuration(self, result: Any) -> None:
+        bucket = self.backend.get_bucket(self.bucket_name)
+        result["TransitionDefaultMinimumObjectSize"], rules = bucket.servable_lifecycle
+        for described, rule in zip(result["Rules"], rules, strict=False):
+            for said, place in (
+                (described.get("Filter"), "{*}Filter"),
+                (described.get("Filter", {}).get("And"), "{*}Filter/{*}And"),
+            ):
+                for name in ("ObjectSizeGreaterThan", "ObjectSizeLessThan"):
+                    if bytes_ := rule.findtext(f"{place}/{{*}}{name}"):
+                        said[name] = int(bytes_)
 
     def _of_list_objects(self, result: Any) -> None:
         result.setdefault("Prefix", "")
@@ -178,7 +215,7 @@ class DescribedS3Api(S3Api):
         return {f"Checksum{algorithm}": content.checksum(algorithm)} if known else {}
 
     def _of_create_multipart_upload(self, result: Any) -> None:
-        upload = self._upload(result["UploadId"])
+        self._began = upload = self._upload(result["UploadId"])
         result["ChecksumType"] = kind_of(upload.metadata)
         upload.servable_customer = self.headers.get(f"{CUSTOMER}-key-md5", "")
         stated = self.headers.get(_BUCKET_KEY)
@@ -189,7 +226,9 @@ class DescribedS3Api(S3Api):
 
     def _of_complete_multipart_upload(self, result: Any) -> None:
         place, _, name = result["Location"].rpartition("amazonaws.com/")
-        result |= sums(self._object(result["Key"]))
+        made = self._object(result["Key"])
+        if not (made.multipart.servable_unnamed and made.encryption.startswith("aws:kms")):
+            result |= sums(made)
         result["Location"] = f"{place}amazonaws.com/{quote(name, safe='')}"
 
     def _of_copy_object(self, result: Any) -> None:
@@ -201,7 +240,7 @@ class DescribedS3Api(S3Api):
 
     def _of_get_object_attributes(self, result: Any) -> None:
         key = self._object(self.parse_key_name(), self._get_param("versionId"))
-        wanted = self.headers.get("x-amz-object-attributes", "").split(",")
+        wanted = self.headers.get("x-amz-object-attributes", "").replace(" ", "").split(",")
         if "Checksum" in wanted and key.checksum_value:
             plain = {**sums(key), f"Checksum{key.checksum_algorithm}": key.checksum_value}
             result["Checksum"] = plain
@@ -217,9 +256,10 @@ class DescribedS3Api(S3Api):
         if stated and not value:
             algorithm, value = stated[0], self.headers[f"x-amz-checksum-{stated[0].lower()}"]
             response_headers[f"x-amz-checksum-{algorithm.lower()}"] = value
-        content, query = self.raw_body, self.querystring
-        if value or not isinstance(content, ObjectContent) or query.keys() - {"x-id"}:
+        if value or self.request.args.keys() - {"x-id"}:
             return algorithm, value
+        body = self.raw_body
+        content = body if isinstance(body, ObjectContent) else ObjectContent.of(body or b"")
         if can_sum("CRC64NVME", content):
             algorithm, value = "CRC64NVME", content.checksum("CRC64NVME")
             response_headers["x-amz-checksum-crc64nvme"] = value
@@ -235,6 +275,10 @@ class DescribedS3Api(S3Api):
         return status, headers, body
 
     def head_object(self, bucket_name: str, query: Any, key_name: str, headers: Any) -> Any:
+        if "versionId" in query and not self.backend.get_bucket(bucket_name).is_versioned:
+            # Upstream versions are only known while they are made.
+            status, answered, body = self.get_object()
+            return status, answered | {"content-length": str(len(body))}, ""
         number = query.get("partNumber", [""])[0]
         query = {name: value for name, value in query.items() if name != "partNumber"}
         status, answered, body = super().head_object(
@@ -256,7 +300,8 @@ class DescribedS3Api(S3Api):
             headers["x-amz-mp-parts-count"] = str(len(parts))
             algorithm = key.checksum_algorithm
             name = f"x-amz-checksum-{str(algorithm).lower()}"
-            if headers.pop(name, None) and key.checksum_type == "COMPOSITE":
+            summed = headers.pop(name, None)
+            if summed and (key.checksum_type == "COMPOSITE" or len(parts) == 1):
                 headers[name] = parts[number - 1].checksum(algorithm)
             else:
                 headers.pop("x-amz-checksum-type", None)
@@ -284,7 +329,8 @@ class DescribedS3Api(S3Api):
             if "partNumber" not in query:
                 headers[f"x-amz-checksum-{summed[0].lower()}"] = members[f"Checksum{summed[0]}"]
             headers["x-amz-checksum-type"] = members["ChecksumType"]
-        if getattr(found and found.multipart, "servable_bucket_key", False):
+        upload = self._began or self._upload(query.get("uploadId", [None])[0])
+        if getattr(upload or (found and found.multipart), "servable_bucket_key", False):
             headers[_BUCKET_KEY] = "true"
         if headers.get(_BUCKET_KEY) == "false":
             del headers[_BUCKET_KEY]

@@ -5,6 +5,7 @@ AWS compiles patterns with its Event Ruler (https://github.com/aws/event-ruler),
 those that were recorded are in tests/servable_local/aws/aws_answers.jsonl in the repository.
 """
 
+import ipaddress
 import json
 import re
 from collections.abc import Iterator
@@ -20,15 +21,19 @@ _NOT_THERE = {
     "Expecting ',' delimiter": "was expecting comma to separate {} entries",
     "Expecting value": f"expected a valid value {_VALUES}",
 }
+_SINGLE = "Value of anything-but must be an array or single string/number value."
 _SHOWN_CHARACTERS = 500  # of a text; the parser's default
 
 
 class _PatternError(Exception):
-    """A reason, and how many characters were read; `malformed`: of a text that is no JSON."""
+    """A reason, and how many characters were read; `malformed`: of a text that is no JSON.
 
-    def __init__(self, reason: str, read: int, *, malformed: bool = False) -> None:
+    `places`: how often AWS says the place, which is twice for what is inside a list.
+    """
+
+    def __init__(self, reason: str, read: int, *, malformed: bool = False, places: int = 1) -> None:
         super().__init__(reason)
-        self.read, self.malformed = read, malformed
+        self.read, self.malformed, self.places = read, malformed, places
 
     def place(self, text: str) -> str:
         before = text[: self.read].split("\n")
@@ -41,10 +46,10 @@ def problems(text: str) -> Iterator[tuple[str, str]]:
     if wrong:
         shown, rest = text[:_SHOWN_CHARACTERS], len(text) - _SHOWN_CHARACTERS
         more = f"[truncated {rest} chars]" if rest > 0 else ""
+        place = f'\n at [Source: (String)"{shown}"{more}; {wrong.place(text)}]'
         yield (
             "InvalidEventPatternException",
-            f'Event pattern is not valid. Reason: {wrong}\n at [Source: (String)"{shown}"{more}; '
-            f"{wrong.place(text)}]",
+            f"Event pattern is not valid. Reason: {wrong}{place * wrong.places}",
         )
 
 
@@ -101,10 +106,10 @@ class _Pattern:
         self._at, self._token = match.end(), match[1]
         return self._next() if self._token in (",", ":") else self._token
 
-    def _refuse(self, reason: str, *, unread: bool = False) -> NoReturn:
+    def _refuse(self, reason: str, *, unread: bool = False, places: int = 1) -> NoReturn:
         """`unread`: of a string only the first quote was read, which is where the parser then is."""
         back = len(self._token) - 1 if unread and self._token.startswith('"') else 0
-        raise _PatternError(reason, self._at - back)
+        raise _PatternError(reason, self._at - back, places=places)
 
     def _object(self) -> None:
         if self._next() == "}":
@@ -138,18 +143,74 @@ class _Pattern:
             self._refuse("Match expression name not found")
         kind = json.loads(self._token)
         value = self._next()
-        if kind in _STRINGS and not (value.startswith('"') or value == "{"):
+        nested = value == "{" and kind in ("prefix", "suffix")  # an equals-ignore-case
+        if kind in _STRINGS and not (value.startswith('"') or nested):
             self._refuse(f"{'prefix' if kind == 'cidr' else kind} match pattern must be a string")
+        elif kind == "wildcard":
+            self._wildcard()
+        elif kind == "cidr":
+            self._addresses()
+        elif kind == "anything-but":
+            self._anything_but()
         elif kind == "exists" and value not in ("true", "false"):
             self._refuse("exists match pattern must be either true or false.", unread=True)
         elif kind == "numeric":
             self._numeric()
-        elif kind not in (*_STRINGS, "exists", "anything-but"):
+        elif kind not in (*_STRINGS, "exists"):
             self._refuse(f"Unrecognized match type {kind}", unread=True)
         if self._token in ("{", "["):
             self._skip()
         if self._next() != "}":
             self._refuse("Only one key allowed in match expression")
+
+    def _wildcard(self) -> None:
+        repeated = json.loads(self._token).find("**")
+        if repeated >= 0:
+            self._refuse(f"Consecutive wildcard characters at pos {repeated + 1}")
+
+    def _addresses(self) -> None:
+        address, *mask = json.loads(self._token).split("/")
+        if len(mask) != 1:
+            self._refuse("Malformed CIDR, one '/' required", places=0)
+        if not mask[0].isdigit():
+            self._refuse("Malformed CIDR, mask bits must be an integer", places=0)
+        try:
+            ipaddress.ip_address(address)
+        except ValueError:
+            self._refuse(f"Nonstandard IP address: {address}", places=0)
+
+    def _anything_but(self) -> None:
+        if self._token != "{":
+            self._others("Inside anything but list, start|null|boolean is not supported.", _SINGLE)
+            return
+        kind, value = json.loads(self._next()), self._next()
+        if kind in ("prefix", "suffix"):
+            if value == "{":
+                self._refuse(_SINGLE)
+            if value == '""':
+                self._refuse("Null prefix/suffix not allowed", unread=True)
+            self._others("prefix/suffix match pattern must be a string")
+        elif kind == "wildcard":
+            self._others("wildcard match pattern must be a string")
+        elif kind == "equals-ignore-case":
+            self._others(
+                "Inside anything-but/equals-ignore-case list, number|start|null|boolean is not supported."
+            )
+        else:
+            self._refuse(f"Unsupported anything-but pattern: {kind}", unread=True)
+        if self._next() != "}":
+            self._refuse("Only one key allowed in match expression")
+
+    def _others(self, reason: str, of_single: str = "") -> None:
+        """A value or a list of them: strings, and numbers where `of_single` says what else is none."""
+        allowed = re.compile(r'"|-?\d' if of_single else '"')
+        if self._token != "[":
+            if not allowed.match(self._token):
+                self._refuse(of_single or reason)
+            return
+        while self._next() != "]":
+            if not allowed.match(self._token):
+                self._refuse(reason, places=2)
 
     def _skip(self) -> None:
         """To the end of a list or an object."""

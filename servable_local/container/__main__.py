@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import json
 import os
+import re
 import shutil
 import time
 from dataclasses import replace
@@ -44,6 +45,8 @@ from servable_local.container.supervisor import Supervisor
 
 _LOOK_EVERY_SECONDS = 0.25
 _END_SECONDS = 3.0
+# What `requests` and the model server leave as it is in a path.
+_ADDRESSABLE = r"[A-Za-z0-9._~!$&()*+,;=@\[\]-]+"
 
 
 class EndpointTermination:
@@ -108,7 +111,6 @@ async def _serve(options: argparse.Namespace, events: Events, end: EndpointTermi
 
 
 def _prepared(archive: Path | None, folder: Path, record: Recording | None) -> Supervisor:
-    settings = read_settings(os.environ)
     model = folder / "model"
     model.mkdir()
     FaultFile.make(folder / FAULTS)
@@ -117,6 +119,7 @@ def _prepared(archive: Path | None, folder: Path, record: Recording | None) -> S
     if archive is not None:
         unpack(archive, model)
         code = find_code(model)
+    settings = read_settings(os.environ, gunicorn=code is not None)
     if not settings.multi_model:
         rewritten = image_code(settings.tensorflow).rewritten
         models = find_models(model, takes_zero=rewritten)
@@ -126,6 +129,11 @@ def _prepared(archive: Path | None, folder: Path, record: Recording | None) -> S
             raise ContainerStartError(
                 f"{DEFAULT_MODEL_NAME}={default_model}: the archive holds {', '.join(models)}; "
                 "a model is named after the folder of its versions, `model` when they lie at the root"
+            )
+        if not re.fullmatch(_ADDRESSABLE, default_model):
+            raise ContainerStartError(
+                f"the folder {default_model!r}: the image would ask for the model at an address with this name, "
+                "and wait in vain; name the folder with letters, digits, '.', '_' and '-'"
             )
     if settings.workers == 0 and (code is not None or settings.multi_model):
         raise SettingsError(

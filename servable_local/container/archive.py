@@ -109,14 +109,10 @@ def find_models(root: Path, *, takes_zero: bool = True) -> dict[str, dict[int, P
         models.setdefault(name, {})[int(version.name)] = version
         # The container names every such folder to the model server, and waits for all of them.
         for other in sorted(holder.glob("[0-9]*")):
-            if (
-                other.name.isdecimal()
-                and other.is_dir()
-                and not (other / "saved_model.pb").exists()
-            ):
+            if other.name.isdecimal() and not (other / "saved_model.pb").exists():
                 raise LayoutError(
                     f"{other.relative_to(root).as_posix()} holds no saved_model.pb: the container would wait "
-                    "for this version, and end; take the folder out, or export the SavedModel into it"
+                    "for this version, and end; take it out, or export the SavedModel into it"
                 )
     if not models:
         files = sorted(
@@ -136,4 +132,4 @@ def find_code(root: Path) -> ArchiveCode | None:
     inference = folder / "inference.py"
     if not any(path.exists() for path in (inference, folder / "lib", folder / "requirements.txt")):
         return None
-    return ArchiveCode(folder, inference if inference.is_file() else None)
+    return ArchiveCode(folder, inference if inference.exists() else None)

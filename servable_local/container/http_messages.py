@@ -3,7 +3,7 @@
 import json
 import re
 from collections import deque
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
 
@@ -82,17 +82,24 @@ class BadRequestError(Exception):
 
 _BLANK_LINE, _LINE_END = re.compile(rb"\n\r?\n"), re.compile(rb"\n")
 _METHOD_SO_FAR = re.compile(rb"[A-Z_-]*(?: |\Z)")
-_REQUEST_LINE = re.compile(rb"([A-Z_-]+) +([^\x00-\x20\x7f]+) +HTTP/([1-9][0-9]*)\.([0-9]{1,2}) *")
+# A path, or a whole address; of a version from 2 on nothing more is read.
+_REQUEST_LINE = re.compile(
+    rb"([A-Z_-]+) +((?:/|[A-Za-z][A-Za-z0-9+.-]*://)[^\x00-\x20\x7f]*) +"
+    rb"HTTP/(?:1\.([0-9]{1,3}) *|(?:[2-9]|1[0-9]).*)"
+)
 # A line without a colon is a header without a value.
-_HEADER = re.compile(rb"([^\x00-\x20:\x7f]+)(?::[ \t]*([^\0\r]*?)[ \t]*)?")
-_CHUNK = re.compile(rb"([0-9a-fA-F]{1,8})[ \t]*(?:;.*)?")
+_HEADER = re.compile(rb"([^\x00-\x20:\x7f]+)(?:: *([^\0\r]*?) *)?")
+_CHUNK = re.compile(rb"([0-9a-fA-F]+)(?:[ \t;][^\r]*)?")
+_MOST_CHUNK_BYTES = (1 << 63) - 1
 _ONCE = tuple(
-    b"content-length transfer-encoding expect authorization if-match if-none-match "
+    b"host content-length transfer-encoding expect authorization if-match if-none-match "
     b"if-modified-since if-unmodified-since if-range".split()
 )
 # large_client_header_buffers, which the image leaves at its default of four times 8 KB.
 _MOST_LINE_BYTES = 8192
 _MOST_HEAD_BYTES = 4 * _MOST_LINE_BYTES
+# Observed on 2026-11-28: the security release 1.22.1-9+deb12u11 refuses more.
+_MOST_HEADERS = 1000
 _Reading = Generator[None, bytes, bytes]
 
 
@@ -122,10 +129,12 @@ class RequestReader:
         while True:
             while not self._data:
                 self._data = (yield).lstrip(b"\r\n")
-            head = yield from self._until(_BLANK_LINE, refused=_refuse_head)
+            head = yield from self._until(_BLANK_LINE, is_head=True)
             line, *lines = head.split(b"\n")
             method, target, version = _request_line(line.removesuffix(b"\r"))
-            headers = _headers([each.removesuffix(b"\r") for each in lines])
+            headers = _headers(lines)
+            if not headers.get("Host") and (version >= (1, 1) or headers.get("Host") == ""):
+                raise BadRequestError("no Host header, or an empty one")
             chunked = _is_chunked(headers, version)
             if method in ("TRACE", "CONNECT"):
                 raise BadRequestError(f"{method} is not allowed", 405, "Not Allowed")
@@ -148,24 +157,23 @@ class RequestReader:
             if refused is not None:
                 self.requests.append((error(*refused), False))
                 continue
-            path, _, query = target.decode("latin-1").partition("?")
+            path, _, query = target.decode("latin-1").partition("#")[0].partition("?")
             connection = (headers.get("Connection") or "").lower()
             keep_alive = "close" not in connection and (
                 version >= (1, 1) or "keep-alive" in connection
             )
             self.requests.append((HttpRequest(method, path, headers, body, query), keep_alive))
 
-    def _until(
-        self, end: re.Pattern[bytes], *, refused: Callable[[bytes], None] | None = None
-    ) -> _Reading:
-        """Take what comes before `end`. `refused` raises for a beginning that is none."""
+    def _until(self, end: re.Pattern[bytes], *, is_head: bool = False) -> _Reading:
+        """Take what comes before `end`. The beginning of a head that is none is refused at once."""
         while (found := end.search(self._data)) is None:
-            if refused is not None:
-                refused(self._data)
+            if is_head:
+                _refuse_long_head(self._data)
+                _refuse_head_so_far(self._data)
             self._data += yield
         taken, self._data = self._data[: found.start()], self._data[found.end() :]
-        if refused is not None:
-            refused(taken + b"\n")
+        if is_head:
+            _refuse_long_head(taken + b"\n")
         return taken
 
     def _bytes(self, count: int, *, kept: bool = True) -> _Reading:
@@ -185,7 +193,7 @@ class RequestReader:
         while True:
             line = yield from self._until(_LINE_END)
             size = _CHUNK.fullmatch(line.removesuffix(b"\r"))
-            if size is None:
+            if size is None or int(size[1], 16) > _MOST_CHUNK_BYTES:
                 raise BadRequestError("invalid size of a chunk")
             if not int(size[1], 16):
                 break
@@ -197,11 +205,21 @@ class RequestReader:
         return b"".join(parts)
 
 
-def _refuse_head(head: bytes) -> None:
-    """Raise `BadRequestError` for the beginning of a head that is none, or needs larger buffers."""
-    if not _METHOD_SO_FAR.match(head):
+def _refuse_head_so_far(head: bytes) -> None:
+    """Raise `BadRequestError` where NGINX waits for no more: its lines are read as they come."""
+    line, *lines = head.split(b"\n")
+    if not _METHOD_SO_FAR.match(line):
         raise BadRequestError("invalid method")
-    if len(head) <= _MOST_LINE_BYTES:
+    if lines:
+        _request_line(line.removesuffix(b"\r"))
+        _headers(lines[:-1])
+        if lines[-1].startswith(b"\r") and lines[-1] != b"\r":
+            raise BadRequestError("invalid end of the headers")
+
+
+def _refuse_long_head(head: bytes) -> None:
+    """Raise `BadRequestError` for a head that needs larger buffers."""
+    if len(head) <= _MOST_LINE_BYTES or not _METHOD_SO_FAR.match(head[:_MOST_LINE_BYTES]):
         return
     first, *others = map(len, head.split(b"\n"))
     if first >= _MOST_LINE_BYTES:
@@ -216,17 +234,18 @@ def _request_line(line: bytes) -> tuple[str, bytes, tuple[int, int]]:
     match = _REQUEST_LINE.fullmatch(line)
     if match is None:
         raise BadRequestError("invalid request line")
-    version = (int(match[3]), int(match[4]))
-    if version >= (2, 0):
+    if match[3] is None:
         raise BadRequestError("HTTP/2 and later", 505, "HTTP Version Not Supported")
-    return match[1].decode(), match[2], version
+    return match[1].decode(), match[2], (1, int(match[3]))
 
 
 def _headers(lines: list[bytes]) -> HeaderFields:
     """Raises `BadRequestError`. Names with other letters than those of NGINX are left out."""
     pairs = []
+    if len(lines) > _MOST_HEADERS:
+        raise BadRequestError(f"more than {_MOST_HEADERS} headers")
     for line in lines:
-        match = _HEADER.fullmatch(line)
+        match = _HEADER.fullmatch(line.rstrip(b"\r"))
         if match is None:
             raise BadRequestError("invalid header")
         if match[1].replace(b"-", b"").isalnum() or match[1] == b"-":

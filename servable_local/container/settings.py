@@ -5,6 +5,7 @@ that renders variables; that what a deployment renders is understood here is a t
 Source: serve.py in https://github.com/aws/deep-learning-containers
 """
 
+import contextlib
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ WORKERS = "SAGEMAKER_GUNICORN_WORKERS"
 THREADS = "SAGEMAKER_GUNICORN_THREADS"
 WAIT = "SAGEMAKER_TFS_WAIT_TIME_SECONDS"
 GUNICORN_TIMEOUT = "SAGEMAKER_GUNICORN_TIMEOUT_SECONDS"
+READ_TIMEOUT = "SAGEMAKER_NGINX_PROXY_READ_TIMEOUT_SECONDS"
 BATCH = "SAGEMAKER_BATCH"
 _ENQUEUED = "SAGEMAKER_TFS_MAX_ENQUEUED_BATCHES"
 # tfs_utils.py of the image, for a transform job: nothing else waits there.
@@ -75,9 +77,13 @@ class StartSettings:
         return image_code(self.tensorflow).real_wait_seconds(self.wait_seconds)
 
 
-def read_settings(variables: Mapping[str, str]) -> StartSettings:
-    """Raises `SettingsError` for what the image refuses or hangs on."""
-    fields = _read(variables, _VARIABLES)
+def read_settings(variables: Mapping[str, str], *, gunicorn: bool = True) -> StartSettings:
+    """Raises `SettingsError` for what the image refuses or hangs on.
+
+    `gunicorn`: False for an archive without code, where Gunicorn's variables are not looked at.
+    """
+    gunicorn = gunicorn or variables.get(MULTI_MODEL, "").lower() == "true"
+    fields = _read(variables if gunicorn else {}, _OF_GUNICORN) | _read(variables, _VARIABLES)
     if (name := fields["worker_class"]) in _NOT_IN_THE_IMAGE:
         raise SettingsError(
             f"{WORKER_CLASS}={name}: needs the package {name}, "
@@ -87,11 +93,16 @@ def read_settings(variables: Mapping[str, str]) -> StartSettings:
     batching = None
     if fields.pop("batching"):
         batching = BatchingPlan(**_read(waiting | dict(variables), _BATCHING))
-    for unused in ("gpu_memory_margin", "nginx_log_level", "openmp_threads"):
+    for unused in ("gpu_memory_margin", "nginx_log_level"):
         del fields[unused]  # they were read to be checked
     fields["read_timeout_seconds"] = max(
         fields["read_timeout_seconds"], fields["gunicorn_timeout_seconds"]
     )
+    if fields["read_timeout_seconds"] < 1:
+        raise SettingsError(
+            f"{READ_TIMEOUT} and {GUNICORN_TIMEOUT}: NGINX would wait for no answer; "
+            "allowed: 1 or more in one of them"
+        )
     port = variables.get(PORT, "0")
     if not port.isdecimal() or int(port) > 65535:
         raise SettingsError(f"{PORT}: {port!r} is not accepted; allowed: a port up to 65535")
@@ -100,11 +111,12 @@ def read_settings(variables: Mapping[str, str]) -> StartSettings:
         fields["worker_class"] = "gthread"
     if fields["wait_seconds"] is None:
         fields["wait_seconds"] = image_code(tensorflow).wait_seconds(fields["model_servers"])
+    default_model = variables.get(DEFAULT_MODEL_NAME)
     return StartSettings(
         tensorflow=tensorflow,
         port=int(port),
         port_range=_port_range(variables, fields["model_servers"]),
-        default_model=variables.get(DEFAULT_MODEL_NAME),
+        default_model=None if default_model == "None" else default_model,  # the image's default
         batching=batching,
         **fields,
     )
@@ -130,7 +142,7 @@ def batch_variables(request: Mapping[str, Any]) -> dict[str, str]:
 
 def without_effect(variables: Mapping[str, str], *, gunicorn: bool) -> list[str]:
     """The container's variables that are set here and change nothing, sorted."""
-    settings = read_settings(variables)
+    settings = read_settings(variables, gunicorn=gunicorn)
     # No GPU here, and NGINX's own log.
     inert = {"SAGEMAKER_TFS_FRACTIONAL_GPU_MEM_MARGIN", "SAGEMAKER_TFS_NGINX_LOGLEVEL"}
     if settings.batching is None:
@@ -152,10 +164,11 @@ def _port_range(variables: Mapping[str, str], count: int) -> tuple[int, int] | N
     text = variables.get(PORT_RANGE)
     if text is None:
         return None
-    parts = text.split("-")
-    if len(parts) != 2 or not all(part.isdecimal() and int(part) <= 65535 for part in parts):
+    low, high = -1, -1
+    with contextlib.suppress(ValueError):
+        low, high, *_ = map(int, text.split("-")[:2])  # as in the image, whatever follows
+    if not 0 <= low <= 65535 >= high:
         raise SettingsError(f"{PORT_RANGE}: {text!r} is not accepted; allowed: LOW-HIGH")
-    low, high = map(int, parts)
     # As the image counts: the range must be one longer than what is used of it.
     if low + 2 * count > high:
         raise SettingsError(
@@ -194,22 +207,30 @@ def _whole(at_least: int) -> _Form:
 
 
 def _one_of(*words: str) -> _Form:
-    return lambda text: words[words.index(text)], ", ".join(words)
+    return lambda text: words[words.index(text.strip())], ", ".join(filter(None, words))
 
 
-def _openmp(text: str) -> tuple[int, ...]:
-    """OpenMP's own form: a number, or a list for nested regions."""
-    return tuple(map(int, text.split(",")))
+def _word(text: str) -> str:
+    """A word of Gunicorn's command line, which the image splits at spaces."""
+    (word,) = text.split()
+    return word
+
+
+def _op_threads(text: str) -> int:
+    """A flag of the model server's, which takes no spaces; nothing is no flag."""
+    if text and not text.removeprefix("-").isdecimal():
+        raise ValueError
+    return int(text or 0)
 
 
 _SWITCH: _Form = (lambda text: ("false", "true").index(text.lower()) == 1, "true or false")
 _NUMBER = (int, "a whole number")
-_WORD: _Form = (str, "any word")
+_OP_THREADS: _Form = (_op_threads, "a whole number")
 _VARIABLES: _Table = {
     MULTI_MODEL: ("multi_model", False, _SWITCH),
     "SAGEMAKER_TFS_INSTANCE_COUNT": ("model_servers", 1, _whole(1)),
-    "SAGEMAKER_TFS_INTER_OP_PARALLELISM": ("inter_op_threads", 0, _NUMBER),
-    "SAGEMAKER_TFS_INTRA_OP_PARALLELISM": ("intra_op_threads", 0, _NUMBER),
+    "SAGEMAKER_TFS_INTER_OP_PARALLELISM": ("inter_op_threads", 0, _OP_THREADS),
+    "SAGEMAKER_TFS_INTRA_OP_PARALLELISM": ("intra_op_threads", 0, _OP_THREADS),
     "SAGEMAKER_TFS_ENABLE_BATCHING": ("batching", False, _SWITCH),
     WAIT: ("wait_seconds", None, _whole(1)),
     "SAGEMAKER_TFS_FRACTIONAL_GPU_MEM_MARGIN": (
@@ -217,6 +238,15 @@ _VARIABLES: _Table = {
         0.2,
         (float, "a number"),
     ),
+    GUNICORN_TIMEOUT: ("gunicorn_timeout_seconds", 30, _NUMBER),
+    READ_TIMEOUT: ("read_timeout_seconds", 60, _NUMBER),
+    "SAGEMAKER_TFS_NGINX_LOGLEVEL": (
+        "nginx_log_level",
+        "error",
+        _one_of("debug", "info", "notice", "warn", "error", "crit", "alert", "emerg", ""),
+    ),
+}
+_OF_GUNICORN: _Table = {
     WORKERS: ("workers", 1, _whole(0)),
     THREADS: ("threads", 1, _whole(0)),
     WORKER_CLASS: (
@@ -225,14 +255,7 @@ _VARIABLES: _Table = {
         _one_of("sync", "gevent", "gthread", *_NOT_IN_THE_IMAGE),
     ),
     GUNICORN_TIMEOUT: ("gunicorn_timeout_seconds", 30, _whole(1)),
-    "SAGEMAKER_GUNICORN_LOGLEVEL": ("gunicorn_log_level", "info", _WORD),
-    "SAGEMAKER_NGINX_PROXY_READ_TIMEOUT_SECONDS": ("read_timeout_seconds", 60, _whole(1)),
-    "SAGEMAKER_TFS_NGINX_LOGLEVEL": (
-        "nginx_log_level",
-        "error",
-        _one_of("debug", "info", "notice", "warn", "error", "crit", "alert", "emerg"),
-    ),
-    OPENMP_THREADS: ("openmp_threads", (1,), (_openmp, "numbers, with commas")),
+    "SAGEMAKER_GUNICORN_LOGLEVEL": ("gunicorn_log_level", "info", (_word, "a word")),
 }
 _CPUS = os.cpu_count() or 1
 _BATCHING: _Table = {
@@ -241,5 +264,6 @@ _BATCHING: _Table = {
     "SAGEMAKER_TFS_NUM_BATCH_THREADS": ("batch_threads", _CPUS, _whole(1)),
     _ENQUEUED: ("max_enqueued_batches", _CPUS, _whole(1)),
 }
-VARIABLES = frozenset(_VARIABLES | _BATCHING) | {PORT, PORT_RANGE, DEFAULT_MODEL_NAME, ONEDNN}
+VARIABLES = frozenset(_VARIABLES | _OF_GUNICORN | _BATCHING)
+VARIABLES |= {PORT, PORT_RANGE, DEFAULT_MODEL_NAME, OPENMP_THREADS, ONEDNN}
 """Every variable of the image that is read, checked or passed on here."""

@@ -9,15 +9,14 @@ import hashlib
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta, timezone
 from functools import cached_property
 from typing import Any
 from urllib.parse import unquote
 from xml.etree import ElementTree
-from zoneinfo import ZoneInfo
 
 from moto.core.utils import str_to_rfc_1123_datetime
-from moto.s3.exceptions import MissingKey, PreconditionFailed
+from moto.s3.exceptions import MalformedXML, MissingKey, MissingVersion, PreconditionFailed
 from moto.s3.models import FakeBucket, FakeDeleteMarker, FakeKey
 
 from servable_local.aws.contents import ObjectContent
@@ -75,6 +74,14 @@ class Asked:
 def _version(bucket: FakeBucket | None, name: str, version: str | None) -> Any:
     found = bucket.keys.getlist(name, []) if bucket else []
     return next((key for key in reversed(found) if version in (None, str(key.version_id))), None)
+
+
+def document(body: Any) -> Any:
+    """Root of a request's XML; raises MalformedXML where it is none."""
+    try:
+        return ElementTree.fromstring(bytes(body))
+    except ElementTree.ParseError:
+        raise MalformedXML() from None
 
 
 def refuse(asked: Asked) -> None:
@@ -144,7 +151,10 @@ def _problem_of_key(given: Mapping[str, str | None]) -> str:
         return f"{own} a valid encryption algorithm."
     if not given["key"]:
         return f"{own} an appropriate secret key."
-    key = base64.b64decode(given["key"])
+    try:
+        key = base64.b64decode(given["key"])
+    except ValueError:
+        key = b""
     if not given["key-md5"] or len(key) != _AES_KEY_BYTES:
         return "The secret key was invalid for the specified algorithm."
     if (
@@ -287,9 +297,11 @@ def _completed(asked: Asked, wanted: str | None) -> None:
             "must use the same checksum mode.",
         )
     last, computed = 0, 0
-    for part in ElementTree.fromstring(bytes(asked.body) or b"<none/>"):
+    for part in document(asked.body):
         given = {child.tag.rpartition("}")[2]: child.text or "" for child in part}
-        number = int(given.get("PartNumber", "0"))
+        if not given.get("PartNumber", "").isdigit():
+            raise MalformedXML()
+        number = int(given["PartNumber"])
         if number <= last:
             raise S3RefusedError(
                 "InvalidPartOrder",
@@ -470,9 +482,11 @@ def _named_part(asked: Asked) -> None:
         members = {"Method": asked.method, "ResourceType": "DeleteMarker"}
         message = "The specified method is not allowed against this resource."
         raise S3RefusedError("MethodNotAllowed", message, members, 405)
-    if asked.target is None and "versionId" not in asked.query:
+    if asked.target is None and named:
+        version = asked.query.get("versionId", [None])[0]
         of_tags = asked.method == "GET" and "tagging" in named  # whose error names the bucket too
-        raise MissingKey(f"{asked.bucket.name}/{asked.name}" if of_tags else asked.name)
+        name = f"{asked.bucket.name}/{asked.name}" if of_tags else asked.name
+        raise MissingVersion(asked.name, version) if version else MissingKey(name)
     if locks and not asked.bucket.object_lock_enabled:
         raise S3RefusedError("InvalidRequest", "Bucket is missing Object Lock Configuration")
     held = {"legal-hold": "lock_legal_status", "retention": "lock_mode"}
@@ -493,16 +507,16 @@ def _locks(asked: Asked) -> None:
     if asked.method == "DELETE":
         check_bypass(asked.bucket, asked.headers)
     mine = asked.target if "retention" in asked.query and asked.method == "PUT" else None
-    until = ElementTree.fromstring(bytes(asked.body)).findtext("{*}RetainUntilDate") if mine else ""
+    until = document(asked.body).findtext("{*}RetainUntilDate") if mine else ""
     if until and datetime.fromisoformat(until) < datetime.now(UTC):
-        # AWS says it in the time of its own place.
-        there = datetime.fromisoformat(until).astimezone(ZoneInfo("America/Los_Angeles"))
+        # AWS says it in the time of its own place, in winter.
+        there = datetime.fromisoformat(until).astimezone(timezone(timedelta(hours=-8)))
         raise S3RefusedError(
             "InvalidArgument",
             "The retain until date must be in the future!",
             {
                 "ArgumentName": "RetainUntilDate",
-                "ArgumentValue": there.strftime("%a %b %d %H:%M:%S %Z %Y"),
+                "ArgumentValue": there.strftime("%a %b %d %H:%M:%S PST %Y"),
             },
         )
     sooner = str(until) < str(getattr(mine, "lock_until", None) or "")

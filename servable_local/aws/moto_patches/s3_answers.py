@@ -11,7 +11,6 @@ import re
 from functools import cache
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
-from xml.etree import ElementTree
 
 from moto.core.responses import ActionResult
 from moto.iam.access_control import PermissionResult
@@ -34,6 +33,7 @@ from servable_local.aws.moto_patches.object_refusals import (
     asked_of,
     check_bypass,
     check_canned,
+    document,
     refuse,
 )
 from servable_local.aws.moto_patches.s3_described import KMS_KEY, DescribedS3Api
@@ -156,14 +156,14 @@ class AnsweredS3Api(DescribedS3Api):
             raise S3RefusedError("InvalidRequest", message)
         status, headers, answer = self._send_response(super()._bucket_response(request, full_url))
         if with_tags:
-            tags = ElementTree.fromstring(body).iterfind("{*}Tags/{*}Tag")
+            tags = document(body).iterfind("{*}Tags/{*}Tag")
             pairs = ((tag.findtext("{*}Key"), tag.findtext("{*}Value")) for tag in tags)
             self.backend.put_bucket_tagging(name, {str(key): value or "" for key, value in pairs})
         bucket = self.backend.buckets.get(name)
         if bucket is None or status != 200:
             return status, headers, answer
         if operation == "PutBucketLifecycleConfiguration":
-            rules = ElementTree.fromstring(body).findall("{*}Rule")
+            rules = document(body).findall("{*}Rule")
             bucket.servable_lifecycle, headers[_MINIMUM] = (minimum, rules), minimum
         if operation is None and request.method in ("GET", "HEAD"):
             headers["x-amz-bucket-region"] = bucket.region_name
@@ -182,7 +182,7 @@ class AnsweredS3Api(DescribedS3Api):
         """Upstream, marks that go are not said, versions that are not there go, and Quiet is not read."""
         bucket = self.backend.get_bucket(bucket_name)
         check_bypass(bucket, self.headers)
-        asked = ElementTree.fromstring(bytes(self.body))
+        asked = document(self.body)
         objects = asked.findall("{*}Object")
         if not 0 < len(objects) <= 1000:
             raise MalformedXML()

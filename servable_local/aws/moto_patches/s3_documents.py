@@ -8,12 +8,12 @@ tests/servable_local/aws/aws_answers.jsonl.
 import re
 from collections.abc import Mapping
 from typing import Any
-from xml.etree import ElementTree
 
 from moto.s3.exceptions import MalformedXML
 
 from servable_local.aws.loopback import service_model
 from servable_local.aws.moto_patches.object_inputs import S3RefusedError
+from servable_local.aws.moto_patches.object_refusals import document
 
 # Members that AWS wants and its model does not, by the shape.
 _WANTED = {
@@ -52,10 +52,7 @@ def check_document(operation: str, body: bytes, headers: Mapping[str, str]) -> N
         return
     if operation in ("PutBucketTagging", "PutObjectTagging") and b"TagSet" not in body:
         return  # which is to have no tags
-    try:
-        root = ElementTree.fromstring(body)
-    except ElementTree.ParseError:
-        raise MalformedXML() from None
+    root = document(body)
     if not _fits(shape.members[payload], root):
         raise MalformedXML()
     _check_tags(operation, root)
@@ -66,7 +63,7 @@ def check_document(operation: str, body: bytes, headers: Mapping[str, str]) -> N
             raise S3RefusedError("InvalidArgument", message, members)
 
 
-def _check_tags(operation: str, root: ElementTree.Element) -> None:
+def _check_tags(operation: str, root: Any) -> None:
     new = operation == "CreateBucket"
     seen = set()
     for tag in root.findall("{*}Tags/{*}Tag" if new else "{*}TagSet/{*}Tag"):
@@ -110,7 +107,7 @@ def _check_access(body: bytes, headers: Mapping[str, str]) -> None:
             _check_grantee(kind, value.strip('"'), kind)
     if not body:
         return
-    root = ElementTree.fromstring(body)
+    root = document(body)
     if not _fits(service_model("s3").shape_for("AccessControlPolicy"), root):
         raise S3RefusedError("MalformedACLError", MalformedXML().message)
     for named in (*root.findall("{*}Owner"), *root.iterfind(".//{*}Grantee")):

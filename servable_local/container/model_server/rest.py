@@ -59,8 +59,7 @@ def _converse(
         try:
             reader.feed(data)
         except BadRequestError as problem:
-            connection.sendall(encoded(error(400, str(problem)), keep_alive=False))
-            return
+            reader.requests.append((error(400, str(problem)), False))
         if reader.wants_continue:
             connection.sendall(b"HTTP/1.1 100 Continue\r\n\r\n")
             reader.wants_continue = False

@@ -26,6 +26,8 @@ from servable_local.container.recording import AnswerFunction, CaptureRecorder, 
 
 # NGINX's keepalive_timeout in the image.
 IDLE_SECONDS = 3.0
+# client_header_timeout and client_body_timeout, which the image leaves at their defaults.
+_READ_SECONDS = 60.0
 
 
 class CallerConnection(asyncio.Protocol):
@@ -41,6 +43,7 @@ class CallerConnection(asyncio.Protocol):
 
     def connection_made(self, transport: Any) -> None:
         self._transport = transport
+        self._wait(_READ_SECONDS)
 
     def connection_lost(self, failure: Exception | None) -> None:
         self._not_idle()
@@ -54,15 +57,17 @@ class CallerConnection(asyncio.Protocol):
             self._reader.feed(data)
         except BadRequestError as problem:
             log(f"{problem.status} {problem.phrase}: {problem}")
-            refused = conversion.page(problem.status, problem.phrase)
-            self._transport.write(encoded(refused, keep_alive=False))
-            self._transport.close()
-            return
+            # Behind the answers to the requests before it.
+            page = conversion.page(problem.status, problem.phrase)
+            self._reader.requests.append((page, False))
+            self._transport.pause_reading()
         if self._reader.wants_continue:
             self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
             self._reader.wants_continue = False
         if self._reader.requests and self._working is None:
             self._working = asyncio.get_running_loop().create_task(self._work())
+        elif self._working is None:
+            self._wait(_READ_SECONDS)
 
     async def _work(self) -> None:
         requests = self._reader.requests
@@ -84,7 +89,10 @@ class CallerConnection(asyncio.Protocol):
                 self._transport.close()
                 return
         self._working = None
-        self._idle = asyncio.get_running_loop().call_later(IDLE_SECONDS, self._transport.close)
+        self._wait(IDLE_SECONDS)
+
+    def _wait(self, seconds: float) -> None:
+        self._idle = asyncio.get_running_loop().call_later(seconds, self._transport.close)
 
     def _not_idle(self) -> None:
         if self._idle is not None:

@@ -16,7 +16,7 @@ _JSON_TYPES = (JSON, "application/jsonlines", "application/jsons")
 
 def converted(header: str | None, body: bytes | None, image: ImageCode) -> bytes | HttpAnswer:
     """The model server's body; the answer for a type that is not taken. None: no body was sent."""
-    content_type = (header or "").encode("latin-1").decode(errors="replace")
+    content_type = (header or "").encode("latin-1").decode(errors="surrogateescape")
     if image.rewritten:
         content_type = content_type.split(";")[0].strip(SPACE).lower()
     if content_type in _JSON_TYPES:

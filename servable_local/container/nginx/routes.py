@@ -6,6 +6,7 @@ Source: nginx.conf.template and tensorflowServing.js in the image's public sourc
 import asyncio
 import re
 from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
 from urllib.parse import unquote
 
 from servable_local.container.http_messages import (
@@ -24,6 +25,11 @@ from servable_local.container.nginx.upstream import (
 
 # What a path is looked at more closely for.
 _ODD = re.compile(r"%|//|/\.")
+_ESCAPED = re.compile(r'[\x00-\x20"#%<>?\\^`{|}\x7f-\xff]')
+# Of mime.types, by which NGINX's own answer has the type of what was asked for.
+_TYPES = {".html": "text/html", ".htm": "text/html", ".txt": "text/plain", ".css": "text/css"}
+_TYPES |= {".js": "application/javascript", ".xml": "text/xml", ".svg": "image/svg+xml"}
+_TYPES |= {".ico": "image/x-icon", ".png": "image/png", ".jpg": "image/jpeg", ".gif": "image/gif"}
 _OF_A_BODY = ("Content-Length", "Transfer-Encoding")
 # NGINX replaces these when it passes a request on.
 _OWN = frozenset(
@@ -47,7 +53,7 @@ class Routes:
             path = normalized(request.path)
             if path is None:
                 return conversion.page(400, "Bad Request")
-            request = replace(request, path=escaped(path))
+            request = replace(request, path=path)
         # Prefixes, as NGINX's locations are.
         if request.path.startswith("/tfs/"):
             route = self._relay
@@ -60,7 +66,8 @@ class Routes:
         elif request.path.startswith("/invocations"):
             route = self._invoke
         else:
-            return error(404, "Not Found")
+            ending = PurePosixPath(request.path).suffix.lower()
+            return replace(error(404, "Not Found"), content_type=_TYPES.get(ending, JSON))
         try:
             async with asyncio.timeout(self.read_timeout_seconds):
                 answer = await route(request)
@@ -87,8 +94,8 @@ class Routes:
 
     async def _invoke(self, request: HttpRequest) -> HttpAnswer:
         content_type = request.headers.get("Content-Type")
-        has_body = request.body or any(map(request.headers.get, _OF_A_BODY))
-        body = conversion.converted(content_type, request.body if has_body else None, self.image)
+        sent = request.body if has_body(request) else None
+        body = conversion.converted(content_type, sent, self.image)
         if isinstance(body, HttpAnswer):
             return body
         path = self._path(request)
@@ -103,7 +110,7 @@ class Routes:
 
     async def _relay(self, request: HttpRequest) -> HttpAnswer:
         """/tfs/v1/…: the model server's own interface, with none of the caller's headers."""
-        path = request.path.removeprefix("/tfs")
+        path = escaped(request.path.removeprefix("/tfs"))
         return await self.model_servers.ask(request.method, path, request.body)
 
     def _path(self, request: HttpRequest, *, method: bool = True) -> str | HttpAnswer:
@@ -116,6 +123,11 @@ class Routes:
         except AttributesError as problem:
             return conversion.refused(400, f"invalid {problem.attribute}", self.image)
         return escaped(path)
+
+
+def has_body(request: HttpRequest) -> bool:
+    """Whether the caller sent a body, be it empty."""
+    return any(map(request.headers.get, _OF_A_BODY))
 
 
 def unmodified(request: HttpRequest, answer: HttpAnswer) -> HttpAnswer:
@@ -151,18 +163,19 @@ def normalized(path: str) -> str | None:
 
 def escaped(path: str) -> str:
     """The path as NGINX writes it to its upstreams."""
-    return re.sub(r"[\x00-\x20#%?\x7f-\xff]", lambda match: f"%{ord(match[0]):02X}", path)
+    return re.sub(_ESCAPED, lambda match: f"%{ord(match[0]):02X}", path)
 
 
 def passed_on(request: HttpRequest) -> bytes:
     """The request for Gunicorn: HTTP/1.0 with the caller's headers, as NGINX writes it."""
     query = f"?{request.query}" if request.query else ""
     lines = [
-        f"{request.method} {request.path}{query} HTTP/1.0".encode("latin-1"),
+        f"{request.method} {escaped(request.path)}{query} HTTP/1.0".encode("latin-1"),
         b"Host: gunicorn_upstream",
         b"Connection: close",
-        b"Content-Length: %d" % len(request.body),
     ]
+    if has_body(request):
+        lines.append(b"Content-Length: %d" % len(request.body))
     # Gunicorn took the last of several types when it was observed, and refuses them since.
     for content_type in request.headers.values("Content-Type")[-1:]:
         lines.append(f"Content-Type: {content_type}".encode("latin-1"))

@@ -33,6 +33,7 @@ class UpstreamConnection(asyncio.Protocol):
         self._headers: list[tuple[str, str]] = []
         self._body: list[bytes] = []
         self._headers_are_here = False
+        self._has_no_body = request.startswith(b"HEAD ")
         self._answer = asyncio.get_running_loop().create_future()
         self._transport.write(request)
         return await self._answer
@@ -71,6 +72,8 @@ class UpstreamConnection(asyncio.Protocol):
 
     def on_headers_complete(self) -> None:
         self._headers_are_here = self._parser.get_status_code() >= 200
+        if self._headers_are_here and self._has_no_body:
+            self.on_message_complete()
 
     def on_body(self, part: bytes) -> None:
         self._body.append(part)

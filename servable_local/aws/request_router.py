@@ -44,8 +44,6 @@ _ONCE = (
     "x-amz-security-token",
     "x-amz-target",
 )
-# Names of headers that S3 has of its own, by moto's.
-_OF_S3 = {"x-amzn-requestid": "x-amz-request-id"}
 _TARGET = re.compile(r"/[!\"$-~]*")
 # moto's own pages and an instance's credentials: they ask for no signature.
 _NOT_HERE = ("/moto-api", "/latest/meta-data", "/latest/api/", "/favicon.ico")
@@ -141,9 +139,10 @@ class RequestRouter:
             if not isinstance(error, NotImplementedError):
                 traceback.print_exc()
             return _failure(environ, request, start_response, error)
-        if request.claimed_service == "s3":
-            headers = [(_OF_S3.get(name.lower(), name), value) for name, value in headers]
-            headers.append(("x-amz-id-2", S3Serializer.DEFAULT_HOST_ID))
+        ids = [value for name, value in headers if name.lower() == "x-amzn-requestid"]
+        if ids and request.claimed_service == "s3":  # which has names of its own
+            own = (("x-amz-request-id", ids[0]), ("x-amz-id-2", S3Serializer.DEFAULT_HOST_ID))
+            headers = [*(header for header in headers if header[1] != ids[0]), *own]
         start_response(status, headers)
         return answered
 

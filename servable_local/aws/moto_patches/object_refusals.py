@@ -209,7 +209,7 @@ def _whole(asked: Asked) -> bool:
 
 def _parts(asked: Asked) -> None:
     query, method = asked.query, asked.method
-    if method == "POST" and "uploadId" in query and asked.bucket and not asked.upload:
+    if "uploadId" in query and asked.bucket and not asked.upload:
         raise S3RefusedError(
             "NoSuchUpload",
             "The specified upload does not exist. The upload ID may be invalid, or the upload "
@@ -530,6 +530,50 @@ def _locks(asked: Asked) -> None:
         raise S3RefusedError("InvalidArgument", message, {"ArgumentName": missing})
 
 
+def _values(asked: Asked) -> None:
+    """Values and lengths of what is stated.
+
+    Source: https://docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html and
+    https://docs.aws.amazon.com/AmazonS3/latest/userguide/UsingMetadata.html (2026-11-28)
+    """
+    for header, known, message in _OF_HEADERS:
+        for stated in filter(None, asked.headers.get(header, "").replace(" ", "").split(",")):
+            if stated not in known:
+                members = {"ArgumentName": header, "ArgumentValue": stated}
+                raise S3RefusedError("InvalidArgument", message, members)
+    user_bytes = sum(
+        len(name) - len(_METADATA) + len(value)
+        for name, value in asked.headers.items()
+        if name.lower().startswith(_METADATA)
+    )
+    for code, message, size, most in (
+        ("KeyTooLongError", "Your key is too long", len(asked.name.encode()), 1024),
+        ("MetadataTooLarge", _TOO_MUCH_METADATA, user_bytes, 2048),
+    ):
+        if asked.method in ("POST", "PUT") and size > most:
+            members = {"Size": str(size), "MaxSizeAllowed": str(most)}
+            raise S3RefusedError(code, message, members)
+
+
+_METADATA = "x-amz-meta-"
+_TOO_MUCH_METADATA = "Your metadata headers exceed the maximum allowed metadata size"
+_DIRECTIVES = ("COPY", "REPLACE")
+_OF_HEADERS = (
+    (
+        ENCRYPTION,
+        service_model("s3").shape_for("ServerSideEncryption").enum,
+        "The encryption method specified is not supported",
+    ),
+    ("x-amz-metadata-directive", _DIRECTIVES, "Unknown metadata directive."),
+    ("x-amz-tagging-directive", _DIRECTIVES, "Unknown tagging directive."),
+    (
+        "x-amz-object-attributes",
+        service_model("s3").shape_for("ObjectAttributes").enum,
+        "Invalid attribute name specified.",
+    ),
+)
+
+
 def _storage(asked: Asked) -> None:
     stated = asked.headers.get("x-amz-storage-class")
     if stated is not None and stated not in _STORAGE:
@@ -566,6 +610,7 @@ def _tags(asked: Asked) -> None:
 _CHECKS: tuple[Callable[[Asked], None], ...] = (
     _without_meaning,
     _customers_key,
+    _values,
     _parts,
     _sums_of_upload,
     _named_part,

@@ -176,8 +176,11 @@ def _delete_object(
 
 
 def _put_policy(backend: Any, bucket_name: str, policy: bytes) -> None:
-    document = json.loads(policy)
-    statements = document.get("Statement")
+    try:
+        statements = json.loads(policy).get("Statement")
+    except (AttributeError, ValueError):
+        message = "Policies must be valid JSON and the first byte must be '{'"
+        raise S3ClientError("MalformedPolicy", message) from None
     if statements is None:
         raise S3ClientError("MalformedPolicy", "Missing required field Statement")
     for statement in statements if isinstance(statements, list) else [statements]:

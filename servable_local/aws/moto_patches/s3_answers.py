@@ -184,7 +184,7 @@ class AnsweredS3Api(DescribedS3Api):
         check_bypass(bucket, self.headers)
         asked = document(self.body)
         objects = asked.findall("{*}Object")
-        if not objects:
+        if not 0 < len(objects) <= 1000:
             raise MalformedXML()
         bypass = self.headers.get("x-amz-bypass-governance-retention", "").lower() == "true"
         gone, errors = [], []
@@ -222,6 +222,7 @@ class AnsweredS3Api(DescribedS3Api):
         name = self.parse_bucket_name_from_url(request, full_url)
         check_canned(request.headers)
         if operation and request.method == "PUT":
+            self.backend.get_bucket(name)
             check_document(operation, bytes(self.body or b""), request.headers)
         refuse(asked_of(self, request, query, name))
         self._refuse_key(request, query, name)

@@ -295,6 +295,34 @@ def test_an_upload_that_would_be_summed_for_seconds_has_no_checksum(
     assert objects._complete(given, numbered(given))[2] is None
 
 
+@pytest.mark.parametrize(
+    ("operation", "request_", "code"),
+    [
+        ("put_object", {"Key": "k" * 1025}, "KeyTooLongError"),
+        ("put_object", {"Key": "k", "Metadata": {"a": "x" * 2048}}, "MetadataTooLarge"),
+        ("put_object", {"Key": "k", "ServerSideEncryption": "DES"}, "InvalidArgument"),
+        (
+            "copy_object",
+            {"Key": "k", "CopySource": "b/k", "MetadataDirective": "ADD"},
+            "InvalidArgument",
+        ),
+        ("get_object_attributes", {"Key": "k", "ObjectAttributes": ["Name"]}, "InvalidArgument"),
+        ("put_bucket_policy", {"Policy": "allow"}, "MalformedPolicy"),
+        ("delete_objects", {"Delete": {"Objects": [{"Key": "k"}] * 1001}}, "MalformedXML"),
+    ],
+)
+def test_s3_refuses_values_that_cannot_be(
+    account: Account, operation: str, request_: dict[str, Any], code: str
+) -> None:
+    client = account.client("s3")
+    bucket = f"values-{account.number}"
+    client.create_bucket(Bucket=bucket)
+    client.put_object(Bucket=bucket, Key="k", Metadata={"a": "x" * 2047})
+    with pytest.raises(ClientError) as refused:
+        getattr(client, operation)(Bucket=bucket, **request_)
+    assert refused.value.response["Error"]["Code"] == code
+
+
 def test_a_copy_of_an_object_in_parts_has_the_checksum_of_its_bytes(account: Account) -> None:
     """boto3 compares it when it reads the copy."""
     client = account.client("s3")

@@ -62,7 +62,7 @@ def record(monkeypatch: pytest.MonkeyPatch) -> list[Call]:
     calls: list[Call] = []
 
     class Recorded(Loopback):
-        def client(self, service: str) -> Any:
+        def client(self, service: str, region: str | None = None) -> Any:
             prefix = {"stepfunctions": "states"}.get(service, service)  # that of IAM's actions
 
             def tell(operation: str, arguments: Mapping[str, Any]) -> None:

@@ -68,7 +68,7 @@ def record(monkeypatch: pytest.MonkeyPatch) -> list[Call]:
             def tell(operation: str, arguments: Mapping[str, Any]) -> None:
                 calls.append(Call(prefix, operation, arguments, self.account, self.region))
 
-            return _Client(super().client(service), tell)
+            return _Client(super().client(service, region), tell)
 
     class Recording(ResourceCalls):
         def __init__(self, stack: Stack, aws: Loopback) -> None:

@@ -65,7 +65,17 @@ class Account:
         cfn = self.client("cloudformation")
         exists = name in [stack["StackName"] for stack in cfn.describe_stacks()["Stacks"]]
         call = cfn.update_stack if exists else cfn.create_stack
-        call(StackName=name, TemplateBody=json.dumps(template), **more)
+        body = json.dumps(template, separators=(",", ":"))
+        if len(body) <= 51_200:
+            call(StackName=name, TemplateBody=body, **more)
+        else:  # as AWS wants longer ones, and without a trace
+            s3, place = self.client("s3"), {"Bucket": f"templates-{self.number}", "Key": "template"}
+            s3.create_bucket(Bucket=place["Bucket"])
+            s3.put_object(**place, Body=body)
+            url = "https://{Bucket}.s3.us-east-1.amazonaws.com/{Key}".format_map(place)
+            call(StackName=name, TemplateURL=url, **more)
+            s3.delete_object(**place)
+            s3.delete_bucket(Bucket=place["Bucket"])
         return self.settled(name) if wait else self.status(name)
 
     def scale(self, *, least: int, most: int) -> None:

@@ -132,8 +132,8 @@ def _prepared(archive: Path | None, folder: Path, record: Recording | None) -> S
             )
         if not re.fullmatch(_ADDRESSABLE, default_model):
             raise ContainerStartError(
-                f"the folder {default_model!r}: the image would ask for the model at an address with this name, "
-                "and wait in vain; name the folder with letters, digits, '.', '_' and '-'"
+                f"the folder {default_model!r}: the image would wait in vain at an address with this "
+                "name; name the folder with letters, digits, '.', '_' and '-'"
             )
     if settings.workers == 0 and (code is not None or settings.multi_model):
         raise SettingsError(

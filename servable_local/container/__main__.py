@@ -45,8 +45,8 @@ from servable_local.container.supervisor import Supervisor
 
 _LOOK_EVERY_SECONDS = 0.25
 _END_SECONDS = 3.0
-# What `requests` and the model server leave as it is in a path.
-_ADDRESSABLE = r"[A-Za-z0-9._~!$&()*+,;=@\[\]-]+"
+# What `requests`, NGINX's configuration and the model server leave as it is.
+_ADDRESSABLE = r"[A-Za-z0-9._~!&()*+,;=@-]+"
 
 
 class EndpointTermination:

@@ -29,10 +29,10 @@ def spoken(request: ReceivedRequest) -> bool:
     return request.header("smithy-protocol") == _PROTOCOL
 
 
-def error(code: str, message: str) -> bytes:
+def error(code: str, message: str | None) -> bytes:
     """The body of a refusal."""
-    body = bytearray(b"\xa2")  # a map of two
-    for text in ("__type", code, "message", message):
+    body = bytearray(b"\xa2" if message else b"\xa1")  # a map of two, or of one
+    for text in ("__type", code, *(("message", message) if message else ())):
         _WRITER._serialize_type_string(body, text, None, None)
     return bytes(body)
 
@@ -68,16 +68,27 @@ def answered(
     held: list[Any] = []
     parts = application(environ | asked, lambda *begun: held.append(begun))
     status, headers = held[-1][:2]
-    answer = {"status_code": int(status[:3]), "headers": {}, "body": b"".join(parts)}
+    answer: dict[str, Any] = {
+        "status_code": int(status[:3]),
+        "headers": {},
+        "body": b"".join(parts),
+    }
     shape = model.operation_model(operation).output_shape
     parsed = parsers.create_parser("json").parse(answer, shape)
     if "Error" in parsed:
-        sent = error(parsed["Error"]["Code"], parsed["Error"]["Message"])
+        said = json.loads(answer["body"])
+        sent = error(said["__type"], said.get("message"))
     else:
         written = bytearray()
         parsed.pop("ResponseMetadata", None)
         if shape:
             _WRITER._serialize_data_item(written, parsed, shape)
+        if (
+            operation == "DescribeAlarms"
+        ):  # one member more, of a kind that no model has: a list of none
+            written[0] += 1
+            _WRITER._serialize_type_string(written, "LogAlarms", None, None)
+            written += b"\x80"
         sent = bytes(written) or b"\xa0"  # a map of none
     kept = [pair for pair in headers if pair[0].lower() not in ("content-type", "content-length")]
     start_response(status, [*kept, *HEADERS.items(), ("Content-Length", str(len(sent)))])

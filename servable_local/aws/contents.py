@@ -9,13 +9,15 @@ import base64
 import binascii
 import contextlib
 import hashlib
+import importlib
 import os
 import tempfile
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-from typing import IO, Protocol, Self
+from typing import IO, Protocol, Self, cast
 from weakref import WeakValueDictionary
 
 from servable_local.private_files import private_folder
@@ -33,21 +35,52 @@ class Sum(Protocol):
     def digest(self) -> bytes: ...
 
 
+# The sum of some bytes after those before them, whose sum is given.
+_Step = Callable[[bytes, int], int]
+# Polynomials, reflected, as S3 names their algorithms, and the bytes of a sum.
+_POLYNOMIALS = {"CRC32C": (0x82F63B78, 4), "CRC64NVME": (0x9A6C9329AC4BC9B5, 8)}
+# Without their packages a byte of them takes 0.1 us: a megabyte of these sums is what nobody waits for.
+SLOWLY_SUMMED_BYTES = 16 << 20
+
+
+@cache
+def _in_python(polynomial: int, length: int) -> _Step:
+    """A CRC by table, for where no package has it."""
+    table = []
+    for index in range(256):
+        for _ in range(8):
+            index = index >> 1 ^ (polynomial if index & 1 else 0)
+        table.append(index)
+    inverse = (1 << 8 * length) - 1
+
+    def step(part: bytes, total: int) -> int:
+        total ^= inverse
+        for byte in part:
+            total = total >> 8 ^ table[(total ^ byte) & 255]
+        return total ^ inverse
+
+    return step
+
+
+@cache
+def fast_crc(algorithm: str) -> _Step | None:
+    """The CRC of a package written in C; None where it is not installed."""
+    if algorithm == "CRC32":
+        return binascii.crc32
+    package, name = {"CRC32C": ("crc32c", "crc32c")}.get(
+        algorithm, ("awscrt.checksums", "crc64nvme")
+    )
+    try:
+        return cast(_Step, getattr(importlib.import_module(package), name))
+    except ImportError:
+        return None
+
+
 class _Crc:
-    """CRC32, and where their packages are installed CRC32C and CRC64NVME: else moto gives a CRC32."""
-
     def __init__(self, algorithm: str) -> None:
-        self._step: Callable[[bytes, int], int] = binascii.crc32
-        self._bytes, self._sum = 4, 0
-        with contextlib.suppress(ImportError):
-            if algorithm == "CRC32C":
-                from crc32c import crc32c
-
-                self._step = crc32c
-            elif algorithm == "CRC64NVME":
-                from awscrt.checksums import crc64nvme
-
-                self._step, self._bytes = crc64nvme, 8
+        polynomial, self._bytes = _POLYNOMIALS.get(algorithm, (0, 4))
+        self._step = fast_crc(algorithm) or _in_python(polynomial, self._bytes)
+        self._sum = 0
 
     def update(self, part: bytes, /) -> None:
         self._sum = self._step(part, self._sum)

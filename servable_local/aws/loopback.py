@@ -120,8 +120,8 @@ class Loopback:
         self.account = account
         self.region = region
 
-    def client(self, service: str) -> Any:
-        return self._access.client(service, account=self.account, region=self.region)
+    def client(self, service: str, region: str | None = None) -> Any:
+        return self._access.client(service, account=self.account, region=region or self.region)
 
     def tell_event_bridge(
         self,

@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import unquote
 from xml.sax.saxutils import escape
 
+from moto.core.serialize import S3Serializer
 from moto.moto_server.werkzeug_app import MotoRequestHandler
 
 from servable_local import cross_origin
@@ -43,6 +44,8 @@ _ONCE = (
     "x-amz-security-token",
     "x-amz-target",
 )
+# Names of headers that S3 has of its own, by moto's.
+_OF_S3 = {"x-amzn-requestid": "x-amz-request-id"}
 _TARGET = re.compile(r"/[!\"$-~]*")
 # moto's own pages and an instance's credentials: they ask for no signature.
 _NOT_HERE = ("/moto-api", "/latest/meta-data", "/latest/api/", "/favicon.ico")
@@ -138,6 +141,9 @@ class RequestRouter:
             if not isinstance(error, NotImplementedError):
                 traceback.print_exc()
             return _failure(environ, request, start_response, error)
+        if request.claimed_service == "s3":
+            headers = [(_OF_S3.get(name.lower(), name), value) for name, value in headers]
+            headers.append(("x-amz-id-2", S3Serializer.DEFAULT_HOST_ID))
         start_response(status, headers)
         return answered
 

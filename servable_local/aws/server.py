@@ -23,13 +23,16 @@ from servable_local.aws.loopback import Access, Loopback, Regions
 from servable_local.aws.moto_patches import (
     cloudformation,
     conflicts,
+    events,
+    functions,
     inputs,
     keys,
     models,
     objects,
-    operations,
+    queues,
     s3,
     s3_answers,
+    s3_described,
     session_keys,
     topics,
 )
@@ -52,10 +55,9 @@ setattr(werkzeug_app, "DISABLE_GLOBAL_CORS", True)  # noqa: B010 (mypy)
 _HOST = "127.0.0.1"  # never another: what is deployed here runs as who started it
 # How soon `close` is noticed; werkzeug's own 0.5 s is most of what `servable local down` takes.
 _END_LOOK_SECONDS = 0.05
-# In this order: what has no effect is refused before its input is looked at.
 _PATCHES = (
-    *(models, s3, objects, s3_answers, topics, keys, conflicts, cloudformation, inputs, operations),
-    session_keys,
+    *(models, s3, objects, s3_described, s3_answers, topics, queues, events, keys, conflicts),
+    *(functions, cloudformation, inputs, session_keys),
 )
 _PATHS = {
     "moto.sagemaker.urls": {"{0}/$": SageMakerApi.dispatch},

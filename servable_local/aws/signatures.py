@@ -6,6 +6,7 @@ always signed, except in a presigned URL for S3. Bodies in signed chunks, or wit
 what the SDKs send over https only; they are refused by name.
 """
 
+import contextlib
 import hashlib
 import hmac
 import re
@@ -256,6 +257,9 @@ def _check_signature(
     signed = HTTPHeaders()
     for name in signature.signed_headers:
         for value in request.all(name):
+            # Clients sign UTF-8, which is received as bytes of Latin-1.
+            with contextlib.suppress(UnicodeError):
+                value = value.encode("latin-1").decode("utf-8")
             signed.add_header(name, value)
     # Only these are in the canonical request, and as they were received.
     signer.headers_to_sign = lambda request: signed

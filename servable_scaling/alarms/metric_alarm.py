@@ -140,9 +140,10 @@ class MetricAlarmRule:
             f"datapoint{'s' if self.m > 1 else ''} for OK -> ALARM transition)."
         )
 
-    def reason_data(self, evaluation: Evaluation) -> str:
+    def reason_data(self, evaluation: Evaluation, values: MetricValues) -> str:
         """StateReasonData, as CloudWatch writes it."""
         real = evaluation.datapoints
+        period = timedelta(seconds=self.period_seconds)
         data: dict[str, Any] = {"version": "1.0", "queryDate": stamp(evaluation.at)}
         if real:
             data["startDate"] = stamp(real[0][0])
@@ -155,11 +156,17 @@ class MetricAlarmRule:
             "recentDatapoints": [value for _, value in real],
             "threshold": self.threshold,
             "evaluatedDatapoints": [
-                {"timestamp": stamp(start), "value": value} for start, value in reversed(real)
+                {
+                    "timestamp": stamp(start),
+                    **(
+                        {"sampleCount": float(values.samples(self.query, start, start + period))}
+                        if isinstance(self.query, MetricQuery)
+                        else {}
+                    ),
+                    "value": value,
+                }
+                for start, value in reversed(real)
             ]
-            or [
-                {"timestamp": stamp(evaluation.at - timedelta(seconds=ago * self.period_seconds))}
-                for ago in range(1, self.n + 1)
-            ],
+            or [{"timestamp": stamp(evaluation.at - ago * period)} for ago in range(1, self.n + 1)],
         }
         return json.dumps(data)

@@ -248,7 +248,7 @@ def test_a_state_has_its_reason(
 
 
 def test_the_data_of_a_reason_are_the_datapoints() -> None:
-    data = json.loads(rule().reason_data(evaluation("ALARM", 60.0, 70.0)))
+    data = json.loads(rule().reason_data(evaluation("ALARM", 60.0, 70.0), Few(3)))
     assert data == {
         "version": "1.0",
         "queryDate": "2026-11-23T00:05:00.000+0000",
@@ -258,14 +258,14 @@ def test_the_data_of_a_reason_are_the_datapoints() -> None:
         "recentDatapoints": [60.0, 70.0],
         "threshold": 50.0,
         "evaluatedDatapoints": [
-            {"timestamp": "2026-11-23T00:01:00.000+0000", "value": 70.0},
-            {"timestamp": "2026-11-23T00:00:00.000+0000", "value": 60.0},
+            {"timestamp": "2026-11-23T00:01:00.000+0000", "sampleCount": 3.0, "value": 70.0},
+            {"timestamp": "2026-11-23T00:00:00.000+0000", "sampleCount": 3.0, "value": 60.0},
         ],
     }
 
 
 def test_data_without_datapoints_have_no_start() -> None:
-    data = json.loads(rule().reason_data(evaluation("OK")))
+    data = json.loads(rule().reason_data(evaluation("OK"), Few(3)))
     assert (data["recentDatapoints"], "startDate" in data) == ([], False)
 
 
@@ -273,7 +273,7 @@ def test_math_has_no_statistic() -> None:
     assert "statistic" not in json.loads(
         rule(
             Metrics=[stat("Use", ReturnData=False), {"Id": "e", "Expression": "use * 2"}]
-        ).reason_data(evaluation("OK", 1.0))
+        ).reason_data(evaluation("OK", 1.0), Few(3))
     )
 
 

@@ -4,6 +4,7 @@ moto parses the request and serializes the answer by botocore's model; an operat
 a method is answered NotImplemented.
 """
 
+import json
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -26,7 +27,11 @@ from servable_local.aws.errors import (
     ValidationError,
 )
 from servable_local.aws.loopback import Regions
+from servable_local.aws.resources.registry import TYPES
+from servable_local.aws.resources.shapes import refusal, violation
 
+# https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/cloudformation-limits.html (2026-11-28)
+_LONGEST_BODY = 51_200  # bytes
 _TRIGGERS = ("AWS::CloudWatch::Alarm", "AWS::CloudWatch::CompositeAlarm")
 
 
@@ -53,6 +58,9 @@ class CloudFormationApi(BaseResponse):
         body = self._get_param("TemplateBody")
         if not body:
             raise ValidationError("Either Template URL or Template Body must be specified.")
+        if len(str(body).encode()) > _LONGEST_BODY:
+            must = f"have length less than or equal to {_LONGEST_BODY}"
+            raise ValidationError(refusal([violation("templateBody", must, f" '{body}'")]))
         return str(body)
 
     def _chosen(self, text: str, previous: Mapping[str, str]) -> dict[str, str]:
@@ -74,6 +82,8 @@ class CloudFormationApi(BaseResponse):
         return None
 
     def _about(self, stack: Stack | None = None) -> dict[str, Any]:
+        if role := self._get_param("RoleARN"):
+            self._check_role(role)
         tags = self._get_param("Tags")
         kept = stack.tags if stack is not None and tags is None else {}
         return {
@@ -82,6 +92,18 @@ class CloudFormationApi(BaseResponse):
             "notification_arns": list(self._get_param("NotificationARNs", [])),
             "role_arn": self._get_param("RoleARN"),
         }
+
+    def _check_role(self, arn: str) -> None:
+        """Raises `ValidationError` where the role's own policy lets CloudFormation not take it."""
+        name = arn.rsplit("/", 1)[-1]
+        iam = self.here.aws.client("iam")
+        with suppress(iam.exceptions.NoSuchEntityException):
+            trust = iam.get_role(RoleName=name)["Role"]["AssumeRolePolicyDocument"]
+            statements = trust["Statement"]
+            for one in statements if isinstance(statements, list) else [statements]:
+                if one["Effect"] == "Allow" and "cloudformation" in json.dumps(one["Principal"]):
+                    return
+        raise ValidationError(f"Role {arn} is invalid or cannot be assumed")
 
     @property
     def _stack(self) -> Stack:
@@ -116,9 +138,11 @@ class CloudFormationApi(BaseResponse):
         return ActionResult({"StackResourceSummaries": shown})
 
     def describe_stack_resources(self) -> ActionResult:
-        logical_id = self._get_param("LogicalResourceId")
-        shown = _resources(self._stack, "Timestamp", logical_id)
-        return ActionResult({"StackResources": shown})
+        logical_id, physical_id = self._get_param("LogicalResourceId"), None
+        if not self._get_param("StackName"):
+            physical_id = self._get_param("PhysicalResourceId")
+        stack = self.here.of_resource(physical_id) if physical_id else self._stack
+        return ActionResult({"StackResources": _resources(stack, "Timestamp", logical_id)})
 
     def describe_stack_resource(self) -> ActionResult:
         stack = self._stack_or("Stack '{}' does not exist")
@@ -130,10 +154,12 @@ class CloudFormationApi(BaseResponse):
 
     def get_template(self) -> ActionResult:
         if not self._get_param("StackName"):
-            if self._get_param("ChangeSetName"):
+            if not self._get_param("ChangeSetName"):
+                raise ValidationError("StackName is required if ChangeSetName is not specified.")
+            if not self._get_param("ChangeSetName").startswith("arn:"):
                 raise ValidationError("StackName is a required parameter.")
-            raise ValidationError("StackName is required if ChangeSetName is not specified.")
-        text = self._stack.template_text
+        of_change_set = self._get_param("ChangeSetName")
+        text = self._change_set().text if of_change_set else self._stack.template_text
         return ActionResult({"TemplateBody": text, "StagesAvailable": ["Original", "Processed"]})
 
     def get_template_summary(self) -> ActionResult:
@@ -144,11 +170,23 @@ class CloudFormationApi(BaseResponse):
             )
         text = self._stack.template_text if name else self._text()
         template = parse(text)
+        by_type: dict[str, list[str]] = {}
+        for logical_id, resource in template["Resources"].items():
+            by_type.setdefault(resource["Type"], []).append(logical_id)
         return ActionResult(
             {
                 "Description": template.get("Description"),
-                "Metadata": None,
-                "ResourceTypes": sorted({r["Type"] for r in template["Resources"].values()}),
+                "Metadata": str(template["Metadata"]) if "Metadata" in template else None,
+                "Version": template.get("AWSTemplateFormatVersion", "2010-09-09"),
+                "ResourceTypes": sorted(by_type),
+                "ResourceIdentifierSummaries": [
+                    {
+                        "ResourceType": kind,
+                        "LogicalResourceIds": logical_ids,
+                        "ResourceIdentifiers": _identifiers(kind),
+                    }
+                    for kind, logical_ids in sorted(by_type.items())
+                ],
                 "Parameters": [
                     {
                         "ParameterKey": key,
@@ -181,7 +219,7 @@ class CloudFormationApi(BaseResponse):
             {"ExportingStackId": s.id, "Name": o["ExportName"], "Value": o["OutputValue"]}
             for s in self.here.all()
             for o in s.outputs
-            if "ExportName" in o
+            if "ExportName" in o and s.status != "DELETE_COMPLETE"
         ]
         return ActionResult({"Exports": shown})
 
@@ -208,7 +246,7 @@ class CloudFormationApi(BaseResponse):
         return ActionResult({"StackId": stack.id})
 
     def update_stack(self) -> ActionResult:
-        stack = self._stack
+        stack = self._stack_or("Stack [{}] does not exist")
         self.here.check_updatable(stack)
         text = self._text(stack.template_text)
         values = self._chosen(text, stack.parameters)
@@ -309,6 +347,12 @@ class CloudFormationApi(BaseResponse):
             replace(change, action="Import") if change.logical_id in change_set.imports else change
             for change in plan(stack, bound)
         ]
+        for logical_id, export in bound.not_exported.items():
+            change_set.warning = (
+                "[WARN] --include-property-values option can return incomplete ChangeSet data because: "
+                f"ChangeSet creation failed for resource [{logical_id}] because: No export named {export}"
+            )
+            break
         same_tags = change_set.about["tags"] == stack.tags
         if kind == "UPDATE" and not change_set.changes and same_tags:
             old, new = stack.template, parse(text)
@@ -347,11 +391,15 @@ class CloudFormationApi(BaseResponse):
         return imports
 
     def _change_set(self) -> ChangeSet:
-        name = self._get_param("StackName")
+        name, change_set = self._get_param("StackName"), str(self._get_param("ChangeSetName"))
         stack = self.here.find(name) if name else None
         if name and stack is None:
             raise ValidationError(f"Stack [{name}] does not exist")
-        return self.here.change_set(self._get_param("ChangeSetName"), stack)
+        if not name and not change_set.startswith("arn:"):
+            raise ValidationError(
+                "StackName must be specified if ChangeSetName is not specified as an ARN."
+            )
+        return self.here.change_set(change_set, stack)
 
     def describe_change_set(self) -> ActionResult:
         with_values = bool(self._get_param("IncludePropertyValues"))
@@ -375,25 +423,27 @@ class CloudFormationApi(BaseResponse):
             imports=change_set.imports,
             **about,
         )
-        # CloudFormation drops every other change set of the stack with it.
-        change_set.stack.change_sets.clear()
+        # CloudFormation drops every other change set of the stack with it, and keeps this one by its id.
+        change_set.stack.change_sets = {change_set.id: change_set}
         change_set.execution_status = "EXECUTE_COMPLETE"
         return EmptyResult()
 
     def delete_change_set(self) -> ActionResult:
-        name = str(self._get_param("ChangeSetName"))
-        if not self._get_param("StackName") and not name.startswith("arn:"):
-            raise ValidationError(
-                "StackName must be specified if ChangeSetName is not specified as an ARN."
-            )
         with suppress(ChangeSetNotFoundError):  # deleting twice is no error
             change_set = self._change_set()
             change_set.stack.change_sets.pop(change_set.name, None)
         return EmptyResult()
 
     def list_change_sets(self) -> ActionResult:
-        change_sets = self._stack.change_sets.values()
-        return ActionResult({"Summaries": [change_set.summary() for change_set in change_sets]})
+        known = self._stack_or("Stack [{}] does not exist").change_sets.items()
+        shown = [change_set.summary() for name, change_set in known if name == change_set.name]
+        return ActionResult({"Summaries": shown})
+
+
+def _identifiers(kind: str) -> list[str] | None:
+    """The property that an import would find a resource by; topics are found by their ARN."""
+    name = TYPES[kind].name_property if kind in TYPES else None
+    return [name] if name and kind != "AWS::SNS::Topic" else None
 
 
 def _resources(stack: Stack, changed: str, logical_id: str | None = None) -> list[dict[str, Any]]:

@@ -11,6 +11,7 @@ from servable_local.aws.cloudformation.template import (
     dependencies,
     references,
 )
+from servable_local.aws.cloudformation.template_form import NOT_A_STRING
 from servable_local.aws.errors import ValidationError
 
 
@@ -40,11 +41,26 @@ class BoundTemplate(Evaluator):
         )
         self.template = template
         self.later: set[str] = set()
+        self.modified: set[str] = set()  # in place
         self.planning = False
+        self.not_exported: dict[str, str] = {}  # export by the resource that first asked for it
+        self._asking = ""
         self._resources = stack.resources
         try:
             conditions = template.get("Conditions") or {}
             waits_for = {name: _conditions_in(value) for name, value in conditions.items()}
+            for missing in sorted(
+                {n for names in waits_for.values() for n in names} - {*conditions}
+            ):
+                raise TemplateError(
+                    f"Template format error: Unresolved condition dependency {missing} in the Conditions "
+                    "block of the template"
+                )
+            if unknown := sorted({*references(conditions)} - {*self.parameters, *self.pseudo}):
+                raise TemplateError(
+                    f"Template format error: Unresolved dependencies [{', '.join(unknown)}]. Cannot "
+                    "reference resources in the Conditions block of the template"
+                )
             for name in creation_order(waits_for):
                 self.conditions[name] = bool(self.evaluate(conditions[name]))
             self._check_rules()
@@ -91,7 +107,10 @@ class BoundTemplate(Evaluator):
 
     def import_value(self, name: str) -> str:
         # On AWS too only the deployment misses what nobody exports.
-        return LATER if self.planning and name not in self.exports else super().import_value(name)
+        if self.planning and name not in self.exports:
+            self.not_exported.setdefault(self._asking, name)
+            return LATER
+        return super().import_value(name)
 
     def _resource(self, name: str) -> StackResource:
         if name not in self._resources:
@@ -102,6 +121,7 @@ class BoundTemplate(Evaluator):
 
     def properties(self, logical_id: str) -> dict[str, Any]:
         """Evaluated properties. Raises `TemplateError`."""
+        self._asking = logical_id
         result = self.evaluate(self.declared[logical_id].get("Properties") or {})
         assert isinstance(result, dict)
         return result
@@ -112,9 +132,12 @@ class BoundTemplate(Evaluator):
         for key, output in (self.template.get("Outputs") or {}).items():
             if not self._active(output):
                 continue
+            value = self.evaluate(output["Value"])
+            if isinstance(value, list | dict):
+                raise TemplateError(f"Template format error: {NOT_A_STRING}.")
             described = {
                 "OutputKey": key,
-                "OutputValue": str(self.evaluate(output["Value"])),
+                "OutputValue": str(value).lower() if isinstance(value, bool) else str(value),
                 "Description": output.get("Description"),
             }
             if "Export" in output:

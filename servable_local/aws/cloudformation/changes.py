@@ -36,6 +36,11 @@ class ResourceChange:
     before: Mapping[str, Any] | None = None
     after: Mapping[str, Any] | None = None
 
+    @property
+    def possible(self) -> bool:
+        """Whether no value is another yet: what it refers to is changed in place."""
+        return self.action == "Modify" and not self.properties
+
     def describe(self, *, with_values: bool = False) -> dict[str, Any]:
         """As DescribeChangeSet shows it."""
         found = {"Properties"} if self.properties else set()
@@ -47,6 +52,7 @@ class ResourceChange:
             "Details": [
                 detail.describe(self.before if with_values else None, self.after)
                 for detail in self.details
+                if with_values or not detail.with_values
             ],
         }
         if self.physical_id:
@@ -75,6 +81,8 @@ class ChangeDetail:
     source: str
     static: bool = True
     cause: str | None = None
+    with_values: bool = False
+    """Whether it is shown only beside values."""
 
     def describe(
         self, before: Mapping[str, Any] | None, after: Mapping[str, Any] | None
@@ -115,7 +123,9 @@ def plan(stack: Stack, blueprint: BoundTemplate) -> list[ResourceChange]:
             raise ValidationError(str(error)) from None
         if change is None:
             continue
-        if change.replacement != "False":
+        if change.replacement == "False":
+            blueprint.modified.add(logical_id)
+        elif not change.possible:
             # Who refers to it gets a value that is known only afterwards.
             blueprint.later.add(logical_id)
         changes.append(change)
@@ -126,7 +136,7 @@ def plan(stack: Stack, blueprint: BoundTemplate) -> list[ResourceChange]:
             resource.type,
             resource.physical_id,
             retained=resource.deletion_policy == "Retain",
-            before=resource.properties,
+            before=resource.properties | dict.fromkeys(_referring(stack, logical_id), LATER),
         )
         for logical_id, resource in stack.resources.items()
         if logical_id not in blueprint.declared
@@ -141,7 +151,7 @@ def _change(stack: Stack, blueprint: BoundTemplate, logical_id: str) -> Resource
         return ResourceChange("Add", logical_id, declared_type, after=properties)
     changed = changed_properties(current.properties, properties)
     if not changed:
-        return None
+        return _possible(stack, blueprint, logical_id)
     fixed = changed & TYPES[declared_type].create_only if declared_type in TYPES else changed
     certain = any(LATER not in json.dumps(properties.get(name)) for name in fixed)
     replacement = "True" if certain else "Conditional" if fixed else "False"
@@ -158,6 +168,29 @@ def _change(stack: Stack, blueprint: BoundTemplate, logical_id: str) -> Resource
         before=current.properties,
         after=properties,
     )
+
+
+def _possible(stack: Stack, blueprint: BoundTemplate, logical_id: str) -> ResourceChange | None:
+    """A change that there would be if an attribute of a resource that is changed in place were another."""
+    current = stack.resources[logical_id]
+    fixed = TYPES[current.type].create_only if current.type in TYPES else frozenset()
+    details = tuple(
+        ChangeDetail("Properties", name, name in fixed, "ResourceAttribute", False, cause)
+        for name, value in (blueprint.declared[logical_id].get("Properties") or {}).items()
+        for cause in _refers(value, blueprint.modified)
+        if "." in cause
+    )
+    if not details:
+        return None
+    replacement = "Conditional" if any(detail.recreated for detail in details) else "False"
+    named = (logical_id, current.type, current.physical_id)
+    return ResourceChange("Modify", *named, replacement=replacement, details=details)
+
+
+def _referring(stack: Stack, logical_id: str) -> list[str]:
+    """Properties of a live resource whose values come from other resources."""
+    declared = (stack.template.get("Resources") or {}).get(logical_id, {}).get("Properties") or {}
+    return [name for name, value in declared.items() if _refers(value, stack.resources)]
 
 
 def _details(
@@ -186,17 +219,22 @@ def _details(
         for cause in resources:
             source = "ResourceAttribute" if "." in cause else "ResourceReference"
             of_resources.append(ChangeDetail(*target, source, cause=cause))
-        if was != now or not resources:
-            static = was != now or not parameters
-            own.append(ChangeDetail(*target, "DirectModification", static))
+        static = was != now or not (parameters or resources)
+        hidden = was == now and bool(resources)
+        own.append(ChangeDetail(*target, "DirectModification", static, with_values=hidden))
     yield from (*of_parameters, *own, *of_resources)
 
 
 def _changed(stack: Stack, blueprint: BoundTemplate) -> set[str]:
     """Parameters whose values are others now."""
-    before = stack.parameters | stack.resolved
+    before = stack.parameters
     now = blueprint.parameters.items()
-    return {name for name, value in now if name in before and str(value) != before[name]}
+    # A stored parameter with another value is no change of what was given.
+    return {
+        name
+        for name, value in now
+        if name in before and name not in stack.resolved and str(value) != before[name]
+    }
 
 
 def _refers(value: Any, names: Collection[str]) -> list[str]:
@@ -226,6 +264,8 @@ class ChangeSet:
     status: str = "CREATE_COMPLETE"
     execution_status: str = "AVAILABLE"
     reason: str | None = None
+    warning: str | None = None
+    """Why values are not whole."""
     created: Any = field(default_factory=utc_now)
 
     def __post_init__(self) -> None:
@@ -251,7 +291,12 @@ class ChangeSet:
 
     def describe(self, *, with_values: bool = False) -> dict[str, Any]:
         return self.summary() | {
-            "Changes": [change.describe(with_values=with_values) for change in self.changes],
+            "Changes": [
+                change.describe(with_values=with_values)
+                for change in self.changes
+                if not (with_values and change.possible)
+            ],
+            "StatusReason": self.warning if with_values and self.warning else self.reason,
             "Parameters": shown_parameters(parse(self.text), self.parameters, self.resolved),
             "Tags": [{"Key": k, "Value": v} for k, v in self.about["tags"].items()] or None,
             "RollbackConfiguration": {},

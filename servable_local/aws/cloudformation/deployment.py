@@ -8,6 +8,7 @@ differs too and is changed in its turn.
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from servable_local.aws.clock import utc_now
 from servable_local.aws.cloudformation.bound_template import BoundTemplate
 from servable_local.aws.cloudformation.changes import changed_properties
 from servable_local.aws.cloudformation.intrinsics import TemplateError
@@ -68,7 +69,7 @@ class StackDeployment:
         except TemplateError as error:
             kind = declaration["Type"]
             verb = "UPDATE" if current else "CREATE"
-            self._stack.record(logical_id, kind, None, f"{verb}_FAILED", str(error))
+            self._stack.record(logical_id, kind, None, f"{verb}_FAILED", str(error), {})
             raise ResourceFailedError(f"[{logical_id}]: {error}") from None
         resource = StackResource(
             logical_id=logical_id,
@@ -120,8 +121,8 @@ class StackDeployment:
         ]
         if self._verb == "UPDATE":  # also where nothing has to go
             self._stack.set_status(f"{self._verb}_COMPLETE_CLEANUP_IN_PROGRESS")
-        self._calls.delete_all(list(self._replaced.values()), replaced=True)
-        self._calls.delete_all(dropped)
+        self._calls.delete_all(list(self._replaced.values()), replaced=True, cleanup=True)
+        self._calls.delete_all(dropped, cleanup=True)
         # What CloudFormation fails to clean up leaves the stack all the same.
         for resource in dropped:
             self._stack.resources.pop(resource.logical_id, None)
@@ -133,6 +134,9 @@ class StackDeployment:
             stack.set_status(f"{self._verb}_FAILED", reason)
             return
         rollback = "ROLLBACK" if self._verb == "CREATE" else f"{self._verb}_ROLLBACK"
+        if self._verb == "CREATE":
+            # As on AWS it counts as deleted from here on, and can be asked for by its name.
+            stack.deleted, reason = utc_now(), f"{reason} Rollback requested by user."
         stack.set_status(f"{rollback}_IN_PROGRESS", reason)
         for logical_id in self._adopted:  # none of them is touched
             del stack.resources[logical_id]
@@ -152,11 +156,10 @@ class StackDeployment:
             if listed and (resource in gone or self._verb == "UPDATE"):
                 del stack.resources[resource.logical_id]
         stack.resources.update(self._replaced)
-        if self._verb == "CREATE" and len(gone) < len(self._created):
-            stack.set_status(
-                f"{rollback}_FAILED",
-                "The following resource(s) failed to delete: see their events.",
-            )
+        if self._verb == "CREATE":
+            kept = ", ".join(one.logical_id for one in self._created if one not in gone)
+            problem = f"The following resource(s) failed to delete: [{kept}]. " if kept else None
+            stack.set_status("ROLLBACK_FAILED" if kept else "ROLLBACK_COMPLETE", problem)
             return
         # AWS gives no reason. The CDK CLI prints 23 letters of a status but the whole reason.
         stack.set_status(f"{rollback}_COMPLETE", f"{rollback}_COMPLETE: {reason}")

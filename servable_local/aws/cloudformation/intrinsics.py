@@ -60,6 +60,9 @@ class Evaluator:
         """One function's answer: Ref, Condition or one of Fn::. Raises `TemplateError`."""
         if name not in _FUNCTIONS:
             raise TemplateError(f"The function {name} is not emulated.")
+        least, most, words = _FORMS.get(name, (0, 0, ""))
+        if words and not (isinstance(argument, list) and least <= len(argument) <= most):
+            raise TemplateError(f"Template error: {words}")
         return _FUNCTIONS[name](self, argument)
 
     def dynamic_reference(self, text: str) -> Any:
@@ -126,19 +129,23 @@ class Evaluator:
         if isinstance(choices, str) and LATER in choices:
             return choices
         if not (isinstance(choices, list) and str(index).isdigit() and int(index) < len(choices)):
-            raise TemplateError(
-                "Template error: Fn::Select requires a list argument with two elements: an integer "
-                "index and a list"
-            )
+            raise TemplateError(f"Template error: {_FORMS['Fn::Select'][2]}")
         return choices[int(index)]
 
     def _split(self, argument: Any) -> Any:
         separator, text = self.evaluate(argument)
+        if not isinstance(text, str):
+            raise TemplateError(f"Template error: {_FORMS['Fn::Split'][2]}")
         return LATER if LATER in text else text.split(separator)
 
     def _find_in_map(self, argument: Any) -> Any:
         value: Any = self.mappings
-        keys = self.evaluate(argument)[:3]
+        keys = self.evaluate(argument)
+        if keys[0] not in value:
+            raise TemplateError(
+                f"Template error: Mapping named '{keys[0]}' is not present in the 'Mappings' section of "
+                "template."
+            )
         for key in keys:
             if key not in value:
                 asked = "::".join(map(str, keys))
@@ -153,10 +160,6 @@ class Evaluator:
         return self.exports[name]
 
     def _equals(self, argument: Any) -> bool:
-        if not isinstance(argument, list) or len(argument) != 2:
-            raise TemplateError(
-                "Template error: every Fn::Equals object requires a list of 2 string parameters."
-            )
         left, right = (
             str(value).lower() if isinstance(value, bool) else value
             for value in map(self.evaluate, argument)
@@ -170,6 +173,33 @@ class Evaluator:
         return self._evaluate(yes if self.condition(name) else no)
 
 
+_BOOLEANS = "object requires a list of at least 2 and at most 10 boolean parameters."
+# The least and the most arguments, and what AWS says of others: recorded of Equals and Select, of the
+# others as public repositories quote them (read 2026-11-28).
+_FORMS = {
+    "Fn::Join": (
+        2, 2,
+        "every Fn::Join object requires two parameters, (1) a string delimiter and (2) a list of strings to "
+        "be joined or a function that returns a list of strings (such as Fn::GetAZs) to be joined.",
+    ),
+    "Fn::Split": (
+        2, 2,
+        "every Fn::Split object requires two parameters, (1) a string delimiter and (2) a string to be split "
+        "or a function that returns a string to be split.",
+    ),
+    "Fn::Select": (
+        2, 2, "Fn::Select requires a list argument with two elements: an integer index and a list",
+    ),
+    "Fn::FindInMap": (
+        3, 3,
+        "every Fn::FindInMap object requires three parameters, the map name, map key and the attribute for "
+        "return value",
+    ),
+    "Fn::If": (3, 3, "Fn::If requires a list argument with three elements"),
+    "Fn::Equals": (2, 2, "every Fn::Equals object requires a list of 2 string parameters."),
+    "Fn::And": (2, 10, f"every Fn::And {_BOOLEANS}"),
+    "Fn::Or": (2, 10, f"every Fn::Or {_BOOLEANS}"),
+}  # fmt: skip
 _FUNCTIONS: dict[str, Callable[[Evaluator, Any], Any]] = {
     "Ref": Evaluator._reference,
     "Condition": Evaluator.condition,

@@ -21,8 +21,10 @@ from servable_local.aws.errors import (
     ValidationError,
 )
 from servable_local.aws.loopback import Loopback
+from servable_local.aws.resources.shapes import refusal, violation
 
 _STACK_NAME = re.compile(r"[a-zA-Z][-a-zA-Z0-9]*|arn:[-a-zA-Z0-9:/._+]*")
+_LONGEST_NAME = 128  # API_CreateStack.html, 2026-11-28
 _NONE_IMPORTED: Mapping[str, Mapping[str, str]] = {}
 _UPDATABLE = (
     "CREATE_COMPLETE",
@@ -60,22 +62,30 @@ class CloudFormation:
             raise ValidationError(f"Stack with id {name_or_id} does not exist")
         return stack
 
+    def of_resource(self, physical_id: str) -> Stack:
+        for stack in self.all():
+            if any(one.physical_id == physical_id for one in stack.resources.values()):
+                return stack
+        raise ValidationError(f"Stack for {physical_id} does not exist")
+
     def exports(self, besides: Stack | None = None) -> dict[str, str]:
         return {
             output["ExportName"]: output["OutputValue"]
             for stack in self.all()
-            if stack is not besides
+            if stack is not besides and stack.status != "DELETE_COMPLETE"
             for output in stack.outputs
             if "ExportName" in output
         }
 
     def register(self, name: str) -> Stack:
         """A stack that is only a name yet. Raises `AlreadyExistsError`, `ValidationError`."""
-        if not _STACK_NAME.fullmatch(name):
-            raise ValidationError(
-                f"1 validation error detected: Value '{name}' at 'stackName' failed to satisfy "
-                f"constraint: Member must satisfy regular expression pattern: {_STACK_NAME.pattern}"
-            )
+        must = [f"satisfy regular expression pattern: {_STACK_NAME.pattern}"]
+        must = [] if _STACK_NAME.fullmatch(name) else must
+        if len(name) > _LONGEST_NAME:
+            must.append(f"have length less than or equal to {_LONGEST_NAME}")
+        if must:
+            problems = [violation("stackName", one, f" '{name}'") for one in must]
+            raise ValidationError(refusal(problems))
         where = f"arn:aws:cloudformation:{self.aws.region}:{self.aws.account}"
         with self._lock:
             if self.find(name) is not None:
@@ -199,20 +209,17 @@ class CloudFormation:
                 raise ValidationError(
                     f"Stack:{stack.id} is in {stack.status} state and can not be deleted."
                 )
+            stack.deleted = utc_now()  # which a stack that could not be deleted has too
             stack.set_status("DELETE_IN_PROGRESS", "User Initiated")
 
         def work() -> None:
             calls = ResourceCalls(stack, self.aws)
-            doomed = {name: r for name, r in stack.resources.items() if name not in retained}
-            for resource in calls.delete_all(doomed.values()):
-                del stack.resources[resource.logical_id], doomed[resource.logical_id]
-            if doomed:
-                stack.set_status(
-                    "DELETE_FAILED",
-                    f"The following resource(s) failed to delete: [{', '.join(doomed)}].",
-                )
+            for resource in calls.delete_all(stack.resources.values(), retained=retained):
+                del stack.resources[resource.logical_id]
+            if left := ", ".join(stack.resources):
+                reason = f"The following resource(s) failed to delete: [{left}]. "
+                stack.set_status("DELETE_FAILED", reason)
             else:
-                stack.outputs, stack.deleted = [], utc_now()
                 stack.set_status("DELETE_COMPLETE")
 
         self._start(stack, work, failed="DELETE_FAILED")

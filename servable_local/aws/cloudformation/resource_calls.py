@@ -1,5 +1,6 @@
 """One resource, one call, one pair of events: what a deployment does, and how it fails."""
 
+import functools
 import json
 import logging
 import re
@@ -92,8 +93,7 @@ class ResourceCalls:
                 self._tagged(self._with_secrets(resource.properties), kind), self._logical(resource)
             )
 
-        self._settle(resource, verb, create)
-        self._event(resource, f"{verb}_IN_PROGRESS", "Resource creation Initiated")
+        self._settle(resource, verb, create, begun="Resource creation Initiated")
         self._event(resource, f"{verb}_COMPLETE")
 
     def adopt(self, resource: StackResource, identifier: Mapping[str, str]) -> None:
@@ -132,12 +132,23 @@ class ResourceCalls:
         tags = self._stack.tags | tags_as_map(properties.get("Tags", []))
         return {**properties, "Tags": [{"Key": k, "Value": v} for k, v in tags.items()]}
 
-    def _settle(self, resource: StackResource, verb: str, call: Callable[[], Physical]) -> None:
+    def _settle(
+        self,
+        resource: StackResource,
+        verb: str,
+        call: Callable[[], Physical],
+        begun: str | None = None,
+    ) -> None:
+        """`begun`: the reason of an event as soon as there is a physical id."""
         try:
             physical = call()
         except Exception as error:
+            if begun and resource.physical_id:
+                self._event(resource, f"{verb}_IN_PROGRESS", begun)
             raise self._failed(resource, verb, reason_of(error)) from error
         resource.physical_id, resource.attributes = physical.physical_id, dict(physical.attributes)
+        if begun:
+            self._event(resource, f"{verb}_IN_PROGRESS", begun)
 
     def _with_secrets(self, value: Any) -> Any:
         """Properties with the secrets that they refer to, for one call: the stack keeps references alone."""
@@ -169,9 +180,15 @@ class ResourceCalls:
         resources: Iterable[StackResource],
         *,
         replaced: bool = False,
+        cleanup: bool = False,
         rolling_back: bool = False,
+        retained: frozenset[str] = frozenset(),
     ) -> list[StackResource]:
-        """Deletes, what refers before what is referred to. Returns those that are gone."""
+        """Deletes, what refers before what is referred to. Returns those that are gone.
+
+        `replaced`: others have taken their places. `cleanup`: after an update, whose events say less.
+        `retained`: names of those that are left where they are.
+        """
         by_name = {resource.logical_id: resource for resource in resources}
         order = creation_order(
             {name: set(resource.depends_on) & set(by_name) for name, resource in by_name.items()}
@@ -179,22 +196,24 @@ class ResourceCalls:
         gone = []
         for name in reversed(order):
             resource = by_name[name]
+            event = functools.partial(self._event, resource, bare=cleanup)
             # RetainExceptOnCreate does not retain what is deleted because its own creation is rolled back.
             # https://aws.amazon.com/about-aws/whats-new/2023/07/aws-cloudformation-deletion-policies-dev-test-cycle/
             policies = ("Retain",) if rolling_back else ("Retain", "RetainExceptOnCreate")
-            if resource.keep_on_replace if replaced else resource.deletion_policy in policies:
-                self._event(resource, "DELETE_SKIPPED")
+            kept = resource.keep_on_replace if replaced else resource.deletion_policy in policies
+            if kept or name in retained:
+                event("DELETE_SKIPPED")
                 gone.append(resource)
                 continue
-            self._event(resource, "DELETE_IN_PROGRESS")
+            event("DELETE_IN_PROGRESS")
             try:
                 TYPES[resource.type].delete(
                     resource.physical_id, resource.properties, self._logical(resource)
                 )
             except Exception as error:
-                self._event(resource, "DELETE_FAILED", reason_of(error))
+                event("DELETE_FAILED", reason_of(error))
             else:
-                self._event(resource, "DELETE_COMPLETE")
+                event("DELETE_COMPLETE")
                 gone.append(resource)
         return gone
 
@@ -213,6 +232,8 @@ class ResourceCalls:
         status: str,
         reason: str | None = None,
         physical_id: str | None = None,
+        *,
+        bare: bool = False,
     ) -> None:
         resource.status, resource.reason, resource.changed = status, reason, utc_now()
         self._stack.record(
@@ -221,6 +242,7 @@ class ResourceCalls:
             physical_id or resource.physical_id,
             status,
             reason,
+            None if bare else resource.properties,
         )
 
     def _failed(self, resource: StackResource, verb: str, reason: str) -> ResourceFailedError:

@@ -1,12 +1,14 @@
 """CloudFormation's record of a stack: its resources, its events, its change sets."""
 
+import json
 import uuid
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
 from servable_local.aws.clock import utc_now
-from servable_local.aws.cloudformation.template import Template, shown_parameters
+from servable_local.aws.cloudformation.template import Template, secret_values, shown_parameters
 
 
 @dataclass
@@ -72,8 +74,11 @@ class Stack:
         physical_id: str | None,
         status: str,
         reason: str | None = None,
+        properties: Mapping[str, Any] | None = None,
     ) -> None:
         """One line of DescribeStackEvents, oldest first.
+
+        Without `properties`, of a resource, it is of the cleanup after an update: named by chance.
 
         Each at least a millisecond after the one before: the CDK CLI sorts by time, and
         what happens here within one millisecond would be shown in any order.
@@ -82,6 +87,11 @@ class Stack:
         if self.events:
             at = max(at, self.events[-1]["Timestamp"] + timedelta(milliseconds=1))
         named = f"{logical_id}-{status}-{at.isoformat(timespec='milliseconds')}Z"
+        if properties is None:
+            named = f"{logical_id}-{uuid.uuid4()}"
+        shown = None if properties is None else json.dumps(properties)
+        for value in secret_values(self.template, self.parameters) if shown else ():
+            shown = str(shown).replace(json.dumps(value)[1:-1], "****")
         self.events.append(
             {
                 "StackId": self.id,
@@ -92,11 +102,13 @@ class Stack:
                 "ResourceType": resource_type,
                 "ResourceStatus": status,
                 "ResourceStatusReason": reason,
+                "ResourceProperties": shown,
                 "Timestamp": at,
             }
         )
 
     def describe(self) -> dict[str, Any]:
+        gone = self.status == "DELETE_COMPLETE"
         return {
             "StackId": self.id,
             "StackName": self.name,
@@ -113,7 +125,7 @@ class Stack:
             "NotificationARNs": self.notification_arns,
             "RoleARN": self.role_arn,
             "Outputs": self.outputs or None,
-            "EnableTerminationProtection": None if self.deleted else self.termination_protection,
+            "EnableTerminationProtection": None if gone else self.termination_protection,
             "RollbackConfiguration": {},
             "DisableRollback": self.disable_rollback,
             "DriftInformation": {"StackDriftStatus": "NOT_CHECKED"},

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
 from urllib.parse import unquote, urlparse
@@ -15,6 +16,7 @@ from servable_local.aws.errors import ValidationError
 from servable_local.aws.loopback import Loopback
 
 Template = dict[str, Any]
+_HERE = ("127.0.0.1", "::1", "localhost")
 _FROM_STORE = "AWS::SSM::Parameter::Value<"
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _NAME = re.compile(r"\$\{([^!${}.][^${}.]*)")
@@ -80,10 +82,13 @@ def bucket_and_key(url: str) -> tuple[str, str]:
 def template_at(url: str, aws: Loopback) -> str:
     bucket, key = bucket_and_key(url)
     parts = urlparse(url)
+    host = parts.hostname or ""
     if parts.scheme not in ("http", "https"):
         raise ValidationError(
             f"S3 error: Domain name specified in {parts.netloc} is not a valid S3 domain"
         )
+    if not (".amazonaws.com" in host or host in _HERE or host.endswith(".localhost")):
+        raise ValidationError("TemplateURL must be a supported URL.")
     try:
         body: bytes = aws.client("s3").get_object(Bucket=bucket, Key=key)["Body"].read()
     except ClientError as error:
@@ -112,12 +117,42 @@ def chosen_parameters(
     if missing:
         raise ValidationError(f"Parameters: [{', '.join(missing)}] must have values")
     for name, value in values.items():
-        allowed = declared[name].get("AllowedValues")
-        if allowed and value not in [str(item) for item in allowed]:
-            raise ValidationError(f"Parameter '{name}' must be one of AllowedValues")
-        if declared[name].get("Type") == "Number" and not _NUMBER.fullmatch(value):
-            raise ValidationError(f"Parameter '{name}' must be a number.")
+        listed = declared[name].get("Type") in ("CommaDelimitedList", "List<Number>")
+        for part in value.split(",") if listed else [value]:
+            if words := _unsatisfied(declared[name], part.strip() if listed else part):
+                said = declared[name].get("ConstraintDescription")
+                other = f"Parameter {name} failed to satisfy constraint: {said}"
+                raise ValidationError(other if said else f"Parameter '{name}' must {words}")
     return values
+
+
+def _unsatisfied(slot: Mapping[str, Any], value: str) -> str | None:
+    """What a value must, and does not. Stored parameters, whose names are given, are not looked at."""
+    kind = slot.get("Type", "String")
+    allowed = slot.get("AllowedValues")
+    if allowed and value not in [str(item) for item in allowed]:
+        return "be one of AllowedValues"
+    if "Number" in kind and not _NUMBER.fullmatch(value):
+        return "be a number."
+    if "Number" in kind:
+        least, most = float(slot.get("MinValue", "-inf")), float(slot.get("MaxValue", "inf"))
+        if not least <= float(value) <= most:
+            bound = (
+                "not less than {MinValue}"
+                if float(value) < least
+                else "not greater than {MaxValue}"
+            )
+            return f"be a number {bound.format_map(slot)}"
+    if kind == "String":
+        if len(value) < int(slot.get("MinLength", 0)):
+            return f"contain at least {slot['MinLength']} characters"
+        if len(value) > int(slot.get("MaxLength", len(value))):
+            return f"contain at most {slot['MaxLength']} characters"
+    pattern = slot.get("AllowedPattern")
+    with suppress(re.error):  # what Java alone understands
+        if pattern and not kind.startswith("AWS::SSM") and not re.fullmatch(pattern, value):
+            return f"match pattern {pattern}"
+    return None
 
 
 def shown_parameters(
@@ -127,13 +162,22 @@ def shown_parameters(
 
     `resolved` are the values of stored parameters, whose names were given.
     """
-    declared = template.get("Parameters") or {}
-    secret = {name for name, slot in declared.items() if str(slot.get("NoEcho")).lower() == "true"}
+    secret = _secret(template)
     return [
         {"ParameterKey": name, "ParameterValue": "****" if name in secret else value}
         | ({"ResolvedValue": resolved[name]} if name in resolved else {})
-        for name, value in values.items()
+        for name, value in sorted(values.items())
     ] or None
+
+
+def secret_values(template: Template, values: Mapping[str, str]) -> list[str]:
+    """What NoEcho hides in events too."""
+    return [values[name] for name in _secret(template) if values.get(name)]
+
+
+def _secret(template: Template) -> set[str]:
+    declared = template.get("Parameters") or {}
+    return {name for name, slot in declared.items() if str(slot.get("NoEcho")).lower() == "true"}
 
 
 def resolved_parameters(

@@ -37,7 +37,6 @@ _TRIGGER = (
     "TreatMissingData",
     "EvaluateLowSampleCountPercentile",
     "Metrics",
-    "AlarmRule",
 )
 
 
@@ -192,8 +191,11 @@ def _publish(aws: Loopback, alarm: Alarm, before: State, topic: str, at: datetim
         "ActionExecutedAfterMuteWindow": False,
         "OldStateValue": before,
         **{kind: alarm.request.get(kind, []) for kind in ACTIONS.values()},
-        "Trigger": trigger,
     }
+    if alarm.kind == "MetricAlarm":
+        message["Trigger"] = trigger
+    else:
+        message |= {"AlarmRule": alarm.request["AlarmRule"], "TriggeringChildren": _children(alarm)}
     try:
         aws.client("sns").publish(
             TopicArn=topic, Subject=subject[:_LONGEST_SUBJECT], Message=json.dumps(message)
@@ -201,6 +203,18 @@ def _publish(aws: Loopback, alarm: Alarm, before: State, topic: str, at: datetim
     except Exception as error:
         return str(error)
     return None
+
+
+def _children(composite: Alarm) -> list[dict[str, Any]]:
+    """The alarms that a composite one changed with, as its message writes them."""
+    try:
+        triggering = json.loads(composite.reason_data)["triggeringAlarms"]
+    except (ValueError, KeyError, TypeError):  # set by hand, to whatever
+        return []
+    return [
+        {"Arn": one["arn"], "State": {name.title(): value for name, value in one["state"].items()}}
+        for one in triggering
+    ]
 
 
 @functools.cache

@@ -99,7 +99,7 @@ class AlarmRegister:
                     if result is None:
                         continue
                     if result.state != before and due(rule, at):
-                        reason, data = rule.reason(result), rule.reason_data(result)
+                        reason, data = rule.reason(result), rule.reason_data(result, self._store)
                         self._become(alarm, result.state, reason, data, at)
                     if set_off or acts(before, alarm.state, at):
                         acting.append((alarm, rule, result))
@@ -113,24 +113,33 @@ class AlarmRegister:
                 rule = self._rules.get(alarm.name)
                 assert isinstance(rule, AlarmRule)
                 state: State = "ALARM" if rule.holds(self._state_of) else "OK"
-                reason = f"{alarm.arn} was re-evaluated: {rule.text} is {state == 'ALARM'}."
                 with self._lock:
-                    self._become(alarm, state, reason, self._triggering(alarm, rule), at)
+                    self._become(alarm, state, *self._why(alarm, rule, state), at)
 
-    def _triggering(self, composite: Alarm, rule: AlarmRule) -> str:
-        """StateReasonData: the alarms that changed since the composite was last looked at."""
+    def _why(self, composite: Alarm, rule: AlarmRule, state: State) -> tuple[str, str]:
+        """StateReason and StateReasonData: the alarms that changed since it was last looked at.
+
+        Source: https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/cloudwatch-and-eventbridge.html
+        (2026-11-28).
+        """
         children = [child for name in sorted(rule.names) if (child := self.get(name))]
-        before = self._seen.get(composite.name, {})
+        before = self._seen.get(composite.name)
         self._seen[composite.name] = {child.name: child.state for child in children}
-        changed = [
+        changed = [child for child in children if child.state != (before or {}).get(child.name)]
+        shown = [
             {
                 "arn": child.arn,
                 "state": {"value": child.state, "timestamp": stamp(child.transitioned)},
             }
-            for child in children
-            if child.state != before.get(child.name)
+            for child in changed
         ]
-        return json.dumps({"triggeringAlarms": changed})
+        did = "created" if before is None else "updated"
+        reason = f"{composite.arn} was {did} and its alarm rule evaluates to {state}"
+        if before is not None and changed:
+            first = changed[0]
+            when = f"{first.transitioned:%A %d %B, %Y %H:%M:%S} UTC"
+            reason = f"{first.arn} transitioned to {first.state} at {when}"
+        return reason, json.dumps({"triggeringAlarms": shown})
 
     def _state_of(self, name: str) -> str:
         alarm = self.get(name)

@@ -1,6 +1,8 @@
 """CloudWatch's operations on alarms."""
 
-from typing import Any
+import json
+import re
+from typing import Any, cast
 
 from moto.core.responses import ActionResult, EmptyResult
 
@@ -10,9 +12,34 @@ from servable_local.aws.errors import ResourceNotFoundError, ValidationError
 from servable_local.aws.resources.shapes import refusal, unmet
 from servable_scaling.alarms.query import Metric
 
+# Where the names of errors come from, which JSON and CBOR say.
+_CHECKS, _SHAPES = "com.amazon.coral.validate", "com.amazonaws.cloudwatch.v2010_08_01"
+
 
 class CloudWatchApi(MetricsApi):
     """Metrics and alarms are ours; dashboards and insight rules remain moto's."""
+
+    def serialized(self, action_result: ActionResult) -> tuple[int, dict[str, str], Any]:
+        """moto's answer in AWS's words, as they were recorded of each protocol."""
+        status, headers, body = cast(tuple[int, Any, Any], super().serialized(action_result))
+        listed, error = self._get_action() == "DescribeAlarms", action_result.result
+        if "json" not in self.headers.get("Content-Type", ""):
+            if isinstance(error, Exception):
+                body = re.sub(r"<message>.*?</message>|<[Mm]essage ?/>", "", body, flags=re.DOTALL)
+            elif listed:  # of a kind that no client's model has
+                body = body.replace("<MetricAlarms", "<LogAlarms/><MetricAlarms", 1)
+            return status, headers, body
+        headers["Content-Type"] = "application/x-amz-json-1.0"
+        if isinstance(error, Exception):
+            kind = json.loads(body)["__type"].rpartition("#")[2]
+            space = _CHECKS if kind == "ValidationException" else _SHAPES
+            said = {"message": getattr(error, "message", "")}
+            body = json.dumps({"__type": f"{space}#{kind}", **(said if said["message"] else {})})
+            # The query protocol's status is for those who ask in its mode.
+            status = status if self.headers.get("x-amzn-query-mode") == "true" else 400
+        elif listed:
+            body = json.dumps({**json.loads(body), "LogAlarms": []})
+        return status, headers, body
 
     def put_metric_alarm(self) -> ActionResult:
         return self._put("MetricAlarm")

@@ -89,12 +89,14 @@ def _statistics(samples: Samples, names: Sequence[str]) -> dict[str, Any]:
 
 
 def _label(query: Query, all_of_them: Iterable[Query]) -> str | None:
-    """Name of the metric, with the statistic where another query asks for another one of it."""
+    """Name of the metric, with the statistic or the period where another query of it has another."""
     if not isinstance(query, MetricQuery):
         return None
     same = [q for q in all_of_them if isinstance(q, MetricQuery) and q.metric == query.metric]
-    several = len({q.statistic for q in same}) > 1
-    return f"{query.metric.name} {query.statistic}" if several else query.metric.name
+    parts = [query.metric.name]
+    parts += [query.statistic] if len({q.statistic for q in same}) > 1 else []
+    parts += [str(query.period_seconds)] if len({q.period_seconds for q in same}) > 1 else []
+    return " ".join(parts)
 
 
 class MetricsApi(CloudWatchResponse):

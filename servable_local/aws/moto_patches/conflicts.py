@@ -8,16 +8,18 @@ each with its date and source.
 
 import json
 import re
-import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from typing import Any
 
 from moto.awslambda.exceptions import LambdaClientError
 from moto.awslambda.policy import Policy
+from moto.core.serialize import url_encode
 from moto.core.utils import camelcase_to_underscores
-from moto.events.models import EventsBackend, events_backends
+from moto.events.models import events_backends
 from moto.iam.models import SERVICE_NAME_CONVERSION, IAMBackend
 from moto.iam.responses import IamResponse
+from moto.sns.models import sns_backends
+from moto.ssm.models import ParameterDict
 from moto.utilities.arns import parse_arn
 
 from servable_local.aws.moto_patches import keys
@@ -25,7 +27,8 @@ from servable_local.aws.moto_patches import keys
 _Given = Mapping[str, Any]
 _Problems = Iterator[tuple[str, str]]
 _ADD, _REMOVE = Policy.add_statement, Policy.del_statement
-_CREATE_ROLE, _PUT_EVENTS = IAMBackend.create_role, EventsBackend.put_events
+_CREATE_ROLE = IAMBackend.create_role
+_VERSION = "GetPolicyVersionResponse.PolicyVersion.Document"
 _DELETE_LINKED = IAMBackend.delete_service_linked_role
 # https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_aws-services-that-work-with-iam.html links
 # each service's page, which says the name of its role and whether it has a suffix.
@@ -59,13 +62,16 @@ class _StatementError(LambdaClientError):
 def install() -> None:
     """Idempotent."""
     SERVICE_NAME_CONVERSION.update(_LINKED_NAMES)
+    setattr(ParameterDict, "__missing__", lambda *named: _Versions(*named))  # noqa: B010 (mypy)
     # A new role is answered without them; GetRole has both.
     absent = IamResponse.RESPONSE_KEY_PATH_TO_TRANSFORMER
     for member in ("MaxSessionDuration", "RoleLastUsed"):
         absent[f"CreateRoleResponse.Role.{member}"] = lambda _: None
-    setattr(IAMBackend, "delete_service_linked_role", _delete_linked)  # noqa: B010 (mypy)
+    # Documents are encoded everywhere, so that their percent signs are theirs.
+    for path in ("ListRolesResponse.Roles.Role.AssumeRolePolicyDocument", _VERSION):
+        absent[path] = url_encode
+    setattr(IAMBackend, "delete_service_linked_role", _delete_linked)  # noqa: B010
     setattr(IAMBackend, "create_role", _create_role)  # noqa: B010
-    setattr(EventsBackend, "put_events", _put_events)  # noqa: B010
     setattr(Policy, "add_statement", _add_statement)  # noqa: B010
     setattr(Policy, "del_statement", _remove_statement)  # noqa: B010
 
@@ -103,13 +109,87 @@ def _delete_linked(backend: Any, role_name: str) -> str:
     return f"task{path}{role_name}/{_DELETE_LINKED(backend, role_name)}"
 
 
-# --- SNS, SQS
+def _delete_user(api: Any, given: _Given) -> _Problems:
+    user, groups = api.backend.users.get(given.get("UserName")), api.backend.groups.values()
+    if user and user.access_keys:
+        yield "DeleteConflict", "Cannot delete entity, must delete access keys first."
+    if user and user.password:
+        yield "DeleteConflict", "Cannot delete entity, must delete login profile first."
+    if user and any(user in group.users for group in groups):
+        yield "DeleteConflict", "Cannot delete entity, must remove users from group first."
+
+
+def _delete_group(api: Any, given: _Given) -> _Problems:
+    group = api.backend.groups.get(given.get("GroupName"))
+    if group and group.users:
+        yield "DeleteConflict", "Cannot delete entity, must remove users from group first."
+
+
+def _delete_policy(api: Any, given: _Given) -> _Problems:
+    policy = api.backend.managed_policies.get(given.get("PolicyArn"))
+    if policy and policy.attachment_count:
+        yield "DeleteConflict", "Cannot delete a policy attached to entities."
+    if policy and len(policy.versions) > 1:
+        yield (
+            "DeleteConflict",
+            "This policy has more than one version. Before you delete a policy, you must delete the "
+            "policy's versions. The default version is deleted with the policy.",
+        )
+
+
+# --- SNS, SQS, SSM
+
+
+class _Versions(list[Any]):
+    """No version of a parameter that is not there: it is kept with its first one, and not because it was
+    asked for, which no list of parameters would survive."""
+
+    def __init__(self, parameters: Any, name: str) -> None:
+        super().__init__()
+        self._keep = parameters.setdefault, name
+
+    def append(self, version: Any) -> None:
+        super().append(version)
+        setdefault, name = self._keep
+        setdefault(name, self)
 
 
 def _here(api: Any, given: _Given) -> _Problems:
     arn = given.get("TopicArn")
     if arn and arn.count(":") > 4 and parse_arn(arn).region != api.region:
         yield "InvalidParameter", "Invalid parameter: TopicArn"
+
+
+def _publication(api: Any, given: _Given) -> _Problems:
+    """To a topic; what is sent to a phone or an application's endpoint has none."""
+    yield from _here(api, given)
+    arn = given.get("TopicArn") or given.get("TargetArn")
+    if not arn:
+        return
+    topic = sns_backends[arn.split(":")[4]][api.region].topics.get(arn)
+    if "/" in arn:  # of an application, and there are none
+        missing = "TargetArn Reason: No endpoint found for the target arn specified"
+        yield "InvalidParameter", f"Invalid parameter: {missing}"
+    elif not topic:
+        yield "NotFound", "Topic does not exist"
+    elif topic.fifo_topic:
+        for entry in given.get("PublishBatchRequestEntries", [given]):
+            if not entry.get("MessageGroupId"):
+                need = "The MessageGroupId parameter is required for FIFO topics"
+                yield "InvalidParameter", f"Invalid parameter: {need}"
+            if not (topic.content_based_deduplication or entry.get("MessageDeduplicationId")):
+                need = "ContentBasedDeduplication enabled or MessageDeduplicationId provided explicitly"
+                message = f"Invalid parameter: The topic should either have {need}"
+                yield "InvalidParameter", message
+
+
+def _dead_letters(api: Any, given: _Given) -> _Problems:
+    subscription = api.backend.subscriptions.get(given["SubscriptionArn"])
+    if given["AttributeName"] == "RedrivePolicy" and subscription:
+        queue = json.loads(given.get("AttributeValue") or "{}").get("deadLetterTargetArn", ".fifo")
+        if subscription.endpoint.endswith(".fifo") and not queue.endswith(".fifo"):
+            need = "must use a FIFO queue as DLQ for a FIFO Subscription to a FIFO Topic."
+            yield "InvalidParameter", f"Invalid parameter: RedrivePolicy: {need}"
 
 
 def _topic(api: Any, given: _Given) -> _Problems:
@@ -129,8 +209,11 @@ def _subscription(api: Any, given: _Given) -> _Problems:
     yield from _here(api, given)
     asked = [given.get(name) for name in ("TopicArn", "Endpoint", "Protocol")]
     there = api.backend._find_subscription(*asked)
-    attributes = given.get("Attributes") or {}
-    if there and not attributes.items() <= _shown(there.attributes).items():
+    attributes = dict(given.get("Attributes") or {})
+    if "RawMessageDelivery" in attributes:
+        attributes["RawMessageDelivery"] = attributes["RawMessageDelivery"].lower()
+    default = {"FilterPolicyScope": "MessageAttributes"}
+    if there and not attributes.items() <= (default | _shown(there.attributes)).items():
         yield _different("Attributes", "Subscription already exists with different attributes")
 
 
@@ -163,7 +246,23 @@ def _form(value: str) -> Any:
     return json.loads(value) if value.startswith("{") else value
 
 
-# --- Lambda
+# --- CloudWatch Logs, Lambda
+
+
+def _subscription_filter(api: Any, given: _Given) -> _Problems:
+    """Nothing is sent anywhere (501): only what AWS refuses before it."""
+    _, _, vendor, _, account, *_ = [*str(given.get("destinationArn")).split(":"), *[""] * 5]
+    if vendor == "lambda" and account != api.current_account:
+        yield (
+            "AccessDeniedException",
+            "Cross-account lambda invocation passing is not allowed. You must use DestinationPolicies "
+            "to create cross account lambda triggers.",
+        )
+    if vendor in ("firehose", "kinesis") and not given.get("roleArn"):
+        yield (
+            "InvalidParameterException",
+            f"destinationArn for vendor {vendor} cannot be used without roleArn",
+        )
 
 
 def _add_statement(policy: Any, raw: str, qualifier: str | None = None) -> Any:
@@ -189,17 +288,6 @@ def _remove_statement(policy: Any, name: str, revision: str = "") -> None:
     _REMOVE(policy, name, revision)
 
 
-def _put_events(backend: Any, events: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """What is put on a bus that is not there has an id, as on AWS, and nobody receives it."""
-    buses = [event.get("EventBusName", "default").rpartition("/")[2] for event in events]
-    there = [event for event, bus in zip(events, buses, strict=True) if bus in backend.event_buses]
-    answers = iter(_PUT_EVENTS(backend, there))
-    return [
-        next(answers) if bus in backend.event_buses else {"EventId": str(uuid.uuid4())}
-        for bus in buses
-    ]
-
-
 def _of_bus(api: Any, given: _Given) -> _Problems:
     kind, _, name = str(given.get("ResourceARN", "")).rpartition(":")[2].partition("/")
     backend = events_backends[api.current_account][api.region]
@@ -207,22 +295,101 @@ def _of_bus(api: Any, given: _Given) -> _Problems:
         yield "ResourceNotFoundException", f"Event bus {name} does not exist."
 
 
+def _of_rule(api: Any, given: _Given) -> _Problems:
+    bus = str(given.get("EventBusName") or "default").rpartition("/")[2]
+    buses = events_backends[api.current_account][api.region].event_buses
+    rule = given.get("Rule") or given.get("Name")
+    if bus in buses and rule not in buses[bus].rules:
+        message = f"Rule {rule} does not exist on EventBus {bus}."
+        yield "ResourceNotFoundException", message
+
+
+def _arns(kept: Iterable[Any]) -> set[str]:
+    return {one.arn for one in kept}
+
+
+def _tagged_logs(api: Any) -> set[str]:
+    kinds = ("deliveries", "delivery_destinations", "delivery_sources", "destinations", "groups")
+    return _arns(one for kind in kinds for one in vars(api.logs_backend)[kind].values())
+
+
+# How a service refuses what is not there; codes are of botocore's models.
+_NOT_THERE = {
+    "awslambda": ("ResourceNotFoundException", "The resource you requested does not exist."),
+    "iam": ("NoSuchEntity", "{} cannot be found."),
+    "logs": ("ResourceNotFoundException", "The specified resource does not exist."),
+    "scheduler": ("ResourceNotFoundException", "The specified resource does not exist."),
+    "sns": ("InvalidParameter", "Invalid parameter: Token"),
+    "ssm": ("ParameterNotFound", ""),
+    "stepfunctions": ("ResourceNotFound", "Resource not found: '{}'"),
+}
+_TAGS = ("ListTagsForResource", "TagResource", "UntagResource")
+_There = Callable[[Any], Container[str]]
+# A request's member, and what there is of it, where moto would say of all else that it is done.
+_MISSING: Mapping[tuple[str, str], tuple[str, _There]] = {
+    ("awslambda", "DeleteEventSourceMapping"): ("UUID", lambda api: ()),  # none is made here: 501
+    ("iam", "DeleteAccountAlias"): ("AccountAlias", lambda api: api.backend.account_aliases),
+    ("iam", "DeleteSAMLProvider"): ("SAMLProviderArn", lambda api: api.backend.saml_providers),
+    ("iam", "EnableMFADevice"): ("SerialNumber", lambda api: api.backend.virtual_mfa_devices),
+    ("iam", "ListEntitiesForPolicy"): ("PolicyArn", lambda api: api.backend.managed_policies),
+    ("iam", "UpdateGroup"): ("GroupName", lambda api: api.backend.groups),
+    ("sns", "ConfirmSubscription"): ("Token", lambda api: ()),  # none is sent: all are confirmed
+    ("ssm", "GetParameterHistory"): ("Name", lambda api: api.ssm_backend._parameters),
+    **dict.fromkeys([("logs", name) for name in _TAGS], ("resourceArn", _tagged_logs)),
+    **dict.fromkeys(
+        [("scheduler", name) for name in _TAGS],
+        ("ResourceArn", lambda api: _arns(api.scheduler_backend.schedule_groups.values())),
+    ),
+    **dict.fromkeys(
+        [("stepfunctions", name) for name in _TAGS],
+        ("resourceArn", lambda api: _arns(api.stepfunction_backend.state_machines)),
+    ),
+}
+
+
+def _missing(api: Any, given: _Given) -> _Problems:
+    member, there = _MISSING[api.service_name, api._get_action()]
+    if given.get(member) not in there(api):
+        code, words = _NOT_THERE[api.service_name]
+        yield code, words.format(given.get(member))
+
+
 CONFLICTS: Mapping[tuple[str, str], Callable[[Any, _Given], _Problems]] = {
     ("iam", "CreateServiceLinkedRole"): _linked_role,
+    **dict.fromkeys(_MISSING, _missing),
+    ("iam", "DeleteGroup"): _delete_group,
+    ("iam", "DeletePolicy"): _delete_policy,
+    ("iam", "DeleteUser"): _delete_user,
     ("sns", "CreateTopic"): _topic,
     **{
         ("events", name): _of_bus
         for name in ("ListTagsForResource", "TagResource", "UntagResource")
     },
+    **{
+        ("events", name): _of_rule
+        for name in (
+            "DescribeRule",
+            "DisableRule",
+            "EnableRule",
+            "ListTargetsByRule",
+            "RemoveTargets",
+        )
+    },
     ("sns", "ListSubscriptionsByTopic"): _here,
     **{
         ("sns", name): _here for name in ("DeleteTopic", "GetTopicAttributes", "SetTopicAttributes")
     },
-    ("sns", "Publish"): _here,
-    ("sns", "PublishBatch"): _here,
+    ("sns", "Publish"): _publication,
+    ("sns", "PublishBatch"): _publication,
+    ("sns", "SetSubscriptionAttributes"): _dead_letters,
     ("sns", "Subscribe"): _subscription,
     ("sqs", "CreateQueue"): _queue,
+    ("logs", "PutSubscriptionFilter"): _subscription_filter,
     **{("kms", operation): keys.enabled for operation in keys.OF_ENABLED},
-    ("kms", "ScheduleKeyDeletion"): keys.pending,
+    **{("kms", operation): keys.pending for operation in keys.OF_NOT_PENDING},
+    **{("kms", operation): keys.grant for operation in keys.OF_GRANTS},
+    ("kms", "CancelKeyDeletion"): keys.of_its_kind,
+    ("kms", "GetKeyRotationStatus"): keys.of_its_kind,
+    ("kms", "GetPublicKey"): keys.of_its_kind,
     **{("kms", operation): keys.imported for operation in keys.OF_IMPORTED},
 }

@@ -24,45 +24,64 @@ _SHOWN_CHARACTERS = 500  # of a text; the parser's default
 
 
 class _PatternError(Exception):
-    """A reason, and how many characters were read."""
+    """A reason, and how many characters were read; `malformed`: of a text that is no JSON."""
 
-    def __init__(self, reason: str, read: int) -> None:
+    def __init__(self, reason: str, read: int, *, malformed: bool = False) -> None:
         super().__init__(reason)
-        self.read = read
+        self.read, self.malformed = read, malformed
+
+    def place(self, text: str) -> str:
+        before = text[: self.read].split("\n")
+        return f"line: {len(before)}, column: {len(before[-1]) + 1}"
 
 
 def problems(text: str) -> Iterator[tuple[str, str]]:
     """Code and message of what is wrong with a pattern, if anything is."""
-    try:
-        try:
-            json.loads(text)
-        except json.JSONDecodeError as error:
-            raise _malformed(text, error) from None
-        _Pattern(text).check()
-    except _PatternError as error:
-        before = text[: error.read].split("\n")
+    wrong = _wrong(text)
+    if wrong:
         shown, rest = text[:_SHOWN_CHARACTERS], len(text) - _SHOWN_CHARACTERS
         more = f"[truncated {rest} chars]" if rest > 0 else ""
         yield (
             "InvalidEventPatternException",
-            f'Event pattern is not valid. Reason: {error}\n at [Source: (String)"{shown}"{more}; '
-            f"line: {len(before)}, column: {len(before[-1]) + 1}]",
+            f'Event pattern is not valid. Reason: {wrong}\n at [Source: (String)"{shown}"{more}; '
+            f"{wrong.place(text)}]",
         )
+
+
+def unreadable(text: str, *, rules: bool) -> Iterator[str]:
+    """What is wrong with a document of SNS, which does not show it; `rules`: with a filter policy."""
+    wrong = _wrong(text)
+    if wrong and (wrong.malformed or (rules and text != "{}")):
+        parsed = "failed to parse JSON. " if wrong.malformed else ""
+        yield (
+            f"{parsed}{wrong}\n at [Source: REDACTED (`StreamReadFeature.INCLUDE_SOURCE_IN_LOCATION` "
+            f"disabled); {wrong.place(text)}]"
+        )
+
+
+def _wrong(text: str) -> _PatternError | None:
+    try:
+        json.loads(text)
+        _Pattern(text).check()
+    except json.JSONDecodeError as error:
+        return _malformed(text, error)
+    except _PatternError as error:
+        return error
+    return None
 
 
 def _malformed(text: str, error: json.JSONDecodeError) -> _PatternError:
     word = re.match(r"\w+", text[error.pos :])
     if error.pos >= len(text):
-        return _PatternError("Unexpected end-of-input", error.pos)
+        return _PatternError("Unexpected end-of-input", error.pos, malformed=True)
     if error.msg == "Expecting value" and word:
         reason = f"Unrecognized token '{word[0]}': was expecting {_VALUES}"
-        return _PatternError(reason, error.pos + len(word[0]))
+        return _PatternError(reason, error.pos + len(word[0]), malformed=True)
     character = text[error.pos]
     inside = "Array" if text.rfind("[", 0, error.pos) > text.rfind("{", 0, error.pos) else "Object"
     wanted = _NOT_THERE.get(error.msg, error.msg).format(inside)
-    return _PatternError(
-        f"Unexpected character ('{character}' (code {ord(character)})): {wanted}", error.pos
-    )
+    reason = f"Unexpected character ('{character}' (code {ord(character)})): {wanted}"
+    return _PatternError(reason, error.pos, malformed=True)
 
 
 class _Pattern:

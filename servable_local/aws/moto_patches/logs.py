@@ -4,111 +4,55 @@ Upstream (moto 5.2.5): PutQueryDefinition and its like are not there; a metric f
 is put again is there twice, and counts nothing. AWS keeps the queries, puts the filter in
 the old one's place, and publishes its metric for every line that it matches.
 
-Filter patterns may be words, quoted phrases, space-delimited fields and JSON; regular expressions on their
-own are not supported. A group is shown with its class, and found by a part of its name.
+A group is shown with its class, and found by a part of its name.
 Sources: https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_PutQueryDefinition.html,
-https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/MonitoringLogData.html,
-https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/FilterAndPatternSyntax.html
+https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/MonitoringLogData.html
 """
 
 import json
 import operator
 import re
 import uuid
-from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 from moto.core.exceptions import JsonRESTError
 from moto.core.utils import unix_time_millis
+from moto.logs import models
+from moto.logs.exceptions import InvalidParameterException, ResourceNotFoundException
 from moto.logs.responses import LogsResponse
 
 from servable_local.aws.cloudwatch.alarms import CloudWatch
 from servable_local.aws.loopback import Regions
 from servable_local.aws.moto_patches import json_pattern
+from servable_local.aws.moto_patches.filter_pattern import compiled
 from servable_scaling.alarms.query import Metric
 
-Matches = Callable[[str], bool]
-_TERM = re.compile(r'([?-]?)(?:"([^"]*)"|(\S+))')
-_FIELD = re.compile(r'\[[^\]]*\]|"[^"]*"|\S+')
-_CONDITION = re.compile(r'\s*\w+\s*(!=|<=|>=|=|<|>)\s*(?:"([^"]*)"|(\S+))\s*')
-_FIELD_NAME = re.compile(r"\s*\w+\s*")
-_ELLIPSIS = "..."
-_COMPARED: dict[str, Callable[[float, float], bool]] = {
-    "=": operator.eq,
-    "!=": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
+_NO_STREAM = "The specified log stream does not exist."
+# https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_PutRetentionPolicy.html
+_RETENTION_DAYS = (
+    *(1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922),
+    *(3288, 3653),
+)
+_OF_ACCOUNT = {"policyScope": "ACCOUNT"}
 Queries = dict[str, dict[str, Any]]
 
 
-def compiled(pattern: str) -> Matches:
-    """Raises ValueError for what is not understood."""
-    text = pattern.strip()
-    if text.startswith("[") and text.endswith("]"):
-        return _fields(text[1:-1])
-    if text.startswith("{"):
-        return json_pattern.compiled(text)
-    if text.startswith("%"):
-        raise ValueError(f"{pattern}: regular expressions are not known here")
-    return _terms(text)
+class _Filter:
+    """In the place of moto's, which knows words and phrases."""
+
+    def __init__(self, pattern: str) -> None:
+        self.matches = compiled(pattern)
 
 
-def _terms(text: str) -> Matches:
-    """All of them, none of `-those`; where each has a `?`, any."""
-    terms = [(sign, phrase or word) for sign, phrase, word in _TERM.findall(text)]
-    if terms and all(sign == "?" for sign, _ in terms):
-        return lambda line: any(term in line for _, term in terms)
-    return lambda line: all((term in line) == (sign == "") for sign, term in terms if sign != "?")
+setattr(models, "EventMessageFilter", _Filter)  # noqa: B010 (mypy)
 
 
-def _fields(text: str) -> Matches:
-    """One condition, or none, for each field; what is in quotes or brackets is one field."""
-    parts = [part.strip() for part in text.split(",")]
-    at = parts.index(_ELLIPSIS) if _ELLIPSIS in parts else None
-    conditions = [_condition(part) for part in parts if part != _ELLIPSIS]
-
-    def matches(line: str) -> bool:
-        fields = [field.strip('"[]') for field in _FIELD.findall(line)]
-        if len(fields) < len(conditions):
-            return False
-        if at is None:  # the last field holds the rest of the line
-            last = len(conditions) - 1
-            fields = [*fields[:last], " ".join(fields[last:])]
-        else:  # as many fields as the ellipsis has to stand for
-            fields = fields[:at] + fields[len(fields) - (len(conditions) - at) :]
-        return all(holds(field) for holds, field in zip(conditions, fields, strict=True))
-
-    return matches
-
-
-def _condition(text: str) -> Matches:
-    if _FIELD_NAME.fullmatch(text):
-        return lambda field: True
-    for sign, together in (("||", any), ("&&", all)):
-        if sign in text:
-            parts = [_comparison(part) for part in text.split(sign)]
-            return lambda field: together(holds(field) for holds in parts)
-    return _comparison(text)
-
-
-def _comparison(text: str) -> Matches:
-    match = _CONDITION.fullmatch(text)
-    if match is None:
-        raise ValueError(f"{text}: not a condition on a field")
-    sign, operand = match[1], match[2] if match[2] is not None else match[3]
-    like = re.compile(".*".join(map(re.escape, operand.split("*"))), re.DOTALL)
-
-    def holds(field: str) -> bool:
-        try:
-            return _COMPARED[sign](float(field), float(operand))
-        except ValueError:
-            return sign in ("=", "!=") and (like.fullmatch(field) is not None) == (sign == "=")
-
-    return holds
+def _understood(pattern: str) -> None:
+    try:
+        compiled(pattern)
+    except ValueError as error:
+        raise InvalidParameterException(str(error)) from None
 
 
 class LogsApi(LogsResponse):
@@ -152,6 +96,7 @@ class LogsApi(LogsResponse):
             groups = self.logs_backend.groups.items()
             named = [group for name, group in sorted(groups) if pattern in name]
             answer = {"logGroups": [group.to_describe_dict() for group in named]}
+        self._page(answer, "logGroups")
         for shown in answer["logGroups"]:
             name = shown["logGroupName"]
             group = self.logs_backend.groups[name]
@@ -160,8 +105,157 @@ class LogsApi(LogsResponse):
             shown["metricFilterCount"] = len(list(filters))
         return json.dumps(answer)
 
+    def list_log_groups(self) -> str:
+        pattern, asked = self._get_param("logGroupNamePattern"), self._get_param("logGroupClass")
+        found = []
+        for name, group in sorted(self.logs_backend.groups.items()):
+            of_class = getattr(group, "servable_class", "STANDARD")
+            if re.search(pattern or "", name) and asked in (None, of_class):
+                names = {"logGroupName": name, "logGroupArn": group.arn}
+                found.append(names | {"logGroupClass": of_class})
+        return json.dumps({"logGroups": found[: self._get_param("limit") or 50]})
+
+    def _group(self) -> Any:
+        """The group that a request names. Raises JsonRESTError where it is not there."""
+        group = self.logs_backend.groups.get(self._get_param("logGroupName"))
+        if group is None:
+            raise ResourceNotFoundException
+        return group
+
+    def _get_param(self, param_name: str, if_none: Any = None) -> Any:
+        """A group may be named by its ARN as well."""
+        value = super()._get_param(param_name, if_none)
+        if value is None and param_name == "logGroupName":
+            value = super()._get_param("logGroupIdentifier")
+            value = value and value.rpartition(":log-group:")[2]
+        return value
+
+    def _stream_is_there(self) -> None:
+        name = self._get_param("logStreamName")
+        if name not in self._group().streams:
+            raise ResourceNotFoundException(_NO_STREAM)
+
+    def delete_log_stream(self) -> str:
+        self._stream_is_there()
+        return str(super().delete_log_stream())
+
+    def get_log_events(self) -> str:
+        if self._get_param("logGroupName"):
+            self._stream_is_there()
+        return str(super().get_log_events())
+
+    def filter_log_events(self) -> str:
+        """Streams are interleaved since 2019, and AWS no longer says which were searched."""
+        names = self._get_param("logStreamNames") or []
+        prefix = self._get_param("logStreamNamePrefix")
+        streams, pattern = self._group().streams, self._get_param("filterPattern") or ""
+        if names and prefix:
+            problem = "logStreamNamePrefix and logStreamNames are mutually exclusive parameters."
+            raise InvalidParameterException(problem)
+        if set(names) - streams.keys():
+            raise ResourceNotFoundException(_NO_STREAM)
+        _understood(pattern)
+        named = names or [name for name in streams if name.startswith(prefix or "")]
+        times = [self._get_param(name) for name in ("startTime", "endTime", "limit", "nextToken")]
+        group, backend = self._get_param("logGroupName"), cast(Any, self.logs_backend)
+        events, token = [], None
+        if named:  # no name is every stream's
+            events, token, _ = backend.filter_log_events(group, named, *times, pattern, True)
+        answer = {"events": events, "nextToken": token, "searchedLogStreams": []}
+        return self._page(answer, "events")
+
+    def _page(self, answer: Any, shown: str) -> str:
+        """moto has nothing to show where it does not know a token."""
+        if self._get_param("nextToken") and not answer[shown]:
+            raise InvalidParameterException("The specified nextToken is invalid.")
+        return json.dumps(answer)
+
+    def describe_log_streams(self) -> str:
+        return self._page(json.loads(super().describe_log_streams()), "logStreams")
+
+    def put_retention_policy(self) -> str:
+        days = self._get_param("retentionInDays")
+        if days not in _RETENTION_DAYS:
+            must = f"Member must satisfy enum value set: [{', '.join(map(str, _RETENTION_DAYS))}]"
+            raise InvalidParameterException(
+                constraint=must, parameter="retentionInDays", value=days
+            )
+        return str(super().put_retention_policy())
+
+    def put_resource_policy(self) -> str:
+        """Kept as AWS writes it: with a version, and a principal alone is no list."""
+        try:
+            policy = json.loads(self._get_param("policyDocument"))
+        except ValueError:
+            raise InvalidParameterException("The policy document is no JSON.") from None
+        statements = policy.get("Statement", [])
+        for statement in statements if isinstance(statements, list) else [statements]:
+            who = statement.get("Principal")
+            for kind, named in who.items() if isinstance(who, dict) else ():
+                if isinstance(named, list) and len(named) == 1:
+                    who[kind] = named[0]
+        document = json.dumps({"Version": "2008-10-17", **policy})
+        name = self._get_param("policyName")
+        kept = self.logs_backend.put_resource_policy(name, document)
+        return json.dumps({"resourcePolicy": kept.describe() | _OF_ACCOUNT})
+
+    def describe_resource_policies(self) -> str:
+        policies = self.logs_backend.describe_resource_policies()
+        shown = [policy.describe() | _OF_ACCOUNT for policy in policies]
+        return json.dumps({"resourcePolicies": shown})
+
+    def start_query(self) -> str:
+        names = self._get_param("logGroupNames") or [self._get_param("logGroupName")]
+        if names == [None]:
+            raise InvalidParameterException("A query names a log group at least.")
+        for name in names:
+            if name not in self.logs_backend.groups:
+                raise ResourceNotFoundException(
+                    f"Log group '{name}' does not exist for account ID '{self.current_account}' "
+                    "(Service: AWSLogs; Status Code: 400; Error Code: ResourceNotFoundException; "
+                    f"Request ID: {uuid.uuid4()}; Proxy: null)"
+                )
+        return str(super().start_query())
+
+    def describe_queries(self) -> str:
+        """As AWS writes a query: with its group and its time, which is in seconds."""
+        asked, status, shown = self._get_param("logGroupName"), self._get_param("status"), []
+        for query in self.logs_backend.queries.values():
+            group = asked or query.log_group_names[0]
+            if group in query.log_group_names and status in (None, query.status):
+                source = f'SOURCE "{group}" START={query.start_time}000 END={query.end_time}999'
+                text = {"queryLanguage": "CWLI", "queryString": f"{source} | {query.query}"}
+                shown.append(query.to_json(group) | text)
+        return json.dumps({"queries": shown})
+
+    def _query(self) -> Any:
+        query = self.logs_backend.queries.get(self._get_param("queryId"))
+        if query is None:
+            raise ResourceNotFoundException("The specified query does not exist.")
+        return query
+
+    def get_query_results(self) -> str:
+        """With what was looked through for it."""
+        query, groups = self._query(), self.logs_backend.groups
+        first, end = query.start_time * 1000, (query.end_time + 1) * 1000
+        found = [
+            event.message.encode()
+            for name in query.log_group_names
+            for stream in (groups[name].streams.values() if name in groups else ())
+            for event in stream.events
+            if first <= event.timestamp < end
+        ]
+        counts = {"recordsMatched": len(query.results), "recordsScanned": len(found)}
+        statistics = counts | {"bytesScanned": sum(map(len, found))}
+        answer = query.to_result_json() | {"queryLanguage": "CWLI", "statistics": statistics}
+        return json.dumps(answer)
+
+    def stop_query(self) -> str:
+        """Every query has ended: they are answered at once."""
+        raise InvalidParameterException(f"Query {self._query().query_id} is not running.")
+
     def associate_kms_key(self) -> str:
-        group = self.logs_backend.groups[self._get_param("logGroupName")]
+        group = self._group()
         group.kms_key_id = self._get_param("kmsKeyId")
         return ""
 
@@ -169,13 +263,13 @@ class LogsApi(LogsResponse):
     disassociate_kms_key = associate_kms_key
 
     def put_metric_filter(self) -> str:
-        name, group = self._get_param("filterName"), self._get_param("logGroupName")
-        try:
-            compiled(self._get_param("filterPattern"))
-        except ValueError as error:
-            raise JsonRESTError("InvalidParameterException", str(error)) from None
+        name, group = self._get_param("filterName"), self._group().name
+        _understood(self._get_param("filterPattern"))
         self.logs_backend.delete_metric_filter(name, group)
         answer = super().put_metric_filter()
+        for to in self.logs_backend.filters.metric_filters[-1]["metricTransformations"]:
+            if "defaultValue" in to:
+                to["defaultValue"] = float(to["defaultValue"])
         applied = bool(self._get_param("applyOnTransformedLogs"))
         self.logs_backend.filters.metric_filters[-1] |= {
             "applyOnTransformedLogs": applied,
@@ -183,15 +277,18 @@ class LogsApi(LogsResponse):
         }
         return answer
 
+    def describe_metric_filters(self) -> str:
+        if self._get_param("logGroupName"):
+            self._group()
+        return str(super().describe_metric_filters())
+
     def delete_metric_filter(self) -> str:
+        self._group()
         named = {key: self._get_param(key) for key in ("filterName", "logGroupName")}
-        if not any(
-            named.items() <= there.items() for there in self.logs_backend.filters.metric_filters
-        ):
-            problem = (
-                "The specified metric filter does not exist."  # in the words of the other kinds
-            )
-            raise JsonRESTError("ResourceNotFoundException", problem)
+        filters = self.logs_backend.filters.metric_filters
+        if not any(named.items() <= there.items() for there in filters):
+            # In the words of the other kinds.
+            raise ResourceNotFoundException("The specified metric filter does not exist.")
         return str(super().delete_metric_filter())
 
     def put_log_events(self) -> str:

@@ -12,15 +12,21 @@ from collections.abc import Mapping
 
 from moto.s3.exceptions import EntityTooSmall, InvalidPart, InvalidVersion, S3ClientError
 
-from servable_local.aws.contents import ObjectContent
+from servable_local.aws.contents import SLOWLY_SUMMED_BYTES, ObjectContent, fast_crc
 
-# CRC32C and CRC64NVME need packages that may not be installed: what is stated of them is kept.
-_COMPARED = ("CRC32", "SHA1", "SHA256")
+CHECKSUMS = ("CRC32", "CRC32C", "CRC64NVME", "SHA1", "SHA256")
 _VERSION = re.compile(r"null|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")  # moto's are UUIDs
 
 
-class _RefusedError(S3ClientError):
-    """An error of S3, by its code and its message."""
+class S3RefusedError(S3ClientError):
+    """An error of S3 by its code and its message, with its status and its further members."""
+
+    def __init__(
+        self, code: str, message: str, members: Mapping[str, str] | None = None, status: int = 400
+    ) -> None:
+        super().__init__(code, message)
+        self.status = status
+        self.members = members or {}
 
 
 class InvalidPartError(InvalidPart):
@@ -48,26 +54,34 @@ def check_version(version: str | None) -> None:
         raise InvalidVersion(version)
 
 
+def can_sum(algorithm: str, content: ObjectContent) -> bool:
+    """Whether a sum of the content is a matter of a second: CRC32C and CRC64NVME have packages for more."""
+    slow = algorithm in ("CRC32C", "CRC64NVME") and fast_crc(algorithm) is None
+    return not slow or len(content) <= SLOWLY_SUMMED_BYTES
+
+
 def check_sums(headers: Mapping[str, str], body: ObjectContent | bytes) -> None:
     """Raises where a digest that the client states is malformed, or not the body's."""
     content = body if isinstance(body, ObjectContent) else ObjectContent.of(body or b"")
     md5 = headers.get("Content-MD5")
     if md5 is not None:
         if _bytes(md5) != 16:
-            raise _RefusedError("InvalidDigest", "The Content-MD5 you specified was invalid.")
+            message = "The Content-MD5 you specified was invalid."
+            raise S3RefusedError("InvalidDigest", message, {"Content-MD5": md5})
         if md5 != content.checksum("MD5"):
             message = "The Content-MD5 you specified did not match what we received."
-            raise _RefusedError("BadDigest", message)
-    for algorithm in _COMPARED:
+            members = {"ExpectedDigest": md5, "CalculatedDigest": content.checksum("MD5")}
+            raise S3RefusedError("BadDigest", message, members)
+    for algorithm in CHECKSUMS:
         name = f"x-amz-checksum-{algorithm.lower()}"
         stated = headers.get(name)
         if stated is None:
             continue
-        if _bytes(stated) != len(content.digest(algorithm)):
-            raise _RefusedError("InvalidRequest", f"Value for {name} header is invalid.")
-        if stated != content.checksum(algorithm):
+        if _bytes(stated) != len(ObjectContent.of(b"").digest(algorithm)):
+            raise S3RefusedError("InvalidRequest", f"Value for {name} header is invalid.")
+        if can_sum(algorithm, content) and stated != content.checksum(algorithm):
             message = f"The {algorithm} you specified did not match the calculated checksum."
-            raise _RefusedError("BadDigest", message)
+            raise S3RefusedError("BadDigest", message)
 
 
 def _bytes(text: str) -> int:

@@ -22,10 +22,11 @@ from moto.s3.models import FakeKey, FakeMultipart, s3_backends
 from moto.s3.utils import compute_checksum
 from moto.utilities.utils import get_partition
 
-from servable_local.aws.contents import ObjectContent, ObjectFolder
+from servable_local.aws.contents import ObjectContent, ObjectFolder, fast_crc
 from servable_local.aws.moto_patches.object_inputs import (
     InvalidPartError,
     TooSmallError,
+    can_sum,
     check_sums,
     check_version,
 )
@@ -35,7 +36,8 @@ ENVIRON = "servable.content"
 """Key of a request's environment for the content of an object, in place of its body."""
 # What an object's PUT has here is a small document, and not the object.
 _DOCUMENTS = frozenset({"acl", "legal-hold", "retention", "tagging"})
-_ALGORITHMS = frozenset({"CRC32", "CRC32C", "CRC64NVME", "SHA1"})
+# Sums that a body has while it is received; what has no fast package is summed when it is asked for.
+_ALGORITHMS = {"SHA1", *filter(fast_crc, ("CRC32", "CRC32C", "CRC64NVME"))}
 _MOST_PARTS = 10_000
 _COMPUTE_CHECKSUM = compute_checksum
 _S3Response: Any = responses.S3Response
@@ -141,9 +143,14 @@ def _complete(
     digests = b"".join(codecs.decode(part.etag.strip('"'), "hex") for part in chosen)
     etag = f"{hashlib.md5(digests, usedforsecurity=False).hexdigest()}-{len(chosen)}"
     whole = ObjectContent.joined(contents)
-    checksum = _checksum(upload.metadata, contents, whole)
+    upload.servable_unnamed = "x-amz-checksum-algorithm" not in upload.metadata
+    of_customer = upload.servable_unnamed and getattr(upload, "servable_customer", "")
+    checksum = None if of_customer else _checksum(upload.metadata, contents, whole)
+    if checksum:
+        upload.metadata.setdefault("x-amz-checksum-algorithm", "CRC64NVME")
+    upload.servable_parts = contents
     for part in upload.parts.values():
-        part.value = b""  # the object is kept with its upload, whose parts nobody reads
+        part.value = b""  # the object is kept with its upload, whose parts lie in the whole
     return whole, etag, checksum
 
 
@@ -152,14 +159,18 @@ def _checksum(
 ) -> tuple[str, str, int] | None:
     """Kind of the object's checksum, the checksum in base64, and its number of parts.
 
+    The algorithm is CRC64NVME if the upload names none.
+
     Source: https://docs.aws.amazon.com/AmazonS3/latest/userguide/checking-object-integrity-upload.html
     (2026-11-22)
     """
-    algorithm = metadata.get("x-amz-checksum-algorithm")
-    if algorithm is None:
-        return None
+    algorithm = metadata.get("x-amz-checksum-algorithm", "CRC64NVME")
     default = "FULL_OBJECT" if algorithm == "CRC64NVME" else "COMPOSITE"
     kind = metadata.get("x-amz-checksum-type") or default
+    if not all(
+        can_sum(algorithm, content) for content in (parts if kind == "COMPOSITE" else [whole])
+    ):
+        return None
     if kind == "COMPOSITE":
         sums = ObjectContent.of(b"".join(part.digest(algorithm) for part in parts))
         return kind, sums.checksum(algorithm), len(parts)

@@ -2,7 +2,7 @@
 
 Upstream (moto 5.2.5): a training job is Completed at once on a bucket that is not there, a
 command that is sent to no instance is a Success, and a function's invocation needs Docker. What is only kept,
-and can be read back, is answered.
+and can be read back, is answered. A request's id is 52 letters: AWS's are UUIDs.
 """
 
 import re
@@ -11,6 +11,7 @@ from typing import Any
 from botocore import xform_name
 from moto.core.responses import BaseResponse
 
+_CALL = BaseResponse.call_action
 # SageMaker's records, as moto has them: they can be read back, and start nothing.
 _RECORDS = re.compile(r"\w+(ModelPackages?|ModelPackageGroups?|ModelCards?|Experiments?|Trials?)$")
 _WITHOUT_EFFECT = {
@@ -37,22 +38,12 @@ _WITHOUT_EFFECT = {
     "ssm": {
         "CreateAssociation",
         "CreateMaintenanceWindow",
+        "DeregisterPatchBaselineForPatchGroup",
         "RegisterTargetWithMaintenanceWindow",
         "RegisterTaskWithMaintenanceWindow",
         "SendCommand",
     },
 }
-
-
-def install() -> None:
-    """Idempotent. After what else is put around operations, which it comes before."""
-    if BaseResponse.call_action is not _call:
-        global _CALL
-        _CALL = BaseResponse.call_action
-        setattr(BaseResponse, "call_action", _call)  # noqa: B010 (mypy)
-
-
-_CALL: Any = BaseResponse.call_action
 
 
 def without_effect(service: str, operation: str, api: type) -> bool:
@@ -64,7 +55,8 @@ def without_effect(service: str, operation: str, api: type) -> bool:
     return not own and _RECORDS.match(operation) is None
 
 
-def _call(api: Any) -> Any:
+def call(api: Any) -> Any:
+    """What moto answers to an operation that has an effect here."""
     operation = str(api._get_action())
     if without_effect(api.service_name, operation, type(api)):
         raise NotImplementedError(f"{operation} would have no effect here")

@@ -10,30 +10,37 @@ tests/servable_local/aws/aws_answers.jsonl in the repository has what was record
 import re
 from functools import cache
 from typing import Any
-from urllib.parse import parse_qs, unquote, urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 from moto.core.responses import ActionResult
+from moto.iam.access_control import PermissionResult
 from moto.kms.models import kms_backends
 from moto.s3 import responses
 from moto.s3.exceptions import (
     BucketAccessDeniedError,
+    BucketAlreadyOwnedByYou,
     MalformedXML,
-    PreconditionFailed,
+    MissingVersion,
     S3ClientError,
 )
-from moto.s3.models import FakeBucket, FakeDeleteMarker, PublicAccessBlock, S3Backend
+from moto.s3.models import FakeBucket, PublicAccessBlock, S3Backend
 
 from servable_local.aws.loopback import service_model
 from servable_local.aws.moto_patches import keys
-from servable_local.aws.moto_patches.objects import S3Api
+from servable_local.aws.moto_patches.object_inputs import S3RefusedError
+from servable_local.aws.moto_patches.object_refusals import (
+    ENCRYPTION,
+    asked_of,
+    check_bypass,
+    check_canned,
+    document,
+    refuse,
+)
+from servable_local.aws.moto_patches.s3_described import KMS_KEY, DescribedS3Api
+from servable_local.aws.moto_patches.s3_documents import check_document
 
 _INIT = FakeBucket.__init__
 _BEGIN = S3Backend.create_multipart_upload
-_OWNERSHIP = re.compile(r"<ObjectOwnership>([^<]*)<")
-_OWNERSHIPS = {"BucketOwnerEnforced", "BucketOwnerPreferred", "ObjectWriter"}
-_ENCRYPTION = "x-amz-server-side-encryption"
-_CUSTOMER_ALGORITHM = f"{_ENCRYPTION}-customer-algorithm"
-_KMS_KEY = f"{_ENCRYPTION}-aws-kms-key-id"
 # Parts of a bucket and of an object that moto knows; of others it takes a request for one about the whole:
 # DeleteBucketMetricsConfiguration deleted the bucket.
 _WRITTEN = "accelerate acl cors encryption inventory lifecycle logging notification object-lock"
@@ -49,8 +56,15 @@ _KNOWN = {
     ("object", "DELETE"): {"tagging"},
     ("object", "POST"): {"restore", "select", "uploads"},
 }
+_RANGE = re.compile(r"bytes=(\d+-\d*|-\d+)")
+_TAG = re.compile(rb"<Tag[ />]")
+_DENIED = PermissionResult.DENIED
 _ACCOUNT = re.compile(r"\d{12}")
 _UUID = re.compile(r"(mrk-)?[0-9a-f-]{32,36}")
+
+
+_SIZES = ("all_storage_classes_128K", "varies_by_storage_class")
+_MINIMUM = "x-amz-transition-default-minimum-object-size"
 
 
 def install() -> None:
@@ -71,6 +85,7 @@ def _new_bucket(bucket: Any, *arguments: Any, **more: Any) -> None:
     bucket.encryption = _default()
     bucket.public_access_block = PublicAccessBlock(True, True, True, True)
     bucket.ownership_rule = "BucketOwnerEnforced"
+    bucket.servable_lifecycle = (_SIZES[0], [])
 
 
 def _default_encryption(backend: Any, bucket_name: str) -> None:
@@ -101,62 +116,130 @@ def _parts() -> dict[tuple[str, str, str], str]:
     return found
 
 
-def _check_part(about: str, method: str, full_url: str) -> None:
+def _operation(about: str, method: str, full_url: str) -> str | None:
+    """The operation that the address names a part for; raises for one that moto does not know."""
     for part in parse_qs(urlsplit(full_url).query, keep_blank_values=True):
         operation = _parts().get((about, method, part))
         if operation and part not in _KNOWN.get((about, method), ()):
             raise NotImplementedError(f"{operation} is no operation here")
+        if operation:
+            return operation
+    return None
 
 
-class AnsweredS3Api(S3Api):
-    """One of AWS's buckets. An error is raised, or is an answer where moto has another status for it."""
+class AnsweredS3Api(DescribedS3Api):
+    """One of AWS's buckets."""
 
     def _bucket_response(self, request: Any, full_url: str) -> Any:
         self._check_owner(request, full_url)
-        _check_part("bucket", request.method, full_url)
-        if request.method == "PUT" and "ownershipControls" in urlsplit(full_url).query:
-            stated = _OWNERSHIP.findall(
-                self.body if isinstance(self.body, str) else self.body.decode()
+        operation = _operation("bucket", request.method, full_url)
+        check_canned(request.headers)
+        owned = request.headers.get("x-amz-object-ownership")
+        if owned is not None and owned not in service_model("s3").shape_for("ObjectOwnership").enum:
+            message = f"Invalid x-amz-object-ownership header: {owned}"
+            raise S3RefusedError(
+                "InvalidArgument", message, {"ArgumentName": "x-amz-object-ownership"}
             )
-            if not set(stated) <= _OWNERSHIPS:
-                raise MalformedXML()
-        answer = super()._bucket_response(request, full_url)
         name = self.parse_bucket_name_from_url(request, full_url)
-        if not name or urlsplit(full_url).query or request.method not in ("HEAD", "PUT"):
-            return answer
-        status, headers, body = self._send_response(answer)
+        body = bytes(self.body or b"")
+        with_tags = request.method == "PUT" and not operation and _TAG.search(body)
+        if operation and request.method == "PUT":
+            self.backend.get_bucket(name)
+            check_document(operation, body, request.headers)
+        elif with_tags:
+            check_document("CreateBucket", body, request.headers)
+            if name in self.backend.buckets:
+                raise BucketAlreadyOwnedByYou(name)
+        minimum = request.headers.get(_MINIMUM, _SIZES[0])
+        if minimum not in _SIZES:
+            message = f"Invalid TransitionDefaultMinimumObjectSize found: {minimum}"
+            raise S3RefusedError("InvalidRequest", message)
+        status, headers, answer = self._send_response(super()._bucket_response(request, full_url))
+        if with_tags:
+            tags = document(body).iterfind("{*}Tags/{*}Tag")
+            pairs = ((tag.findtext("{*}Key"), tag.findtext("{*}Value")) for tag in tags)
+            self.backend.put_bucket_tagging(name, {str(key): value or "" for key, value in pairs})
         bucket = self.backend.buckets.get(name)
-        if status == 200 and bucket is not None:
+        if bucket is None or status != 200:
+            return status, headers, answer
+        if operation == "PutBucketLifecycleConfiguration":
+            rules = document(body).findall("{*}Rule")
+            bucket.servable_lifecycle, headers[_MINIMUM] = (minimum, rules), minimum
+        if operation is None and request.method in ("GET", "HEAD"):
+            headers["x-amz-bucket-region"] = bucket.region_name
+        if not urlsplit(full_url).query and request.method in ("HEAD", "PUT"):
             headers["x-amz-bucket-arn"] = bucket.arn
             if request.method == "HEAD":
                 headers["x-amz-access-point-alias"] = "false"
             elif bucket.region_name != "us-east-1":
                 headers["Location"] = f"http://{name}.s3.amazonaws.com/"
-        return status, headers, body
+        return 204 if operation == "PutBucketPolicy" else status, headers, answer
+
+    def _tagging_from_xml(self) -> dict[str, str]:
+        return super()._tagging_from_xml() if b"<Tag>" in bytes(self.body) else {}
+
+    def _bucket_response_delete_keys(self, bucket_name: str, authenticated: bool = True) -> Any:
+        """Upstream, marks that go are not said, versions that are not there go, and Quiet is not read."""
+        bucket = self.backend.get_bucket(bucket_name)
+        check_bypass(bucket, self.headers)
+        asked = document(self.body)
+        objects = asked.findall("{*}Object")
+        if not objects:
+            raise MalformedXML()
+        bypass = self.headers.get("x-amz-bypass-governance-retention", "").lower() == "true"
+        gone, errors = [], []
+        for item in objects:
+            name, version = item.findtext("{*}Key", ""), item.findtext("{*}VersionId")
+            there = [str(key.version_id) for key in bucket.keys.getlist(name, [])]
+            try:
+                if bucket.get_permission("s3:DeleteObject", f"{bucket.arn}/{name}") is _DENIED:
+                    raise S3ClientError("AccessDenied", "Access Denied")
+                if version and bucket.versioning_status and version not in there:
+                    raise MissingVersion()
+                _, meta = self.backend.delete_object(bucket_name, name, version, bypass)
+            except S3ClientError as error:
+                said: dict[str, Any] = {"Key": name, "Code": error.code, "Message": error.message}
+                errors.append(said | {"VersionId": version})
+                continue
+            mark = {"DeleteMarker": True, "DeleteMarkerVersionId": meta.get("version-id")}
+            gone.append(
+                {"Key": name, "VersionId": version} | (mark if "delete-marker" in meta else {})
+            )
+        self.data["Action"] = "DeleteObjects"
+        quiet = asked.findtext("{*}Quiet", "").lower() == "true"
+        return self.serialized(ActionResult({"Deleted": [] if quiet else gone, "Errors": errors}))
+
+    def _handle_range_header(self, request: Any, headers: Any, content: Any) -> Any:
+        """A range that is none is not looked at."""
+        if not _RANGE.fullmatch(request.headers.get("Range", "")):
+            return 200, headers, content
+        return super()._handle_range_header(request, headers, content)
 
     def _key_response(self, request: Any, full_url: str) -> Any:
         self._check_owner(request, full_url)
-        _check_part("object", request.method, full_url)
+        operation = _operation("object", request.method, full_url)
         query = parse_qs(urlsplit(full_url).query, keep_blank_values=True)
         name = self.parse_bucket_name_from_url(request, full_url)
-        refused = self._refused(request, query, name)
-        if refused is not None:
-            status, error = refused
-            _, headers, body = self.serialized(error)
-            return status, headers, body
+        check_canned(request.headers)
+        if operation and request.method == "PUT":
+            check_document(operation, bytes(self.body or b""), request.headers)
+        refuse(asked_of(self, request, query, name))
+        self._refuse_key(request, query, name)
         status, headers, body = self._send_response(super()._key_response(request, full_url))
         bucket = self.backend.buckets.get(name)
-        if status == 200 and bucket is not None and request.method in ("POST", "PUT"):
-            self._say_how_it_is_kept(bucket, query, headers)
-        return status, headers, body
-
-    def _say_how_it_is_kept(self, bucket: Any, query: Any, headers: dict[str, Any]) -> None:
-        if not query.keys() - {"partNumber", "uploadId", "uploads", "versionId"}:
+        if status not in (200, 206) or bucket is None:
+            return status, headers, body
+        kept = not query.keys() - {"partNumber", "uploadId", "uploads", "versionId", "x-id"}
+        if kept and request.method in ("POST", "PUT"):
+            upload = bucket.multiparts.get(query.get("uploadId", [""])[0])
             rule = bucket.encryption["Rule"]["ApplyServerSideEncryptionByDefault"]
-            headers.setdefault(_ENCRYPTION, rule["SSEAlgorithm"])
-        summed = any(name.lower().startswith("x-amz-checksum-") for name in headers)
-        if summed and not query:
-            headers.setdefault("x-amz-checksum-type", "FULL_OBJECT")
+            headers.setdefault(
+                ENCRYPTION, upload.sse_encryption if upload else rule["SSEAlgorithm"]
+            )
+            if upload and upload.kms_key_id:
+                headers.setdefault(KMS_KEY, upload.kms_key_id)
+        self.finish_headers(query, headers)
+        return status, headers, body
 
     def _check_owner(self, request: Any, full_url: str) -> None:
         owner = request.headers.get("x-amz-expected-bucket-owner")
@@ -169,60 +252,10 @@ class AnsweredS3Api(S3Api):
         if owner is not None and bucket is not None and owner != bucket.account_id:
             raise BucketAccessDeniedError(bucket.name)
 
-    def _refused(self, request: Any, query: Any, bucket: str) -> tuple[int, Any] | None:
-        """Status and error of a request about an object that AWS refuses and moto takes."""
-        headers, method = request.headers, request.method
-        if headers.get(_CUSTOMER_ALGORITHM, "AES256") != "AES256":
-            message = "The Encryption request you specified is not valid. Supported value: AES256."
-            return 400, _error("InvalidEncryptionAlgorithmError", message)
-        found = self.backend.buckets.get(bucket)
-        if (
-            method == "POST"
-            and found
-            and query.get("uploadId", [""])[0] not in {*found.multiparts, ""}
-        ):
-            message = (
-                "The specified upload does not exist. The upload ID may be invalid, or the upload "
-                "may have been aborted or completed."
-            )
-            return 404, _error("NoSuchUpload", message)
-        if headers.get("If-None-Match", "*") != "*" and method in ("POST", "PUT"):
-            message = "A header you provided implies functionality that is not implemented"
-            return 501, _error("NotImplemented", message)
-        number = query.get("partNumber", ["1"])[0]
-        if method == "PUT" and not (number.isdigit() and 0 < int(number) <= 10_000):
-            message = "Part number must be an integer between 1 and 10000, inclusive"
-            return 400, _error("InvalidArgument", message)
-        if method in ("GET", "HEAD") and "partNumber" in query:
-            key = self.backend.get_object(bucket, self.parse_key_name())
-            parts = len(key.multipart.parts) if key and key.multipart else 1
-            if key and number.isdigit() and int(number) > parts:
-                return 416, _error(
-                    "InvalidPartNumber", "The requested partnumber is not satisfiable"
-                )
-        source = unquote(headers.get("x-amz-copy-source", "")).lstrip("/")
-        if "If-Match" in headers and (source or (method == "POST" and "uploadId" in query)):
-            target = self.backend.get_object(bucket, self.parse_key_name())
-            if target is None or target.etag.strip('"') != headers["If-Match"].strip('"'):
-                raise PreconditionFailed("If-Match")
-            if not source and target is not found.multiparts[query["uploadId"][0]].servable_before:
-                message = (
-                    "The conditional request cannot succeed due to a conflicting operation against "
-                    "this resource."
-                )
-                return 409, _error("ConditionalRequestConflict", message)
-        if "versionId=" in source and self._is_marker(source):
-            message = (
-                "The source of a copy request may not specifically refer to a delete marker by "
-                "version id."
-            )
-            return 400, _error("InvalidRequest", message)
-        return self._refused_key(request, query, bucket)
-
-    def _refused_key(self, request: Any, query: Any, bucket: str) -> tuple[int, Any] | None:
-        """The same, for the key of KMS that the object is kept with, or shall be."""
+    def _refuse_key(self, request: Any, query: Any, bucket: str) -> None:
+        """Raises for the key of KMS that the object is kept with, or shall be."""
         method = request.method
-        key_id = request.headers.get(_KMS_KEY)
+        key_id = request.headers.get(KMS_KEY)
         if method == "GET" and not query:
             key_id = getattr(
                 self.backend.get_object(bucket, self.parse_key_name()), "kms_key_id", ""
@@ -230,23 +263,16 @@ class AnsweredS3Api(S3Api):
         of_kms = kms_backends[self.current_account][self.region]
         key = keys.named(of_kms, key_id) if key_id else None
         for code, message in keys.unusable(key):
-            return 400, _error(f"KMS.{code}", message)
+            raise S3RefusedError(f"KMS.{code}", message)
         # A key's ARN in a user's file names one of their account, which nobody makes here.
-        if not key_id or key_id.startswith("arn:") or method not in ("POST", "PUT"):
-            return None
-        if key is None:
+        if key is None and key_id and method in ("POST", "PUT"):
+            place = key_id.split(":")[3] if key_id.startswith("arn:") else ""
+            if place == self.region:
+                return
+            arn = (
+                f"arn:aws:kms:{self.region}:{self.current_account}:key/{key_id.rpartition('/')[2]}"
+            )
             is_id = _UUID.fullmatch(key_id.rpartition("/")[2])
-            words = f"Key '{key_id}' does not exist" if is_id else f"Invalid keyId '{key_id}'"
-            return 400, _error("KMS.NotFoundException", words)
-        return None
-
-    def _is_marker(self, source: str) -> bool:
-        path, _, version = source.partition("?versionId=")
-        bucket, _, name = path.partition("/")
-        found = self.backend.buckets.get(bucket)
-        versions = found.keys.getlist(name, []) if found else []
-        return any(isinstance(v, FakeDeleteMarker) and v.version_id == version for v in versions)
-
-
-def _error(code: str, message: str) -> Any:
-    return ActionResult(S3ClientError(code, message))
+            words = f"Key '{arn}' does not exist" if is_id else f"Invalid keyId '{key_id}'"
+            words = f"Invalid arn {place}" if place else words
+            raise S3RefusedError("KMS.NotFoundException", words)

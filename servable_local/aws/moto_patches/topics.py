@@ -1,156 +1,195 @@
-"""Topics and API destinations: EventBridge rules deliver to them, and nothing leaves this computer.
+"""Topics: what they are sent with, who hears them, and that nothing leaves this computer.
 
-Upstream (moto 5.2.5): a rule with a topic as its target raises NotImplementedError when an
-event matches, and a template's `<name>` without a value stays as it is. AWS publishes to
-the topic and leaves out what the event does not hold. An API destination is sent no body and no key.
-Sources: https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-transform-target-input.html,
-eb-api-destinations.html beside it (headers, 5 s; 2026-11-28)
-
-A subscription of an https URL is posted to, wherever it is, and so is an API destination. AWS does that
-too; but somebody who tries prod.toml here must not wake the person on call. Addresses of this computer
-are posted to.
-
-GetTopicAttributes leaves out what a topic is sent with, and a subscription does not say who made it.
+Upstream (moto 5.2.5): a subscription of an https URL is posted to, wherever it is. AWS does that too; but
+somebody who tries prod.toml here must not wake the person on call. Addresses of this computer are posted to,
+and confirmed without being asked; others stay pending. A delivery that fails ends the request upstream; on
+AWS the message goes to the subscription's dead-letter queue. A message of a FIFO topic that is repeated
+within 5 minutes is not sent again. Attributes lack what a topic is sent with, and who made a subscription.
+Sources: https://docs.aws.amazon.com/sns/latest/dg/fifo-message-dedup.html,
+sns-dead-letter-queues.html beside it (2026-11-28); what was recorded from AWS is in
+tests/servable_local/aws/aws_answers.jsonl in the repository.
 """
 
+import base64
+import copy
+import hashlib
+import itertools
 import json
-import re
 import sys
-import urllib.request
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlsplit
 
+from moto.awslambda.exceptions import UnknownFunctionException
 from moto.core.responses import ActionResult
-from moto.core.utils import (
-    camelcase_to_underscores,
-    iso_8601_datetime_without_milliseconds,
-    utcfromtimestamp,
-)
-from moto.events.models import Rule, events_backends
-from moto.sns.models import SNSBackend, Subscription, sns_backends
+from moto.core.utils import camelcase_to_underscores, unix_time
+from moto.sns.models import DEFAULT_PAGE_SIZE, SNSBackend, Subscription, Topic
 from moto.sns.responses import SNSResponse
-from moto.utilities.arns import parse_arn
+from moto.sqs.exceptions import QueueDoesNotExist
 
-from servable_local.aws.moto_patches import json_pattern
+from servable_local.aws.moto_patches.topic_inputs import FEEDBACK
 
-_SEND = Rule.send_to_targets
-_PLACE = re.compile(r"<([^<>]+)>")
-_PUBLISH = Subscription.publish
-_SUBSCRIBE = SNSBackend.subscribe
+_PUBLISH, _PUBLISH_TO_ALL = Subscription.publish, Topic.publish
+_SUBSCRIBE, _SUBSCRIBE_API = SNSBackend.subscribe, SNSResponse.subscribe
 _POST_DATA = Subscription.get_post_data
 _ATTRIBUTES = SNSResponse.get_topic_attributes
+_PUBLISH_API, _BATCH_API = SNSResponse.publish, SNSResponse.publish_batch
 # Shown where they were set.
 # https://docs.aws.amazon.com/sns/latest/api/API_GetTopicAttributes.html
-_SHOWN = ("ArchivePolicy", "FifoThroughputScope", "SignatureVersion", "TracingConfig")
-_HERE = ("127.0.0.1", "localhost", "::1")
+_SHOWN = ("ArchivePolicy", "FifoThroughputScope", "SignatureVersion", "TracingConfig", *FEEDBACK)
+HERE = ("127.0.0.1", "localhost", "::1")
+_DEDUPLICATED_SECONDS = 300
+_FIRST_NUMBER = 10_000_000_000_000_000_000  # of 20 digits, as AWS's are
+# https://docs.aws.amazon.com/sns/latest/dg/sns-message-delivery-retries.html (2026-11-28)
+_RETRIES = {
+    "minDelayTarget": 20,
+    "maxDelayTarget": 20,
+    "numRetries": 3,
+    "numMaxDelayRetries": 0,
+    "numNoDelayRetries": 0,
+    "numMinDelayRetries": 0,
+    "backoffFunction": "linear",
+}
 
 
 def install() -> None:
     """Idempotent."""
-    setattr(Rule, "send_to_targets", _send_to_targets)  # noqa: B010 (mypy)
-    setattr(Subscription, "publish", _publish)  # noqa: B010
+    setattr(Subscription, "publish", _publish)  # noqa: B010 (mypy)
+    setattr(Topic, "publish", _publish_to_all)  # noqa: B010
     setattr(SNSBackend, "subscribe", _subscribe)  # noqa: B010
+    setattr(SNSResponse, "subscribe", _subscribed)  # noqa: B010
     # On AWS a subscription is there after its topic went.
     setattr(SNSBackend, "delete_topic_subscriptions", lambda backend, topic: None)  # noqa: B010
+    setattr(SNSBackend, "_get_values_nexttoken", _page)  # noqa: B010
     setattr(Subscription, "get_post_data", _post_data)  # noqa: B010
+    setattr(Subscription, "_parse_message_structure", _message_of)  # noqa: B010
+    setattr(SNSResponse, "get_sms_attributes", _sms_attributes)  # noqa: B010
     setattr(SNSResponse, "get_topic_attributes", _attributes)  # noqa: B010
+    setattr(SNSResponse, "publish", _numbered(_PUBLISH_API))  # noqa: B010
+    setattr(SNSResponse, "publish_batch", _numbered(_BATCH_API))  # noqa: B010
 
 
-def _send_to_targets(rule: Rule, original_event: Any, transform_input: bool = True) -> None:
-    # Upstream a rule that has a schedule alone matches every event; on AWS it matches none.
-    if not rule.event_pattern.get_pattern() or not rule.event_pattern.matches_event(original_event):
+def _is_away(protocol: str, endpoint: str) -> bool:
+    return protocol in ("http", "https") and urlsplit(endpoint).hostname not in HERE
+
+
+def _publish(subscription: Any, *arguments: Any, **more: Any) -> None:
+    if _is_away(subscription.protocol, subscription.endpoint):
         return
-    everywhere = rule.targets
-    others = []
-    for target in everywhere:
-        arn = parse_arn(target["Arn"])
-        if arn.service == "sns":
-            message = _message(target, original_event)
-            sns_backends[arn.account][arn.region].publish(arn=target["Arn"], message=message)
-        elif arn.service == "events" and arn.resource_type == "api-destination":
-            _post(events_backends[arn.account][arn.region], target, original_event)
-        else:
-            others.append(target)
-    rule.targets = others
+    attributes = more.get("message_attributes") or {}
+    if subscription.attributes.get("RawMessageDelivery"):  # queues keep bytes
+        more["message_attributes"] = {
+            name: value | {"Value": base64.b64decode(value["Value"])}
+            if value["Type"].startswith("Binary")
+            else value
+            for name, value in attributes.items()
+        }
     try:
-        if rule.targets:
-            _SEND(rule, original_event, transform_input)
-    finally:
-        rule.targets = everywhere
+        _PUBLISH(subscription, *arguments, **more)
+    except (QueueDoesNotExist, UnknownFunctionException, OSError) as error:
+        policy = json.loads(subscription.attributes.get("RedrivePolicy") or "{}")
+        print(f"SNS: {subscription.endpoint} was not reached: {error}", file=sys.stderr)
+        if policy:
+            dead = copy.copy(subscription)
+            dead.protocol, dead.endpoint = "sqs", policy["deadLetterTargetArn"]
+            _PUBLISH(dead, *arguments, **more)
 
 
-def _post(backend: Any, target: dict[str, Any], event: Any) -> None:
-    """Send an API destination of this computer what its target says, with the key of its connection."""
-    destination = backend.destinations[target["Arn"].split("/")[1]]
-    if urlsplit(destination.invocation_endpoint).hostname not in _HERE:
-        return
-    connections = {each.arn: each for each in backend.connections.values()}
-    given = connections[destination.connection_arn].auth_parameters.get("ApiKeyAuthParameters", {})
-    request = urllib.request.Request(
-        destination.invocation_endpoint,
-        _message(target, event).encode(),
-        {
-            "Content-Type": "application/json; charset=utf-8",
-            "User-Agent": "Amazon/EventBridge/ApiDestinations",
-            **({given["ApiKeyName"]: given["ApiKeyValue"]} if given else {}),
-        },
-        method=destination.http_method,
-    )
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    try:
-        opener.open(request, timeout=5).close()
-    except OSError as error:  # AWS tries again for a day; nobody waits for that here
-        print(f"EventBridge: {destination.name} was not reached: {error}", file=sys.stderr)
+def _publish_to_all(topic: Any, message: str, **more: Any) -> str:
+    """A FIFO topic has a number for each message, and sends none twice."""
+    if not topic.fifo_topic:
+        return _PUBLISH_TO_ALL(topic, message, **more)
+    sent: dict[str, tuple[float, str]] = vars(topic).setdefault("sent", {})
+    numbers = vars(topic).setdefault("numbers", {})
+    key = more.get("deduplication_id") or hashlib.sha256(message.encode()).hexdigest()
+    before, message_id = sent.get(key, (0.0, ""))
+    if unix_time() - before >= _DEDUPLICATED_SECONDS:
+        topic.number = str(_FIRST_NUMBER + len(numbers))
+        message_id = _PUBLISH_TO_ALL(topic, message, **more | {"deduplication_id": key})
+        sent[key], numbers[message_id] = (unix_time(), message_id), topic.number
+    return message_id
 
 
-def _message(target: dict[str, Any], event: Any) -> str:
-    if "Input" in target:
-        return str(target["Input"])
-    shown = {name: value for name, value in event.items() if name != "ingestion-time"}
-    if isinstance(shown.get("time"), int | float):
-        shown["time"] = iso_8601_datetime_without_milliseconds(utcfromtimestamp(shown["time"]))
-    transformer = target.get("InputTransformer")
-    if transformer is None:
-        return json.dumps(shown, separators=(",", ":"))
-    paths = transformer.get("InputPathsMap", {})
-    template = str(transformer["InputTemplate"])
-    words = _PLACE.sub(lambda place: _value(shown, paths.get(place[1], "")), template)
-    return words[1:-1] if words.startswith('"') and words.endswith('"') else words
+def _numbered(publish: Callable[[Any], ActionResult]) -> Callable[[Any], ActionResult]:
+    def published(api: Any) -> ActionResult:
+        result: Any = publish(api).result
+        arn = api._get_param("TopicArn") or api._get_param("TargetArn")
+        numbers = vars(api.backend.get_topic(arn)).get("numbers", {}) if arn else {}
+        for answer in result.get("Successful", [result]):
+            if number := numbers.get(answer["MessageId"]):
+                answer["SequenceNumber"] = number
+        return ActionResult(result)
 
-
-def _value(event: Any, path: str) -> str:
-    """`$.detail.names[0]` and the like: what rules here use."""
-    found = json_pattern.selected(path, event)
-    if not found or found[0] is None:
-        return ""
-    return found[0] if isinstance(found[0], str) else json.dumps(found[0])
-
-
-def _publish(subscription: Subscription, *arguments: Any, **more: Any) -> None:
-    away = urlsplit(subscription.endpoint).hostname not in _HERE
-    if subscription.protocol in ("http", "https") and away:
-        return
-    _PUBLISH(subscription, *arguments, **more)
+    return published
 
 
 def _subscribe(backend: Any, topic_arn: str, endpoint: str, protocol: str) -> Any:
     subscription = _SUBSCRIBE(backend, topic_arn, endpoint, protocol)
     principal = f"arn:{backend.partition}:iam::{backend.account_id}:user/moto"
     subscription.attributes.setdefault("SubscriptionPrincipal", principal)
+    if protocol in ("email", "email-json") or _is_away(protocol, endpoint):
+        pending = {"PendingConfirmation": True, "ConfirmationWasAuthenticated": False}
+        subscription.attributes.update(pending)
     return subscription
 
 
+def _subscribed(api: Any) -> ActionResult:
+    result: Any = _SUBSCRIBE_API(api).result
+    pending = api.backend.subscriptions[result["SubscriptionArn"]].attributes["PendingConfirmation"]
+    if pending and str(api._get_param("ReturnSubscriptionArn")).lower() != "true":
+        return ActionResult({"SubscriptionArn": "pending confirmation"})
+    return ActionResult(result)
+
+
+def _page(_: Any, values: dict[str, Any], token: str | None = None) -> tuple[list[Any], str | None]:
+    start = int(base64.b64decode(token)) if token else 0
+    end = start + DEFAULT_PAGE_SIZE
+    more = base64.b64encode(str(end).encode()).decode() if len(values) > end else None
+    return list(itertools.islice(values.values(), start, end)), more
+
+
 def _post_data(subscription: Any, *arguments: Any, **more: Any) -> Any:
-    """Upstream every message says "2", which only a topic that was set to it has."""
-    data = _POST_DATA(subscription, *arguments, **more)
-    return data | {"SignatureVersion": getattr(subscription.topic, "signature_version", "1")}
+    """A FIFO topic signs nothing, and numbers its messages; others sign with version 1 unless set."""
+    data, topic = _POST_DATA(subscription, *arguments, **more), subscription.topic
+    place = f"https://sns.{topic.sns_backend.region_name}.amazonaws.com/"
+    data["UnsubscribeURL"] = f"{place}?Action=Unsubscribe&SubscriptionArn={subscription.arn}"
+    data["SignatureVersion"] = getattr(topic, "signature_version", "1")
+    if topic.fifo_topic:
+        for name in ("Signature", "SignatureVersion", "SigningCertURL"):
+            del data[name]
+        data["SequenceNumber"] = topic.number
+    return data
+
+
+def _message_of(subscription: Any, message: str, protocol: str) -> str:
+    """The text for a protocol; what is no text is not looked at."""
+    texts = {name: text for name, text in json.loads(message).items() if isinstance(text, str)}
+    return str(texts.get(subscription.protocol) or texts["default"])
+
+
+def _sms_attributes(api: Any) -> ActionResult:
+    attributes = {"MonthlySpendLimit": "1"} | api.backend.sms_attributes
+    names = api._get_param("attributes") or attributes
+    return ActionResult({"attributes": {n: attributes[n] for n in names if n in attributes}})
 
 
 def _attributes(api: Any) -> ActionResult:
     result: Any = _ATTRIBUTES(api).result
     topic = api.backend.get_topic(api._get_param("TopicArn"))
+    shown = result["Attributes"]
     for name in _SHOWN:
         value = getattr(topic, camelcase_to_underscores(name), None)
         if value is not None:
-            result["Attributes"][name] = value
+            shown[name] = value
+    given = json.loads(shown.pop("DeliveryPolicy") or "{}").get("http")
+    default = {"disableSubscriptionOverrides": False}
+    http = default | {name: value for name, value in (given or {}).items() if value is not None}
+    if given is not None:
+        shown["DeliveryPolicy"] = json.dumps({"http": http})
+    effective = {
+        "defaultRequestPolicy": {"headerContentType": "text/plain; charset=UTF-8"},
+        **http,
+        "defaultHealthyRetryPolicy": _RETRIES | http.get("defaultHealthyRetryPolicy", {}),
+    }
+    shown["EffectiveDeliveryPolicy"] = json.dumps({"http": effective})
     return ActionResult(result)

@@ -65,6 +65,7 @@ class SsmParameter(ResourceType):
     """`cdk bootstrap` keeps its version in one."""
 
     type = "AWS::SSM::Parameter"
+    required = ("Type", "Value")
     deletion = ("ssm", "DeleteParameter", "Name")
     create_only = frozenset({"Name"})
     name_property = "Name"

@@ -1,7 +1,7 @@
 """Alarms and dashboards of CloudWatch; rules, connections and API destinations of EventBridge."""
 
 import json
-from typing import Any
+from typing import Any, ClassVar
 
 from servable_local.aws.resources.resource_type import Logical, Physical, ResourceType, retag
 from servable_local.aws.resources.shapes import Properties
@@ -11,6 +11,7 @@ class CloudWatchAlarm(ResourceType):
     """An alarm, evaluated by servable_local/aws/cloudwatch."""
 
     type = "AWS::CloudWatch::Alarm"
+    required: ClassVar[tuple[str, ...]] = ("ComparisonOperator", "EvaluationPeriods")
     operation = "PutMetricAlarm"
     deletion = ("cloudwatch", "DeleteAlarms", "AlarmNames")
     create_only = frozenset({"AlarmName"})
@@ -28,11 +29,13 @@ class CompositeAlarm(CloudWatchAlarm):
     """An alarm on the states of others."""
 
     type = "AWS::CloudWatch::CompositeAlarm"
+    required = ("AlarmRule",)
     operation = "PutCompositeAlarm"
 
 
 class Dashboard(ResourceType):
     type = "AWS::CloudWatch::Dashboard"
+    required = ("DashboardBody",)
     deletion = ("cloudwatch", "DeleteDashboards", "DashboardNames")
     create_only = frozenset({"DashboardName"})
     name_property = "DashboardName"

@@ -22,6 +22,7 @@ class IamRole(ResourceType):
     """A role with its inline and attached policies."""
 
     type = "AWS::IAM::Role"
+    required = ("AssumeRolePolicyDocument",)
     create_only = frozenset({"Path", "RoleName"})
     name_property = "RoleName"
     longest_name = 64
@@ -88,6 +89,7 @@ class IamPolicy(ResourceType):
 
     def put(self, physical: str, old: Properties, new: Properties, logical: Logical) -> Physical:
         policy = {key: new[key] for key in ("PolicyName", "PolicyDocument")}
+        logical.exists(physical)
         for kind, name in _holders(new):
             logical.call("iam", f"Put{kind}Policy", policy | {f"{kind}Name": name})
         if old:
@@ -102,7 +104,8 @@ class IamPolicy(ResourceType):
         """Removes the policy from who held it and is not among `holders`."""
         policy = {"PolicyName": old["PolicyName"]}
         for kind, name in set(_holders(old)) - holders:
-            # Else the holder went first and took its policies with it.
+            # Without its holder it cannot be deleted, on AWS either.
+            logical.call("iam", f"Get{kind}", {f"{kind}Name": name})
             with suppress(logical.client("iam").exceptions.NoSuchEntityException):
                 logical.call("iam", f"Delete{kind}Policy", policy | {f"{kind}Name": name})
 
@@ -115,6 +118,7 @@ def _holders(properties: Properties) -> Iterator[tuple[str, str]]:
 
 class IamManagedPolicy(ResourceType):
     type = "AWS::IAM::ManagedPolicy"
+    required = ("PolicyDocument",)
     create_only = frozenset({"ManagedPolicyName", "Description", "Path"})
     name_property = "ManagedPolicyName"
     longest_name = 128

@@ -45,8 +45,9 @@ class ResourceType:
 
     `create_only` are the properties whose change makes a new resource; `name_property` is
     the one that names it, for CloudFormation cannot replace what has a fixed name. `emulated`
-    are the properties that are known, where no API says it. `deletion` is the service, the operation,
-    and the argument that takes the physical name, where that alone deletes it.
+    are the properties that are known, where no API says it. `required` are those that CloudFormation
+    misses before it calls a service (its resource schemas, 2026-11-28). `deletion` is the service, the
+    operation, and the argument that takes the physical name, where that alone deletes it.
     """
 
     type: ClassVar[str]
@@ -54,10 +55,14 @@ class ResourceType:
     name_property: ClassVar[str | None] = None
     longest_name: ClassVar[int] = 255
     emulated: ClassVar[frozenset[str] | None] = None
+    required: ClassVar[tuple[str, ...]] = ()
     deletion: ClassVar[tuple[str, str, str]]
 
     def check(self, properties: Properties) -> None:
-        """Raises `ResourceError` for a property that would be left out in silence."""
+        """Raises `ResourceError` for one that is missing, and for one that would be left out in silence."""
+        if missing := [name for name in self.required if name not in properties]:
+            wanted = ", ".join(f"The property {{/{name}}} is required" for name in missing)
+            raise ResourceError(f"Property validation failure: [{wanted}]")
         unknown = sorted(set(properties) - (self.emulated or set(properties)))
         if unknown:
             raise ResourceError(f"{self.type}: {', '.join(unknown)} is not emulated")

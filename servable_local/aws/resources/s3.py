@@ -7,6 +7,7 @@ from servable_local.aws.resources.resource_type import Logical, Physical, Resour
 from servable_local.aws.resources.shapes import Properties, ResourceError, is_true
 
 _RULE_AS_IT_IS = ("Status", "AbortIncompleteMultipartUpload", "NoncurrentVersionExpiration")
+_CORS_NAMES = {"ExposedHeaders": "ExposeHeaders", "Id": "ID", "MaxAge": "MaxAgeSeconds"}
 _RULE_EMULATED = {
     *_RULE_AS_IT_IS,
     "Id",
@@ -30,6 +31,7 @@ class S3Bucket(ResourceType):
             "AccessControl",
             "BucketEncryption",
             "BucketName",
+            "CorsConfiguration",
             "LifecycleConfiguration",
             "LoggingConfiguration",
             "OwnershipControls",
@@ -49,7 +51,7 @@ class S3Bucket(ResourceType):
         return self.put(name, {}, properties, logical)
 
     def put(self, physical: str, old: Properties, new: Properties, logical: Logical) -> Physical:
-        _configure(logical.client("s3"), physical, old, new)
+        _configure(logical, physical, old, new)
         region = logical.aws.region
         return Physical(
             physical,
@@ -63,7 +65,8 @@ class S3Bucket(ResourceType):
         )
 
 
-def _configure(s3: Any, name: str, old: Properties, new: Properties) -> None:
+def _configure(logical: Logical, name: str, old: Properties, new: Properties) -> None:
+    s3, bucket = logical.client("s3"), {"Bucket": name}
     if encryption := new.get("BucketEncryption"):
         rules = []
         for rule in encryption["ServerSideEncryptionConfiguration"]:
@@ -89,6 +92,11 @@ def _configure(s3: Any, name: str, old: Properties, new: Properties) -> None:
         )
     elif "LifecycleConfiguration" in old:
         s3.delete_bucket_lifecycle(Bucket=name)
+    if cors := new.get("CorsConfiguration"):
+        rules = [{_CORS_NAMES.get(k, k): v for k, v in rule.items()} for rule in cors["CorsRules"]]
+        logical.call("s3", "PutBucketCors", bucket | {"CORSConfiguration": {"CORSRules": rules}})
+    elif "CorsConfiguration" in old:
+        s3.delete_bucket_cors(Bucket=name)
     if ownership := new.get("OwnershipControls"):
         s3.put_bucket_ownership_controls(Bucket=name, OwnershipControls=ownership)
     if log := new.get("LoggingConfiguration"):
@@ -125,6 +133,7 @@ def _lifecycle_rule(rule: Mapping[str, Any]) -> dict[str, Any]:
 
 class S3BucketPolicy(ResourceType):
     type = "AWS::S3::BucketPolicy"
+    required = ("Bucket", "PolicyDocument")
     deletion = ("s3", "DeleteBucketPolicy", "Bucket")
     create_only = frozenset({"Bucket"})
 

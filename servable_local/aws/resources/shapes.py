@@ -95,25 +95,23 @@ def lower_names(properties: Properties) -> dict[str, Any]:
 
 
 def broken(value: Any, shape: Any) -> Iterator[str]:
-    """What a string, a list, a map or a number must be, and is not."""
+    """What a string, a list, a map or a number must be, and is not; its pattern first, as AWS says it."""
     kind, limits = shape.type_name, shape.metadata
     if kind == "structure" or kind in ("boolean", "timestamp"):
         return
+    stated = limits.get("pattern", "")
+    pattern = stated.removeprefix("^").removesuffix("$")
+    # Java's classes (\p{ASCII}) and pairs (\uD800\uDC00) are not Python's: not checked.
+    java = "\\p{" in pattern or "\\u" in pattern
+    if pattern and kind == "string" and not java and not re.fullmatch(pattern, value):
+        yield f"satisfy regular expression pattern: {stated}"
     size, what = (value, "value") if kind in _NUMBERS else (len(value), "length")
     if size > limits.get("max", size):
         yield f"have {what} less than or equal to {limits['max']}"
     if size < limits.get("min", size):
         yield f"have {what} greater than or equal to {limits['min']}"
-    if kind != "string":
-        return
-    if shape.enum and value not in shape.enum:
+    if kind == "string" and shape.enum and value not in shape.enum:
         yield f"satisfy enum value set: [{', '.join(shape.enum)}]"
-    stated = limits.get("pattern", "")
-    pattern = stated.removeprefix("^").removesuffix("$")
-    # Java's classes (\p{ASCII}) and pairs (\uD800\uDC00) are not Python's: not checked.
-    java = "\\p{" in pattern or "\\u" in pattern
-    if pattern and not java and not re.fullmatch(pattern, value):
-        yield f"satisfy regular expression pattern: {stated}"
 
 
 def violations(value: Any, shape: Any, where: str = "") -> Iterator[tuple[str, Any, Any, str]]:

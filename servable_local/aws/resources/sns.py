@@ -70,16 +70,16 @@ def _subscribed(arn: str, old: Properties, new: Properties, logical: Logical) ->
         if subscription not in old.get("Subscription", []):
             to = {key: subscription[key] for key in ("Protocol", "Endpoint")}
             logical.client("sns").subscribe(TopicArn=arn, **to)
-    return Physical(arn, {"TopicArn": arn, "TopicName": arn.rsplit(":", 1)[-1]})
+    stated = {name: new[name] for name in ("DisplayName",) if name in new}
+    return Physical(arn, {"TopicArn": arn, "TopicName": arn.rsplit(":", 1)[-1], **stated})
 
 
 class SnsSubscription(ResourceType):
     type = "AWS::SNS::Subscription"
-    deletion = ("sns", "Unsubscribe", "SubscriptionArn")
     create_only = frozenset({"Endpoint", "Protocol", "TopicArn"})
 
     def create(self, properties: Properties, logical: Logical) -> Physical:
-        arn = logical.client("sns").subscribe(
+        arn = _sns(properties, logical).subscribe(
             TopicArn=properties["TopicArn"],
             Protocol=properties["Protocol"],
             Endpoint=properties.get("Endpoint", ""),
@@ -90,8 +90,16 @@ class SnsSubscription(ResourceType):
 
     def update(self, physical: str, old: Properties, new: Properties, logical: Logical) -> Physical:
         for change in _changed(_SUBSCRIPTION_ATTRIBUTES, old, new):
-            logical.client("sns").set_subscription_attributes(SubscriptionArn=physical, **change)
+            _sns(new, logical).set_subscription_attributes(SubscriptionArn=physical, **change)
         return Physical(physical, {"Arn": physical})
+
+    def delete(self, physical: str, properties: Properties, logical: Logical) -> None:
+        _sns(properties, logical).unsubscribe(SubscriptionArn=physical)
+
+
+def _sns(subscription: Properties, logical: Logical) -> Any:
+    """SNS of the topic's region, where the property Region says that it is another."""
+    return logical.aws.client("sns", subscription.get("Region"))
 
 
 # What the default policy of a topic allows to its owner's account.
@@ -111,6 +119,7 @@ class SnsTopicPolicy(ResourceType):
     """The access policy of one or more topics."""
 
     type = "AWS::SNS::TopicPolicy"
+    required = ("PolicyDocument", "Topics")
 
     def put(self, physical: str, old: Properties, new: Properties, logical: Logical) -> Physical:
         dropped = [topic for topic in old.get("Topics", []) if topic not in new["Topics"]]

@@ -156,6 +156,9 @@ class Asked:
                 wanted = self._filled(expected[name])
                 if found := difference(wanted, error.get(name.title()), name):
                     yield found
+        for name, value in expected.get("error_members", {}).items():
+            if found := difference(self._filled(value), error.get(name), f"Error.{name}"):
+                yield found
         for path, value in expected.get("fields", {}).items():
             if found := difference(self._filled(value), _at(answer, path), path):
                 yield found

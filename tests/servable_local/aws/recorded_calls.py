@@ -62,13 +62,14 @@ def record(monkeypatch: pytest.MonkeyPatch) -> list[Call]:
     calls: list[Call] = []
 
     class Recorded(Loopback):
-        def client(self, service: str) -> Any:
+        def client(self, service: str, region: str | None = None) -> Any:
             prefix = {"stepfunctions": "states"}.get(service, service)  # that of IAM's actions
 
             def tell(operation: str, arguments: Mapping[str, Any]) -> None:
-                calls.append(Call(prefix, operation, arguments, self.account, self.region))
+                where = region or self.region
+                calls.append(Call(prefix, operation, arguments, self.account, where))
 
-            return _Client(super().client(service), tell)
+            return _Client(super().client(service, region), tell)
 
     class Recording(ResourceCalls):
         def __init__(self, stack: Stack, aws: Loopback) -> None:

@@ -126,12 +126,15 @@ def test_a_composite_of_composites_follows_in_one_step_whatever_their_order(case
     assert [case.state(name) for name in ("first", "second", "third")] == ["ALARM"] * 3
 
 
-def test_a_composites_reason_says_what_its_rule_came_to(case: Case) -> None:
+def test_a_composites_reason_says_which_alarm_changed(case: Case) -> None:
     case.composite("c", "ALARM(a)")
     case.set("a", "ALARM")
     alarm = case.alarms.get("c")
     assert alarm is not None
-    assert alarm.reason == f"{alarm.arn} was re-evaluated: ALARM(a) is True."
+    arn = alarm.arn.replace(":alarm:c", ":alarm:a")
+    assert (
+        alarm.reason == f"{arn} transitioned to ALARM at {alarm.updated:%A %d %B, %Y %H:%M:%S} UTC"
+    )
 
 
 def test_an_alarm_that_is_gone_counts_as_insufficient_data(case: Case) -> None:
@@ -219,10 +222,14 @@ def test_a_message_writes_dimensions_in_lower_case(case: Case) -> None:
     assert trigger["Dimensions"] == [{"name": "Host", "value": "x"}]
 
 
-def test_a_composites_message_has_its_rule_as_the_trigger(case: Case) -> None:
+def test_a_composites_message_has_its_rule_and_the_alarm_that_changed(case: Case) -> None:
     case.composite("c", "ALARM(a)", AlarmActions=[TOPIC])
     case.set("a", "ALARM")
-    assert json.loads(case.aws.published[0]["Message"])["Trigger"] == {"AlarmRule": "ALARM(a)"}
+    message = json.loads(case.aws.published[0]["Message"])
+    (child,) = message["TriggeringChildren"]
+    assert (message["AlarmRule"], child["Arn"][-2:], child["State"]["Value"], "Trigger" in message) == (
+        "ALARM(a)", ":a", "ALARM", False,
+    )  # fmt: skip
 
 
 def test_a_subject_is_cut_at_a_hundred_characters(case: Case) -> None:

@@ -59,3 +59,17 @@ def test_a_caller_of_another_run_is_refused_in_cbor(cloudwatch: Any) -> None:
     cloudwatch._request_signer._credentials.secret_key = "another"
     with pytest.raises(ClientError, match="InvalidSignature"):
         cloudwatch.describe_alarms()
+
+
+def test_an_error_without_a_message_says_its_shape_alone(cloudwatch: Any) -> None:
+    # Recorded from AWS on 2025-09-22, of JSON and of CBOR: aws_answers.py says where.
+    answers: list[Any] = []
+    cloudwatch.meta.events.register(
+        "before-parse.cloudwatch.SetAlarmState",
+        lambda response_dict, **_: answers.append(response_dict),
+    )
+    with pytest.raises(ClientError):
+        cloudwatch.set_alarm_state(AlarmName="none", StateValue="OK", StateReason="r")
+    assert answers[0]["body"] == (
+        b"\xa1" + b"\x66__type" + b"\x78\x35com.amazonaws.cloudwatch.v2010_08_01#ResourceNotFound"
+    )

@@ -149,7 +149,7 @@ def test_a_failing_deploy_says_why_and_does_not_retry(tmp_path: Path) -> None:
         "import aws_cdk as cdk, json\n"
         f"app = cdk.App(outdir={str(tmp_path / 'out')!r}, analytics_reporting=False)\n"
         "stack = cdk.Stack(app, 'Try', synthesizer=cdk.CliCredentialsStackSynthesizer())\n"
-        "cdk.CfnResource(stack, 'Queue', type='AWS::SQS::Queue')\n"
+        "cdk.CfnResource(stack, 'Queue', type='AWS::DynamoDB::Table')\n"
         "app.synth()\n"
     )
     quick = os.environ | {"CDK_VALIDATION": "false", "PATH": _path()}
@@ -167,4 +167,7 @@ def test_a_failing_deploy_says_why_and_does_not_retry(tmp_path: Path) -> None:
         )
         seconds = time.monotonic() - began
     said = " ".join((done.stdout + done.stderr).split())
-    assert ("Resource type AWS::SQS::Queue is not emulated" in said, seconds < 30) == (True, True)
+    assert ("Resource type AWS::DynamoDB::Table is not emulated" in said, seconds < 30) == (
+        True,
+        True,
+    )

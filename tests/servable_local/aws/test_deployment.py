@@ -13,9 +13,9 @@ TOPIC = {"Type": "AWS::SNS::Topic"}
 
 
 def test_a_type_that_is_not_emulated_fails_by_name(account: Account) -> None:
-    account.deploy({"Resources": {"Queue": {"Type": "AWS::SQS::Queue"}}})
+    account.deploy({"Resources": {"Queue": {"Type": "AWS::DynamoDB::Table"}}})
     reason = account.reason("Queue", "CREATE_FAILED")
-    assert reason.startswith("Resource type AWS::SQS::Queue is not emulated")
+    assert reason.startswith("Resource type AWS::DynamoDB::Table is not emulated")
 
 
 def test_a_property_that_the_service_does_not_know_fails_by_name(account: Account) -> None:
@@ -58,7 +58,7 @@ def test_a_creation_that_is_rolled_back_leaves_what_its_policy_retains(
     account: Account, policy: str, left: list[str]
 ) -> None:
     """https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/aws-attribute-deletionpolicy.html"""
-    failing = {"Type": "AWS::SQS::Queue", "DependsOn": "Topic"}
+    failing = {"Type": "AWS::DynamoDB::Table", "DependsOn": "Topic"}
     account.deploy({"Resources": {"Topic": {**TOPIC, "DeletionPolicy": policy}, "No": failing}})
     assert [kind for kind, _ in account.inventory()] == left
 

@@ -5,7 +5,7 @@ Source: https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/FilterAndPatter
 
 import pytest
 
-from servable_local.aws.moto_patches.logs import compiled
+from servable_local.aws.moto_patches.filter_pattern import compiled
 
 PAGE = '127.0.0.1 Prod frank [10/Oct/2000:13:25:15 -0700] "GET /index.html HTTP/1.0" 404 1534'
 EVENT = (

@@ -5,6 +5,7 @@ Source: https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/intrinsic
 
 import base64
 import json
+from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
 
@@ -114,6 +115,11 @@ def test_a_function_answers_what_the_user_guide_says(value: Any, answer: Any) ->
         ({SELECT: [2, ["a", "b"]]}, "Fn::Select requires a list argument"),
         ({SELECT: [-1, ["a", "b"]]}, "Fn::Select requires a list argument"),
         ({"Fn::FindInMap": ["Images", "us-east-1", "cpu"]}, "Unable to get mapping"),
+        ({"Fn::FindInMap": ["None", "a", "b"]}, "Mapping named 'None' is not present in the 'Map"),
+        ({JOIN: ["-"]}, "every Fn::Join object requires two parameters"),
+        ({SPLIT: ["-", ["a"]]}, "every Fn::Split object requires two parameters"),
+        ({"Fn::If": ["Yes", 1]}, "Fn::If requires a list argument with three elements"),
+        ({"Fn::And": [{"Condition": "Yes"}]}, "at least 2 and at most 10 boolean parameters."),
         ({"Fn::ImportValue": "absent"}, "No export named absent found."),
         ("{{resolve:ssm:name}}", "Dynamic references are not emulated"),
     ],
@@ -151,13 +157,29 @@ def test_yaml_with_short_forms_is_json_with_the_long_ones() -> None:
     }
 
 
+RESOURCES = '{"Resources": {"A": {"Type": "T"'
+
+
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
         ("{", "Template format error"),
         ("[]", "Template format error: unsupported structure"),
         ("{}", "At least one Resources member must be defined"),
-        ('{"Resources": {"A": 1}}', r"\[/Resources/A\] Every Resources object must contain a Type"),
+        ('{"Resources": {"A": 1}}', r"\[/Resources/A\] resource definition is malformed"),
+        (RESOURCES + ', "Properties": []}}}', "A/Properties. resource definition is malformed"),
+        (
+            RESOURCES + ', "DeletionPolicy": "Go"}}}',
+            "Unrecognized DeletionPolicy Go for resource A",
+        ),
+        (
+            RESOURCES + '}}, "Own": 1}',
+            r"^ValidationError: Invalid template property or properties \[Own\]",
+        ),
+        (RESOURCES + '}}, "Parameters": {"P": {}}}', "Every Parameters object must contain a Type"),
+        (RESOURCES + '}}, "Parameters": {"P": {"Type": "X"}}}', "Unrecognized parameter type: X"),
+        (RESOURCES + '}}, "Outputs": {"O": {"Value": []}}}', "to a String and not a List."),
+        (RESOURCES + '}}, "Outputs": {"O": {"Value": {}}}}', "to a String and not a Map."),
         ('{"Resources": {"A": {"Type": 1}}}', "must contain a Type member"),
     ],
 )
@@ -188,8 +210,8 @@ def test_a_template_that_cannot_be_fetched_is_a_sentence() -> None:
         raise ClientError({"Error": {"Message": "Access Denied"}}, "GetObject")
 
     aws: Any = SimpleNamespace(client=lambda name: SimpleNamespace(get_object=get_object))
-    with pytest.raises(ValidationError, match=r"S3 error: Access Denied \(http://h/b/k\)"):
-        template_at("http://h/b/k", aws)
+    with pytest.raises(ValidationError, match=r"S3 error: Access Denied \(http://localhost/b/k\)"):
+        template_at("http://localhost/b/k", aws)
 
 
 # --- parameters
@@ -213,6 +235,36 @@ def test_a_parameters_value_is_the_given_one_else_the_previous_else_the_default(
     assert chosen_parameters(
         DECLARED, [given_parameter("Name", None), given_parameter("Size", "8")], {"Name": "b"}
     ) == {"Size": "8", "Name": "b"}
+
+
+NUMBER = {"Type": "Number", "MinValue": 2, "MaxValue": 8}
+
+
+@pytest.mark.parametrize(
+    ("slot", "value", "problem"),
+    [
+        ({"AllowedPattern": "[a-z]+"}, "a1", r"Parameter 'P' must match pattern \[a-z\]\+"),
+        ({"AllowedPattern": "[a-z]+"}, "ab", None),
+        ({"AllowedPattern": "[a", "MinLength": 2}, "ab", None),
+        ({"MinLength": 2}, "a", "Parameter 'P' must contain at least 2 characters"),
+        ({"MaxLength": "2"}, "abc", "Parameter 'P' must contain at most 2 characters"),
+        (NUMBER, "1", "Parameter 'P' must be a number not less than 2"),
+        (NUMBER, "9", "Parameter 'P' must be a number not greater than 8"),
+        (NUMBER, "8", None),
+        ({"Type": "List<Number>"}, "1, x", r"Parameter 'P' must be a number\."),
+        (
+            {"MinLength": 2, "ConstraintDescription": "long"},
+            "a",
+            "failed to satisfy constraint: long",
+        ),
+    ],
+)
+def test_a_parameter_that_is_not_as_its_slot_says_is_refused(
+    slot: dict[str, Any], value: str, problem: str | None
+) -> None:
+    template = {"Parameters": {"P": {"Type": "String", **slot}}}
+    with pytest.raises(ValidationError, match=problem) if problem else nullcontext():
+        chosen_parameters(template, [given_parameter("P", value)], {})
 
 
 @pytest.mark.parametrize(

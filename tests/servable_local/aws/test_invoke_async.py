@@ -168,4 +168,6 @@ def test_what_comes_without_an_instance_waits_as_backlog_until_one_serves(
     queue.account.scale(least=4, most=4)
     clock.advance(minutes=1)
     assert [json.loads(queue.read(answer))["body"] for answer in answers] == ["1,2", "1,2"]
-    assert (waiting, backlog(queue, clock)) == ([2.0, 2.0, 1.0], [0.0, 0.0, 0.0])
+    # An answer is there a moment before its request is counted as done.
+    served = next((now for _ in range(50) if not any(now := backlog(queue, clock))), None)
+    assert (waiting, served) == ([2.0, 2.0, 1.0], [0.0, 0.0, 0.0])

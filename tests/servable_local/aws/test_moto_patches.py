@@ -14,7 +14,7 @@ from moto.moto_api._internal import mock_random
 from moto.s3.exceptions import EntityTooSmall, InvalidPart, S3ClientError
 
 from servable_local.aws.contents import ObjectContent
-from servable_local.aws.moto_patches import ec2, objects, s3, topics
+from servable_local.aws.moto_patches import ec2, object_inputs, objects, s3, topics
 from servable_local.aws.moto_patches.session_keys import session_of
 from tests.servable_local.aws.local_account import Account
 
@@ -82,6 +82,52 @@ def test_a_rule_keeps_its_targets_after_an_event(heard: Heard) -> None:
     assert (len(heard.send()), len(heard.send())) == (2, 2)
 
 
+def test_a_disabled_rule_sends_nothing(heard: Heard) -> None:
+    heard.rule({"Arn": heard.topic}, State="DISABLED", **MINE)
+    assert heard.send() == []
+
+
+def test_an_event_whose_queue_is_gone_reaches_the_dead_letter_queue(heard: Heard) -> None:
+    gone = {"Arn": f"{heard.queue}-gone", "DeadLetterConfig": {"Arn": heard.queue}}
+    heard.rule(gone, **MINE)
+    assert [json.loads(message)["source"] for message in heard.send()] == ["own.service"]
+
+
+def test_another_bus_gets_the_same_event(heard: Heard, account: Account) -> None:
+    bus = heard.events.create_event_bus(Name="other")["EventBusArn"]
+    heard.events.put_rule(Name="there", EventBusName="other", **MINE)
+    given = [{"Id": "queue", "Arn": heard.queue}]
+    heard.events.put_targets(Rule="there", EventBusName="other", Targets=given)
+    heard.rule({"Arn": bus}, {"Arn": heard.queue}, **MINE)
+    first, second = (json.loads(message) for message in heard.send())
+    assert first == second
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "pending"), [("http://127.0.0.1:1/", "false"), ("http://example.com/", "true")]
+)
+def test_an_endpoint_of_this_computer_needs_no_confirmation(
+    account: Account, endpoint: str, pending: str
+) -> None:
+    sns = account.client("sns")
+    topic = sns.create_topic(Name="confirmed")["TopicArn"]
+    given = {"TopicArn": topic, "Protocol": "http", "Endpoint": endpoint}
+    arn = sns.subscribe(**given, ReturnSubscriptionArn=True)["SubscriptionArn"]
+    found = sns.get_subscription_attributes(SubscriptionArn=arn)["Attributes"]
+    assert found["PendingConfirmation"] == pending
+
+
+def test_a_message_of_a_fifo_topic_has_the_number_that_its_publisher_is_told(
+    heard: Heard, account: Account
+) -> None:
+    sns, fifo = account.client("sns"), {"FifoTopic": "true", "ContentBasedDeduplication": "true"}
+    topic = sns.create_topic(Name="ordered.fifo", Attributes=fifo)["TopicArn"]
+    sns.subscribe(TopicArn=topic, Protocol="sqs", Endpoint=heard.queue)
+    told = sns.publish(TopicArn=topic, Message="news", MessageGroupId="all")["SequenceNumber"]
+    (message,) = heard.sqs.receive_message(QueueUrl=heard.url)["Messages"]
+    assert json.loads(message["Body"])["SequenceNumber"] == told
+
+
 @pytest.mark.parametrize(
     ("protocol", "endpoint", "posted"),
     [
@@ -97,7 +143,7 @@ def test_a_message_is_posted_to_addresses_of_this_computer_only(
 ) -> None:
     published: list[Any] = []
     monkeypatch.setattr(topics, "_PUBLISH", lambda *given, **more: published.append(given))
-    subscription: Any = SimpleNamespace(protocol=protocol, endpoint=endpoint)
+    subscription: Any = SimpleNamespace(protocol=protocol, endpoint=endpoint, attributes={})
     topics._publish(subscription, "words")
     assert published == ([(subscription, "words")] if posted else [])
 
@@ -235,7 +281,16 @@ def test_a_checksum_of_a_content_is_that_of_its_bytes() -> None:
         assert sums[0] == sums[1]
 
 
-def test_an_upload_that_names_no_algorithm_has_no_checksum() -> None:
+def test_an_upload_that_names_no_algorithm_has_aws_s() -> None:
+    given = upload(b"123456789")
+    assert objects._complete(given, numbered(given))[2] == ("FULL_OBJECT", "rosUhgp5mIg=", 1)
+
+
+def test_an_upload_that_would_be_summed_for_seconds_has_no_checksum(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(object_inputs, "SLOWLY_SUMMED_BYTES", 2)
+    monkeypatch.setattr(object_inputs, "fast_crc", lambda algorithm: None)
     given = upload(b"abc")
     assert objects._complete(given, numbered(given))[2] is None
 
@@ -252,7 +307,15 @@ def test_a_copy_of_an_object_in_parts_has_the_checksum_of_its_bytes(account: Acc
     client.complete_multipart_upload(
         **named,
         UploadId=started,
-        MultipartUpload={"Parts": [{"PartNumber": 1, "ETag": sent["ETag"]}]},
+        MultipartUpload={
+            "Parts": [
+                {
+                    "PartNumber": 1,
+                    "ETag": sent["ETag"],
+                    "ChecksumSHA256": sent["ChecksumSHA256"],
+                }
+            ]
+        },
     )
     client.copy_object(Bucket="copies", Key="copy", CopySource=named)
     assert client.get_object(Bucket="copies", Key="copy", ChecksumMode="ENABLED")[

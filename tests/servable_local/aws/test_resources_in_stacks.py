@@ -96,7 +96,14 @@ def template(number: str, changed: bool) -> dict[str, Any]:
                             ]
                         },
                     },
-                    {"LoggingConfiguration": {"LogFilePrefix": "access/"}},
+                    {
+                        "LoggingConfiguration": {"LogFilePrefix": "access/"},
+                        "CorsConfiguration": {
+                            "CorsRules": [
+                                {"AllowedMethods": ["GET"], "AllowedOrigins": ["*"], "MaxAge": 3600}
+                            ]
+                        },
+                    },
                 ),
             },
         ),
@@ -123,6 +130,17 @@ def template(number: str, changed: bool) -> dict[str, Any]:
                 "Protocol": "email",
                 "Endpoint": "c@example.com",
                 "FilterPolicy": {"kind": [pick("a", "b")]},
+            },
+        ),
+        "Queue": (
+            "SQS::Queue",
+            pick({"Tags": tags(a="1")}, {"VisibilityTimeout": "17", "Tags": tags(b="2")}),
+        ),
+        "QueuePolicy": (
+            "SQS::QueuePolicy",
+            {
+                "Queues": [ref("Queue")],
+                "PolicyDocument": allow(pick("sqs:SendMessage", "sqs:ReceiveMessage")),
             },
         ),
         "TopicPolicy": (
@@ -275,6 +293,8 @@ def state(account: Account) -> dict[str, Any]:
     kms, s3, sns, logs, iam, functions = (
         account.client(name) for name in ("kms", "s3", "sns", "logs", "iam", "lambda")
     )
+    sqs, queue = account.client("sqs"), {"QueueUrl": out["Queue"]}
+    queued = sqs.get_queue_attributes(**queue, AttributeNames=["All"])["Attributes"]
     key, bucket, topic, role = out["Key"], out["Bucket"], out["Topic"], out["Role"]
 
     def unless_missing(call: Callable[[], Any]) -> Any:
@@ -321,6 +341,9 @@ def state(account: Account) -> dict[str, Any]:
         "lifecycle": unless_missing(
             lambda: s3.get_bucket_lifecycle_configuration(Bucket=bucket)["Rules"][0]
         ),
+        "queue": (queued["VisibilityTimeout"], json.loads(queued["Policy"])["Statement"][0]["Action"]),
+        "queue tags": sqs.list_queue_tags(**queue)["Tags"],
+        "cors": unless_missing(lambda: s3.get_bucket_cors(Bucket=bucket)["CORSRules"]),
         "logging": s3.get_bucket_logging(Bucket=bucket).get("LoggingEnabled"),
         "bucket tags": unless_missing(lambda: s3.get_bucket_tagging(Bucket=bucket)["TagSet"]),
         "bucket policy": json.loads(s3.get_bucket_policy(Bucket=bucket)["Policy"]),
@@ -394,6 +417,12 @@ EXPECTED: dict[str, tuple[Any, Any]] = {
     "versioning": ("Enabled", "Suspended"),
     "encryption": ("aws:kms", "AES256"),
     "logging": (None, "access/"),
+    "cors": (
+        None,
+        [{"AllowedMethods": ["GET"], "AllowedOrigins": ["*"], "MaxAgeSeconds": 3600}],
+    ),
+    "queue": (("30", "sqs:SendMessage"), ("17", "sqs:ReceiveMessage")),
+    "queue tags": ({"a": "1"}, {"b": "2"}),
     "bucket tags": (tags(a="1"), None),
     "topic tags": ({"a": "1", "b": "2"}, {"b": "2", "c": "3"}),
     "subscribed": (
@@ -546,6 +575,7 @@ def test_a_stack_that_is_deleted_leaves_nothing_but_keys_that_wait_for_it(lives:
     assert client("iam").list_policies(Scope="Local")["Policies"] == []
     assert client("lambda").list_functions()["Functions"] == []
     assert client("ssm").describe_parameters()["Parameters"] == []
+    assert "QueueUrls" not in client("sqs").list_queues()
     assert client("events").list_rules()["Rules"] == []
     assert client("cloudwatch").list_dashboards()["DashboardEntries"] == []
     assert client("cloudwatch").describe_alarms()["MetricAlarms"] == []

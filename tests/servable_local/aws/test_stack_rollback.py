@@ -37,6 +37,12 @@ def statuses(stack: Stack, logical_id: str = "stack") -> list[str]:
     return [e["ResourceStatus"] for e in stack.events if e["LogicalResourceId"] == logical_id]
 
 
+def reasons(stack: Stack) -> list[str]:
+    return [
+        event["ResourceStatusReason"] for event in stack.events if event["ResourceStatusReason"]
+    ]
+
+
 # --- a creation that fails
 
 
@@ -51,7 +57,10 @@ def test_a_failed_creation_deletes_what_it_made_last_first(case: Case) -> None:
     )
     assert case.thing.calls[3:] == ["delete B-", "delete A-"]
     assert (stack.status, stack.resources) == ("ROLLBACK_COMPLETE", {})
-    assert (stack.reason or "").endswith("The following resource(s) failed to create: [C].")
+    assert (stack.reason, reasons(stack)[-1]) == (
+        None,
+        "The following resource(s) failed to create: [C]. Rollback requested by user.",
+    )
 
 
 def test_what_exists_half_is_deleted_too(case: Case) -> None:
@@ -64,7 +73,7 @@ def test_what_a_failed_creation_cannot_delete_stays_on_its_list(case: Case) -> N
     case.thing.fails |= {"create C-": REFUSED, "delete A-": REFUSED}
     stack = case.deploy({"A": thing(), "B": thing(), "C": thing(Of={"Ref": "B"})})
     assert (stack.status, list(stack.resources)) == ("ROLLBACK_FAILED", ["A"])
-    assert stack.reason == "The following resource(s) failed to delete: see their events."
+    assert stack.reason == "The following resource(s) failed to delete: [A]. "
 
 
 def test_without_rollback_a_failed_creation_stays(case: Case) -> None:
@@ -79,7 +88,7 @@ def test_a_reference_that_fails_is_the_resources_failure(case: Case) -> None:
     stack = case.deploy({"A": thing(), "B": thing(Of={"Fn::GetAtt": ["A", "Absent"]})})
     assert (stack.status, statuses(stack, "B")) == ("ROLLBACK_COMPLETE", ["CREATE_FAILED"])
     problem = "Requested attribute Absent does not exist in schema for Test::Thing"
-    assert f"[B]: {problem}; the local AWS has: Arn" in (stack.reason or "")
+    assert f"{problem}; the local AWS has: Arn" in reasons(stack)
 
 
 def test_an_output_that_fails_takes_the_creation_back(case: Case) -> None:
@@ -276,7 +285,7 @@ def test_a_deletion_that_fails_names_what_is_left_and_can_be_repeated(
     case.delete(deployed)
     assert (deployed.status, deployed.reason, list(deployed.resources)) == (
         "DELETE_FAILED",
-        "The following resource(s) failed to delete: [A].",
+        "The following resource(s) failed to delete: [A]. ",
         ["A"],
     )
     case.thing.fails.clear()

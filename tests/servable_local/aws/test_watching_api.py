@@ -2,13 +2,14 @@
 
 import json
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
 
 from servable_local.aws.clock import ManualClock
-from servable_local.aws.moto_patches.topics import _message, _value
+from servable_local.aws.moto_patches.events import _message
 from tests.servable_local.aws.local_account import Account
 
 OWN = {"Namespace": "Own", "MetricName": "Calls"}
@@ -146,7 +147,9 @@ def test_lines_of_a_log_are_counted_by_its_filters(account: Account, clock: Manu
 
 # --- messages of EventBridge to a topic
 
-EVENT = {"source": "aws.sagemaker", "detail": {"names": ["a", "b"], "count": 2}, "time": 0}
+DETAIL = {"names": ["a", "b"], "count": 2}
+EVENT = {"source": "aws.sagemaker", "detail": DETAIL, "time": 0, "ingestion-time": 0}
+RULE = SimpleNamespace(arn="arn:aws:events:us-east-1:123456789012:rule/changes", name="changes")
 
 
 @pytest.mark.parametrize(
@@ -158,15 +161,42 @@ EVENT = {"source": "aws.sagemaker", "detail": {"names": ["a", "b"], "count": 2},
     ],
 )  # fmt: skip
 def test_a_path_into_an_event_is_its_value_or_nothing(path: str, value: str) -> None:
-    assert _value(EVENT, path) == value
+    transformer = {"InputPathsMap": {"it": path}, "InputTemplate": '"<it>"'}
+    assert _message(RULE, {"InputTransformer": transformer}, EVENT) == value
+
+
+@pytest.mark.parametrize(
+    ("target", "message"),
+    [
+        ({"InputPath": "$.detail.count"}, "2"),
+        ({"Input": "as it is"}, "as it is"),
+        (
+            {"InputTransformer": {"InputTemplate": '{"of": <aws.events.rule-name>}'}},
+            '{"of":"changes"}',
+        ),
+        (
+            {
+                "InputTransformer": {
+                    "InputPathsMap": {"all": "$.detail.names"},
+                    "InputTemplate": '{"all": <all>}',
+                }
+            },
+            '{"all":["a","b"]}',
+        ),
+    ],
+)
+def test_a_target_s_input_is_what_it_says_of_the_event(
+    target: dict[str, Any], message: str
+) -> None:
+    assert _message(RULE, target, EVENT) == message
 
 
 def test_a_message_is_the_event_or_its_template() -> None:
-    whole = json.loads(_message({}, EVENT))
+    whole = json.loads(_message(RULE, {}, EVENT))
     paths = {"name": "$.detail.names[0]", "absent": "$.absent"}
     transformer = {"InputPathsMap": paths, "InputTemplate": '"<name> of <absent> is up"'}
     assert (whole["time"], whole["source"]) == ("1970-01-01T00:00:00Z", "aws.sagemaker")
-    assert _message({"InputTransformer": transformer}, EVENT) == "a of  is up"
+    assert _message(RULE, {"InputTransformer": transformer}, EVENT) == "a of  is up"
 
 
 # --- Application Auto Scaling of a service that is kept only

@@ -1,0 +1,229 @@
+"""EventBridge: delivers to topics, queues, logs and API destinations, and says of buses what AWS does.
+
+Upstream (moto 5.2.5): a rule with a topic as its target raises NotImplementedError when an event matches,
+an InputPath is ignored, a template's `<name>` without a value stays as it is, an event has no account, and a
+queue that is not there ends the request. AWS publishes to the topic, leaves out what the event does not hold,
+and sends what cannot be delivered to the target's dead-letter queue. An API destination is sent no body and
+no key, and a bus another event. Objects in lists match nothing. Buses lack times and descriptions, and no
+event is tested against a pattern.
+Sources: https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-transform-target-input.html,
+eb-api-destinations.html and eb-rule-dlq.html beside it (headers, 5 s; 2026-11-28); what was recorded from AWS
+is in tests/servable_local/aws/aws_answers.jsonl in the repository.
+
+Nothing leaves this computer: an API destination elsewhere is not posted to.
+"""
+
+import contextlib
+import json
+import re
+import sys
+import urllib.request
+import uuid
+from typing import Any
+from urllib.parse import urlsplit
+
+from moto.core.exceptions import JsonRESTError, ServiceException
+from moto.core.utils import (
+    iso_8601_datetime_without_milliseconds,
+    unix_time_millis,
+    utcfromtimestamp,
+)
+from moto.events.models import EventPattern, EventsBackend, Rule, events_backends
+from moto.events.responses import EventsHandler
+from moto.events.utils import PAGINATION_MODEL
+from moto.logs.models import logs_backends
+from moto.sns.models import sns_backends
+from moto.sqs.models import sqs_backends
+from moto.utilities.arns import parse_arn
+
+from servable_local.aws.moto_patches import json_pattern
+from servable_local.aws.moto_patches.topics import HERE
+
+_SEND = Rule.send_to_targets
+_PUT_EVENTS = EventsBackend.put_events
+_CREATE_BUS, _LIST_BUSES = EventsHandler.create_event_bus, EventsHandler.list_event_buses
+_PLACE = re.compile(r"<([^<>]+)>")
+
+
+def install() -> None:
+    """Idempotent."""
+    setattr(Rule, "send_to_targets", _send_to_targets)  # noqa: B010 (mypy)
+    setattr(EventsBackend, "put_events", _put_events)  # noqa: B010
+    setattr(EventsHandler, "create_event_bus", _create_bus)  # noqa: B010
+    setattr(EventsHandler, "list_event_buses", _list_buses)  # noqa: B010
+    setattr(EventsHandler, "test_event_pattern", _test_pattern)  # noqa: B010
+    setattr(EventPattern, "_flatten_dict", staticmethod(_flat))  # noqa: B010
+    PAGINATION_MODEL["list_targets_by_rule"]["unique_attribute"] = "Id"
+
+
+def _put_events(backend: Any, events: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What is put on a bus that is not there has an id, as on AWS, and nobody receives it."""
+    buses = [event.get("EventBusName", "default").rpartition("/")[2] for event in events]
+    there = [event for event, bus in zip(events, buses, strict=True) if bus in backend.event_buses]
+    answers = iter(_PUT_EVENTS(backend, there))
+    return [
+        next(answers) if bus in backend.event_buses else {"EventId": str(uuid.uuid4())}
+        for bus in buses
+    ]
+
+
+def _send_to_targets(rule: Rule, original_event: Any, transform_input: bool = True) -> None:
+    # Upstream a rule that has a schedule alone, or is disabled, matches; on AWS it matches no event.
+    pattern = rule.event_pattern
+    matches = pattern.get_pattern() and pattern.matches_event(original_event)
+    if not matches or rule.state == "DISABLED":
+        return
+    everywhere, others = rule.targets, []
+    for target in everywhere:
+        try:
+            if not _delivered(rule, target, original_event):
+                others.append(target)
+        except (JsonRESTError, ServiceException) as error:
+            print(f"EventBridge: {target['Arn']} was not reached: {error}", file=sys.stderr)
+            if dead := target.get("DeadLetterConfig"):
+                _delivered(rule, {"Arn": dead["Arn"]}, original_event)
+    rule.targets = others
+    try:
+        if rule.targets:
+            _SEND(rule, original_event, transform_input)
+    finally:
+        rule.targets = everywhere
+
+
+def _delivered(rule: Any, target: dict[str, Any], event: Any) -> bool:
+    """Whether it is of those that are sent to here, and not by moto."""
+    arn = parse_arn(target["Arn"])
+    place = arn.account, arn.region
+    match arn.service, arn.resource_type:
+        case "sns", _:
+            message = _message(rule, target, event)
+            sns_backends[place[0]][place[1]].publish(arn=target["Arn"], message=message)
+        case "sqs", _:
+            sqs_backends[place[0]][place[1]].send_message(
+                queue_name=arn.resource_id,
+                message_body=_message(rule, target, event, unquoted=False),
+                group_id=target.get("SqsParameters", {}).get("MessageGroupId"),
+            )
+        case "logs", "log-group":
+            message = _message(rule, target, event, unquoted=False)
+            logs, stream = logs_backends[place[0]][place[1]], str(uuid.uuid4())
+            logs.create_log_stream(arn.resource_id, stream)
+            line = {"timestamp": int(unix_time_millis()), "message": message}
+            logs.put_log_events(arn.resource_id, stream, [line])
+        case "events", "event-bus":  # the same event, and not another of this bus's
+            bus = events_backends[place[0]][place[1]].event_buses.get(arn.resource_id)
+            for other in [*bus.rules.values()] if bus else ():
+                other.send_to_targets(event)
+        case "events", "api-destination":
+            _post(rule, target, event)
+        case _:
+            return False
+    return True
+
+
+def _post(rule: Any, target: dict[str, Any], event: Any) -> None:
+    """Send an API destination of this computer what its target says, with the key of its connection."""
+    arn = parse_arn(target["Arn"])
+    backend = events_backends[arn.account][arn.region]
+    destination = backend.destinations[target["Arn"].split("/")[1]]
+    if urlsplit(destination.invocation_endpoint).hostname not in HERE:
+        return
+    connections = {each.arn: each for each in backend.connections.values()}
+    given = connections[destination.connection_arn].auth_parameters.get("ApiKeyAuthParameters", {})
+    request = urllib.request.Request(
+        destination.invocation_endpoint,
+        _message(rule, target, event).encode(),
+        {
+            "Content-Type": "application/json; charset=utf-8",
+            "User-Agent": "Amazon/EventBridge/ApiDestinations",
+            **({given["ApiKeyName"]: given["ApiKeyValue"]} if given else {}),
+        },
+        method=destination.http_method,
+    )
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    try:
+        opener.open(request, timeout=5).close()
+    except OSError as error:  # AWS tries again for a day; nobody waits for that here
+        print(f"EventBridge: {destination.name} was not reached: {error}", file=sys.stderr)
+
+
+def _message(rule: Any, target: dict[str, Any], event: Any, *, unquoted: bool = True) -> str:
+    """What a target is sent; `unquoted`: a template that is one text without its quotes."""
+    if "Input" in target:
+        return str(target["Input"])
+    shown = {name: value for name, value in event.items() if name != "ingestion-time"}
+    if isinstance(shown.get("time"), int | float):
+        shown["time"] = _time(shown["time"])
+    if "InputPath" in target:
+        selected = json_pattern.selected(target["InputPath"], shown)
+        return json.dumps(selected[0], separators=(",", ":")) if selected else ""
+    transformer = target.get("InputTransformer")
+    if transformer is None:
+        return json.dumps(shown, separators=(",", ":"))
+    values: dict[str, Any] = {
+        "aws.events.rule-arn": rule.arn,
+        "aws.events.rule-name": rule.name,
+        "aws.events.event.ingestion-time": _time(event["ingestion-time"]),
+        "aws.events.event": {name: value for name, value in shown.items() if name != "detail"},
+        "aws.events.event.json": shown,
+    }
+    for name, path in transformer.get("InputPathsMap", {}).items():
+        values[name] = next(iter(json_pattern.selected(path, shown)), None)
+    template = str(transformer["InputTemplate"])
+
+    def placed(place: re.Match[str]) -> str:
+        """A text is quoted where the template does not do that: `{"name": <name>}`."""
+        value = values.get(place[1])
+        quoted = len(re.findall(r'(?<!\\)"', template[: place.start()])) % 2
+        if value is None:
+            return ""
+        return value if isinstance(value, str) and quoted else json.dumps(value)
+
+    words = _PLACE.sub(placed, template)
+    if words.startswith("{"):  # values are not escaped, and may break it
+        with contextlib.suppress(ValueError):
+            words = json.dumps(json.loads(words), separators=(",", ":"))
+    alone = unquoted and words.startswith('"') and words.endswith('"')
+    return words[1:-1] if alone else words
+
+
+def _time(given: Any) -> str:
+    return iso_8601_datetime_without_milliseconds(utcfromtimestamp(int(given)))
+
+
+def _create_bus(api: Any) -> Any:
+    body, headers = _CREATE_BUS(api)
+    description = api._get_param("Description")
+    described = {"Description": description} if description else {}
+    return json.dumps(json.loads(body) | described), headers
+
+
+def _list_buses(api: Any) -> Any:
+    body, headers = _LIST_BUSES(api)
+    listed = json.loads(body)
+    for shown in listed["EventBuses"]:
+        bus = api.events_backend.event_buses[shown["Name"]]
+        shown["CreationTime"], shown["LastModifiedTime"] = bus.creation_time, bus.last_modified_time
+        if bus.description:
+            shown["Description"] = bus.description
+    return json.dumps(listed), headers
+
+
+def _test_pattern(api: Any) -> str:
+    pattern = EventPattern.load(api._get_param("EventPattern"))
+    event = json.loads(api._get_param("Event"))
+    return json.dumps({"Result": pattern.matches_event(event)})
+
+
+def _flat(node: Any, prefix: str = "", found: dict[str, Any] | None = None) -> dict[str, list[Any]]:
+    """Values by path; those in a list, and in its objects, have the same."""
+    found = {} if found is None else found
+    if isinstance(node, dict):
+        for name, value in node.items():
+            _flat(value, f"{prefix}.{name}" if prefix else name, found)
+    elif isinstance(node, list):
+        for value in node:
+            _flat(value, prefix, found)
+    else:
+        found.setdefault(prefix, []).append(node)
+    return found

@@ -45,8 +45,8 @@ from servable_local.container.supervisor import Supervisor
 
 _LOOK_EVERY_SECONDS = 0.25
 _END_SECONDS = 3.0
-# What `requests` and the model server leave as it is in a path.
-_ADDRESSABLE = r"[A-Za-z0-9._~!$&()*+,;=@\[\]-]+"
+# What `requests`, NGINX's configuration and the model server leave as it is.
+_ADDRESSABLE = r"[A-Za-z0-9._~!&()*+,;=@-]+"
 
 
 class EndpointTermination:
@@ -132,8 +132,8 @@ def _prepared(archive: Path | None, folder: Path, record: Recording | None) -> S
             )
         if not re.fullmatch(_ADDRESSABLE, default_model):
             raise ContainerStartError(
-                f"the folder {default_model!r}: the image would ask for the model at an address with this name, "
-                "and wait in vain; name the folder with letters, digits, '.', '_' and '-'"
+                f"the folder {default_model!r}: the image would wait in vain at an address with this "
+                "name; name the folder with letters, digits, '.', '_' and '-'"
             )
     if settings.workers == 0 and (code is not None or settings.multi_model):
         raise SettingsError(

@@ -196,9 +196,7 @@ def launch(
     if tensorflow is not None:
         variables = {**variables, VERSION: tensorflow}
     try:
-        settings = read_settings(
-            variables, gunicorn=False
-        )  # whether there is code is not known yet
+        settings = read_settings(variables, gunicorn=False)  # is there code? not known yet
     except SettingsError as error:
         raise LaunchError(str(error)) from None
     if archive is None and not settings.multi_model:

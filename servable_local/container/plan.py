@@ -10,7 +10,7 @@ from servable_local.container.archive import ArchiveCode
 from servable_local.container.faults import FILE as FAULTS
 from servable_local.container.gunicorn import SOCKET
 from servable_local.container.recording import Recording
-from servable_local.container.settings import PORT_RANGE, BatchingPlan, StartSettings
+from servable_local.container.settings import PORT, PORT_RANGE, BatchingPlan, StartSettings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,6 +135,7 @@ class EndpointPlan:
             "TFS_GRPC_PORTS": ",".join(map(str, grpc)),
             "TFS_REST_PORTS": ",".join(map(str, rest)),
             "TFS_DEFAULT_MODEL_NAME": self._default_model,
+            PORT: str(self.port),
             PORT_RANGE: f"{low}-{high}",
             "SAGEMAKER_MULTI_MODEL": str(settings.multi_model),
             "SAGEMAKER_TFS_WAIT_TIME_SECONDS": str(settings.wait_seconds),

@@ -26,7 +26,7 @@ from servable_local.container.nginx.upstream import (
 # What a path is looked at more closely for.
 _ODD = re.compile(r"%|//|/\.")
 _ESCAPED = re.compile(r'[\x00-\x20"#%<>?\\^`{|}\x7f-\xff]')
-# Of mime.types, by which NGINX's own answer has the type of what was asked for.
+# Part of mime.types: NGINX's own answer has the type of the file that was asked for.
 _TYPES = {".html": "text/html", ".htm": "text/html", ".txt": "text/plain", ".css": "text/css"}
 _TYPES |= {".js": "application/javascript", ".xml": "text/xml", ".svg": "image/svg+xml"}
 _TYPES |= {".ico": "image/x-icon", ".png": "image/png", ".jpg": "image/jpeg", ".gif": "image/gif"}

@@ -1,9 +1,11 @@
 """Further requests to the image's code and its start-ups, observed on 2026-11-23, as data.
 
 observed/more_cases.jsonl: 394 requests to the unmodified code of 2.20 behind NGINX 1.22.1 with njs 0.7.9,
-and what was answered. They are sent as bytes, because many are no ordinary HTTP. Texts of answers are
-bytes as latin-1. observed/starts.jsonl: 35 start-ups, and what /ping and one request answered; RANGE in
-their variables stands for a SAGEMAKER_SAFE_PORT_RANGE from some port to one so much higher.
+and what was answered; more_cases_2026_11_28.jsonl: 30 of that day, of kinds in which the local container
+answered otherwise until then. They are sent as bytes, because many are no ordinary HTTP. Texts of answers are
+bytes as latin-1. observed/starts.jsonl: 35 start-ups, and what /ping and one request answered;
+starts_2026_11_28.jsonl: further ones. RANGE in their variables stands for a SAGEMAKER_SAFE_PORT_RANGE
+from some port to one so much higher.
 """
 
 import base64
@@ -31,7 +33,12 @@ Row = dict[str, Any]
 
 def all_requests() -> list[Row]:
     """Return the requests in their order; `setup` is plain (no code), libonly, io, echo or multi."""
-    lines = (FOLDER / "more_cases.jsonl").read_text(encoding="utf-8").splitlines()
+    return _rows("more_cases*.jsonl")
+
+
+def _rows(pattern: str) -> list[Row]:
+    files = sorted(FOLDER.glob(pattern))
+    lines = [line for file in files for line in file.read_text(encoding="utf-8").splitlines()]
     return [json.loads(line) for line in lines]
 
 
@@ -135,5 +142,4 @@ def packed(archive: Path, entries: Mapping[str, Path]) -> Path:
 
 def starts() -> list[Row]:
     """Return the start-ups."""
-    lines = (FOLDER / "starts.jsonl").read_text(encoding="utf-8").splitlines()
-    return [json.loads(line) for line in lines]
+    return _rows("starts*.jsonl")

@@ -54,6 +54,17 @@ def test_a_version_folder_without_a_saved_model_is_refused_as_the_container_ends
         find_models(_files(tmp_path, "a/1/saved_model.pb", "a/2/readme.txt"))
 
 
+def test_a_file_named_as_a_version_is_refused_as_the_container_waits_for_it(tmp_path: Path) -> None:
+    with pytest.raises(LayoutError, match=r"a/2 holds no saved_model\.pb"):
+        find_models(_files(tmp_path, "a/1/saved_model.pb", "a/2"))
+
+
+def test_a_folder_in_the_place_of_inference_py_is_what_is_imported(tmp_path: Path) -> None:
+    code = find_code(_files(tmp_path, "code/inference.py/x"))
+    assert code is not None
+    assert code.inference == tmp_path / "code/inference.py"
+
+
 def test_without_code_there_is_no_python_side(tmp_path: Path) -> None:
     assert find_code(_files(tmp_path, "1/saved_model.pb", "code/readme.txt")) is None
 

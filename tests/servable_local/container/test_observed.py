@@ -141,12 +141,14 @@ FILES = {
         "code/inference.py": HANDLER.format("import serve", "serve.load()"),
         "code/serve.py": "def load(): ...\n",
     },
+    "version is a file": {"mult/5": ""},
+    "inference.py is a folder": {"code/inference.py/x": ""},
     "import tfs_utils": {
         "code/inference.py": HANDLER.format("import tfs_utils", "tfs_utils.DEFAULT_ACCEPT_HEADER")
     },
 }
 VERSIONS = {"no model": (), "v0": ("mult/0",), "v0 and v1": ("mult/0", "mult/1")}
-VERSIONS["versions at the root"] = ("1",)
+VERSIONS |= {"versions at the root": ("1",), "name with <": ("a<b/1",)}
 
 
 def _variables(row: Row) -> dict[str, str]:
@@ -159,7 +161,7 @@ def _variables(row: Row) -> dict[str, str]:
 @pytest.mark.parametrize("case", STARTS)
 def test_variables_are_refused_where_the_image_ends_or_hangs_over_them(case: str) -> None:
     try:
-        read_settings(_variables(STARTS[case]))
+        read_settings(_variables(STARTS[case]), gunicorn=case in ECHO)
     except SettingsError:
         assert case in REFUSED
     else:

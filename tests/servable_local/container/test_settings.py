@@ -99,6 +99,58 @@ def test_a_worker_class_whose_package_is_missing_is_refused(worker_class: str) -
         read_settings({"SAGEMAKER_GUNICORN_WORKER_CLASS": worker_class})
 
 
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("SAGEMAKER_GUNICORN_WORKERS", "abc"),
+        ("SAGEMAKER_GUNICORN_THREADS", "-1"),
+        ("SAGEMAKER_GUNICORN_WORKER_CLASS", "eventlet"),
+        ("SAGEMAKER_GUNICORN_LOGLEVEL", ""),
+        ("SAGEMAKER_GUNICORN_TIMEOUT_SECONDS", "0"),
+    ],
+)
+def test_a_value_for_gunicorn_is_refused_where_there_is_code_alone(name: str, text: str) -> None:
+    read_settings({name: text}, gunicorn=False)
+    with pytest.raises(SettingsError, match=name):
+        read_settings({name: text})
+    with pytest.raises(SettingsError, match=name):
+        read_settings({name: text, "SAGEMAKER_MULTI_MODEL": "true"}, gunicorn=False)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("SAGEMAKER_NGINX_PROXY_READ_TIMEOUT_SECONDS", "0"),
+        ("SAGEMAKER_TFS_NGINX_LOGLEVEL", ""),
+        ("SAGEMAKER_TFS_INTER_OP_PARALLELISM", ""),
+        ("SAGEMAKER_GUNICORN_WORKER_CLASS", "gevent "),
+        ("SAGEMAKER_SAFE_PORT_RANGE", "9000 - 9010-x"),
+        ("SAGEMAKER_TFS_DEFAULT_MODEL_NAME", "None"),
+        ("OMP_NUM_THREADS", "abc"),
+    ],
+)
+def test_an_odd_value_with_which_the_image_serves_is_taken(name: str, text: str) -> None:
+    read_settings({name: text})
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("SAGEMAKER_TFS_INTER_OP_PARALLELISM", " 1"),
+        ("SAGEMAKER_GUNICORN_LOGLEVEL", "two words"),
+    ],
+)
+def test_a_value_that_becomes_several_words_is_refused(name: str, text: str) -> None:
+    with pytest.raises(SettingsError, match=name):
+        read_settings({name: text})
+
+
+def test_a_front_that_waits_for_no_answer_is_refused() -> None:
+    name = "SAGEMAKER_NGINX_PROXY_READ_TIMEOUT_SECONDS"
+    with pytest.raises(SettingsError, match=name):
+        read_settings({name: "0", "SAGEMAKER_GUNICORN_TIMEOUT_SECONDS": "0"}, gunicorn=False)
+
+
 def test_what_has_no_effect_is_listed() -> None:
     variables = {
         "SAGEMAKER_GUNICORN_WORKERS": "4",

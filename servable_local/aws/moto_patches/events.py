@@ -60,11 +60,20 @@ def _put_events(backend: Any, events: list[dict[str, Any]]) -> list[dict[str, An
     """What is put on a bus that is not there has an id, as on AWS, and nobody receives it."""
     buses = [event.get("EventBusName", "default").rpartition("/")[2] for event in events]
     there = [event for event, bus in zip(events, buses, strict=True) if bus in backend.event_buses]
-    answers = iter(_PUT_EVENTS(backend, there))
+    answers = iter(_PUT_EVENTS(backend, [_with_an_object(event) for event in there]))
     return [
         next(answers) if bus in backend.event_buses else {"EventId": str(uuid.uuid4())}
         for bus in buses
     ]
+
+
+def _with_an_object(event: dict[str, Any]) -> dict[str, Any]:
+    """A detail that is JSON and no object is malformed on AWS: moto says so of what is no JSON."""
+    try:
+        malformed = not isinstance(json.loads(event["Detail"]), dict)
+    except (KeyError, ValueError):
+        return event
+    return event | {"Detail": "!"} if malformed else event
 
 
 def _send_to_targets(rule: Rule, original_event: Any, transform_input: bool = True) -> None:

@@ -113,6 +113,8 @@ def _error_metadata(serializer: Any, serialized: Any, error: Exception, shape: A
     _METADATA(serializer, serialized, error, shape)
     if "Message" in serialized:
         serialized.pop("message", None)
+    if serializer.service_model.service_name == "sqs":
+        serialized["Detail"] = None  # which queues' errors have, empty
 
 
 def _twice(tags: Any, key: str) -> bool:
@@ -484,6 +486,7 @@ _WORDS: dict[str, list[tuple[re.Pattern[str], str]]] = {
         ],
         "sqs": [
             (r'("__type": "[^"]*InvalidParameterValue)"', r'\1Exception"'),
+            (r"An error occurred \(\w+\) when calling the ReceiveMessage operation: ", ""),
             (r"(can't find label) on existing policy", r"\1"),
         ],
         "sns": [

@@ -106,6 +106,11 @@ def _publish(given: _Given) -> _Problems:
         yield _invalid("Message too long")
     if not re.fullmatch(r"[^\x00-\x1f]{1,100}", given.get("Subject", "none")):
         yield _invalid("Subject")
+    yield from _structure(given)
+    yield from _attributes(given, "")
+
+
+def _structure(given: _Given) -> _Problems:
     if given.get("MessageStructure") == "json":
         try:
             found = json.loads(str(given.get("Message")))
@@ -115,7 +120,6 @@ def _publish(given: _Given) -> _Problems:
             yield _invalid("Message Structure - JSON message body failed to parse")
         elif not isinstance(found.get("default"), str):
             yield _invalid("Message Structure - No default entry in JSON message body")
-    yield from _attributes(given, "")
 
 
 def _attributes(given: _Given, where: str) -> _Problems:
@@ -168,7 +172,14 @@ def _batch(given: _Given) -> _Problems:
     if sum(len(str(entry.get("Message", "")).encode()) for entry in entries) > _MOST_BYTES:
         problem = "The length of all the messages put together is more than the limit."
         yield "BatchRequestTooLong", problem
+    if len(entries) > 10:
+        problem = "The batch request contains more entries than permissible."
+        yield "TooManyEntriesInBatchRequest", problem
+    if len({entry["Id"] for entry in entries}) < len(entries):
+        problem = "Two or more batch entries in the request have the same Id."
+        yield "BatchEntryIdsNotDistinct", problem
     for number, entry in enumerate(entries, start=1):
+        yield from _structure(entry)
         yield from _attributes(entry, f"publishBatchRequestEntries.{number}.member.")
         if not _ENTRY.fullmatch(entry["Id"]):
             yield (

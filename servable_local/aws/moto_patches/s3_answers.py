@@ -145,6 +145,9 @@ class AnsweredS3Api(DescribedS3Api):
         with_tags = request.method == "PUT" and not operation and _TAG.search(body)
         if operation and request.method == "PUT":
             self.backend.get_bucket(name)
+            if operation == "PutBucketAccelerateConfiguration" and "." in name:
+                message = "S3 Transfer Acceleration is not supported for buckets with periods"
+                raise S3RefusedError("InvalidRequest", f"{message} (.) in their names")
             check_document(operation, body, request.headers)
         elif with_tags:
             check_document("CreateBucket", body, request.headers)

@@ -5,8 +5,10 @@ have no sums, a part of an object is the whole, keys of KMS are told by their id
 All of it was recorded from AWS: tests/servable_local/aws/aws_answers.jsonl in the repository.
 """
 
+import contextlib
 import re
 from collections.abc import Mapping
+from email.header import decode_header, make_header
 from typing import Any
 from urllib.parse import quote, unquote
 
@@ -37,6 +39,9 @@ _OF_OWN_KEY = "Default key that protects my S3 objects when no other key is defi
 _BUCKET_KEY = f"{ENCRYPTION}-bucket-key-enabled"
 # Errors about what a bucket has not: they name it.
 _OF_BUCKET = re.compile(r"NoSuch(TagSet|BucketPolicy|\w+Configuration)|\w+NotFoundError")
+_ENCODED = re.compile(
+    r"=\?UTF-8\?Q\?.*\?=|=\?UTF-8\?B\?([A-Za-z0-9+/]{4})*(..==|...=)?\?="
+)  # RFC 2047
 _ALGORITHM = "x-amz-checksum-algorithm"
 _ERROR_METADATA = S3Serializer._serialize_error_metadata
 
@@ -310,6 +315,12 @@ class DescribedS3Api(S3Api):
     def finish_headers(self, query: Mapping[str, Any], headers: dict[str, Any]) -> None:
         """Headers of an answer about an object as AWS has them: its sum, how it is kept, its version."""
         headers.pop("x-amz-sdk-checksum-algorithm", None)
+        for name, value in headers.items():
+            if name.startswith("x-amz-meta-") and _ENCODED.fullmatch(value):
+                # AWS says as plain text what need not have been encoded.
+                with contextlib.suppress(UnicodeError):
+                    plain = str(make_header(decode_header(value)))
+                    headers[name] = plain if plain.isascii() and plain.isprintable() else value
         bucket = self.backend.get_bucket(self.bucket_name)
         found = self._object(self.parse_key_name(), query.get("versionId", [None])[0])
         named_part = query.keys() & {"acl", "tagging"}

@@ -3,7 +3,7 @@
 Upstream (moto 5.2.5): a topic, a subscription or a queue that exists is returned or changed, whatever the
 request says of it; roles of services may be there twice.
 Codes and sentences were recorded from AWS: tests/servable_local/aws/aws_answers.jsonl in the repository has
-each with its date and source.
+most with date and source; of what is not there, codes are of botocore's models and some sentences ours.
 """
 
 import json

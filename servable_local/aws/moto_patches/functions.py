@@ -3,7 +3,7 @@
 Upstream (moto 5.2.5): names, qualifiers and runtimes are taken as they come, what does not fit a path is no
 operation, a new function is Active at once and has no revision, and errors lack their type.
 Codes, sentences and members were recorded from AWS: tests/servable_local/aws/aws_answers.jsonl in the
-repository has each with its date and source.
+repository has most with date and source; what no row has is from memory, with a code of botocore's model.
 """
 
 import base64

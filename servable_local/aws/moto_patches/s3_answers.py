@@ -256,6 +256,12 @@ class AnsweredS3Api(DescribedS3Api):
         if owner is not None and bucket is not None and owner != bucket.account_id:
             raise BucketAccessDeniedError(bucket.name)
 
+    def _is_elsewhere(self, key_id: str, region: str) -> bool:
+        of_account = kms_backends[self.current_account]
+        return region != self.region and any(
+            name == region and keys.named(backend, key_id) for name, backend in of_account.items()
+        )
+
     def _refuse_key(self, request: Any, query: Any, bucket: str) -> None:
         """Raises for the key of KMS that the object is kept with, or shall be."""
         method = request.method
@@ -271,7 +277,7 @@ class AnsweredS3Api(DescribedS3Api):
         # A key's ARN in a user's file names one of their account, which nobody makes here.
         if key is None and key_id and method in ("POST", "PUT"):
             place = key_id.split(":")[3] if key_id.startswith("arn:") else ""
-            if place == self.region:
+            if place and not self._is_elsewhere(key_id, place):
                 return
             arn = (
                 f"arn:aws:kms:{self.region}:{self.current_account}:key/{key_id.rpartition('/')[2]}"

@@ -1,8 +1,8 @@
 """Requests of SNS that AWS refuses and moto takes or words in its own way.
 
 Codes and sentences were recorded from AWS: tests/servable_local/aws/aws_answers.jsonl in the repository has
-most with date and source; of endpoints, numbers and long or empty messages, several public clients quote AWS
-(2026-11-28).
+most with date and source; of endpoints, numbers and long messages, several public clients quote AWS
+(2026-11-28). Those of an empty message and of a value that is no number are from memory.
 """
 
 import json

@@ -103,6 +103,7 @@ class LogsApi(LogsResponse):
             filters = self.logs_backend.describe_metric_filters(log_group_name=name)
             shown["logGroupClass"] = getattr(group, "servable_class", "STANDARD")
             shown["metricFilterCount"] = len(list(filters))
+            shown["deletionProtectionEnabled"] = False  # which is asked for by an operation: 501
         return json.dumps(answer)
 
     def list_log_groups(self) -> str:

@@ -72,6 +72,11 @@ def check_sums(headers: Mapping[str, str], body: ObjectContent | bytes) -> None:
             message = "The Content-MD5 you specified did not match what we received."
             members = {"ExpectedDigest": md5, "CalculatedDigest": content.checksum("MD5")}
             raise S3RefusedError("BadDigest", message, members)
+    if sum(f"x-amz-checksum-{name.lower()}" in headers for name in CHECKSUMS) > 1:
+        raise S3RefusedError(
+            "InvalidRequest",
+            "Expecting a single x-amz-checksum- header. Multiple checksum Types are not allowed.",
+        )
     for algorithm in CHECKSUMS:
         name = f"x-amz-checksum-{algorithm.lower()}"
         stated = headers.get(name)

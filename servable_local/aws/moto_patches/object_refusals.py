@@ -15,7 +15,7 @@ from typing import Any
 from urllib.parse import unquote
 from xml.etree import ElementTree
 
-from moto.core.utils import str_to_rfc_1123_datetime
+from moto.core.utils import str_to_rfc_1123_datetime, utcnow
 from moto.s3.exceptions import MalformedXML, MissingKey, MissingVersion, PreconditionFailed
 from moto.s3.models import FakeBucket, FakeDeleteMarker, FakeKey
 
@@ -381,6 +381,7 @@ def _copies(asked: Asked) -> None:
         and headers.get("x-amz-metadata-directive") != "REPLACE"
         and not any(name in headers for name in _CHANGING)
         and source.encryption in (None, "AES256")
+        and not getattr(asked.bucket, "servable_encrypted", False)
     )
     if unchanged:
         raise S3RefusedError(
@@ -413,7 +414,7 @@ def _conditions_of_source(headers: Mapping[str, str], source: FakeKey) -> None:
         failed = "If-Unmodified-Since"
     elif none and none.strip('"') == etag:
         failed = "If-None-Match"
-    elif since and not none and made <= str_to_rfc_1123_datetime(since):
+    elif since and not none and made <= str_to_rfc_1123_datetime(since) <= utcnow():
         failed = "If-Modified-Since"
     if failed:
         raise PreconditionFailed(f"{prefix}{failed}")
@@ -506,7 +507,7 @@ def check_bypass(bucket: FakeBucket | None, headers: Mapping[str, str]) -> None:
 def _locks(asked: Asked) -> None:
     if asked.method == "DELETE":
         check_bypass(asked.bucket, asked.headers)
-    mine = asked.target if "retention" in asked.query and asked.method == "PUT" else None
+    mine: Any = asked.target if "retention" in asked.query and asked.method == "PUT" else None
     until = document(asked.body).findtext("{*}RetainUntilDate") if mine else ""
     if until and datetime.fromisoformat(until) < datetime.now(UTC):
         # AWS says it in the time of its own place, in winter.
@@ -519,8 +520,10 @@ def _locks(asked: Asked) -> None:
                 "ArgumentValue": there.strftime("%a %b %d %H:%M:%S PST %Y"),
             },
         )
+    stated = document(asked.body).findtext("{*}Mode") if mine else None
     sooner = str(until) < str(getattr(mine, "lock_until", None) or "")
-    if sooner and _BYPASS not in asked.headers:
+    fixed = getattr(mine, "lock_mode", None) == "COMPLIANCE"
+    if (fixed and stated != "COMPLIANCE") or (sooner and (fixed or _BYPASS not in asked.headers)):
         message = "Access Denied because object protected by object lock."
         raise S3RefusedError("AccessDenied", message, status=403)
     until, mode = "x-amz-object-lock-retain-until-date", "x-amz-object-lock-mode"
@@ -528,6 +531,9 @@ def _locks(asked: Asked) -> None:
         message = f"{until} and {mode} must both be supplied"
         missing = until if mode in asked.headers else mode
         raise S3RefusedError("InvalidArgument", message, {"ArgumentName": missing})
+    if asked.headers.get(mode, "COMPLIANCE") not in ("COMPLIANCE", "GOVERNANCE"):
+        members = {"ArgumentName": mode, "ArgumentValue": asked.headers[mode]}
+        raise S3RefusedError("InvalidArgument", "Unknown wormMode directive.", members)
 
 
 def _values(asked: Asked) -> None:
@@ -597,7 +603,7 @@ _CANNED = service_model("s3").shape_for("ObjectCannedACL").enum + ["log-delivery
 
 def _tags(asked: Asked) -> None:
     stated = asked.headers.get("x-amz-tagging", "")
-    pairs = [part.partition("=")[0] for part in stated.split("&")]
+    pairs = [part.partition("=")[0] for part in stated.split("&") if part]
     if len(set(pairs)) < len(pairs) or any(part.count("=") > 1 for part in stated.split("&")):
         raise S3RefusedError(
             "InvalidArgument",

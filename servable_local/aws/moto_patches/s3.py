@@ -211,6 +211,7 @@ def _put_encryption(backend: Any, bucket_name: str, encryption: dict[str, Any]) 
             "aws:kms:dsse",
         )
     _PUT_ENCRYPTION(backend, bucket_name, encryption)
+    backend.get_bucket(bucket_name).servable_encrypted = True  # and not by default alone
 
 
 def _copy(backend: Any, source: Any, bucket: str, key: str, **more: Any) -> None:

@@ -8,6 +8,7 @@ tests/servable_local/aws/aws_answers.jsonl in the repository has what was record
 """
 
 import re
+from datetime import datetime
 from functools import cache
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -197,7 +198,7 @@ class AnsweredS3Api(DescribedS3Api):
             try:
                 if bucket.get_permission("s3:DeleteObject", f"{bucket.arn}/{name}") is _DENIED:
                     raise S3ClientError("AccessDenied", "Access Denied")
-                if version and bucket.versioning_status and version not in there:
+                if version and version not in there:
                     raise MissingVersion()
                 _, meta = self.backend.delete_object(bucket_name, name, version, bypass)
             except S3ClientError as error:
@@ -211,6 +212,18 @@ class AnsweredS3Api(DescribedS3Api):
         self.data["Action"] = "DeleteObjects"
         quiet = asked.findtext("{*}Quiet", "").lower() == "true"
         return self.serialized(ActionResult({"Deleted": [] if quiet else gone, "Errors": errors}))
+
+    def get_object(self) -> Any:
+        if "retention" not in self.querystring:
+            return super().get_object()
+        key = self._object(self.parse_key_name(), self._get_param("versionId"))
+        self.data["Action"] = "GetObjectRetention"
+        until = datetime.fromisoformat(key.lock_until)
+        held = {"Mode": key.lock_mode, "RetainUntilDate": until}
+        return self.serialized(ActionResult({"Retention": held}))
+
+    def _bucket_tagging_from_body(self) -> dict[str, str]:
+        return {name: value or "" for name, value in super()._bucket_tagging_from_body().items()}
 
     def _handle_range_header(self, request: Any, headers: Any, content: Any) -> Any:
         """A range that is none is not looked at."""

@@ -205,6 +205,12 @@ class DescribedS3Api(S3Api):
         for item in result["Uploads"]:
             item["ChecksumType"] = kind_of(self._upload(item["UploadId"]).metadata)
 
+    def _of_get_object_lock_configuration(self, result: Any) -> None:
+        rule = result["ObjectLockConfiguration"].get("Rule") or {}
+        for name in ("Days", "Years"):
+            if not rule.get("DefaultRetention", {}).get(name):
+                rule.get("DefaultRetention", {}).pop(name, None)
+
     def _of_list_parts(self, result: Any) -> None:
         upload = self._upload(result["UploadId"])
         algorithm = upload.metadata.get(_ALGORITHM)

@@ -74,6 +74,15 @@ def _check_tags(operation: str, root: Any) -> None:
                 'User-defined tag keys can\'t start with "aws:". This prefix is reserved for system tags. '
                 'Remove "aws:" from your tag keys and try again.',
             )
+        if key.startswith("aws:"):
+            of_bucket = operation == "PutBucketTagging"
+            raise S3RefusedError(
+                "InvalidTag",
+                "System tags cannot be added/updated by requester"
+                if of_bucket
+                else "Your TagKey cannot be prefixed with aws:",
+                {"TagKey": key},
+            )
         if key in seen:
             message = "Cannot provide multiple Tags with the same key"
             raise S3RefusedError("InvalidTag", message, {"TagKey": key})

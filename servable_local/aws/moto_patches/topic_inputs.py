@@ -102,12 +102,20 @@ def _publish(given: _Given) -> _Problems:
         yield _invalid("TopicArn or TargetArn Reason: no value for required parameter")
     if not given["Message"]:
         yield _invalid("Empty message")
-    if len(given["Message"].encode()) > _MOST_BYTES:
+    if _size(given) > _MOST_BYTES:
         yield _invalid("Message too long")
     if not re.fullmatch(r"[^\x00-\x1f]{1,100}", given.get("Subject", "none")):
         yield _invalid("Subject")
     yield from _structure(given)
     yield from _attributes(given, "")
+
+
+def _size(given: _Given) -> int:
+    """Bytes of a message and of its attributes: names, types and values."""
+    attributes = given.get("MessageAttributes") or {}
+    texts = [str(given.get("Message", "")), *attributes]
+    texts += [str(text) for value in attributes.values() for text in value.values()]
+    return sum(len(text.encode()) for text in texts)
 
 
 def _structure(given: _Given) -> _Problems:
@@ -169,7 +177,7 @@ def _attribute_name(name: str) -> Iterator[str]:
 
 def _batch(given: _Given) -> _Problems:
     entries = given.get("PublishBatchRequestEntries") or []
-    if sum(len(str(entry.get("Message", "")).encode()) for entry in entries) > _MOST_BYTES:
+    if sum(map(_size, entries)) > _MOST_BYTES:
         problem = "The length of all the messages put together is more than the limit."
         yield "BatchRequestTooLong", problem
     if len(entries) > 10:
@@ -181,6 +189,9 @@ def _batch(given: _Given) -> _Problems:
     for number, entry in enumerate(entries, start=1):
         yield from _structure(entry)
         yield from _attributes(entry, f"publishBatchRequestEntries.{number}.member.")
+        if len(entry["Id"]) > 80:
+            problem = f"The Id of a batch entry in the batch request is too long: {entry['Id']}"
+            yield "InvalidBatchEntryId", problem
         if not _ENTRY.fullmatch(entry["Id"]):
             yield (
                 "InvalidBatchEntryId",

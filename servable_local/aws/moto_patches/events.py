@@ -28,7 +28,14 @@ from moto.core.utils import (
     unix_time_millis,
     utcfromtimestamp,
 )
-from moto.events.models import EventPattern, EventsBackend, Rule, events_backends
+from moto.events.models import (
+    EventBus,
+    EventBusPolicyStatement,
+    EventPattern,
+    EventsBackend,
+    Rule,
+    events_backends,
+)
 from moto.events.responses import EventsHandler
 from moto.events.utils import PAGINATION_MODEL
 from moto.logs.models import logs_backends
@@ -41,6 +48,7 @@ from servable_local.aws.moto_patches.topics import HERE
 
 _SEND = Rule.send_to_targets
 _PUT_EVENTS = EventsBackend.put_events
+_ADD_POLICY, _DESCRIBE = EventBus.add_policy, EventBusPolicyStatement.describe
 _CREATE_BUS, _LIST_BUSES = EventsHandler.create_event_bus, EventsHandler.list_event_buses
 _PLACE = re.compile(r"<([^<>]+)>")
 
@@ -49,6 +57,10 @@ def install() -> None:
     """Idempotent."""
     setattr(Rule, "send_to_targets", _send_to_targets)  # noqa: B010 (mypy)
     setattr(EventsBackend, "put_events", _put_events)  # noqa: B010
+    setattr(EventBus, "add_policy", _add_policy)  # noqa: B010
+    # Upstream a permission takes the place of those of the same caller, and not of its own id alone.
+    setattr(EventBus, "_remove_principals_statements", lambda bus, *callers: None)  # noqa: B010
+    setattr(EventBusPolicyStatement, "describe", _describe)  # noqa: B010
     setattr(EventsHandler, "create_event_bus", _create_bus)  # noqa: B010
     setattr(EventsHandler, "list_event_buses", _list_buses)  # noqa: B010
     setattr(EventsHandler, "test_event_pattern", _test_pattern)  # noqa: B010
@@ -65,6 +77,18 @@ def _put_events(backend: Any, events: list[dict[str, Any]]) -> list[dict[str, An
         next(answers) if bus in backend.event_buses else {"EventId": str(uuid.uuid4())}
         for bus in buses
     ]
+
+
+def _add_policy(bus: EventBus, policy: dict[str, Any]) -> None:
+    """A policy takes the place of whatever was permitted."""
+    bus.remove_statements()
+    _ADD_POLICY(bus, policy)
+
+
+def _describe(statement: EventBusPolicyStatement) -> dict[str, Any]:
+    shown = _DESCRIBE(statement)
+    everybody = str(shown["Principal"]).endswith("::*:root'}")
+    return shown | ({"Principal": "*"} if everybody else {})
 
 
 def _with_an_object(event: dict[str, Any]) -> dict[str, Any]:

@@ -320,7 +320,8 @@ class DescribedS3Api(S3Api):
 
     def finish_headers(self, query: Mapping[str, Any], headers: dict[str, Any]) -> None:
         """Headers of an answer about an object as AWS has them: its sum, how it is kept, its version."""
-        headers.pop("x-amz-sdk-checksum-algorithm", None)
+        for name in ("x-amz-sdk-checksum-algorithm", _ALGORITHM):
+            headers.pop(name, None)
         for name, value in headers.items():
             if name.startswith("x-amz-meta-") and _ENCODED.fullmatch(value):
                 # AWS says as plain text what need not have been encoded.

@@ -82,7 +82,9 @@ class Child:
 
         said = b""
         until = time.monotonic() + CHILD_SECONDS
-        ready = select.poll()  # select() ends at descriptor 1,024, which a long run of tests reaches
+        ready = (
+            select.poll()
+        )  # select() ends at descriptor 1,024, which a long run of tests reaches
         ready.register(self._reader, select.POLLIN)
         while ready.poll(max(0.0, until - time.monotonic()) * 1000):
             piece = os.read(self._reader, 1 << 16)

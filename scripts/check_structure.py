@@ -153,7 +153,7 @@ GROWN = {
     "replays that say what their rows show, standing costs": 954,
     "CloudFormation's role, packing at synth, faults of a rollout": 500,
     "constructs for CDK apps of one's own": 1_946,
-    "AWS's answers, operations that would do nothing, CloudWatch in CBOR": 5_980,
+    "AWS's answers, operations that would do nothing, CloudWatch in CBOR": 5_977,
     "requests as NGINX reads them, failed loads of multi-model mode": 268,
     "transform jobs, state machines and schedules in the local AWS": 1_570,
     "batches: schema, job, construct, rules, cost; without an endpoint": 2_246,

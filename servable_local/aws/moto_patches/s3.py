@@ -153,26 +153,25 @@ def _delete_object(
 ) -> tuple[bool, dict[str, Any]]:
     """With marks where versioning is suspended, and with whether it was a mark that went."""
     bucket = backend.get_bucket(bucket_name)
+    before = bucket.keys.getlist(key_name, [])
+    gone = [key for key in before if str(key.version_id) == version_id]
+    marks = any(isinstance(key, FakeDeleteMarker) for key in gone)
+    said = {"delete-marker": "true"} if marks else {}
     if bucket.versioning_status != "Suspended":
-        gone = [key for key in bucket.keys.getlist(key_name, []) if key.version_id == version_id]
         if version_id is None and bucket.versioning_status and key_name not in bucket.keys:
             bucket.keys[key_name] = mark = FakeDeleteMarker(_named(key_name))
             return True, {"version-id": mark.version_id, "delete-marker": "true"}
         done, meta = _DELETE_OBJECT(backend, bucket_name, key_name, version_id, bypass)
-        marks = any(isinstance(key, FakeDeleteMarker) for key in gone)
-        return done, meta | ({"delete-marker": "true"} if marks else {})
+        return done, meta | said
     if version_id is None:
         mark = FakeDeleteMarker(_named(key_name))
         mark._version_id = "null"
         bucket.keys.setlist(key_name, [*_others(bucket, key_name), mark])
         return True, {"version-id": "null", "delete-marker": "true"}
-    before = bucket.keys.getlist(key_name, [])
-    gone = [key for key in before if str(key.version_id) == version_id]
     bucket.keys.setlist(key_name, [key for key in before if key not in gone])
     if not bucket.keys.getlist(key_name):
         bucket.keys.pop(key_name)
-    marks = any(isinstance(key, FakeDeleteMarker) for key in gone)
-    return bool(gone), {"version-id": version_id} | ({"delete-marker": "true"} if marks else {})
+    return bool(gone), {"version-id": version_id} | said
 
 
 def _put_policy(backend: Any, bucket_name: str, policy: bytes) -> None:

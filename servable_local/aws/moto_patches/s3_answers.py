@@ -62,8 +62,6 @@ _TAG = re.compile(rb"<Tag[ />]")
 _DENIED = PermissionResult.DENIED
 _ACCOUNT = re.compile(r"\d{12}")
 _UUID = re.compile(r"(mrk-)?[0-9a-f-]{32,36}")
-
-
 _SIZES = ("all_storage_classes_128K", "varies_by_storage_class")
 _MINIMUM = "x-amz-transition-default-minimum-object-size"
 

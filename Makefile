@@ -11,7 +11,7 @@ QUIETLY = sh scripts/quietly.sh
 # Every process of the tests would compile our modules anew: a tenth of their time.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help install demo test test-long test-release test-pythons wheels release-check bench-install bench-check bench-packaging bench-local bench-local-aws bench-serving bench-client bench-synth bench-load bench-search bench-tune bench-seeds bench-rehearse bench-replay bench-batch bench-verdicts rollout-table every-preset accept-local check format lock audit site clean
+.PHONY: help install demo test test-long test-release test-pythons wheels release-check bench-install bench-check bench-packaging bench-local bench-local-aws bench-serving bench-client bench-synth bench-load bench-search bench-tune bench-seeds bench-rehearse bench-replay bench-batch bench-verdicts rollout-table every-preset check format lock audit site clean
 
 help:            # this list
 	@awk -F ' *# *' '/^[a-z-]+:/ && NF > 1 { split($$1, target, ":"); printf "  make %-15s %s\n", target[1], $$2 }' $(MAKEFILE_LIST)
@@ -102,9 +102,6 @@ rollout-table: .venv/.everything  # what a rollout does with a faulty model; wri
 
 every-preset: .venv/.everything  # each call of every preset's life in the local AWS against the execution role's policies (3 minutes)
 	@$(BIN)/python -m pytest tests/servable_local/aws/every_preset.py
-
-accept-local: .venv/.everything  # servable accept against the local AWS: every step, interrupted in each, over budget, throttled; writes its facts (30 minutes)
-	@$(BIN)/python -m pytest tests/servable/accept/every_interruption.py -p no:randomly --timeout 900
 
 check: .venv/.everything  # types, style, import contract, generated docs, templates under three linters
 	@$(BIN)/python scripts/check.py

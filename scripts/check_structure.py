@@ -162,7 +162,6 @@ GROWN = {
     "an endpoint that sleeps, inference components in the local AWS": 1_516,
     "approvals in the registry, models fetched for a file": 516,
     "components of a variant: keys, rules, constructs, callers": 849,
-    "servable accept: steps, deletion, report, its workflow's role; queues in the local AWS": 2_728,
     "days that sleep: rehearsed, priced, and simulated beside": 1_006,
     "helpers that were called once since": -23,
     "this table, and the bounds of folders": 36,

@@ -12,7 +12,6 @@ from pathlib import Path
 import click
 
 COMMANDS: Mapping[str, tuple[str, str]] = {
-    "accept": ("synth", "aws_cdk"),
     "batch": ("aws", "boto3"),
     "conformance": ("aws", "numpy"),
     "golden": ("tune", "httptools"),

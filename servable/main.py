@@ -44,7 +44,6 @@ COMMANDS = {
     "tune": "Search the best container settings of an environment.",
     "report": "Write the report page of a load or tune run, or of two runs side by side.",
     "load": "Measure how much load an environment takes, step by step.",
-    "accept": "Prove the product in an AWS account, step by step, and leave nothing there.",
     "local": "Start, show and stop the local AWS on this computer.",
 }
 # Each command is in servable/NAME/command.py, except these:

@@ -63,7 +63,7 @@ def synthesise(
     if repository := app.node.try_get_context("pipeline"):
         from stacks.pipeline_stack import add_pipelines  # roles for a repository's workflows
 
-        given = map(app.node.try_get_context, ("oidc-provider", "registry-token", "accept"))
+        given = map(app.node.try_get_context, ("oidc-provider", "registry-token"))
         try:
             add_pipelines(app, environments, str(repository), *given)
         except ValueError as wrong:

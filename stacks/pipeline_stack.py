@@ -1,6 +1,5 @@
 """The stack pipeline-ENV with the roles of a repository's workflows (-c pipeline=OWNER@ID/NAME@ID)."""
 
-from collections.abc import Callable
 from functools import partial
 
 import aws_cdk as cdk
@@ -22,7 +21,6 @@ from infra.constructs.endpoint.endpoint_interface import endpoint_arns
 from infra.constructs.model.archive import model_package_arn
 from infra.parameters.environment import Environment, stack_name
 from infra.parameters.loading import Loaded, ValidFile
-from infra.policy.acceptance_policy import ACCEPT_LOOKS, acceptance_statements
 from infra.policy.account_names import BOOTSTRAP_BUCKET, BOOTSTRAP_VERSION, LINKED_ROLE
 
 
@@ -39,12 +37,10 @@ class PipelineStack(cdk.Stack):
         repository: str,
         provider_arn: str | None,
         token_secret: str | None = None,
-        accept: str | None = None,
     ) -> None:
         """`repository` is OWNER@ID/NAME@ID. `provider_arn` is that of an existing GitHub provider in the
         account; None creates one. `token_secret` names the secret with GitHub's token for approvals in the
-        model registry; None makes no rule for them. `accept` names GitHub's environment of the workflow that
-        runs `servable accept` in this account and region; None makes no role for it."""
+        model registry; None makes no rule for them."""
         super().__init__(
             scope,
             construct_id,
@@ -80,27 +76,12 @@ class PipelineStack(cdk.Stack):
         )
         for output, role in (("DeployRoleArn", deploys.role), ("CompareRoleArn", compares.role)):
             cdk.CfnOutput(self, output, value=role.role_arn)
-        if accept is not None:
-            self._accepts(role_for, accept, environment)
         if _model_packages(environment):
             reads, claim = _reads_of_pin(self, environment), f"ref:refs/heads/{BRANCH}"
             pins = role_for("Pins", claim=claim, looks=PIN_LOOKS, reads=reads)
             cdk.CfnOutput(self, "PinRoleArn", value=pins.role.role_arn)
             if token_secret is not None:
                 self._approvals(name, environment, repository, token_secret)
-
-    def _accepts(
-        self, role_for: Callable[..., PipelineRole], claimed: str, environment: Environment
-    ) -> None:
-        """The role of `servable accept` in the environment's account and region."""
-        account, region = environment.account, environment.region
-        looks, claim = ACCEPT_LOOKS, f"environment:{claimed}"
-        role = role_for("Accepts", claim=claim, bootstrap_roles=DEPLOYS, looks=looks)
-        for statement in acceptance_statements(
-            partition=self.partition, account=account, region=region
-        ):
-            role.allow(*statement)
-        cdk.CfnOutput(self, "AcceptRoleArn", value=role.role.role_arn)
 
     def _approvals(
         self, name: str, environment: Environment, repository: str, token_secret: str
@@ -128,11 +109,10 @@ def add_pipelines(
     repository: str,
     provider_arn: str | None,
     token_secret: str | None = None,
-    accept: str | None = None,
 ) -> None:
     """Adds a stack for each environment that loads: `cdk deploy 'pipeline-*' -c pipeline=OWNER@ID/NAME@ID`.
 
-    `token_secret` and `accept`: as for `PipelineStack`.
+    `token_secret`: as for `PipelineStack`.
     An account has one provider per issuer: if several environments share it, the first creates it.
     """
     first_stacks: dict[str, PipelineStack] = {}
@@ -150,7 +130,6 @@ def add_pipelines(
             repository=repository,
             provider_arn=provider_arn or (provider if first else None),
             token_secret=token_secret,
-            accept=accept,
         )
         if first is not None:
             stack.add_stack_dependency(first)

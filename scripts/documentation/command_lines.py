@@ -38,7 +38,7 @@ CDK = click.Command(
         click.Option(["--require-approval"]),
     ],
 )
-CONTEXT = ("accept", "environments", "nag", "oidc-provider", "pipeline", "registry-token")
+CONTEXT = ("environments", "nag", "oidc-provider", "pipeline", "registry-token")
 
 # Programs that are not ours, and why a page may name them: nothing of ours can make them stale.
 OTHERS = {

@@ -11,7 +11,6 @@ from infra.parameters.loading import ValidFile
 from infra.parameters.placement import placements
 from infra.preflight.check import check, errors
 from model_packaging.refusal import PackagingError
-from servable.acceptance_report import FROM_ACCEPT, measured_minutes
 from servable.adoption.ways import WAYS
 from servable.aws_account import account_of
 from servable.check.explain import Said, update_lines
@@ -55,7 +54,6 @@ WORDS = {
     help="With --adopt: print the steps, downtime, cost and rollback of a way to take it over.",
 )
 @click.option("--local", is_flag=True, help="Compare with what is live in the local AWS.")
-@FROM_ACCEPT
 @ENVIRONMENTS
 @SET
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -65,7 +63,6 @@ def plan(
     adopt: str | None,
     way: str | None,
     local: bool,
-    from_accept: Path | None,
     folder: str,
     sets: tuple[str, ...],
     as_json: bool,
@@ -99,14 +96,10 @@ def plan(
     except PackagingError as wrong:
         raise click.ClickException(str(wrong)) from None
     lines = _lines(loaded, deploy_plan)
-    measured = None if from_accept is None else measured_minutes(from_accept)
     if as_json:
-        minutes = {} if measured is None else {"measured": asdict(measured)}
-        click.echo(json.dumps(_as_object(deploy_plan, lines) | minutes, indent=2))
+        click.echo(json.dumps(_as_object(deploy_plan, lines), indent=2))
     else:
         _show(deploy_plan, lines, endpoint=bool(loaded.environment.variants))
-        if measured is not None:
-            click.echo(measured.line())
     return int(deploy_plan.needs_attention)
 
 

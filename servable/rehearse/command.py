@@ -12,7 +12,6 @@ import click
 from infra.parameters.loading import ValidFile
 from infra.parameters.placement import Placement
 from infra.parameters.rehearsal_scenario import Incidents
-from servable.acceptance_report import FROM_ACCEPT, measured_minutes
 from servable.load.options import ENDPOINT_URL, LOCAL, with_options
 from servable.project import ENVIRONMENTS, SET, environment_with_endpoint
 from servable.rehearse import comparison_output
@@ -71,7 +70,6 @@ OPTIONS = (
         "--p50-ms", type=POSITIVE, help="Median latency of an instance with little to do."
     ),
     click.option("--p99-ms", type=POSITIVE, help="p99 latency of an instance with little to do."),
-    FROM_ACCEPT,
     # --- what happens
     click.option("--deploy-at", type=MINUTE, help="Minute in which a deployment begins."),
     click.option("--instance-dies", type=MINUTE, multiple=True, help="Minute; may be repeated."),
@@ -118,7 +116,6 @@ class RehearseOptions(DayOptions):
     rate_per_instance: float | None
     p50_ms: float | None
     p99_ms: float | None
-    from_accept: Path | None
     deploy_at: int | None
     instance_dies: tuple[int, ...]
     zone_fails: tuple[int, ...]
@@ -144,10 +141,6 @@ def rehearse(environment: str, folder: str, sets: tuple[str, ...], **values: Any
         raise click.UsageError("--write goes with --compare, and not with --set")
     loaded, files = environment_with_endpoint(environment, folder, sets)
     placed = variant_of(loaded, options.variant)
-    if options.from_accept is not None:
-        sets = (*_measured_keys(placed, options.from_accept), *sets)
-        loaded, files = environment_with_endpoint(environment, folder, sets)
-        placed = variant_of(loaded, options.variant)
     requests, bursts = day_of(loaded, placed, options)
     instance = measured(
         loaded,
@@ -177,18 +170,6 @@ def rehearse(environment: str, folder: str, sets: tuple[str, ...], **values: Any
 
         click.echo(f"page: {write(options.output, result)}", err=options.json_wanted)
     return EXIT_CODES[result.verdict]
-
-
-def _measured_keys(placed: Placement, report: Path) -> list[str]:
-    """The keys that a report of `servable accept` gives, where the file does not state them."""
-    seen, variant = measured_minutes(report), placed.variant
-    keys = []
-    if seen.start_seconds is not None and variant.start_seconds is None:
-        keys.append(f"{placed.key('start_seconds')}={seen.start_seconds:g}")
-    scaling, delay = variant.scaling, seen.metric_delay_seconds
-    if delay is not None and scaling and scaling.metric_delay_seconds is None:
-        keys.append(f"{placed.key('scaling.metric_delay_seconds')}={delay}")
-    return keys
 
 
 def _compare(

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 from typing import Any
 
 import aws_cdk as cdk
@@ -92,7 +91,7 @@ class PipelineRole(Construct):
         region: str,
         bootstrap_roles: Sequence[str] = (),
         looks: Sequence[str],
-        reads: Mapping[str, Sequence[str]] = MappingProxyType({}),
+        reads: Mapping[str, Sequence[str]],
         roles: RoleRules,
     ) -> None:
         """`repository` and `claim` are those of `subjects`.
@@ -131,13 +130,13 @@ class PipelineRole(Construct):
             for kind in bootstrap_roles
         ]
         if taken_on:
-            self.allow(["sts:AssumeRole"], taken_on)
-        self.allow(list(looks), ["*"])
+            self._allow(["sts:AssumeRole"], taken_on)
+        self._allow(list(looks), ["*"])
         for action, places in reads.items():
             condition = via_s3(region) if action.startswith("kms:") else None
-            self.allow([action], list(places), condition)
+            self._allow([action], list(places), condition)
 
-    def allow(
+    def _allow(
         self, actions: list[str], resources: list[str], conditions: dict[str, Any] | None = None
     ) -> None:
         self.role.add_to_policy(

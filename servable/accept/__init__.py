@@ -1,1 +1,0 @@
-"""`servable accept`: the product proven in an account of yours, in steps that leave nothing behind."""

@@ -29,17 +29,10 @@ from servable.new.project_files import STAMP
 ROOT = Path(__file__).resolve().parents[1]
 PROTOS = ROOT / "servable_tensors"
 FOLDER = "servable/new/template"
-CONFORMANCE = ".github/workflows/conformance.yml"
 SERVICE = "@service@"  # exchanged for the service's name when a project is written
 # The virtual environment of the project before any other, as in this repository. A console script:
 # a folder `stacks` or `infra` of the project does not shadow ours.
 APP = 'PATH=".venv/bin:$PATH" servable-app'
-FIND_LINKS = """\
-env:
-  PIP_FIND_LINKS: ${{ vars.PIP_FIND_LINKS }}   # a folder of Servable's wheels, until they are published
-
-jobs:
-"""
 
 
 def with_table(page: str, rows: Iterable[Sequence[str]]) -> str:
@@ -104,18 +97,6 @@ def _cdk_cli() -> dict[str, str]:
     return {"aws-cdk": json.loads(_text("package.json"))["devDependencies"]["aws-cdk"]}
 
 
-def _conformance() -> str:
-    """Elsewhere what makes the models is installed from an index, or a folder in its place."""
-    text = _text(CONFORMANCE).replace("jobs:\n", FIND_LINKS)
-    ours = "run: make .venv/.local\n"
-    indent = "\n          "
-    install = '.venv/bin/python -m pip install --quiet "servable-endpoints[aws,local]==@version@"\n'
-    theirs = f"run: |{indent}python -m venv .venv{indent}{install}"
-    if text.count(ours) != 1:
-        raise RuntimeError(f"{CONFORMANCE}: `{ours.strip()}` is not there once; mend it here, too")
-    return text.replace(ours, theirs).replace("; docs/pipelines.md.", ".")
-
-
 def _text(name: str) -> str:
     return (ROOT / name).read_text(encoding="utf-8")
 
@@ -130,7 +111,6 @@ TEMPLATE: Mapping[str, Callable[[], str]] = {
     f"{FOLDER}/docs/runbook.md": lambda: _text("docs/runbook.md"),
     # docs/security.md says `extends = "secure-base"`; a file extends only what lies beside it.
     f"{FOLDER}/environments/secure-base.toml": lambda: _text("environments/secure-base.toml"),
-    f"{FOLDER}/dot-github/workflows/conformance.yml": _conformance,
 }
 
 GENERATED: dict[str, Callable[[], str]] = {

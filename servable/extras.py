@@ -13,7 +13,6 @@ import click
 
 COMMANDS: Mapping[str, tuple[str, str]] = {
     "batch": ("aws", "boto3"),
-    "conformance": ("aws", "numpy"),
     "golden": ("tune", "httptools"),
     "history": ("aws", "boto3"),
     "invoke": ("aws", "boto3"),

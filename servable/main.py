@@ -40,7 +40,6 @@ COMMANDS = {
     "invoke": "Send one request to an environment's endpoint, in AWS or on this computer.",
     "batch": "Run a table through an environment's model, by a transform job or on this computer.",
     "serve": "Serve an environment's endpoint on this computer.",
-    "conformance": "Compare the answers of a container or an endpoint with those of the AWS image.",
     "tune": "Search the best container settings of an environment.",
     "report": "Write the report page of a load or tune run, or of two runs side by side.",
     "load": "Measure how much load an environment takes, step by step.",

@@ -1,6 +1,6 @@
 """Measures the share of verdicts that are wrong, and writes docs/verdicts.md.
 
-python -m benchmarks.verdicts [--seed N] [load | conformance | rehearse | sleep | tune | replay]...
+python -m benchmarks.verdicts [--seed N] [load | rehearse | sleep | tune | replay]...
 
 A false green says that something holds which does not, a false red the contrary. A fresh seed is drawn where
 none is given.
@@ -16,7 +16,6 @@ from typing import Any
 from benchmarks.frame import ROOT, Log, Result, clock, read, write
 from benchmarks.verdicts import load_gate, rehearse, replay_gate, sleep, tune
 from model_packaging.beside import beside
-from tests.benchmarks.verdict_trials import conformance_verdicts
 
 PAGE = ROOT / "docs" / "verdicts.md"
 # Simulated runs and searches of each case.
@@ -29,7 +28,6 @@ GATE = ("met", "NOT met", "cannot be told")
 
 MEASURES: Mapping[str, Callable[[int, Log], Any]] = {
     "load": lambda seed, log: load_gate.trials(seed, RUNS),
-    "conformance": conformance_verdicts,
     "rehearse": lambda seed, log: rehearse.measured(seed, REHEARSED, COMPARED, FRESH_DAYS, log),
     "sleep": lambda seed, log: sleep.measured(seed, SLEPT, log),
     "tune": lambda seed, log: tune.trials(seed, SEARCHES),
@@ -58,12 +56,6 @@ def page(result: Result) -> str:
             f"{' | '.join(_between(each, verdict) for verdict in GATE)} |"
             for (kind, holds), each in cases.items()
         )
-    if measured := result.get("conformance", {}).get("measured"):
-        sound, codes = measured["sound"], measured["deviations"]
-        green = sum(code == 0 for code in codes.values())
-        fields["conformance_green"] = f"{green} of {len(codes)} planted deviations"
-        fields["conformance_red"] = f"{sum(map(bool, sound))} of {len(sound)} runs"
-        fields["conformance_rows"] = "\n".join(f"| {name} | {codes[name]} |" for name in codes)
     if rows := result.get("tune", {}).get("measured"):
         planted = [row for row in rows if row["planted"]]
         nothing = [row for row in rows if not row["planted"]]

@@ -197,7 +197,7 @@ class Lines:
         if not (self._root / folder).is_dir():
             yield f"-c environments={folder}: there is no such folder"
         for key, given in values.items():
-            if key in CONTEXT or "KEY" in key or key.startswith("ENV."):
+            if key in CONTEXT or "KEY" in key or key.partition(".")[0] in {"ENV", *made}:
                 continue
             if "." in key:
                 yield from self._override_problems(folder, {key: given}, "-c")

@@ -1,10 +1,10 @@
-"""What every container has to do, as `servable conformance` checks it anywhere."""
+"""What SageMaker and the image's nginx.conf require of every container."""
 
 import pytest
 
-from servable.conformance.contract import CHECKS
-from servable.conformance.targets import ContainerTarget
 from tests.conformance.asking import Endpoint
+from tests.servable_local.container.asked_container import AskedContainer
+from tests.servable_local.container.container_contract import CHECKS
 
 pytestmark = pytest.mark.long
 
@@ -14,9 +14,9 @@ UNTIMED = [sentence for sentence in CHECKS if "within" not in sentence]
 
 @pytest.mark.parametrize("sentence", UNTIMED)
 def test_without_code_the_contract_holds(sentence: str, plain: Endpoint) -> None:
-    assert CHECKS[sentence](ContainerTarget(plain.url)) is None
+    assert CHECKS[sentence](AskedContainer(plain.url)) is None
 
 
 @pytest.mark.parametrize("sentence", UNTIMED)
 def test_with_code_the_contract_holds(sentence: str, coded: Endpoint) -> None:
-    assert CHECKS[sentence](ContainerTarget(coded.url)) is None
+    assert CHECKS[sentence](AskedContainer(coded.url)) is None

@@ -8,7 +8,7 @@ from pathlib import Path
 from scripts.documentation.command_lines import PROGRAMS
 from scripts.documentation.pages import commands, pages
 from tests.checkouts import ROOT
-from tests.docs import outputs
+from tests.docs import outputs, test_accepting_page
 from tests.docs.test_readme import README
 from tests.docs.test_tutorial import PICTURES, TYPED, typed
 
@@ -38,8 +38,8 @@ def on_pages() -> dict[Words, list[str]]:
 
 
 def _by_other_tests() -> Iterator[Words]:
-    """The commands that the tests of the tutorial, of the README and of outputs type."""
-    for line in (*TYPED, *typed(PICTURES), *README):
+    """The commands that the tests of the tutorial, the README, the ten steps, and outputs type."""
+    for line in (*TYPED, *typed(PICTURES), *README, *test_accepting_page.read_lines()):
         yield from (words for _, words in commands(line))
     yield from outputs.typed()
     for shown in outputs.made_from_files():

@@ -192,7 +192,6 @@ def test_container_variables_are_named_in_three_places_only() -> None:
     allowed = (
         "infra/policy/container.py",
         "servable_handler/",
-        "servable/conformance/",  # asks a container that it did not start with these settings
         "servable_local/container/",
         "model_packaging/code_faults/",  # what code may read there
         "tests/",

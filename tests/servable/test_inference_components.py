@@ -1,14 +1,10 @@
 """An endpoint of inference components, whose variants name no model, in `servable plan` and `verify`."""
 
-import http.server
-import threading
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from click.testing import CliRunner
 
-from servable.conformance.command import conformance
 from servable.plan.live import LiveState, _live
 from servable.plan.plan import _verdict
 from servable.verify.deployed import DeployedStack, Resource
@@ -123,34 +119,3 @@ def test_plan_goes_on_where_the_stack_itself_made_them() -> None:
     loaded = cast("Any", SimpleNamespace(name="prod", environment=environment()))
     result, _ = _verdict(loaded, "ranker", now, made, False)
     assert result == "nothing"
-
-
-def test_conformance_asks_the_component_that_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    named = []
-
-    class Refusing(http.server.BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            named.append(self.headers["X-Amzn-SageMaker-Inference-Component"])
-            self.rfile.read(int(self.headers["Content-Length"]))
-            self.send_response(403)
-            self.send_header("Content-Length", "0")
-            self.end_headers()
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-        monkeypatch.setenv(name, "1")
-    monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-west-1")
-    with http.server.HTTPServer(("127.0.0.1", 0), Refusing) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        url = f"http://127.0.0.1:{server.server_port}/endpoints/ranker/invocations"
-        CliRunner().invoke(conformance, ["--url", url, "--component", "ranker-shared-candidates"])
-        server.shutdown()
-    assert named == ["ranker-shared-candidates"]
-
-
-def test_conformance_refuses_a_component_of_a_container() -> None:
-    words = ["--url", "http://127.0.0.1:1", "--component", "ranker-shared-candidates"]
-    ran = CliRunner().invoke(conformance, words)
-    assert (ran.exit_code, "leave --component out" in ran.output) == (1, True)

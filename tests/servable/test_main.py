@@ -80,7 +80,7 @@ def test_set_is_one_option_of_every_command_that_reads_an_environment(name: str)
     assert given == expected
 
 
-@pytest.mark.parametrize("name", sorted(set(COMMANDS) - WRITE_THE_FILE - {"conformance"}))
+@pytest.mark.parametrize("name", sorted(set(COMMANDS) - WRITE_THE_FILE))
 def test_an_override_reaches_the_environment(
     name: str, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -101,7 +101,6 @@ def test_a_shell_completes_commands_without_importing_them(
     completion = BashComplete(servable, {}, "servable", "_SERVABLE_COMPLETE")
     assert [item.value for item in completion.get_completions([], "c")] == [
         "check",
-        "conformance",
         "cost",
     ]
 

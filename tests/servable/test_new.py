@@ -44,7 +44,6 @@ def test_a_project_has_what_deploying_takes_and_no_python(written: Path) -> None
     assert files(written) == {
         ".github/dependabot.yml",
         ".github/workflows/approved-model.yml",
-        ".github/workflows/conformance.yml",
         ".github/workflows/deploy-environment.yml",
         ".github/workflows/deploy.yml",
         ".github/workflows/pull-request.yml",

@@ -1,7 +1,7 @@
 """What the container's NGINX makes of text, letter by letter, as tensorflowServing.js does since 2.20.
 
 Slow and plain on purpose: servable_tensors/text_bodies.py is held against it, and it against what
-the image's own code answered (servable/conformance/observed).
+the image's own code answered (tests/servable_local/container/observed).
 """
 
 import re

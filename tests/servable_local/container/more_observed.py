@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from servable.conformance.observed_cases import NO_ANSWER, Agreement, ObservedAnswer
-from servable.conformance.prepare import MODELS_PATH
+from tests.servable_local.container.asked_container import MODELS_PATH
+from tests.servable_local.container.observed_cases import NO_ANSWER, Agreement, ObservedAnswer
 
 FOLDER = Path(__file__).parent / "observed"
 _TIMEOUT_SECONDS = 30
@@ -116,7 +116,7 @@ NOT_GIVEN = {
 
 
 def add_containers(folder: Path) -> None:
-    """Write below `folder`, beside what `prepare` made there, what only these requests ask."""
+    """Write below `folder`, beside what `write_containers` wrote there, what only these requests ask."""
     echo, models = folder / "echo", folder / "multi-model"
     (echo / "code").mkdir()
     shutil.copyfile(FOLDER / "code_echo/inference.py.txt", echo / "code/inference.py")

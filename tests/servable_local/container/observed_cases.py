@@ -1,11 +1,10 @@
-"""Observed answers of the image's own code to each request, and their comparison with other answers.
+"""Requests to the image's own code with its responses, and how far other responses agree with these.
 
-observed/cases.jsonl was observed with the unmodified code of the image (2.20, and up to 2.19 where
-a case says so) behind NGINX, with a model server of ours behind it: what the container does before
-and after user code is the image's, texts of the model server and numbers are ours.
-observed/changed.toml names the answers of our own handler that are others since, and excused.toml
-what may differ anywhere, each with its reason. models.py.txt makes the models; code_io and
-code_transforms are the code of some groups.
+observed/cases.jsonl was observed with the unmodified code of the image (2.20, or up to 2.19 where a
+case says so) behind NGINX, with our model server behind it: what the container does before and after
+user code is the image's; texts of the model server and numbers are ours. observed/accepted.toml lists
+the differences that are accepted. models.py.txt makes the models; code_io and code_transforms are the
+code of some groups.
 """
 
 import base64
@@ -23,7 +22,6 @@ from typing import Any
 import numpy as np
 from google.protobuf.message import DecodeError
 
-from infra.policy.container import DEFAULT_MODEL_NAME, MULTI_MODEL_SWITCH
 from servable_tensors import TensorError, wire
 from servable_tensors.codecs import CODECS
 
@@ -31,53 +29,46 @@ OBSERVED = Path(__file__).parent / "observed"
 ATTRIBUTES = "X-Amzn-SageMaker-Custom-Attributes"
 DEFAULT_MODEL = "mult"
 """The default model of every container; other groups name their model in SageMaker's header."""
+NO_ANSWER = 0
+"""The status of a request that got no HTTP response."""
+_MULTI_MODEL = "SAGEMAKER_MULTI_MODEL"
 _ADDRESS = re.compile(r"(localhost|127\.0\.0\.1):[0-9]+")
 # TensorFlow numbers the functions of a model.
 _FUNCTION = re.compile(r"__inference_\w+")
 _PORTS = re.compile(r"rest port [0-9]+ and grpc port [0-9]+")
 _REAL = re.compile(rb"-?[0-9]+(?:\.[0-9]+(?:[eE][-+]?[0-9]+)?|[eE][-+]?[0-9]+)")
-_TOLERANCE = 1e-5  # float32, by another build of TensorFlow
+_TOLERANCE = 1e-5  # float32, by a different build of TensorFlow
 _PROTOBUF = "application/x-protobuf"
-# Compared where the observed answer has them.
 _HEADERS = ("allow", "retry-after")
-NO_ANSWER = 0
-"""The status of a request that got no HTTP answer."""
 
 
 class Agreement(Enum):
-    """Result of comparing an answer with the observed one. All but EQUAL need an excuse."""
+    """Result of comparing a response with the observed one."""
 
     EQUAL = "equal"
     LAST_DIGITS = "last digits"
-    """The same but for numbers that differ by at most a hundred-thousandth."""
+    """Equal except for numbers that differ by at most a hundred-thousandth."""
     OTHER_WORDS = "other words"
-    """The same error status and content type, and JSON of the same keys, with another message."""
+    """The same error status and content type, and JSON of the same keys, with a different message."""
     DIFFERENT = "different"
 
 
 @dataclass(frozen=True)
 class ObservedAnswer:
-    """The compared parts of an answer. An error page of NGINX counts by status and type alone."""
+    """The compared parts of a response. An error page of NGINX counts by status and type alone."""
 
     status: int
-    content_type: str | None
-    """None if unknown: SageMaker does not pass on the content type of an error."""
+    content_type: str
     body: bytes
-    headers: tuple[tuple[str, str], ...] | None = None
-    """Those of Allow and Retry-After; None if unknown."""
+    headers: tuple[tuple[str, str], ...] = ()
+    """Those of Allow and Retry-After."""
 
     @classmethod
     def of(
-        cls,
-        status: int,
-        content_type: str | None,
-        body: bytes,
-        headers: Mapping[str, str] | None = None,
+        cls, status: int, content_type: str, body: bytes, headers: Mapping[str, str]
     ) -> "ObservedAnswer":
-        """Return an answer without what differs from run to run: ports and the order of protobuf maps."""
-        kept = None
-        if headers is not None:
-            kept = tuple((name, headers[name]) for name in _HEADERS if headers.get(name))
+        """Return a response without what differs from run to run: ports, the order of protobuf maps."""
+        kept = tuple((name, headers[name]) for name in _HEADERS if headers.get(name))
         if body.startswith(b"<html>"):
             return cls(status, content_type, b"<html>", kept)
         if content_type == _PROTOBUF and status == 200:
@@ -91,21 +82,19 @@ class ObservedAnswer:
         return cls(status, content_type, text.encode("latin-1"), kept)
 
     def agreement(self, other: "ObservedAnswer") -> Agreement:
-        """Return how far `other` agrees with this observed answer."""
-        known = other.content_type is not None
-        if self.status != other.status or (known and self.content_type != other.content_type):
-            return Agreement.DIFFERENT
-        if other.headers is not None and (self.headers or ()) != other.headers:
+        """Return how far `other` agrees with this observed response."""
+        mine = (self.status, self.content_type, self.headers)
+        if mine != (other.status, other.content_type, other.headers):
             return Agreement.DIFFERENT
         if self.body == other.body:
             return Agreement.EQUAL
         if self.status == 200:
-            return self._compared_numbers(other)
-        same_keys = self.status >= 400 and _keys(self.body) == _keys(other.body)
+            return self._compare_numbers(other)
+        same_keys = self.status >= 400 and _read_keys(self.body) == _read_keys(other.body)
         return Agreement.OTHER_WORDS if same_keys else Agreement.DIFFERENT
 
-    def _compared_numbers(self, other: "ObservedAnswer") -> Agreement:
-        codec = CODECS.get(self.content_type or "")
+    def _compare_numbers(self, other: "ObservedAnswer") -> Agreement:
+        codec = CODECS.get(self.content_type)
         if codec is not None and not codec.is_text:
             try:
                 mine, others = codec.read_answer(self.body), codec.read_answer(other.body)
@@ -114,9 +103,9 @@ class ObservedAnswer:
             if mine.keys() != others.keys():
                 return Agreement.DIFFERENT
             if self.content_type == _PROTOBUF:
-                if _model_spec(self.body) != _model_spec(other.body):
+                if _read_model_spec(self.body) != _read_model_spec(other.body):
                     return Agreement.DIFFERENT
-                # TensorFlow Serving may write the same tensor in another field.
+                # TensorFlow Serving may write the same tensor in a different field.
                 if all(np.array_equal(mine[name], others[name]) for name in mine):
                     return Agreement.EQUAL
             close = all(
@@ -130,7 +119,7 @@ class ObservedAnswer:
         if _REAL.split(self.body) != _REAL.split(other.body):
             return Agreement.DIFFERENT
         pairs = zip(_REAL.findall(self.body), _REAL.findall(other.body), strict=True)
-        # The same number written in another way is no matter of last digits.
+        # The same number in a different notation differs by more than its last digits.
         close = all(
             a == b
             or (
@@ -144,12 +133,12 @@ class ObservedAnswer:
 
 @dataclass(frozen=True)
 class Case:
-    """One request, and the answer of the image's code."""
+    """One request, and the response of the image's code."""
 
     group: str
     name: str
     image: str
-    """Version of the image whose code answered: 2.20, or 2.19 for those up to it."""
+    """Version of the image whose code responded: 2.20, or 2.19 for those up to it."""
     archive: str
     variables: Mapping[str, str]
     method: str
@@ -157,6 +146,10 @@ class Case:
     headers: Mapping[str, str]
     body: bytes
     answer: ObservedAnswer
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return self.group, self.name
 
     @property
     def model(self) -> str:
@@ -169,11 +162,11 @@ class Case:
 
     @property
     def is_multi_model(self) -> bool:
-        return MULTI_MODEL_SWITCH in self.variables
+        return _MULTI_MODEL in self.variables
 
     @property
     def sent_headers(self) -> dict[str, str]:
-        """The headers, with the name of the group's model where it is not the container's default."""
+        """The headers, with the name of the group's model where it isn't the container's default."""
         headers = dict(self.headers)
         if not self.is_multi_model and self.model != DEFAULT_MODEL:
             named = f"tfs-model-name={self.model}"
@@ -183,7 +176,7 @@ class Case:
 
 @dataclass(frozen=True)
 class ContainerSetup:
-    """A container that can answer several groups: its variables, and the code beside all models."""
+    """A container that can respond to several groups: its variables, and the code beside all models."""
 
     name: str
     image: str
@@ -193,51 +186,52 @@ class ContainerSetup:
 
     @property
     def is_multi_model(self) -> bool:
-        return MULTI_MODEL_SWITCH in self.variables
+        return _MULTI_MODEL in self.variables
 
 
-def cases() -> list[Case]:
+def read_cases() -> list[Case]:
     """Return all cases of the table, in its order."""
     lines = (OBSERVED / "cases.jsonl").read_text(encoding="utf-8").splitlines()
-    return [_case(json.loads(line)) for line in lines]
-
-
-def changed() -> dict[str, dict[str, str]]:
-    """Return group -> case -> why Servable's handler answers it differently now."""
-    return tomllib.loads((OBSERVED / "changed.toml").read_text(encoding="utf-8"))
+    return [_read_case(json.loads(line)) for line in lines]
 
 
 @dataclass(frozen=True)
-class Excuses:
-    """Differences that are accepted, each with its reason: the columns of excused.toml."""
+class Accepted:
+    """Differences that are accepted: the entries of accepted.toml."""
 
-    other_words: Mapping[str, str]
-    """Part of an observed error -> why its message may have other words."""
-    last_digits: Mapping[str, str]
-    """Model -> why the last digits of its numbers may differ."""
+    cases: Mapping[tuple[str, str], Agreement]
+    """(group, name of a case) -> what must still agree."""
+    models: Mapping[str, Agreement]
+    """Model -> what must still agree in all of its cases."""
 
-    def accept(self, case: Case, agreement: Agreement, *, is_local: bool) -> bool:
-        """Whether an answer that agrees so far with the observed one counts as the image's."""
-        if agreement is Agreement.LAST_DIGITS:
-            return case.model in self.last_digits
-        if agreement is Agreement.OTHER_WORDS:
-            text = case.answer.body.decode("utf-8", "replace")
-            return not is_local and any(part in text for part in self.other_words)
-        return agreement is Agreement.EQUAL
+    def accept(self, case: Case, agreement: Agreement) -> bool:
+        """Return whether a response that agrees so far with the observed one is accepted."""
+        allowed = (self.cases.get(case.key), self.models.get(case.model))
+        return (
+            agreement is Agreement.EQUAL or agreement in allowed or Agreement.DIFFERENT in allowed
+        )
 
 
-def excuses() -> Excuses:
-    """Return what may differ from the observed answers, wherever it is asked."""
-    return Excuses(**tomllib.loads((OBSERVED / "excused.toml").read_text(encoding="utf-8")))
+def read_accepted() -> Accepted:
+    """Return the differences that are accepted."""
+    cases: dict[tuple[str, str], Agreement] = {}
+    models: dict[str, Agreement] = {}
+    file = OBSERVED / "accepted.toml"
+    for entry in tomllib.loads(file.read_text(encoding="utf-8"))["accepted"]:
+        agreement = Agreement(entry["agreement"])
+        models |= dict.fromkeys(entry.get("models", ()), agreement)
+        for group, names in entry.get("cases", {}).items():
+            cases |= {(group, name): agreement for name in names}
+    return Accepted(cases, models)
 
 
-def containers(of: Iterable[Case]) -> list[ContainerSetup]:
+def group_by_container(cases: Iterable[Case]) -> list[ContainerSetup]:
     """Return the containers that the cases need, each named after its first group."""
     cases_by_setup: dict[str, list[Case]] = {}
-    for case in of:
+    for case in cases:
         variables = dict(case.variables)
         if not case.is_multi_model:
-            variables[DEFAULT_MODEL_NAME] = DEFAULT_MODEL
+            variables["SAGEMAKER_TFS_DEFAULT_MODEL_NAME"] = DEFAULT_MODEL
         key = json.dumps([case.image, case.code, variables], sort_keys=True)
         cases_by_setup.setdefault(key, []).append(case)
     setups = []
@@ -248,7 +242,7 @@ def containers(of: Iterable[Case]) -> list[ContainerSetup]:
     return setups
 
 
-def _case(line: dict[str, Any]) -> Case:
+def _read_case(line: dict[str, Any]) -> Case:
     request, answer = line["request"], line["answer"]
     content_type = answer["headers"].get("content-type", "")
     return Case(
@@ -260,17 +254,17 @@ def _case(line: dict[str, Any]) -> Case:
         request["method"],
         request["path"],
         request["headers"],
-        _bytes(request),
-        ObservedAnswer.of(answer["status"], content_type, _bytes(answer), answer["headers"]),
+        _read_bytes(request),
+        ObservedAnswer.of(answer["status"], content_type, _read_bytes(answer), answer["headers"]),
     )
 
 
-def _bytes(part: dict[str, str]) -> bytes:
+def _read_bytes(part: dict[str, str]) -> bytes:
     return base64.b64decode(part["base64"]) if "base64" in part else part["text"].encode()
 
 
-def _keys(body: bytes) -> object:
-    """The keys of an error in JSON and its title, by which an error in other words is the same."""
+def _read_keys(body: bytes) -> object:
+    """Return the keys of an error in JSON and its title, which stay when its message changes."""
     try:
         error = json.loads(body)
     except ValueError:
@@ -280,7 +274,7 @@ def _keys(body: bytes) -> object:
     return sorted(error), error.get("title"), all(error.values())
 
 
-def _model_spec(body: bytes) -> bytes:
+def _read_model_spec(body: bytes) -> bytes:
     message = wire.PredictResponse.FromString(body)
     message.ClearField("outputs")
     return bytes(message.SerializeToString(deterministic=True))

@@ -1,6 +1,6 @@
 """Planted deviations: a proxy before a container which changes one thing of what it answers.
 
-Each changes an answer that somebody could see; `servable conformance` has to see it too.
+Each changes a response that a caller could see; the comparison or the contract has to see it too.
 """
 
 import asyncio

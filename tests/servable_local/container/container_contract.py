@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from servable.conformance.observed_cases import ATTRIBUTES
-from servable.conformance.targets import ContainerTarget
+from tests.servable_local.container.asked_container import AskedContainer
+from tests.servable_local.container.observed_cases import ATTRIBUTES
 
 _ROW = b'{"instances": [[1.0, 2.0]]}'
 _CALLERS = 16
@@ -32,82 +32,69 @@ _SLOW_SECONDS = 4.0
 Seen = tuple[int, bytes]
 
 
-def failures(target: ContainerTarget, code: str) -> dict[str, str | None]:
-    """Run every check: its sentence -> what was observed instead; None: the sentence holds.
-
-    `code`: as `ContainerSetup.code`; that of code_io and code_transforms takes no other model.
-    """
-    failed: dict[str, str | None] = {}
-    for sentence, check in (CHECKS if code.startswith("code_") else CHECKS | MODEL_CHECKS).items():
-        try:
-            failed[sentence] = check(target)
-        except (OSError, http.client.HTTPException, ValueError, TypeError) as error:
-            failed[sentence] = repr(error)  # no answer, or one that no check could read
-    return failed
-
-
-def _connects(target: ContainerTarget) -> str | None:
+def _connects(container: AskedContainer) -> str | None:
     began = time.monotonic()
-    with _socket(target):
+    with _socket(container):
         milliseconds = (time.monotonic() - began) * 1000
     return None if milliseconds <= 250 else f"{milliseconds:.0f} ms"
 
 
-def _pings(target: ContainerTarget) -> str | None:
+def _pings(container: AskedContainer) -> str | None:
     began = time.monotonic()
-    status, _ = target.send("GET", "/ping")
+    status, _ = container.send("GET", "/ping")
     seconds = time.monotonic() - began
     return None if status == 200 and seconds <= 2 else f"{status} after {seconds:.1f} s"
 
 
-def _knows_no_other_path(target: ContainerTarget) -> str | None:
-    return _unlike((404, b'{"error": "Not Found"}'), target.send("GET", "/metrics"))
+def _knows_no_other_path(container: AskedContainer) -> str | None:
+    return _unlike((404, b'{"error": "Not Found"}'), container.send("GET", "/metrics"))
 
 
-def _reads_chunks(target: ContainerTarget) -> str | None:
-    alone = target.send("POST", "/invocations", _ROW)
-    with _socket(target) as wire:
-        wire.sendall(_head(target, "Transfer-Encoding: chunked"))
+def _reads_chunks(container: AskedContainer) -> str | None:
+    alone = container.send("POST", "/invocations", _ROW)
+    with _socket(container) as wire:
+        wire.sendall(_head(container, "Transfer-Encoding: chunked"))
         for part in (_ROW[:10], _ROW[10:], b""):
             wire.sendall(b"%x\r\n%s\r\n" % (len(part), part))
         return _unlike(alone, _answer(wire))
 
 
-def _says_continue(target: ContainerTarget) -> str | None:
-    with _socket(target) as wire:
-        wire.sendall(_head(target, f"Content-Length: {len(_ROW)}", "Expect: 100-continue"))
+def _says_continue(container: AskedContainer) -> str | None:
+    with _socket(container) as wire:
+        wire.settimeout(10)
+        wire.sendall(_head(container, f"Content-Length: {len(_ROW)}", "Expect: 100-continue"))
         line = wire.recv(1000).split(b"\r\n")[0]
     return None if line.startswith(b"HTTP/1.1 100 ") else repr(line)
 
 
-def _keeps_connections(target: ContainerTarget) -> str | None:
-    with _socket(target) as wire:
+def _keeps_connections(container: AskedContainer) -> str | None:
+    with _socket(container) as wire:
         answers = []
         for _ in range(2):
-            wire.sendall(_head(target, f"Content-Length: {len(_ROW)}") + _ROW)
+            wire.sendall(_head(container, f"Content-Length: {len(_ROW)}") + _ROW)
             answers.append(_answer(wire))
     return _unlike(answers[0], answers[1])
 
 
-def _closes_when_asked(target: ContainerTarget) -> str | None:
-    with _socket(target) as wire:
-        wire.sendall(_head(target, f"Content-Length: {len(_ROW)}", "Connection: close") + _ROW)
+def _closes_when_asked(container: AskedContainer) -> str | None:
+    with _socket(container) as wire:
+        wire.sendall(_head(container, f"Content-Length: {len(_ROW)}", "Connection: close") + _ROW)
         _answer(wire)
         wire.settimeout(10)
         more = wire.recv(1)
     return None if more == b"" else "bytes behind the answer"
 
 
-def _refuses_garbage(target: ContainerTarget) -> str | None:
-    with _socket(target) as wire:
+def _refuses_garbage(container: AskedContainer) -> str | None:
+    with _socket(container) as wire:
         wire.sendall(b"\x16\x03\x01 hello\r\n\r\n")
         line = wire.recv(1000).split(b"\r\n")[0]
     return None if line.split(b" ")[1:2] == [b"400"] else repr(line)
 
 
-def _tells_callers_apart(target: ContainerTarget) -> str | None:
+def _tells_callers_apart(container: AskedContainer) -> str | None:
     bodies = [b'{"instances": [[%d.5, 1.0]]}' % number for number in range(_CALLERS)]
-    invoke = partial(target.send, "POST", "/invocations")
+    invoke = partial(container.send, "POST", "/invocations")
     alone = list(map(invoke, bodies))
     with ThreadPoolExecutor(_CALLERS) as callers:
         together = list(callers.map(invoke, bodies))
@@ -115,26 +102,27 @@ def _tells_callers_apart(target: ContainerTarget) -> str | None:
     return f"{wrong} of {_CALLERS} answers were others than alone" if wrong else None
 
 
-def _repeats_itself(target: ContainerTarget) -> str | None:
-    with _socket(target) as wire:
+def _repeats_itself(container: AskedContainer) -> str | None:
+    with _socket(container) as wire:
         answers = []
         for _ in range(_REQUESTS):
-            wire.sendall(_head(target, f"Content-Length: {len(_ROW)}") + _ROW)
+            wire.sendall(_head(container, f"Content-Length: {len(_ROW)}") + _ROW)
             answers.append(_answer(wire))
     other = next((answer for answer in answers if answer != answers[0]), answers[0])
     return _unlike(answers[0], other)
 
 
-def _compresses_nothing(target: ContainerTarget) -> str | None:
-    alone = target.send("POST", "/invocations", _ROW)
+def _compresses_nothing(container: AskedContainer) -> str | None:
+    alone = container.send("POST", "/invocations", _ROW)
     return _unlike(
-        alone, target.send("POST", "/invocations", _ROW, {"Accept-Encoding": "gzip, deflate, br"})
+        alone,
+        container.send("POST", "/invocations", _ROW, {"Accept-Encoding": "gzip, deflate, br"}),
     )
 
 
-def _closes_idle_connections(target: ContainerTarget) -> str | None:
-    request = _head(target, f"Content-Length: {len(_ROW)}") + _ROW
-    with _socket(target) as wire:
+def _closes_idle_connections(container: AskedContainer) -> str | None:
+    request = _head(container, f"Content-Length: {len(_ROW)}") + _ROW
+    with _socket(container) as wire:
         wire.sendall(request)
         first = _answer(wire)
         time.sleep(_IDLE_SECONDS)
@@ -151,37 +139,37 @@ def _closes_idle_connections(target: ContainerTarget) -> str | None:
     return None if more == b"" and seconds >= _IDLE_SECONDS else f"closed after {seconds:.1f} s"
 
 
-def _takes_bodies(target: ContainerTarget, size: int) -> str | None:
+def _takes_bodies(container: AskedContainer, size: int) -> str | None:
     # Numbers, so that no two parts are alike, and letters that the model makes large; in eight rows, as
     # many as the container with batching takes.
     text = "".join(f"{number}x" for number in range(size // 4))[:size]
     rows = [text[at::8] for at in range(8)]
-    status, body = _predictions(target, "words", rows)
+    status, body = _predictions(container, "words", rows)
     if status == 200 and body == [row.upper() for row in rows]:
         return None
     return f"{status} {str(body)[:100]}, not 200 and {size:,} bytes"
 
 
-def _keeps_digits(target: ContainerTarget) -> str | None:
+def _keeps_digits(container: AskedContainer) -> str | None:
     row = np.array([0.1, 1 / 3, 2 / 3, 1e-7, 123456.789, -98765.4321, 3.1415926], np.float32)
-    status, body = _predictions(target, "mult", [row.tolist()])
+    status, body = _predictions(container, "mult", [row.tolist()])
     if status == 200 and np.array_equal(np.array(body, np.float32), [row * np.float32(3)]):
         return None
     return f"{status} {str(body)[:160]}, not {(row * np.float32(3)).tolist()}"
 
 
-def _computes_slowly(target: ContainerTarget) -> str | None:
+def _computes_slowly(container: AskedContainer) -> str | None:
     with ThreadPoolExecutor(1) as caller:
-        answer = caller.submit(_predictions, target, "slow", [_SLOW_SECONDS])
+        answer = caller.submit(_predictions, container, "slow", [_SLOW_SECONDS])
         time.sleep(_SLOW_SECONDS / 3)
-        pinged = _pings(target)
+        pinged = _pings(container)
         status, body = answer.result()
     if (status, body) != (200, [_SLOW_SECONDS]):
         return f"{status} {str(body)[:100]}, not 200"
     return None if pinged is None else f"/ping meanwhile: {pinged}"
 
 
-CHECKS: dict[str, Callable[[ContainerTarget], str | None]] = {
+CHECKS: dict[str, Callable[[AskedContainer], str | None]] = {
     "accepts a connection within 250 ms": _connects,
     "answers GET /ping with 200 within 2 s": _pings,
     "answers another path with 404": _knows_no_other_path,
@@ -197,7 +185,7 @@ CHECKS: dict[str, Callable[[ContainerTarget], str | None]] = {
         _closes_idle_connections
     ),
 }
-MODEL_CHECKS: dict[str, Callable[[ContainerTarget], str | None]] = {
+MODEL_CHECKS: dict[str, Callable[[AskedContainer], str | None]] = {
     f"answers {name} with {name}": partial(_takes_bodies, size=size)
     for name, size in _SIZES.items()
 } | {
@@ -207,8 +195,8 @@ MODEL_CHECKS: dict[str, Callable[[ContainerTarget], str | None]] = {
 
 
 @contextmanager
-def _socket(target: ContainerTarget) -> Iterator[socket.socket]:
-    connection = target.connection()
+def _socket(container: AskedContainer) -> Iterator[socket.socket]:
+    connection = container.connect()
     try:
         connection.connect()
         yield connection.sock
@@ -216,8 +204,8 @@ def _socket(target: ContainerTarget) -> Iterator[socket.socket]:
         connection.close()
 
 
-def _head(target: ContainerTarget, *headers: str) -> bytes:
-    host = target.url.partition("://")[2]
+def _head(container: AskedContainer, *headers: str) -> bytes:
+    host = container.url.partition("://")[2]
     lines = ["POST /invocations HTTP/1.1", f"Host: {host}", "Content-Type: application/json"]
     return ("\r\n".join([*lines, *headers]) + "\r\n\r\n").encode()
 
@@ -228,11 +216,11 @@ def _answer(wire: socket.socket) -> Seen:
     return response.status, response.read()
 
 
-def _predictions(target: ContainerTarget, model: str, rows: list[Any]) -> tuple[int, Any]:
+def _predictions(container: AskedContainer, model: str, rows: list[Any]) -> tuple[int, Any]:
     """Return the status and the predictions of the model; the whole body if there are none."""
     named = {ATTRIBUTES: f"tfs-model-name={model}"}
     request = json.dumps({"instances": rows}).encode()
-    status, body = target.send("POST", "/invocations", request, named)
+    status, body = container.send("POST", "/invocations", request, named)
     try:
         return status, json.loads(body)["predictions"]
     except (ValueError, KeyError, TypeError):

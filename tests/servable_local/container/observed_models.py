@@ -1,0 +1,68 @@
+"""Writes the models and the code of the observed cases as the archives that a container serves."""
+
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from model_packaging.request_path import request_path
+from tests.servable_local.container.observed_cases import OBSERVED, ContainerSetup
+
+# The models of multi-model mode: name -> model, code.
+_MEMBERS = {
+    "alpha": ("mult", "handler"),
+    "beta": ("mult", "code_transforms"),
+    "gamma": ("text", ""),
+    "delta": ("mult", "code_io"),
+}
+
+
+def write_containers(wanted: Sequence[ContainerSetup], folder: Path) -> None:
+    """Write folder/NAME in the layout of /opt/ml, and folder/NAME.tar.gz, for each container.
+
+    Multi-model containers get only folders NAME/MODEL/model. TensorFlow builds the models in about 20 s.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as models:
+        script = [sys.executable, str(OBSERVED / "models.py.txt"), models]
+        run = subprocess.run(script, capture_output=True, text=True, check=False)
+        assert run.returncode == 0, run.stderr
+        for container in wanted:
+            target = folder / container.name
+            if container.is_multi_model:
+                for name, (model, code) in _MEMBERS.items():
+                    shutil.copytree(Path(models) / model, target / name / "model")
+                    _add_code(code, target / name / "model")
+                continue
+            shutil.copytree(models, target)
+            _add_code(container.code, target)
+            with tarfile.open(folder / f"{container.name}.tar.gz", "w:gz") as tar:
+                for entry in sorted(target.iterdir()):
+                    tar.add(entry, entry.name)
+
+
+def _add_code(code: str, target: Path) -> None:
+    """Write the code that `ContainerSetup.code` names below `target`."""
+    if not code:
+        return
+    if code in ("handler", "code_transforms"):
+        for entry in request_path(None).entries:
+            path = target / entry.name
+            if entry.path.is_dir():
+                path.mkdir(exist_ok=True)
+            else:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(entry.path, path)
+    if code == "code/lib/x.py only":
+        (target / "code/lib").mkdir(parents=True)
+        (target / "code/lib/x.py").touch()
+    elif code != "handler":
+        for file in (OBSERVED / code).rglob("*.py.txt"):
+            path = target / "code" / file.relative_to(OBSERVED / code).with_suffix("")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            # The hooks had their old name when it was observed.
+            text = file.read_text(encoding="utf-8")
+            path.write_text(text.replace("serving.hooks", "servable_handler.hooks"), "utf-8")

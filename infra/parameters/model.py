@@ -38,7 +38,7 @@ class Artifact(Table):
     writes it."""
     kms_key: KmsKeyArn | None = None
     """KMS key that the archive is encrypted with. Default: S3's own key. The key's policy must allow
-    what docs/permissions.md lists."""
+    what docs/reference/permissions.md lists."""
     default_model: str | None = Field(default=None, pattern=r"^[^/\s\x00-\x1f]{1,255}$")
     """Folder of the archive whose model answers requests that name none, where it is not named as this
     table; "model" for versions at the archive's root. Default: the table's name."""

@@ -275,10 +275,11 @@ class TransformReadsResults(BatchTableRule):
 class TransformTimeout(BatchJobRule):
     """A container that gives up before the job does ends a request that was still waited for.
 
-    In the image NGINX waits 60 s, Gunicorn kills a worker that is busy for 30 s, and a request to the model
-    server ends after the wait time.
     Source: serve.py and tfs_utils.py of https://github.com/aws/deep-learning-containers (2026-11-22)
     """
+
+    # In the image NGINX waits 60 s, Gunicorn kills a worker that is busy for 30 s, and a request to
+    # the model server ends after the wait time.
 
     example = "\n".join((batch_example(), "batch.nightly.container.wait_time_seconds = 60"))
     remedy = "take it out: it is then chosen"

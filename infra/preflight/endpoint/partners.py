@@ -217,13 +217,16 @@ _BOUNDS = (("at_least", "min_instances"), ("at_most", "max_instances"))
 class KeysCrossed(Rule):
     """A key that is above another one of the file, or above what follows from it: one of both is mistaken.
 
-    A higher percentile is never below a lower one. A target that the peak does not reach is often a rate
-    for a minute. A batch may not wait longer than the caller. A schedule that only lowers a bound lowers
-    it for ever.
+    A higher percentile is never below a lower one, and a batch must not wait longer than its caller. A
+    target that the peak does not reach is often a rate for a minute.
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-scaling-loadtest.html,
     https://docs.aws.amazon.com/autoscaling/application/userguide/scheduled-scaling-policy-overview.html,
     https://github.com/tensorflow/serving/blob/master/tensorflow_serving/batching/README.md
     """
+
+    # A higher percentile is never below a lower one. A target that the peak does not reach is often
+    # a rate for a minute. A batch may not wait longer than the caller. A schedule that only lowers
+    # a bound lowers it for ever.
 
     severity = Severity.WARNING
     example = """\

@@ -49,12 +49,15 @@ class CodeFolderRule(Rule):
 class Code(CodeFolderRule):
     """Code that cannot be imported kills the container minutes after the deployment began.
 
-    The rule reads the code and never runs it: the image's Python syntax, handlers and their answers,
-    every import, undefined names, files that hide the container's modules, and paths, ports and
-    variables that the container does not have. Imports are not checked for an image of your own.
+    The rule reads the code and never runs it. Imports are not checked for an image of your own.
     Source: infra/catalog/image_facts.json (modules), and the image's public source,
     https://github.com/aws/deep-learning-containers (read 2026-11-24)
     """
+
+    # The rule reads the code and never runs it: the image's Python syntax, handlers and their
+    # answers, every import, undefined names, files that hide the container's modules, and paths,
+    # ports and variables that the container does not have. Imports are not checked for an image of
+    # your own.
 
     acknowledgeable = True
     example = "# inference.py with import tensorflow"
@@ -195,10 +198,8 @@ models.ranker.network_isolation = true"""
 class CodeHoldsSecrets(ModelRule):
     """A secret in the code folder is packed: everybody who may read the archive can read it.
 
-    Secrets are recognized by name (`.env`, `*.key`, `*.pem` with more than certificates, `id_ed25519`,
-    `credentials`, `.netrc`, `*.tfvars` and similar), and in text files of at most 256 KiB by content
-    (private keys, tokens of AWS, GitHub, Slack and others, passwords in URLs). Each file is accepted
-    separately: `"code-holds-secrets:FILE" = "the reason"`.
+    Secrets are recognized by file name (`.env`, `*.key`, `credentials` and similar) and, in text files
+    of at most 256 KiB, by content (private keys, tokens, passwords in URLs).
     Source: https://docs.aws.amazon.com/secretsmanager/latest/userguide/best-practices.html
     """
 

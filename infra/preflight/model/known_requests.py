@@ -81,12 +81,15 @@ class GoldenRule(KnownRequestRule):
 class GoldenRequest(GoldenRule):
     """A golden request that the model refuses would fail `servable verify` only after the deployment.
 
-    The rule reads it as the container would: JSON by rows and columns, JSON lines, CSV, .npy and
-    protobuf are checked against the signature and max_batch_size. If code may change the request, the
-    rule checks only that the file exists, and that a .json file is JSON.
+    If code may change the request, the rule checks only that the file exists, and that a .json file is
+    JSON.
     Source: https://www.tensorflow.org/tfx/serving/api_rest (2026-11-22); tensorflowServing.js of the
     image's public source, https://github.com/aws/deep-learning-containers (read 2026-11-22)
     """
+
+    # The rule reads it as the container would: JSON by rows and columns, JSON lines, CSV, .npy and
+    # protobuf are checked against the signature and max_batch_size. If code may change the request,
+    # the rule checks only that the file exists, and that a .json file is JSON.
 
     acknowledgeable = True
     example = 'models.ranker.golden.request = "golden/nowhere.json"'
@@ -101,9 +104,10 @@ class GoldenRequest(GoldenRule):
 class GoldenAnswer(GoldenRule):
     """A golden answer must have the form of the signature's outputs, or no answer ever equals it.
 
-    `servable check --run` and `servable verify` compare its numbers.
     Source: https://www.tensorflow.org/tfx/serving/api_rest (2026-11-22)
     """
+
+    # `servable check --run` and `servable verify` compare its numbers.
 
     acknowledgeable = True
     example = "# golden.answer with another number of rows than golden.request"
@@ -133,10 +137,11 @@ class GoldenAnswer(GoldenRule):
 class ContentTypeRefused(Rule):
     """A content type that neither NGINX nor Servable's handler reads is answered with 415.
 
-    Code of your own may read any.
     Source: tensorflowServing.js of the image's public source, https://github.com/aws/deep-learning-containers
     (read 2026-11-22), observed with the code of 2.20; servable_tensors/codecs.py
     """
+
+    # Code of your own may read any.
 
     severity = Severity.WARNING
     example = 'traffic.content_types = ["image/jpeg"]'

@@ -107,11 +107,13 @@ class ScalingStep(ScalingRule):
 class ScalingStepsCross(ScalingRule):
     """Steps answer more load with more instances; where they cross, two of them act against each other.
 
-    A larger excess that adds fewer instances than a smaller one comes too late. If instances are removed
-    below a rate at which others are added, the number of instances goes up and down without end.
     Source: https://docs.aws.amazon.com/autoscaling/application/userguide/step-scaling-policy-overview.html
     (2026-11-22)
     """
+
+    # A larger excess that adds fewer instances than a smaller one comes too late. If instances are
+    # removed below a rate at which others are added, the number of instances goes up and down
+    # without end.
 
     severity = Severity.WARNING
     example = """\

@@ -24,9 +24,10 @@ class ScheduledRule(Rule):
 class ScalingSchedule(ScheduledRule):
     """A scheduled action without a range does nothing, and one whose minimum is above its maximum is refused.
 
-    If only one bound is given, the other is what the variant or another action has set before.
     Source: https://docs.aws.amazon.com/autoscaling/application/APIReference/API_PutScheduledAction.html
     """
+
+    # If only one bound is given, the other is what the variant or another action has set before.
 
     example = 'variants.primary.scaling.schedule = [{ at = "cron(0 7 * * ? *)" }]'
 
@@ -76,11 +77,12 @@ def _reached(variant: Variant) -> tuple[int, int]:
 class ScalingScheduleExpression(ScheduledRule):
     """Application Auto Scaling refuses an invalid expression; its cron expressions have six fields.
 
-    A day that no month has (30 February) is accepted, and never comes.
     Source:
     https://docs.aws.amazon.com/autoscaling/application/APIReference/API_PutScheduledAction.html (2026-11-22),
     https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-scheduled-rule-pattern.html (2026-11-22)
     """
+
+    # A day that no month has (30 February) is accepted, and never comes.
 
     example = 'variants.primary.scaling.schedule = [{ at = "cron(0 7 * * MON-FRI)", at_least = 2 }]'
     remedy = "correct the expression"
@@ -95,11 +97,13 @@ class ScalingScheduleExpression(ScheduledRule):
 class ScalingScheduleTogether(VariantTableRule):
     """Two actions in one minute run in an order that AWS does not state: either one's range may remain.
 
-    Actions that set different bounds, or the same to the same value, do not contradict each other.
     Source:
     https://docs.aws.amazon.com/autoscaling/application/userguide/scheduled-scaling-policy-overview.html
     (2026-11-22)
     """
+
+    # Actions that set different bounds, or the same to the same value, do not contradict each
+    # other.
 
     severity = Severity.WARNING
     example = """\
@@ -132,10 +136,11 @@ variants.primary.scaling.schedule = [
 class ScalingSchedulePast(ScheduledRule):
     """A scheduled action whose time is over changes nothing any more.
 
-    `servable check` compares with the clock. Synth reads no clock, so it cannot report this.
     Source:
     https://docs.aws.amazon.com/autoscaling/application/APIReference/API_PutScheduledAction.html (2026-11-22)
     """
+
+    # `servable check` compares with the clock. Synth reads no clock, so it cannot report this.
 
     severity = Severity.WARNING
     example = "# at(2025-12-24T18:00:00), in 2026"

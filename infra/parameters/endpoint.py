@@ -40,10 +40,14 @@ class Endpoint(Table):
     """Removal policy of the log groups of the endpoint and of its golden requests when the stack is
     deleted or the endpoint renamed: destroy or retain. A retained group must be deleted, or imported
     into the new stack, before an endpoint of the same name is deployed again."""
+    # https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CreateEndpointConfig.html (KmsKeyId)
     volume_kms_key: str | None = Field(
-        default=None, min_length=1, max_length=most("KmsKeyId"), pattern=r"^[a-zA-Z0-9:/_-]+$"
+        default=None,
+        min_length=1,
+        max_length=most("KmsKeyId"),
+        pattern=r"^(arn:aws[a-z-]*:kms:[a-z0-9-]+:[0-9]{12}:(key|alias)/|alias/)?[a-zA-Z0-9/_-]+$",
     )
-    """KMS key (id or ARN) of the instances' EBS volumes. If omitted, SageMaker encrypts them with
+    """KMS key (id, alias or ARN) of the instances' EBS volumes. If omitted, SageMaker encrypts them with
     a temporary key of its own."""
     log_kms_key: KmsKeyArn | None = None
     """KMS key of the endpoint's logs. If omitted, CloudWatch Logs encrypts them with its own key. The

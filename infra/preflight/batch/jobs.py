@@ -10,7 +10,7 @@ from infra.parameters.batch.job import MARGIN_SECONDS, BatchJob
 from infra.parameters.batch.settings import BatchSettings
 from infra.parameters.finding import Severity, meant
 from infra.preflight.rule import Findings, Parts, Rule
-from infra.preflight.scaling.schedules import time_zones
+from infra.preflight.scaling.schedules import suggest_time_zone, time_zones
 from servable_scaling.schedule import ScheduleError, last_run
 
 # Names of state machines have at most 80 characters, names of schedules 64.
@@ -179,7 +179,7 @@ class TransformSchedule(BatchTableRule):
                 f"batch.{name}.timezone",
                 f"{zone!r} is not a time zone",
                 allowed="names such as Europe/Berlin, or UTC",
-                remedy=meant(zone, sorted(zones)),
+                remedy=suggest_time_zone(zone),
                 reads=(f"batch.{name}.schedule",),
             )
         try:

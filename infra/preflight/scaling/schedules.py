@@ -1,15 +1,20 @@
 """Rules about scheduled actions: their time, time zone and range."""
 
 import contextlib
+import difflib
 import functools
 import itertools
+import re
 import zoneinfo
+from datetime import datetime, timedelta
 
-from infra.parameters.finding import Severity, meant
+from infra.parameters.finding import Severity, nearest
 from infra.parameters.scaling import Scaling, Scheduled
 from infra.parameters.variant import Variant
 from infra.preflight.rule import Findings, Parts, Rule, VariantTableRule
 from servable_scaling.schedule import ScheduleError, last_run, same_minute
+
+_LONGEST_ABBREVIATION = 5
 
 
 class ScheduledRule(Rule):
@@ -167,6 +172,36 @@ def time_zones() -> frozenset[str]:
     return frozenset(zoneinfo.available_timezones())
 
 
+def suggest_time_zone(name: str) -> str:
+    """Return the remedy for an unknown time zone: a zone, if all that are named alike have one offset.
+
+    An abbreviation (CEST) gets no suggestion: it may mean several offsets, and each lasts half a year.
+    """
+    zones: dict[str, list[str]] = {}
+    for zone in sorted(time_zones()):
+        zones.setdefault(zone.rpartition("/")[2].lower(), []).append(zone)
+    city = name.rpartition("/")[2].lower()
+    is_abbreviation = "/" not in name and len(name) <= _LONGEST_ABBREVIATION
+    if re.search("[0-9]", name):
+        close = []  # Etc/GMT+2 is two hours west of Greenwich, but people write GMT+2 for the east
+    elif city in zones:
+        close = [city]
+    elif is_abbreviation:
+        close = []
+    else:
+        close = difflib.get_close_matches(city, zones, n=len(zones), cutoff=0.8)
+    found = [zone for one in close for zone in zones[one]]
+    if found and len({_read_offsets(zone) for zone in found}) == 1:
+        return f"did you mean {nearest(name, found) or found[0]}?"
+    return "write the IANA name of a place with that time"
+
+
+def _read_offsets(zone: str) -> tuple[timedelta | None, ...]:
+    """Return the UTC offsets of a zone in every month of a year."""
+    where = zoneinfo.ZoneInfo(zone)
+    return tuple(datetime(2026, month, 1, tzinfo=where).utcoffset() for month in range(1, 13))
+
+
 class ScalingTimezone(ScheduledRule):
     """Application Auto Scaling takes names of the IANA time zone database.
 
@@ -184,5 +219,5 @@ variants.primary.scaling.schedule = [{ at = "cron(0 7 * * ? *)", timezone = "Ber
             yield self.not_checked(key, "this computer a time zone database (tzdata)")
         elif zone not in zones:
             yield self.finding(
-                key, f"{zone!r} is not a time zone", given=zone, remedy=meant(zone, sorted(zones))
+                key, f"{zone!r} is not a time zone", given=zone, remedy=suggest_time_zone(zone)
             )

@@ -1,6 +1,8 @@
 """Rules about a batch itself: its model, instance type, names, times and locations."""
 
+import contextlib
 import json
+import math
 
 from infra.catalog import images
 from infra.catalog.inference_amis import cuda_of
@@ -11,7 +13,7 @@ from infra.parameters.batch.settings import BatchSettings
 from infra.parameters.finding import Severity, meant
 from infra.preflight.rule import Findings, Parts, Rule
 from infra.preflight.scaling.schedules import suggest_time_zone, time_zones
-from servable_scaling.schedule import ScheduleError, last_run
+from servable_scaling.schedule import ScheduleError, last_run, seconds_between
 
 # Names of state machines have at most 80 characters, names of schedules 64.
 # https://docs.aws.amazon.com/scheduler/latest/APIReference/API_CreateSchedule.html (2026-11-28)
@@ -207,6 +209,25 @@ class TransformLate(BatchTableRule):
     def look(self, name: str, batch: BatchSettings) -> Findings:
         if batch.late_minutes >= batch.max_minutes:
             yield self.finding(name=name, batch=batch)
+
+
+class TransformOverlap(BatchTableRule):
+    """A run that starts before the last one has ended does its work again, and pays for it again."""
+
+    severity = Severity.WARNING
+    example = batch_example(schedule="rate(1 minute)", max_minutes=60)
+    key = "batch.{name}.schedule"
+    problem = "{batch.schedule} starts up to {runs} runs within max_minutes {batch.max_minutes}"
+    allowed = "an interval of max_minutes or more"
+    remedy = "start runs less often, or lower max_minutes"
+    reads = ("batch.{name}.max_minutes",)
+
+    def look(self, name: str, batch: BatchSettings) -> Findings:
+        with contextlib.suppress(ScheduleError):  # the rule TransformSchedule reports it
+            seconds = seconds_between(batch.schedule) if batch.schedule else None
+            if seconds is not None and seconds < 60 * batch.max_minutes:
+                runs = math.ceil(60 * batch.max_minutes / seconds)
+                yield self.finding(name=name, batch=batch, runs=f"{runs:,}")
 
 
 class TransformOutputInside(BatchTableRule):

@@ -155,6 +155,7 @@ WITH_FILES = {
     "warm-up",
     "code",
     "code-inside-model",
+    "isolation-calls",
     "code-not-vendored",
     "code-installed-at-start",
     "code-holds-secrets",

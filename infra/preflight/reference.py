@@ -29,7 +29,7 @@ In a fix, "it" is the key that the finding names, and "those" are the values tha
 fix here has one in its finding. The image is that of TensorFlow 2.20 or earlier, unless a rule names one.
 """
 # An example is shown only where the rule's text does not name its key, and one line shows it.
-_LONGEST_EXAMPLE = 75
+_LONGEST_EXAMPLE = 50
 _ADDRESS = re.compile(r"https://[^\s;,]+")
 _NOTES = re.compile(r"\s*\([^()]*\)|,? (?:read )?2\d{3}-\d\d(?:-\d\d)?")
 

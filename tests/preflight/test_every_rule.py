@@ -156,6 +156,7 @@ WITH_FILES = {
     "code",
     "code-inside-model",
     "isolation-calls",
+    "rows-above-shape",
     "code-not-vendored",
     "code-installed-at-start",
     "code-holds-secrets",

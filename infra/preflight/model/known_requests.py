@@ -24,6 +24,7 @@ from model_packaging.requests.known_requests import (
     check_batch,
     read_request,
 )
+from model_packaging.saved_model.reading import DEFAULT_SIGNATURE
 
 Target = tuple[Placement, str]
 """A placement that answers, and the name of the model that is requested."""
@@ -134,6 +135,46 @@ class GoldenAnswer(GoldenRule):
                 yield self.finding(key, f"{answer}: the answer {bad}", given=answer, name=name)
 
 
+class RowsAboveShape(Rule):
+    """A model whose first dimension is fixed refuses requests with more rows, unless code splits them.
+
+    Source: https://www.tensorflow.org/tfx/serving/api_rest (2026-11-29)
+    """
+
+    acknowledgeable = True
+    example = (
+        "# traffic.rows_per_request = 8 for a model exported with the input shape [1, 224, 224, 3]"
+    )
+    key = "traffic.rows_per_request"
+    problem = "requests of {rows} rows: {name}, version {version}, takes {most} at a time"
+    allowed = "{most}"
+    remedy = "export the model with an open first dimension, or send {most} at a time"
+    reads = ("models.{name}.saved_model",)
+
+    def look(self) -> Findings:
+        rows = self.environment.traffic.rows_per_request
+        if rows is None:
+            return
+        names = {
+            name
+            for placement in self.candidate.placements
+            for name in self.candidate.served_by(placement)
+            if reader(self.candidate, placement, name)[0] is not Reader.CODE
+        }
+        for name in sorted(names):
+            for folder, info in self.candidate.saved_models(name):
+                shapes = [
+                    tensor.shape
+                    for signature, tensors in info.signatures.items()
+                    if signature == DEFAULT_SIGNATURE
+                    for tensor in tensors.inputs.values()
+                ]
+                fixed = [shape[0] for shape in shapes if shape and shape[0] is not None]
+                if fixed and len(fixed) == len(shapes) and max(fixed) < rows:
+                    version = folder.name
+                    yield self.finding(rows=rows, name=name, version=version, most=max(fixed))
+
+
 class ContentTypeRefused(Rule):
     """A content type that neither NGINX nor Servable's handler reads is answered with 415.
 
@@ -169,12 +210,15 @@ class ContentTypeRefused(Rule):
 
 
 def _targets(candidate: Candidate, model: str) -> list[Target]:
-    """The variants that receive a request for the model from `servable verify`."""
-    return [
-        (placement, model)
-        for placement in candidate.placements
-        if model in (placement.model.multi_model or [placement.variant.model])
-    ]
+    """Return the variants that get requests for the model, or the batches if no variant has it."""
+    for places in (candidate.placements, candidate.containers):
+        if found := [
+            (placement, model)
+            for placement in places
+            if model in (placement.model.multi_model or [placement.variant.model])
+        ]:
+            return found
+    return []
 
 
 def judged(

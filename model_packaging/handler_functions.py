@@ -30,6 +30,8 @@ _CONTEXT = frozenset(
 )
 _CONTEXT_NAMES = frozenset({"context", "ctx"})
 _BODY, _ARRAYS = "a body and its content type", "arrays by name"
+# Keys of the rows in a request. https://www.tensorflow.org/tfx/serving/api_rest (2026-11-29)
+_ROWS = ("instances", "inputs", "examples")
 _REQUEST = "the model server's request, as text or bytes"
 _CONTENT_TYPE = re.compile(r"(application|text|image|audio|video)/[\w.+-]+( *;.*)?")
 # Methods and functions that give one value, and never the pair of a body and its content type.
@@ -247,7 +249,14 @@ def _wants_value(node: ast.AST) -> bool:
 
 def _returned(name: str, inside: list[ast.AST], called: _Called, first: str) -> Iterator[_Wrong]:
     """Values that are certainly not what the caller unpacks, or sends on."""
-    if not called.returns or any(isinstance(node, ast.Yield | ast.YieldFrom) for node in inside):
+    if not called.returns:
+        return
+    yields = [node for node in inside if isinstance(node, ast.Yield | ast.YieldFrom)]
+    if yields:
+        # Two values can be unpacked from a generator, too; requests sends one in pieces.
+        if called.returns == _BODY and len(yields) == 1 and isinstance(yields[0], ast.Yield):
+            problem = f"{name} yields, and so it is a generator and no pair"
+            yield yields[0].lineno, problem, f"return {called.returns}"
         return
     returns = [node for node in inside if isinstance(node, ast.Return)]
     does = [node for node in inside if isinstance(node, ast.stmt) and not _is_stub(node)]
@@ -272,7 +281,10 @@ def _returned(name: str, inside: list[ast.AST], called: _Called, first: str) -> 
         shown = shown if len(shown) <= 40 else shown[:37] + "..."
         if isinstance(value, ast.Name) and value.id in assigned:
             value = assigned[value.id]
-        if _is_other(value, called, first, assigned):
+        if called.returns == _REQUEST and _lacks_rows(value):
+            problem = f"{name} returns {shown}, which has neither instances nor inputs"
+            yield node.lineno, problem, 'return json.dumps({"instances": rows})'
+        elif _is_other(value, called, first, assigned):
             yield node.lineno, f"{name} returns {shown}", f"return {called.returns}"
         elif called.returns == _BODY and _is_swapped(value, assigned):
             yield (
@@ -326,6 +338,16 @@ def _is_other(
             and (of == first or _is_answer(assigned.get(of)))
         )
     return pair and (isinstance(value, ast.Constant | ast.JoinedStr) or _is_one_value(value))
+
+
+def _lacks_rows(value: ast.expr) -> bool:
+    """Return whether it is the JSON text of a dict that TensorFlow Serving's REST API rejects."""
+    if not (isinstance(value, ast.Call) and ast.unparse(value.func) == "json.dumps" and value.args):
+        return False
+    given = value.args[0]  # of a dict by name, keys may be added later
+    keys = given.keys if isinstance(given, ast.Dict) else [None]
+    names = {key.value if isinstance(key, ast.Constant) else None for key in keys}
+    return not names & {None, *_ROWS}
 
 
 def _is_one_value(value: ast.expr) -> bool:

@@ -11,7 +11,7 @@ from model_packaging.refusal import PackagingError
 from model_packaging.requests.warm_up import check_warm_up
 from model_packaging.saved_model import SavedModelInfo, read
 from model_packaging.saved_model.operations import GraphOperations, operations
-from model_packaging.saved_model.reading import WARM_UP
+from model_packaging.saved_model.reading import WARM_UP, suggest_version
 
 _SWITCHES = ("code/lib", "code/requirements.txt")
 
@@ -92,9 +92,11 @@ def _versions(folder: Path, problems: list[str]) -> Iterator[tuple[str, int, Pat
         version = graph.parent
         shown = graph.relative_to(folder)
         if version == folder or not (version.name.isascii() and version.name.isdigit()):
-            problems.append(
-                f"{shown}: is in no folder named with digits only; move it to 1/{graph.name}"
-            )
+            remedy = f"move it to 1/{graph.name}"
+            if version != folder:
+                renamed = shown.parent.with_name(suggest_version(version.name))
+                remedy = f"rename {shown.parent} to {renamed}"
+            problems.append(f"{shown}: is in no folder named with digits only; {remedy}")
             continue
         model = "" if version.parent == folder else version.parent.name
         number = int(version.name)

@@ -174,7 +174,8 @@ MOST_LINES_OF_FOLDERS = {
 }
 # Command to the most lines of functions that it may run (scripts/lines_run.py): what its reader reads.
 # Without the rules since, 4,298 and 6,450 (6,400 was wanted) of a synth without .servable.
-MOST_LINES_RUN = {"check": 5_378 + 116, "synth": 7_740 + 224}  # components, batches alone
+# Components, batches alone; numbers against each other, paths, one-way scaling.
+MOST_LINES_RUN = {"check": 5_378 + 116 + 121, "synth": 7_740 + 224 + 187}
 
 
 def main() -> int:

@@ -52,6 +52,15 @@ def last_run(expression: str) -> datetime | None:
     return None
 
 
+def seconds_between(expression: str) -> int | None:
+    """Return the seconds between two runs of a rate, or None for other expressions.
+
+    Raises `ScheduleError`.
+    """
+    kind, _, rest = expression.rstrip(")").partition("(")
+    return _rate(rest) if kind == "rate" else None
+
+
 def same_minute(first: str, second: str) -> bool:
     """Whether two expressions of one time zone both run in some minute of one year; rates are not compared.
 

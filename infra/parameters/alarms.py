@@ -94,7 +94,7 @@ class Alarms(Table):
     address that the on-call engineer can open from an e-mail; the default is a file of the project."""
     topic_kms_key: KmsKeyArn | None = None
     """KMS key of the notifications. If omitted, the stack creates one. The key's policy must allow what
-    docs/permissions.md lists."""
+    docs/reference/permissions.md lists."""
 
 
 @dataclass(frozen=True)

@@ -40,21 +40,25 @@ class Endpoint(Table):
     """Removal policy of the log groups of the endpoint and of its golden requests when the stack is
     deleted or the endpoint renamed: destroy or retain. A retained group must be deleted, or imported
     into the new stack, before an endpoint of the same name is deployed again."""
+    # https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CreateEndpointConfig.html (KmsKeyId)
     volume_kms_key: str | None = Field(
-        default=None, min_length=1, max_length=most("KmsKeyId"), pattern=r"^[a-zA-Z0-9:/_-]+$"
+        default=None,
+        min_length=1,
+        max_length=most("KmsKeyId"),
+        pattern=r"^(arn:aws[a-z-]*:kms:[a-z0-9-]+:[0-9]{12}:(key|alias)/|alias/)?[a-zA-Z0-9/_-]+$",
     )
-    """KMS key (id or ARN) of the instances' EBS volumes. If omitted, SageMaker encrypts them with
+    """KMS key (id, alias or ARN) of the instances' EBS volumes. If omitted, SageMaker encrypts them with
     a temporary key of its own."""
     log_kms_key: KmsKeyArn | None = None
     """KMS key of the endpoint's logs. If omitted, CloudWatch Logs encrypts them with its own key. The
-    key's policy must allow what docs/permissions.md lists."""
+    key's policy must allow what docs/reference/permissions.md lists."""
     archive_kms_keys: list[KmsKeyArn] = Field(default=[], json_schema_extra={"uniqueItems": True})
     """KMS keys of published archives: the key of the bucket of `cdk bootstrap`, and keys that older
     archives in it are still encrypted with. Default: S3's own key, or the one that
     `cdk bootstrap --bootstrap-customer-key` creates. docs/security.md has the steps."""
     execution_role: RoleArn | None = None
     """ARN of an existing role of this account that SageMaker assumes for every model. The role must
-    allow what docs/permissions.md lists. If omitted, the stack creates a role for each model. The
+    allow what docs/reference/permissions.md lists. If omitted, the stack creates a role for each model. The
     `execution_role` of a model takes precedence."""
     wake_seconds: Annotated[int, Field(ge=0, le=7200)] = 900
     """Seconds for which `servable invoke`, `verify` and other commands wait for an endpoint that sleeps,

@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, StringConstraints
 
 from infra.parameters.rollout import CONTENT_TYPES
 from infra.parameters.table import KmsKeyArn, ProjectPath, RoleArn, Table
@@ -28,7 +28,7 @@ class Artifact(Table):
     package names, and refuses a version that is not approved. Default: none, `uri` is the model."""
     uri: str = Field(pattern=r"^s3://[a-z0-9][a-z0-9.\-]{1,61}[a-z0-9]/.+\.tar\.gz$")
     """Location of the archive, for example s3://bucket/run-17/model.tar.gz."""
-    sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
+    sha256: Annotated[str, StringConstraints(to_lower=True, pattern=r"^[0-9a-fA-F]{64}$")]
     """SHA-256 of the archive: 64 hexadecimal digits. `servable pin ENV` writes it. Another hash creates
     a new model even under the same key, a change that CloudFormation alone would not see."""
     size_bytes: int | None = Field(default=None, ge=1)
@@ -38,7 +38,7 @@ class Artifact(Table):
     writes it."""
     kms_key: KmsKeyArn | None = None
     """KMS key that the archive is encrypted with. Default: S3's own key. The key's policy must allow
-    what docs/permissions.md lists."""
+    what docs/reference/permissions.md lists."""
     default_model: str | None = Field(default=None, pattern=r"^[^/\s\x00-\x1f]{1,255}$")
     """Folder of the archive whose model answers requests that name none, where it is not named as this
     table; "model" for versions at the archive's root. Default: the table's name."""

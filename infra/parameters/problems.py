@@ -36,21 +36,57 @@ _ENDS = {
     "lt": "less_than",
     "le": "less_than_equal",
 }
-# Examples of valid values, by a part of the pattern that a value does not match.
-_FORMS = {
-    ":kms:": "arn:aws:kms:eu-west-1:111111111111:key/0a1b2c3d-0000-0000-0000-000000000001",
-    ":role/": "arn:aws:iam::111111111111:role/serving",
-    ":policy/": "arn:aws:iam::111111111111:policy/boundary",
-    "^subnet-": "subnet-0a1b2c3d4e5f60718",
-    "^sg-": "sg-0a1b2c3d4e5f60718",
-    "^/(": "/service/ranker/",
-    "@": "team@example.com, or https://example.com/hook",
-    "^(cron": "cron(0 7 ? * MON-FRI *), rate(1 day) or at(2026-12-24T18:00:00)",
+# What a pattern requires, and a value that it takes, by a part of the pattern.
+FORMS = {
+    ":(key|alias)/": ("a key's id, alias, or ARN", "alias/ranker"),
+    ":kms:": (
+        "a key's ARN, not an alias",
+        "arn:aws:kms:eu-west-1:111111111111:key/0a1b2c3d-0000-0000-0000-000000000001",
+    ),
+    ":role/": ("a role's ARN", "arn:aws:iam::111111111111:role/serving"),
+    ":policy/": ("a policy's ARN", "arn:aws:iam::111111111111:policy/boundary"),
+    ":model-package/": ("GROUP/VERSION, or a model package's ARN", "ranker/3"),
+    "^subnet-": ("a subnet's id", "subnet-0a1b2c3d4e5f60718"),
+    "^sg-": ("a security group's id", "sg-0a1b2c3d4e5f60718"),
+    "^/(": ("a path that begins and ends with a slash", "/service/ranker/"),
+    "@": ("an e-mail address or an https address", "team@example.com"),
+    "^(cron": (
+        "cron(six fields), rate(number unit), or at(yyyy-mm-ddThh:mm:ss)",
+        "cron(0 7 ? * MON-FRI *)",
+    ),
+    r"tar\.gz": ("s3://BUCKET/KEY.tar.gz", "s3://models/run-17/model.tar.gz"),
+    "([^*?$]+/)?$": (
+        "s3://BUCKET/ or s3://BUCKET/PREFIX/, with a slash at its end and without *, ? and $",
+        "s3://models/dumps/",
+    ),
+    "[^*?$]*$": ("s3://BUCKET/PREFIX, without *, ? and $", "s3://tables/rows/"),
+    r"^\$": ("a JSONPath, which begins with $", "$.features"),
+    "{64}": ("64 hexadecimal digits", "0123456789abcdef" * 4),
+    "{2}(-": ("a date, yyyy-mm or yyyy-mm-dd", "2026-11-29"),
+    "^[0-9]{12}": ("12 digits in quotes", "111111111111"),
+    "{2,4}(-": ("a Region's name", "eu-west-1"),
+    "^[a-zA-Z][": ("1 to 63 letters, digits and hyphens, a letter first", "ranker"),
+    "(-*[": (
+        "1 to 63 letters, digits and hyphens, with a letter or digit at both ends",
+        "ranker-prod",
+    ),
+    "x20-": ("printable ASCII characters", "application/json"),
+    r"[^/\s": ("a folder's name without slashes and spaces", "ranker"),
+    "^ml": ("an instance type", "ml.c5.xlarge"),
+    "^[a-zA-Z_]": ("letters, digits and _, not beginning with a digit", "TABLE_NAME"),
+    r"\-a-zA-Z0-9]*": (
+        "1 to 63 letters, digits and hyphens, with a letter or digit at both ends",
+        "ranker-2",
+    ),
 }
-_NAMES = {
-    "tags": "1 to 128 characters",
-    "variables": "letters, digits and _, not beginning with a digit",
-}
+
+
+def state_form(pattern: str) -> str:
+    """Return what a pattern requires, with an example, or an empty string for an unknown pattern."""
+    for part, (form, example) in FORMS.items():
+        if part in pattern:
+            return f"{form}, for example {example}"
+    return ""
 
 
 def finding(error: ErrorDetails, source: Source, file: str) -> Finding:
@@ -71,8 +107,11 @@ def finding(error: ErrorDetails, source: Source, file: str) -> Finding:
 def _words(error: ErrorDetails, key: tuple[str, ...]) -> tuple[str, str, str]:
     kind, given = error["type"], error["input"]
     if error["loc"][-1:] == ("[key]",):
-        allowed = _NAMES.get(key[-2], "letters, digits and hyphens, at most 63")
-        return f"{key[-1]!r} is not a valid name", allowed, "rename it"
+        context = error["ctx"]
+        form = (
+            _BOUNDS[kind].format(**context) if kind in _BOUNDS else state_form(context["pattern"])
+        )
+        return f"{key[-1]!r} is not a valid name", form, "rename it"
     if kind == "missing":
         if key[0] == "models" and key[2:-1] == ("artifact",):
             return "missing", _meaning(key), f"add {_line(key)}, or `servable pin ENV` writes it"
@@ -95,9 +134,8 @@ def _words(error: ErrorDetails, key: tuple[str, ...]) -> tuple[str, str, str]:
         literals = typing.get_args(bare(field.annotation)) if field else ()
         return f"{_shown(given)} is not known", ", ".join(map(str, literals)), "use one of those"
     if kind == "string_pattern_mismatch":
-        forms = [form for part, form in _FORMS.items() if part in error["ctx"]["pattern"]]
-        allowed = f"for example {forms[0]}" if forms else _meaning(key)
-        return f"{_shown(given)} does not have the required form", allowed, "change it"
+        allowed = state_form(error["ctx"]["pattern"]) or _meaning(key)
+        return f"{_shown(given)} does not have the required form", allowed, "write it in that form"
     return error["msg"], _meaning(key), "change it"
 
 

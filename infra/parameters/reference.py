@@ -24,7 +24,7 @@ _HEAD = """\
 
 Generated from the models in infra/parameters by `python scripts/generate.py`; do not edit.
 
-This page lists every key of an environment file, for whoever writes or reviews one. An environment is a file
+Look up every key of an environment file. An environment is a file
 in environments/: it extends a base (`extends = "base"`) and sets what differs. The main lines of a prod.toml:
 
     extends = "base"
@@ -82,7 +82,7 @@ class _WithMeanings(GenerateJsonSchema):
 
 
 def markdown() -> str:
-    """The text of docs/parameters.md: a table of keys for each table of the file."""
+    """The text of docs/reference/parameters.md: a table of keys for each table of the file."""
     lines = [f"{_HEAD}{_EXTENDS} |"]
     lines += list(_rows(Environment))
     for title, table in _tables(Environment, ""):

@@ -23,7 +23,7 @@ class Capture(Table):
     """Days until a sample is deleted. 30 allows comparing this month with the last."""
     kms_key: KmsKeyArn | None = None
     """KMS key of the samples. If omitted, the stack ENV/data creates one. The key's policy must allow
-    what docs/permissions.md lists."""
+    what docs/reference/permissions.md lists."""
 
 
 INVOCATIONS = "MaxConcurrentInvocationsPerInstance"
@@ -49,4 +49,4 @@ class Asynchronous(Table):
     """Days until a request and its answer are deleted. 30 keeps last month's available."""
     kms_key: KmsKeyArn | None = None
     """KMS key of requests and answers. If omitted, the stack ENV/data creates one. The key's policy must
-    allow what docs/permissions.md lists."""
+    allow what docs/reference/permissions.md lists."""

@@ -1,5 +1,6 @@
 """Reads an environment file and its bases, and records which file every value came from."""
 
+import re
 import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -78,8 +79,11 @@ def read(root: Path, folder: Path, name: str, seen: tuple[str, ...] = ()) -> Sou
     try:
         # -sig: some editors write a byte-order mark, which is not the user's mistake.
         values = tomllib.loads(file.read_text(encoding="utf-8-sig"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as wrong:
-        return Source(findings=[file_error(shown, "", f"not TOML: {wrong}", "correct that line")])
+    except tomllib.TOMLDecodeError as wrong:
+        remedy = _correct_line(file, str(wrong))
+        return Source(findings=[file_error(shown, "", f"not TOML: {wrong}", remedy)])
+    except UnicodeDecodeError as wrong:
+        return Source(findings=[file_error(shown, "", f"not UTF-8: {wrong}", "save it as UTF-8")])
     except OSError as wrong:
         problem = f"cannot be read: {wrong.strerror}"
         return Source(findings=[file_error(shown, "", problem, "make it readable")])
@@ -100,6 +104,20 @@ def read(root: Path, folder: Path, name: str, seen: tuple[str, ...] = ()) -> Sou
         source = Source(findings=[error])
     _merge(source, values, shown, ())
     return source
+
+
+def _correct_line(file: Path, problem: str) -> str:
+    """Return how to correct the line that tomllib names: most often a string lacks its quotes."""
+    found = re.search(r"at line (\d+)", problem)
+    line = file.read_text(encoding="utf-8-sig").split("\n")[int(found[1]) - 1] if found else ""
+    written = re.match(r"""\s*([\w.-]+)\s*=\s*([^\s"'#\[\]{},]+)\s*(?:#.*)?$""", line)
+    if written is None:
+        return "correct that line"
+    key, value = written.groups()
+    if value.lower() in ("true", "false"):
+        return f"write {key} = {value.lower()}"
+    number = ", or leave out the leading zeros of a number" if value.isdigit() else ""
+    return f'quote it: {key} = "{value}"{number}'
 
 
 def _merge(source: Source, values: dict[str, Any], file: str, at: KeyPath) -> None:

@@ -50,8 +50,8 @@ class CoreDumps(Table):
     """Prefix in a bucket of yours, for example s3://bucket/dumps/, which the model's role may then write
     to."""
     kms_key: KmsKeyArn | None = None
-    """KMS key of the dumps. Default: S3's own key. The key's policy must allow what docs/permissions.md
-    lists."""
+    """KMS key of the dumps. Default: S3's own key. The key's policy must allow what
+    docs/reference/permissions.md lists."""
 
 
 VOLUME = "ProductionVariantVolumeSizeInGB"

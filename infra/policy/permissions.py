@@ -1,6 +1,6 @@
 """The permissions of a model's role, and those that the policy of your own KMS key must allow.
 
-The role and docs/permissions.md are generated from these tables.
+The role and docs/reference/permissions.md are generated from these tables.
 Sources: https://docs.aws.amazon.com/sagemaker/latest/dg/sagemaker-roles.html#sagemaker-roles-createmodel-perms,
 https://docs.aws.amazon.com/sns/latest/dg/sns-key-management.html,
 https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/encrypt-log-data-kms.html,
@@ -12,7 +12,7 @@ bootstrap-template.yaml of aws-cdk 2.1148.1 (the file publishing role); read on 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-# Name of a resource to its description in docs/permissions.md; the name stands for the ARNs.
+# Name of a resource to its description in docs/reference/permissions.md; the name stands for the ARNs.
 PLACES = {
     "archive": "the model's archive, or the files under its prefix, in S3",
     "archive_keys": "endpoint.archive_kms_keys, or the pinned archive's artifact.kms_key",

@@ -1,4 +1,4 @@
-"""Writes docs/permissions.md: the exact actions and resources of every capability."""
+"""Writes docs/reference/permissions.md: the exact actions and resources of every capability."""
 
 from collections.abc import Iterator
 
@@ -9,8 +9,8 @@ _HEAD = """\
 
 Generated from infra/policy by `python scripts/generate.py`; do not edit.
 
-For whoever reviews IAM: every permission that a deployment gives. Who may deploy, and the roles of pipelines:
-[pipelines](pipelines.md).
+Review every IAM permission that a deployment grants. [Pipelines](../pipelines.md) lists who may
+deploy, and the roles of pipelines.
 
 ## The model's role
 

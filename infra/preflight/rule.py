@@ -36,7 +36,7 @@ class Rule(ABC):
     acknowledgeable: ClassVar[bool] = False
     """Whether `[acknowledge]` may accept a finding: every warning, and errors that AWS would not refuse."""
     example: ClassVar[str] = ""
-    """Lines of an environment file that violate the rule, for docs/rules.md; a comment if it needs files."""
+    """Lines of an environment file that violate the rule; a comment if it needs files."""
 
     # The texts of the rule's findings, as far as they are always the same: templates of `str.format`
     # for `self`, `key` and the values that are given to `finding`.

@@ -211,9 +211,13 @@ def _bytes(item: Any) -> bytes:
             ) from None
     if isinstance(item, dict) and set(item) == {"b64"} and isinstance(item["b64"], str):
         try:
-            # Without its padding, and with white space, as Base64Unescape of Abseil takes it.
-            text = "".join(item["b64"].split()).rstrip("=")
-            return base64.b64decode(text + "=" * (-len(text) % 4), validate=True)
+            # With white space, and with all of its padding or none, as Base64Unescape of Abseil takes it.
+            written = "".join(item["b64"].split())
+            text = written.rstrip("=")
+            padding, whole = len(written) - len(text), -len(text) % 4
+            if padding not in (0, whole):
+                raise ValueError(f"it ends with {padding} of {whole} = signs")
+            return base64.b64decode(text + "=" * whole, validate=True)
         except ValueError as error:  # binascii.Error, and what is not ASCII
             raise RequestValueError(f'holds a "b64" that is no base64 ({error})') from None
     raise RequestValueError(f"holds {item!r:.40}; the signature takes string")

@@ -1,5 +1,6 @@
 """Finds and reads the versions of a SavedModel; refuses what TensorFlow Serving would not serve."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -201,4 +202,16 @@ def _where_to_export(folder: Path) -> str:
         )
     for archive in sorted(folder.glob("*.tar.gz")):
         return f"unpack {archive.name}, in which the version folder may be, and take it out"
+    named = sorted(path.parent for path in folder.glob("*/saved_model.pb"))
+    if len(named) > 1:
+        return f"rename {', '.join(path.name for path in named)}: each to a number, such as 1"
+    if named:
+        renamed = f"{folder.name}/{suggest_version(named[0].name)}"
+        return f"rename {folder.name}/{named[0].name} to {renamed}"
     return f"export the SavedModel to {folder.name}/1/"
+
+
+def suggest_version(name: str) -> str:
+    """Return the number in a folder's name (v2 gives 2), or 1 if there isn't exactly one above 0."""
+    numbers = re.findall(r"[0-9]+", name)
+    return numbers[0].lstrip("0") or "1" if len(numbers) == 1 else "1"

@@ -1,4 +1,4 @@
-"""docs/commands.md: what every `servable COMMAND --help` says, word for word."""
+"""docs/reference/commands.md: what every `servable COMMAND --help` says, word for word."""
 
 from collections.abc import Iterator
 from pathlib import Path

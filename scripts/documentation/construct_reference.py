@@ -1,4 +1,4 @@
-"""docs/constructs.md: every public construct with its arguments and defaults, from the docstrings.
+"""docs/reference/constructs.md: every public construct with its arguments and defaults, from the docstrings.
 
 The sources are read and not imported: CDK would take seconds.
 """
@@ -13,8 +13,10 @@ FACADE = ROOT / "servable" / "constructs.py"
 HEAD = """\
 # Constructs
 
-Every name of `servable.constructs`, for [a CDK app of your own](own-app.md). Generated from the docstrings by
-`python scripts/generate.py`. All arguments but scope and id are keyword-only.
+Generated from the docstrings by `python scripts/generate.py`; do not edit.
+
+Use every name of `servable.constructs` in [your own CDK app](../own-app.md). All arguments except scope and
+id are keyword-only.
 """
 TABLES = "infra.parameters."  # the tables of an environment file, and what is in them
 

@@ -64,7 +64,13 @@ def is_grammatical(text: str, kind: str) -> bool:
     return True
 
 
-PATTERNS = ("*.md", "docs/*.md", "docs/decisions/*.md", "examples/*/README.md")
+PATTERNS = (
+    "*.md",
+    "docs/*.md",
+    "docs/reference/*.md",
+    "docs/decisions/*.md",
+    "examples/*/README.md",
+)
 DECISIONS = "docs/decisions/"  # what was meant on a day; its commands may be gone
 
 

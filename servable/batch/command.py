@@ -13,6 +13,7 @@ import click
 
 from infra.catalog.limits import most
 from infra.parameters.batch.job import TRIALS, BatchJob, batch_job
+from infra.parameters.batch.settings import BatchSettings
 from infra.parameters.environment import stack_name
 from infra.parameters.finding import meant
 from infra.parameters.loading import ValidFile
@@ -96,7 +97,7 @@ def batch(
     loaded, _ = one_environment(environment, folder, sets)
     job = _job(loaded, name)
     files = options.local and options.input is not None and "://" not in options.input
-    _check(options, files=files)
+    _check(options, job.batch, files=files)
     if problems := refused(loaded):
         raise click.ClickException("\n".join(problems))
     as_ctrl_c()
@@ -140,7 +141,7 @@ def _job(loaded: ValidFile, name: str | None) -> BatchJob:
     return job
 
 
-def _check(options: BatchOptions, *, files: bool) -> None:
+def _check(options: BatchOptions, batch: BatchSettings, *, files: bool) -> None:
     """Raise click.UsageError for options that cannot be combined."""
     places = [place for place in (options.input, options.output) if place is not None]
     if options.attach and (places or options.limit or options.estimate or files):
@@ -154,9 +155,10 @@ def _check(options: BatchOptions, *, files: bool) -> None:
         if not options.estimate and (options.output is None or "://" in options.output):
             raise click.UsageError("--input is on this computer: give --output FOLDER")
         return
-    if len(places) > 1 and places[1].startswith(places[0]):
+    given, output = options.input or batch.input, options.output or batch.output
+    if places and f"{output.rstrip('/')}/".startswith(given):
         raise click.UsageError(
-            f"{places[1]}: is inside the input {places[0]}; give another --output"
+            f"{output}: is inside the input {given}; give another --input or --output"
         )
     for place in places:
         if not re.fullmatch(r"s3://[^/]+/.*", place):

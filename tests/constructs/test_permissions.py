@@ -1,4 +1,4 @@
-"""Every row of docs/permissions.md on the synthesised role: there with its capability, else not."""
+"""Every row of docs/reference/permissions.md on the synthesised role: there with its capability, else not."""
 
 import json
 from collections.abc import Callable

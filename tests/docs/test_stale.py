@@ -76,7 +76,7 @@ def test_another_option_of_a_command_changes_the_page_of_commands() -> None:
 
 def test_every_command_is_on_the_page_of_commands(wanted: dict[str, str]) -> None:
     named = {f"## servable {command}" for command in COMMANDS}
-    assert named <= set(wanted["docs/commands.md"].splitlines())
+    assert named <= set(wanted["docs/reference/commands.md"].splitlines())
 
 
 ARROWS = frozenset(

@@ -26,6 +26,17 @@ RIGHT = {
     "    def of(context):\n        return context.name\n    return of(data), 'x'\n",
     "always raises": "def handler(data, context):\n    raise NotImplementedError\n",
     "a star": "from shared import *\n",
+    "yields both": "def handler(data, context):\n    yield data.read()\n    yield 'text/csv'\n",
+    "yields pieces": "def input_handler(data, context):\n    yield data.read()\n"
+    "def output_handler(response, context):\n    return response.content, 'x'\n",
+    "an inner generator": "def handler(data, context):\n    def rows():\n        yield 1\n"
+    "    return reply(rows()), 'x'\n",
+    "rows by column": "def input_handler(data, context):\n"
+    "    return json.dumps({'inputs': {'x': [1]}, 'signature_name': 's'})\n"
+    "def output_handler(response, context):\n    return response.content, 'x'\n",
+    "rows that are added": "def input_handler(data, context):\n    request = {'signature_name': 's'}\n"
+    "    request['instances'] = rows(data)\n    return json.dumps(request)\n"
+    "def output_handler(response, context):\n    return response.content, 'x'\n",
     "both": PAIR + "def output_handler(response, context):\n"
     "    return response.content, context.accept_header\n",
 }
@@ -44,6 +55,12 @@ WRONG = {
     "return a body and its content type",
     "def handler(data, context):\n    return 'a', 'b', 'c'\n": "2: handler returns ('a', 'b', 'c'); "
     "return a body and its content type",
+    "def handler(data, context):\n    yield data.read()\n": "2: handler yields, and so it is a generator "
+    "and no pair; return a body and its content type",
+    "def input_handler(data, context):\n    return json.dumps({'rows': [1]})\n"
+    "def output_handler(response, context):\n    return response.content, 'x'\n": "2: input_handler returns "
+    "json.dumps({'rows': [1]}), which has neither instances nor inputs; "
+    'return json.dumps({"instances": rows})',
     "def handler(data, context):\n    return {'a': 1}\n": "2: handler returns {'a': 1}; "
     "return a body and its content type",
     "def handler(data, context):\n    return json.loads(data)['a'], 'x'\n": "2: json.loads(data): data is a "

@@ -348,6 +348,12 @@ def test_examples_that_the_model_does_not_take_are_refused(
         check_examples(classify(examples=examples), info, "classify")
 
 
+@pytest.mark.parametrize("text", ["/9j/4AAQSkZJRg=", "AAA==", "AAAA="])
+def test_base64_with_a_part_of_its_padding_is_refused(text: str) -> None:
+    with pytest.raises(RequestValueError, match="= signs"):
+        read(json.dumps({"instances": [{"b64": text}]}), WORDS)
+
+
 @pytest.mark.parametrize("text", ["AAA=", "AAA", "AA A=\n"])
 def test_base64_may_lack_its_padding_and_hold_white_space(text: str) -> None:
     assert read(json.dumps({"instances": [{"b64": text}]}), WORDS) is not None

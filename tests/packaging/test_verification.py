@@ -117,11 +117,17 @@ def test_what_could_reach_outside_or_hide_something_is_a_problem(
     assert problem.startswith(said)
 
 
-def test_a_graph_outside_a_version_folder_is_a_problem(good: Path) -> None:
-    (problem,) = problems(changed(good, add=file("export/saved_model.pb", b"x")))
-    assert problem == (
-        "export/saved_model.pb: is in no folder named with digits only; move it to 1/saved_model.pb"
-    )
+@pytest.mark.parametrize(
+    ("place", "remedy"),
+    [
+        ("", "move it to 1/saved_model.pb"),
+        ("export/", "rename export to 1"),
+        ("scorer/v2/", "rename scorer/v2 to scorer/2"),
+    ],
+)
+def test_a_graph_outside_a_version_folder_is_a_problem(good: Path, place: str, remedy: str) -> None:
+    (problem,) = problems(changed(good, add=file(f"{place}saved_model.pb", b"x")))
+    assert problem == f"{place}saved_model.pb: is in no folder named with digits only; {remedy}"
 
 
 def test_an_archive_without_a_model_is_a_problem(good: Path) -> None:

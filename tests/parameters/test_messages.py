@@ -1,5 +1,8 @@
 """What a person reads when a file is wrong: file, key, value, what is allowed, what to do."""
 
+import json
+import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -7,6 +10,8 @@ import pytest
 
 from infra.parameters.finding import Finding, Severity
 from infra.parameters.loading import load
+from infra.parameters.problems import state_form
+from infra.parameters.reference import json_schema
 from infra.parameters.renamed_keys import RENAMED
 from infra.parameters.shape import type_at
 from infra.preflight.check import check
@@ -135,8 +140,8 @@ def test_an_account_that_is_no_string_of_12_digits_is_refused(environment: Envir
         (
             "account",
             "'1111' does not have the required form",
-            "AWS account id: a string of 12 digits",
-            "change it",
+            "12 digits in quotes, for example 111111111111",
+            "write it in that form",
         )
     ]
 
@@ -153,20 +158,47 @@ def test_an_account_that_is_no_string_of_12_digits_is_refused(environment: Envir
         ),
         ('security.permissions_boundary = "b"', "arn:aws:iam::111111111111:policy/boundary"),
         ('security.iam_path = "service"', "/service/ranker/"),
-        ('alarms.notify = ["me"]', "team@example.com, or https://example.com/hook"),
+        ('alarms.notify = ["me"]', "team@example.com"),
+        ('endpoint.volume_kms_key = "arn:aws:s3:::b"', "alias/ranker"),
+        ('prices.as_of = "May"', "2026-11-29"),
+        ("prices.instance_usd_per_hour = { c5 = 1.0 }", "ml.c5.xlarge"),
     ],
 )
 def test_an_identifier_that_is_none_is_told_its_form(project: Path, lines: str, form: str) -> None:
     (found,) = overlaid(project, lines).findings
-    assert (found.problem.endswith("does not have the required form"), found.allowed) == (
-        True,
-        f"for example {form}",
-    )
+    assert found.problem.endswith(("does not have the required form", "is not a valid name"))
+    assert found.allowed.endswith(f", for example {form}")
+
+
+def find_patterns(schema: Any) -> Iterator[str]:
+    """Yield every pattern of a JSON schema, of values and of names."""
+    if isinstance(schema, dict):
+        yield from [schema["pattern"]] if isinstance(schema.get("pattern"), str) else []
+        yield from schema.get("patternProperties", {})
+    for inner in schema.values() if isinstance(schema, dict) else schema:
+        if isinstance(inner, dict | list):
+            yield from find_patterns(inner)
+
+
+def test_every_pattern_of_the_schema_has_a_form_whose_example_matches() -> None:
+    patterns = set(find_patterns(json.loads(json_schema())))
+    assert len(patterns) > 20
+    for pattern in patterns:
+        form, _, example = state_form(pattern).partition(", for example ")
+        assert form, pattern
+        assert re.search(pattern, example), pattern
 
 
 def test_a_variable_with_a_hyphen_is_told_what_a_name_may_hold(project: Path) -> None:
     (found,) = overlaid(project, 'variants.primary.variables = { "MY-TABLE" = "x" }').findings
-    assert found.allowed == "letters, digits and _, not beginning with a digit"
+    assert found.allowed == (
+        "letters, digits and _, not beginning with a digit, for example TABLE_NAME"
+    )
+
+
+@pytest.mark.parametrize("key", ["k", "1234abcd-12ab-34cd-56ef-1234567890ab", "alias/a/b"])
+def test_sagemaker_takes_the_volume_s_key_by_id_and_alias(project: Path, key: str) -> None:
+    assert overlaid(project, f'endpoint.volume_kms_key = "{key}"').findings == ()
 
 
 def test_two_problems_are_said_at_once(environment: Environment) -> None:
@@ -232,6 +264,25 @@ def test_a_file_that_is_not_toml_says_where(environment: Environment) -> None:
     assert said(environment, 'account = "1\n')[0].problem == (
         "not TOML: Illegal character '\\n' (at line 1, column 13)"
     )
+
+
+@pytest.mark.parametrize(
+    ("line", "remedy"),
+    [
+        (
+            "account = 012345678901",
+            'quote it: account = "012345678901", or leave out the leading zeros of a number',
+        ),
+        ("region = eu-west-1  # Ireland", 'quote it: region = "eu-west-1"'),
+        ("production = True", "write production = true"),
+        ("tags = [eu", "correct that line"),
+    ],
+)
+def test_a_string_without_quotes_is_told_to_quote_it(
+    environment: Environment, line: str, remedy: str
+) -> None:
+    (found,) = said(environment, f"\n{line}\n")
+    assert found.remedy == remedy
 
 
 def test_a_bad_name_of_a_variant_is_refused(environment: Environment) -> None:

@@ -1,4 +1,4 @@
-"""The permissions of a role follow the resources that a deployment has; docs/permissions.md lists all."""
+"""The permissions of a role follow the resources that a deployment has; a generated page lists all."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ import pytest
 from infra.policy.permissions import PERMISSIONS, PLACES, granted
 from infra.policy.permissions_table import markdown
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "permissions.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "permissions.md"
 EVERY_PLACE = {place: ["arn"] for place in PLACES}
 
 

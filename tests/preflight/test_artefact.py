@@ -26,18 +26,32 @@ def test_a_missing_savedmodel_names_the_folder(environment: Environment, project
     ]
 
 
+@pytest.mark.parametrize(
+    ("name", "remedy"),
+    [
+        ("latest", "rename model/latest to model/1"),
+        ("v07", "rename model/v07 to model/7"),
+        ("v0.1", "rename model/v0.1 to model/1"),
+    ],
+)
 def test_a_savedmodel_without_a_numeric_version_is_refused(
-    environment: Environment, project: Path
+    environment: Environment, project: Path, name: str, remedy: str
 ) -> None:
-    (project / "model" / "1").rename(project / "model" / "latest")
+    (project / "model" / "1").rename(project / "model" / name)
     assert said(environment) == [
         (
             "models.ranker.saved_model",
             "model: holds no version folder, named with digits only",
             "",
-            "export the SavedModel to model/1/",
+            remedy,
         )
     ]
+    shutil.copytree(project / "model" / name, project / "model" / "v12")
+    (found,) = said(environment)
+    assert found.remedy == f"rename {', '.join(sorted([name, 'v12']))}: each to a number, such as 1"
+    shutil.rmtree(project / "model")
+    (project / "model").mkdir()
+    assert said(environment)[0].remedy == "export the SavedModel to model/1/"
 
 
 def test_a_savedmodel_without_a_version_folder_says_where_to_move_it(

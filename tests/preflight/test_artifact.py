@@ -66,6 +66,16 @@ def test_a_key_that_will_be_written_again_is_a_warning(
     assert [one.severity for one in found] == warned
 
 
+def test_a_hash_in_capitals_is_the_same_hash(environment: Environment) -> None:
+    digest = "0123456789abcdef" * 4
+    loaded = environment(PINNED.replace(HASH, digest.upper()))
+    assert check(loaded) == []
+    assert loaded.environment is not None
+    artifact = loaded.environment.models["ranker"].artifact
+    assert artifact is not None
+    assert artifact.sha256 == digest
+
+
 def test_a_hash_that_is_none_is_refused(environment: Environment) -> None:
     (problem,) = said(environment, PINNED.replace(HASH, "abc"))
     assert problem[:2] == (

@@ -1,4 +1,4 @@
-"""The faults of public threads are found as docs/beyond-linters.md says."""
+"""The faults of public threads are found as docs/reference/beyond-linters.md says."""
 
 from pathlib import Path
 from typing import Any

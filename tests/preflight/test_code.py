@@ -38,6 +38,23 @@ def test_a_folder_with_requirements_alone_brings_what_the_handler_needs(
     assert not any("Servable's handler needs" in found.problem for found in said(environment, old))
 
 
+@pytest.mark.parametrize("switch", ["models.ranker", "security"])
+def test_a_client_of_aws_in_an_isolated_container_is_a_warning(
+    environment: Environment, project: Path, switch: str
+) -> None:
+    code = "import requests\nfrom boto3 import client\ndef handler(data, context): ...\n"
+    (project / "code" / "inference.py").write_text(code)
+    text = WITH_CODE.replace('code = "code"', 'code = "code"\nnetwork_isolation = true')
+    if switch == "security":
+        text = f"security.network_isolation = true\n{WITH_CODE}"
+    found = [one for one in check(environment(text)) if one.rule == "isolation-calls"]
+    assert [one.problem for one in found] == [
+        "code/inference.py:2 imports boto3, whose calls network_isolation ends"
+    ]
+    assert found[0].severity is Severity.WARNING
+    assert "isolation-calls" not in {one.rule for one in check(environment(WITH_CODE))}
+
+
 def test_code_without_a_handler_is_refused(environment: Environment, project: Path) -> None:
     (project / "code" / "inference.py").write_text("x = 1\n")
     assert said(environment) == [

@@ -155,6 +155,8 @@ WITH_FILES = {
     "warm-up",
     "code",
     "code-inside-model",
+    "isolation-calls",
+    "rows-above-shape",
     "code-not-vendored",
     "code-installed-at-start",
     "code-holds-secrets",

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from infra.parameters.finding import Severity
+from infra.preflight.batch.jobs import batch_example
 from infra.preflight.check import check_all
 from model_packaging.saved_model.reading import WARM_UP
 from servable_tensors import tfrecord, wire
@@ -215,6 +216,33 @@ def test_one_with_an_open_first_dimension_can(project: Path) -> None:
 def test_without_batching_a_fixed_first_dimension_is_no_finding(project: Path) -> None:
     _export(project, "serving_default", first=1)
     assert found(project, "", "batch-fixed-shape") == []
+
+
+@pytest.mark.parametrize(
+    ("first", "rows", "more", "count"),
+    [(4, 5, "", 1), (4, 4, "", 0), (-1, 5, "", 0), (4, 5, 'models.ranker.code = "code"\n', 0)],
+)
+def test_requests_of_more_rows_than_a_fixed_dimension_are_refused(
+    project: Path, first: int, rows: int, more: str, count: int
+) -> None:
+    _export(project, "serving_default", first=first)
+    got = found(project, f"traffic.rows_per_request = {rows}\n{more}", "rows-above-shape")
+    says = "requests of 5 rows: ranker, version 1, takes 4 at a time"
+    assert got == [("error", says)] * count
+
+
+def test_the_golden_request_of_a_model_that_only_a_batch_runs_is_checked(
+    project: Path, golden: Callable[..., None]
+) -> None:
+    batch = "\n".join((
+        'models.scorer = { saved_model = "model", golden = { request = "golden/a.json" } }',
+        batch_example(model="scorer"),
+    ))  # fmt: skip
+    golden(rows(2))
+    assert found(project, batch, "golden-request") == []
+    golden({"instances": [{"none": 1}]})
+    ((severity, problem),) = found(project, batch, "golden-request")
+    assert (severity, problem.startswith("golden/a.json: the request ")) == ("error", True)
 
 
 def test_a_second_signature_that_cannot_be_batched_is_a_warning(project: Path) -> None:

@@ -1,4 +1,4 @@
-"""Findings as text: their number by severity, their lines, and what is not checked; docs/rules.md."""
+"""Findings as text: their number by severity, their lines, and what is not checked; the page of rules."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from infra.parameters.finding import Finding, Severity
 from infra.preflight.reference import markdown
 from infra.preflight.rendering import counted, line, listed, not_checked, summary, to_mend
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "rules.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "rules.md"
 
 
 def finding(severity: Severity, rule: str = "gpu-idle", remedy: str = "change it") -> Finding:
@@ -24,7 +24,10 @@ SKIPPED = finding(Severity.NOT_CHECKED)
 
 
 def test_the_page_lists_every_rule() -> None:
-    assert markdown() == PAGE.read_text(encoding="utf-8")
+    text = PAGE.read_text(encoding="utf-8")
+    assert markdown() == text
+    assert "Generated from" in text.splitlines()[2]
+    assert len(text.split()) <= 6_000
 
 
 @pytest.mark.parametrize(

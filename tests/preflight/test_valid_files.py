@@ -106,7 +106,8 @@ VALID_FILES = {
     ),
     "steps with other cooldowns": (
         "variants.primary.max_instances = 8\nvariants.primary.scaling = { steps = [{ above_rps = 80, "
-        "change = 2 }], scale_out_cooldown_seconds = 600, scale_in_cooldown_seconds = 900 }"
+        "change = 2 }, { below_rps = 20, change = -1 }], scale_out_cooldown_seconds = 600, "
+        "scale_in_cooldown_seconds = 900 }"
     ),
     "a schedule for mornings alone": _schedule('at = "cron(0 7 ? * MON-FRI *)", at_least = 4'),
     "a night and a morning": _schedule(

@@ -46,10 +46,10 @@ class BatchSettings(Table):
     last one."""
     input_kms_key: KmsKeyArn | None = None
     """KMS key that the input is encrypted with. Default: S3's own key. The key's policy must allow what
-    docs/permissions.md lists."""
+    docs/reference/permissions.md lists."""
     output_kms_key: KmsKeyArn | None = None
-    """KMS key of the results. Default: S3's own key. The key's policy must allow what docs/permissions.md
-    lists."""
+    """KMS key of the results. Default: S3's own key. The key's policy must allow what
+    docs/reference/permissions.md lists."""
     content_type: MediaType
     """Content type of the objects, for example text/csv or application/jsonlines. It is that of every
     request to the container."""

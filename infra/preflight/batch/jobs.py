@@ -1,6 +1,8 @@
 """Rules about a batch itself: its model, instance type, names, times and locations."""
 
+import contextlib
 import json
+import math
 
 from infra.catalog import images
 from infra.catalog.inference_amis import cuda_of
@@ -10,8 +12,8 @@ from infra.parameters.batch.job import MARGIN_SECONDS, BatchJob
 from infra.parameters.batch.settings import BatchSettings
 from infra.parameters.finding import Severity, meant
 from infra.preflight.rule import Findings, Parts, Rule
-from infra.preflight.scaling.schedules import time_zones
-from servable_scaling.schedule import ScheduleError, last_run
+from infra.preflight.scaling.schedules import suggest_time_zone, time_zones
+from servable_scaling.schedule import ScheduleError, last_run, seconds_between
 
 # Names of state machines have at most 80 characters, names of schedules 64.
 # https://docs.aws.amazon.com/scheduler/latest/APIReference/API_CreateSchedule.html (2026-11-28)
@@ -179,7 +181,7 @@ class TransformSchedule(BatchTableRule):
                 f"batch.{name}.timezone",
                 f"{zone!r} is not a time zone",
                 allowed="names such as Europe/Berlin, or UTC",
-                remedy=meant(zone, sorted(zones)),
+                remedy=suggest_time_zone(zone),
                 reads=(f"batch.{name}.schedule",),
             )
         try:
@@ -207,6 +209,25 @@ class TransformLate(BatchTableRule):
     def look(self, name: str, batch: BatchSettings) -> Findings:
         if batch.late_minutes >= batch.max_minutes:
             yield self.finding(name=name, batch=batch)
+
+
+class TransformOverlap(BatchTableRule):
+    """A run that starts before the last one has ended does its work again, and pays for it again."""
+
+    severity = Severity.WARNING
+    example = batch_example(schedule="rate(1 minute)", max_minutes=60)
+    key = "batch.{name}.schedule"
+    problem = "{batch.schedule} starts up to {runs} runs within max_minutes {batch.max_minutes}"
+    allowed = "an interval of max_minutes or more"
+    remedy = "start runs less often, or lower max_minutes"
+    reads = ("batch.{name}.max_minutes",)
+
+    def look(self, name: str, batch: BatchSettings) -> Findings:
+        with contextlib.suppress(ScheduleError):  # the rule TransformSchedule reports it
+            seconds = seconds_between(batch.schedule) if batch.schedule else None
+            if seconds is not None and seconds < 60 * batch.max_minutes:
+                runs = math.ceil(60 * batch.max_minutes / seconds)
+                yield self.finding(name=name, batch=batch, runs=f"{runs:,}")
 
 
 class TransformOutputInside(BatchTableRule):
@@ -275,10 +296,11 @@ class TransformReadsResults(BatchTableRule):
 class TransformTimeout(BatchJobRule):
     """A container that gives up before the job does ends a request that was still waited for.
 
-    In the image NGINX waits 60 s, Gunicorn kills a worker that is busy for 30 s, and a request to the model
-    server ends after the wait time.
     Source: serve.py and tfs_utils.py of https://github.com/aws/deep-learning-containers (2026-11-22)
     """
+
+    # In the image NGINX waits 60 s, Gunicorn kills a worker that is busy for 30 s, and a request to
+    # the model server ends after the wait time.
 
     example = "\n".join((batch_example(), "batch.nightly.container.wait_time_seconds = 60"))
     remedy = "take it out: it is then chosen"

@@ -145,12 +145,13 @@ class TransformStrategy(BatchJobRule):
 class TransformLines(BatchJobRule):
     """Without a handler the container has one answer for all lines of a request, written over several lines.
 
-    The results are then no lines: one JSON document for each request, which is for one record unless
-    multi_record is set (an error). Servable's handler answers each line with a line, in the form that
-    `accept` names.
     Source: tensorflowServing.js of https://github.com/aws/deep-learning-containers (2026-11-22);
     https://github.com/aws/sagemaker-tensorflow-serving-container/issues/154
     """
+
+    # The results are then no lines: one JSON document for each request, which is for one record
+    # unless multi_record is set (an error). Servable's handler answers each line with a line, in
+    # the form that `accept` names.
 
     severity = Severity.WARNING
     acknowledgeable = True

@@ -106,11 +106,12 @@ variants.primary.container.batching = { max_enqueued_batches = 4 }"""
 class BatchFixedShape(BatchRule):
     """Batching merges requests along the first dimension, which must be open in all inputs and outputs.
 
-    A value without dimensions is then answered with 400, an output that does not grow with its batch
-    fails, and a fixed first dimension no longer matches as soon as two requests are merged.
     Source: https://github.com/tensorflow/serving/blob/master/tensorflow_serving/batching/batching_session.h
     ("For batched calls", and SplitOutputTensors in batching_session.cc; 9d981c5, 2026-11-22)
     """
+
+    # A value without dimensions is then answered with 400, an output that does not grow with its
+    # batch fails, and a fixed first dimension no longer matches as soon as two requests are merged.
 
     acknowledgeable = True
     example = "# container.batching for a model exported with the input shape [1, 224, 224, 3]"

@@ -20,13 +20,15 @@ BYTES_PER_MB = 10**6
 class ConversionCost(VariantRule):
     """Without a handler NGINX converts CSV and JSON lines with a regular expression for each position.
 
-    Each byte takes about 145 bytes of memory while it is converted: 200 KB of CSV took 29 MB with njs 0.9.9,
-    which the Dockerfile of 2.20 pins with NGINX 1.30.3; the time was not measured. An image of your own
-    with njs 0.7.9 takes 4 KB and up to 5 microseconds a byte: 864 MB for the same body. JSON is not
-    converted. Images before 2.20 were not measured.
+    Each byte takes about 145 bytes of memory while it is converted. JSON is not converted.
     Source: tensorflowServing.js and the Dockerfile in scripts/docker/tensorflow/inference of
     https://github.com/aws/deep-learning-containers, read 2026-11-22
     """
+
+    # Each byte takes about 145 bytes of memory while it is converted: 200 KB of CSV took 29 MB with
+    # njs 0.9.9, which the Dockerfile of 2.20 pins with NGINX 1.30.3; the time was not measured. An
+    # image of your own with njs 0.7.9 takes 4 KB and up to 5 microseconds a byte: 864 MB for the
+    # same body. JSON is not converted. Images before 2.20 were not measured.
 
     severity = Severity.WARNING
     example = """\

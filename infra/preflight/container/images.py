@@ -133,10 +133,12 @@ variants.primary.instance_type = "ml.p2.xlarge\""""
 class ImageCudaTooOld(ContainerRule):
     """An image whose CUDA is older than its GPU has no kernels for it.
 
-    Within a CUDA generation kernels are compiled when the container starts, which takes minutes, and
-    cuDNN and cuBLAS may fail (a warning). An older generation does not support the GPU (an error).
     Source: infra/catalog/gpus.json, infra/catalog/image_facts.json; for your own image its tag (cu112)
     """
+
+    # Within a CUDA generation kernels are compiled when the container starts, which takes minutes,
+    # and cuDNN and cuBLAS may fail (a warning). An older generation does not support the GPU (an
+    # error).
 
     acknowledgeable = True
     example = """\

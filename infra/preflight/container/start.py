@@ -16,11 +16,12 @@ from infra.preflight.rule import Findings, VariantRule, artifact_example
 class WaitTooShort(VariantRule):
     """The container polls its models with doubling pauses, so it waits less than is configured.
 
-    In 2.20 it waits 51 s of 60 s, 25 s of 50 s and 205 s of 300 s; up to 2.19 it waits 25 s of 60 s.
-    The container then exits and starts again from the beginning.
     Source: wait_for_model in tfs_utils.py of the image, https://github.com/aws/deep-learning-containers,
     read 2026-11-22; infra/policy/wait_time.py
     """
+
+    # In 2.20 it waits 51 s of 60 s, 25 s of 50 s and 205 s of 300 s; up to 2.19 it waits 25 s of 60
+    # s. The container then exits and starts again from the beginning.
 
     acknowledgeable = True
     example = artifact_example(

@@ -121,12 +121,14 @@ class VariableOfASetting(VariableRule):
 class VariableHoldsSecret(VariableRule):
     """A variable is in the template in plain text, and in every answer to DescribeModel.
 
-    Recognized by content are private keys, tokens of AWS, GitHub, Slack and others, and passwords in URLs;
-    by its name (a warning) what ends in PASSWORD, API_KEY and the like. Names of where a secret is kept
-    are none.
+    A name that ends in PASSWORD, API_KEY or the like is a warning.
     Source: https://docs.aws.amazon.com/secretsmanager/latest/userguide/best-practices.html;
     https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_DescribeModel.html (Environment)
     """
+
+    # Recognized by content are private keys, tokens of AWS, GitHub, Slack and others, and passwords
+    # in URLs; by its name (a warning) what ends in PASSWORD, API_KEY and the like. Names of where a
+    # secret is kept are none.
 
     acknowledgeable = True
     example = (

@@ -49,11 +49,12 @@ class WorkersWithoutCode(ContainerRule):
 class WorkersMissing(ContainerRule):
     """Without a worker the container never answers /ping, and the endpoint fails.
 
-    With 0 workers Gunicorn starts none; if the package of its worker class is missing, it ends. The image has
-    neither eventlet nor tornado; code may bring them in lib/ or requirements.txt.
     Source: observed with the code of image 2.20; the image's packages,
     https://github.com/aws/deep-learning-containers, docker/tensorflow/inference/2.20/cpu/uv.lock (2026-11-22)
     """
+
+    # With 0 workers Gunicorn starts none; if the package of its worker class is missing, it ends.
+    # The image has neither eventlet nor tornado; code may bring them in lib/ or requirements.txt.
 
     acknowledgeable = True
     example = """\
@@ -90,9 +91,11 @@ variants.primary.container.gunicorn_worker_class = "eventlet\""""
 class ThreadsWithGevent(ContainerRule):
     """A gevent worker has one thread whatever is configured; only gthread starts more.
 
-    It holds for every image; in multi-model mode up to 2.19 the class is gthread whatever is configured.
     Source: https://docs.gunicorn.org/en/stable/settings.html#threads
     """
+
+    # It holds for every image; in multi-model mode up to 2.19 the class is gthread whatever is
+    # configured.
 
     severity = Severity.WARNING
     example = """\
@@ -115,16 +118,18 @@ variants.primary.container.gunicorn_threads = 4"""
 class MultiModelOneWorker(VariantRule):
     """In multi-model mode a worker that takes one request at a time cannot answer while it loads a model.
 
-    Up to TensorFlow 2.19 that is a worker of one thread, since multi-model mode uses gthread there
-    whatever is configured. Since 2.20 it uses the configured class: sync, and gthread with one
-    thread, take one request at a time; gevent, the image's default, answers during a load. Up to
-    2.19 a second worker is better than threads: the lock around a load is one between processes, so two
-    loads in threads of one worker may get the same ports.
+    Up to 2.19 that is a worker of one thread; since 2.20 it is sync, or gthread with one thread.
     Source: serve.py, python_service.py and multi_model_utils.py of the image,
     https://github.com/aws/deep-learning-containers, read 2026-11-22: since 2.20 in
     scripts/docker/tensorflow/inference/sagemaker, before in
     tensorflow/inference/docker/build_artifacts/sagemaker
     """
+
+    # Up to TensorFlow 2.19 that is a worker of one thread, since multi-model mode uses gthread
+    # there whatever is configured. Since 2.20 it uses the configured class: sync, and gthread with
+    # one thread, take one request at a time; gevent, the image's default, answers during a load. Up
+    # to 2.19 a second worker is better than threads: the lock around a load is one between
+    # processes, so two loads in threads of one worker may get the same ports.
 
     severity = Severity.WARNING
     example = """\
@@ -180,10 +185,11 @@ variants.primary.container.gunicorn_timeout_seconds = 120"""
 class ThreadsOversubscribed(ContainerRule):
     """More computing threads than vCPUs compete for them: throughput falls and latency rises.
 
-    AWS measured on 36 vCPUs with 36 workers: one process of 36 threads answered 164 requests/s,
-    eight processes of one thread answered 319.
     Source: https://aws.amazon.com/blogs/machine-learning/maximize-tensorflow-performance-on-amazon-sagemaker-endpoints-for-real-time-inference/
     """
+
+    # AWS measured on 36 vCPUs with 36 workers: one process of 36 threads answered 164 requests/s,
+    # eight processes of one thread answered 319.
 
     severity = Severity.WARNING
     example = """\

@@ -30,12 +30,15 @@ class ComponentExcluded(ComponentRule):
     """A component is one model on instances of one type, and each request names it.
 
     An asynchronous request cannot; a serverless variant has no instances; a model of several is refused
-    as a component. That samples, copies for a shadow, weights or guarded updates work with components is
-    documented nowhere.
+    as a component.
     Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_runtime_InvokeEndpointAsync.html
     (no InferenceComponentName); https://github.com/aws/sagemaker-python-sdk sagemaker/serve/utils/ic_utils.py
     (several containers, 2026); botocore 1.44.5 (2026-11)
     """
+
+    # An asynchronous request cannot; a serverless variant has no instances; a model of several is
+    # refused as a component. That samples, copies for a shadow, weights or guarded updates work
+    # with components is documented nowhere.
 
     example = """\
 variants.primary.sleep_after_minutes = 15
@@ -277,11 +280,12 @@ variants.primary.copy_memory_mib = 128"""
 class ComponentsFit(ComponentRule):
     """A copy for which no instance has room is not started, and its component fails or stays Updating.
 
-    Copies are taken to be placed largest first, each on the first instance with room. Of an instance's memory
-    a tenth is the system's; less was seen to be schedulable.
     Source: https://github.com/huggingface/skills/pull/215 (2026-07: "There is not enough hardware
     resources"); botocore 1.44.5 (InferenceComponentComputeResourceRequirements)
     """
+
+    # Copies are taken to be placed largest first, each on the first instance with room. Of an
+    # instance's memory a tenth is the system's; less was seen to be schedulable.
 
     acknowledgeable = True
     example = """\

@@ -173,6 +173,13 @@ def _orders(environment: Environment) -> Iterator[tuple[str, float | None, str, 
     yield "alarms.p90_latency_ms", p90, "p99_latency_ms", p99, first
     quietest = "the quietest hour has more than the busiest minute"
     yield "traffic.quiet_rps", traffic.quiet_rps, "peak_rps", traffic.peak_rps, quietest
+    if len(environment.tables) == 1:
+        (only,) = environment.tables.values()
+        if only.sleep_after_minutes is not None:
+            awake = _REQUESTS_AWAKE / (60 * only.sleep_after_minutes)
+            within = f"{_REQUESTS_AWAKE} requests in sleep_after_minutes,"
+            never = "the endpoint hardly ever sleeps"
+            yield "traffic.quiet_rps", traffic.quiet_rps, within, awake, never
     for name, variant in environment.tables.items():
         key, scaling, batching = f"variants.{name}", variant.scaling, variant.container.batching
         if batching is not None and not environment.kind.queued:
@@ -191,6 +198,9 @@ def _orders(environment: Environment) -> Iterator[tuple[str, float | None, str, 
             )
         if scaling is None:
             continue
+        for bound, seconds, hours, effect in _COOLDOWNS:
+            value = getattr(scaling, bound)
+            yield f"{key}.scaling.{bound}", value, f"{hours},", seconds, effect
         others = scaling.max_concurrency_per_instance or scaling.steps or scaling.schedule
         if traffic.peak_rps and variant.capacity[1] > variant.capacity[0] and not others:
             most, peak = (
@@ -211,19 +221,29 @@ def _orders(environment: Environment) -> Iterator[tuple[str, float | None, str, 
             yield f"{key}.{own}", value, f"every {bound} of the schedule,", highest, gone
 
 
+# Requests come at random moments: of five expected, none comes once in 150 intervals.
+_REQUESTS_AWAKE = 5
+# What a load of a day, which rises and falls within hours, leaves of a cooldown.
+_COOLDOWNS = (
+    ("scale_out_cooldown_seconds", 3_600, "an hour", "a second rise of the load comes too soon"),
+    ("scale_in_cooldown_seconds", 21_600, "six hours", "what a peak added is paid for until then"),
+)
 _BOUNDS = (("at_least", "min_instances"), ("at_most", "max_instances"))
 
 
 class KeysCrossed(Rule):
     """A key that is above another one of the file, or above what follows from it: one of both is mistaken.
 
-    A higher percentile is never below a lower one. A target that the peak does not reach is often a rate
-    for a minute. A batch may not wait longer than the caller. A schedule that only lowers a bound lowers
-    it for ever.
+    A higher percentile is never below a lower one, and a batch must not wait longer than its caller. A
+    target that the peak does not reach is often a rate for a minute.
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-scaling-loadtest.html,
     https://docs.aws.amazon.com/autoscaling/application/userguide/scheduled-scaling-policy-overview.html,
     https://github.com/tensorflow/serving/blob/master/tensorflow_serving/batching/README.md
     """
+
+    # A higher percentile is never below a lower one. A target that the peak does not reach is often
+    # a rate for a minute. A batch may not wait longer than the caller. A schedule that only lowers
+    # a bound lowers it for ever.
 
     severity = Severity.WARNING
     example = """\

@@ -87,7 +87,7 @@ class KeyOfAnotherAccount(KeyArnRule):
             yield self.finding(
                 key,
                 f"{arn} is a key of account {account}: its policy there must allow what "
-                "docs/permissions.md lists",
+                "docs/reference/permissions.md lists",
                 allowed=f"keys of {self.environment.account}",
                 remedy=f"use a key of {self.environment.account}, or accept this if the policy allows it",
             )

@@ -91,10 +91,11 @@ variants.primary.container.tfs_processes = 6"""
 class GpuShare(GpuRule):
     """The image divides the GPU memory by all processes, although they are spread over the GPUs.
 
-    With the image's default margin, four processes on four GPUs use a fifth of each.
     Source: serve.py of the images, 2.20 and before, _calculate_per_process_gpu_memory_fraction,
     https://github.com/aws/sagemaker-tensorflow-serving-container
     """
+
+    # With the image's default margin, four processes on four GPUs use a fifth of each.
 
     severity = Severity.WARNING
     example = """\
@@ -199,13 +200,14 @@ class AmiWithoutGpu(AmiRule):
 class AmiCuda(AmiRule):
     """If the driver is older than the image's CUDA, the container fails at start.
 
-    Two cases are a warning: an older driver that mounts the image's CUDA compatibility libraries, which
-    AWS does not test with that image; and the AMI of CUDA 13 with an image of CUDA 12, which did not start
-    in AWS's own tests.
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/inference-gpu-drivers.html;
     https://github.com/aws/deep-learning-containers/pull/6187; infra/catalog/inference_amis.json,
     image_facts.json
     """
+
+    # Two cases are a warning: an older driver that mounts the image's CUDA compatibility libraries,
+    # which AWS does not test with that image; and the AMI of CUDA 13 with an image of CUDA 12,
+    # which did not start in AWS's own tests.
 
     example = """\
 variants.primary.instance_type = "ml.g5.xlarge"

@@ -93,9 +93,11 @@ variants.primary.instance_type = "ml.g5.xlarge\""""
 class RegionWithoutEndpoints(Rule):
     """CloudFormation creates an endpoint only where it has the resource type for it.
 
-    AWS's price list has hosting in these regions too, so that an endpoint made otherwise may exist there.
     Source: infra/catalog/availability.json, from CloudFormation's own schemas of each region
     """
+
+    # AWS's price list has hosting in these regions too, so that an endpoint made otherwise may
+    # exist there.
 
     acknowledgeable = True
     example = 'region = "me-central-1"'

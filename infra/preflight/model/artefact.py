@@ -59,12 +59,13 @@ class Artefact(PackedModelRule):
 class CodeInsideModel(PackedModelRule):
     """Code beside or inside the versions is dropped, or packed where the container never reads it.
 
-    AWS's own archives have code/ beside the versions. Here it is a key of its own, so that models may
-    share it and hooks may get Servable's handler.
     Source: https://sagemaker.readthedocs.io/en/stable/frameworks/tensorflow/deploying_tensorflow_serving.html
     ("code/inference.py"), and serve.py of https://github.com/aws/deep-learning-containers, which reads
     /opt/ml/model/code alone (2026-11-24)
     """
+
+    # AWS's own archives have code/ beside the versions. Here it is a key of its own, so that models
+    # may share it and hooks may get Servable's handler.
 
     acknowledgeable = True
     example = "# model/code/inference.py beside model/1/"
@@ -97,12 +98,15 @@ class CodeInsideModel(PackedModelRule):
 class SavedModel(PackedModelRule):
     """A SavedModel that is truncated, or has no signature, would fail only after minutes of loading.
 
-    The rule reads graph, signatures, variables and warm-up records without TensorFlow. One warm-up
-    record that fails makes the whole model fail. Records go through server-side batching too, so that
-    one with more rows than max_batch_size keeps the container from starting.
+    A warm-up record that fails, such as one with more rows than max_batch_size, keeps the container
+    from starting.
     Source: tensorflow_serving/servables/tensorflow/saved_model_warmup.cc and bundle_factory_util.cc in
     https://github.com/tensorflow/serving (9d981c5, 2026-11-22)
     """
+
+    # The rule reads graph, signatures, variables and warm-up records without TensorFlow. One
+    # warm-up record that fails makes the whole model fail. Records go through server-side batching
+    # too, so that one with more rows than max_batch_size keeps the container from starting.
 
     example = "# a truncated saved_model.pb"
 
@@ -140,11 +144,10 @@ class SignatureDefaultMissing(PackedModelRule):
 
 
 class WarmUp(PackedModelRule):
-    """Golden requests become warm-up records, which the model must be able to answer.
+    """Golden requests become warm-up records, which the model must be able to answer."""
 
-    A record that fails, for example with more rows than max_batch_size, keeps the container from
-    starting.
-    """
+    # A record that fails, for example with more rows than max_batch_size, keeps the container from
+    # starting.
 
     example = "# a request in models.ranker.warm_up that the signature does not take"
 

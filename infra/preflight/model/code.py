@@ -1,5 +1,6 @@
 """Rules about the code folder: imports, installed packages, and secrets that must not be packed."""
 
+import contextlib
 import math
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +17,7 @@ from infra.preflight.rule import Findings, ModelRule, Parts, Rule
 from model_packaging import dependencies
 from model_packaging.places import WHEELS
 from model_packaging.python_code import CodeFolder, check_code
+from model_packaging.python_source import PythonSyntaxError, imports, parse
 from model_packaging.refusal import PackagingError
 from model_packaging.request_path import needed_modules, wants_ours
 from model_packaging.secret_files import secret_files
@@ -23,6 +25,8 @@ from model_packaging.tree import tree
 
 # https://docs.aws.amazon.com/sagemaker/latest/dg/your-algorithms-inference-code.html (2026-11-24)
 ANSWER_SECONDS = 60
+# Clients of AWS's services; requests and urllib also ask the model server beside the code.
+_CLIENTS = frozenset({"aiobotocore", "boto3", "botocore", "s3fs", "sagemaker"})
 
 
 def _versions(environment: Environment, model_name: str) -> list[str]:
@@ -49,12 +53,15 @@ class CodeFolderRule(Rule):
 class Code(CodeFolderRule):
     """Code that cannot be imported kills the container minutes after the deployment began.
 
-    The rule reads the code and never runs it: the image's Python syntax, handlers and their answers,
-    every import, undefined names, files that hide the container's modules, and paths, ports and
-    variables that the container does not have. Imports are not checked for an image of your own.
+    The rule reads the code and never runs it. Imports are not checked for an image of your own.
     Source: infra/catalog/image_facts.json (modules), and the image's public source,
     https://github.com/aws/deep-learning-containers (read 2026-11-24)
     """
+
+    # The rule reads the code and never runs it: the image's Python syntax, handlers and their
+    # answers, every import, undefined names, files that hide the container's modules, and paths,
+    # ports and variables that the container does not have. Imports are not checked for an image of
+    # your own.
 
     acknowledgeable = True
     example = "# inference.py with import tensorflow"
@@ -188,17 +195,43 @@ models.ranker.network_isolation = true"""
     reads = ("models.{name}.network_isolation",)
 
     def look(self, name: str, model: Model) -> Findings:
-        if model.network_isolation and model.code and model.install == "at start":
+        isolated = model.network_isolation or self.environment.security.network_isolation
+        if isolated and model.code and model.install == "at start":
             yield self.finding(name=name)
+
+
+class IsolationCalls(CodeFolderRule):
+    """Without network access no call to an AWS service ends: the code waits, and then fails.
+
+    Source: https://docs.aws.amazon.com/sagemaker/latest/dg/mkt-algo-model-internet-free.html
+    """
+
+    severity = Severity.WARNING
+    example = "# inference.py with import boto3, and models.ranker.network_isolation = true"
+    key = "models.{name}.code"
+    problem = "{place} imports {module}, whose calls network_isolation ends"
+    allowed = "code that needs no network"
+    remedy = "pack what it reads, or take network_isolation out"
+    reads = ("models.{name}.network_isolation", "security.network_isolation")
+
+    def look(self, name: str, folder: Path) -> Findings:
+        model = self.environment.models[name]
+        if not (model.network_isolation or self.environment.security.network_isolation):
+            return
+        for file in sorted(folder.glob("*.py")):
+            with contextlib.suppress(OSError, PythonSyntaxError):  # the rule Code reports it
+                for found in imports(parse(file.read_bytes(), python=None)):
+                    module = found.module.partition(".")[0]
+                    if module in _CLIENTS and not found.level:
+                        place = f"{file.relative_to(self.loaded.root)}:{found.line}"
+                        yield self.finding(name=name, place=place, module=module)
 
 
 class CodeHoldsSecrets(ModelRule):
     """A secret in the code folder is packed: everybody who may read the archive can read it.
 
-    Secrets are recognized by name (`.env`, `*.key`, `*.pem` with more than certificates, `id_ed25519`,
-    `credentials`, `.netrc`, `*.tfvars` and similar), and in text files of at most 256 KiB by content
-    (private keys, tokens of AWS, GitHub, Slack and others, passwords in URLs). Each file is accepted
-    separately: `"code-holds-secrets:FILE" = "the reason"`.
+    Secrets are recognized by file name (`.env`, `*.key`, `credentials` and similar) and, in text files
+    of at most 256 KiB, by content (private keys, tokens, passwords in URLs).
     Source: https://docs.aws.amazon.com/secretsmanager/latest/userguide/best-practices.html
     """
 

@@ -20,11 +20,12 @@ _TOO_LARGE = "--run, which loads the model: its graph is too large to be followe
 class ModelVariables(ModelRule):
     """Variables of another model, or with a damaged byte, are found only when the model is loaded.
 
-    The rule compares names, data types and shapes with what the graph restores, and the checksum of each
-    tensor with its bytes, in models of up to 8 MiB of variables.
     Source: tensorflow/core/util/tensor_bundle/tensor_bundle.cc (BundleReader::GetValue) and
     tensorflow/core/kernels/save_restore_tensor.cc (2026-11-24)
     """
+
+    # The rule compares names, data types and shapes with what the graph restores, and the checksum
+    # of each tensor with its bytes, in models of up to 8 MiB of variables.
 
     example = "# variables/ of one export beside the saved_model.pb of another"
     key = "models.{name}.saved_model"
@@ -83,10 +84,11 @@ def _fits(shape: tuple[int, ...], declared: tuple[int | None, ...]) -> bool:
 class ModelVocabulary(ModelRule):
     """A table is filled from its file when the model is loaded: a key that is there twice ends the load.
 
-    The rule reads the text files from which the graph fills tables, up to the first line that TensorFlow
-    would refuse.
     Source: tensorflow/core/kernels/lookup_util.cc and lookup_table_op.h (2026-11-24), tried with 2.21
     """
+
+    # The rule reads the text files from which the graph fills tables, up to the first line that
+    # TensorFlow would refuse.
 
     example = "# assets/vocabulary.txt with a word twice"
     key = "models.{name}.saved_model"
@@ -119,10 +121,11 @@ class ModelVocabulary(ModelRule):
 class VersionZero(VariantRule):
     """Images before 2.20 write version 0 as no version into the model server's configuration, and end.
 
-    Since 2.20 it is a version as any other.
     Source: find_model_versions in tfs_utils.py, https://github.com/aws/sagemaker-tensorflow-serving-container
     (it strips all leading zeros; read 2026-11-24); observed with the code of image 2.20
     """
+
+    # Since 2.20 it is a version as any other.
 
     example = "# the version folder model/0 with TensorFlow 2.19"
     allowed = "versions from 1 on, or TensorFlow 2.20"

@@ -24,6 +24,7 @@ from model_packaging.requests.known_requests import (
     check_batch,
     read_request,
 )
+from model_packaging.saved_model.reading import DEFAULT_SIGNATURE
 
 Target = tuple[Placement, str]
 """A placement that answers, and the name of the model that is requested."""
@@ -81,12 +82,15 @@ class GoldenRule(KnownRequestRule):
 class GoldenRequest(GoldenRule):
     """A golden request that the model refuses would fail `servable verify` only after the deployment.
 
-    The rule reads it as the container would: JSON by rows and columns, JSON lines, CSV, .npy and
-    protobuf are checked against the signature and max_batch_size. If code may change the request, the
-    rule checks only that the file exists, and that a .json file is JSON.
+    If code may change the request, the rule checks only that the file exists, and that a .json file is
+    JSON.
     Source: https://www.tensorflow.org/tfx/serving/api_rest (2026-11-22); tensorflowServing.js of the
     image's public source, https://github.com/aws/deep-learning-containers (read 2026-11-22)
     """
+
+    # The rule reads it as the container would: JSON by rows and columns, JSON lines, CSV, .npy and
+    # protobuf are checked against the signature and max_batch_size. If code may change the request,
+    # the rule checks only that the file exists, and that a .json file is JSON.
 
     acknowledgeable = True
     example = 'models.ranker.golden.request = "golden/nowhere.json"'
@@ -101,9 +105,10 @@ class GoldenRequest(GoldenRule):
 class GoldenAnswer(GoldenRule):
     """A golden answer must have the form of the signature's outputs, or no answer ever equals it.
 
-    `servable check --run` and `servable verify` compare its numbers.
     Source: https://www.tensorflow.org/tfx/serving/api_rest (2026-11-22)
     """
+
+    # `servable check --run` and `servable verify` compare its numbers.
 
     acknowledgeable = True
     example = "# golden.answer with another number of rows than golden.request"
@@ -130,13 +135,54 @@ class GoldenAnswer(GoldenRule):
                 yield self.finding(key, f"{answer}: the answer {bad}", given=answer, name=name)
 
 
+class RowsAboveShape(Rule):
+    """A model whose first dimension is fixed refuses requests with more rows, unless code splits them.
+
+    Source: https://www.tensorflow.org/tfx/serving/api_rest (2026-11-29)
+    """
+
+    acknowledgeable = True
+    example = (
+        "# traffic.rows_per_request = 8 for a model exported with the input shape [1, 224, 224, 3]"
+    )
+    key = "traffic.rows_per_request"
+    problem = "requests of {rows} rows: {name}, version {version}, takes {most} at a time"
+    allowed = "{most}"
+    remedy = "export the model with an open first dimension, or send {most} at a time"
+    reads = ("models.{name}.saved_model",)
+
+    def look(self) -> Findings:
+        rows = self.environment.traffic.rows_per_request
+        if rows is None:
+            return
+        names = {
+            name
+            for placement in self.candidate.placements
+            for name in self.candidate.served_by(placement)
+            if reader(self.candidate, placement, name)[0] is not Reader.CODE
+        }
+        for name in sorted(names):
+            for folder, info in self.candidate.saved_models(name):
+                shapes = [
+                    tensor.shape
+                    for signature, tensors in info.signatures.items()
+                    if signature == DEFAULT_SIGNATURE
+                    for tensor in tensors.inputs.values()
+                ]
+                fixed = [shape[0] for shape in shapes if shape and shape[0] is not None]
+                if fixed and len(fixed) == len(shapes) and max(fixed) < rows:
+                    version = folder.name
+                    yield self.finding(rows=rows, name=name, version=version, most=max(fixed))
+
+
 class ContentTypeRefused(Rule):
     """A content type that neither NGINX nor Servable's handler reads is answered with 415.
 
-    Code of your own may read any.
     Source: tensorflowServing.js of the image's public source, https://github.com/aws/deep-learning-containers
     (read 2026-11-22), observed with the code of 2.20; servable_tensors/codecs.py
     """
+
+    # Code of your own may read any.
 
     severity = Severity.WARNING
     example = 'traffic.content_types = ["image/jpeg"]'
@@ -164,12 +210,15 @@ class ContentTypeRefused(Rule):
 
 
 def _targets(candidate: Candidate, model: str) -> list[Target]:
-    """The variants that receive a request for the model from `servable verify`."""
-    return [
-        (placement, model)
-        for placement in candidate.placements
-        if model in (placement.model.multi_model or [placement.variant.model])
-    ]
+    """Return the variants that get requests for the model, or the batches if no variant has it."""
+    for places in (candidate.placements, candidate.containers):
+        if found := [
+            (placement, model)
+            for placement in places
+            if model in (placement.model.multi_model or [placement.variant.model])
+        ]:
+            return found
+    return []
 
 
 def judged(

@@ -9,10 +9,12 @@ from model_packaging.refusal import PackagingError
 class MultiModelPackages(ModelRule):
     """The models share one process, which imports the package of whichever model is loaded first.
 
-    The order depends on the requests, so that the same model may answer differently on two instances.
     Source: python_service.py of the images, 2.20 and before (_import_custom_modules appends each
     model's code/lib to sys.path), https://github.com/aws/deep-learning-containers
     """
+
+    # The order depends on the requests, so that the same model may answer differently on two
+    # instances.
 
     acknowledgeable = True
     example = "# multi_model of two models whose requirements.lock files name two versions"

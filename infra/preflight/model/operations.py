@@ -67,10 +67,11 @@ class ModelGraphVersion(GraphRule):
 class ModelOpUnknown(GraphRule):
     """TensorFlow Serving does not load a graph with an operation that is not linked into it.
 
-    Functions that the graph does not call are not checked. Operations of tensorflow_text and decision
-    forests are linked.
     Source: tensorflow_serving/model_servers/BUILD, read 2026-11-22, and infra/catalog/op_versions.json
     """
+
+    # Functions that the graph does not call are not checked. Operations of tensorflow_text and
+    # decision forests are linked.
 
     example = "# a model with tf.image.decode_jxl (TensorFlow 2.21), or with a custom operation"
 
@@ -96,10 +97,11 @@ class ModelOpAttribute(GraphRule):
 class ModelOpAttributeIgnored(GraphRule):
     """TensorFlow ignores an attribute that it does not know, so the operation may compute otherwise.
 
-    An attribute with its default value changes nothing, and is not reported.
     Source: tensorflow/core/framework/node_def_util.cc (ValidateNodeDef, "Unknown attributes will be
     ignored"), read 2026-11-22
     """
+
+    # An attribute with its default value changes nothing, and is not reported.
 
     severity = Severity.WARNING
     example = "# an operation with an attribute that only a newer TensorFlow knows, other than its default"
@@ -108,11 +110,12 @@ class ModelOpAttributeIgnored(GraphRule):
 class ModelStablehloVersion(GraphRule):
     """A module of jax2tf has versions that an older TensorFlow does not read.
 
-    There are three: of XlaCallModule, of the bytecode, and of each operation. A module that was only
-    written by a newer StableHLO is not reported, because it runs.
     Source: answers of each TensorFlow to such modules (scripts/ops_table.py, infra/catalog/
     op_versions.json), and https://github.com/openxla/stablehlo/blob/main/docs/compatibility.md
     """
+
+    # There are three: of XlaCallModule, of the bytecode, and of each operation. A module that was
+    # only written by a newer StableHLO is not reported, because it runs.
 
     example = "# a model of jax2tf in an image of TensorFlow 2.14"
 
@@ -120,11 +123,12 @@ class ModelStablehloVersion(GraphRule):
 class ModelPlatform(GraphRule):
     """A module of jax2tf runs only on the platforms for which it was exported.
 
-    Left to itself, jax2tf exports for the one platform of the process that exports: CPU on a laptop,
-    CUDA on a computer with a GPU, also where Keras 3 on JAX calls it.
     Source: https://github.com/jax-ml/jax/blob/main/jax/experimental/jax2tf/README.md ("Natively
     serialized JAX modules are platform specific"), read 2026-11-22; tests/exports/models/jax-cuda, tried
     """
+
+    # Left to itself, jax2tf exports for the one platform of the process that exports: CPU on a
+    # laptop, CUDA on a computer with a GPU, also where Keras 3 on JAX calls it.
 
     example = "# a model of jax2tf exported on a computer with a GPU, on ml.c5.xlarge"
 
@@ -166,9 +170,10 @@ class ModelChannelsFirst(GraphRule):
 class ModelReadsOutside(GraphRule):
     """A file that is neither in the archive nor in the image is missing when a request needs it.
 
-    Assets of the model are in the archive, so tables that are filled from them are not reported.
     Source: https://www.tensorflow.org/guide/saved_model, assets, read 2026-11-22
     """
+
+    # Assets of the model are in the archive, so tables that are filled from them are not reported.
 
     severity = Severity.WARNING
     example = '# a model that calls tf.io.read_file("/home/me/vocabulary.txt")'

@@ -13,9 +13,11 @@ _WITHOUT_NAME = re.compile(r"output|column [1-9][0-9]*")
 class ReplayOutputUnknown(Rule):
     """A tolerance for an output that no model has is never applied, and the default one decides instead.
 
-    Names are those of the SavedModels' signatures, and `output` for answers without names. If code may write
-    the answer, its outputs are not known beforehand.
+    Names are those of the SavedModels' signatures, and `output` for answers without names.
     """
+
+    # Names are those of the SavedModels' signatures, and `output` for answers without names. If
+    # code may write the answer, its outputs are not known beforehand.
 
     acknowledgeable = True
     example = "replay.outputs.porb.relative = 0.001"

@@ -85,10 +85,9 @@ class ModelsTogether(ModelRule):
 
 
 class ArtifactMovingKey(ModelRule):
-    """Under a key like latest/ the object may be overwritten while the file still has the old hash.
+    """Under a key like latest/ the object may be overwritten while the file still has the old hash."""
 
-    Instances that scaling adds would then serve another model than the running ones.
-    """
+    # Instances that scaling adds would then serve another model than the running ones.
 
     severity = Severity.WARNING
     example = artifact_example(folder="latest")

@@ -16,23 +16,20 @@ class AlarmAboveCaller(Rule):
     example = """\
 alarms.p99_latency_ms = 2000
 traffic.caller_timeout_ms = 1000"""
-    key = "alarms.p99_latency_ms"
-    problem = "p99_latency_ms {alarm:g} is not below the callers' timeout of {caller:g} ms"
+    key = "alarms.{name}"
+    problem = "{name} {alarm:g} is not below the callers' timeout of {caller:g} ms"
     allowed = "less than {caller:g}"
     remedy = "lower it to your latency objective"
     reads = ("traffic.caller_timeout_ms",)
 
     def look(self) -> Findings:
-        alarm, caller = (
-            self.environment.alarms.p99_latency_ms,
-            self.environment.traffic.caller_timeout_ms,
-        )
-        if alarm is None:
-            return
-        if caller is None:
-            yield self.not_checked("alarms.p99_latency_ms", "traffic.caller_timeout_ms")
-        elif alarm >= caller:
-            yield self.finding(alarm=alarm, caller=caller)
+        caller = self.environment.traffic.caller_timeout_ms
+        for name in ("p50_latency_ms", "p90_latency_ms", "p99_latency_ms"):
+            alarm = getattr(self.environment.alarms, name)
+            if alarm is not None and caller is None:
+                yield self.not_checked(f"alarms.{name}", "traffic.caller_timeout_ms")
+            elif alarm is not None and alarm >= caller:
+                yield self.finding(name=name, alarm=alarm, caller=caller)
 
 
 class AlarmsAddressTwice(Rule):

@@ -12,11 +12,12 @@ PERIOD_SECONDS = 60
 class MetricsTooRare(Rule):
     """An alarm looks at no less than one value, and target tracking at every minute.
 
-    With enhanced_metrics this also concerns requests, errors and latency, without it only CPU, memory,
-    disk and GPU.
     Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_MetricsConfig.html
     (MetricPublishFrequencyInSeconds, read 2026-11-22)
     """
+
+    # With enhanced_metrics this also concerns requests, errors and latency, without it only CPU,
+    # memory, disk and GPU.
 
     severity = Severity.WARNING
     example = "metrics.publish_seconds = 120"

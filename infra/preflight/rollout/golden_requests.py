@@ -15,10 +15,11 @@ KEY = "rollout.golden_requests.body"
 class RolloutGoldenRequest(KnownRequestRule):
     """The template holds the request, which EventBridge passes to the function that sends it.
 
-    A request that the new fleet refuses would roll every update back; it is checked as golden-request
-    checks its own.
     Source: https://docs.aws.amazon.com/eventbridge/latest/APIReference/API_Target.html
     """
+
+    # A request that the new fleet refuses would roll every update back; it is checked as
+    # golden-request checks its own.
 
     example = """\
 alarms.p99_latency_ms = 100

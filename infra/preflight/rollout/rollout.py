@@ -70,9 +70,11 @@ class RolloutTooManyAlarms(RolloutRule):
 class RolloutAlarmLeftOut(RolloutRule):
     """After ten alarms SageMaker takes no more, so that a threshold does not roll an update back.
 
-    5xx and p99 of every variant come first, then golden requests, model_error_percent, error_4xx_percent.
     Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_AutoRollbackConfig.html
     """
+
+    # 5xx and p99 of every variant come first, then golden requests, model_error_percent,
+    # error_4xx_percent.
 
     severity = Severity.WARNING
     example = "# [rollout] and six variants with alarms.error_4xx_percent"
@@ -162,9 +164,11 @@ rollout = { strategy = "canary", canary_percent = 10 }"""
 class RolloutBakeUnseen(RolloutRule):
     """A share without traffic passes any bake.
 
-    The bake proves nothing if it sees too few requests for one failure to reach the error alarm's percent.
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/deployment-guardrails-blue-green.html
     """
+
+    # The bake proves nothing if it sees too few requests for one failure to reach the error alarm's
+    # percent.
 
     severity = Severity.WARNING
     example = """\
@@ -198,11 +202,12 @@ rollout = { strategy = "all_at_once", bake_minutes = 10 }"""
 class RolloutP99Unseen(VariantRule):
     """A few slow requests determine the rollback alarm's p99 of a small share.
 
-    CloudWatch calls p99 significant from 1,000 samples in the alarm's window on. With fewer, the alarm
-    is evaluated all the same, and may roll back a good update or let a slow one pass.
     Source: https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/percentiles-with-low-samples.html
     (2026-11-22)
     """
+
+    # CloudWatch calls p99 significant from 1,000 samples in the alarm's window on. With fewer, the
+    # alarm is evaluated all the same, and may roll back a good update or let a slow one pass.
 
     severity = Severity.WARNING
     example = """\

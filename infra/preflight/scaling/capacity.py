@@ -79,11 +79,12 @@ class CapacityInitialInstances(EachVariantRule):
 class CapacityMixedScaling(Rule):
     """An update keeps the live number of instances of every variant, or sets all of them from the file.
 
-    With scaling it must keep them. A second variant that does not scale then keeps its number too,
-    whatever the file says.
     Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_UpdateEndpoint.html
     (RetainAllVariantProperties)
     """
+
+    # With scaling it must keep them. A second variant that does not scale then keeps its number
+    # too, whatever the file says.
 
     severity = Severity.WARNING
     example = """\

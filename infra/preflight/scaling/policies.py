@@ -40,6 +40,34 @@ class ScalingOnNothing(ScalingRule):
             )
 
 
+class ScalingOneWay(ScalingRule):
+    """Steps in one direction only add instances that nothing removes, or remove what nothing adds.
+
+    Source: https://docs.aws.amazon.com/autoscaling/application/userguide/step-scaling-policy-overview.html
+    """
+
+    severity = Severity.WARNING
+    example = "variants.primary.scaling.steps = [{ above_rps = 100, change = 2 }]"
+    key = "variants.{name}.scaling.steps"
+    remedy = "add the other step, a target, or a schedule"
+
+    def look(self, name: str, variant: Variant, scaling: Scaling) -> Findings:
+        others = (*self.environment.kind.scales_on, *ANY_KIND)
+        acts = any(getattr(scaling, key) for key in others if key != "steps")
+        if not scaling.steps or acts or scaling.hold or variant.sleep_after_minutes is not None:
+            return
+        above = {step.above_rps is not None for step in scaling.steps}
+        if len(above) == 1:
+            missing = "below_rps" if above.pop() else "above_rps"
+            kept = "removes instances" if missing == "below_rps" else "adds instances"
+            yield self.finding(
+                name=name,
+                problem=f"no step {kept}",
+                given=None,
+                allowed=f"a step with {missing} too",
+            )
+
+
 class ScalingMetricUnpublished(ScalingRule):
     """Each kind of endpoint publishes other metrics; a policy on an unpublished metric never acts.
 
@@ -107,11 +135,13 @@ class ScalingStep(ScalingRule):
 class ScalingStepsCross(ScalingRule):
     """Steps answer more load with more instances; where they cross, two of them act against each other.
 
-    A larger excess that adds fewer instances than a smaller one comes too late. If instances are removed
-    below a rate at which others are added, the number of instances goes up and down without end.
     Source: https://docs.aws.amazon.com/autoscaling/application/userguide/step-scaling-policy-overview.html
     (2026-11-22)
     """
+
+    # A larger excess that adds fewer instances than a smaller one comes too late. If instances are
+    # removed below a rate at which others are added, the number of instances goes up and down
+    # without end.
 
     severity = Severity.WARNING
     example = """\

@@ -11,11 +11,13 @@ from infra.preflight.rule import Findings, VariantRule
 class ScalingBehindTraffic(VariantRule):
     """New instances answer minutes after traffic has come; until then each gets more than it answers.
 
-    The day of [traffic], profile or day, is rehearsed as `servable rehearse` does it. A minute breaks the
-    objective in which an instance gets more than max_rps_per_instance: latencies play no part.
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-scaling-loadtest.html (the maximum of an
     instance), docs/decisions/0052-a-day-rehearsed.md
     """
+
+    # The day of [traffic], profile or day, is rehearsed as `servable rehearse` does it. A minute
+    # breaks the objective in which an instance gets more than max_rps_per_instance: latencies play
+    # no part.
 
     severity = Severity.WARNING
     example = """\

@@ -1,15 +1,20 @@
 """Rules about scheduled actions: their time, time zone and range."""
 
 import contextlib
+import difflib
 import functools
 import itertools
+import re
 import zoneinfo
+from datetime import datetime, timedelta
 
-from infra.parameters.finding import Severity, meant
+from infra.parameters.finding import Severity, nearest
 from infra.parameters.scaling import Scaling, Scheduled
 from infra.parameters.variant import Variant
 from infra.preflight.rule import Findings, Parts, Rule, VariantTableRule
 from servable_scaling.schedule import ScheduleError, last_run, same_minute
+
+_LONGEST_ABBREVIATION = 5
 
 
 class ScheduledRule(Rule):
@@ -24,9 +29,10 @@ class ScheduledRule(Rule):
 class ScalingSchedule(ScheduledRule):
     """A scheduled action without a range does nothing, and one whose minimum is above its maximum is refused.
 
-    If only one bound is given, the other is what the variant or another action has set before.
     Source: https://docs.aws.amazon.com/autoscaling/application/APIReference/API_PutScheduledAction.html
     """
+
+    # If only one bound is given, the other is what the variant or another action has set before.
 
     example = 'variants.primary.scaling.schedule = [{ at = "cron(0 7 * * ? *)" }]'
 
@@ -76,11 +82,12 @@ def _reached(variant: Variant) -> tuple[int, int]:
 class ScalingScheduleExpression(ScheduledRule):
     """Application Auto Scaling refuses an invalid expression; its cron expressions have six fields.
 
-    A day that no month has (30 February) is accepted, and never comes.
     Source:
     https://docs.aws.amazon.com/autoscaling/application/APIReference/API_PutScheduledAction.html (2026-11-22),
     https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-scheduled-rule-pattern.html (2026-11-22)
     """
+
+    # A day that no month has (30 February) is accepted, and never comes.
 
     example = 'variants.primary.scaling.schedule = [{ at = "cron(0 7 * * MON-FRI)", at_least = 2 }]'
     remedy = "correct the expression"
@@ -95,11 +102,13 @@ class ScalingScheduleExpression(ScheduledRule):
 class ScalingScheduleTogether(VariantTableRule):
     """Two actions in one minute run in an order that AWS does not state: either one's range may remain.
 
-    Actions that set different bounds, or the same to the same value, do not contradict each other.
     Source:
     https://docs.aws.amazon.com/autoscaling/application/userguide/scheduled-scaling-policy-overview.html
     (2026-11-22)
     """
+
+    # Actions that set different bounds, or the same to the same value, do not contradict each
+    # other.
 
     severity = Severity.WARNING
     example = """\
@@ -132,10 +141,11 @@ variants.primary.scaling.schedule = [
 class ScalingSchedulePast(ScheduledRule):
     """A scheduled action whose time is over changes nothing any more.
 
-    `servable check` compares with the clock. Synth reads no clock, so it cannot report this.
     Source:
     https://docs.aws.amazon.com/autoscaling/application/APIReference/API_PutScheduledAction.html (2026-11-22)
     """
+
+    # `servable check` compares with the clock. Synth reads no clock, so it cannot report this.
 
     severity = Severity.WARNING
     example = "# at(2025-12-24T18:00:00), in 2026"
@@ -162,6 +172,36 @@ def time_zones() -> frozenset[str]:
     return frozenset(zoneinfo.available_timezones())
 
 
+def suggest_time_zone(name: str) -> str:
+    """Return the remedy for an unknown time zone: a zone, if all that are named alike have one offset.
+
+    An abbreviation (CEST) gets no suggestion: it may mean several offsets, and each lasts half a year.
+    """
+    zones: dict[str, list[str]] = {}
+    for zone in sorted(time_zones()):
+        zones.setdefault(zone.rpartition("/")[2].lower(), []).append(zone)
+    city = name.rpartition("/")[2].lower()
+    is_abbreviation = "/" not in name and len(name) <= _LONGEST_ABBREVIATION
+    if re.search("[0-9]", name):
+        close = []  # Etc/GMT+2 is two hours west of Greenwich, but people write GMT+2 for the east
+    elif city in zones:
+        close = [city]
+    elif is_abbreviation:
+        close = []
+    else:
+        close = difflib.get_close_matches(city, zones, n=len(zones), cutoff=0.8)
+    found = [zone for one in close for zone in zones[one]]
+    if found and len({_read_offsets(zone) for zone in found}) == 1:
+        return f"did you mean {nearest(name, found) or found[0]}?"
+    return "write the IANA name of a place with that time"
+
+
+def _read_offsets(zone: str) -> tuple[timedelta | None, ...]:
+    """Return the UTC offsets of a zone in every month of a year."""
+    where = zoneinfo.ZoneInfo(zone)
+    return tuple(datetime(2026, month, 1, tzinfo=where).utcoffset() for month in range(1, 13))
+
+
 class ScalingTimezone(ScheduledRule):
     """Application Auto Scaling takes names of the IANA time zone database.
 
@@ -179,5 +219,5 @@ variants.primary.scaling.schedule = [{ at = "cron(0 7 * * ? *)", timezone = "Ber
             yield self.not_checked(key, "this computer a time zone database (tzdata)")
         elif zone not in zones:
             yield self.finding(
-                key, f"{zone!r} is not a time zone", given=zone, remedy=meant(zone, sorted(zones))
+                key, f"{zone!r} is not a time zone", given=zone, remedy=suggest_time_zone(zone)
             )

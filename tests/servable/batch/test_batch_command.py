@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.servable.batch.deployed_batch import FILE, Servable, of_this_folder, project
+from tests.servable.batch.deployed_batch import BUCKET, FILE, Servable, of_this_folder, project
 
 SECOND = FILE[FILE.index("[batch.nightly]") :].replace("nightly", "weekly")
 
@@ -34,6 +34,7 @@ def batch(root: Path, capsys: pytest.CaptureFixture[str]) -> Servable:
         (["--local", "--input", "none.csv", "--output", "out"], "no such file or folder"),
         (["--local", "--input", "."], "give --output FOLDER"),
         (["--input", "s3://a/in/", "--output", "s3://a/in/out/"], "inside the input"),
+        (["--input", f"s3://{BUCKET}/"], "inside the input"),
         (["--limit", "0"], "0 is not in the range x>=1"),
     ],
 )

@@ -1,0 +1,71 @@
+"""The zone that a finding suggests for an unknown time zone has the same UTC offset, or none is suggested."""
+
+import random
+import string
+import zoneinfo
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from infra.preflight.scaling.schedules import suggest_time_zone, time_zones
+
+NONE = "write the IANA name of a place with that time"
+
+
+def read_offsets(zone: str, year: int = 2026) -> set[timedelta | None]:
+    where = zoneinfo.ZoneInfo(zone)
+    return {datetime(year, month, 1, tzinfo=where).utcoffset() for month in range(1, 13)}
+
+
+def read_suggestion(name: str) -> str | None:
+    remedy = suggest_time_zone(name)
+    return None if remedy == NONE else remedy.removeprefix("did you mean ").removesuffix("?")
+
+
+@pytest.mark.parametrize(
+    ("name", "zone"),
+    [
+        ("Berlin", "Europe/Berlin"),
+        ("Europe/Berlinn", "Europe/Berlin"),
+        ("europe/berlin", "Europe/Berlin"),
+        ("America/London", "Europe/London"),
+        ("utc", "Etc/UTC"),
+        ("CEST", None),
+        ("aest", None),
+        ("BST", None),
+        ("GMT+2", None),
+        ("Asia/Bangalore", None),
+        ("Asia/Daka", None),  # Asia/Dhaka, or Africa/Dakar
+        ("", None),
+    ],
+)
+def test_a_zone_is_suggested_where_one_offset_is_meant(name: str, zone: str | None) -> None:
+    assert read_suggestion(name) == zone
+
+
+def test_no_abbreviation_gets_a_zone_with_another_offset() -> None:
+    meant: dict[str, set[timedelta | None]] = {}
+    for zone in time_zones():
+        for month in range(1, 13):
+            moment = datetime(2026, month, 1, tzinfo=UTC).astimezone(zoneinfo.ZoneInfo(zone))
+            meant.setdefault(moment.tzname() or "", set()).add(moment.utcoffset())
+    assert len(meant) > 50
+    for abbreviation, offsets in meant.items():
+        for name in (abbreviation, abbreviation.lower(), abbreviation.title()):
+            suggestion = None if name in time_zones() else read_suggestion(name)
+            # Of met the zone MET itself is meant, with its summer time.
+            is_same = suggestion is not None and suggestion.lower() == name.lower()
+            assert suggestion is None or is_same or read_offsets(suggestion) <= offsets, name
+
+
+def test_a_misspelled_zone_gets_no_zone_with_another_offset() -> None:
+    chosen = random.Random(20261129)
+    suggested = 0
+    for zone in chosen.sample(sorted(time_zones()), 150):
+        at = chosen.randrange(len(zone))
+        letter = chosen.choice(string.ascii_lowercase)
+        for name in (zone[:at] + zone[at + 1 :], zone[:at] + letter + zone[at + 1 :]):
+            suggestion = None if name in time_zones() else read_suggestion(name)
+            suggested += suggestion is not None
+            assert suggestion is None or read_offsets(suggestion) == read_offsets(zone), name
+    assert suggested > 100

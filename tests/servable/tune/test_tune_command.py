@@ -197,6 +197,19 @@ def test_another_alarm_is_another_run(project: Path, monkeypatch: pytest.MonkeyP
     assert len(set((project / RUNS).iterdir()) - known) == 2
 
 
+@pytest.mark.parametrize(("goal", "runs"), [("cost", 2), ("throughput", 1)])
+def test_another_price_is_another_run_only_where_cost_is_searched(
+    project: Path, monkeypatch: pytest.MonkeyPatch, goal: str, runs: int
+) -> None:
+    monkeypatch.setattr(FormulaTrials, "_objective", not_served)
+    (project / RUNS).mkdir(parents=True, exist_ok=True)  # whichever test comes first
+    known = set((project / RUNS).iterdir())
+    for usd in (7, 8):
+        price = f'prices.instance_usd_per_hour={{"ml.c5.xlarge" = {usd}}}'
+        ran("--for", goal, "--setting", "gunicorn_workers", "--set", price)
+    assert len(set((project / RUNS).iterdir()) - known) == runs
+
+
 def test_a_price_that_is_not_known_is_said_before_anything_is_measured(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -135,7 +135,7 @@ def remedy_for(error: Exception, otherwise: str) -> str:
     if not (isinstance(error, EndpointConnectionError) and urlsplit(url).hostname in LOOPBACK):
         return otherwise
     return (
-        "nothing answers at this address (--endpoint-url, or the shell's AWS_ENDPOINT_URL): start the "
+        "nothing answers at this address, the shell's AWS_ENDPOINT_URL: start the "
         'local AWS with `eval "$(servable local up)"` and deploy again, or use a new shell for AWS itself'
     )
 

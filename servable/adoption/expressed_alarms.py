@@ -41,7 +41,7 @@ def expressed_alarms(
     for alarm in picture.alarms:
         if alarm["AlarmName"] in scaling or alarm["AlarmName"].startswith(MADE_BY_TRACKING):
             continue
-        replaced = threshold(alarm, types)
+        replaced = _threshold(alarm, types)
         if replaced is None:
             reason = (
                 "no key of [alarms] makes this alarm; it stays as it is and goes on watching the endpoint "
@@ -80,7 +80,7 @@ def expressed_alarms(
     return table
 
 
-def threshold(alarm: Described, types: Mapping[str, str | None]) -> tuple[str, float] | None:
+def _threshold(alarm: Described, types: Mapping[str, str | None]) -> tuple[str, float] | None:
     """Return (key of [alarms], its value); None if no key makes such an alarm."""
     statistic = alarm.get("Statistic") or alarm.get("ExtendedStatistic")
     found = _WATCHED.get((str(alarm.get("MetricName")), str(statistic)))

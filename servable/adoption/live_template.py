@@ -29,7 +29,7 @@ from servable.adoption.live_picture import (
 )
 
 MODEL, CONFIG = "AWS::SageMaker::Model", "AWS::SageMaker::EndpointConfig"
-ENDPOINT, LOGS = "AWS::SageMaker::Endpoint", "AWS::Logs::LogGroup"
+ENDPOINT = "AWS::SageMaker::Endpoint"
 TARGET = "AWS::ApplicationAutoScaling::ScalableTarget"
 POLICY = "AWS::ApplicationAutoScaling::ScalingPolicy"
 COMPARED = (MODEL, CONFIG, ENDPOINT, TARGET, POLICY)
@@ -52,7 +52,6 @@ def live_template(picture: LivePicture, after: Mapping[str, Any]) -> dict[str, A
     """Return a template with what is live under the logical ids of `after`, the template of the file.
 
     Names that CloudFormation gives itself are those of `after`; what it makes beside them is left out.
-    `Identifier` of a resource is what CloudFormation imports it by.
     """
     resources = after["Resources"]
     before: dict[str, Any] = {}
@@ -69,8 +68,7 @@ def live_template(picture: LivePicture, after: Mapping[str, Any]) -> dict[str, A
                     _add_model(picture, before, resources, variant["ModelName"], other["ModelName"])
                     variant["ModelName"] = other["ModelName"]
                 _pools(picture, before, resources, variant, other)
-        arn = {"EndpointConfigArn": picture.config.get("EndpointConfigArn")}
-        before[config_id] = {"Type": CONFIG, "Properties": properties, "Identifier": arn}
+        before[config_id] = {"Type": CONFIG, "Properties": properties}
     for logical_id, resource in resources.items():
         properties = resource.get("Properties", {})
         if resource["Type"] == ENDPOINT:
@@ -80,8 +78,7 @@ def live_template(picture: LivePicture, after: Mapping[str, Any]) -> dict[str, A
             live = {"EndpointName": picture.endpoint["EndpointName"]} if picture.endpoint else {}
             if deployment := picture.endpoint.get("LastDeploymentConfig"):
                 live["DeploymentConfig"] = deployment
-            arn = {"EndpointArn": picture.endpoint.get("EndpointArn")}
-            before[logical_id] = {"Type": ENDPOINT, "Properties": own | live, "Identifier": arn}
+            before[logical_id] = {"Type": ENDPOINT, "Properties": own | live}
         elif resource["Type"] in (TARGET, POLICY):
             scaled = _scaling(picture, resources, resource)
             if scaled is not None:
@@ -134,8 +131,7 @@ def _add_model(
             name: HIDDEN if is_secret(name, value) else value for name, value in variables.items()
         }
     }
-    arn = {"ModelArn": picture.models[name]["ModelArn"]}
-    before[logical_id] = {"Type": MODEL, "Properties": properties, "Identifier": arn}
+    before[logical_id] = {"Type": MODEL, "Properties": properties}
 
 
 def _pools(

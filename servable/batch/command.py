@@ -48,7 +48,6 @@ class BatchOptions:
     attach: str | None
     estimate: bool
     local: bool
-    endpoint_url: str | None
     as_json: bool
 
 
@@ -83,7 +82,6 @@ class BatchOptions:
     help="On this computer: with a file or folder as --input by the local container, without AWS; else in "
     "the local AWS (`servable local up`).",
 )
-@click.option("--endpoint-url", help="URL of the AWS APIs, instead of AWS's own.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def batch(
     environment: str, name: str | None, folder: str, sets: tuple[str, ...], **values: Any
@@ -146,8 +144,6 @@ def _check(options: BatchOptions, batch: BatchSettings, *, files: bool) -> None:
     places = [place for place in (options.input, options.output) if place is not None]
     if options.attach and (places or options.limit or options.estimate or files):
         raise click.UsageError("--attach follows a job as it was started: give no other option")
-    if options.local and options.endpoint_url:
-        raise click.UsageError("--local and --endpoint-url are two places: give one of them")
     if files:
         assert options.input is not None  # or it would be no files
         if not Path(options.input).exists():
@@ -203,10 +199,11 @@ class BatchCommand:
     def in_aws(self) -> int:
         """Start or find a job and follow it; return the exit code."""
         options, environment = self.options, self.loaded.environment
-        account = account_of(environment, local=options.local, endpoint_url=options.endpoint_url)
+        account = account_of(environment, local=options.local)
         account.meant()
         name = options.attach or self._name()
-        comes_back = f"`{self.again}{self._place()} --attach {name}` comes back to it"
+        local = " --local" if options.local else ""
+        comes_back = f"`{self.again}{local} --attach {name}` comes back to it"
         started = options.attach is not None
         try:
             if not started:
@@ -272,11 +269,6 @@ class BatchCommand:
             f"`cdk deploy '{self.loaded.name}/*'` deploys it"
         )
 
-    def _place(self) -> str:
-        if self.options.local:
-            return " --local"
-        return f" --endpoint-url {self.options.endpoint_url}" if self.options.endpoint_url else ""
-
     def _ended(self, result: BatchResult) -> int:
         """Print the result and return the exit code."""
         keep_rate(self.loaded.root, self._known_as, self.job, result)
@@ -311,9 +303,7 @@ class BatchCommand:
                 with path.open("rb") as body:
                     rows.append(count_records(body, request))
         else:
-            account = account_of(
-                environment, local=options.local, endpoint_url=options.endpoint_url
-            )
+            account = account_of(environment, local=options.local)
             where = LOCAL_AWS if account.embedded else AWS
             objects = TransformObjects(account.client("s3"), request)
             sizes = [item.size for item in objects.inputs]

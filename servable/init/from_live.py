@@ -159,8 +159,7 @@ def next_steps(source: LiveSource, picture: LivePicture, name: str, *, cli: bool
         place = f"{captured['DestinationS3Uri'].rstrip('/')}/{source.name}"
         steps.append(f"servable replay {name} --captured {place} --gate{local}")
         steps.append(f"servable golden {name} --from-captured {place} --write{local}")
-    ways = f"servable plan {name} --adopt {source.name}{local} --way beside"
-    return [*steps, ways, *deploy]
+    return [*steps, *deploy]
 
 
 def _show(

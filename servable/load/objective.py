@@ -68,7 +68,8 @@ def objective_value(goal: Goal, rps: float, usd_per_hour: float | None) -> float
         return rps
     if usd_per_hour is None:
         raise ValueError(
-            "cost needs the price of the instance, and no source states it; give --usd-per-hour"
+            "cost needs the price of the instance, and no source states it; write it into "
+            "prices.instance_usd_per_hour"
         )
     return rps * SECONDS_PER_HOUR / usd_per_hour
 

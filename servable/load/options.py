@@ -68,7 +68,6 @@ OPTIONS = (
         help="Local container on this computer, ENV's endpoint, or a temporary copy of the endpoint.",
     ),
     LOCAL,
-    ENDPOINT_URL,
     click.option(
         "--variant",
         "--component",
@@ -77,9 +76,6 @@ OPTIONS = (
     ),
     click.option("--dollars", type=ABOVE_0, help="Budget for the copy, in US dollars."),
     click.option("--instance-type", help="Instance type of the copy (default: the endpoint's)."),
-    click.option(
-        "--usd-per-hour", type=ABOVE_0, help="Price of the instance type, if the catalog has none."
-    ),
     # --- with what
     BODY,
     CONTENT_TYPE,
@@ -172,7 +168,7 @@ class TargetOptions:
 
     target: str
     local: bool
-    endpoint_url: str | None
+    endpoint_url: str | None = None
     variant: str | None
 
 
@@ -183,7 +179,6 @@ class LoadOptions(TargetOptions):
     sets: tuple[str, ...]
     dollars: float | None
     instance_type: str | None
-    usd_per_hour: float | None
     files: tuple[str, ...]
     content_type: str | None
     timeout_seconds: float
@@ -231,8 +226,8 @@ def checked(what: str | None, options: LoadOptions) -> None:
         )
     if options.users and any(count != round(count) for count in options.users):
         raise click.UsageError("--users are whole numbers")
-    if (options.endpoint_url or options.local) and options.target == "local":
-        raise click.UsageError("--endpoint-url and --local apply to --target deployed or sagemaker")
+    if options.local and options.target == "local":
+        raise click.UsageError("--local applies to --target deployed or sagemaker")
     if (options.target == "sagemaker") != (options.dollars is not None):
         raise click.UsageError("--target sagemaker costs money: give it together with --dollars")
     if options.processes + options.workers < 1:

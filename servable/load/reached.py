@@ -233,7 +233,7 @@ def _copied(
 
     def usd_per_hour(instance_type: str) -> float | None:
         known = environment.prices.instance(instance_type, environment.region)
-        return options.usd_per_hour or (known.usd_per_hour if known else None)
+        return known.usd_per_hour if known else None
 
     assert options.dollars is not None  # checked with --target
     endpoints = TemporaryEndpoints(

@@ -11,7 +11,6 @@ from infra.parameters.loading import ValidFile
 from infra.parameters.placement import placements
 from infra.preflight.check import check, errors
 from model_packaging.refusal import PackagingError
-from servable.adoption.ways import WAYS
 from servable.aws_account import account_of
 from servable.check.explain import Said, update_lines
 from servable.findings import print_findings, styled_echo
@@ -48,11 +47,6 @@ WORDS = {
     "--against", metavar="REF", help="Compare with this git revision instead of what is live."
 )
 @click.option("--adopt", metavar="NAME", help="Compare with this live endpoint, whatever made it.")
-@click.option(
-    "--way",
-    type=click.Choice(WAYS),
-    help="With --adopt: print the steps, downtime, cost and rollback of a way to take it over.",
-)
 @click.option("--local", is_flag=True, help="Compare with what is live in the local AWS.")
 @ENVIRONMENTS
 @SET
@@ -61,7 +55,6 @@ def plan(
     environment: str,
     against: str | None,
     adopt: str | None,
-    way: str | None,
     local: bool,
     folder: str,
     sets: tuple[str, ...],
@@ -76,8 +69,6 @@ def plan(
         raise click.UsageError("give --against or --local, not both")
     if against and adopt:
         raise click.UsageError("give --against or --adopt, not both")
-    if way and not adopt:
-        raise click.UsageError("--way applies to an endpoint that is taken over: give --adopt NAME")
     loaded = named(loaded_with(sets, *project(folder), name=environment), environment)
     findings = check(loaded)
     if errors(findings) or not isinstance(loaded, ValidFile):
@@ -91,7 +82,7 @@ def plan(
     try:
         if adopt:
             refuse_without_endpoint(loaded)
-            return adoption_plan(loaded, adopt, way=way, local=local, as_json=as_json)
+            return adoption_plan(loaded, adopt, local=local, as_json=as_json)
         deploy_plan = _against(loaded, folder, against) if against else _live(loaded, folder, local)
     except PackagingError as wrong:
         raise click.ClickException(str(wrong)) from None

@@ -15,7 +15,6 @@ from servable.load.options import (
     AS_JSON,
     BODY,
     CONTENT_TYPE,
-    ENDPOINT_URL,
     LOCAL,
     with_options,
 )
@@ -56,7 +55,6 @@ OPTIONS = (
         help="ENV's local container, or copies of its live endpoint, one for each trial.",
     ),
     LOCAL,
-    ENDPOINT_URL,
     # --- what
     click.option(
         "--for",
@@ -97,11 +95,6 @@ OPTIONS = (
         type=ABOVE_0,
         help="Most dollars for the temporary endpoints, all runs together.",
     ),
-    click.option(
-        "--usd-per-hour",
-        type=ABOVE_0,
-        help="Price of ENV's instance type, if the catalog has none.",
-    ),
     # --- what becomes of it
     click.option(
         "--new", "anew", is_flag=True, help="Begin anew, the dollars too; left out, a run goes on."
@@ -136,7 +129,7 @@ def tune(
     Exit 0: better ones were shown; 1: none are; 3: it cannot be told; 2: it could not be measured.
     Ctrl-C, or worse, loses the trial under way; the same command goes on with the others.
     """
-    aws = {name: values.pop(name) for name in ("target", "local", "endpoint_url")}
+    aws = {name: values.pop(name) for name in ("target", "local")}
     _refuse_combinations(**aws, dollars=dollars, instance_types=values["instance_types"])
     loaded, _ = environment_with_endpoint(environment, folder, sets)
     if problems := refused(loaded):
@@ -179,21 +172,18 @@ def _refuse_combinations(
     *,
     target: str,
     local: bool,
-    endpoint_url: str | None,
     dollars: float | None,
     instance_types: tuple[str, ...],
 ) -> None:
     here = target == "local"
-    if here and (endpoint_url or local):
-        raise click.UsageError("--endpoint-url and --local are for --target sagemaker")
+    if here and local:
+        raise click.UsageError("--local applies to --target sagemaker")
     if here != (dollars is None):
         raise click.UsageError("--target sagemaker and --dollars come together: it costs money")
     if here and instance_types:
         raise click.UsageError(
             "--instance-types needs --target sagemaker: this computer cannot become another instance type"
         )
-    if local and endpoint_url:
-        raise click.UsageError("--local and --endpoint-url are two places: give one")
 
 
 def _placement(loaded: ValidFile, variant: str | None) -> Placement:
@@ -209,12 +199,10 @@ def _placement(loaded: ValidFile, variant: str | None) -> Placement:
     return placed[name]
 
 
-def _account(
-    loaded: ValidFile, *, target: str, local: bool, endpoint_url: str | None
-) -> Account | None:
-    """The AWS account to measure in; None: the local container on this computer."""
+def _account(loaded: ValidFile, *, target: str, local: bool) -> Account | None:
+    """Return the AWS account to measure in; None: the local container on this computer."""
     if target == "local":
         return None
-    account = account_of(loaded.environment, local=local, endpoint_url=endpoint_url)
+    account = account_of(loaded.environment, local=local)
     account.meant()
     return account

@@ -51,8 +51,6 @@ class TuneOptions:
     """At most; None: any. Of everything, with the two load curves around the trials."""
     dollars: float = 0.0
     """Budget of temporary endpoints, including earlier runs of the same question."""
-    usd_per_hour: float | None = None
-    """Price of today's instance type; None: the catalog's."""
     force_local_numbers: bool = False
 
 
@@ -117,10 +115,12 @@ class Run:
         options, tried, account = self.options, self.machines.space, self.options.account
         # The limit that is given, else the alarm's: neither stands for the other.
         stated_ms = self.environment.alarms.p99_latency_ms if options.most_ms is None else None
+        # A file's own prices decide what is best for cost, and nothing otherwise.
+        prices = self.environment.prices.instance_usd_per_hour if options.goal == "cost" else {}
         asked = [
             *(self.model, tried.keys, tried.names, current(self.placement)),
             *(hashlib.sha256(one.content).hexdigest() for one in options.bodies),
-            *(Objective.percent, options.most_ms, stated_ms, options.goal, options.usd_per_hour),
+            *(Objective.percent, options.most_ms, stated_ms, options.goal, sorted(prices.items())),
             account and (account.number, account.client("sagemaker").meta.endpoint_url),
         ]
         key = hashlib.sha256(json.dumps([repr(one) for one in asked]).encode()).hexdigest()[:10]

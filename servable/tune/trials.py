@@ -92,10 +92,7 @@ class Trials(ABC):
         )
 
     def price_of(self, kind: str) -> float | None:
-        """The catalog's, and of today's instance type what the user states; None: no source states it."""
-        stated = self._run.options.usd_per_hour
-        if kind == self.machines.today and stated is not None:
-            return stated
+        """Return the price of an instance type, or None if neither the file nor the catalog states it."""
         environment = self._run.environment
         price = environment.prices.instance(kind, environment.region)
         return price.usd_per_hour if price else None

@@ -144,13 +144,11 @@ def _trials(run: Run) -> Trials:
     trials = LocalTrials(run) if run.options.account is None else TemporaryTrials(run)
     if run.options.account is None and run.options.goal != "cost":
         return trials
-    today = run.machines.today
     unknown = [kind for kind in run.machines.kinds if trials.price_of(kind) is None]
-    if today in unknown:
-        raise TuneError(f"{today}: no source states its price; give it with --usd-per-hour")
     if unknown:
         raise TuneError(
-            f"{', '.join(unknown)}: no source states the price; leave it out of --instance-types"
+            f"{', '.join(unknown)}: no source states the price; write it into "
+            "prices.instance_usd_per_hour"
         )
     return trials
 

@@ -148,7 +148,7 @@ def sleep_and_wake(deployed: Deployed, seen: Seen) -> None:
     meant = [word for pair in FEW if pair.startswith("components.") for word in ("--set", pair)]
     seen.commands["verify"] = deployed.servable("verify", "--json", *meant)
     quickly = ("--users", "1", "--step-seconds", "0.5", "--least-seconds", "0.5")
-    at = ("--target", "deployed", "--endpoint-url", deployed.aws.url, "--json")
+    at = ("--target", "deployed", "--json")
     seen.commands["load"] = deployed.servable("load", *named, *at, *quickly)
     deployed.aws.advance(minutes=17)
     seen.after_17_minutes = {each: deployed.copies(each) for each in ENDPOINTS}

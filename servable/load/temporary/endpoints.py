@@ -108,7 +108,7 @@ class TemporaryEndpoints:
         if price is None:
             raise TemporaryError(
                 f"{config['InstanceType']}: its price is not known, so no budget can be held; "
-                "give it with --usd-per-hour"
+                "write it into prices.instance_usd_per_hour"
             )
         seconds = (self._budget_usd - self.spent_usd) / price * 3600
         if seconds < _LEAST_SECONDS:

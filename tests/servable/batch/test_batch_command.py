@@ -29,7 +29,6 @@ def batch(root: Path, capsys: pytest.CaptureFixture[str]) -> Servable:
     [
         (["weekly"], "has no [batch.weekly]; allowed: nightly"),
         (["--attach", "job", "--limit", "5"], "give no other option"),
-        (["--local", "--endpoint-url", "http://127.0.0.1:1"], "two places"),
         (["--input", "table.csv"], "add --local for a file of this computer"),
         (["--local", "--input", "none.csv", "--output", "out"], "no such file or folder"),
         (["--local", "--input", "."], "give --output FOLDER"),

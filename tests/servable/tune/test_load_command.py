@@ -144,7 +144,7 @@ WRONG = {
     "half a user": ["prod", "--users", "1.5"],
     "no budget": ["prod", "--target", "sagemaker"],
     "a budget for nothing": ["prod", "--dollars", "1"],
-    "AWS of a local run": ["prod", "--endpoint-url", "http://127.0.0.1:1"],
+    "AWS of a local run": ["prod", "--local"],
     "an address's variant": ["http://127.0.0.1:1", "--variant", "a"],
     "nobody sends": ["prod", "--processes", "0"],
     "no address to join": ["--join", "here"],

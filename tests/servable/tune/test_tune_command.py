@@ -81,7 +81,7 @@ WRONG = {
     "no time": ["prod", "--minutes", "0"],
     "no budget": ["prod", "--target", "sagemaker"],
     "a budget for nothing": ["prod", "--dollars", "1"],
-    "AWS of a local run": ["prod", "--endpoint-url", "http://127.0.0.1:1"],
+    "AWS of a local run": ["prod", "--local"],
     "another machine of this one": ["prod", "--instance-types", "ml.c5.2xlarge"],
     "half a list": ["prod", "--target", "sagemaker", "--dollars", "1", "--instance-types", "a,"],
 }
@@ -119,8 +119,8 @@ def test_where_aws_does_not_answer_it_says_so_and_ends_with_2(
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "123456789012")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "nothing")
-    where = ["--target", "sagemaker", "--dollars", "1", "--endpoint-url", "http://127.0.0.1:1"]
-    said = returned(*where)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
+    said = returned("--target", "sagemaker", "--dollars", "1")
     assert (said.return_value, "could not be asked" in said.stderr) == (2, True)
 
 
@@ -197,12 +197,28 @@ def test_another_alarm_is_another_run(project: Path, monkeypatch: pytest.MonkeyP
     assert len(set((project / RUNS).iterdir()) - known) == 2
 
 
+@pytest.mark.parametrize(("goal", "runs"), [("cost", 2), ("throughput", 1)])
+def test_another_price_is_another_run_only_where_cost_is_searched(
+    project: Path, monkeypatch: pytest.MonkeyPatch, goal: str, runs: int
+) -> None:
+    monkeypatch.setattr(FormulaTrials, "_objective", not_served)
+    (project / RUNS).mkdir(parents=True, exist_ok=True)  # whichever test comes first
+    known = set((project / RUNS).iterdir())
+    for usd in (7, 8):
+        price = f'prices.instance_usd_per_hour={{"ml.c5.xlarge" = {usd}}}'
+        ran("--for", goal, "--setting", "gunicorn_workers", "--set", price)
+    assert len(set((project / RUNS).iterdir()) - known) == runs
+
+
 def test_a_price_that_is_not_known_is_said_before_anything_is_measured(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("infra.parameters.prices.Prices.instance", lambda *_: None)
     said = returned("--for", "cost").stderr
-    assert "ml.c5.xlarge: no source states its price; give it with --usd-per-hour" in said
+    assert (
+        "ml.c5.xlarge: no source states the price; write it into prices.instance_usd_per_hour"
+        in said
+    )
 
 
 def test_minutes_that_hold_no_comparison_are_refused_before_anything_is_measured(
@@ -347,7 +363,8 @@ def test_where_nothing_is_better_the_file_stays_also_with_write(
 
 
 def test_new_and_for_cost_it_begins_anew_with_predictions_per_dollar(shown: Shown) -> None:
-    said = ran("--trials", "8", "--json", "--for", "cost", "--usd-per-hour", "2", "--new")
+    price = ("--set", 'prices.instance_usd_per_hour={"ml.c5.xlarge" = 2}')
+    said = ran("--trials", "8", "--json", "--for", "cost", *price, "--new")
     (first, *_) = Content.read(Path(json.loads(said.stdout)["report"]).with_name(RUN)).trials
     assert first.measured.value == pytest.approx(1800 * first.measured.about["rps"]["value"])
 

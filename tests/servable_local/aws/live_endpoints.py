@@ -429,8 +429,15 @@ def _by_sdk_v3(live: LiveEndpoint) -> None:
 
 def python_blocks() -> list[str]:
     """The blocks of Python of docs/adopting.md."""
+    return page_blocks("python")
+
+
+def page_blocks(language: str, heading: str = "") -> list[str]:
+    """Return the blocks in `language` of docs/adopting.md, or of its section under `heading`."""
     page = (ROOT / "docs" / "adopting.md").read_text(encoding="utf-8")
-    return re.findall(r"^```python\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
+    section = re.split(r"^#+ ", page.partition(f"# {heading}\n")[2], flags=re.MULTILINE)[0]
+    text = section if heading else page
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
 
 
 def _by_alpha_l2(live: LiveEndpoint) -> None:

@@ -12,7 +12,7 @@ from servable_local.aws import LocalAws, running
 from servable_local.aws.local_aws import ACCOUNT
 from tests.checkouts import PATH, ROOT, Ran, bootstrapped, run_in
 from tests.docs.outputs import shown
-from tests.servable_local.aws.live_endpoints import IMAGE, archive
+from tests.servable_local.aws.live_endpoints import IMAGE, archive, page_blocks
 from tests.servable_local.aws.local_account import TRUST
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
@@ -90,14 +90,19 @@ def test_captured_requests_are_answered_as_before(shell: Shell) -> None:
     assert (compared["compared"] >= 3, compared["differing_rows"]) == (True, 0)
 
 
-def test_the_printed_commands_of_an_import_take_the_endpoint_over(shell: Shell) -> None:
+def test_the_commands_of_an_import_take_the_endpoint_over(shell: Shell) -> None:
     sagemaker = shell.aws.client("sagemaker")
     created = sagemaker.describe_endpoint(EndpointName="ranker")["CreationTime"]
-    shell.done("servable init --from-endpoint ranker --name own --request request.json")
-    ran = shell.type("servable plan own --adopt ranker --way import --json")
-    for step in json.loads(ran.stdout)["way"]["steps"]:
-        command = step["command"].replace("cdk deploy", "cdk deploy --require-approval never")
-        if command:
-            shell.done(command)
+    # As SageMaker does with the first line of a container.
+    shell.aws.client("logs").create_log_group(logGroupName="/aws/sagemaker/Endpoints/ranker")
+    shell.done("servable init --from-endpoint ranker --name prod --request request.json")
+    for name, text in zip(("template", "resources"), page_blocks("json", "Import it"), strict=True):
+        text = text.replace("123456789012", ACCOUNT).replace("team-models", "team")
+        (shell.folder / f"{name}.json").write_text(text)
+    for block in page_blocks("sh", "Import it"):
+        block = block.replace("\\\n", "").replace("deploy", "deploy --require-approval never")
+        for line in block.splitlines():
+            if "deregister" not in line:  # this endpoint does not scale
+                shell.done(line)
     live = sagemaker.describe_endpoint(EndpointName="ranker")
     assert (live["CreationTime"], live["EndpointStatus"]) == (created, "InService")

@@ -181,27 +181,3 @@ def test_plan_says_what_changes_in_effect_and_exits_1(folder: Folder) -> None:
     ran = folder.run(plan, "dev", "--adopt", "ranker")
     changed = "PrimaryContainer.Environment.DB_PASSWORD: (not shown) (gone)"
     assert (ran.return_value, changed in ran.output) == (1, True)
-
-
-def test_plan_shows_the_steps_of_a_way(folder: Folder) -> None:
-    adopted(folder, "--endpoint-name", "ranker-2")
-    ran = folder.run(plan, "dev", "--adopt", "ranker", "--way", "beside", "--json")
-    way = json.loads(ran.stdout)["way"]
-    commands = [step["command"].split(" --")[0] for step in way["steps"]]
-    assert commands[:3] == ["cdk deploy 'dev/*'", "servable verify dev", ""]
-
-
-def test_the_files_of_an_import_hold_no_secret(folder: Folder) -> None:
-    adopted(folder)
-    folder.run(plan, "dev", "--adopt", "ranker", "--way", "import")
-    written = folder.root / ".servable" / "adopt" / "dev"
-    texts = [(written / f"{name}.json").read_text() for name in ("template", "resources")]
-    assert ["DB_PASSWORD" in text for text in texts] == [False, False]
-
-
-def test_an_import_names_model_configuration_and_endpoint_by_their_arns(folder: Folder) -> None:
-    adopted(folder)
-    folder.run(plan, "dev", "--adopt", "ranker", "--way", "import")
-    rows = json.loads((folder.root / ".servable" / "adopt" / "dev" / "resources.json").read_text())
-    keys = [key for row in rows for key in row["ResourceIdentifier"]]
-    assert keys == ["ModelArn", "EndpointConfigArn", "EndpointArn"]

@@ -1,4 +1,4 @@
-"""A live endpoint made by hand becomes a stack's, by each way, while a caller goes on calling."""
+"""A live endpoint becomes a stack's by the commands of docs/adopting.md, while a caller goes on calling."""
 
 import json
 import shlex
@@ -11,17 +11,14 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from servable.adoption.live_picture import LivePicture
-from servable.adoption.live_template import live_template
-from servable.adoption.ways import NewOwner, import_files, take_over
 from servable_local.aws.local_aws import LocalAws
 from tests.servable_local.aws.container_stand_in import Launcher
-from tests.servable_local.aws.live_endpoints import NAME, LiveEndpoint
+from tests.servable_local.aws.live_endpoints import LIVE, NAME, LiveEndpoint, page_blocks
 from tests.servable_local.aws.local_account import Account
 from tests.servable_local.aws.test_adoption import Adopted, adopt
 
 pytestmark = pytest.mark.long
-STACK = "dev-endpoint"
+STACK = "prod-endpoint"
 
 
 @dataclass
@@ -69,10 +66,6 @@ class Taken:
         bootstrap = adopted.template["Parameters"]["BootstrapVersion"]["Default"]
         account.client("ssm").put_parameter(Name=bootstrap, Value="30", Type="String")
 
-    @property
-    def picture(self) -> LivePicture:
-        return self.adopted.picture
-
     def template(self, endpoint_name: str = NAME) -> dict[str, Any]:
         """The template of the file, with this endpoint.name."""
         text = json.dumps(self.adopted.template)
@@ -84,20 +77,24 @@ class Taken:
                 resource["Properties"]["LogGroupName"] += endpoint_name.removeprefix(NAME)
         return template
 
-    def steps(self, way: str, endpoint_name: str = NAME) -> list[str]:
-        owner = NewOwner(environment="dev", endpoint_name=endpoint_name, stack=STACK)
-        steps = take_over(way, self.picture, owner).steps
-        return [command for step in steps for command in step.command.split(" && ") if command]
+    def files(self) -> list[Any]:
+        """Return template.json and resources.json of the page, with this account's numbers and names."""
+        model = self.adopted.picture.config["ProductionVariants"][0]["ModelName"]
+        ours = {"123456789012": self.account.number, ":model/ranker-1": f":model/{model}",
+                "endpoint-config/ranker-1": "endpoint-config/config"}  # fmt: skip
+        files = page_blocks("json", "Import it")
+        for name, own in ours.items():
+            files = [text.replace(name, own) for text in files]
+        return [json.loads(text) for text in files]
 
     def aws(self, command: str) -> Any:
-        """Runs an `aws SERVICE OPERATION --NAME VALUE` of the steps by boto3."""
+        """Run `aws SERVICE OPERATION --NAME VALUE` by boto3."""
         words = shlex.split(command)
         service, operation = words[1], words[2].replace("-", "_")
         pairs = dict(zip(words[3::2], words[4::2], strict=True))
         arguments = {
             "".join(part.capitalize() for part in name.removeprefix("--").split("-")): value
             for name, value in pairs.items()
-            if name != "--region"
         }
         return getattr(self.account.client(service), operation)(**arguments)
 
@@ -106,11 +103,26 @@ class Taken:
         return [each["EndpointName"] for each in listed]
 
 
-@pytest.fixture
-def taken(embedded: LocalAws, launcher: Launcher, tmp_path: Path) -> Taken:
+def commands(heading: str, operation: str) -> list[str]:
+    """Return the page's commands of that beginning, with the names of this endpoint's resources."""
+    text = "\n".join(page_blocks("sh", heading)).replace("\\\n", "")
+    names = {"--endpoint-config-name ranker-1": "--endpoint-config-name config",
+             "--model-name ranker-1": "--model-name ranker-2026-11-20-10-15-00"}  # fmt: skip
+    for name, own in names.items():
+        text = text.replace(name, own)
+    return [line for line in text.splitlines() if line.startswith(f"aws {operation}")]
+
+
+def live_endpoint(embedded: LocalAws, launcher: Launcher) -> LiveEndpoint:
     live = LiveEndpoint(Account(embedded, launcher))
     live.container["Environment"] = {"FEATURES": "v2"}
     live.variant["InitialInstanceCount"] = 2
+    return live
+
+
+@pytest.fixture
+def taken(embedded: LocalAws, launcher: Launcher, tmp_path: Path) -> Taken:
+    live = live_endpoint(embedded, launcher)
     live.make()
     return Taken(live.account, adopt(live.account, tmp_path))
 
@@ -122,18 +134,18 @@ def test_a_new_endpoint_beside_the_old_one_fails_no_request(taken: Taken) -> Non
         caller.answered_more()
         caller.endpoint = "ranker-2"
         caller.answered_more()
-        for command in taken.steps("beside", "ranker-2"):
-            if "delete" in command:
-                taken.aws(command)
+        for command in commands("Switch callers to the new endpoint", "sagemaker delete"):
+            taken.aws(command)
         caller.answered_more()
     assert (caller.failed, taken.names()) == ([], ["ranker-2"])
 
 
 def imported(taken: Taken) -> str:
-    """Runs the import that the steps print; returns the status of the stack."""
-    template, resources = import_files(
-        taken.picture, live_template(taken.picture, taken.template()), taken.template()
-    )
+    """Import the page's resources, and return the status of the stack."""
+    template, resources = taken.files()
+    group = template["Resources"]["Logs6819BB44"]["Properties"]["LogGroupName"]
+    # As SageMaker does with the first line of a container.
+    taken.account.client("logs").create_log_group(logGroupName=group)
     cloudformation = taken.account.client("cloudformation")
     cloudformation.create_change_set(
         StackName=STACK,
@@ -152,6 +164,19 @@ def test_an_import_and_the_deploy_after_it_fail_no_request(taken: Taken) -> None
         statuses = [imported(taken), taken.account.deploy(taken.template(), STACK)]
         caller.answered_more()
     assert (statuses, caller.failed) == (["IMPORT_COMPLETE", "UPDATE_COMPLETE"], [])
+
+
+def test_scaling_is_deregistered_between_an_import_and_the_deploy(
+    embedded: LocalAws, launcher: Launcher, tmp_path: Path
+) -> None:
+    live = live_endpoint(embedded, launcher)
+    LIVE["tracking"](live)
+    live.make()
+    taken = Taken(live.account, adopt(live.account, tmp_path))
+    imported(taken)
+    (command,) = commands("Import it", "application-autoscaling")
+    taken.aws(command)
+    assert taken.account.deploy(taken.template(), STACK) == "UPDATE_COMPLETE"
 
 
 def test_an_import_changes_nothing_of_what_is_live(taken: Taken) -> None:
@@ -183,14 +208,23 @@ def test_an_import_of_what_does_not_exist_leaves_no_resource_in_the_stack(taken:
     assert imported(taken) == "IMPORT_ROLLBACK_COMPLETE"
 
 
+def test_the_imported_resources_have_the_logical_ids_of_the_files_template(taken: Taken) -> None:
+    template, resources = taken.files()
+    own = {name: each["Type"] for name, each in taken.template()["Resources"].items()}
+    live = {name: each["Type"] for name, each in template["Resources"].items()}
+    rows = {row["LogicalResourceId"]: row["ResourceType"] for row in resources}
+    assert live == rows
+    assert live.items() <= own.items()
+
+
 def test_deletion_keeps_configuration_and_model_until_the_last_step(taken: Taken) -> None:
-    commands = [command for command in taken.steps("delete") if command.startswith("aws")]
-    taken.aws(commands[0])
+    endpoint, *rest = commands("Delete it and create it again", "sagemaker delete")
+    taken.aws(endpoint)
     while NAME in taken.names():
         time.sleep(0.01)
     assert taken.account.deploy(taken.template(), STACK) == "CREATE_COMPLETE"
-    last = [command for command in commands[1:] if " wait " not in command]
-    for command in last:  # each would raise if its resource were gone already
+    for command in rest:  # each would raise if its resource were gone already
         taken.aws(command)
     runtime = taken.account.client("sagemaker-runtime")
+    assert len(rest) == 2
     assert runtime.invoke_endpoint(EndpointName=NAME, Body=b"[1]")["Body"].read()

@@ -271,7 +271,7 @@ def test_servable_load_refuses_credentials_of_another_account(
         monkeypatch.setenv(name, text)
     monkeypatch.setattr("servable.load.command.as_ctrl_c", lambda: None)
     monkeypatch.chdir(project)
-    command = f"prod --target deployed --endpoint-url {account.aws.url} --body a.json"
+    command = "prod --target deployed --body a.json"
     said = CliRunner().invoke(load, command.split(), standalone_mode=False)
     wanted = f"are of account {account.number}; the environment is 111111111111"
     assert (said.return_value, wanted in said.stderr) == (2, True)
@@ -284,7 +284,7 @@ def test_servable_load_makes_one_loads_it_and_deletes_it(
     body = project / "a.json"
     body.write_text("{}")
     told = account.aws.environment(account=account.number)
-    command = f"load prod --target sagemaker --endpoint-url {account.aws.url} --dollars 5"
+    command = "load prod --target sagemaker --dollars 5"
     command += f" --body {body} --users 1 --warm-up-seconds 0.2 --step-seconds 0.6 --json"
     ran = subprocess.run(
         [sys.executable, "-m", "servable", *command.split()],

@@ -223,9 +223,8 @@ def test_killed_the_next_run_removes_the_endpoint_and_goes_on(
     account: Account, prod: ValidFile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told = account.aws.environment(account=account.number)
-    command = [*COMMAND, "--endpoint-url", account.aws.url]
     first = subprocess.Popen(
-        [sys.executable, "-m", "servable", "tune", *command],
+        [sys.executable, "-m", "servable", "tune", *COMMAND],
         cwd=prod.root,
         env={**os.environ, **told, "PYTHONPATH": str(ROOT)},
         stderr=subprocess.DEVNULL,
@@ -248,7 +247,7 @@ def test_killed_the_next_run_removes_the_endpoint_and_goes_on(
     for name, text in told.items():
         monkeypatch.setenv(name, text)
     ran = CliRunner().invoke(
-        tune, [*command, "--instance-types", "ml.c5.2xlarge"], standalone_mode=False
+        tune, [*COMMAND, "--instance-types", "ml.c5.2xlarge"], standalone_mode=False
     )
     assert "removed, left by an earlier run: Endpoint" in ran.stderr
     said = json.loads(ran.stdout)

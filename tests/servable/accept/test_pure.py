@@ -13,7 +13,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from infra.parameters.loading import load
-from infra.parameters.placement import placements
 from servable.accept.announcement import announce, waves
 from servable.accept.command import DEFAULT_DOLLARS, DEFAULT_MINUTES, _project, chosen_steps
 from servable.accept.comparison import compared
@@ -23,8 +22,7 @@ from servable.accept.record import AcceptReport, StepRecord, redacted
 from servable.accept.run import DELETING_MINUTES, AcceptRun, LimitReachedError, Meter
 from servable.accept.steps import STEPS
 from servable.acceptance_report import MeasuredMinutes, measured_minutes
-from servable.rehearse.command import _measured_keys
-from tests.conftest import VALID, valid
+from tests.conftest import valid
 
 REGION = "us-east-1"
 ENDPOINT, TRANSFORM = "{} for endpoint usage", "{} for transform job usage"
@@ -286,17 +284,6 @@ def test_another_file_is_no_report(tmp_path: Path) -> None:
     (tmp_path / "other.json").write_text("[]")
     with pytest.raises(click.UsageError, match="no report of `servable accept`"):
         measured_minutes(tmp_path / "other.json")
-
-
-@pytest.mark.parametrize(("stated", "wanted"), [("", 195.0), ("start_seconds = 60\n", 60.0)])
-def test_rehearse_takes_the_start_of_a_report_unless_the_file_states_one(
-    stated: str, wanted: float, environment: Any, tmp_path: Path
-) -> None:
-    loaded = valid(environment(VALID + stated))
-    measured(tmp_path)
-    keys = _measured_keys(placements(loaded.environment)[0], tmp_path / "report.json")
-    given = [key for key in keys if "start_seconds" in key]
-    assert given == ([] if stated else [f"variants.primary.start_seconds={wanted:g}"])
 
 
 def test_the_ranker_of_a_run_is_the_examples_one() -> None:

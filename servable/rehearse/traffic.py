@@ -45,10 +45,9 @@ def choose_day(
 def _read_stated(loaded: ValidFile) -> list[float]:
     traffic = loaded.environment.traffic
     if traffic.day is not None and "traffic.profile" in loaded.overrides:
-        raise click.UsageError(
-            f"traffic.profile has no effect while [traffic] of {loaded.file} has day = "
-            f'"{traffic.day}"; add --set traffic.day='
-        )
+        if "traffic.day" in loaded.overrides:
+            raise click.UsageError("--set traffic.profile and --set traffic.day: give one of them")
+        traffic = traffic.model_copy(update={"day": None})  # the profile is for this run
     stated = stated_day(traffic)
     if stated is None:
         raise click.UsageError(

@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from infra.parameters.loading import ValidFile
+from servable.pages import style
 from servable.rehearse import page
 from servable.rehearse.command import rehearse
 from servable.rehearse.output import join_minutes
@@ -39,14 +40,14 @@ def test_the_page_of_a_day_starts_with_the_verdict_and_enlarges_what_matters(
     environment: Callable[..., ValidFile], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     times: list[str] = []
-    drawn = page.style.png
+    drawn = style.png
 
     def draw(figure: Any) -> bytes:
         axis = figure.axes[-1].xaxis
         times.append(" ".join(axis.get_major_formatter().format_ticks(axis.get_ticklocs())))
         return drawn(figure)
 
-    monkeypatch.setattr(page.style, "png", draw)
+    monkeypatch.setattr(style, "png", draw)
     monkeypatch.chdir(environment(SPARSE).root)
     day = "".join(
         f"{minute},{HOUR.count('1') if minute != 700 else 30_000}\n" for minute in range(1440)
@@ -63,7 +64,9 @@ def test_the_page_of_a_day_starts_with_the_verdict_and_enlarges_what_matters(
     # 30 minutes before 11:40, and behind the minutes in which the backlog is answered.
     enlarged, whole = times
     assert enlarged.startswith("11:10 11:20 11:30 11:40 ")
-    assert whole == "00:00 02:00 04:00 06:00 08:00 10:00 12:00 14:00 16:00 18:00 20:00 22:00 1d 00:00"
+    assert (
+        whole == "00:00 02:00 04:00 06:00 08:00 10:00 12:00 14:00 16:00 18:00 20:00 22:00 1d 00:00"
+    )
 
 
 def minutes(count: int, **at: Any) -> list[Any]:

@@ -161,14 +161,14 @@ def test_without_a_day_the_message_names_the_keys_and_the_option(
     assert "--set traffic.profile=daily --set traffic.peak_rps=100, or --day PLACE" in ran.output
 
 
-def test_a_profile_over_the_files_day_is_not_dropped_without_an_error(
+def test_a_profile_of_this_run_replaces_the_files_day(
     run: Callable[..., Result], environment: Write
 ) -> None:
     (environment().root / "day.csv").write_text("0,600\n")
     text, profile_set = SCALED + 'day = "day.csv"\n', ("--set", "traffic.profile=daily")
-    assert "add --set traffic.day=" in run(*profile_set, text=text).output
-    minutes = result(run(*profile_set, "--set", "traffic.day=", "--json", text=text))["minutes"]
-    assert len(minutes) == 1440
+    assert len(result(run(*profile_set, "--json", text=text))["minutes"]) == 1440
+    both = run(*profile_set, "--set", "traffic.day=day.csv", text=text)
+    assert "--set traffic.profile and --set traffic.day: give one of them" in both.output
 
 
 @pytest.mark.parametrize(

@@ -63,7 +63,7 @@ def test_the_page_of_a_day_starts_with_the_verdict_and_enlarges_what_matters(
     assert text.index(verdict) < text.index("<nav")
     # 30 minutes before 11:40, and behind the minutes in which the backlog is answered.
     enlarged, whole = times
-    assert enlarged.startswith("11:10 11:20 11:30 11:40 ")
+    assert enlarged.startswith("11:10 11:15 11:20 ")
     assert (
         whole == "00:00 02:00 04:00 06:00 08:00 10:00 12:00 14:00 16:00 18:00 20:00 22:00 1d 00:00"
     )

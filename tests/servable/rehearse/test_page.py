@@ -81,7 +81,13 @@ def minutes(count: int, **at: Any) -> list[Any]:
         (list(range(100, 900)), {}, 70, 191, "The start of the longest time outside"),
         ([5], {}, 0, 36, "The longest time outside of the objective"),
         ([], {"at300": {"waiting": 5.0}}, 270, 331, "When most callers find no copy"),
-        ([], {"at800": {"breaks": 0.2}}, 770, 831, "The minute with the least room"),
+        (
+            [],
+            {"at800": {"breaks": 0.2}, "at900": {"use": 0.9}},
+            770,
+            831,
+            "The minute with the least room",
+        ),
         ([], {"at1400": {"use": 0.9}}, 1370, 1431, "The minute with the least room"),
     ],
 )

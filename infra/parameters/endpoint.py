@@ -123,12 +123,6 @@ class Traffic(Table):
     rehearse`; `servable check` then names the minute in which a scaling policy comes too late."""
     day: ProjectPath | None = None
     """CSV file of minute,requests, relative to the project: a day as it was, instead of profile."""
-    peak_to_mean: Annotated[float, Field(ge=1, le=60)] | None = None
-    """Rate within bursts, as a multiple of the minute's mean; half of the requests come in bursts. 2.5 is
-    half of them in one second of five. For `servable rehearse`. Default: read from a recording, else 1:
-    requests come at random moments."""
-    burst_seconds: Annotated[float, Field(ge=0.1, le=30)] | None = None
-    """Seconds that a burst lasts. Default: read from a recording, else 1."""
     rows_per_request: Annotated[int, Field(ge=1, le=10_000_000)] | None = None
     """Rows in the largest request."""
     request_bytes: Bytes | None = None

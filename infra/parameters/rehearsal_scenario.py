@@ -13,7 +13,7 @@ from infra.parameters.scaling import Scaling
 from infra.parameters.scaling_properties import scaling_properties
 from infra.policy.queue_limit import queue_limit
 from infra.policy.sizing import BOOT_SECONDS, instances_for
-from servable_scaling.rehearsal.fleet import NO_BURSTS, Bursts, InstanceModel, Routing
+from servable_scaling.rehearsal.fleet import InstanceModel, Routing
 from servable_scaling.rehearsal.queueing import Service
 from servable_scaling.rehearsal.scenario import PlacedDeployment, Scenario
 from servable_scaling.rehearsal.sleeping import Sleep
@@ -36,15 +36,6 @@ class MeasuredInstance:
     p50_ms: float
     p99_ms: float
     source: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class Incidents:
-    """Minutes of the day in which something happens; `deploy` with the file's own rollout."""
-
-    deploy: int | None = None
-    instance_dies: tuple[int, ...] = ()
-    zone_fails: tuple[int, ...] = ()
 
 
 # Who states neither has a range. A start: AWS's "minutes" by BOOT_SECONDS, and 426 s as seen in an endpoint
@@ -126,14 +117,14 @@ def scenario(
     placed: Placement,
     requests: Sequence[float],
     instance: MeasuredInstance,
-    incidents: Incidents = Incidents(),
+    deploy_at: int | None = None,
     pace: ScalingPace | None = None,
-    bursts: Bursts | None = None,
 ) -> Scenario:
-    """`requests`: of the endpoint, by the minute; the variant gets its share.
+    """Return the scenario of a variant's day.
 
-    `pace`: by default the estimated start, and datapoints that are seen at once. `bursts`: those of a
-    recording; what the file states counts more.
+    `requests`: of the endpoint, by the minute; the variant gets its share. `deploy_at`: the minute in which
+    a deployment begins, by the file's own rollout. `pace`: by default the estimated start, and datapoints
+    that are seen at once.
     """
     properties = scaling_properties(environment, placed)
     targets = {
@@ -161,9 +152,7 @@ def scenario(
         routing = "least_outstanding_requests"
     return Scenario(
         requests=traffic,
-        model=InstanceModel(
-            instance.rate_rps, service, waiting, stated_bursts(environment.traffic, bursts)
-        ),
+        model=InstanceModel(instance.rate_rps, service, waiting),
         routing=routing,
         resource=properties.resource,
         instances=_at_first(placed, targets, traffic[0] / 60, instance.rate_rps),
@@ -173,11 +162,9 @@ def scenario(
         alarms=properties.alarms,
         page=properties.page or None,
         p99_ms=environment.alarms.p99_latency_ms,
-        deployment=_deployment(environment, placed, incidents.deploy),
+        deployment=_deployment(environment, placed, deploy_at),
         metric_delay_seconds=pace.metric_delay_seconds,
         sleep=pace.sleep(environment.endpoint.wake_seconds) if placed.variant.sleeps else None,
-        instance_dies=incidents.instance_dies,
-        zone_fails=incidents.zone_fails,
     )
 
 
@@ -246,15 +233,6 @@ def _at_first(
     safety = Scaling().safety_factor if scaling is None else scaling.safety_factor
     needed = instances_for(rps, max_rps_per_instance=rate, safety_factor=safety) if rps else 0
     return min(most, max(least, needed))
-
-
-def stated_bursts(traffic: Traffic, recorded: Bursts | None) -> Bursts:
-    """Bursts that [traffic] states, else those recorded, else none."""
-    known = recorded or NO_BURSTS
-    return Bursts(
-        known.peak if traffic.peak_to_mean is None else traffic.peak_to_mean,
-        known.seconds if traffic.burst_seconds is None else traffic.burst_seconds,
-    )
 
 
 def deployment_seconds(environment: Environment, placed: Placement, count: int) -> float | None:

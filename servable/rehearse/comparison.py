@@ -1,29 +1,63 @@
-"""Policies against each other: the same random days for all of them, on every core."""
+"""Policies compared: minimums and targets of an environment file on the same random days, on every core."""
 
+import itertools
 import math
 import multiprocessing
 import os
 import signal
 import statistics
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, replace
-from time import monotonic
+from pathlib import Path
 
-from servable.rehearse.alternatives import Alternative
+import click
+import tomlkit
+
+from infra.parameters.finding import meant
+from infra.parameters.loading import ValidFile, load_one
+from infra.parameters.placement import Placement
+from infra.parameters.rehearsal_scenario import MeasuredInstance, paces, scenario
+from servable.project import refused
+from servable.rehearse.rehearsal import find_variant
 from servable.student_t import t975
+from servable.tune import environment_edit
+from servable.tune.environment_edit import KeyChange
 from servable_local.container.parent_watchdog import die_with
 from servable_scaling.rehearsal.day import rehearse
 from servable_scaling.rehearsal.fleet import InstanceModel
 from servable_scaling.rehearsal.scenario import Scenario
 from servable_scaling.rehearsal.traffic import random_day
 
-# A day is held with so many minutes outside beyond those that are allowed: it breaks once in twenty times.
+# Random days of a comparison, the same for every policy.
+DAYS = 20
+# A policy passes a day with at most so many minutes outside: it breaks once in twenty times.
 HELD_MINUTES = 0.05
-# Policies that are judged on other days, until one of them holds.
+# Policies that are judged on other days, until one of them passes.
 MOST_JUDGED = 5
+# Percent of the measured maximum, where --compare names no value. Our choice: AWS starts with 50 %.
+TARGETS = (40, 50, 60, 70, 80)
+FILE = "the file"
 Progress = Callable[[int, int, float], None]
 """(days that are computed, all days, seconds left)"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Policy:
+    """Keys of the environment file with their values as TOML; no keys: the policy of the file."""
+
+    label: str
+    sets: Mapping[str, str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PolicyTrial:
+    """A policy as it runs. `per_hour`: dollars of an instance, or 1 to count hours."""
+
+    policy: Policy
+    scenario: Scenario
+    per_hour: float
 
 
 @dataclass(frozen=True)
@@ -34,17 +68,6 @@ class DayResult:
     broken_minutes: float
     """Minutes outside of the objective that are to be expected: a minute counts by its probability."""
     refused_share: float
-    waiting: float = 0.0
-    """Callers who find what sleeps without a copy."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class PolicyTrial:
-    """An alternative as it runs. `per_hour`: dollars of an instance, or 1 to count hours."""
-
-    alternative: Alternative
-    scenario: Scenario
-    per_hour: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,8 +76,6 @@ class PolicyResult:
 
     trial: PolicyTrial
     days: Sequence[DayResult]
-    unbeaten: bool = False
-    """Nothing else is better in cost, minutes outside, refused or waiting, and as good in the others."""
 
     @property
     def cost(self) -> float:
@@ -70,14 +91,9 @@ class PolicyResult:
         return statistics.fmean(day.refused_share for day in self.days)
 
     @property
-    def waiting(self) -> float:
-        """Callers a day who find what sleeps without a copy."""
-        return statistics.fmean(day.waiting for day in self.days)
-
-    def days_held(self, allowed_minutes: float) -> int:
-        """Days with at most so many minutes outside of the objective."""
-        most = allowed_minutes + HELD_MINUTES
-        return sum(day.broken_minutes <= most for day in self.days)
+    def passes(self) -> bool:
+        """Whether the policy meets the objective on every day."""
+        return all(day.broken_minutes <= HELD_MINUTES for day in self.days)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,113 +108,207 @@ class Advantage:
 
 @dataclass(frozen=True, kw_only=True)
 class PolicyComparison:
-    """`compared`: the file's policy first. `left_out`: {alternative: why}."""
+    """`compared`: the file's policy first. `left_out`: {policy: why}."""
 
     compared: Sequence[PolicyResult]
     best: PolicyResult | None
-    """None: no policy holds the objective on every day, and on others that did not choose it."""
+    """None: no policy meets the objective on every day, and on others that did not choose it."""
     advantage: Advantage | None
-    days: int
-    left_out: dict[str, str]
+    left_out: Mapping[str, str]
+    priced: bool
 
-    @property
-    def sleeps(self) -> bool:
-        """Whether a policy sleeps, so that callers wait."""
-        return any(policy.trial.scenario.sleep is not None for policy in self.compared)
+
+@dataclass(frozen=True, kw_only=True)
+class PolicyProposal:
+    """The environment file with the best policy. `diff`: empty where the file's policy stays."""
+
+    diff: str
+    after: str
+    file: Path
+
+
+def list_policies(options: Sequence[str], placed: Placement) -> list[Policy]:
+    """Return the file's policy, then every combination of the values. Raises UsageError."""
+    if placed.variant.sleeps:
+        raise click.UsageError(
+            f"--compare: {placed.name} scales to zero, so that it has no minimum; try other minutes with "
+            f"--set {placed.key('sleep_after_minutes')}=MINUTES"
+        )
+    given = [_parse_values(option) for option in filter(None, options)]
+    chosen = dict(given or _list_usual(placed))
+    if len(given) > len(chosen):
+        raise click.UsageError("--compare: give each name once, with all of its values")
+    policies = {FILE: Policy(label=FILE, sets={})}
+    for values in itertools.product(*chosen.values()):
+        words, sets = [], {}
+        for name, value in zip(chosen, values, strict=True):
+            words.append(f"{name} {value}{' %' * (name == 'target')}")
+            sets[_find_key(name, placed)] = (
+                value if name == "minimum" else f"{float(value) / 100:g}"
+            )
+        policy = Policy(label=", ".join(words), sets=sets)
+        policies.setdefault(policy.label, policy)
+    return list(policies.values())
+
+
+def _parse_values(option: str) -> tuple[str, list[str]]:
+    name, _, text = option.partition("=")
+    if name not in ("minimum", "target"):
+        raise click.UsageError(
+            f"--compare {option}: allowed: minimum=2,4 (instances) and target=50,70 (percent of the "
+            f"measured maximum); {meant(name, ['minimum', 'target'])}; try any other key with --set"
+        )
+    values = [value.strip() for value in text.split(",")]
+    for value in values:
+        if name == "minimum" and not value.isdecimal():
+            raise click.UsageError(f"--compare {option}: {value!r} isn't a number of instances")
+        if name == "target" and not _is_percent(value):
+            raise click.UsageError(
+                f"--compare {option}: {value!r} isn't a percentage; allowed: above 0 and at most 100"
+            )
+    return name, values
+
+
+def _is_percent(value: str) -> bool:
+    try:
+        return 0 < float(value) <= 100
+    except ValueError:
+        return False
+
+
+def _list_usual(placed: Placement) -> list[tuple[str, list[str]]]:
+    """Return up to four minimums, and targets for a variant that scales."""
+    variant = placed.variant
+    least, most = variant.capacity if variant.scales else (variant.min_instances, None)
+    minimums = sorted({least, least + 1, 2 * least, 3 * least})
+    counts = [str(count) for count in minimums if most is None or count <= most]
+    if variant.scaling is None or not variant.scales:
+        return [("minimum", counts)]
+    own = f"{100 * variant.scaling.safety_factor:g}"
+    return [("target", list(dict.fromkeys([own, *map(str, TARGETS)]))), ("minimum", counts)]
+
+
+def _find_key(name: str, placed: Placement) -> str:
+    """Return the key of the environment file; for a component, the key that counts its copies."""
+    if name == "target":
+        return placed.key("scaling.safety_factor")
+    return placed.key("min_copies" if placed.variant.component else "min_instances")
+
+
+def plan_trials(
+    loaded: ValidFile,
+    folder: Path,
+    placed: Placement,
+    policies: Sequence[Policy],
+    requests: Sequence[float],
+    measured: MeasuredInstance,
+    deploy_at: int | None = None,
+) -> tuple[list[PolicyTrial], dict[str, str], bool]:
+    """Return (the policies that `servable check` accepts, {policy: why it is left out}, priced)."""
+    before, left_out = set(refused(loaded)), {}
+    price = loaded.environment.prices.instance(placed.instance.name, loaded.environment.region)
+    trials: list[PolicyTrial] = []
+    for policy in policies:
+        sets = {**loaded.overrides, **policy.sets}
+        again = load_one(loaded.root, folder, loaded.name, sets, "--compare")
+        if not isinstance(again, ValidFile):
+            left_out[policy.label] = str(again.findings[0])
+            continue
+        problems = [problem for problem in refused(again) if problem not in before]
+        if policy.sets and problems:
+            left_out[policy.label] = problems[0]
+            continue
+        where = find_variant(again, placed.name)
+        *_, slowest = paces(where)
+        planned = scenario(
+            again.environment, where, requests, measured, deploy_at, pace=slowest
+        ).unwatched()
+        if not any(other.scenario == planned for other in trials):
+            per_hour = 1.0 if price is None else price.usd_per_hour
+            trials.append(PolicyTrial(policy=policy, scenario=planned, per_hour=per_hour))
+    return trials, left_out, price is not None
 
 
 def compare(
     trials: Sequence[PolicyTrial],
-    *,
-    days: int,
-    allowed_minutes: float,
-    left_out: dict[str, str],
     progress: Progress,
+    *,
+    left_out: Mapping[str, str],
+    priced: bool,
 ) -> PolicyComparison:
-    """The first trial is the file's policy. The best is chosen on some days and judged on others."""
-    compared = unbeaten(computed(trials, days, 0, progress))
+    """Choose the best policy on some days, and judge it on others. The file's policy is the first trial."""
+    compared = compute_days(trials, 0, progress)
     file: PolicyResult | None = None
     best = advantage = None
-    for policy in chosen(compared, allowed_minutes)[:MOST_JUDGED]:
+    for result in choose_passing(compared)[:MOST_JUDGED]:
         if file is None:
-            (file,) = computed(trials[:1], days, 1, progress)
+            (file,) = compute_days(trials[:1], 1, progress)
         again = file
-        if policy.trial is not trials[0]:
-            (again,) = computed([policy.trial], days, 1, progress)
-        if again.days_held(allowed_minutes) == days:
-            best = policy
-            advantage = None if again is file else judged(file, again, allowed_minutes)
+        if result.trial is not trials[0]:
+            (again,) = compute_days([result.trial], 1, progress)
+        if again.passes:
+            best = result
+            advantage = None if again is file else judge(file, again)
             break
     return PolicyComparison(
-        compared=compared, best=best, advantage=advantage, days=days, left_out=left_out
+        compared=compared, best=best, advantage=advantage, left_out=left_out, priced=priced
     )
 
 
-def chosen(compared: Sequence[PolicyResult], allowed_minutes: float) -> list[PolicyResult]:
-    """Those that hold the objective on every day, the cheapest first."""
-    held = [each for each in compared if each.days_held(allowed_minutes) == len(each.days)]
-    return sorted(held, key=lambda policy: (policy.cost, policy.broken))
+def choose_passing(compared: Sequence[PolicyResult]) -> list[PolicyResult]:
+    """Return the policies that meet the objective on every day, the cheapest first."""
+    passing = [result for result in compared if result.passes]
+    return sorted(passing, key=lambda result: (result.cost, result.broken))
 
 
-def judged(file: PolicyResult, best: PolicyResult, allowed_minutes: float) -> Advantage:
-    """The best must be cheaper where the file's policy holds the objective on every day; else hold better."""
+def judge(file: PolicyResult, best: PolicyResult) -> Advantage:
+    """Compare the best policy with the file's.
+
+    The best must be cheaper where the file's policy meets the objective on every day; otherwise it must
+    have fewer minutes outside.
+    """
     pairs = list(zip(best.days, file.days, strict=True))
-    cost = interval([ours.cost - theirs.cost for ours, theirs in pairs])
-    broken = interval([ours.broken_minutes - theirs.broken_minutes for ours, theirs in pairs])
-    if file.days_held(allowed_minutes) == len(file.days):
-        holds = cost[2] < 0 and best.days_held(allowed_minutes) == len(best.days)
-    else:
-        holds = broken[2] < 0
+    cost = compute_interval([ours.cost - theirs.cost for ours, theirs in pairs])
+    broken = compute_interval(
+        [ours.broken_minutes - theirs.broken_minutes for ours, theirs in pairs]
+    )
+    holds = cost[2] < 0 and best.passes if file.passes else broken[2] < 0
     return Advantage(cost=cost, broken=broken, holds=holds)
 
 
-def unbeaten(compared: Sequence[PolicyResult]) -> list[PolicyResult]:
-    """Marks those that nothing else beats in cost, minutes outside, refused requests and callers who wait."""
-
-    def beaten(policy: PolicyResult) -> bool:
-        own = (policy.cost, policy.broken, policy.refused, policy.waiting)
-        for other in compared:
-            its = (other.cost, other.broken, other.refused, other.waiting)
-            if its != own and all(theirs <= ours for theirs, ours in zip(its, own, strict=True)):
-                return True
-        return False
-
-    return [replace(policy, unbeaten=not beaten(policy)) for policy in compared]
-
-
-def interval(differences: Sequence[float]) -> tuple[float, float, float]:
-    """(mean, low, high): 95 % of Student's t."""
+def compute_interval(differences: Sequence[float]) -> tuple[float, float, float]:
+    """Return (mean, low, high): 95 % of Student's t."""
     mean = statistics.fmean(differences)
     quantile = t975(len(differences) - 1)
     half = quantile * statistics.stdev(differences) / math.sqrt(len(differences))
     return mean, mean - half, mean + half
 
 
-def computed(
-    trials: Sequence[PolicyTrial], days: int, turn: int, progress: Progress
+def compute_days(
+    trials: Sequence[PolicyTrial], turn: int, progress: Progress
 ) -> list[PolicyResult]:
-    """Every policy over every day, on all cores. Another `turn` has other days of the same sizes.
+    """Compute every policy over every day, on all cores. Each `turn` has days of its own, of equal sizes.
 
     KeyboardInterrupt ends the processes.
     """
-    seeds = range(turn * days, (turn + 1) * days)
+    seeds = range(turn * DAYS, (turn + 1) * DAYS)
     results: dict[tuple[int, int], DayResult] = {}
-    begun, whole = monotonic(), len(trials) * len(seeds)
+    begun, whole = time.monotonic(), len(trials) * len(seeds)
     pool = ProcessPoolExecutor(
         max_workers=min(os.cpu_count() or 1, whole),
         mp_context=multiprocessing.get_context("spawn"),
-        initializer=_begin,
+        initializer=_begin_process,
         initargs=(os.getpid(),),
     )
     try:
         running = {
-            pool.submit(_day, trial, seed, (seed % days + 0.5) / days): (number, seed)
+            pool.submit(_compute_day, trial, seed, (seed % DAYS + 0.5) / DAYS): (number, seed)
             for number, trial in enumerate(trials)
             for seed in seeds
         }
         for done in as_completed(running):
             results[running[done]] = done.result()
-            passed = monotonic() - begun
+            passed = time.monotonic() - begun
             progress(len(results), whole, passed / len(results) * (whole - len(results)))
     finally:
         pool.shutdown(cancel_futures=True)
@@ -208,7 +318,7 @@ def computed(
     ]
 
 
-def _begin(parent_pid: int) -> None:
+def _begin_process(parent_pid: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the command decides when its processes end
     die_with(parent_pid)
 
@@ -217,16 +327,29 @@ def _begin(parent_pid: int) -> None:
 _MODELS: dict[InstanceModel, InstanceModel] = {}
 
 
-def _day(trial: PolicyTrial, seed: int, quantile: float) -> DayResult:
-    scenario = trial.scenario
-    model = _MODELS.setdefault(scenario.model, scenario.model)
-    whole = scenario.sleep is not None
-    requests = random_day(scenario.requests, seed, quantile=quantile, whole=whole)
-    day = rehearse(replace(scenario, model=model, requests=requests))
+def _compute_day(trial: PolicyTrial, seed: int, quantile: float) -> DayResult:
+    model = _MODELS.setdefault(trial.scenario.model, trial.scenario.model)
+    requests = random_day(trial.scenario.requests, seed, quantile=quantile)
+    day = rehearse(replace(trial.scenario, model=model, requests=requests))
     sent = sum(minute.requests for minute in day.minutes)
     return DayResult(
         cost=day.instance_hours * trial.per_hour,
         broken_minutes=day.expected_broken,
         refused_share=day.refused / sent if sent else 0.0,
-        waiting=day.waiting,
     )
+
+
+def propose_edit(loaded: ValidFile, comparison: PolicyComparison) -> PolicyProposal:
+    """Return the file with the best policy, where there is one and its advantage holds."""
+    file = loaded.root / loaded.file
+    before = after = file.read_text(encoding="utf-8")
+    best, advantage = comparison.best, comparison.advantage
+    if best is not None and advantage is not None and advantage.holds:
+        changes = [
+            KeyChange(key=tuple(key.split(".")), value=tomlkit.value(value), reason="")
+            for key, value in best.trial.policy.sets.items()
+        ]
+        note = f"rehearsed {time.strftime('%Y-%m-%d')}, servable rehearse"
+        after = environment_edit.edited(before, changes, note=note)
+    diff = environment_edit.diff(os.fspath(loaded.file), before, after)
+    return PolicyProposal(diff=diff, after=after, file=file)

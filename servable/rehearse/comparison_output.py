@@ -1,4 +1,4 @@
-"""A comparison of policies on one screen, as JSON, and as a part of the page."""
+"""A comparison of policies on the terminal and as JSON."""
 
 import time
 from collections.abc import Iterator
@@ -6,13 +6,13 @@ from typing import Any
 
 import click
 
-from servable.rehearse.candidates import PolicyProposal
-from servable.rehearse.comparison import PolicyComparison, PolicyResult, Progress
+from servable.rehearse.comparison import PolicyComparison, PolicyProposal, PolicyResult, Progress
+from servable.verdict import Verdict
 
 SILENT_SECONDS = 3.0
 
 
-def progress() -> Progress:
+def make_progress() -> Progress:
     """Return a callback that prints progress on stderr every few seconds."""
     shown_at = time.monotonic()
 
@@ -25,130 +25,122 @@ def progress() -> Progress:
     return show
 
 
-def heads(comparison: PolicyComparison, *, priced: bool) -> tuple[str, ...]:
-    waits = ("callers waiting",) if comparison.sleeps else ()
-    cost = "$ a day" if priced else "hours a day"
-    return "policy", cost, "minutes outside", "refused", *waits, ""
+def list_heads(comparison: PolicyComparison) -> tuple[str, ...]:
+    """Return the heads of the columns."""
+    cost = "$ a day" if comparison.priced else "hours a day"
+    return "policy", cost, "minutes outside", "refused", ""
 
 
-def row(policy: PolicyResult, comparison: PolicyComparison) -> tuple[str, ...]:
-    marks = {"best": policy is comparison.best, "not beaten": policy.unbeaten}
+def format_row(result: PolicyResult, comparison: PolicyComparison) -> tuple[str, ...]:
+    """Return the cells of one policy."""
     return (
-        policy.trial.alternative.label,
-        f"{policy.cost:,.2f}",
-        f"{policy.broken:,.1f}",
-        f"{policy.refused:.2%}",
-        *([f"{policy.waiting:,.1f}"] if comparison.sleeps else []),
-        ", ".join(mark for mark, applies in marks.items() if applies),
+        result.trial.policy.label,
+        f"{result.cost:,.2f}",
+        f"{result.broken:,.1f}",
+        f"{result.refused:.2%}",
+        "best" if result is comparison.best else "",
     )
 
 
-def by_cost(comparison: PolicyComparison) -> list[PolicyResult]:
-    return sorted(comparison.compared, key=lambda policy: (policy.cost, policy.broken))
+def sort_by_cost(comparison: PolicyComparison) -> list[PolicyResult]:
+    """Return the policies, the cheapest first."""
+    return sorted(comparison.compared, key=lambda result: (result.cost, result.broken))
 
 
-def nearest(comparison: PolicyComparison) -> PolicyResult:
-    """The policy with the fewest minutes outside of the objective."""
-    return min(comparison.compared, key=lambda policy: (policy.broken, policy.cost))
-
-
-def show(
-    comparison: PolicyComparison, proposed: PolicyProposal, *, priced: bool, write: bool
-) -> None:
-    always = (comparison.compared[0], comparison.best, nearest(comparison))
-    kept = [policy for policy in by_cost(comparison) if policy.unbeaten or policy in always]
-    table = [heads(comparison, priced=priced), *(row(policy, comparison) for policy in kept)]
+def show_comparison(comparison: PolicyComparison, proposal: PolicyProposal, *, write: bool) -> None:
+    """Print the table, the conclusions, and the diff."""
+    rows = [format_row(result, comparison) for result in sort_by_cost(comparison)]
+    table = [list_heads(comparison), *rows]
     wide = max(len(cells[0]) for cells in table)
-    for name, *cells, marks in table:
-        click.echo(f"{name:<{wide}}{''.join(f'{cell:>17}' for cell in cells)}  {marks}".rstrip())
+    for name, *cells, mark in table:
+        click.echo(f"{name:<{wide}}{''.join(f'{cell:>17}' for cell in cells)}  {mark}".rstrip())
     click.echo()
-    for line in lines(comparison, priced=priced):
+    for line in list_conclusions(comparison):
         click.echo(line)
-    if proposed.diff:
-        click.echo(f"\n{proposed.diff}")
+    if proposal.diff:
+        click.echo(f"\n{proposal.diff}")
         click.echo("written" if write else "not written; --write applies it")
 
 
-def lines(comparison: PolicyComparison, *, priced: bool) -> Iterator[str]:
-    """Conclusions of the comparison, each in a sentence."""
-    count = len(comparison.compared)
-    beaten = sum(not policy.unbeaten for policy in comparison.compared)
-    are = "is" if beaten == 1 else "are"
-    yield (
-        f"{count} policies on the same {comparison.days} random days; {beaten} {are} beaten: another is "
-        "cheaper, has fewer minutes outside or refuses less, and is as good in the others"
-    )
+def list_conclusions(comparison: PolicyComparison) -> Iterator[str]:
+    """Yield what was compared, what was left out, and the verdict, each in a sentence."""
+    days = len(comparison.compared[0].days)
+    yield f"{_count_policies(len(comparison.compared))} on the same {days} random days"
     if comparison.left_out:
         label, why = next(iter(comparison.left_out.items()))
-        left_out = len(comparison.left_out)
-        policies = "policy" if left_out == 1 else "policies"
-        yield f"left out: {left_out} {policies}, such as {label}: {why}"
-    if comparison.sleeps:
-        yield (
-            "callers waiting: a day, who find no copy; they wait for at most endpoint.wake_seconds, and then "
-            "are refused"
-        )
-    yield verdict(comparison, priced=priced)
+        problem, *_ = why.split("; allowed: ")  # JSON has the whole sentence
+        count = _count_policies(len(comparison.left_out))
+        yield f"left out, because `servable check` rejects them: {count}, such as {label}: {problem}"
+    yield state_verdict(comparison)
 
 
-def verdict(comparison: PolicyComparison, *, priced: bool) -> str:
-    """Whether the best is better than the file's policy, with the intervals."""
+def _count_policies(count: int) -> str:
+    return f"{count} policy" if count == 1 else f"{count} policies"
+
+
+def state_verdict(comparison: PolicyComparison) -> str:
+    """Say whether the best policy is better than the file's, with the intervals."""
+    days = len(comparison.compared[0].days)
     if comparison.best is None:
-        policy = nearest(comparison)
+        nearest = min(comparison.compared, key=lambda result: (result.broken, result.cost))
         return (
-            f"none of them holds the objective on all of {comparison.days} days and as many others; the "
-            f"nearest is {policy.trial.alternative.label}, with {policy.broken:,.1f} minutes a day outside; "
-            "try larger minimums, another schedule or a larger max_instances"
+            f"none of them holds the objective on all of {days} days and as many others; the nearest is "
+            f"{nearest.trial.policy.label}, with {nearest.broken:,.1f} minutes a day outside; try larger "
+            "minimums, a schedule, or a larger max_instances"
         )
-    label, advantage = comparison.best.trial.alternative.label, comparison.advantage
+    label, advantage = comparison.best.trial.policy.label, comparison.advantage
     if advantage is None:
         return (
             "the file's policy is the best of them; it stays: it holds the objective on these days and on "
-            f"{comparison.days} others"
+            f"{days} others"
         )
-    unit, form = ("$", ",.2f") if priced else ("hours", ",.1f")
+    unit, form = ("$", ",.2f") if comparison.priced else ("hours", ",.1f")
     cost, low, high = (f"{number:+{form}}" for number in advantage.cost)
     minutes, fewest, most = (f"{number:+,.1f}" for number in advantage.broken)
     gain = (
         f"{cost} {unit} a day (95 %: {low} to {high}) and {minutes} minutes outside of the objective "
-        f"({fewest} to {most}), on {comparison.days} other random days"
+        f"({fewest} to {most}), on {days} other random days"
     )
     if advantage.holds:
         return f"better than the file's policy: {label}: {gain}"
     return f"nothing is shown to be better than the file's policy; the best was {label}: {gain}"
 
 
-def as_json(
-    comparison: PolicyComparison, proposed: PolicyProposal, *, priced: bool, write: bool
+def find_verdict(comparison: PolicyComparison) -> Verdict:
+    """Return whether a policy meets the objective on every day."""
+    return "does not hold" if comparison.best is None else "holds"
+
+
+def build_json(
+    comparison: PolicyComparison, proposal: PolicyProposal, *, write: bool
 ) -> dict[str, Any]:
+    """Convert the comparison to JSON-compatible data."""
     advantage = comparison.advantage
     interval = ("value", "low", "high")
     return {
-        "verdict": "does not hold" if comparison.best is None else "holds",
-        "days": comparison.days,
-        "best": comparison.best and comparison.best.trial.alternative.label,
-        "unit": "usd" if priced else "instance hours",
+        "verdict": find_verdict(comparison),
+        "days": len(comparison.compared[0].days),
+        "best": comparison.best and comparison.best.trial.policy.label,
+        "unit": "usd" if comparison.priced else "instance hours",
         "policies": [
             {
-                "policy": policy.trial.alternative.label,
-                "keys": dict(policy.trial.alternative.sets),
-                "cost_a_day": policy.cost,
-                "minutes_outside_a_day": policy.broken,
-                "refused_share": policy.refused,
-                "waiting_callers_a_day": policy.waiting,
-                "unbeaten": policy.unbeaten,
-                "best": policy is comparison.best,
-                "by_day": [vars(day) for day in policy.days],
+                "policy": result.trial.policy.label,
+                "keys": dict(result.trial.policy.sets),
+                "cost_a_day": result.cost,
+                "minutes_outside_a_day": result.broken,
+                "refused_share": result.refused,
+                "best": result is comparison.best,
+                "by_day": [vars(day) for day in result.days],
             }
-            for policy in comparison.compared
+            for result in comparison.compared
         ],
-        "left_out": comparison.left_out,
+        "left_out": dict(comparison.left_out),
         "advantage": advantage
         and {
             "holds": advantage.holds,
             "cost_a_day": dict(zip(interval, advantage.cost, strict=True)),
             "minutes_outside_a_day": dict(zip(interval, advantage.broken, strict=True)),
         },
-        "diff": proposed.diff,
-        "written": write and bool(proposed.diff),
+        "diff": proposal.diff,
+        "written": write and bool(proposal.diff),
     }

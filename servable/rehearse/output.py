@@ -17,23 +17,24 @@ LARGEST = math.exp(NormalDist(0, DAY_SIGMA).inv_cdf(1 - 0.5 / SIMILAR_DAYS)) - 1
 HEADS = ("from", "requests/s", "instances", "p50 ms", "p99 ms", "refused", "outside")
 
 
-def clock(minute: int) -> str:
-    """00:00 to 23:59, and on into further days."""
+def format_clock(minute: int) -> str:
+    """Format a minute as 00:00 to 23:59, and later days as 1d 00:00."""
     day, rest = divmod(minute, 24 * 60)
     return f"{'' if not day else f'{day}d '}{rest // 60:02}:{rest % 60:02}"
 
 
-def show(result: Rehearsal) -> None:
+def show_day(result: Rehearsal) -> None:
+    """Print the table of hours and the conclusions."""
     click.echo("".join(f"{head:>11}" for head in HEADS))
-    for row in rows(result):
+    for row in list_rows(result):
         click.echo("".join(f"{cell:>11}" for cell in row).rstrip())
     click.echo()
-    for line in lines(result):
+    for line in list_conclusions(result):
         click.echo(line)
 
 
-def rows(result: Rehearsal) -> Iterator[tuple[str, ...]]:
-    """Yield a row for each stretch of the day: the busiest, the slowest, the sum of refused."""
+def list_rows(result: Rehearsal) -> Iterator[tuple[str, ...]]:
+    """Yield a row for each part of the day: its busiest and slowest minutes, and the sum of refused."""
     minutes, broken = result.day.minutes, set(result.day.broken)
     long = math.ceil(len(minutes) / ROWS)
     for begin in range(0, len(minutes), long):
@@ -42,44 +43,37 @@ def rows(result: Rehearsal) -> Iterator[tuple[str, ...]]:
         least, most = min(counts), max(counts)
         outside = len(broken & set(range(begin, begin + long)))
         yield (
-            clock(begin),
+            format_clock(begin),
             f"{max(minute.requests for minute in some) / 60:,.0f}",
             str(least) if least == most else f"{least} to {most}",
-            _slowest(some, "p50_ms"),
-            _slowest(some, "p99_ms"),
+            _format_slowest(some, "p50_ms"),
+            _format_slowest(some, "p99_ms"),
             f"{sum(minute.refused for minute in some):,.0f}",
             f"{outside} min" if outside else "",
         )
 
 
-def _slowest(some: Sequence[RehearsedMinute], name: str) -> str:
+def _format_slowest(some: Sequence[RehearsedMinute], name: str) -> str:
     latencies_ms = [getattr(minute, name) for minute in some if getattr(minute, name) is not None]
     return f"{max(latencies_ms):,.0f}" if latencies_ms else ""
 
 
-def lines(result: Rehearsal) -> Iterator[str]:
-    """Conclusions about the day, each in a sentence."""
+def list_conclusions(result: Rehearsal) -> Iterator[str]:
+    """Yield conclusions about the day, each in a sentence; the verdict is the last."""
     day, instance, scenario = result.day, result.measured, result.scenario
     yield (
         f"an instance: {instance.rate_rps:g} requests/s, p50 {instance.p50_ms:g} ms, "
         f"p99 {instance.p99_ms:g} ms ({instance.source}); it lets {scenario.model.queue:,.0f} requests wait"
     )
-    bursts = scenario.model.bursts
-    if bursts.peak > 1:
-        yield (
-            f"requests: half of them in bursts of {bursts.seconds:g} s at {bursts.peak:g} times the "
-            f"minute's mean ({result.bursts_from})"
-        )
-    else:
-        yield f"requests: at random moments of a minute (traffic.peak_to_mean: {result.bursts_from})"
+    yield "requests: at random moments of each minute; bursts within a minute aren't rehearsed"
     for paced in result.paced:
         pace, sent = paced.pace, sum(minute.requests for minute in paced.day.minutes)
         yield (
             f"a start of {pace.start_minutes} min, metrics seen after {pace.metric_delay_seconds} s: "
             f"{len(paced.day.broken):,} minutes outside, "
-            f"{paced.day.refused / sent if sent else 0:.2%} refused{_waits(paced)}"
+            f"{paced.day.refused / sent if sent else 0:.2%} refused{_format_waits(paced)}"
         )
-    yield from _sleep(result)
+    yield from _list_sleep(result)
     if len(result.paced) > 1:
         yield "the table is of the last of them, the slowest"
     if result.deployment_minutes is not None:
@@ -87,15 +81,15 @@ def lines(result: Rehearsal) -> Iterator[str]:
             f"the deployment, with {day.deployed_with} instances, takes about "
             f"{result.deployment_minutes} min with the estimated or stated start"
         )
-    woken = ", ".join(clock(minute) for minute in day.woken)
+    woken = ", ".join(format_clock(minute) for minute in day.woken)
     yield f"the on-call engineer is woken {f'at {woken}' if woken else 'never'}"
     cost = "unknown price" if result.usd is None else f"${result.usd:,.2f}"
     yield f"cost: {cost} for {day.instance_hours:,.1f} instance hours"
-    yield verdict(result)
+    yield state_verdict(result)
 
 
-def stretches(minutes: Sequence[int]) -> list[tuple[int, int]]:
-    """(first, last) of the minutes that follow one another."""
+def join_minutes(minutes: Sequence[int]) -> list[tuple[int, int]]:
+    """Return (first, last) of each run of consecutive minutes."""
     found: list[tuple[int, int]] = []
     for minute in minutes:
         if found and found[-1][1] == minute - 1:
@@ -105,16 +99,16 @@ def stretches(minutes: Sequence[int]) -> list[tuple[int, int]]:
     return found
 
 
-def asleep(result: Rehearsal) -> list[tuple[int, int]]:
-    """Stretches of whole minutes in which no copy answers; none of a variant that never sleeps."""
+def find_asleep(result: Rehearsal) -> list[tuple[int, int]]:
+    """Return the runs of minutes in which no copy answers; none for a variant that never sleeps."""
     if result.scenario.sleep is None:
         return []
     minutes = enumerate(result.day.minutes)
-    return stretches([number for number, minute in minutes if not minute.answering])
+    return join_minutes([number for number, minute in minutes if not minute.answering])
 
 
-def _waits(paced: PacedDay) -> str:
-    """Callers who find no copy, and how long they wait; empty for what never sleeps."""
+def _format_waits(paced: PacedDay) -> str:
+    """Format how many callers find no copy, and how long they wait; empty if the variant never sleeps."""
     day, sleep = paced.day, paced.scenario.sleep
     if sleep is None:
         return ""
@@ -126,9 +120,9 @@ def _waits(paced: PacedDay) -> str:
     )
 
 
-def _sleep(result: Rehearsal) -> Iterator[str]:
-    """How long it sleeps, and what that saves."""
-    sleep, spans = result.scenario.sleep, asleep(result)
+def _list_sleep(result: Rehearsal) -> Iterator[str]:
+    """Yield how long the variant sleeps, and what that saves."""
+    sleep, spans = result.scenario.sleep, find_asleep(result)
     if sleep is None or result.awake_hours is None:
         return
     hours = sum(last + 1 - first for first, last in spans) / 60
@@ -146,8 +140,8 @@ def _sleep(result: Rehearsal) -> Iterator[str]:
     )
 
 
-def verdict(result: Rehearsal) -> str:
-    """The answer, in one sentence."""
+def state_verdict(result: Rehearsal) -> str:
+    """State the verdict in one sentence."""
     day, most = result.day, result.scenario.p99_ms
     objective = "no refused requests" if most is None else f"p99 at most {most:g} ms"
     similar = (
@@ -158,19 +152,19 @@ def verdict(result: Rehearsal) -> str:
         for_whom = "" if result.scenario.sleep is None else ", for all who need not wait"
         return f"holds: {objective} in all {len(day.minutes):,} minutes{for_whom}; {similar}"
     if result.verdict == "cannot be told":
-        return f"cannot be told: {_missing(result, objective, similar)}"
+        return f"cannot be told: {_explain_doubt(result, objective, similar)}"
     paced = min(result.paced, key=lambda each: len(each.day.broken))
     minutes = f"in {len(paced.day.broken):,} of {len(day.minutes):,} minutes"
     if len(paced.day.broken) < len(day.broken):
         minutes = minutes.replace(" of ", f" to {len(day.broken):,} of ")
-    begins = f"breaks at {clock(paced.day.broken[0])}"
+    begins = f"breaks at {format_clock(paced.day.broken[0])}"
     if most is None:
         return f"{begins}: requests are refused {minutes}, {day.refused:,.0f} in all"
     return f"{begins}: {objective} is missed {minutes}; {day.refused:,.0f} requests are refused"
 
 
-def _missing(result: Rehearsal, objective: str, similar: str) -> str:
-    """Why the verdict is not certain, and what would make it so."""
+def _explain_doubt(result: Rehearsal, objective: str, similar: str) -> str:
+    """Explain why the verdict isn't certain, and what would make it so."""
     broken = [len(paced.day.broken) for paced in result.paced]
     if any(broken):
         keys = " and ".join(result.unstated)
@@ -184,4 +178,5 @@ def _missing(result: Rehearsal, objective: str, similar: str) -> str:
             "few requests that one of them decides; measure the instance with `servable load`, or leave "
             "more room"
         )
-    return f"the day itself holds {objective}, but {similar}; leave more room, see --compare"
+    compared = "" if result.scenario.sleep else ", see --compare"
+    return f"the day itself holds {objective}, but {similar}; leave more room{compared}"

@@ -4,152 +4,202 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
+
 from servable.pages import document, style
 from servable.pages.document import About, Picture, ReportTable, Row, Tab
-from servable.rehearse.candidates import PolicyProposal
-from servable.rehearse.comparison import PolicyComparison, PolicyResult
-from servable.rehearse.comparison_output import by_cost, heads, row
-from servable.rehearse.comparison_output import lines as conclusions
-from servable.rehearse.output import HEADS, asleep, clock, lines, rows, stretches, verdict
+from servable.rehearse import comparison_output
+from servable.rehearse.comparison import PolicyComparison, PolicyProposal, PolicyResult
+from servable.rehearse.output import (
+    HEADS,
+    find_asleep,
+    format_clock,
+    join_minutes,
+    list_conclusions,
+    list_rows,
+    state_verdict,
+)
 from servable.rehearse.rehearsal import Rehearsal
 
-# Minutes before and behind a stretch outside of the objective; the least width of one in a picture.
-AROUND_MINUTES, LEAST_SHARE = 60, 0.006
+# Minutes enlarged before and after those that matter, and of a long run of them.
+AROUND_MINUTES, LONGEST_MINUTES = 30, 60
+# The minimum width of a run of minutes, as a share of the chart.
+NARROWEST_SHARE = 0.006
+# Steps between two labeled times, in minutes, and the maximum of labels.
+TIME_STEPS, MOST_TIMES = (5, 10, 15, 30, 60, 120, 180, 360, 720, 1440), 13
 
 
-def write(folder: Path, result: Rehearsal, more: Sequence[Tab] = ()) -> Path:
-    """report.html and pictures/*.png in `folder`, with `more` tabs first. Returns the page."""
-    hours = [Row(cells, "failed" if cells[-1] else "") for cells in rows(result)]
+def write_page(
+    folder: Path,
+    result: Rehearsal,
+    comparison: PolicyComparison | None = None,
+    proposal: PolicyProposal | None = None,
+) -> Path:
+    """Write report.html and pictures/*.png into `folder`. Return the page."""
+    title = f"{result.environment}, {result.variant}: a day rehearsed"
+    where = f"instance: {result.measured.source}; nothing ran, and nothing was paid"
+    abouts = [About(_state_sentence(result), where, result.verdict)]
+    tabs = [_build_day_tab(result), _build_alarms_tab(result), _build_scaling_tab(result)]
+    if comparison is not None and proposal is not None:
+        sentence = f"Policies: {comparison_output.state_verdict(comparison)}"
+        judged = "each policy with the slowest instances, on the same random days"
+        verdict = comparison_output.find_verdict(comparison)
+        abouts.insert(0, About(sentence, judged, verdict))
+        tabs.insert(0, _build_comparison_tab(comparison, proposal))
+    return document.write(folder, tabs, title=title, abouts=abouts)
+
+
+def _state_sentence(result: Rehearsal) -> str:
+    """Return the verdict's sentence without the word that the page shows before it."""
+    sentence = state_verdict(result).removeprefix(f"{result.verdict}: ")
+    return f"The file's day: {sentence}"
+
+
+def _build_day_tab(result: Rehearsal) -> Tab:
+    hours = [Row(cells, "failed" if cells[-1] else "") for cells in list_rows(result)]
+    table = ReportTable("By the hour", HEADS, hours)
+    return Tab("day", "Day", _draw_pictures(result), list(list_conclusions(result))[:-1], [table])
+
+
+def _build_scaling_tab(result: Rehearsal) -> Tab:
     activities = [
         Row((activity.started.strftime("%H:%M"), activity.description, activity.cause))
         for activity in result.day.activities
     ]
-    scaling = ReportTable("What scaling did", ("at", "what", "why"), activities)
-    tabs = [
-        *more,
-        Tab(
-            "day",
-            "Day",
-            _pictures(result),
-            list(lines(result))[:-1],
-            [ReportTable("By the hour", HEADS, hours)],
-        ),
-        Tab("alarms", "Alarms", tables=[_alarms(result)]),
-        Tab("scaling", "Scaling", tables=[scaling]),
-    ]
-    title = f"{result.environment}, {result.variant}: a day rehearsed"
-    where = f"instance: {result.measured.source}; nothing ran, and nothing was paid"
-    return document.write(folder, tabs, title=title, abouts=[About(verdict(result), where)])
+    table = ReportTable("What scaling did", ("at", "what", "why"), activities)
+    return Tab("scaling", "Scaling", tables=[table])
 
 
-def _pictures(result: Rehearsal) -> list[Picture]:
-    """The day, and where it breaks the minutes around the longest stretch, which a day hardly shows."""
-    count, alt = len(result.day.minutes), "requests, instances and latency by the hour"
-    pictures = [Picture("day", alt, _day(result, 0, count))]
-    if broken := stretches(result.day.broken):
-        first, last = max(broken, key=lambda stretch: stretch[1] - stretch[0])
-        begin, end = max(0, first - AROUND_MINUTES), min(count, last + 1 + AROUND_MINUTES)
-        if end - begin < count:
-            alt = f"the same from {clock(begin)} to {clock(end)}, around the minutes outside"
-            pictures.append(Picture("outside", alt, _day(result, begin, end)))
+def _draw_pictures(result: Rehearsal) -> list[Picture]:
+    """Draw the minutes that matter, enlarged, and then the whole day."""
+    count = len(result.day.minutes)
+    begin, end, why = _find_what_matters(result)
+    pictures = []
+    if end - begin < count:
+        title = f"{why}: {format_clock(begin)} to {format_clock(end)}"
+        alt = f"requests, instances, and latency, enlarged; {title}"
+        pictures.append(Picture("enlarged", alt, _draw_minutes(result, begin, end, title)))
+    alt = "requests, instances, and latency of the whole day"
+    pictures.append(Picture("day", alt, _draw_minutes(result, 0, count, "The whole day")))
     return pictures
 
 
-def _day(result: Rehearsal, begin: int, end: int) -> bytes:
-    minutes = result.day.minutes[begin:end]
-    hours = [minute / 60 for minute in range(begin, end)]
+def _find_what_matters(result: Rehearsal) -> tuple[int, int, str]:
+    """Return (first minute, end, why): the longest run outside of the objective, or what is nearest to it."""
+    minutes = result.day.minutes
+    if broken := join_minutes(result.day.broken):
+        first, last = max(broken, key=lambda run: run[1] - run[0])
+        why = "The longest time outside of the objective"
+        if last - first >= LONGEST_MINUTES:
+            last, why = first + LONGEST_MINUTES, "The start of the longest time outside"
+    elif result.day.waiting:
+        first = last = max(range(len(minutes)), key=lambda at: minutes[at].waiting)
+        why = "When most callers find no copy"
+    else:
+        first = last = max(
+            range(len(minutes)), key=lambda at: (minutes[at].breaks, minutes[at].use)
+        )
+        why = "The minute with the least room"
+    return max(0, first - AROUND_MINUTES), min(len(minutes), last + 1 + AROUND_MINUTES), why
+
+
+def _draw_minutes(result: Rehearsal, begin: int, end: int, title: str) -> bytes:
+    minutes, times = result.day.minutes[begin:end], range(begin, end)
     figure = style.figure(high=10.0)
     traffic, fleet, latency = figure.subplots(3, 1, sharex=True)
     sent = [minute.requests / 60 for minute in minutes]
-    traffic.plot(hours, sent, color=style.BLUE, label="sent")
+    traffic.plot(times, sent, color=style.BLUE, label="sent")
     if result.scenario.sleep is not None:
         waiting = [minute.waiting / 60 for minute in minutes]
-        traffic.fill_between(hours, waiting, color=style.ORANGE, lw=0, label="find no copy")
+        traffic.fill_between(times, waiting, color=style.ORANGE, lw=0, label="find no copy")
     refused = [minute.refused / 60 for minute in minutes]
-    traffic.fill_between(hours, refused, color=style.RED, lw=0, label="refused")
-    # A stretch of minutes is as wide as an eye sees, and begins where it began.
-    least = (end - begin) * LEAST_SHARE
-    for number, (first, last) in enumerate(asleep(result)):
-        for axes in (traffic, fleet, latency):
-            name = "asleep: no copy\nanswers" if not number and axes is latency else None
-            axes.axvspan(first / 60, (last + 1) / 60, color=style.BLUE, alpha=0.1, lw=0, label=name)
-    for number, (first, last) in enumerate(stretches(result.day.broken)):
-        for axes in (traffic, fleet, latency):
-            name = "outside of\nthe objective" if not number and axes is latency else None
-            ends = max(last + 1, first + least) / 60
-            axes.axvspan(first / 60, ends, color=style.RED, alpha=0.18, lw=0, label=name)
+    traffic.fill_between(times, refused, color=style.RED, lw=0, label="refused")
     answering = [minute.answering for minute in minutes]
-    fleet.step(hours, answering, where="post", color=style.GREEN, label="answering")
+    fleet.step(times, answering, where="post", color=style.GREEN, label="answering")
     paid = [minute.paid for minute in minutes]
-    fleet.step(hours, paid, where="post", color=style.GREY, linestyle=":", label="paid")
+    fleet.step(times, paid, where="post", color=style.GREY, linestyle=":", label="paid")
     for percent, colour in (("p50_ms", style.BLUE), ("p99_ms", style.ORANGE)):
         latencies_ms = [getattr(minute, percent) or float("nan") for minute in minutes]
-        latency.plot(hours, latencies_ms, color=colour, label=percent.removesuffix("_ms"))
+        latency.plot(times, latencies_ms, color=colour, label=percent.removesuffix("_ms"))
     if (most := result.scenario.p99_ms) is not None:
         label = f"objective: p99 at most\n{most:g} ms"
         latency.axhline(most, color=style.RED, linestyle="--", label=label)
-    for number, minute in enumerate(result.day.woken):
-        for axes in (traffic, fleet, latency):
-            name = "on-call engineer\nis woken" if not number and axes is latency else None
-            axes.axvline(minute / 60, color=style.RED, linestyle=":", label=name)
-    latency.set_yscale("log")
-    latency.yaxis.set_major_formatter("{x:,g}")
-    latency.yaxis.set_minor_formatter("")
-    style.finish(traffic, title="Requests", y="per second", zero="y")
+    style.logarithmic(latency, "y")
+    for axes in (traffic, fleet, latency):
+        _mark_minutes(axes, result, (end - begin) * NARROWEST_SHARE, named=axes is latency)
+    style.finish(traffic, title=f"{title}\nRequests", y="per second", zero="y")
+    fleet.yaxis.set_major_locator(MaxNLocator(integer=True))
     style.finish(fleet, title="Instances", y="instances", zero="y")
-    style.finish(latency, title="Latency", x="hour of the day", y="ms (log)")
-    latency.set_xlim(begin / 60, end / 60)
+    style.finish(latency, title="Latency", x="time of the day", y="ms (log)")
+    step = next((step for step in TIME_STEPS if (end - begin) / step < MOST_TIMES), TIME_STEPS[-1])
+    latency.set_xlim(begin, end)
+    latency.set_xticks(range(-(-begin // step) * step, end + 1, step))
+    latency.xaxis.set_major_formatter(lambda minute, _: format_clock(round(minute)))
     return style.png(figure)
 
 
-def _alarms(result: Rehearsal) -> ReportTable:
+def _mark_minutes(axes: Axes, result: Rehearsal, narrowest: float, *, named: bool) -> None:
+    """Shade the minutes asleep and outside of the objective, and mark those in which alarms wake somebody."""
+    for number, (first, last) in enumerate(find_asleep(result)):
+        name = "asleep: no copy\nanswers" if named and not number else None
+        axes.axvspan(first, last + 1, color=style.BLUE, alpha=0.1, lw=0, label=name)
+    for number, (first, last) in enumerate(join_minutes(result.day.broken)):
+        name = "outside of\nthe objective" if named and not number else None
+        end = max(last + 1, first + narrowest)
+        axes.axvspan(first, end, color=style.RED, alpha=0.18, lw=0, label=name)
+    for number, minute in enumerate(result.day.woken):
+        name = "on-call engineer\nis woken" if named and not number else None
+        axes.axvline(minute, color=style.RED, linestyle=":", label=name)
+
+
+def _build_alarms_tab(result: Rehearsal) -> Tab:
     changes: list[tuple[str, ...]] = [
         (alarm.at.strftime("%H:%M"), alarm.alarm, alarm.before, alarm.state)
         for alarm in result.day.alarms
     ]
-    changes += [(clock(at), "the on-call engineer is woken", "", "") for at in result.day.woken]
+    woken = [format_clock(at) for at in result.day.woken]
+    changes += [(at, "the on-call engineer is woken", "", "") for at in woken]
     changes.sort(key=lambda cells: cells[0])
-    table = [Row(cells, "failed" if cells[-1] in ("ALARM", "") else "") for cells in changes]
-    return ReportTable("Alarms that changed", ("at", "alarm", "before", "state"), table)
+    rows = [Row(cells, "failed" if cells[-1] in ("ALARM", "") else "") for cells in changes]
+    table = ReportTable("Alarms that changed", ("at", "alarm", "before", "state"), rows)
+    return Tab("alarms", "Alarms", tables=[table])
 
 
-def comparison_tab(comparison: PolicyComparison, proposed: PolicyProposal, *, priced: bool) -> Tab:
-    """Compared policies: cost against minutes outside of the objective."""
-    alt = "cost of each policy against its minutes outside"
-    table = []
-    for policy in by_cost(comparison):
-        name, cost, broken, refused, *more, marks = row(policy, comparison)
-        share = (refused, float(refused.rstrip("%")))
-        waiting = [(each, policy.waiting) for each in more]
-        numbers = ((cost, policy.cost), (broken, policy.broken), share, *waiting)
-        table.append(Row((name, *numbers, marks), "chosen" if policy is comparison.best else ""))
+def _build_comparison_tab(comparison: PolicyComparison, proposal: PolicyProposal) -> Tab:
+    """Build the tab of compared policies: cost against minutes outside of the objective."""
+    rows = []
+    for policy in comparison_output.sort_by_cost(comparison):
+        name, cost, broken, refused, mark = comparison_output.format_row(policy, comparison)
+        numbers = ((cost, policy.cost), (broken, policy.broken), (refused, policy.refused))
+        rows.append(Row((name, *numbers, mark), "chosen" if mark else ""))
+    png = _draw_policies(comparison)
     return Tab(
         "comparison",
         "Comparison",
-        [Picture("comparison", alt, _scatter(comparison, priced))],
-        list(conclusions(comparison, priced=priced)),
-        [ReportTable("Policies by cost", heads(comparison, priced=priced), table)],
-        proposed.diff,
+        [Picture("comparison", "cost of each policy against its minutes outside", png)],
+        list(comparison_output.list_conclusions(comparison))[:-1],
+        [ReportTable("Policies by cost", comparison_output.list_heads(comparison), rows)],
+        proposal.diff,
     )
 
 
-def _scatter(comparison: PolicyComparison, priced: bool) -> bytes:
+def _draw_policies(comparison: PolicyComparison) -> bytes:
     figure = style.figure()
     axes = figure.subplots()
 
-    def draw(policies: Sequence[PolicyResult], form: str, **look: Any) -> None:
-        axes.plot([p.cost for p in policies], [p.broken for p in policies], form, **look)
+    def draw(policies: Sequence[PolicyResult], label: str, **look: Any) -> None:
+        costs, broken = [one.cost for one in policies], [one.broken for one in policies]
+        axes.plot(costs, broken, linestyle="", label=label if policies else None, **look)
 
-    unbeaten = [policy for policy in by_cost(comparison) if policy.unbeaten]
-    beaten = [policy for policy in comparison.compared if not policy.unbeaten]
-    draw(beaten, "o", color=style.GREY, alpha=0.5, label="beaten by another")
-    draw(unbeaten, "o-", color=style.GREEN, label="not beaten", drawstyle="steps-post")
-    draw(comparison.compared[:1], "s", color=style.ORANGE, markersize=9, label="the file")
+    draw(comparison.compared[1:], "compared", marker="o", color=style.GREY)
+    draw(comparison.compared[:1], "the file", marker="s", color=style.ORANGE, markersize=9)
     if comparison.best is not None:
-        label = f"best: {comparison.best.trial.alternative.label}"
-        draw([comparison.best], "o", color=style.BLUE, markersize=15, fillstyle="none", label=label)
-    title = f"Each policy on the same {comparison.days} random days"
-    x = f"{'$' if priced else 'instance hours'} a day"
+        label = f"best: {comparison.best.trial.policy.label}"
+        ring = {"marker": "o", "markersize": 15, "fillstyle": "none"}
+        draw([comparison.best], label, color=style.BLUE, **ring)
+    title = f"Each policy on the same {len(comparison.compared[0].days)} random days"
+    x = f"{'$' if comparison.priced else 'instance hours'} a day"
     style.finish(axes, title=title, x=x, y="minutes a day outside of the objective", zero="xy")
     axes.set_ylim(bottom=-0.07 * axes.get_ylim()[1])  # the ring around a zero is whole
     return style.png(figure)

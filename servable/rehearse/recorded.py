@@ -1,7 +1,5 @@
-"""The requests by the minute of a day that was: from SageMaker's data capture, or from CloudWatch."""
+"""Requests by the minute of a past day: from SageMaker's data capture, or from CloudWatch."""
 
-import math
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -9,13 +7,8 @@ from typing import Any
 from servable.capture_lines import CaptureLineError, record_of, seconds_of, variant_of
 from servable.replay.places import CapturePlace, captured_files, captured_lines
 from servable.replay.skipped import SkippedLines
-from servable_scaling.rehearsal.fleet import IN_BURSTS, NO_BURSTS, Bursts
 from servable_scaling.rehearsal.traffic import MOST_MINUTES, TrafficError, filled
 
-# The minute's own number tells of bursts that last longer.
-LONGEST_BURST_SECONDS = 30
-# Minutes with fewer requests a second say nothing of seconds, and as many standard deviations are no chance.
-LEAST_RPS, SURE = 0.5, 4.0
 MINUTE, DAY = timedelta(minutes=1), timedelta(days=1)
 # Minutes are kept so long. https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_GetMetricData.html
 # (2026-11-22)
@@ -24,7 +17,7 @@ KEPT_DAYS = 15
 _FOREIGN = (CaptureLineError, KeyError, TypeError)
 
 
-def captured(
+def read_captured(
     place: CapturePlace,
     name: str,
     skipped: SkippedLines,
@@ -32,8 +25,8 @@ def captured(
     variant: str,
     share: float = 1.0,
     percent: float = 100.0,
-) -> tuple[list[float], Bursts | None]:
-    """The endpoint's minutes from the first captured day's midnight (UTC), and their bursts.
+) -> list[float]:
+    """Return the endpoint's requests by the minute, from the first captured day's midnight (UTC).
 
     `name`: of the place, for messages. Of files that name variants only those of `variant` count, whose
     `share` of the endpoint's requests they are; files that name none have the endpoint's. `skipped` takes
@@ -43,7 +36,7 @@ def captured(
     (eventMetadata.inferenceTime, 2026-11-22)
     """
     others: set[str] = set()
-    counted = list(_times(place, skipped, variant, others))
+    counted = list(_read_times(place, skipped, variant, others))
     times = [time for time, _ in counted]
     if not times and others:
         names = ", ".join(sorted(others))
@@ -67,14 +60,13 @@ def captured(
             f"{name}: the records are of {max(times) - min(times)}; allowed: at most 7 days, in a folder of "
             "their own"
         )
-    minutes = filled({minute: count * 100 / percent for minute, count in counts.items()})
-    return minutes, bursts_of([(time - midnight).total_seconds() for time in times])
+    return filled({minute: count * 100 / percent for minute, count in counts.items()})
 
 
-def _times(
+def _read_times(
     place: CapturePlace, skipped: SkippedLines, variant: str, others: set[str]
 ) -> Iterator[tuple[datetime, bool]]:
-    """(when a request was answered, whether its file names the variant). `others`: the variants left out."""
+    """Yield (when a request was answered, whether its file names the variant); add variants left out."""
     for file in captured_files(place, skipped):
         of = variant_of(file.name)
         if of not in (None, variant):
@@ -88,52 +80,10 @@ def _times(
                 skipped.add(file.name, number, "no captured request with its inferenceTime")
 
 
-def bursts_of(times: Sequence[float]) -> Bursts | None:
-    """Bursts within minutes, from moments in seconds; None where there are too few to see any.
-
-    Requests by the second vary by their number where they come at random moments; what they vary beyond
-    that are bursts, of which half of the requests are. How long counts stay alike says how long they last.
-    """
-    minutes: dict[int, Counter[int]] = {}
-    for time in times:
-        minutes.setdefault(int(time // 60), Counter())[int(time % 60)] += 1
-    beyond = weight = noise = 0.0
-    alike = [0.0] * LONGEST_BURST_SECONDS
-    for counts in minutes.values():
-        mean = counts.total() / 60
-        if mean < LEAST_RPS:
-            continue
-        off = [counts[second] - mean for second in range(60)]
-        beyond += sum(each * each for each in off) / 59 - mean
-        weight += mean * mean
-        noise += 2 * mean * mean / 59
-        for lag in range(1, LONGEST_BURST_SECONDS):
-            pairs = zip(off, off[lag:], strict=False)
-            alike[lag] += sum(first * second for first, second in pairs) / (60 - lag)
-    if not weight:
-        return None
-    if beyond < SURE * math.sqrt(noise):
-        return NO_BURSTS
-    low, high = 1.0, 60.0
-    for _ in range(40):
-        peak = (low + high) / 2
-        calm = Bursts(peak).calm
-        # The variance of a rate that is `peak` for one part of the time and `calm` for the other.
-        varies = (peak + calm) / 2 - 1
-        low, high = (peak, high) if varies < beyond / weight else (low, peak)
-    lasting = 0.0
-    for lag in range(1, LONGEST_BURST_SECONDS):
-        if alike[lag] <= 0.05 * beyond:
-            break
-        lasting += alike[lag] / beyond
-    seconds = (1 + 2 * lasting) / (1 - IN_BURSTS / high) if lasting else 1.0
-    return Bursts(round(high, 2), round(min(float(LONGEST_BURST_SECONDS), seconds), 1))
-
-
-def invocations(
+def read_invocations(
     cloudwatch: Any, *, endpoint: str, variants: Sequence[str], day: datetime, now: datetime
 ) -> list[float]:
-    """The endpoint's requests of one day (UTC), as SageMaker counted them. `cloudwatch`: boto3's client.
+    """Return the endpoint's requests by the minute of one day (UTC), as SageMaker counted them.
 
     Raises TrafficError where CloudWatch has none; botocore's errors.
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/monitoring-cloudwatch.html (2026-11-22)
@@ -147,7 +97,9 @@ def invocations(
         )
     counts: dict[int, float] = {}
     pages = cloudwatch.get_paginator("get_metric_data").paginate(
-        MetricDataQueries=[_query(number, endpoint, name) for number, name in enumerate(variants)],
+        MetricDataQueries=[
+            _build_query(number, endpoint, name) for number, name in enumerate(variants)
+        ],
         StartTime=midnight,
         EndTime=midnight + DAY,
     )
@@ -164,7 +116,7 @@ def invocations(
     return filled(counts)
 
 
-def _query(number: int, endpoint: str, variant: str) -> dict[str, Any]:
+def _build_query(number: int, endpoint: str, variant: str) -> dict[str, Any]:
     dimensions = {"EndpointName": endpoint, "VariantName": variant}
     metric = {
         "Namespace": "AWS/SageMaker",

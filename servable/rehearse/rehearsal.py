@@ -12,7 +12,6 @@ import click
 from infra.parameters.loading import ValidFile
 from infra.parameters.placement import Placement, placement
 from infra.parameters.rehearsal_scenario import (
-    Incidents,
     MeasuredInstance,
     ScalingPace,
     deployment_seconds,
@@ -23,7 +22,6 @@ from infra.parameters.rehearsal_scenario import (
 )
 from servable.verdict import Verdict
 from servable_scaling.rehearsal.day import RehearsedDay, rehearse
-from servable_scaling.rehearsal.fleet import Bursts
 from servable_scaling.rehearsal.scenario import Scenario
 from servable_scaling.rehearsal.sleeping import longest_wait_seconds, mean_wait_seconds
 from servable_scaling.rehearsal.traffic import random_day
@@ -32,8 +30,6 @@ LOADS = Path(".servable") / "load"
 # The article's retrieval model on ml.c5.9xlarge; it names a rate and no latency, which are a choice of ours.
 # The rate is of the table in examples/retrieval/README.md.
 EXAMPLE_RPS, EXAMPLE_P50_MS, EXAMPLE_P99_MS = 164.0, 20.0, 60.0
-
-
 # Days like the given one, each of another size. Our choice: the largest is larger than nineteen of twenty.
 SIMILAR_DAYS = 12
 # Minutes a day on the average, with a margin to the one that a verdict allows.
@@ -62,7 +58,6 @@ class Rehearsal:
     similar: Sequence[float]
     """Minutes outside of the objective on days like the given one, at the slowest pace; none where the given
     day does not hold."""
-    bursts_from: str
     deployment_minutes: int | None
     usd_per_hour: float | None
     awake_hours: float | None = None
@@ -96,44 +91,39 @@ class Rehearsal:
         return "holds" if self.similar_broken <= MOST_BROKEN_MINUTES else "cannot be told"
 
 
-def measured(
-    loaded: ValidFile,
-    placed: Placement,
-    *,
-    rate: float | None,
-    p50_ms: float | None,
-    p99_ms: float | None,
+def choose_instance(
+    loaded: ValidFile, placed: Placement, given: Sequence[float] | None
 ) -> MeasuredInstance:
-    """Return the given numbers; else those of the newest `servable load`, the file, or an example."""
-    newest = _newest(loaded.root, loaded.name)
+    """Return the numbers that are given, or those of the newest `servable load`, the file, or an example.
+
+    `given`: the rate, and perhaps p50 and p99 in milliseconds.
+    """
+    newest = _read_newest_load(loaded.root, loaded.name)
     scaling = placed.variant.scaling
     stated = scaling.max_rps_per_instance if scaling else None
+    rate, p50, p99 = (*given, None, None)[:3] if given else (None, None, None)
 
-    def chosen(
+    def choose(
         given: float | None, name: str, *others: tuple[float | None, str]
     ) -> tuple[float, str]:
         loads = [(getattr(newest, name), newest.source)] if newest else []
         sources = ((given, "given"), *loads, *others)
         return next((value, source) for value, source in sources if value)
 
-    rps, of_rate = chosen(
+    rps, of_rate = choose(
         rate,
         "rate_rps",
         (stated, "max_rps_per_instance in the file"),
         (EXAMPLE_RPS, "an example: measure with `servable load`"),
     )
-    p50, of_p50 = chosen(p50_ms, "p50_ms", (EXAMPLE_P50_MS, "an example"))
-    p99, of_p99 = chosen(p99_ms, "p99_ms", (EXAMPLE_P99_MS, "an example"))
-    if p99 < p50:
-        raise click.UsageError(
-            f"--p99-ms {p99:g} is below --p50-ms {p50:g}; p99 is never below p50"
-        )
+    p50_ms, of_p50 = choose(p50, "p50_ms", (EXAMPLE_P50_MS, "an example"))
+    p99_ms, of_p99 = choose(p99, "p99_ms", (EXAMPLE_P99_MS, "an example"))
     source = f"rate: {of_rate}; p50: {of_p50}; p99: {of_p99}"
-    return MeasuredInstance(rate_rps=rps, p50_ms=p50, p99_ms=p99, source=source)
+    return MeasuredInstance(rate_rps=rps, p50_ms=p50_ms, p99_ms=p99_ms, source=source)
 
 
-def _newest(root: Path, name: str) -> MeasuredInstance | None:
-    """Most requests/s, and p50 and p99 of the lightest load, of the newest load test."""
+def _read_newest_load(root: Path, name: str) -> MeasuredInstance | None:
+    """Return the maximum of requests/s, and the latencies of the lightest load, of the newest load test."""
     files = sorted(root.glob(f"{LOADS}/**/curve.json"), key=lambda file: file.stat().st_mtime)
     if not files:
         return None
@@ -156,8 +146,8 @@ def _newest(root: Path, name: str) -> MeasuredInstance | None:
     return None
 
 
-def variant_of(loaded: ValidFile, name: str | None) -> Placement:
-    """The named variant, or the first that has instances. Raises ClickException."""
+def find_variant(loaded: ValidFile, name: str | None) -> Placement:
+    """Return the named variant, or the first that has instances. Raises ClickException."""
     environment = loaded.environment
     names = [key for key, variant in environment.served.items() if variant.serverless is None]
     if name is not None and name not in names:
@@ -173,23 +163,19 @@ def variant_of(loaded: ValidFile, name: str | None) -> Placement:
     return placed
 
 
-def rehearsed(
+def rehearse_variant(
     loaded: ValidFile,
     placed: Placement,
     requests: Sequence[float],
     instance: MeasuredInstance,
-    incidents: Incidents,
-    bursts: Bursts | None = None,
-    waiting: float | None = None,
+    deploy_at: int | None = None,
 ) -> Rehearsal:
-    """Run the day at each pace, and days like it at the slowest. `bursts`: as recorded.
-
-    `waiting`: requests that may wait in one instance, where the container's settings do not say it.
+    """Run the day at each pace, and days like it at the slowest.
 
     Raises ClickException for a policy that cannot be read.
     """
-    environment, traffic = loaded.environment, loaded.environment.traffic
-    if placed.variant.sleeps and incidents.deploy is not None:
+    environment = loaded.environment
+    if placed.variant.sleeps and deploy_at is not None:
         raise click.UsageError(
             f"--deploy-at: {loaded.file}: {placed.name} sleeps, and AWS does not document how long new "
             "copies take beside the old ones; leave it out"
@@ -199,26 +185,21 @@ def rehearsed(
     *_, slowest = several = paces(placed)
     try:
         for pace in several:
-            planned = scenario(
-                environment, placed, requests, instance, incidents, pace=pace, bursts=bursts
-            )
-            if waiting is not None:
-                planned = replace(planned, model=replace(planned.model, queue=waiting))
+            planned = scenario(environment, placed, requests, instance, deploy_at, pace)
             if paced:  # what one day has computed of an instance is the same for the others
                 planned = replace(planned, model=paced[0].scenario.model)
             day = rehearse(planned if pace == slowest else planned.unwatched())
             paced.append(PacedDay(pace=pace, scenario=planned, day=day))
         held = not any(each.day.broken for each in paced)
-        similar = [day.expected_broken for day in similar_days(planned)] if held else []
+        similar = [day.expected_broken for day in rehearse_similar(planned)] if held else []
         awake_hours = None
         if planned.sleep is not None:
             awake = never_asleep(environment, placed)
-            beside = placement(awake, placed.name) or placed
-            planned = scenario(awake, beside, requests, instance, incidents, slowest, bursts)
+            always = placement(awake, placed.name) or placed
+            planned = scenario(awake, always, requests, instance, pace=slowest)
             awake_hours = rehearse(planned.unwatched()).instance_hours
     except ValueError as wrong:
         raise click.ClickException(f"{loaded.file}: {wrong}") from None
-    stated = traffic.peak_to_mean is not None or traffic.burst_seconds is not None
     count = paced[-1].day.deployed_with
     seconds = None if count is None else deployment_seconds(environment, placed, count)
     return Rehearsal(
@@ -228,15 +209,14 @@ def rehearsed(
         paced=paced,
         unstated=unstated(placed),
         similar=similar,
-        bursts_from="stated" if stated else "as recorded" if bursts else "not stated",
         deployment_minutes=None if seconds is None else round(seconds / 60),
         usd_per_hour=None if row is None else row.usd_per_hour,
         awake_hours=awake_hours,
     )
 
 
-def similar_days(planned: Scenario) -> Iterator[RehearsedDay]:
-    """Days like the planned one, each of another size."""
+def rehearse_similar(planned: Scenario) -> Iterator[RehearsedDay]:
+    """Rehearse days like the planned one, each of another size."""
     quick = planned.unwatched()
     for seed in range(SIMILAR_DAYS):
         quantile = (seed + 0.5) / SIMILAR_DAYS
@@ -245,8 +225,8 @@ def similar_days(planned: Scenario) -> Iterator[RehearsedDay]:
         yield rehearse(replace(quick, requests=requests))
 
 
-def as_json(result: Rehearsal) -> dict[str, Any]:
-    """Everything, minute by minute."""
+def build_json(result: Rehearsal) -> dict[str, Any]:
+    """Convert the rehearsal, minute by minute, to JSON-compatible data."""
     scenario, day = result.scenario, result.day
     delay = scenario.metric_delay_seconds
     return {
@@ -266,15 +246,13 @@ def as_json(result: Rehearsal) -> dict[str, Any]:
             for paced in result.paced
         ],
         "similar_days_broken_minutes": list(result.similar),
-        "peak_to_mean": scenario.model.bursts.peak,
-        "burst_seconds": scenario.model.bursts.seconds,
         "deployment_minutes": result.deployment_minutes,
         "objective": {"p99_ms": scenario.p99_ms},
         "broken_minutes": day.broken,
         "woken_minutes": day.woken,
         "refused": day.refused,
         "instance_hours": day.instance_hours,
-        "sleep": None if scenario.sleep is None else _sleep_json(result),
+        "sleep": None if scenario.sleep is None else _build_sleep_json(result),
         "usd": result.usd,
         "measured": vars(result.measured),
         "start_minutes": scenario.start_minutes,
@@ -292,7 +270,7 @@ def as_json(result: Rehearsal) -> dict[str, Any]:
     }
 
 
-def _sleep_json(result: Rehearsal) -> dict[str, Any]:
+def _build_sleep_json(result: Rehearsal) -> dict[str, Any]:
     waits, sleep = result.day.waits, result.scenario.sleep
     return {
         **vars(sleep),

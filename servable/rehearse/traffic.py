@@ -1,115 +1,102 @@
-"""Requests of the rehearsed day, from options or from [traffic] of the file."""
+"""Requests of the rehearsed day: of [traffic] in the file, a CSV file, captured requests, or CloudWatch."""
 
-from dataclasses import dataclass
+import re
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import click
 
-from infra.parameters.environment import Environment
 from infra.parameters.loading import ValidFile
 from infra.parameters.placement import Placement
 from infra.parameters.rehearsal_scenario import stated_day
 from model_packaging.refusal import PackagingError
-from servable.rehearse.recorded import captured, invocations
+from servable.rehearse.recorded import read_captured, read_invocations
 from servable.replay.places import PlaceError, place_of
 from servable.replay.skipped import SkippedLines, skipped_lines
-from servable_scaling.rehearsal.fleet import Bursts
-from servable_scaling.rehearsal.traffic import PROFILES, TrafficError, from_file
+from servable_scaling.rehearsal.traffic import TrafficError, from_file
+
+_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 
-@dataclass(frozen=True, kw_only=True)
-class DayOptions:
-    """At most one day: `traffic`, `shape`, `recording` or `cloudwatch`."""
+def choose_day(
+    loaded: ValidFile, placed: Placement, place: str | None, *, local: bool
+) -> list[float]:
+    """Return the endpoint's requests by the minute.
 
-    traffic: Path | None
-    shape: str | None
-    recording: str | None
-    cloudwatch: datetime | None
-    local: bool
-    endpoint_url: str | None
-
-
-def day_of(
-    loaded: ValidFile, placed: Placement, options: DayOptions
-) -> tuple[list[float], Bursts | None]:
-    """(the endpoint's requests by the minute, recorded bursts). Raises UsageError, ClickException."""
-    days = (options.traffic, options.shape, options.recording, options.cloudwatch)
-    if sum(day is not None for day in days) > 1:
-        raise click.UsageError("give one of --traffic, --profile, --recording and --cloudwatch")
-    in_s3 = options.recording is not None and options.recording.startswith("s3://")
-    if not (options.cloudwatch or in_s3) and (options.local or options.endpoint_url):
-        raise click.UsageError(
-            "--local and --endpoint-url go with --cloudwatch and --recording s3://…"
-        )
+    `place`: a date, a CSV file, or captured requests; None: the day that [traffic] states. Raises
+    UsageError, ClickException.
+    """
+    dated = place is not None and _DATE.fullmatch(place) is not None
+    if local and not (dated or (place or "").startswith("s3://")):
+        raise click.UsageError("--local needs --day with a date or s3://BUCKET/PREFIX")
     try:
-        if options.recording is not None:
-            return _recorded(loaded.environment, placed, options, options.recording)
-        stated = _day(loaded, options)
+        if place is None:
+            return _read_stated(loaded)
+        if dated:
+            return _read_cloudwatch(loaded, place, local=local)
+        if Path(place).suffix.lower() == ".csv" and not place.startswith("s3://"):
+            return from_file(Path(place))
+        return _read_captured(loaded, placed, place, local=local)
     except (TrafficError, PlaceError, PackagingError, OSError) as wrong:
         raise click.ClickException(str(wrong)) from None
+
+
+def _read_stated(loaded: ValidFile) -> list[float]:
+    traffic = loaded.environment.traffic
+    if traffic.day is not None and "traffic.profile" in loaded.overrides:
+        if "traffic.day" in loaded.overrides:
+            raise click.UsageError("--set traffic.profile and --set traffic.day: give one of them")
+        traffic = traffic.model_copy(update={"day": None})  # the profile is for this run
+    stated = stated_day(traffic)
     if stated is None:
-        shapes = "|".join(PROFILES)
         raise click.UsageError(
-            f"give either --traffic FILE or --profile {shapes}, --recording or --cloudwatch; or write "
-            f"profile and peak_rps into [traffic] of {loaded.file}"
+            f"[traffic] of {loaded.file} states no day; write profile and peak_rps into it, or give "
+            "--set traffic.profile=daily --set traffic.peak_rps=100, or --day PLACE"
         )
-    return stated, None
+    return stated
 
 
-def _day(loaded: ValidFile, options: DayOptions) -> list[float] | None:
+def _read_captured(loaded: ValidFile, placed: Placement, place: str, *, local: bool) -> list[float]:
     environment = loaded.environment
-    if options.traffic is not None:
-        return from_file(options.traffic)
-    if options.shape is not None and environment.traffic.peak_rps is None:
-        raise click.UsageError(
-            f"--profile needs peak_rps in [traffic] of {loaded.file}, or --set traffic.peak_rps=…"
-        )
-    if options.cloudwatch is not None:
-        return _counted(loaded, options, options.cloudwatch)
-    traffic = environment.traffic
-    if options.shape is not None:
-        traffic = traffic.model_copy(update={"profile": options.shape, "day": None})
-    return stated_day(traffic)
 
-
-def _recorded(
-    environment: Environment, placed: Placement, options: DayOptions, recording: str
-) -> tuple[list[float], Bursts | None]:
-    def s3() -> Any:
+    def connect_s3() -> Any:
         # Only here: it needs boto3, of the extra [aws].
         from servable.aws_account import account_of
 
-        account = account_of(environment, local=options.local, endpoint_url=options.endpoint_url)
-        return account.client("s3")
+        return account_of(environment, local=local, endpoint_url=None).client("s3")
 
     known, skipped = environment.capture, SkippedLines()
-    percent = known.sample_percent if known else 100
     # A shadow variant's requests are the endpoint's, and of a variant without weight nothing is known.
     share = (None if placed.variant.shadow else environment.share(placed.name)) or 1.0
-    found = captured(
-        place_of(recording, s3),
-        recording,
+    found = read_captured(
+        place_of(place, connect_s3),
+        place,
         skipped,
         variant=placed.name,
         share=share,
-        percent=percent,
+        percent=known.sample_percent if known else 100,
     )
     for sentence in skipped_lines(skipped.all):
         click.echo(sentence, err=True)
     return found
 
 
-def _counted(loaded: ValidFile, options: DayOptions, day: datetime) -> list[float]:
+def _read_cloudwatch(loaded: ValidFile, date: str, *, local: bool) -> list[float]:
+    try:
+        day = datetime.strptime(date, "%Y-%m-%d")
+    except ValueError:
+        raise click.UsageError(
+            f"--day {date} isn't a date; write YYYY-MM-DD, such as 2026-11-20"
+        ) from None
     # Only here: it needs boto3, of the extra [aws].
     from servable.aws_account import AwsError, account_of, remedy_for
 
     environment = loaded.environment
-    account = account_of(environment, local=options.local, endpoint_url=options.endpoint_url)
+    account = account_of(environment, local=local, endpoint_url=None)
     account.meant()
     try:
-        return invocations(
+        return read_invocations(
             account.client("cloudwatch"),
             endpoint=environment.endpoint.name,
             variants=list(environment.production_variants),

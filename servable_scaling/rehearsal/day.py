@@ -22,8 +22,6 @@ from servable_scaling.target_scaler import ScaledResource
 
 MINUTE = timedelta(minutes=1)
 MICROSECONDS, MILLISECONDS = 1e6, 1e3
-# A choice of ours: a variant's instances are spread evenly over so many zones.
-ZONES = 3
 
 
 @dataclass(frozen=True)
@@ -124,13 +122,16 @@ def breaking(requests: int, share: float) -> float:
 
 
 def rehearse(scenario: Scenario) -> RehearsedDay:
-    """Raises `ScalingPropertyError`, `ScheduleError`, or ValueError for an alarm."""
+    """Return the day of a scenario, minute by minute.
+
+    Raises `ScalingPropertyError`, `ScheduleError`, or ValueError for an alarm.
+    """
     simulation = _Simulation(scenario)
     day = whole_requests(scenario.requests, 0) if scenario.sleep else scenario.requests
     for minute, requests in enumerate(day):
         simulation.scale(minute)
-        lost = simulation.events(minute)
-        simulation.serve(minute, requests, lost)
+        simulation.deploy(minute)
+        simulation.serve(minute, requests)
     return simulation.day
 
 
@@ -214,6 +215,7 @@ class _Simulation:
         self.shares: tuple[float, ...] = ()
 
     def scale(self, minute: int) -> None:
+        """Evaluate alarms, policies, and schedules at the start of a minute, and change the fleet."""
         # A first copy comes in `_wait`, behind the alarms.
         if self.callers is None or self.fleet.count:
             self._join(minute)
@@ -256,19 +258,8 @@ class _Simulation:
             self.fleet.remove(ending)
             self.empty.empty(ending if self.scenario.sleep else 0, minute)
 
-    def events(self, minute: int) -> float:
-        """Deaths and the deployment. Returns the requests that died with their instances."""
-        gone = self.scenario.instance_dies.count(minute)
-        if minute in self.scenario.zone_fails:
-            gone += math.ceil(self.fleet.count / ZONES)
-        gone = min(gone, self.fleet.count)
-        lost = self.fleet.remove(gone, drained=False)
-        if gone:
-            self.starting.append((minute + self.scenario.start_minutes, gone))
-        self._deploy(minute)
-        return lost
-
-    def _deploy(self, minute: int) -> None:
+    def deploy(self, minute: int) -> None:
+        """Start, shift, and end the fleets of the deployment, if there is one."""
         plan = self.scenario.deployment
         if plan is None or minute < plan.minute:
             return
@@ -333,7 +324,8 @@ class _Simulation:
         self.day.waits += waits
         return found_none, asking, sum(wait.callers for wait in waits), failed
 
-    def serve(self, minute: int, requests: float, lost: float) -> None:
+    def serve(self, minute: int, requests: float) -> None:
+        """Answer the minute's requests, and record the minute."""
         share = self._share(minute)
         found_none, asking, late, failed = self._wait(minute, requests)
         arriving = requests - found_none + late
@@ -350,7 +342,7 @@ class _Simulation:
             self.scenario.model.at(parts, percent) * MILLISECONDS if answered else None
             for percent in (0.5, 0.99)
         )
-        refused = min(arriving, lost + sum(each.refused for _, each in served)) + failed
+        refused = min(arriving, sum(each.refused for _, each in served)) + failed
         self.day.gave_up += failed
         use = max(each.use for _, each in served)
         rolling = sum(each.count for each in self.batches if each.starts <= minute < each.answers)

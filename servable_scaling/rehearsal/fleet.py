@@ -24,37 +24,12 @@ Part = tuple[float, float, float, float]
 STEADY_BELOW = 0.995
 # Where fewer wait, nothing that a percentile shows comes from waiting.
 FEW_WAIT = 1e-4
-# A growing backlog within one minute, or one burst, is shown as so many equal parts of it.
+# A growing backlog within one minute is shown as so many equal parts of it.
 SLICES = 4
 # Steps of utilisation that are computed: at 90 % a step of 0.5 % is 2.5 % of the wait.
 USES = 200
-# The share of the requests that comes in bursts, by definition: the peak then says how short they are.
-IN_BURSTS = 0.5
 # A queue that is nearly stable refuses so many of the requests that find it longer than its places.
 LEAST_TURNED_AWAY = 0.1
-
-
-@dataclass(frozen=True)
-class Bursts:
-    """Arrivals within a minute: half of the requests come in bursts of `seconds`, at `peak` times the mean.
-
-    A peak of 2.5 for 1 s: half of the requests in one second of five. 1: at random moments, without bursts.
-    """
-
-    peak: float = 1.0
-    seconds: float = 1.0
-
-    @property
-    def calm(self) -> float:
-        """The rate between bursts, as a share of the mean."""
-        return (1 - IN_BURSTS) / (1 - IN_BURSTS / self.peak)
-
-    @property
-    def calm_seconds(self) -> float:
-        return self.seconds * (self.peak / IN_BURSTS - 1)
-
-
-NO_BURSTS = Bursts()
 
 
 @dataclass(frozen=True)
@@ -64,10 +39,7 @@ class InstanceModel:
     rate_rps: float
     service: Service
     queue: float
-    bursts: Bursts = NO_BURSTS
-    kept: dict[tuple[int, float, float], Part] = field(
-        default_factory=dict, compare=False, repr=False
-    )
+    kept: dict[tuple[int, float], Part] = field(default_factory=dict, compare=False, repr=False)
     # By the parts, and the share or the seconds that are asked of them.
     percentiles: dict[tuple[tuple[Part, ...], float], float] = field(
         default_factory=dict, compare=False, repr=False
@@ -81,14 +53,11 @@ class InstanceModel:
         """Requests that it answers at the same time: its rate times what one takes."""
         return max(1, round(self.rate_rps * self.service.mean_seconds))
 
-    def steady(self, use: float, instances: int, seconds: float = SECONDS) -> Part:
-        """Waiting at this utilisation. `instances`: among how many a request finds the least busy.
-
-        `seconds`: as long as it lasts.
-        """
-        key = (instances, round(use, 3), seconds)
+    def steady(self, use: float, instances: int) -> Part:
+        """Return the waiting at this utilisation. A request joins the least busy of `instances`."""
+        key = (instances, round(use, 3))
         if key not in self.kept:
-            self.kept[key] = self._steady(min(STEADY_BELOW, key[1]), instances, seconds)
+            self.kept[key] = self._steady(min(STEADY_BELOW, key[1]), instances)
         return self.kept[key]
 
     def at(self, parts: Sequence[Part], share: float) -> float:
@@ -105,7 +74,7 @@ class InstanceModel:
             self.slower_shares[key] = slower_share(self.service.cells, key[0], seconds)
         return self.slower_shares[key]
 
-    def _steady(self, use: float, instances: int, seconds: float) -> Part:
+    def _steady(self, use: float, instances: int) -> Part:
         if use <= 0:
             return (1.0, 0.0, 0.0, 0.0)
         mean, variation = self.servers / self.rate_rps, self.service.variation
@@ -122,8 +91,8 @@ class InstanceModel:
             wait = mean_wait(servers=self.servers, use=use, mean_seconds=mean, variation=variation)
         if waits < FEW_WAIT:
             return (1.0, 0.0, 0.0, 0.0)
-        # What arrivals and service vary within a minute, or a burst, bounds what can queue in it.
-        spread = math.sqrt(seconds * (1 + variation) / (self.rate_rps * instances))
+        # What arrivals and service vary within a minute bounds what can queue in it.
+        spread = math.sqrt(SECONDS * (1 + variation) / (self.rate_rps * instances))
         return (1.0, 0.0, waits, min(wait / waits, spread, self.queue / self.rate_rps))
 
 
@@ -164,25 +133,22 @@ class QueuedFleet:
         return sum(cohort.count for cohort in self.cohorts)
 
     def add(self, count: int) -> None:
-        """Instances that begin to answer, with nothing waiting in them."""
+        """Add instances that begin to answer, with nothing waiting in them."""
         if count > 0:
             self.cohorts.append(Cohort(count))
 
-    def remove(self, count: int, *, drained: bool = True) -> float:
-        """The newest end first. Returns the requests that are lost: none where they drain first."""
-        lost = 0.0
+    def remove(self, count: int) -> None:
+        """Remove the newest instances, which drain first: no request is lost."""
         while count > 0 and self.cohorts:
             last = self.cohorts[-1]
             gone = min(count, last.count)
             last.count -= gone
             count -= gone
-            lost += 0.0 if drained else gone * last.backlog
             if not last.count:
                 self.cohorts.pop()
-        return lost
 
     def serve(self, requests: float) -> ServedMinute:
-        """One minute. Without an instance everything is refused."""
+        """Serve one minute. Without an instance everything is refused."""
         if not self.count:
             return ServedMinute([], requests, 0.0)
         self._merge()
@@ -203,66 +169,32 @@ class QueuedFleet:
         beyond_places = max(0.0, after - self.model.queue)
         cohort.backlog = min(max(0.0, after), self.model.queue)
         if before <= 0 and cohort.backlog <= 0:
-            parts, refused = self._phases(round(use * USES) / USES, joined, 0.0)
-            return parts, max(beyond_places, arriving * refused)
+            part, refused = self._part(round(use * USES) / USES, joined, 0.0)
+            return [part], max(beyond_places, arriving * refused)
         slices, turned_away = [], 0.0
         for number in range(SLICES):
             share = (number + 0.5) / SLICES
             waiting = min(self.model.queue, max(0.0, before + (after - before) * share))
-            parts, refused = self._phases(use, joined, waiting)
-            slices += [(part[0] / SLICES, *part[1:]) for part in parts]
+            part, refused = self._part(use, joined, waiting)
+            slices.append((1 / SLICES, *part[1:]))
             turned_away += arriving * refused / SLICES
-        # A full queue turns away what the minute brings too much; what a burst does comes in no addition.
         return slices, max(beyond_places, turned_away)
 
-    def _phases(self, use: float, joined: int, waiting: float) -> tuple[list[Part], float]:
-        """(parts of the bursts and of the time between them, the share refused), behind a backlog."""
-        model, bursts = self.model, self.model.bursts
-        if bursts.peak <= 1:
-            return self._wave(1.0, (waiting, waiting), use, joined, SECONDS)
-        rate, high, low = model.rate_rps, use * bursts.peak, use * bursts.calm
-        grown = max(0.0, bursts.seconds * rate * (high - 1))
-        room = model.queue - waiting
-        refused = max(0.0, grown - room) / (bursts.seconds * rate * high) if high else 0.0
-        most = waiting + min(grown, room)
-        burst, more = self._wave(IN_BURSTS, (waiting, most), high, joined, bursts.seconds)
-        refused = IN_BURSTS * refused + more
-        # Behind a burst its backlog is answered; who comes until then waits.
-        drains = (most - waiting) / (rate * (1 - low)) if low < 1 else bursts.calm_seconds
-        share = (1 - IN_BURSTS) * min(1.0, drains / bursts.calm_seconds)
-        behind: list[Part] = []
-        calm: list[Part] = []
-        if share > 0:
-            behind, more = self._wave(share, (most, waiting), low, joined, bursts.calm_seconds)
-            refused += more
-        if share < 1 - IN_BURSTS:
-            rest = 1 - IN_BURSTS - share
-            calm, more = self._wave(rest, (waiting, waiting), low, joined, SECONDS)
-            refused += more
-        return [*burst, *behind, *calm], refused
-
-    def _wave(
-        self, share: float, waiting: tuple[float, float], use: float, joined: int, seconds: float
-    ) -> tuple[list[Part], float]:
-        """(parts, the share refused) while as many wait, from the first number to the second."""
-        model, (begin, end) = self.model, waiting
-        steady = model.steady(use, joined, seconds)
-        count = SLICES if begin != end else 1
-        parts, refused = [], 0.0
-        for number in range(count):
-            queued = begin + (end - begin) * (number + 0.5) / count
-            # What comes behind the last place is refused, and waits for nothing.
-            room = round((model.queue - queued) / model.rate_rps, 3)
-            beyond = min(steady[3], room)
-            parts.append((share / count, round(queued / model.rate_rps, 3), steady[2], beyond))
-            if beyond > 0:
-                longer = steady[2] * math.exp(-room / beyond)
-                if longer > FEW_WAIT:
-                    refused += share / count * longer * max(LEAST_TURNED_AWAY, 1 - use)
-        return parts, refused
+    def _part(self, use: float, joined: int, queued: float) -> tuple[Part, float]:
+        """Return (waiting behind so many queued requests, the share refused)."""
+        model = self.model
+        _, _, waits, waited = model.steady(use, joined)
+        # What comes behind the last place is refused, and waits for nothing.
+        room = round((model.queue - queued) / model.rate_rps, 3)
+        beyond, refused = min(waited, room), 0.0
+        if beyond > 0:
+            longer = waits * math.exp(-room / beyond)
+            if longer > FEW_WAIT:
+                refused = longer * max(LEAST_TURNED_AWAY, 1 - use)
+        return (1.0, round(queued / model.rate_rps, 3), waits, beyond), refused
 
     def _merge(self) -> None:
-        """Least outstanding requests evens the queues out; equal queues are one cohort."""
+        """Even the queues out under least outstanding requests; otherwise join equal queues."""
         if self.routing != "random":
             waiting = sum(cohort.count * cohort.backlog for cohort in self.cohorts)
             self.cohorts = [Cohort(self.count, waiting / self.count)]

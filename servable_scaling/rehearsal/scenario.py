@@ -51,10 +51,6 @@ class Scenario:
     """The objective; without one every answered request meets it."""
     begins: datetime = datetime(2026, 11, 23)
     deployment: PlacedDeployment | None = None
-    instance_dies: tuple[int, ...] = ()
-    """Minutes in which an instance dies; its successor starts at once."""
-    zone_fails: tuple[int, ...] = ()
-    """Minutes in which a zone's instances die together."""
     metric_delay_seconds: int = 0
     """Until an alarm sees a datapoint."""
     sleep: Sleep | None = None

@@ -19,7 +19,7 @@ WRITE_THE_FILE = {"init", "pin"}
 ARGUMENTS = {
     "golden": ["--from-captured", "captured"],
     "invoke": ["--body", "-"],
-    "rehearse": ["--profile", "daily"],
+    "rehearse": ["--set", "traffic.profile=daily"],
     "replay": ["--captured", "captured"],
 }
 

@@ -49,7 +49,7 @@ BASE = (
     "check prod",
     "cost prod",
     "package prod",
-    "rehearse prod --recording day.jsonl",
+    "rehearse prod --day day.jsonl",
     "doctor",
     "init model --name first",
     "local down",

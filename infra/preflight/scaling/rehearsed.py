@@ -78,7 +78,6 @@ variants.primary.scaling.max_rps_per_instance = 100"""
                 f"at {hours:02}:{minutes:02} of the stated day scaling is behind: for {len(broken):,} "
                 f"minutes an instance gets up to {math.ceil(worst * rate):,} requests/s",
                 allowed=f"at most max_rps_per_instance, {rate:g}",
-                remedy=f"compare minimums, targets and schedules: `servable rehearse {self.loaded.name} "
-                "--compare`",
+                remedy=f"compare minimums and targets: `servable rehearse {self.loaded.name} --compare`",
                 reads=("traffic.profile", "traffic.day", "traffic.peak_rps"),
             )

@@ -1,41 +1,37 @@
 """`servable rehearse --compare`: policies on the same random days, and a diff where the best is better."""
 
-import re
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
-from unittest.mock import MagicMock
 
 import click
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 from infra.parameters.loading import ValidFile
 from infra.parameters.placement import placement
-from infra.parameters.rehearsal_scenario import MeasuredInstance, scenario
-from servable.rehearse.alternatives import alternatives
-from servable.rehearse.candidates import PolicyProposal
+from servable.rehearse import comparison
 from servable.rehearse.command import rehearse
 from servable.rehearse.comparison import (
     DayResult,
+    Policy,
     PolicyComparison,
+    PolicyProposal,
     PolicyResult,
     PolicyTrial,
-    chosen,
-    interval,
-    judged,
-    unbeaten,
+    choose_passing,
+    compute_interval,
+    judge,
+    list_policies,
 )
-from servable.rehearse.comparison_output import as_json, lines
-from servable.rehearse.day_schedule import _few
+from servable.rehearse.comparison_output import build_json, list_conclusions
 from servable_scaling.rehearsal.fleet import InstanceModel
 from servable_scaling.rehearsal.queueing import Service
 from servable_scaling.rehearsal.scenario import Scenario
-from servable_scaling.rehearsal.traffic import random_day
 from tests.servable.rehearse.test_rehearse import SCALED
 
-SCHEDULE = "variants.primary.scaling.schedule"
 Write = Callable[..., ValidFile]
 # Six times as many requests at once: only a larger minimum holds the objective.
 HOUR = "".join(f"{minute},{3000 if minute < 20 else 18_000}\n" for minute in range(40))
@@ -45,120 +41,79 @@ SPARSE = SCALED.replace("min_instances = 2", "min_instances = 1").replace(
 
 
 @pytest.fixture
-def tried(environment: Write) -> Callable[..., list[Any]]:
-    def of(*options: str, text: str = SCALED) -> list[Any]:
-        loaded = environment(text)
-        assert isinstance(loaded, ValidFile)
-        placed = placement(loaded.environment, "primary")
+def listed(environment: Write) -> Callable[..., list[Policy]]:
+    def of(*options: str, text: str = SCALED) -> list[Policy]:
+        placed = placement(environment(text).environment, "primary")
         assert placed is not None
-        requests = [6000.0] * 600 + [24_000.0] * 60 + [6000.0] * 780
-        instance = MeasuredInstance(rate_rps=100, p50_ms=38, p99_ms=50, source="given")
-        return alternatives(
-            options, placed, scenario(loaded.environment, placed, requests, instance)
-        )
+        return list_policies(options, placed)
 
     return of
 
 
-def labels(several: list[Any]) -> list[str]:
-    return [one.label for one in several]
+@pytest.fixture
+def compared(
+    environment: Write, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> Callable[..., Result]:
+    """Run --compare over five random days like HOUR."""
+    monkeypatch.setattr(comparison, "DAYS", 5)
+    (tmp_path / "hour.csv").write_text(HOUR)
+
+    def run(*options: str, text: str = SPARSE) -> Result:
+        monkeypatch.chdir(environment(text).root)
+        return CliRunner().invoke(rehearse, ["prod", "--day", str(tmp_path / "hour.csv"), *options])
+
+    return run
 
 
-def test_every_combination_is_tried_after_the_file_itself(tried: Callable[..., list[Any]]) -> None:
-    assert labels(tried("target=40,60", "minimum=2,3")) == [
+def test_every_combination_is_tried_after_the_file_itself(
+    listed: Callable[..., list[Policy]],
+) -> None:
+    policies = listed("target=40,60", "minimum=2,3")
+    assert [policy.label for policy in policies] == [
         "the file",
         "target 40 %, minimum 2",
         "target 40 %, minimum 3",
         "target 60 %, minimum 2",
         "target 60 %, minimum 3",
     ]
+    assert policies[0].sets == {}
+    assert policies[2].sets == {
+        "variants.primary.scaling.safety_factor": "0.4",
+        "variants.primary.min_instances": "3",
+    }
 
 
-def test_any_key_may_have_several_values(tried: Callable[..., list[Any]]) -> None:
-    key = "variants.primary.scaling.steps"
-    several = tried(f"{key}=[],[{{ above_rps = 90, change = 2 }}]")
-    assert [one.sets for one in several] == [
-        {},
-        {key: "[]"},
-        {key: "[{ above_rps = 90, change = 2 }]"},
-    ]
+def test_without_a_name_minimums_and_targets_are_tried(listed: Callable[..., list[Policy]]) -> None:
+    labels = {policy.label for policy in listed("")}
+    assert {"target 70 %, minimum 3", "target 40 %, minimum 6"} <= labels
+    # The file's target and four others, with minimums of 2, 3, 4, and 6; and the file itself.
+    assert len(labels) == 5 * 4 + 1
 
 
-def test_a_schedule_ends_with_the_minimum_that_is_tried_with_it(
-    tried: Callable[..., list[Any]],
+def test_a_variant_that_does_not_scale_has_minimums_alone(
+    listed: Callable[..., list[Policy]],
 ) -> None:
-    (_, found) = tried("schedule=07:30-20:00@6", "minimum=3")
-    assert found.sets["variants.primary.scaling.schedule"] == (
-        '[{ at = "cron(30 7 * * ? *)", at_least = 6 }, { at = "cron(0 20 * * ? *)", at_least = 3 }]'
-    )
-
-
-def test_another_instance_type_brings_its_rate(tried: Callable[..., list[Any]]) -> None:
-    (_, found) = tried("instance-type=ml.c5.4xlarge@300")
-    assert (found.rate_rps, dict(found.sets)) == (
-        300,
-        {
-            "variants.primary.instance_type": '"ml.c5.4xlarge"',
-            "variants.primary.scaling.max_rps_per_instance": "300",
-        },
-    )
-
-
-def test_without_a_name_minimums_targets_a_schedule_and_concurrency_are_tried(
-    tried: Callable[..., list[Any]],
-) -> None:
-    wanted = {"target 60 %, minimum 4, schedule day", "minimum 4, concurrency 4"}
-    assert wanted <= set(labels(tried("")))
-
-
-# Of the requests of 10:00 to 11:00, an hour earlier and half an hour later, with the start.
-def test_a_schedule_of_the_day_raises_the_minimum_before_the_traffic_comes(
-    tried: Callable[..., list[Any]],
-) -> None:
-    (_, found) = tried("schedule=day")
-    times = re.findall(r"cron\((\d+) (\d+) .*?at_least = (\d+)", found.sets[SCHEDULE])
-    busy = max(int(count) for *_, count in times)
-    (begin,) = [(int(hour), int(minute)) for minute, hour, count in times if int(count) == busy]
-    assert ((9, 0) <= begin < (10, 0), busy > 4) == (True, True)
-
-
-def test_a_schedule_of_the_day_changes_at_most_eight_times(tried: Callable[..., list[Any]]) -> None:
-    parts = [(minute, 1 + (minute // 30) % 7) for minute in range(0, 1440, 30)]
-    assert len(_few(parts)) <= 8
-
-
-def test_where_changes_are_left_out_no_part_has_fewer_instances() -> None:
-    parts = [(minute, 1 + (minute * 7 // 30) % 11) for minute in range(0, 1440, 30)]
-    kept = _few(parts)
-    in_force = [max((k for k in kept if k[0] <= at), default=kept[-1])[1] for at, _ in parts]
-    assert all(has >= needs for has, (_, needs) in zip(in_force, parts, strict=True))
+    text = SCALED.replace("max_instances = 12\n", "").partition("[variants.primary.scaling]")[0]
+    labels = [policy.label for policy in listed("", text=text)]
+    assert labels == ["the file", "minimum 2", "minimum 3", "minimum 4", "minimum 6"]
 
 
 @pytest.mark.parametrize(
-    ("option", "said"),
+    ("options", "said"),
     [
-        ("targets=40", "allowed names: target, minimum"),
-        ("target=0", "above 0 and at most 100"),
-        ("target=", "a value is empty"),
-        ("schedule=7-20@6", "expected none, day, or HH:MM-HH:MM@COUNT"),
-        ("instance-type=ml.c5.4xlarge", "write ml.c5.4xlarge@RATE"),
-        ("instance-type=ml.c5.4xlrge@1", "did you mean ml.c5.4xlarge?"),
-        ("minimum=" + ",".join(map(str, range(501))), "allowed: at most 500"),
+        (["targets=40"], "did you mean target?"),
+        (["schedule=none"], "allowed: minimum=2,4 .* try any other key with --set"),
+        (["target=0"], "'0' isn't a percentage; allowed: above 0 and at most 100"),
+        (["target="], "'' isn't a percentage"),
+        (["minimum=two"], "'two' isn't a number of instances"),
+        (["minimum=2", "minimum=3"], "give each name once, with all of its values"),
     ],
 )
-def test_what_cannot_be_tried_is_refused_with_the_way_to_write_it(
-    tried: Callable[..., list[Any]], option: str, said: str
+def test_what_cannot_be_tried_is_rejected_with_the_way_to_write_it(
+    listed: Callable[..., list[Policy]], options: list[str], said: str
 ) -> None:
     with pytest.raises(click.UsageError, match=said.replace("?", r"\?")):
-        tried(option)
-
-
-def test_a_random_day_is_the_same_for_everything_that_is_compared() -> None:
-    assert random_day([100.0] * 50, 7) == random_day([100.0] * 50, 7)
-
-
-def test_random_days_differ() -> None:
-    assert random_day([100.0] * 50, 7) != random_day([100.0] * 50, 8)
+        listed(*options)
 
 
 SCENARIO = Scenario(
@@ -171,90 +126,92 @@ SCENARIO = Scenario(
 )
 
 
-def compared(*days: tuple[float, int]) -> PolicyResult:
+def result(*days: tuple[float, float], label: str = "minimum 2") -> PolicyResult:
     """(cost, minutes outside) of each day."""
-    candidate = PolicyTrial(alternative=None, scenario=SCENARIO, per_hour=1)  # type: ignore[arg-type]
-    return PolicyResult(trial=candidate, days=[DayResult(cost, broken, 0) for cost, broken in days])
-
-
-def test_what_is_dearer_and_holds_no_better_is_beaten() -> None:
-    found = unbeaten([compared((10, 3)), compared((11, 3)), compared((12, 0)), compared((9, 5))])
-    assert [one.unbeaten for one in found] == [True, False, True, True]
-
-
-def test_what_costs_the_same_and_holds_worse_is_beaten() -> None:
-    found = unbeaten([compared((10, 3)), compared((10, 2))])
-    assert [one.unbeaten for one in found] == [False, True]
-
-
-@pytest.mark.parametrize(
-    ("days", "said"),
-    [([(10, 3), (11, 3)], "1 is beaten:"), ([(10, 3), (11, 3), (12, 3)], "2 are beaten:")],
-)
-def test_the_beaten_are_counted_in_english(days: list[tuple[float, int]], said: str) -> None:
-    found = unbeaten([compared(day) for day in days])
-    made = PolicyComparison(compared=found, best=found[0], advantage=None, days=1, left_out={})
-    assert said in next(lines(made, priced=True))
+    trial = PolicyTrial(policy=Policy(label=label, sets={}), scenario=SCENARIO, per_hour=1)
+    return PolicyResult(trial=trial, days=[DayResult(cost, broken, 0) for cost, broken in days])
 
 
 @pytest.mark.parametrize(("best", "verdict"), [(True, "holds"), (False, "does not hold")])
-def test_json_says_whether_a_policy_holds_the_objective(best: bool, verdict: str) -> None:
-    found = [replace(compared((10, 3)), trial=MagicMock())]
+def test_json_and_the_sentences_say_whether_a_policy_holds_the_objective(
+    best: bool, verdict: str
+) -> None:
+    found = result((10, 3))
     made = PolicyComparison(
-        compared=found, best=found[0] if best else None, advantage=None, days=1, left_out={}
+        compared=[found],
+        best=found if best else None,
+        advantage=None,
+        left_out={"minimum 99": "min_instances = 99 is too many; allowed: 1 to 12"},
+        priced=True,
     )
-    proposed = PolicyProposal(file=Path("prod.toml"), after="", diff="")
-    assert as_json(made, proposed, priced=True, write=False)["verdict"] == verdict
+    proposal = PolicyProposal(file=Path("prod.toml"), after="", diff="")
+    assert build_json(made, proposal, write=False)["verdict"] == verdict
+    first, left_out, last = list_conclusions(made)
+    assert first == "1 policy on the same 1 random days"
+    assert left_out.endswith("1 policy, such as minimum 99: min_instances = 99 is too many")
+    assert last.startswith("the file's policy is the best" if best else "none of them holds")
 
 
-def test_the_best_is_the_cheapest_that_holds() -> None:
-    holds, cheap, dear = compared((12, 0)), compared((9, 5)), compared((14, 0))
-    assert chosen([dear, holds, cheap], allowed_minutes=0) == [holds, dear]
-
-
-def test_what_breaks_the_objective_on_one_day_is_not_the_best() -> None:
-    assert chosen([compared((9, 0), (9, 0), (9, 1))], allowed_minutes=0) == []
-
-
-def test_what_refuses_less_is_not_beaten_by_what_is_cheaper() -> None:
-    cheap, spares = compared((10, 3)), compared((11, 3))
-    refuses = replace(cheap, days=[replace(cheap.days[0], refused_share=0.2)])
-    assert [each.unbeaten for each in unbeaten([refuses, spares])] == [True, True]
+def test_the_best_is_the_cheapest_that_meets_the_objective_on_every_day() -> None:
+    holds, cheap, dear = result((12, 0)), result((9, 5)), result((14, 0))
+    assert choose_passing([dear, holds, cheap]) == [holds, dear]
+    assert choose_passing([result((9, 0), (9, 0), (9, 1))]) == []
 
 
 def test_an_interval_is_students() -> None:
     # 1 to 5: mean 3, standard deviation 1.5811, t of 4 is 2.776: 3 +- 1.963.
-    assert interval([1, 2, 3, 4, 5]) == pytest.approx((3, 1.037, 4.963), abs=0.01)
+    assert compute_interval([1, 2, 3, 4, 5]) == pytest.approx((3, 1.037, 4.963), abs=0.01)
 
 
-def test_a_saving_that_differs_from_day_to_day_does_not_hold() -> None:
-    file = compared(*[(10, 0)] * 6)
-    best = compared((9, 0), (12, 0), (8, 0), (11, 0), (9, 0), (10.5, 0))
-    assert not judged(file, best, allowed_minutes=0).holds
-
-
-def test_a_saving_on_every_day_holds() -> None:
-    file = compared(*[(10 + day, 0) for day in range(6)])
-    best = compared(*[(9 + 1.01 * day, 0) for day in range(6)])
-    assert judged(file, best, allowed_minutes=0).holds
-
-
-def test_what_saves_and_breaks_the_objective_does_not_hold() -> None:
-    assert not judged(compared(*[(10, 0)] * 6), compared(*[(9, 1)] * 6), allowed_minutes=0).holds
+@pytest.mark.parametrize(
+    ("file", "best", "holds"),
+    [
+        # A saving that differs from day to day, one on every day, one that breaks the objective.
+        ([(10, 0)] * 6, [(9, 0), (12, 0), (8, 0), (11, 0), (9, 0), (10.5, 0)], False),
+        ([(10 + day, 0) for day in range(6)], [(9 + 1.01 * day, 0) for day in range(6)], True),
+        ([(10, 0)] * 6, [(9, 1)] * 6, False),
+        # The file's policy breaks the objective: fewer minutes outside count, at a higher cost too.
+        ([(10, 5)] * 6, [(12, 0)] * 6, True),
+        ([(10, 5)] * 6, [(9, 5)] * 6, False),
+    ],
+)
+def test_an_advantage_holds_where_its_whole_interval_is_on_the_better_side(
+    file: list[tuple[float, float]], best: list[tuple[float, float]], holds: bool
+) -> None:
+    assert judge(result(*file), result(*best)).holds is holds
 
 
 def test_the_best_is_written_where_its_advantage_holds(
-    environment: Write, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    compared: Callable[..., Result], environment: Write
 ) -> None:
-    root = environment(SPARSE).root
-    monkeypatch.chdir(root)
-    (tmp_path / "hour.csv").write_text(HOUR)
-    day = ("--traffic", str(tmp_path / "hour.csv"), "--days", "5", "--write")
-    answer = CliRunner().invoke(rehearse, ["prod", *day, "--compare", "minimum=1,9,99"])
-    screen, after = answer.output, (root / "environments" / "prod.toml").read_text()
-    said = (
-        "better than the file's policy: minimum 9: " in screen,
-        "min_instances = 9 #" in after,
-        "left out: 1 policy, such as minimum 99: " in screen,
+    ran = compared("--write", "--compare", "minimum=1,9,99")
+    assert "better than the file's policy: minimum 9: " in ran.output
+    assert "1 policy, such as minimum 99: " in ran.output
+    written = (Path.cwd() / "environments" / "prod.toml").read_text()
+    assert "min_instances = 9 #" in written
+
+
+@pytest.mark.long
+def test_a_file_whose_policy_is_the_best_stays(compared: Callable[..., Result]) -> None:
+    text = SPARSE.replace("min_instances = 1", "min_instances = 9")
+    found: Any = json.loads(compared("--compare", "minimum=1,9", "--json", text=text).stdout)
+    assert (found["best"], found["diff"], found["days"]) == ("the file", "", 5)
+    by_policy = {row["policy"]: row["minutes_outside_a_day"] for row in found["policies"]}
+    assert list(by_policy) == ["the file", "minimum 1"]
+    assert by_policy["minimum 1"] > by_policy["the file"]
+
+
+@pytest.mark.long
+def test_every_day_is_computed_and_days_of_another_turn_differ(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(comparison, "DAYS", 3)
+    trial = result((1, 0)).trial
+    busy = replace(trial, scenario=replace(trial.scenario, requests=[100.0] * 50))
+    first, other = (
+        comparison.compute_days([busy], turn, lambda *_: None)[0].days for turn in (0, 1)
     )
-    assert said == (True, True, True), screen
+    assert (len(first), len({day.cost for day in other})) == (3, 1)
+    shares = [{day.refused_share for day in days} for days in (first, other)]
+    assert [len(days) for days in shares] == [3, 3]
+    assert not shares[0] & shares[1]

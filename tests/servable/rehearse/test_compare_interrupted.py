@@ -19,9 +19,17 @@ def test_ctrl_c_ends_a_comparison_and_all_of_its_processes(
     environment: Callable[..., ValidFile],
 ) -> None:
     root = environment(SCALED).root
-    command = [sys.executable, "-m", "servable", "rehearse", "prod", "--profile", "daily"]
+    command = [
+        sys.executable,
+        "-m",
+        "servable",
+        "rehearse",
+        "prod",
+        "--set",
+        "traffic.profile=daily",
+    ]
     with subprocess.Popen(
-        [*command, "--compare", "--days", "900"],
+        [*command, "--compare"],
         cwd=root,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         stderr=subprocess.PIPE,

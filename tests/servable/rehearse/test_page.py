@@ -1,42 +1,105 @@
-"""The page of a comparison: its picture, its table and its diff beside the file's own day."""
+"""The page of a day and of a comparison: verdicts first, the minutes that matter enlarged, times as 00:00."""
 
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 from infra.parameters.loading import ValidFile
+from servable.pages import style
+from servable.rehearse import page
 from servable.rehearse.command import rehearse
-from servable.rehearse.output import stretches
-from tests.servable.rehearse.test_compare import HOUR, SPARSE
+from servable.rehearse.output import join_minutes
+from tests.servable.rehearse.test_compare import HOUR, SPARSE, compared
 
-pytestmark = pytest.mark.long
+__all__ = ["compared"]
 
 
-@pytest.fixture
-def folder(
+@pytest.mark.long
+def test_the_page_of_a_comparison_has_its_verdict_its_picture_and_the_diff(
+    compared: Callable[..., Result], tmp_path: Path
+) -> None:
+    ran = compared("--compare", "minimum=1,9", "--output", str(tmp_path / "page"))
+    assert ran.exception is None, ran.output
+    text = (tmp_path / "page" / "report.html").read_text()
+    pictures = {file.name for file in (tmp_path / "page" / "pictures").iterdir()}
+    assert pictures == {"comparison.png", "day.png"}
+    policies, day = (
+        text.index(f'<strong class="verdict {v}">') for v in ("holds", "does-not-hold")
+    )
+    assert policies < day < text.index("<nav")
+    assert "better than the file&#39;s policy: minimum 9" in text
+    assert "+min_instances = 9 #" in text
+
+
+@pytest.mark.long
+def test_the_page_of_a_day_starts_with_the_verdict_and_enlarges_what_matters(
     environment: Callable[..., ValidFile], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> Path:
+) -> None:
+    times: list[str] = []
+    drawn = style.png
+
+    def draw(figure: Any) -> bytes:
+        axis = figure.axes[-1].xaxis
+        times.append(" ".join(axis.get_major_formatter().format_ticks(axis.get_ticklocs())))
+        return drawn(figure)
+
+    monkeypatch.setattr(style, "png", draw)
     monkeypatch.chdir(environment(SPARSE).root)
-    (tmp_path / "hour.csv").write_text(HOUR)
-    day = ("--traffic", str(tmp_path / "hour.csv"), "--days", "5")
-    page = ("--output", str(tmp_path / "page"))
-    answer = CliRunner().invoke(rehearse, ["prod", *day, "--compare", "minimum=1,9", *page])
-    assert answer.exception is None, answer.output
-    return tmp_path / "page"
+    day = "".join(
+        f"{minute},{HOUR.count('1') if minute != 700 else 30_000}\n" for minute in range(1440)
+    )
+    (tmp_path / "day.csv").write_text(day)
+    options = ["--day", str(tmp_path / "day.csv"), "--output", str(tmp_path / "page")]
+    ran = CliRunner().invoke(rehearse, ["prod", *options])
+    assert ran.exception is None, ran.output
+    text = (tmp_path / "page" / "report.html").read_text()
+    verdict = (
+        '<strong class="verdict does-not-hold">Does not hold</strong> The file&#39;s day: breaks'
+    )
+    assert text.index(verdict) < text.index("<nav")
+    # 30 minutes before 11:40, and behind the minutes in which the backlog is answered.
+    enlarged, whole = times
+    assert enlarged.startswith("11:10 11:15 11:20 ")
+    assert (
+        whole == "00:00 02:00 04:00 06:00 08:00 10:00 12:00 14:00 16:00 18:00 20:00 22:00 1d 00:00"
+    )
 
 
-def test_the_page_has_the_picture_and_the_diff_of_the_best(folder: Path) -> None:
-    page = (folder / "report.html").read_text()
-    held = [
-        "better than the file&#39;s policy: minimum 9" in page,
-        "+min_instances = 9 #" in page,
-        (folder / "pictures" / "comparison.png").is_file(),
-        (folder / "pictures" / "day.png").is_file(),
-    ]
-    assert held == [True] * 4
+def minutes(count: int, **at: Any) -> list[Any]:
+    quiet = {"waiting": 0.0, "breaks": 0.0, "use": 0.1}
+    return [SimpleNamespace(**quiet | at.get(f"at{number}", {})) for number in range(count)]
 
 
-def test_minutes_that_follow_one_another_are_one_stretch() -> None:
-    assert stretches([3, 4, 5, 9, 11, 12]) == [(3, 5), (9, 9), (11, 12)]
+@pytest.mark.parametrize(
+    ("broken", "at", "begin", "end", "why"),
+    [
+        ([100, 400, 401], {}, 370, 432, "The longest time outside of the objective"),
+        (list(range(100, 900)), {}, 70, 191, "The start of the longest time outside"),
+        ([5], {}, 0, 36, "The longest time outside of the objective"),
+        ([], {"at300": {"waiting": 5.0}}, 270, 331, "When most callers find no copy"),
+        (
+            [],
+            {"at800": {"breaks": 0.2}, "at900": {"use": 0.9}},
+            770,
+            831,
+            "The minute with the least room",
+        ),
+        ([], {"at1400": {"use": 0.9}}, 1370, 1431, "The minute with the least room"),
+    ],
+)
+def test_what_matters_is_the_longest_run_outside_or_what_is_nearest_to_it(
+    broken: list[int], at: dict[str, Any], begin: int, end: int, why: str
+) -> None:
+    some = minutes(1440, **at)
+    waiting = sum(minute.waiting for minute in some)
+    day = SimpleNamespace(minutes=some, broken=broken, waiting=waiting)
+    found = page._find_what_matters(SimpleNamespace(day=day))  # type: ignore[arg-type]
+    assert found == (begin, end, why)
+
+
+def test_minutes_that_follow_one_another_are_one_run() -> None:
+    assert join_minutes([3, 4, 5, 9, 11, 12]) == [(3, 5), (9, 9), (11, 12)]

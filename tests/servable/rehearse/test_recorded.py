@@ -2,7 +2,6 @@
 
 import io
 import json
-import random
 import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -13,10 +12,9 @@ import pytest
 from botocore.response import StreamingBody
 from botocore.stub import Stubber
 
-from servable.rehearse.recorded import bursts_of, captured, invocations
+from servable.rehearse.recorded import read_captured, read_invocations
 from servable.replay.places import LocalPlace, place_of
 from servable.replay.skipped import SkippedLines
-from servable_scaling.rehearsal.fleet import NO_BURSTS
 from servable_scaling.rehearsal.traffic import TrafficError
 
 DAY = datetime(2026, 11, 20, tzinfo=UTC)
@@ -33,7 +31,9 @@ def lines(*times: str) -> str:
 def counted(place: Path, *, percent: float = 100.0) -> tuple[list[float], list[str]]:
     """(requests by the minute, what was skipped)"""
     skipped = SkippedLines()
-    found, _ = captured(LocalPlace(place), str(place), skipped, variant="primary", percent=percent)
+    found = read_captured(
+        LocalPlace(place), str(place), skipped, variant="primary", percent=percent
+    )
     return found, [str(one) for one in skipped.all]
 
 
@@ -97,7 +97,7 @@ def test_a_prefix_of_s3_is_counted() -> None:
         )
         place = place_of("s3://day/captured", lambda: s3)
         name = "s3://day/captured"
-        minutes, _ = captured(place, name, SkippedLines(), variant="primary")
+        minutes = read_captured(place, name, SkippedLines(), variant="primary")
         assert minutes == [0, 1]
 
 
@@ -142,7 +142,7 @@ def asked(*pages: dict[int, float], day: datetime = DAY) -> list[float]:
             more = {} if number == len(pages) else {"NextToken": f"page {number}"}
             stub.add_response("get_metric_data", {"MetricDataResults": [result], **more}, expected)
             expected = {**expected, "NextToken": f"page {number}"}
-        found = invocations(client, endpoint="ranker", variants=["primary"], day=day, now=NOW)
+        found = read_invocations(client, endpoint="ranker", variants=["primary"], day=day, now=NOW)
         stub.assert_no_pending_responses()
     return found
 
@@ -175,32 +175,3 @@ def test_a_recording_of_other_variants_names_them(tmp_path: Path) -> None:
     (folder / "a.jsonl").write_text(lines("2026-11-20T00:00:00Z"))
     with pytest.raises(TrafficError, match="no request of variant primary; it has those of other"):
         counted(tmp_path)
-
-
-def moments(peak: float, seconds: float, *, rps: float = 20, minutes: int = 20) -> list[float]:
-    """Requests of some minutes, half of them in bursts."""
-    source, cycle = random.Random(7), 2 * peak * seconds
-    times = []
-    for _ in range(round(rps * 60 * minutes)):
-        begin = source.randrange(max(1, round(60 * minutes / cycle))) * cycle
-        burst = source.random() < 0.5
-        times.append(
-            begin + (source.uniform(0, seconds) if burst else source.uniform(seconds, cycle))
-        )
-    return times
-
-
-@pytest.mark.parametrize(("peak", "seconds"), [(2.5, 1.0), (2.5, 5.0), (4.0, 2.0), (1.5, 10.0)])
-def test_bursts_are_read_from_the_moments_of_requests(peak: float, seconds: float) -> None:
-    found = bursts_of(moments(peak, seconds))
-    assert found is not None
-    assert (found.peak, found.seconds) == pytest.approx((peak, seconds), rel=0.3)
-
-
-def test_requests_at_random_moments_have_no_bursts() -> None:
-    source = random.Random(3)
-    assert bursts_of([source.uniform(0, 1200) for _ in range(10_000)]) == NO_BURSTS
-
-
-def test_of_few_requests_nothing_is_said_about_bursts() -> None:
-    assert bursts_of([1.0, 2.0, 70.0]) is None

@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from infra.parameters.loading import ValidFile
+from servable import aws_account
 from servable.load.measurement import CURVE
-from servable.rehearse import rehearsal
+from servable.rehearse import rehearsal, traffic
 from servable.rehearse.command import rehearse
 from servable_scaling.rehearsal.traffic import PROFILES, profile
 from tests.conftest import VALID
@@ -54,14 +56,14 @@ def test_a_shape_never_goes_below_its_base(name: str) -> None:
 def test_a_spike_breaks_the_objective_in_the_minute_in_which_it_comes(
     run: Callable[..., Result],
 ) -> None:
-    assert "breaks at 12:00" in run("--profile", "spike").stdout
+    assert "breaks at 12:00" in run("--set", "traffic.profile=spike").stdout
 
 
 def test_without_an_objective_the_verdict_is_of_refused_requests(
     run: Callable[..., Result],
 ) -> None:
     text = SCALED.replace("p99_latency_ms = 100", "")
-    last = run("--profile", "spike", text=text).stdout.splitlines()[-1]
+    last = run("--set", "traffic.profile=spike", text=text).stdout.splitlines()[-1]
     assert re.fullmatch(
         r"breaks at 12:\d\d: requests are refused in \d+ to \d+ of 1,440 minutes, [\d,]+ in all",
         last,
@@ -70,12 +72,14 @@ def test_without_an_objective_the_verdict_is_of_refused_requests(
 
 def test_a_day_outside_of_the_objective_ends_with_1(run: Callable[..., Result]) -> None:
     run("--help")  # from here the project is the working folder
-    ended = rehearse.main(["prod", "--profile", "spike"], standalone_mode=False)
+    ended = rehearse.main(["prod", "--set", "traffic.profile=spike"], standalone_mode=False)
     assert ended == 1
 
 
 def test_a_day_that_rises_slowly_holds_it(run: Callable[..., Result]) -> None:
-    found = run("--profile", "daily", "--set", "variants.primary.scaling.safety_factor=0.5")
+    found = run(
+        "--set", "traffic.profile=daily", "--set", "variants.primary.scaling.safety_factor=0.5"
+    )
     assert "holds: p99 at most 100 ms" in found.stdout
 
 
@@ -86,14 +90,14 @@ SEEN = (*KNOWN, "--set", "variants.primary.scaling.metric_delay_seconds=60")
 def test_without_start_and_delay_the_day_runs_at_both_ends_of_their_ranges(
     run: Callable[..., Result],
 ) -> None:
-    paces = result(run("--profile", "daily", "--json"))["paces"]
+    paces = result(run("--set", "traffic.profile=daily", "--json"))["paces"]
     assert [(one["start_minutes"], one["metric_delay_seconds"]) for one in paces] == [
         (3, 0), (3, 180), (7, 0), (7, 180),
     ]  # fmt: skip
 
 
 def test_with_start_and_delay_as_seen_there_is_one_pace(run: Callable[..., Result]) -> None:
-    (pace,) = result(run("--profile", "daily", "--json", *SEEN))["paces"]
+    (pace,) = result(run("--set", "traffic.profile=daily", "--json", *SEEN))["paces"]
     assert (pace["start_minutes"], pace["metric_delay_seconds"]) == (4, 60)
 
 
@@ -103,30 +107,22 @@ def test_what_depends_on_the_start_cannot_be_told_without_it(
 ) -> None:
     ramp = "".join(f"{minute},{60 * (100 + 3 * max(0, minute - 60))}\n" for minute in range(100))
     (tmp_path / "day.csv").write_text(ramp)
-    last = run("--traffic", str(tmp_path / "day.csv")).stdout.splitlines()[-1]
+    last = run("--day", str(tmp_path / "day.csv")).stdout.splitlines()[-1]
     assert re.match("cannot be told: .*state variants.primary.start_seconds", last)
 
 
 def test_what_cannot_be_told_ends_with_3(run: Callable[..., Result], tmp_path: Path) -> None:
     run("--help")
     (tmp_path / "day.csv").write_text("0,6000\n1,6000\n")
-    one = ["--p99-ms", "97", "--traffic", str(tmp_path / "day.csv")]
+    one = ["--per-instance", "100,20,97", "--day", str(tmp_path / "day.csv")]
     assert rehearse.main(["prod", *one], standalone_mode=False) == 3
-
-
-def test_bursts_that_the_file_states_break_what_holds_without(
-    run: Callable[..., Result], tmp_path: Path
-) -> None:
-    (tmp_path / "day.csv").write_text("".join(f"{minute},8400\n" for minute in range(60)))
-    day = ("--traffic", str(tmp_path / "day.csv"), "--json", "--rate-per-instance", "100")
-    stated = ("--set", "traffic.peak_to_mean=2.5", "--set", "traffic.burst_seconds=1")
-    verdicts = [result(run(*day, *more))["verdict"] for more in ((), stated)]
-    assert verdicts[1] == "does not hold" != verdicts[0]
 
 
 def test_a_deployment_takes_as_long_as_plan_says(run: Callable[..., Result]) -> None:
     text = SCALED + '[rollout]\nstrategy = "canary"\ncanary_percent = 10\nbake_minutes = 10\n'
-    found = result(run("--profile", "daily", "--deploy-at", "180", "--json", *KNOWN, text=text))
+    found = result(
+        run("--set", "traffic.profile=daily", "--deploy-at", "180", "--json", *KNOWN, text=text)
+    )
     # A start of 4 minutes, a bake of the canary, and the last bake: the alarms' window of 3 and one more.
     assert found["deployment_minutes"] == 4 + 10 + 4
 
@@ -134,7 +130,7 @@ def test_a_deployment_takes_as_long_as_plan_says(run: Callable[..., Result]) -> 
 def test_a_file_may_leave_minutes_out(run: Callable[..., Result], tmp_path: Path) -> None:
     file = tmp_path / "day.csv"
     file.write_text("minute,requests\n0,600\n3,1200\n")
-    minutes = result(run("--traffic", str(file), "--json"))["minutes"]
+    minutes = result(run("--day", str(file), "--json"))["minutes"]
     assert [one["requests"] for one in minutes] == [600, 0, 0, 1200]
 
 
@@ -151,11 +147,73 @@ def test_a_file_that_cannot_be_read_is_refused_with_its_line(
     run: Callable[..., Result], tmp_path: Path, text: str, said: str
 ) -> None:
     (tmp_path / "day.csv").write_text(text)
-    assert said in run("--traffic", str(tmp_path / "day.csv")).output
+    assert said in run("--day", str(tmp_path / "day.csv")).output
 
 
-def test_either_a_file_or_a_shape_is_given(run: Callable[..., Result]) -> None:
-    assert "either --traffic FILE or --profile" in run().output
+def test_without_a_day_the_message_names_the_keys_and_the_option(
+    run: Callable[..., Result],
+) -> None:
+    ran = run()
+    assert ran.exit_code == 2
+    assert "[traffic] of environments/prod.toml states no day; write profile and peak_rps" in (
+        ran.output
+    )
+    assert "--set traffic.profile=daily --set traffic.peak_rps=100, or --day PLACE" in ran.output
+
+
+def test_a_profile_of_this_run_replaces_the_files_day(
+    run: Callable[..., Result], environment: Write
+) -> None:
+    (environment().root / "day.csv").write_text("0,600\n")
+    text, profile_set = SCALED + 'day = "day.csv"\n', ("--set", "traffic.profile=daily")
+    assert len(result(run(*profile_set, "--json", text=text))["minutes"]) == 1440
+    both = run(*profile_set, "--set", "traffic.day=day.csv", text=text)
+    assert "--set traffic.profile and --set traffic.day: give one of them" in both.output
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--day", "2026-02-30"), "--day 2026-02-30 isn't a date; write YYYY-MM-DD"),
+        (("--day", "day.csv", "--local"), "--local needs --day with a date or s3://BUCKET/PREFIX"),
+        (("--local",), "--local needs --day"),
+        (("--day", "absent.csv"), "absent.csv: cannot be read: No such file or directory"),
+        (("--per-instance", "1,2"), "write RPS or RPS,P50,P99, such as 164 or 164,20,60"),
+        (("--per-instance", "100,60,20"), "p99 is below p50"),
+    ],
+)
+def test_an_option_that_cannot_be_used_is_rejected_with_the_way_to_write_it(
+    run: Callable[..., Result], options: tuple[str, ...], said: str
+) -> None:
+    ran = run(*options)
+    assert said in " ".join(ran.output.split())
+    assert ran.exit_code != 0
+
+
+def test_a_day_may_be_captured_requests(run: Callable[..., Result], tmp_path: Path) -> None:
+    record = {"captureData": {}, "eventMetadata": {"inferenceTime": "2026-11-20T00:02:00Z"}}
+    (tmp_path / "day.jsonl").write_text(f"{json.dumps(record)}\n" * 3)
+    for place in (tmp_path, tmp_path / "day.jsonl"):
+        minutes = result(run("--day", str(place), "--json"))["minutes"]
+        assert [one["requests"] for one in minutes] == [0, 0, 3]
+
+
+def test_a_date_is_counted_by_cloudwatch_for_the_files_endpoint(
+    run: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: dict[str, Any] = {}
+
+    def count(client: Any, **of: Any) -> list[float]:
+        asked.update(of)
+        return [600.0]
+
+    monkeypatch.setattr(traffic, "read_invocations", count)
+    monkeypatch.setattr(aws_account.Account, "meant", lambda _: None)
+    monkeypatch.setattr(aws_account.Account, "client", lambda *_: None)
+    minutes = result(run("--day", "2026-11-20", "--json"))["minutes"]
+    assert [one["requests"] for one in minutes] == [600]
+    assert asked["day"] == datetime(2026, 11, 20)
+    assert (asked["endpoint"], asked["variants"]) == ("ranker", ["primary"])
 
 
 def test_the_day_may_be_stated_in_the_file(run: Callable[..., Result]) -> None:
@@ -173,13 +231,15 @@ def test_a_file_of_traffic_may_be_stated_too(
 
 
 def test_a_diff_is_written_only_for_the_file_itself(run: Callable[..., Result]) -> None:
-    found = run("--profile", "daily", "--compare", "--write", "--set", "alarms.p99_latency_ms=9")
+    found = run(
+        "--set", "traffic.profile=daily", "--compare", "--write", "--set", "alarms.p99_latency_ms=9"
+    )
     assert "--write goes with --compare, and not with --set" in found.output
 
 
 def test_the_instance_is_as_given(run: Callable[..., Result]) -> None:
-    given = ("--rate-per-instance", "50", "--p50-ms", "10", "--p99-ms", "30")
-    found = result(run("--profile", "daily", "--json", *given))["measured"]
+    given = ("--per-instance", "50,10,30")
+    found = result(run("--set", "traffic.profile=daily", "--json", *given))["measured"]
     assert (found["rate_rps"], found["p50_ms"], found["p99_ms"]) == (50, 10, 30)
 
 
@@ -193,7 +253,7 @@ def test_the_newest_load_test_of_the_environment_is_the_instance(
         file.parent.mkdir(parents=True)
         replace(curve, asked=replace(curve.asked, environment=of)).write(file)
     fastest = max(one.throughput_rps.value for one in curve.valid)
-    found = result(run("--profile", "daily", "--json"))["measured"]
+    found = result(run("--set", "traffic.profile=daily", "--json"))["measured"]
     assert (found["rate_rps"], found["source"].partition(";")[0]) == (
         fastest,
         "rate: servable load of this computer",
@@ -202,20 +262,20 @@ def test_the_newest_load_test_of_the_environment_is_the_instance(
 
 def test_a_key_that_is_set_for_this_run_counts(run: Callable[..., Result]) -> None:
     minutes = result(
-        run("--profile", "daily", "--json", "--set", "variants.primary.min_instances=7")
+        run("--set", "traffic.profile=daily", "--json", "--set", "variants.primary.min_instances=7")
     )
     assert minutes["minutes"][180]["answering"] == 7
 
 
 def test_the_cost_is_that_of_the_instances_paid(run: Callable[..., Result]) -> None:
-    found = result(run("--profile", "daily", "--json"))
+    found = result(run("--set", "traffic.profile=daily", "--json"))
     paid = sum(one["paid"] for one in found["minutes"])
     assert found["instance_hours"] == pytest.approx(paid / 60)
 
 
 def test_a_price_that_the_file_states_goes_before_the_catalogs(run: Callable[..., Result]) -> None:
     text = SCALED + '[prices.instance_usd_per_hour]\n"ml.c5.xlarge" = 2.5\n'
-    found = result(run("--profile", "daily", "--json", text=text))
+    found = result(run("--set", "traffic.profile=daily", "--json", text=text))
     assert found["usd"] == pytest.approx(2.5 * found["instance_hours"])
 
 
@@ -223,4 +283,7 @@ def test_a_serverless_variant_is_not_rehearsed(run: Callable[..., Result]) -> No
     text = VALID.replace(
         'instance_type = "ml.c5.xlarge"', "serverless = { memory_mib = 4096, max_concurrency = 5 }"
     )
-    assert "only real-time variants with instances" in run("--profile", "daily", text=text).output
+    assert (
+        "only real-time variants with instances"
+        in run("--set", "traffic.profile=daily", text=text).output
+    )

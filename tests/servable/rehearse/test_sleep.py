@@ -100,16 +100,19 @@ def test_a_deployment_of_what_sleeps_is_not_rehearsed(run: Callable[..., Result]
     assert "AWS does not document how long" in run("--deploy-at", "100").output
 
 
-def test_a_comparison_names_the_cheapest_sleep_that_holds(run: Callable[..., Result]) -> None:
-    found = json.loads(run("--compare", "sleep=0,15,60", "--days", "5", "--json").stdout)
-    waiting = {row["policy"]: row["waiting_callers_a_day"] for row in found["policies"]}
-    assert (found["best"], waiting["sleep 0"], len(waiting)) == ("the file", 0.0, 3)
+def test_a_variant_that_sleeps_has_no_minimum_to_compare(run: Callable[..., Result]) -> None:
+    ran = run("--compare")
+    assert (ran.exit_code, "--set variants.primary.sleep_after_minutes=MINUTES" in ran.output) == (
+        2,
+        True,
+    )
 
 
-def test_a_sleep_whose_callers_fail_is_taken_out_of_the_file(run: Callable[..., Result]) -> None:
-    text = SLEEPING.replace("[endpoint]\n", "[endpoint]\nwake_seconds = 0\n")
-    found = json.loads(run("--compare", "sleep=0", "--days", "5", "--json", text=text).stdout)
-    assert (found["best"], "-sleep_after_minutes = 15" in found["diff"]) == ("sleep 0", True)
+def test_never_to_sleep_is_tried_by_taking_the_keys_out(run: Callable[..., Result]) -> None:
+    keys = ("sleep_after_minutes=", "scaling=", "max_instances=")
+    sets = [word for key in keys for word in ("--set", f"variants.primary.{key}")]
+    found = json.loads(run("--json", *sets).stdout)
+    assert (found["sleep"], found["instance_hours"]) == (None, 6)
 
 
 def test_a_key_without_a_value_is_as_if_no_file_had_it(

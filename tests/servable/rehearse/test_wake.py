@@ -7,14 +7,9 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from infra.parameters.loading import ValidFile, load_one
-from infra.parameters.rehearsal_scenario import Incidents, MeasuredInstance, scenario
 from infra.parameters.scaling_properties import sleep_policies
 from servable.rehearse import rehearsal
-from servable.rehearse.alternatives import alternatives
-from servable.rehearse.candidates import candidates
 from servable.rehearse.command import rehearse
-from servable.rehearse.rehearsal import variant_of
 from servable_scaling.watched_alarm import WatchedAlarm
 from tests.servable_scaling.minutes import Numbers, at
 
@@ -29,7 +24,7 @@ def rehearsed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
 
     def run(environment: str, *options: str) -> Any:
         given = ["--environments", str(ROOT / "examples" / "variants"), "--json", *options]
-        traffic = ["--traffic", str(tmp_path / "day.csv")]
+        traffic = ["--day", str(tmp_path / "day.csv")]
         result = CliRunner().invoke(rehearse, [environment, *traffic, *given])
         return json.loads(result.stdout)
 
@@ -63,19 +58,3 @@ def test_a_component_that_sleeps_is_rehearsed_beside_one_that_does_not(
 ) -> None:
     sleep = rehearsed("components", "--variant", component)["sleep"]
     assert sleep["instance_hours_without_sleep"] == 6
-
-
-@pytest.mark.parametrize("component", ["ranker", "candidates"])
-def test_a_component_is_compared_with_one_that_never_sleeps(component: str) -> None:
-    folder = ROOT / "examples" / "variants"
-    loaded = load_one(ROOT, folder, "components", {}, "--set")
-    assert isinstance(loaded, ValidFile)
-    placed = variant_of(loaded, component)
-    instance = MeasuredInstance(rate_rps=100, p50_ms=20, p99_ms=60, source="given")
-    planned = scenario(loaded.environment, placed, [0.0] * 60, instance)
-    several = alternatives(["sleep=0,5"], placed, planned)
-    trials, left_out, _ = candidates(
-        loaded, folder, placed, several, [0.0] * 60, instance, Incidents(), None
-    )
-    sleeps = [trial.scenario.sleep is not None for trial in trials]
-    assert (sleeps, left_out) == ([True, False, True], {})

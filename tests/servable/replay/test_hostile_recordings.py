@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from servable.capture_lines import CaptureLineError, read_line, write_line
 from servable.captured import CapturedRequest, RecordedAnswer
-from servable.rehearse.recorded import captured
+from servable.rehearse.recorded import read_captured
 from servable.replay.answers import AnswerLog, AnswerPair, read_pairs
 from servable.replay.index import CaptureIndex, CaptureSelection
 from servable.replay.places import LocalPlace
@@ -169,7 +169,7 @@ def test_a_rehearsal_skips_a_line_without_a_time_and_counts_the_others(
     tmp_path: Path, name: str
 ) -> None:
     skipped = SkippedLines()
-    counts, _ = captured(place_with(tmp_path, name), "a.jsonl", skipped, variant="primary")
+    counts = read_captured(place_with(tmp_path, name), "a.jsonl", skipped, variant="primary")
     assert (sum(counts), len(skipped.all)) == ((2, 1) if name in WITHOUT_TIME else (3, 0))
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from servable.rehearse.recorded import invocations
+from servable.rehearse.recorded import read_invocations
 from servable_local.aws.clock import floor
 from servable_local.aws.server import Server
 from servable_scaling.rehearsal.day import RehearsedDay, rehearse
@@ -179,7 +179,7 @@ def test_cloudwatch_counts_the_requests_that_a_rehearsal_asks_for(
     begins = watched.clock.now()
     for requests in (3, 0, 5):
         watched.minutes(1, requests=requests)
-    found = invocations(
+    found = read_invocations(
         scaled.account.client("cloudwatch"),
         endpoint="ranker",
         variants=["primary"],

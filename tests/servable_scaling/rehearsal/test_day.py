@@ -86,15 +86,6 @@ def test_a_quiet_day_wakes_nobody() -> None:
     assert day([3000.0] * 60, alarms=[LATENCY], page='ALARM("p99")').woken == []
 
 
-def test_a_dead_instance_is_replaced_after_its_start() -> None:
-    found = [one.answering for one in day([3000.0] * 12, instance_dies=(5,)).minutes]
-    assert found[4:10] == [2, 1, 1, 1, 1, 2]
-
-
-def test_a_zone_that_fails_takes_a_third_of_the_instances() -> None:
-    assert day([3000.0] * 6, instances=9, zone_fails=(5,)).minutes[5].answering == 6
-
-
 def test_both_fleets_are_paid_while_a_deployment_bakes() -> None:
     plan = PlacedDeployment(minute=2, shares=(10.0, 100.0), bake_minutes=3)
     paid = [one.paid for one in day([3000.0] * 20, deployment=plan).minutes]
@@ -124,12 +115,6 @@ def test_nothing_scales_while_a_deployment_runs() -> None:
     plan = PlacedDeployment(minute=9, shares=(100.0,), bake_minutes=15)
     answering = [one.answering for one in day(SPIKE, **SCALED, deployment=plan).minutes]
     assert max(answering[:28]) == 4
-
-
-def test_an_instance_that_dies_before_its_fleet_ends_is_not_replaced_in_the_new_one() -> None:
-    plan = PlacedDeployment(minute=2, shares=(100.0,), bake_minutes=3)
-    found = day([3000.0] * 20, deployment=plan, instance_dies=(7,))
-    assert found.minutes[-1].answering == 2
 
 
 def test_two_hundred_instances_come_and_go() -> None:

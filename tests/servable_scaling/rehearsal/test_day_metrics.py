@@ -207,27 +207,6 @@ def test_the_instance_hours_are_of_all_that_is_paid() -> None:
     assert day([0.0] * 90).instance_hours == 3
 
 
-def test_the_backlog_of_a_dead_instance_is_refused() -> None:
-    # Of 12,500 requests two instances answer 12,000 in the minute; half of the others die with one.
-    died = day([12_500.0, 5000.0], instance_dies=(1,), p99_ms=None)
-    assert [one.refused for one in died.minutes] == pytest.approx([0, 250])
-
-
-@pytest.mark.parametrize(("instances", "answering"), [(1, 0), (2, 1), (3, 2), (4, 2), (6, 4)])
-def test_a_zone_holds_a_third_of_the_instances_rounded_up(instances: int, answering: int) -> None:
-    assert day(QUIET, instances=instances, zone_fails=(5,)).minutes[5].answering == answering
-
-
-def test_the_instances_of_a_failed_zone_are_replaced_and_paid_meanwhile() -> None:
-    minutes = day(QUIET, instances=9, zone_fails=(5,)).minutes
-    assert [one.answering for one in minutes[4:11]] == [9, 6, 6, 6, 6, 9, 9]
-    assert {one.paid for one in minutes} == {9}
-
-
-def test_more_deaths_than_instances_leave_none() -> None:
-    assert day(QUIET, instance_dies=(5, 5, 5)).minutes[5].answering == 0
-
-
 def test_a_fleet_that_is_scaled_in_is_paid_no_more() -> None:
     quiet = day([0.0] * 40, instances=5, targets={"t": target(2, 20)}, policies={"p": TRACKING})
     assert (quiet.minutes[0].paid, quiet.minutes[-1].paid) == (5, 2)

@@ -6,7 +6,6 @@ from statistics import NormalDist
 import pytest
 
 from servable_scaling.rehearsal.fleet import (
-    Bursts,
     Cohort,
     InstanceModel,
     QueuedFleet,
@@ -160,13 +159,6 @@ def test_no_more_instances_are_removed_than_there_are() -> None:
     assert (several.count, several.cohorts) == (0, [])
 
 
-@pytest.mark.parametrize(("drained", "lost"), [(True, 0), (False, 200)])
-def test_requests_are_lost_with_instances_that_do_not_drain(drained: bool, lost: float) -> None:
-    several = fleet(3)
-    several.serve(3 * 700)
-    assert several.remove(2, drained=drained) == pytest.approx(lost)
-
-
 def test_equal_queues_are_one_cohort() -> None:
     several = fleet(2)
     several.add(3)
@@ -206,55 +198,3 @@ def test_a_backlog_that_ends_within_the_minute_still_delays_its_begin() -> None:
     single.serve(700)
     delays = [delay for _, delay, _, _ in single.serve(400).parts]
     assert delays == pytest.approx([7.5, 2.5, 0, 0], abs=2e-3)
-
-
-def bursty(
-    use: float, bursts: Bursts, *, routing: Routing = "least_outstanding_requests"
-) -> list[float]:
-    """[p50 and p99 in ms, percent refused] of two instances of four servers, with 64 places each."""
-    service = Service(0.02, 0.06)
-    model = InstanceModel(4 / service.mean_seconds, service, 64, bursts)
-    requests = 2 * use * model.rate_rps * 60
-    minute = QueuedFleet(model, routing, 2).serve(requests)
-    p50, p99 = (1000 * model.at(minute.parts, share) for share in (0.5, 0.99))
-    return [p50, p99, 100 * minute.refused / requests]
-
-
-def test_half_of_the_requests_in_one_second_of_five_is_a_peak_of_two_and_a_half() -> None:
-    bursts = Bursts(2.5, 1.0)
-    assert (bursts.calm, bursts.calm_seconds) == pytest.approx((0.625, 4.0))
-
-
-def test_without_bursts_the_phases_are_one() -> None:
-    assert Bursts().calm == pytest.approx(1.0)
-
-
-# As benchmarks/verdicts/day_simulation.py simulates it, request by request (2026-11-24): p99 in ms, and the
-# percentage that is refused. Where a queue fills, latencies may be longer, and never a tenth shorter.
-@pytest.mark.parametrize(
-    ("use", "bursts", "p99_ms", "refused"),
-    [
-        (0.5, Bursts(2.5, 1), 340, 0.07),
-        (0.7, Bursts(2.5, 1), 419, 11.1),
-        (0.85, Bursts(2.5, 1), 420, 18.0),
-        (0.85, Bursts(1.5, 5), 424, 8.0),
-        (0.5, Bursts(4, 0.5), 410, 7.0),
-    ],
-)
-def test_bursts_wait_and_are_refused_as_a_simulation_of_events_finds(
-    use: float, bursts: Bursts, p99_ms: float, refused: float
-) -> None:
-    _, found_ms, found_refused = bursty(use, bursts)
-    assert (0.9 * p99_ms <= found_ms <= 1.6 * p99_ms, abs(found_refused - refused) < 1.5) == (
-        True,
-        True,
-    )
-
-
-def test_bursts_that_an_instance_answers_at_once_change_nothing() -> None:
-    calm, burst = bursty(0.2, Bursts()), bursty(0.2, Bursts(2.0, 1.0))
-    assert burst[1] == pytest.approx(calm[1], rel=0.05)
-
-
-def test_behind_a_backlog_bursts_refuse_no_less() -> None:
-    assert bursty(1.2, Bursts(2.5, 1))[2] >= bursty(1.2, Bursts())[2]

@@ -172,7 +172,7 @@ class TargetOptions:
 
     target: str
     local: bool
-    endpoint_url: str | None
+    endpoint_url: str | None = None
     variant: str | None
 
 

@@ -40,6 +40,10 @@ class About(NamedTuple):
     sentence: str
     where: str
     """Source of the numbers: what was measured, and when."""
+    verdict: str = ""
+    """The verdict in a few words, which stands first."""
+    mark: str = ""
+    """Color of the verdict: "passed", "failed", "inconclusive"."""
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ import jinja2
 from model_packaging.beside import write_beside
 from model_packaging.private_folder import private_folder
 from servable.precision import readable
+from servable.verdict import Verdict
 
 PAGE, PICTURES = "report.html", "pictures"
 Cell = str | float | tuple[str, float]
@@ -40,10 +41,8 @@ class About(NamedTuple):
     sentence: str
     where: str
     """Source of the numbers: what was measured, and when."""
-    verdict: str = ""
-    """The verdict in a few words, which stands first."""
-    mark: str = ""
-    """Color of the verdict: "passed", "failed", "inconclusive"."""
+    verdict: Verdict | None = None
+    """Shown in color before the sentence."""
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from servable.answer_differences import MISSING
 from servable.precision import readable
 from servable.replay.compare.comparison import Comparison, OutputStatistics
 from servable.replay.skipped import ReadLines
+from servable.verdict import VERDICTS, Verdict
 
 _MOST_ERRORS = 3  # kinds that a sentence names
 _MOST_OUTPUTS = 20  # sentences about outputs: JSON whose keys are data has hundreds
@@ -33,6 +34,11 @@ class ReplayVerdict:
     @property
     def exit_code(self) -> int:
         return 1 if self.exceeded else 3 if self.missing else 0
+
+    @property
+    def verdict(self) -> Verdict:
+        """The verdict in the words that all commands share."""
+        return VERDICTS[self.exit_code]
 
     @property
     def lines(self) -> list[str]:
@@ -161,8 +167,8 @@ def _check_errors(comparison: Comparison, limits: Replay) -> Iterator[str]:
             f"{count:,} x {kind}" for kind, count in comparison.errors.most_common(_MOST_ERRORS)
         ]
         yield (
-            f"{errors:,} of {requests:,} requests failed ({percent(errors / requests)}; at most "
-            f"{percent(limits.error_share)}): {', '.join(kinds)}."
+            f"{errors:,} of {requests:,} requests failed "
+            f"({_format_share(errors, requests, limits.error_share)}): {', '.join(kinds)}."
         )
 
 
@@ -170,7 +176,7 @@ def _check_rows(comparison: Comparison, limits: Replay) -> Iterator[str]:
     most = limits.differing_rows_share
     above = [output for output in comparison.outputs.values() if output.share > most]
     for output in sorted(above, key=lambda output: -output.share):
-        yield f"Output {output.name}: {describe_difference(output, f'; at most {percent(most)}')}."
+        yield f"Output {output.name}: {describe_difference(output, most)}."
     if not above and comparison.differing_rows > most * comparison.rows:
         yield (
             f"{comparison.differing_rows:,} of {comparison.rows:,} rows differ in some output (at most "
@@ -188,10 +194,10 @@ def _check_largest(comparison: Comparison, limits: Replay) -> Iterator[str]:
             )
 
 
-def describe_difference(output: OutputStatistics, limit: str = "") -> str:
-    """Describe an output's differences as the end of a sentence. `limit`: next to the share."""
-    share = percent(output.share) if limit else percent_of(output.differing, output.rows)
-    parts = [f"{output.differing:,} of {output.rows:,} rows differ ({share}{limit})"]
+def describe_difference(output: OutputStatistics, most: float | None = None) -> str:
+    """Describe an output's differences as the end of a sentence. `most`: the limit, next to the share."""
+    share = _format_share(output.differing, output.rows, most)
+    parts = [f"{output.differing:,} of {output.rows:,} rows differ ({share})"]
     if output.added and not output.rows:
         parts = [f"it was added to {answers(output.added)}"]
     for problem, count in output.problems.most_common(_MOST_ERRORS):
@@ -212,6 +218,12 @@ def describe_difference(output: OutputStatistics, limit: str = "") -> str:
             f"tolerance {short(output.tolerance)}"
         )
     return "; ".join(parts)
+
+
+def _format_share(count: int, of: int, most: float | None) -> str:
+    """Return a share, and its limit; next to a limit above 0 with the digits that tell it from the limit."""
+    share = percent(count / of) if most and of else percent_of(count, of)
+    return share if most is None else f"{share}; at most {percent(most)}"
 
 
 def rows(count: int) -> str:

@@ -26,32 +26,18 @@ def write(
     folder: Path, comparison: Comparison, *, title: str, where: str, gate: ReplayVerdict | None
 ) -> Path:
     """Write report.html and pictures/*.png in `folder`, and return the page. `gate`: None without --gate."""
-    verdict, mark = name_verdict(comparison, gate)
-    about = About(summarize(comparison), where, verdict=verdict, mark=mark)
+    about = About(summarize(comparison, gate), where, None if gate is None else gate.verdict)
     return document.write(folder, build_tabs(comparison, gate), title=title, abouts=[about])
 
 
-def name_verdict(comparison: Comparison, gate: ReplayVerdict | None) -> tuple[str, str]:
-    """Return the verdict in words, and its mark: "passed", "failed", or "inconclusive"."""
-    if gate is not None:
-        return {
-            "met": ("Gate met", "passed"),
-            "NOT met": ("Gate not met", "failed"),
-            "cannot be told": ("Gate inconclusive", "inconclusive"),
-        }[gate.held]
-    if comparison.differing_rows or comparison.new_errors:
-        return "Differences found", "failed"
-    if not comparison.compared:
-        return "Nothing compared", "inconclusive"
-    return "No difference found", "passed"
-
-
-def summarize(comparison: Comparison) -> str:
+def summarize(comparison: Comparison, gate: ReplayVerdict | None) -> str:
     """Return the result in one sentence."""
+    words = {"met": "met", "NOT met": "not met", "cannot be told": "inconclusive"}
+    verdict = "" if gate is None else f"The gate is {words[gate.held]}: "
     share = percent_of(comparison.differing_rows, comparison.rows)
     errors = f", and {comparison.new_errors:,} requests failed" if comparison.new_errors else ""
     return (
-        f"{comparison.differing_rows:,} of {comparison.rows:,} rows differ ({share}) in "
+        f"{verdict}{comparison.differing_rows:,} of {comparison.rows:,} rows differ ({share}) in "
         f"{comparison.compared:,} compared answers{errors}."
     )
 
@@ -67,8 +53,9 @@ def build_tabs(comparison: Comparison, gate: ReplayVerdict | None) -> list[Tab]:
     details = [*(details or ["No output differs."]), *ignored_lines(comparison)]
     chart = draw_shares(comparison)
     pictures = [] if chart is None else [Picture("outputs", "rows that differ, by output", chart)]
+    worst = [_list_worst(comparison)] if comparison.worst else []
     return [
-        Tab("differences", "Differences", pictures, texts, [_list_worst(comparison)]),
+        Tab("differences", "Differences", pictures, texts, worst),
         Tab("outputs", "Outputs", (), details, [_list_outputs(comparison)]),
     ]
 

@@ -1,7 +1,6 @@
 """Differences between the arrays of one output in two answers: numbers, labels, NaN, shape and type."""
 
 import math
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -11,13 +10,10 @@ from numpy.typing import NDArray
 from infra.parameters.replay import OutputTolerance, TypeTolerances
 from servable_tensors.tensors import Array
 
-_EMPTY = np.empty(0)
 MISSING = "missing"
 """The problem of an output that only the expected answer has."""
 # Masks, as -1e9 in logits, say nothing of the others' exactness: judged by themselves.
 _MASK = 1e8
-# Examples of changed labels that are kept of one answer.
-_MOST_EXAMPLES = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,24 +32,19 @@ class Tolerance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArrayDifference:
-    """One output of one answer. Arrays of numbers have an entry for each element that both sides have
-    finite."""
+    """Difference of one output in two answers."""
 
     differing: NDArray[np.bool_]
     """For each row of the answer."""
     problem: str = ""
     """Reason against a comparison by value: "type float32 became float16", "shape [1, 3] became [1, 4]"."""
-    absolute: Array = field(default_factory=lambda: _EMPTY)
-    relative: Array = field(default_factory=lambda: _EMPTY)
+    largest: float = 0.0
+    """Largest difference of finite numbers, relative to the magnitude that each is compared with."""
     nan_rows: int = 0
     """Rows with NaN on one side only."""
     infinite_rows: int = 0
     labels: int = 0
     """Changed strings, integers and truth values."""
-    examples: tuple[tuple[str, str], ...] = ()
-    """Expected and answered label, of some of them."""
-    shift: int | None = None
-    """Number added to most changed integers, or places that scores moved by; None: not the same for most."""
     top: Mapping[int, int] = field(default_factory=dict)
     """k -> rows whose k highest scores are others, among those that differ."""
     severity: float = 0.0
@@ -104,8 +95,7 @@ def compared(
         return everywhere(rows, problem)
     floats = expected.dtype.kind in "fc"
     if expected.dtype == answered.dtype and np.array_equal(expected, answered, equal_nan=floats):
-        zeros = np.zeros(expected.size) if floats else _EMPTY
-        return ArrayDifference(differing=np.zeros(rows, bool), absolute=zeros, relative=zeros)
+        return ArrayDifference(differing=np.zeros(rows, bool))
     if not (floats or answered.dtype.kind in "fc") and tolerance is None:
         return _labels(expected, answered, rows)
     return _numbers(expected, answered, tolerance or Tolerance(0.0), rows, tops)
@@ -159,24 +149,12 @@ def references(sizes: Array, tolerance: Tolerance) -> Array:
 
 def _labels(expected: Array, answered: Array, rows: int) -> ArrayDifference:
     changed = by_row(np.asarray(expected != answered, bool), rows)
-    before, after = expected[expected != answered], answered[expected != answered]
-    shift = None
-    if expected.dtype.kind in "iu" and len(before):
-        moved = Counter(b - a for a, b in zip(before.tolist(), after.tolist(), strict=True))
-        ((step, count),) = moved.most_common(1)
-        shift = step if 2 * count > len(before) else None  # the last class may become the first
-    pairs = zip(before[:_MOST_EXAMPLES].tolist(), after[:_MOST_EXAMPLES].tolist(), strict=True)
+    labels = int(changed.sum())
     return ArrayDifference(
         differing=np.asarray(changed.any(axis=1), bool),
-        labels=len(before),
-        examples=tuple((_shown(a), _shown(b)) for a, b in pairs),
-        shift=shift,
-        severity=math.inf if len(before) else 0.0,
+        labels=labels,
+        severity=math.inf if labels else 0.0,
     )
-
-
-def _shown(label: object) -> str:
-    return label.decode(errors="replace") if isinstance(label, bytes) else str(label)
 
 
 @np.errstate(all="ignore")
@@ -195,15 +173,12 @@ def _numbers(
     bad = nan | infinite
     changed = bad | (absolute > limit)
     differing: NDArray[np.bool_] = np.asarray(changed.any(axis=1), bool)
-    top, shift = _scores(expected, was, now, differing, rows, tops)
     return ArrayDifference(
         differing=differing,
-        absolute=absolute[~bad],
-        relative=relative[~bad],
+        largest=float(relative[~bad].max(initial=0.0)),
         nan_rows=int(nan.any(axis=1).sum()),
         infinite_rows=int(infinite.any(axis=1).sum()),
-        shift=shift,
-        top=top,
+        top=_count_changed_tops(expected, was, now, differing, rows, tops),
         severity=math.inf if bad.any() else float(excess.max(initial=0.0)),
     )
 
@@ -215,22 +190,22 @@ def _plain(array: Array) -> Array:
     return array.astype(np.float64)
 
 
-def _scores(
+def _count_changed_tops(
     array: Array,
     was: Array,
     now: Array,
     differing: NDArray[np.bool_],
     rows: int,
     tops: Sequence[int],
-) -> tuple[dict[int, int], int | None]:
-    """Changes of the highest scores, and by how many places all of them moved, of rows that differ.
+) -> dict[int, int]:
+    """Count, among the rows that differ, those whose k highest scores are different ones.
 
     Ties within the tolerance are no change: such a row does not differ.
     """
     width = array.shape[-1] if array.ndim else 1
     one_vector = rows == 1 and array.ndim == 1
     if width < 2 or not (array.ndim == 2 or one_vector) or array.dtype.kind == "c":
-        return {}, None
+        return {}
     if rows == 1 and array.ndim == 2:  # several vectors in an answer without rows in common
         pick = np.repeat(differing, array.shape[0])
         was, now = was.reshape(-1, width), now.reshape(-1, width)
@@ -242,10 +217,4 @@ def _scores(
         if k < width and len(was):
             before, after = (np.sort(np.argpartition(-side, k - 1)[:, :k]) for side in (was, now))
             top[k] = int((before != after).any(axis=1).sum())
-    if len(was) and width > 2:
-        for places in (1, -1):  # one row first: most differ in another way
-            if np.allclose(np.roll(was[0], places), now[0]) and np.allclose(
-                np.roll(was, places, axis=1), now
-            ):
-                return top, places
-    return top, None
+    return top

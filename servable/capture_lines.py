@@ -28,7 +28,6 @@ _HEADER = re.compile(r"[\x20-\x7e]{0,1024}")
 _LATEST = datetime.datetime(9999, 1, 1, tzinfo=datetime.UTC).timestamp()
 _MOST_LATENCY_MS = 86_400_000
 _FOLDERS = re.compile(r"(?:([^/]+)/)?([^/]+)/\d{4}/\d\d/\d\d/\d\d/[^/]+$")
-_PAIR = re.compile(r"\s*([^=,;\s]+)=([^,;]*)")
 
 
 class CaptureLineError(Exception):
@@ -95,7 +94,7 @@ def _request(record: Any, file: str, number: int) -> CapturedRequest:
         target_model=_text("targetModel", metadata),
         body=body,
         answer=answer,
-        attributes=_attributes(metadata, custom, file),
+        inference_id=inference_id,
         file=file,
         line=number,
     )
@@ -172,26 +171,14 @@ def variant_of(file: str) -> str | None:
     return folders[2] if folders else None
 
 
-def _attributes(metadata: dict[str, Any], custom: str | None, file: str) -> dict[str, str]:
-    scalars = {
-        name: str(value) for name, value in metadata.items() if isinstance(value, str | int | float)
-    }
-    pairs = {match[1]: match[2].strip() for match in _PAIR.finditer(custom or "")}
-    variant = variant_of(file)
-    return ({"variant": variant} if variant else {}) | scalars | pairs
-
-
 def write_line(request: CapturedRequest, more: dict[str, Any] | None = None) -> bytes:
     """Return a line, without its end, that `read_line` reads as this request. `more`: further keys."""
     data = {"endpointInput": captured_part("INPUT", request.content_type, request.body)}
     metadata: dict[str, Any] = {"inferenceTime": utc(request.time)}
     if request.event_id != line_id(request.file, request.line):
         metadata["eventId"] = request.event_id
-    metadata |= {
-        name: value
-        for name, value in request.attributes.items()
-        if name in ("inferenceId", "invocationSource")
-    }
+    if request.inference_id:
+        metadata["inferenceId"] = request.inference_id
     metadata["accept"] = request.accept
     if request.variant:
         metadata["variant"] = request.variant

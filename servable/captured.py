@@ -5,8 +5,7 @@ SageMaker's data capture has no status, no latency and no Accept header; recordi
 Source: https://docs.aws.amazon.com/sagemaker/latest/dg/model-monitor-data-capture-endpoint.html (2026-11-22)
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from servable_local.terminal import escaped_name
 
@@ -53,8 +52,8 @@ class CapturedRequest:
     """The model of a multi-model endpoint; known only in recordings of ours."""
     answer: RecordedAnswer | None = None
     """None: only Input was captured."""
-    attributes: Mapping[str, str] = field(default_factory=dict)
-    """Compared by `--where NAME=VALUE`: eventMetadata, name=value pairs of custom attributes, "variant"."""
+    inference_id: str | None = None
+    """The caller's own id of the request, from the header X-Amzn-SageMaker-Inference-Id."""
     file: str
     """Path, PLACE included, or s3://bucket/key."""
     line: int

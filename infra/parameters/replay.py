@@ -8,7 +8,6 @@ from infra.parameters.table import Table
 
 Share = Annotated[float, Field(ge=0, le=1)]
 Relative = Annotated[float, Field(ge=0, le=1)]
-Ratio = Annotated[float, Field(ge=1, le=100)]
 
 
 class TypeTolerances(Table):
@@ -77,13 +76,6 @@ class Replay(Table):
     error_share: Share = 0.0
     """Limit of the gate: the share of requests that may fail although the expected answer is none of an
     error."""
-    p50_ratio: Ratio | None = 1.1
-    """Limit of the gate: the median latency, divided by the other target's. It is exceeded only if the whole
-    95 % interval lies above; 1.1 is well above what two equal targets differ by. Applies with `--against`
-    alone, because captured latencies are of another time and place."""
-    p99_ratio: Ratio | None = 1.1
-    """Limit of the gate: the p99 latency, divided by the other target's; as p50_ratio. Needs at least 1,000
-    answers."""
     top: list[Annotated[int, Field(ge=1, le=1000)]] = Field(default=[1, 5], max_length=8)
     """Numbers k for which a change of the k highest scores is reported. 1 and 5 are what classifiers are
     judged by."""

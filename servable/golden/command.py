@@ -12,7 +12,7 @@ from servable.golden.frozen import frozen, why_not, with_tables
 from servable.golden.selection import GoldenSelection
 from servable.load.options import AS_JSON, LOCAL
 from servable.project import ENVIRONMENTS, SET, environment_with_endpoint
-from servable.replay.index import CaptureIndex, CaptureSelection
+from servable.replay.index import CaptureIndex
 from servable.replay.places import PlaceError, place_of
 from servable.tune.environment_edit import diff
 from servable.tune.environment_edit import write as write_file
@@ -65,7 +65,7 @@ def golden(
     account = account_of(loaded.environment, local=local)
     selection, left_out = GoldenSelection(), Counter[str]()
     try:
-        index = CaptureIndex(place_of(place, lambda: account.client("s3")), CaptureSelection())
+        index = CaptureIndex(place_of(place, lambda: account.client("s3")))
         for request in index:
             if (reason := why_not(request)) is None:
                 selection.add(request)

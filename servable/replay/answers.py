@@ -5,11 +5,10 @@
 
 Each line is a record of data capture with two more keys, so that the file can itself be replayed: "replayed",
 the answers that came, and "check", the CRC-32 of what stands before it. Lines are only ever appended; a line
-that is cut off or damaged is passed over. Bodies are those that `--redact` returned, if it was given.
+that is cut off or damaged is passed over.
 """
 
 import base64
-import dataclasses
 import fcntl
 import json
 import os
@@ -23,7 +22,6 @@ from typing import Any, Self
 from model_packaging.private_folder import private_folder, private_opener
 from servable.capture_lines import CaptureLineError, request_of, write_line
 from servable.captured import CapturedRequest, RecordedAnswer
-from servable.replay.redaction import Redaction
 
 # The file of a run's folder that keeps requests and answers.
 ANSWERS = "answers.jsonl"
@@ -40,8 +38,6 @@ class AnswerPair:
     """The answer of the replay's target."""
     other: RecordedAnswer | None = None
     """The answer of the other target, with `--against`."""
-    second: RecordedAnswer | None = None
-    """The answer of a second known-good target, with `--against` twice: it shows what differs by itself."""
     send_lag_ms: float = 0.0
     """Delay of the request behind its scheduled time; not part of either latency."""
 
@@ -57,12 +53,10 @@ class AnswerLog:
     def __init__(
         self,
         folder: Path,
-        redaction: Redaction | None = None,
         seen: Callable[[AnswerPair], None] = lambda pair: None,
     ) -> None:
         """`seen` gets what an earlier process has kept. Raises OSError; BlockingIOError: it is in use."""
         private_folder(folder)
-        self._redaction = redaction
         self._file = open(folder / ANSWERS, "ab", buffering=0, opener=private_opener)  # noqa: SIM115
         fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         self.answered: defaultdict[str, set[int]] = defaultdict(set)
@@ -74,24 +68,15 @@ class AnswerLog:
             self._file.truncate(sum(len(line) for line in lines if line.endswith(b"\n")))
 
     def append(self, pair: AnswerPair) -> None:
-        """Keep one answer. Raises OSError, and RedactionError."""
-        if (redaction := self._redaction) is not None:
-            pair = dataclasses.replace(
-                pair,
-                request=redaction.request(pair.request),
-                answered=redaction.answer(pair.answered),
-                other=redaction.answer(pair.other) if pair.other else None,
-                second=redaction.answer(pair.second) if pair.second else None,
-            )
+        """Keep one answer. Raises OSError."""
         kept: dict[str, Any] = {
             "file": pair.request.file,
             "line": pair.request.line,
             "sendLagMs": round(pair.send_lag_ms, 3),
             "answered": _written(pair.answered),
         }
-        for name, answer in (("other", pair.other), ("second", pair.second)):
-            if answer is not None:
-                kept[name] = _written(answer)
+        if pair.other is not None:
+            kept["other"] = _written(pair.other)
         text = write_line(pair.request, {"replayed": kept})[:-1]
         self._file.write(text + _CHECK % zlib.crc32(text))
 
@@ -114,13 +99,12 @@ def read_pairs(folder: Path) -> Iterator[AnswerPair]:
         try:
             request = request_of(record, file=kept["file"], number=kept["line"])
         except CaptureLineError:
-            continue  # a redaction that returns what no header may hold
-        others = {name: _read(kept[name]) for name in ("other", "second") if name in kept}
+            continue  # an older version kept what no header may hold
         yield AnswerPair(
             request=request,
             answered=_read(kept["answered"]),
+            other=_read(kept["other"]) if "other" in kept else None,
             send_lag_ms=kept["sendLagMs"],
-            **others,
         )
 
 

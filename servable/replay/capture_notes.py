@@ -29,7 +29,7 @@ def capture_notes(index: CaptureIndex, shadows: Collection[str]) -> Iterator[str
         for name in sorted(shadows & counts.keys()):
             yield (
                 f"variant {name} is a shadow, so its {counts[name]:,} requests repeat those of another "
-                "variant; replay one of them with --where variant=NAME"
+                "variant; pass the folder or prefix of one variant to --captured"
             )
     gaps = np.diff(index.times)
     if len(gaps) < 2:

@@ -1,15 +1,13 @@
-"""Which captured requests a replay sends, and when: an index of their lines, sorted by time.
+"""Index the lines of captured requests, sorted by time.
 
-A first pass reads every line, names what it skips, and keeps 40 bytes of each request that is chosen; bodies
+A first pass reads every line, names what it skips, and keeps 40 bytes of each request; bodies
 are read again when their turn comes. So files of several variants and hours are merged in whatever order they
 were written, the number of requests is known before the first is sent, and memory does not grow with bodies.
 """
 
-import hashlib
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,10 +23,7 @@ from servable.replay.places import (
     captured_lines,
 )
 from servable.replay.skipped import ReadLines, SkipCount, SkippedLines
-from servable_local.capture_record import media_type
 
-# A file of an hour may hold what was asked for a little before or after it.
-_HOUR_SECONDS, _MARGIN_SECONDS = 3600.0, 600.0
 # An endpoint has ten: https://docs.aws.amazon.com/general/latest/gr/sagemaker.html (2026-11-22).
 _MOST_VARIANTS = 100
 # Several times a second, and next to no work.
@@ -37,67 +32,21 @@ Report = Callable[[int, int], None]
 """(bytes read, bytes in all)"""
 
 
-@dataclass(frozen=True, kw_only=True)
-class CaptureSelection:
-    """The captured requests that are wanted; without anything, all."""
-
-    begin: float = float("-inf")
-    """Seconds since 1970; this moment is inside."""
-    end: float = float("inf")
-    """Seconds since 1970; this moment is outside."""
-    share: float = 1.0
-    """Share of the requests, chosen by a hash of their event id: the same ones each time."""
-    content_types: tuple[str, ...] = ()
-    """Any of them, compared without parameters."""
-    attributes: Mapping[str, str] = field(default_factory=dict)
-    """All of them, as CapturedRequest.attributes has them."""
-
-    def wants_file(self, file: CaptureFile) -> bool:
-        """Whether a file may hold a wanted moment, by the hour in its path."""
-        hour = file.hour
-        return hour is None or (
-            hour - _MARGIN_SECONDS < self.end
-            and hour + _HOUR_SECONDS + _MARGIN_SECONDS > self.begin
-        )
-
-    def wants(self, request: CapturedRequest) -> bool:
-        if not self.begin <= request.time < self.end:
-            return False
-        wanted_types = [media_type(name) for name in self.content_types]
-        if wanted_types and media_type(request.content_type) not in wanted_types:
-            return False
-        if any(request.attributes.get(name) != value for name, value in self.attributes.items()):
-            return False
-        return self.share >= 1.0 or _drawn(request.event_id) < self.share
-
-
-def _drawn(event_id: str) -> float:
-    """Return a number from 0 to 1 that depends on the event id alone."""
-    digest = hashlib.blake2b(event_id.encode(errors="replace"), digest_size=8).digest()
-    return float(int.from_bytes(digest, "big")) / 2.0**64
-
-
 class CaptureIndex:
-    """The chosen requests of a place in the order of their time; iterating reads each."""
+    """The requests of a place in the order of their time; iterating reads each."""
 
-    def __init__(
-        self,
-        place: CapturePlace,
-        selection: CaptureSelection,
-        report: Report = lambda done, of: None,
-    ) -> None:
+    def __init__(self, place: CapturePlace, report: Report = lambda done, of: None) -> None:
         """Read the place once. Raises PlaceError."""
         self._place = place
-        self._selection = selection
         self._skipped = SkippedLines()
         self.lines_read = 0
         """Lines of all files that were read, skipped ones included."""
         self.variants: Counter[str] = Counter()
-        """Variant -> chosen requests that it answered."""
+        """Variant -> requests that it answered."""
         self._times = array("d")
         self._place_of = array("Q")
         """File, line, offset, size of each request, one after the other."""
-        self._files = list(filter(selection.wants_file, captured_files(place, self._skipped)))
+        self._files = list(captured_files(place, self._skipped))
         total, done = sum(file.size for file in self._files), 0
         for number, file in enumerate(self._files):
             for line, offset, content in captured_lines(place, file, self._skipped):
@@ -117,13 +66,10 @@ class CaptureIndex:
         except CaptureLineError as error:
             self._skipped.add(file.name, line, str(error))
             return
-        if self._selection.wants(request):
-            known = len(self.variants) < _MOST_VARIANTS or request.variant in self.variants
-            self.variants[
-                (request.variant or "without a variant") if known else "other variants"
-            ] += 1
-            self._times.append(request.time)
-            self._place_of.extend((number, line, offset, len(content)))
+        known = len(self.variants) < _MOST_VARIANTS or request.variant in self.variants
+        self.variants[(request.variant or "without a variant") if known else "other variants"] += 1
+        self._times.append(request.time)
+        self._place_of.extend((number, line, offset, len(content)))
 
     def _sort(self) -> None:
         times, places = np.asarray(self._times), np.asarray(self._place_of).reshape(-1, 4)

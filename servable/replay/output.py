@@ -52,7 +52,7 @@ class _Ticker:
         rate = (self._done - self._before) / (now - self._began)
         left = (total - self._done) / rate if rate else 0.0
         if not self._pace.as_fast:
-            left = (float(self._index.times[-1]) - self._moment) / self._pace.speed
+            left = float(self._index.times[-1]) - self._moment
             left = max(0.0, left - (now - self._at))
         return (
             f"{self._done:,} of {total:,} answered, {self._failed:,} failed; {rate:,.0f} requests/s; "
@@ -69,9 +69,5 @@ def announced(index: CaptureIndex, pace: ReplayPace) -> str:
             f"while p99 is within {pace.objective_ms:g} ms" if pace.objective_ms else "32 at once"
         )
         return f"{what}, as fast as they are answered, {limit}; Ctrl-C keeps what was answered"
-    speed = (
-        "at the captured pace" if pace.speed == 1 else f"at {pace.speed:g} times the captured pace"
-    )
-    return (
-        f"{what}, {speed}: {duration((last - first) / pace.speed)}; Ctrl-C keeps what was answered"
-    )
+    pace = f"at the captured pace: {duration(last - first)}"
+    return f"{what}, {pace}; Ctrl-C keeps what was answered"

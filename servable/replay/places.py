@@ -4,8 +4,6 @@ SageMaker writes s3://PREFIX/ENDPOINT/VARIANT/yyyy/mm/dd/hh/NAME.jsonl, by the h
 Source: https://docs.aws.amazon.com/sagemaker/latest/dg/model-monitor-data-capture-endpoint.html (2026-11-22)
 """
 
-import datetime
-import re
 import sys
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
@@ -24,7 +22,6 @@ _CHUNK_BYTES = 1 << 20
 # Parts of objects in S3 that are kept: as many as the files of an hour are read in turns.
 _PART_BYTES = 256 * 1024
 _MOST_PARTS = 256
-_HOUR = re.compile(r"/(\d{4})/(\d\d)/(\d\d)/(\d\d)/[^/]+$")
 
 
 class PlaceError(Exception):
@@ -41,15 +38,6 @@ class CaptureFile:
 
     name: str
     size: int
-
-    @property
-    def hour(self) -> float | None:
-        """Begin of its hour in seconds since 1970, by its folders; None if they name no hour."""
-        match = _HOUR.search(self.name)
-        try:
-            return datetime.datetime(*map(int, match.groups()), tzinfo=datetime.UTC).timestamp()  # type: ignore[arg-type, misc, union-attr]
-        except (AttributeError, ValueError):
-            return None
 
 
 class LocalPlace:

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from model_packaging.beside import write_beside
+from servable.capture_lines import line_id
 from servable.captured import CapturedRequest
 from servable.load.load_target import LoadTarget
 from servable.replay.answers import AnswerLog, AnswerPair, read_pairs
 from servable.replay.index import CaptureIndex
-from servable.replay.redaction import Redaction
 from servable.replay.sending import ReplayPace, ReplaySender
 from servable.replay.summary import ReplayResult, ReplaySummary
 
@@ -29,11 +29,11 @@ class ReplayError(Exception):
     """The replay cannot go on. `str()` is a whole sentence: what failed, what to do."""
 
 
-def run_folder(root: Path, name: str, question: Mapping[str, Any], *, anew: bool) -> Path:
-    """Return the folder of the unfinished run of this question, else the path of a new one.
+def run_folder(root: Path, name: str, question: Mapping[str, Any]) -> Path:
+    """Return the folder of the unfinished run of this question, or the path of a new one.
 
-    `question`: everything by which answers differ; another one is another run. A finished run is never gone
-    on with: the same question asked again is a new run.
+    `question`: everything by which answers differ; a different one starts a new run. A finished run isn't
+    continued: the same question starts a new run.
     """
     # A relative path means other files in another folder.
     asked = json.dumps([question, str(Path.cwd())], sort_keys=True)
@@ -41,7 +41,7 @@ def run_folder(root: Path, name: str, question: Mapping[str, Any], *, anew: bool
     safe = "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in name)
     stem = f"{safe.strip('-')[:60]}-{key}"
     for folder in sorted((root / RUNS).glob(f"{stem}-*"), reverse=True):
-        if not anew and not _finished(folder):
+        if not _finished(folder):
             return folder
     now = datetime.datetime.now(datetime.UTC).strftime("%Y%m%d-%H%M%S-%f")
     folder = root / RUNS / f"{stem}-{now}"
@@ -67,21 +67,21 @@ def replay(
     folder: Path,
     *,
     variables: Mapping[str, str] | None = None,
-    redaction: Redaction | None = None,
+    redact: bool = False,
     progress: Progress = lambda summary, moment: None,
     seen: Callable[[AnswerPair], None] = lambda pair: None,
 ) -> ReplayResult:
     """Send what the folder has no answer to yet, and keep each answer as it comes.
 
-    `targets`: one, or up to three that are asked in turns. `variables`: environment of the sending process;
-    None: that of this process. `seen` gets every pair of answers, those of an earlier process first. Ctrl-C
-    ends it: the result says `interrupted`, and the next call goes on; requests under way are then sent again.
-    Raises ReplayError, LoadError, PlaceError, RedactionError.
+    `targets`: one, or two that are invoked in turns. `variables`: environment of the sending process; None:
+    that of this process. `redact`: leave out the callers' ids and attributes. `seen` gets every pair of
+    answers, those of an earlier process first. After Ctrl-C the result says `interrupted`, and the next call
+    continues; requests under way are then sent again. Raises ReplayError, LoadError, PlaceError.
     """
     began = time.monotonic()
     summary = ReplaySummary()
     try:
-        log = AnswerLog(folder, redaction, summary.add)
+        log = AnswerLog(folder, summary.add)
     except BlockingIOError:
         raise ReplayError(f"{folder}: another replay is at work here; wait, or end it") from None
     interrupted = False
@@ -91,8 +91,8 @@ def replay(
                 seen(pair)
             with ReplaySender(targets, pace, variables=variables) as sender:
                 for pair in sender.replay(_unanswered(index, log)):
-                    if redaction is not None:  # also for what is printed
-                        pair = dataclasses.replace(pair, request=redaction.metadata(pair.request))
+                    if redact:  # also in what is printed
+                        pair = dataclasses.replace(pair, request=without_identity(pair.request))
                     log.append(pair)
                     summary.add(pair)
                     seen(pair)
@@ -117,3 +117,12 @@ def _unanswered(index: CaptureIndex, log: AnswerLog) -> Iterator[tuple[float, Ca
         file, line = index.key(number)
         if line not in log.answered.get(file, ()):
             yield float(index.times[number]), index.request(number)
+
+
+def without_identity(request: CapturedRequest) -> CapturedRequest:
+    """Return the request without what its caller wrote: custom attributes and the inference id."""
+    own = request.event_id != request.inference_id
+    event_id = request.event_id if own else line_id(request.file, request.line)
+    return dataclasses.replace(
+        request, event_id=event_id, inference_id=None, custom_attributes=None
+    )

@@ -24,8 +24,6 @@ _MODULE = "servable.load.generator.replay_worker"
 class ReplayPace:
     """Pace of requests: at their captured moments, or as fast as the objective allows."""
 
-    speed: float = 1.0
-    """2: twice as fast as captured."""
     as_fast: bool = False
     """Not at the captured moments: as many at once as p99 stays within the objective."""
     objective_ms: float | None = None
@@ -33,7 +31,7 @@ class ReplayPace:
 
 
 class ReplaySender:
-    """Sends requests to up to three targets in turns. Memory: bounded by what the process takes in."""
+    """Send requests to one target, or to two in turns. Memory: bounded by what the process takes in."""
 
     def __init__(
         self,
@@ -43,7 +41,6 @@ class ReplaySender:
         variables: Mapping[str, str] | None = None,
     ) -> None:
         """Start the process. `variables`: its environment; default: this process's. Raises LoadError."""
-        self._pace = pace
         self._words = tempfile.TemporaryFile()  # noqa: SIM115  (close() closes it)
         self._waiting: dict[int, CapturedRequest] = {}
         self._failed: BaseException | None = None
@@ -99,14 +96,15 @@ class ReplaySender:
             for number, (moment, request) in enumerate(requests):
                 first = moment if first is None else first
                 self._waiting[number] = request
-                due = (moment - first) / self._pace.speed
                 headers = {  # fields of the generator's Body
                     "content_type": request.content_type,
                     "custom_attributes": request.custom_attributes,
                     "accept": request.accept,
                     "target_model": request.target_model,
                 }
-                self._write({"number": number, "due": due, "headers": headers}, request.body)
+                self._write(
+                    {"number": number, "due": moment - first, "headers": headers}, request.body
+                )
         except LoadError:
             return  # the process has ended, which the other thread notices
         except BaseException as error:  # what is sent is answered before it is raised
@@ -174,6 +172,5 @@ def _pair(request: CapturedRequest, answered: dict[str, Any], bodies: bytes) -> 
         request=request,
         answered=answers[0],
         other=answers[1] if len(answers) > 1 else None,
-        second=answers[2] if len(answers) > 2 else None,
         send_lag_ms=answered["lagMs"],
     )

@@ -1,9 +1,7 @@
-"""Output of a comparison: a table of outputs, the latencies, the gate; the same as JSON. No body, no
-value."""
+"""Print a comparison as lines and as JSON, and write the requests that differ most. No body, no value."""
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -11,31 +9,29 @@ from infra.parameters.replay import Replay
 from model_packaging.beside import beside
 from servable.capture_lines import write_line
 from servable.captured import CapturedRequest
-from servable.precision import readable
 from servable.replay.compare.columns import UNSEEN_CHANGE
-from servable.replay.compare.comparison import Comparison, WorstRequest
+from servable.replay.compare.comparison import Comparison, OutputStatistics, WorstRequest
 from servable.replay.compare.gate import (
     ReplayVerdict,
-    difference_of,
-    latency_ratios,
+    describe_difference,
     least_rows,
     most_share,
     percent,
+    percent_of,
     shown_line,
 )
-from servable.replay.compare.output_statistics import OutputStatistics
 
 WORST_FILE = "worst.jsonl"
-"""The requests that differ most, as a capture file that `servable replay` can play alone."""
+"""The requests that differ most, as a capture file that `servable replay` can send alone."""
 SHOWN, MOST_LINES = 5, 20
 
 
-def lines(comparison: Comparison, limits: Replay, *, side_by_side: bool) -> list[str]:
-    """Number of compared requests, a line for each output that differs, worst requests, latencies."""
-    share = comparison.differing_rows / comparison.rows if comparison.rows else 0.0
+def format_lines(comparison: Comparison) -> list[str]:
+    """Return the number of compared requests, a line for each output that differs, the worst requests."""
     rows = [
         f"compared: {comparison.compared:,} of {comparison.requests:,} requests; "
-        f"{comparison.differing_rows:,} of {comparison.rows:,} rows differ ({percent(share)})"
+        f"{comparison.differing_rows:,} of {comparison.rows:,} rows differ "
+        f"({percent_of(comparison.differing_rows, comparison.rows)})"
     ]
     rows += [shown_line(comparison)] if comparison.rows else []
     rows += ignored_lines(comparison)
@@ -44,17 +40,15 @@ def lines(comparison: Comparison, limits: Replay, *, side_by_side: bool) -> list
         rows.append(f"without a captured answer: {comparison.without_expected:,}")
     if comparison.new_errors:
         rows.append(
-            f"failed: {comparison.new_errors:,}, although the expected answer is none of an error"
+            f"failed: {comparison.new_errors:,}, although the expected answer isn't an error"
         )
-    if comparison.second_errors:
-        rows.append(f"failed by the second known-good target alone: {comparison.second_errors:,}")
-    if comparison.mended or comparison.failed_on_both:
+    if comparison.recovered or comparison.failed_on_both:
         rows.append(
-            f"expected errors: {comparison.failed_on_both:,} failed again, {comparison.mended:,} are "
-            "answered now"
+            f"expected errors: {comparison.failed_on_both:,} failed again, {comparison.recovered:,} "
+            "succeed now"
         )
     several = differing_outputs(comparison)
-    rows += [f"  {output.name}: {difference_of(output)}" for output in several[:MOST_LINES]]
+    rows += [f"  {output.name}: {describe_difference(output)}" for output in several[:MOST_LINES]]
     if len(several) > MOST_LINES:
         rows.append(f"  {len(several) - MOST_LINES:,} more outputs differ; --json has all")
     rows += [
@@ -62,13 +56,11 @@ def lines(comparison: Comparison, limits: Replay, *, side_by_side: bool) -> list
         f"{'; '.join(request.reasons)}"
         for request in comparison.worst[:SHOWN]
     ]
-    if comparison.latency.count:
-        rows += latency_lines(comparison, limits, side_by_side=side_by_side)
     return rows
 
 
 def ignored_lines(comparison: Comparison) -> list[str]:
-    """Lines with the outputs that are left out; none if all are compared."""
+    """Return lines with the outputs that are left out; none if all are compared."""
     lines = []
     if comparison.ignored:
         lines.append(f"not compared, ignored by [replay.outputs]: {', '.join(comparison.ignored)}")
@@ -82,7 +74,7 @@ def ignored_lines(comparison: Comparison) -> list[str]:
 
 
 def unseen_lines(comparison: Comparison) -> list[str]:
-    """Lines with the columns that are too small for the tolerance of their rows, by output."""
+    """Return lines with the columns that are too small for the tolerance of their rows, by output."""
     lines = []
     for output in comparison.outputs.values():
         if columns := output.columns.unseen:
@@ -97,40 +89,19 @@ def unseen_lines(comparison: Comparison) -> list[str]:
 
 
 def differing_outputs(comparison: Comparison) -> list[OutputStatistics]:
-    """The outputs that differ, the one with the largest share first."""
+    """Return the outputs that differ, the one with the largest share first."""
     several = [output for output in comparison.outputs.values() if output.differing or output.added]
     return sorted(several, key=lambda output: -output.share)
 
 
-def latency_lines(comparison: Comparison, limits: Replay, *, side_by_side: bool) -> list[str]:
-    before, after = (comparison.latency.latencies(side) for side in (0, 1))
-    rows = []
-    for percent_, _, ratio in latency_ratios(comparison, limits):
-        pair = f"{readable(before.percentile_ms(percent_))} -> {readable(after.percentile_ms(percent_))} ms"
-        times = (
-            "too few answers for a ratio"
-            if ratio is None
-            else (f"{ratio.value:.2f} times ({ratio.low:.2f} to {ratio.high:.2f})")
-        )
-        rows.append(f"latency p{percent_:g}: {pair}; {times}")
-    if not side_by_side:
-        rows.append(
-            "latency: captured at another time and place, so the gate does not judge it; --against asks two "
-            "targets side by side"
-        )
-    return rows
-
-
-def as_object(
-    comparison: Comparison, limits: Replay, gate: ReplayVerdict | None, *, side_by_side: bool
-) -> dict[str, Any]:
-    """The comparison as JSON. `gate`: None where no gate was asked for."""
+def as_object(comparison: Comparison, limits: Replay, gate: ReplayVerdict | None) -> dict[str, Any]:
+    """Return the comparison for JSON. `gate`: None without --gate."""
     return {
         "requests": comparison.requests,
         "compared": comparison.compared,
         "without_expected": comparison.without_expected,
         "errors": dict(comparison.errors),
-        "answered_now": comparison.mended,
+        "answered_now": comparison.recovered,
         "failed_on_both": comparison.failed_on_both,
         "rows": comparison.rows,
         "differing_rows": comparison.differing_rows,
@@ -147,68 +118,33 @@ def as_object(
         ],
         "ignored": comparison.ignored,
         "allowed": dict(comparison.allowed),
-        "known_good": {"answers": comparison.noisy, "errors": comparison.second_errors},
-        "outputs": {one.name: _output(one) for _, one in sorted(comparison.outputs.items())},
-        "latency": _latency(comparison, limits, side_by_side),
-        "worst": [_worst(request) for request in comparison.worst],
+        "outputs": {
+            one.name: _describe_output(one) for _, one in sorted(comparison.outputs.items())
+        },
+        "worst": [_describe_worst(request) for request in comparison.worst],
         "gate": None if gate is None else gate.as_object(),
     }
 
 
-def _output(output: OutputStatistics) -> dict[str, Any]:
+def _describe_output(output: OutputStatistics) -> dict[str, Any]:
+    # JSON has no infinity: the largest float stands for it.
+    largest = output.largest if math.isfinite(output.largest) else 1.7976931348623157e308
     return {
         "rows": output.rows,
         "differing_rows": output.differing,
         "relative_tolerance": output.tolerance,
-        "relative": _sketch(output.relative),
-        "absolute": _sketch(output.absolute),
+        "largest_difference": largest,
         "nan_rows": output.nan,
         "infinite_rows": output.infinite,
         "changed_labels": output.labels,
-        "shift": output.shift,
         "changed_top": {str(k): count for k, count in sorted(output.top.items())},
         "problems": dict(output.problems),
         "added": output.added,
         "unseen_columns": output.columns.unseen,
-        "noise": {
-            "answers": output.noise.answers,
-            "disagreeing": output.noise.disagreeing,
-            "least_answers": output.noise.least_answers,
-        },
-        "came_as": output.swapped_with,
     }
 
 
-def _sketch(sketch: Any) -> dict[str, float | None]:
-    numbers = {
-        "median": sketch.percentile(50),
-        "p99": sketch.percentile(99),
-        "largest": sketch.largest if sketch.count else math.nan,
-    }
-    return {name: _json(value) for name, value in numbers.items()}
-
-
-def _json(value: float) -> float | None:
-    """JSON has neither NaN nor infinity: null for the first, the largest float for the second."""
-    if math.isnan(value):
-        return None
-    return value if math.isfinite(value) else 1.7976931348623157e308
-
-
-def _latency(comparison: Comparison, limits: Replay, side_by_side: bool) -> dict[str, Any]:
-    before, after = (comparison.latency.latencies(side) for side in (0, 1))
-    latency: dict[str, Any] = {"requests": comparison.latency.count, "side_by_side": side_by_side}
-    for percent_, most, ratio in latency_ratios(comparison, limits):
-        latency[f"p{percent_:g}"] = {
-            "expected_ms": _json(before.percentile_ms(percent_)),
-            "answered_ms": _json(after.percentile_ms(percent_)),
-            "ratio": None if ratio is None else asdict(ratio),
-            "limit": most,
-        }
-    return latency
-
-
-def _worst(request: WorstRequest) -> dict[str, Any]:
+def _describe_worst(request: WorstRequest) -> dict[str, Any]:
     captured = request.pair.request
     return {
         "event_id": captured.event_id,
@@ -220,7 +156,7 @@ def _worst(request: WorstRequest) -> dict[str, Any]:
 
 
 def write_worst(requests: Sequence[CapturedRequest], folder: Path) -> Path | None:
-    """Write requests as a capture file, with mode 0600; None of none. Raises OSError."""
+    """Write requests as a capture file, with mode 0600; None if there are none. Raises OSError."""
     if not requests:
         return None
     with beside(folder / WORST_FILE) as file:

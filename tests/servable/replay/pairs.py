@@ -9,7 +9,7 @@ from infra.parameters.replay import Replay
 from servable.captured import CapturedRequest, RecordedAnswer
 from servable.replay.answers import AnswerPair
 from servable.replay.compare.comparison import Comparison
-from servable.replay.compare.gate import exceeded
+from servable.replay.compare.gate import list_exceeded
 from servable_tensors import wire
 from servable_tensors.codecs import CODECS, JSON
 from servable_tensors.tensors import Array
@@ -85,10 +85,6 @@ def comparison_of(several: Iterator[AnswerPair], settings: Replay = DEFAULTS) ->
     return comparison
 
 
-def gate(
-    several: Iterator[AnswerPair], settings: Replay = DEFAULTS, *, side_by_side: bool = False
-) -> str:
-    """The gate's sentences, one a line; empty: it is passed."""
-    return "\n".join(
-        exceeded(comparison_of(several, settings), settings, side_by_side=side_by_side)
-    )
+def gate(several: Iterator[AnswerPair], settings: Replay = DEFAULTS) -> str:
+    """Return the gate's sentences, one a line; empty if the gate is met."""
+    return "\n".join(list_exceeded(comparison_of(several, settings), settings))

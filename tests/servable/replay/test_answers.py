@@ -6,9 +6,8 @@ import pytest
 
 from servable.captured import CapturedRequest, RecordedAnswer
 from servable.replay.answers import ANSWERS, AnswerLog, AnswerPair, read_pairs
-from servable.replay.index import CaptureIndex, CaptureSelection
+from servable.replay.index import CaptureIndex
 from servable.replay.places import LocalPlace
-from servable.replay.redaction import Redaction, RedactionError
 from tests.servable.replay.captures import request
 
 CAME = RecordedAnswer(body=b"\x00other", content_type="a/b", status=200, latency_ms=1.5)
@@ -23,8 +22,8 @@ def replayed(number: int) -> AnswerPair:
     return AnswerPair(request=captured(number), answered=CAME, send_lag_ms=0.25)
 
 
-def kept(folder: Path, *numbers: int, redaction: Redaction | None = None) -> Path:
-    with AnswerLog(folder, redaction) as log:
+def kept(folder: Path, *numbers: int) -> Path:
+    with AnswerLog(folder) as log:
         for number in numbers:
             log.append(replayed(number))
     return folder / ANSWERS
@@ -66,7 +65,7 @@ def test_a_damaged_line_is_passed_over(tmp_path: Path) -> None:
 
 def test_what_is_kept_can_be_replayed_itself(tmp_path: Path) -> None:
     file = kept(tmp_path, 0, 1)
-    index = CaptureIndex(LocalPlace(file), CaptureSelection())
+    index = CaptureIndex(LocalPlace(file))
     assert [again.body for again in index] == [captured(0).body, captured(1).body]
 
 
@@ -77,46 +76,3 @@ def test_answers_are_readable_by_their_owner_alone(tmp_path: Path) -> None:
 def test_two_replays_of_one_folder_are_refused(tmp_path: Path) -> None:
     with AnswerLog(tmp_path), pytest.raises(BlockingIOError):
         AnswerLog(tmp_path)
-
-
-def hook(folder: Path, text: str) -> Redaction:
-    file = folder / "hook.py"
-    file.write_text(text)
-    return Redaction(file)
-
-
-def test_a_redaction_changes_each_body_that_is_kept(tmp_path: Path) -> None:
-    text = (
-        "def redact(body, content_type):\n    return content_type.encode() + b' %d' % len(body)\n"
-    )
-    content = kept(tmp_path, 0, redaction=hook(tmp_path, text))
-    (pair,) = read_pairs(tmp_path)
-    assert pair.expected is not None
-    bodies = (pair.request.body, pair.expected.body, pair.answered.body)
-    assert bodies == (b"application/json 20", b"application/json 17", b"a/b 6")
-    assert b"instances" not in content.read_bytes()
-
-
-@pytest.mark.parametrize(
-    ("text", "problem"),
-    [
-        (
-            "def redact(body, content_type):\n    raise ValueError(body)\n",
-            "redact raised ValueError",
-        ),
-        ("def redact(body, content_type):\n    return None\n", "must return bytes"),
-    ],
-)
-def test_a_redaction_that_fails_keeps_nothing_and_quotes_no_body(
-    tmp_path: Path, text: str, problem: str
-) -> None:
-    with pytest.raises(RedactionError, match=problem) as raised:
-        kept(tmp_path, 0, redaction=hook(tmp_path, text))
-    assert "instances" not in str(raised.value)
-    assert (tmp_path / ANSWERS).read_bytes() == b""
-
-
-@pytest.mark.parametrize("text", ["", "redact = 1", "def redact("])
-def test_a_file_without_a_redaction_is_refused(tmp_path: Path, text: str) -> None:
-    with pytest.raises(RedactionError):
-        hook(tmp_path, text)

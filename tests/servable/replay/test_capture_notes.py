@@ -3,13 +3,13 @@
 from pathlib import Path
 
 from servable.replay.capture_notes import capture_notes
-from servable.replay.index import CaptureIndex, CaptureSelection
+from servable.replay.index import CaptureIndex
 from servable.replay.places import LocalPlace
 from tests.servable.replay.captures import NINE, request, written
 
 
 def notes(folder: Path, shadows: set[str]) -> list[str]:
-    return [*capture_notes(CaptureIndex(LocalPlace(folder), CaptureSelection()), shadows)]
+    return [*capture_notes(CaptureIndex(LocalPlace(folder)), shadows)]
 
 
 def test_requests_of_a_shadow_variant_are_said_to_repeat_others(tmp_path: Path) -> None:

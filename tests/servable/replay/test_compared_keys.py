@@ -6,8 +6,8 @@ import pytest
 
 from infra.parameters.replay import OutputTolerance, Replay
 from servable.replay.compare.comparison import MOST_OUTPUTS, OTHER_OUTPUTS, Comparison
-from servable.replay.compare.gate import ReplayVerdict, exceeded, judged
-from servable.replay.compare.output import as_object, lines
+from servable.replay.compare.gate import judge, list_exceeded
+from servable.replay.compare.output import format_lines
 from servable.replay.skipped import ReadLines
 from tests.servable.replay.pairs import comparison_of, gate, pair_of, recorded
 from tests.servable.replay.test_comparison import of_json
@@ -15,7 +15,7 @@ from tests.servable.replay.test_comparison import of_json
 
 def finished(comparison: Comparison) -> list[str]:
     comparison.finish()
-    return exceeded(comparison, Replay(), side_by_side=False)
+    return list_exceeded(comparison, Replay())
 
 
 ROWS = {"predictions": [[0.5, 0.25]] * 100}
@@ -122,8 +122,8 @@ def test_a_difference_beyond_that_bound_is_found(many_names: Comparison) -> None
 
 def test_an_answer_with_many_outputs_is_printed_in_few_lines() -> None:
     found = of_json(users(200, 0.5), users(200, 0.6))
-    shown = lines(found, Replay(), side_by_side=False)
-    sentences = exceeded(found, Replay(), side_by_side=False)
+    shown = format_lines(found)
+    sentences = list_exceeded(found, Replay())
     assert (len(shown), len(sentences), max(map(len, shown)) < 3_000) == (24, 21, True)
 
 
@@ -141,44 +141,6 @@ def test_the_name_of_an_output_is_one_short_line_that_can_be_written(name: str) 
     (output,) = (one.name for one in found.outputs.values() if one.differing)
     assert output.encode().isascii()
     assert (output.isprintable(), len(output) <= 200) == (True, True)
-
-
-SHOWN_NAMES = ("scores", "output", "body")
-
-
-@pytest.mark.parametrize(
-    ("expected", "answered"),
-    [
-        (users(3, 0.5), users(3, 0.6)),
-        (users(3, 0.5), users(3, 0.5, "alice")),
-        ({"outputs": {"user1@example.com": [1.0], "user2@example.com": [2.0]}},
-         {"outputs": {"user1@example.com": [2.0], "user2@example.com": [1.0]}}),
-        ({"predictions": [1.0]}, {"predictions": [1.0]} | users(1, 0.5)),
-    ],
-    ids=["another value", "another key", "values that came as each other", "added"],
-)  # fmt: skip
-def test_under_redaction_no_name_is_printed_that_may_be_data(
-    expected: object, answered: object
-) -> None:
-    comparison = Comparison(Replay(), shown=SHOWN_NAMES)
-    pair = (recorded(json.dumps(body).encode()) for body in (expected, answered))
-    comparison.add(pair_of(0, *pair))
-    comparison.finish()
-    sentences = exceeded(comparison, Replay(), side_by_side=False)
-    shown = [*lines(comparison, Replay(), side_by_side=False), *sentences]
-    printed = json.dumps(
-        as_object(
-            comparison, Replay(), ReplayVerdict(exceeded=tuple(sentences)), side_by_side=False
-        )
-    )
-    assert "example.com" not in printed + "".join(shown)
-
-
-def test_under_redaction_the_models_own_names_are_printed() -> None:
-    comparison = Comparison(Replay(), shown=SHOWN_NAMES)
-    pair = (recorded(b'{"outputs": {"scores": [%d], "other": [1]}}' % value) for value in (1, 2))
-    comparison.add(pair_of(0, *pair))
-    assert "Output scores: 1 of 1 rows" in "".join(finished(comparison))
 
 
 # --- outputs that the file leaves out
@@ -205,11 +167,11 @@ def test_another_output_is_compared_all_the_same() -> None:
 def test_an_output_that_is_ignored_is_named_as_not_compared() -> None:
     comparison = ignoring("id")
     comparison.finish()
-    assert lines(comparison, Replay(), side_by_side=False)[2].endswith(": id")
+    assert format_lines(comparison)[2].endswith(": id")
 
 
 def test_a_gate_that_ignores_every_output_cannot_be_told() -> None:
     comparison = ignoring("id", "output")
     comparison.finish()
-    verdict = judged(comparison, Replay(), ReadLines(), side_by_side=False)
+    verdict = judge(comparison, Replay(), ReadLines())
     assert (verdict.held, len(verdict.missing)) == ("cannot be told", 1)

@@ -14,13 +14,11 @@ from click.testing import CliRunner, Result
 
 from infra.parameters.loading import ValidFile, load
 from servable.replay.command import replay
-from servable.replay.compare.gate import ReplayVerdict
 from servable.replay.compare.output import WORST_FILE
 from servable.serve.container import serve_locally
 from servable.serve.serve import prepared
 from servable_local.container.recording import Recording
 from tests.conftest import RANKER, VALID, valid
-from tests.servable.replay.pairs import DEFAULTS, comparison_of, pairs
 
 pytestmark = pytest.mark.long
 
@@ -106,26 +104,6 @@ def test_batching_and_other_threads_pass_and_a_changed_answer_does_not(
     worst = Path(report["folder"], WORST_FILE)
     assert len(worst.read_bytes().splitlines()) == 20
     assert worst.stat().st_mode & 0o777 == 0o600
-
-
-def test_the_pages_pictures_and_tables_name_every_output(tmp_path: Path) -> None:
-    from servable.replay.compare.page import write
-
-    comparison = comparison_of(
-        pairs(lambda number, before: {**before, "scores": before["scores"] * 2})
-    )
-    page = write(
-        tmp_path,
-        comparison,
-        DEFAULTS,
-        title="a against b",
-        where="",
-        gate=ReplayVerdict(exceeded=("x",)),
-        side_by_side=False,
-    )
-    text = page.read_text()
-    assert [name for name in comparison.outputs if f">{name}" not in text] == []
-    assert (tmp_path / "pictures" / "outputs.png").is_file()
 
 
 def test_a_pipelines_gate_passes_where_the_file_names_no_captured_requests(

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from servable.capture_lines import CaptureLineError, read_line, write_line
+from servable.capture_lines import CaptureLineError, line_id, read_line, write_line
 from servable.captured import CapturedRequest, RecordedAnswer
 from servable.rehearse.recorded import read_captured
 from servable.replay.answers import AnswerLog, AnswerPair, read_pairs
-from servable.replay.index import CaptureIndex, CaptureSelection
+from servable.replay.index import CaptureIndex
 from servable.replay.places import LocalPlace
-from servable.replay.redaction import Redaction
+from servable.replay.run import without_identity
 from servable.replay.skipped import SkippedLines
 from tests.servable.replay.captures import request
 from tests.servable.replay.test_capture_lines import INPUT, JSONS, METADATA, OUTPUT, record
@@ -152,14 +152,14 @@ def test_sixty_kinds_of_hostile_lines_are_tried() -> None:
 def test_a_hostile_line_is_skipped_by_name_before_anything_is_sent(
     tmp_path: Path, name: str
 ) -> None:
-    index = CaptureIndex(place_with(tmp_path, name), CaptureSelection())
+    index = CaptureIndex(place_with(tmp_path, name))
     named = [str(skipped).partition(": skipped: ")[0] for skipped in index.skipped]
     assert (named, len(list(index))) == ([f"{tmp_path / 'a.jsonl'}, line 2"], 2)
 
 
 @each_hostile
 def test_the_name_of_a_hostile_line_quotes_nothing_of_it(tmp_path: Path, name: str) -> None:
-    (skipped,) = CaptureIndex(place_with(tmp_path, name), CaptureSelection()).skipped
+    (skipped,) = CaptureIndex(place_with(tmp_path, name)).skipped
     assert len(skipped.reason) < 100
     assert skipped.reason.isprintable()
 
@@ -204,13 +204,6 @@ def test_whatever_is_read_is_kept_so_that_it_is_read_again(odd: dict[str, Any]) 
         ]  # fmt: skip
 
 
-@pytest.fixture
-def redaction(tmp_path: Path) -> Redaction:
-    file = tmp_path / "hook.py"
-    file.write_text("def redact(body, content_type):\n    return b'{}'\n")
-    return Redaction(file)
-
-
 OF_A_PERSON = {"customAttributes": ["user=alice"], "inferenceId": "alice-7"}
 
 
@@ -220,31 +213,25 @@ OF_A_PERSON = {"customAttributes": ["user=alice"], "inferenceId": "alice-7"}
         OF_A_PERSON,
         OF_A_PERSON | {"eventId": None},
         {"eventId": None, "inferenceId": "alice-7", "customAttributes": ["inferenceId=other"]},
-        {"eventId": "alice-7", "customAttributes": ["eventId=alice-8"]},
     ],
-    ids=["both", "no event id", "an inference id in the attributes", "an event id in them"],
+    ids=["both", "no event id", "an inference id in the attributes"],
 )
 def test_redaction_keeps_no_custom_attribute_and_no_inference_id(
-    tmp_path: Path, redaction: Redaction, of_a_person: dict[str, Any]
+    of_a_person: dict[str, Any],
 ) -> None:
-    content = line(record(eventMetadata=METADATA | of_a_person)) + b"\n"
-    came = RecordedAnswer(body=b"{}", content_type="a/b", status=200)
-    with AnswerLog(tmp_path / "run", redaction) as log:
-        before = read_line(content, file="a.jsonl", number=7)
-        log.append(AnswerPair(request=before, answered=came))
-    assert b"alice" not in (tmp_path / "run" / "answers.jsonl").read_bytes()
-
-
-def test_redaction_keeps_sagemakers_event_id(redaction: Redaction) -> None:
-    before = read(record(eventMetadata=METADATA | OF_A_PERSON))
+    before = read(record(eventMetadata=METADATA | of_a_person))
     assert before is not None
-    assert redaction.request(redaction.request(before)).event_id == METADATA["eventId"]
+    kept = without_identity(before)
+    assert b"alice" not in write_line(kept)
+    assert without_identity(kept) == kept
+    own = (METADATA | of_a_person)["eventId"]
+    assert kept.event_id == (own or line_id(before.file, before.line))
 
 
 @pytest.mark.parametrize("name", ["a\ngate: met.jsonl", f"{ESCAPES}.jsonl", "\udcff.jsonl"])
 def test_a_line_is_named_on_one_line_whatever_its_file_is_called(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_bytes(b"true\n" + write_line(request(1, event_id=None)) + b"\n")
-    index = CaptureIndex(LocalPlace(tmp_path), CaptureSelection())
+    index = CaptureIndex(LocalPlace(tmp_path))
     (good,) = index
     assert all(text.isprintable() for text in (str(index.skipped[0]), good.where, good.event_id))
 

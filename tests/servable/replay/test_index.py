@@ -9,15 +9,15 @@ import pytest
 from servable.capture_lines import write_line
 from servable.captured import CapturedRequest
 from servable.replay import places
-from servable.replay.index import CaptureIndex, CaptureSelection, spread
+from servable.replay.index import CaptureIndex, spread
 from servable.replay.places import LocalPlace, PlaceError, S3Place, lines_of
 from tests.servable.replay.captures import NINE, request, written
 
 HOURS = ("09", "10")
 
 
-def index(folder: Path, **selection: object) -> CaptureIndex:
-    return CaptureIndex(LocalPlace(folder), CaptureSelection(**selection))  # type: ignore[arg-type]
+def index(folder: Path) -> CaptureIndex:
+    return CaptureIndex(LocalPlace(folder))
 
 
 def ids(found: CaptureIndex) -> list[str]:
@@ -48,32 +48,6 @@ def test_requests_of_one_captured_second_keep_the_order_of_their_lines(tmp_path:
         ]
         written(tmp_path / f"{name}.jsonl", *captured)
     assert ids(index(tmp_path)) == [f"event-{number}" for number in (1, 3, 5, 7, 0, 2, 4, 6)]
-
-
-def test_a_window_has_its_beginning_and_not_its_end(folder: Path) -> None:
-    found = index(folder, begin=NINE + 1.5, end=NINE + 3.5)
-    assert ids(found) == ["event-1", "event-2"]
-
-
-def test_files_of_other_hours_are_not_read(folder: Path) -> None:
-    assert index(folder, end=NINE + 100).lines_read == 6
-
-
-def test_requests_are_chosen_by_an_attribute(folder: Path) -> None:
-    assert len(index(folder, attributes={"variant": "b"})) == 6
-
-
-def test_requests_are_chosen_by_content_type_without_its_parameters(tmp_path: Path) -> None:
-    csv = request(1, content_type="text/csv; charset=utf-8")
-    written(tmp_path / "x.jsonl", request(0), csv)
-    assert ids(index(tmp_path, content_types=("Text/CSV",))) == ["event-1"]
-
-
-def test_a_sample_is_the_same_each_time_and_about_its_share(tmp_path: Path) -> None:
-    written(tmp_path / "x.jsonl", *(request(number) for number in range(300)))
-    first, second = (ids(index(tmp_path, share=0.1)) for _ in range(2))
-    assert first == second
-    assert 15 < len(first) < 45
 
 
 def test_a_damaged_line_is_named_and_the_others_are_read(tmp_path: Path) -> None:
@@ -190,7 +164,7 @@ def test_a_prefix_in_s3_has_the_requests_of_the_same_folder(
 ) -> None:
     monkeypatch.setattr(places, "_PART_BYTES", 500)  # a line is longer
     monkeypatch.setattr(places, "_MOST_PARTS", 3)
-    there = CaptureIndex(S3Place("s3://bucket/ep/", _Objects(folder)), CaptureSelection())
+    there = CaptureIndex(S3Place("s3://bucket/ep/", _Objects(folder)))
 
     def content(captured: CapturedRequest) -> tuple[str, bytes, float, str | None]:
         return captured.event_id, captured.body, captured.time, captured.variant

@@ -13,7 +13,7 @@ from servable.captured import RecordedAnswer
 from servable.console import SILENT_SECONDS, duration, progress_line
 from servable.replay import output
 from servable.replay.answers import AnswerPair
-from servable.replay.index import CaptureIndex, CaptureSelection
+from servable.replay.index import CaptureIndex
 from servable.replay.output import announced, progress_of
 from servable.replay.places import LocalPlace
 from servable.replay.sending import ReplayPace
@@ -39,7 +39,7 @@ def index(tmp_path_factory: pytest.TempPathFactory) -> CaptureIndex:
     folder = tmp_path_factory.mktemp("captured")
     captured = [request(number, time=NINE + 10 * number + 0.25) for number in range(10)]
     written(folder / "x.jsonl", *captured)
-    return CaptureIndex(LocalPlace(folder), CaptureSelection())
+    return CaptureIndex(LocalPlace(folder))
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,6 @@ def test_a_duration_is_in_the_two_largest_units(seconds: float, text: str) -> No
     ("pace", "text"),
     [
         (ReplayPace(), "at the captured pace: 1 min 30 s"),
-        (ReplayPace(speed=10), "at 10 times the captured pace: 9 s"),
         (ReplayPace(as_fast=True), "as fast as they are answered, 32 at once"),
         (
             ReplayPace(as_fast=True, objective_ms=80),
@@ -99,12 +98,12 @@ def answered(summary: ReplaySummary, tick: Any, count: int, *, moment: float = N
 
 
 def test_the_estimate_is_the_captured_time_that_is_left(index: CaptureIndex, clock: Clock) -> None:
-    summary, tick = ReplaySummary(), ticker(index, ReplayPace(speed=2))
+    summary, tick = ReplaySummary(), ticker(index, ReplayPace())
     clock.now += 20
     answered(summary, tick, 4, moment=NINE + 30.25)
     clock.now += 5
-    # 60 captured seconds are left, which are 30 at this speed, and 5 of them are over.
-    assert tick.text() == "4 of 10 answered, 0 failed; 0 requests/s; about 25 s left"
+    # 60 captured seconds are left, and 5 of them are over.
+    assert tick.text() == "4 of 10 answered, 0 failed; 0 requests/s; about 55 s left"
 
 
 def test_the_estimate_is_never_below_zero(index: CaptureIndex, clock: Clock) -> None:
@@ -189,7 +188,7 @@ def test_the_progress_is_shown_in_the_gaps_between_answers_too(
 def skipping(tmp_path: Path) -> CaptureIndex:
     file = written(tmp_path / "x.jsonl", request(0), request(1))
     file.write_bytes(file.read_bytes() + b"{}\n{}\n")
-    return CaptureIndex(LocalPlace(tmp_path), CaptureSelection())
+    return CaptureIndex(LocalPlace(tmp_path))
 
 
 def result(index: CaptureIndex, *replayed: AnswerPair, interrupted: bool = False) -> ReplayResult:

@@ -18,7 +18,7 @@ from servable.load.options import TargetOptions
 from servable.replay import places, run
 from servable.replay.command import _question
 from servable.replay.compare import against
-from servable.replay.index import CaptureIndex, CaptureSelection
+from servable.replay.index import CaptureIndex
 from servable.replay.places import (
     CaptureFile,
     LocalPlace,
@@ -53,34 +53,6 @@ def test_lines_are_the_same_however_a_file_is_cut_into_chunks(
     for _, offset, line in found:
         assert line is not None
         assert content[offset : offset + len(line)] == line
-
-
-@pytest.mark.parametrize(
-    ("name", "hour"),
-    [
-        ("ep/a/2026/11/21/09/x.jsonl", NINE), ("s3://b/ep/a/2026/11/21/10/x.jsonl", NINE + 3600),
-        ("x.jsonl", None), ("ep/a/2026/13/21/09/x.jsonl", None), ("a/2026/11/21/09/b/x.jsonl", None),
-    ],
-)  # fmt: skip
-def test_a_files_hour_is_in_its_path(name: str, hour: float | None) -> None:
-    assert CaptureFile(name, 0).hour == hour
-
-
-@pytest.mark.parametrize(
-    ("begin", "end", "read"),
-    [
-        (NINE, NINE + 1, True),
-        (NINE + 3600 + 599, NINE + 9000, True),
-        (NINE + 3600 + 600, NINE + 9000, False),
-        (NINE - 9000, NINE - 599, True),
-        (NINE - 9000, NINE - 600, False),
-    ],
-)
-def test_a_file_is_read_where_its_hour_and_ten_minutes_around_it_may_hold_a_wanted_moment(
-    begin: float, end: float, read: bool
-) -> None:
-    file = CaptureFile("ep/a/2026/11/21/09/x.jsonl", 0)
-    assert CaptureSelection(begin=begin, end=end).wants_file(file) == read
 
 
 def test_a_file_that_the_disk_refuses_is_named(tmp_path: Path) -> None:
@@ -173,8 +145,8 @@ def test_progress_is_told_of_every_answer(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(run, "ReplaySender", Sending([lambda captured: ANSWER]))
     captured = [request(number, time=NINE + number + 0.5) for number in range(3)]
     written(tmp_path / "captured" / "x.jsonl", *captured)
-    index = CaptureIndex(LocalPlace(tmp_path / "captured"), CaptureSelection())
-    folder = run.run_folder(tmp_path, "a/b c", {}, anew=False)
+    index = CaptureIndex(LocalPlace(tmp_path / "captured"))
+    folder = run.run_folder(tmp_path, "a/b c", {})
     target = [LoadTarget(url="http://127.0.0.1:9/")]
     told: list[tuple[int, float]] = []
     run.replay(
@@ -189,13 +161,13 @@ def test_progress_is_told_of_every_answer(tmp_path: Path, monkeypatch: pytest.Mo
 def test_a_folder_whose_run_cannot_be_read_is_not_gone_on_with(
     tmp_path: Path, text: str | None
 ) -> None:
-    folder = run.run_folder(tmp_path, "prod", {}, anew=False)
+    folder = run.run_folder(tmp_path, "prod", {})
     if text is None:
         (folder / run.RUN).unlink()
     else:
         (folder / run.RUN).write_text(text)
     if text != "[]":
-        assert run.run_folder(tmp_path, "prod", {}, anew=False) != folder
+        assert run.run_folder(tmp_path, "prod", {}) != folder
 
 
 @pytest.mark.parametrize(("target", "models"), [("deployed", ["config-7"]), ("local", [None])])
@@ -213,10 +185,10 @@ def test_another_deployment_is_another_run(
     monkeypatch.setattr(
         "servable.replay.command.account_of", lambda environment, **given: Account()
     )
-    options = dataclasses.replace(OPTIONS, target=target, redact=Path("hide.py"))
+    options = dataclasses.replace(OPTIONS, target=target, redact=True)
     reached: Any = type("Reached", (), {"asked": type("Asked", (), {"model_sha256": None})})
     found = _question("prod", environment(), [reached], options)
-    assert (found["models"], found["redact"], found["what"]) == (models, "hide.py", "prod")
+    assert (found["models"], found["redact"], found["what"]) == (models, True, "prod")
 
 
 # --- the other target of --against

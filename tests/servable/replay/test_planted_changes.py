@@ -1,7 +1,6 @@
 """Ten changes that the gate must find and name by output, and ten that it must let pass."""
 
 import json
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -53,11 +52,11 @@ HARMFUL: dict[str, tuple[Change, str]] = {
     "another version": (other_kernel(KERNEL[:, ::-1].copy()), "Output scores:"),
     "outputs swapped": (
         swapped,
-        "Output scores: 80 of 80 rows differ (100 %; at most 0 %); its values came as logits",
+        "Output scores: 80 of 80 rows differ (100 %; at most 0 %)",
     ),
     "a class label shift": (
         shifted_labels,
-        "80 labels changed; most labels that changed moved by +1",
+        "80 labels changed",
     ),
     "float16 weights": (
         other_kernel(KERNEL.astype(np.float16).astype(np.float32)),
@@ -176,32 +175,6 @@ def test_one_error_in_a_thousand_is_found() -> None:
     failed = recorded(b"", "", error="timeout")
     several = (pair_of(n, answer, failed if n == 500 else answer) for n in range(1000))
     assert gate(several) == "1 of 1,000 requests failed (0.1 %; at most 0 %): 1 x timeout."
-
-
-def timed(slower: float, *, count: int, seed: int = 0) -> Iterator[AnswerPair]:
-    """Two targets asked in turns: noise of both, and of the moment, which slows both."""
-    random = np.random.default_rng(seed)
-    moment = np.exp(0.2 * np.sin(np.arange(count) / 200))
-    before, after = (moment * random.lognormal(1.0, 0.4, count) for _ in range(2))
-    body = written({"offset": np.zeros(1, np.float32)})
-    for number in range(count):
-        yield pair_of(
-            number,
-            recorded(body, latency_ms=float(before[number])),
-            recorded(body, latency_ms=float(slower * after[number])),
-        )
-
-
-def test_twenty_percent_slower_is_found() -> None:
-    assert "p99 latency is" in gate(timed(1.2, count=6_000), side_by_side=True)
-
-
-def test_equally_fast_passes() -> None:
-    assert gate(timed(1.0, count=6_000), side_by_side=True) == ""
-
-
-def test_twice_as_slow_as_a_captured_latency_passes_because_it_is_of_another_time() -> None:
-    assert gate(timed(2.0, count=2_000), side_by_side=False) == ""
 
 
 def test_a_limit_of_the_file_is_the_gates() -> None:

@@ -16,9 +16,9 @@ import pytest
 from click.testing import CliRunner
 
 from servable.capture_lines import write_line
+from servable.replay import command
 from servable.replay.answers import read_pairs
 from servable.replay.command import replay
-from servable.replay.compare.judged import ReplayComparison
 from servable.replay.run import RUNS
 from tests.checkouts import ROOT
 from tests.servable.replay.captures import NINE, request, written
@@ -157,44 +157,41 @@ def test_hostile_lines_and_answers_lose_nothing_that_was_sent(tmp_path: Path) ->
     assert (controls(out + words), list(tmp_path.rglob("report.html")) != []) == ("", True)
 
 
-def test_redaction_leaves_nothing_of_a_person_in_files_and_output(tmp_path: Path) -> None:
-    (tmp_path / "hook.py").write_text("def redact(body, content_type):\n    return b'{}'\n")
+def test_redaction_leaves_nothing_of_a_caller_in_files_and_output(tmp_path: Path) -> None:
     (tmp_path / "captured").mkdir()
     metadata = METADATA | {"eventId": None, "inferenceId": "alice", "customAttributes": ["u=alice"]}
     answer = {"observedContentType": "application/json", "encoding": "JSON"}
-    data = {
-        "endpointInput": INPUT,
-        "endpointOutput": answer | {"data": '{"users": {"alice": 0.5}}'},
-    }
+    data = {"endpointInput": INPUT, "endpointOutput": answer | {"data": '{"outputs": [0.5]}'}}
     content = json.dumps({"captureData": data, "eventMetadata": metadata})
     (tmp_path / "captured" / "x.jsonl").write_text(content + "\n")
-    with Server(lambda *_: (200, OK[1], b'{"users": {"alice": 0.6}}')) as server:
-        code, out, words = ended(
-            started(tmp_path, server.url, "--as-fast", "--gate", "--redact", "hook.py")
-        )
+    with Server(lambda *_: (200, OK[1], b'{"outputs": [0.6]}')) as server:
+        code, out, words = ended(started(tmp_path, server.url, "--as-fast", "--gate", "--redact"))
     (headers, _), *_ = server.asked
     assert (code, headers["X-Amzn-SageMaker-Custom-Attributes"]) == (1, "u=alice")
     files = [file for file in (tmp_path / RUNS).rglob("*") if file.is_file()]
+    assert {"answers.jsonl", "worst.jsonl", "report.html"} <= {file.name for file in files}
     assert [file for file in files if b"alice" in file.read_bytes()] == []
     assert "alice" not in out + words
+
+
+def test_no_request_to_send_is_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "captured").mkdir()
+    (tmp_path / "captured" / "x.jsonl").write_bytes(b"{}\n" * 3)
+    code, _, words = ended(started(tmp_path, "http://127.0.0.1:9"))
+    assert (code, "captured: no request to send: 3 lines were read" in words) == (2, True)
+    assert not (tmp_path / RUNS).exists()
 
 
 def test_a_page_that_cannot_be_written_does_not_cost_the_comparison(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(*_: object) -> None:
+    def full(*_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.chdir(place)
-    monkeypatch.setattr(ReplayComparison, "write", full)
+    monkeypatch.setattr(command, "_write_report", full)
     with Server(answered) as server:
         options = [server.url, "--captured", "captured", "--as-fast"]
         ran = CliRunner().invoke(replay, options, standalone_mode=False)
     assert isinstance(ran.exception, OSError)
     assert "compared: 40 of 40 requests" in ran.stdout
-
-
-def test_no_request_to_send_is_a_sentence(place: Path) -> None:
-    code, _, words = ended(started(place, "http://127.0.0.1:9", "--where", "variant=b"))
-    assert (code, "captured: no request to send: 40 lines were read" in words) == (2, True)
-    assert not (place / RUNS).exists()

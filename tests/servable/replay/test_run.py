@@ -12,31 +12,27 @@ QUESTION = {"place": "captured", "models": ["a"]}
 
 @pytest.fixture
 def unfinished(tmp_path: Path) -> Path:
-    return run_folder(tmp_path, "prod", QUESTION, anew=False)
+    return run_folder(tmp_path, "prod", QUESTION)
 
 
 def test_an_unfinished_run_goes_on(tmp_path: Path, unfinished: Path) -> None:
-    assert run_folder(tmp_path, "prod", QUESTION, anew=False) == unfinished
+    assert run_folder(tmp_path, "prod", QUESTION) == unfinished
 
 
 def test_another_model_is_another_run(tmp_path: Path, unfinished: Path) -> None:
-    assert run_folder(tmp_path, "prod", QUESTION | {"models": ["b"]}, anew=False) != unfinished
+    assert run_folder(tmp_path, "prod", QUESTION | {"models": ["b"]}) != unfinished
 
 
 def test_a_relative_place_of_another_folder_is_another_run(
     tmp_path: Path, unfinished: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert run_folder(tmp_path, "prod", QUESTION, anew=False) != unfinished
+    assert run_folder(tmp_path, "prod", QUESTION) != unfinished
 
 
 def test_a_finished_run_is_not_gone_on_with(tmp_path: Path, unfinished: Path) -> None:
     (unfinished / RUN).write_text(json.dumps({"finished": True}))
-    assert run_folder(tmp_path, "prod", QUESTION, anew=False) != unfinished
-
-
-def test_a_run_begins_anew_where_it_is_asked_to(tmp_path: Path, unfinished: Path) -> None:
-    assert run_folder(tmp_path, "prod", QUESTION, anew=True) != unfinished
+    assert run_folder(tmp_path, "prod", QUESTION) != unfinished
 
 
 def test_a_run_is_readable_by_its_owner_alone(unfinished: Path) -> None:

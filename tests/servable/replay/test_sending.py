@@ -23,7 +23,7 @@ TARGET = LoadTarget(
     url="http://127.0.0.1:9/a", headers={"X-A": "b"}, signing_region="eu-west-1", timeout_seconds=7
 )
 OTHER = LoadTarget(url="http://127.0.0.1:9/other")
-PACE = ReplayPace(speed=4.0, as_fast=True, objective_ms=80.0)
+PACE = ReplayPace(as_fast=True, objective_ms=80.0)
 GIVEN = [
     (NINE + 10, request(0, accept="a/b", custom_attributes="tier=gold", target_model="m")),
     (NINE + 12, request(1, content_type="text/csv")),
@@ -69,10 +69,10 @@ def test_the_process_is_given_its_targets_and_its_pace_before_the_first_request(
     }
 
 
-def test_requests_are_due_at_their_captured_distance_from_the_first_divided_by_the_speed(
+def test_requests_are_due_at_their_captured_distance_from_the_first(
     by_number: list[AnswerPair],
 ) -> None:
-    assert [echoed(replayed)["due"] for replayed in by_number] == [0.0, 0.5, 0.75]
+    assert [echoed(replayed)["due"] for replayed in by_number] == [0.0, 2.0, 3.0]
 
 
 def test_every_answer_stands_with_its_own_request_in_the_order_of_the_answers(

@@ -83,7 +83,7 @@ class RequestReader:
             raise _too_long()
         # NGINX leaves out names with other letters, "_" among them.
         if name.replace(b"-", b"").isalnum():
-            self._headers.pairs.append((name, value.rstrip(b" \t")))
+            self._headers.pairs.append((name, value.rstrip(b" ")))
 
     def on_headers_complete(self) -> None:
         self._head_bytes = None
@@ -96,8 +96,8 @@ class RequestReader:
         if (headers.get("Transfer-Encoding") or "chunked").lower() != "chunked":
             raise BadRequestError("a Transfer-Encoding other than chunked")
         hosts = [host.encode("latin-1") for host in headers.values("Host")]
-        if len(hosts) != 1:
-            raise BadRequestError(f"{len(hosts)} Host headers")
+        if len(hosts) != 1 or not hosts[0]:
+            raise BadRequestError("no Host header, an empty one, or several")
         origin = headers.get("Origin")
         self._rejection = refusal(
             self._own_hosts,

@@ -108,9 +108,10 @@ def test_a_header_has_at_most_8_kb_and_a_head_32_kb(piece: int) -> None:
 def test_a_head_without_an_end_isnt_kept() -> None:
     reader = RequestReader(8080)
     reader.feed(HEAD + b"X-Big: ")
+    for _ in range(8):
+        reader.feed(b"a" * 4096)
     with pytest.raises(BadRequestError, match="too long"):
-        for _ in range(9):
-            reader.feed(b"a" * 4096)
+        reader.feed(b"a" * 4096)
 
 
 def test_a_head_after_a_long_body_is_counted_alone() -> None:

@@ -3,6 +3,7 @@
 import http.client
 import json
 import os
+import socket
 import stat
 import subprocess
 import sys
@@ -167,6 +168,26 @@ def test_boto3_presigns_with_what_is_taken(account: Account) -> None:
     url = account.client("s3").generate_presigned_url("get_object", Params=where)
     with urllib.request.urlopen(url) as answer:
         assert answer.read() == b"content"
+
+
+def test_a_caller_who_waits_before_the_body_is_told_to_continue_once(account: Account) -> None:
+    account.put_archive(b"content")
+    where = {"Bucket": f"archives-{account.number}", "Key": "waited-for"}
+    s3 = account.client("s3")
+    parts = urlsplit(s3.generate_presigned_url("put_object", Params=where))
+    head = (
+        f"PUT {parts.path}?{parts.query} HTTP/1.1\r\nHost: {parts.netloc}\r\nConnection: close\r\n"
+    )
+    received = b""
+    with socket.create_connection((parts.hostname, parts.port), 30) as connection:
+        connection.sendall(head.encode() + b"Content-Length: 4\r\nExpect: 100-continue\r\n\r\n")
+        received += connection.recv(65536)
+        connection.sendall(b"body")
+        while piece := connection.recv(65536):
+            received += piece
+    lines = [line for line in received.split(b"\r\n") if line.startswith(b"HTTP/")]
+    assert (len(lines), lines[0][9:12], lines[-1][9:12]) == (2, b"100", b"200")
+    assert s3.get_object(**where)["Body"].read() == b"body"
 
 
 def test_a_presigned_request_of_another_service_reaches_it(embedded: LocalAws) -> None:

@@ -15,11 +15,12 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Generic, TypeVar
 
-# The service that a request for one of these paths is signed for.
+PREFIX = "/servable/"
+# What a request for one of these is signed for.
 SERVICE = "servable"
-HEALTH_PATH = "/servable/health"
-CLOCK_PATH = "/servable/clock"
-FAULT_PATH = "/servable/fault"
+HEALTH_PATH = PREFIX + "health"
+CLOCK_PATH = PREFIX + "clock"
+FAULT_PATH = PREFIX + "fault"
 _lock = threading.Lock()
 _clients: dict[tuple[str, str, str, str, str], Any] = {}
 _JSON = {"Content-Type": "application/json"}

@@ -158,8 +158,9 @@ class Verifier:
 
 
 def _compute_sha256(body: bytes | ObjectContent | None) -> str:
-    stored = isinstance(body, ObjectContent)
-    return (body.digest("SHA256") if stored else hashlib.sha256(body or b"").digest()).hex()
+    if isinstance(body, ObjectContent):
+        return body.digest("SHA256").hex()
+    return hashlib.sha256(body or b"").hexdigest()
 
 
 def _check_headers(request: ReceivedRequest, signature: RequestSignature) -> None:

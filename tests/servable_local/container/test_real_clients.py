@@ -59,7 +59,7 @@ def test_curl_offers_http_2_and_gets_http_1(without_code: EndpointProcess, tmp_p
 
 def test_one_connection_carries_head_get_and_post(without_code: EndpointProcess) -> None:
     connection = http.client.HTTPConnection(urlsplit(without_code.url).netloc, timeout=30)
-    statuses = []
+    statuses: list[int] = []
     for method, path, body in (
         ("HEAD", "/ping", None),
         ("GET", "/ping?probe=1", None),

@@ -21,11 +21,8 @@ class Reason(enum.Enum):
     UNSIGNED = ("AccessDenied", "MissingAuthenticationToken", "MissingAuthenticationTokenException")
     FORM = ("InvalidRequest", "IncompleteSignature", "IncompleteSignatureException")
     KEY = ("InvalidAccessKeyId", "InvalidClientTokenId", "UnrecognizedClientException")
-    TOKEN = ("InvalidToken", "InvalidClientTokenId", "UnrecognizedClientException")
-    TOKEN_EXPIRED = ("ExpiredToken", "ExpiredToken", "ExpiredTokenException")
     SIGNATURE = ("SignatureDoesNotMatch", "SignatureDoesNotMatch", "InvalidSignatureException")
     BODY = ("XAmzContentSHA256Mismatch", "SignatureDoesNotMatch", "InvalidSignatureException")
-    CLOCK = ("RequestTimeTooSkewed", "RequestExpired", "InvalidSignatureException")
     EXPIRED = ("AccessDenied", "RequestExpired", "RequestExpired")
 
 

@@ -19,7 +19,7 @@ from servable_local import cross_origin
 from servable_local.aws import cbor
 from servable_local.aws.contents import IN_MEMORY_BYTES, ObjectContent, ObjectFolder
 from servable_local.aws.controls import Controls
-from servable_local.aws.loopback import PREFIX
+from servable_local.aws.loopback import SERVICE
 from servable_local.aws.moto_patches.objects import ENVIRON, is_object, received
 from servable_local.aws.refusals import AccessError, Reason, refusal
 from servable_local.aws.signatures import VerifiedRequest, Verifier
@@ -79,6 +79,10 @@ def _refused(problem: str) -> AccessError:
 class RequestHandler(MotoRequestHandler):
     """Hands on the headers as they came: WSGI joins those that are there twice."""
 
+    def handle_expect_100(self) -> bool:
+        """Leave the "100 Continue" to werkzeug, which would write a second one."""
+        return True
+
     def make_environ(self) -> _Environ:
         environ = super().make_environ()
         headers = self.headers.items()
@@ -109,7 +113,7 @@ class RequestRouter:
             length = ("Content-Length", str(len(answer.body)))
             start_response(answer.status, [*answer.headers.items(), length])
             return [] if request.method == "HEAD" else [answer.body]
-        if request.path.startswith(PREFIX):
+        if verified.scope.service == SERVICE:
             control = json.loads(bytes(verified.body)) if request.method == "POST" else None
             status, result = self.controls.answer(environ["PATH_INFO"], control) or (
                 "404 Not Found",
@@ -188,8 +192,8 @@ def _hand_on(environ: _Environ, request: ReceivedRequest, verified: VerifiedRequ
     environ["wsgi.input"] = io.BytesIO(body)
     environ["CONTENT_LENGTH"] = str(len(body))
     scope = verified.scope
-    if request.in_query and scope.service != "s3":
-        # moto reads the service from this header only, and takes all else for S3.
+    if request.in_query:
+        # moto reads the service from this header; without one, from the body and other headers.
         credential = f"{scope.access_key_id}/{scope.date}/{scope.region}/{scope.service}"
         environ["HTTP_AUTHORIZATION"] = f"{ALGORITHM} Credential={credential}/aws4_request,"
 

@@ -6,25 +6,17 @@ repeatable tests, not for secrets.
 """
 
 import secrets
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any, cast
 
 from moto.core.responses import ActionResult
 from moto.core.utils import utcnow
 from moto.iam.models import AccessKey, iam_backends
-from moto.sts.models import sts_backends
 from moto.sts.responses import TokenResponse
 
 _MAKE = AccessKey.__init__
 _SECRET_BYTES = 20  # 40 characters, as many as on AWS
 _TOKEN_BYTES = 96
-
-
-@dataclass(frozen=True)
-class Session:
-    token: str
-    expires: datetime
 
 
 def install() -> None:
@@ -38,20 +30,8 @@ def _make(key: AccessKey, *arguments: Any, **more: Any) -> None:
 
 
 def new_secret() -> str:
-    """A secret access key: 160 random bits in hexadecimal."""
+    """Return a secret access key: 160 random bits in hexadecimal."""
     return secrets.token_hex(_SECRET_BYTES)
-
-
-def session_of(account: str, partition: str, key: AccessKey) -> Session:
-    """The session of a key that STS issued."""
-    own = getattr(key, "servable_session", None)
-    if own is not None:
-        return cast(Session, own)
-    role = sts_backends[account][partition].get_assumed_role_from_access_key(key.access_key_id)
-    if role is None:
-        # A token that nobody was given: the key cannot be used.
-        return Session(secrets.token_urlsafe(_TOKEN_BYTES), utcnow())
-    return Session(role.session_token, role.expiration)
 
 
 class StsApi(TokenResponse):
@@ -62,26 +42,15 @@ class StsApi(TokenResponse):
 
     def get_federation_token(self) -> ActionResult:
         upstream = cast(dict[str, Any], super().get_federation_token().result)
-        size = {
-            "PackedPolicySize": upstream["PackedPolicySize"] if self._get_param("Policy") else 0
-        }
-        return ActionResult(upstream | {"Credentials": self._session()} | size)
-
-    def assume_role(self) -> ActionResult:
-        """What of a policy or of tags is packed has a size."""
-        answer = cast(dict[str, Any], super().assume_role().result)
-        if not any(self._get_param(name) for name in ("Policy", "PolicyArns", "Tags")):
-            del answer["PackedPolicySize"]
-        return ActionResult(answer)
+        own = {"Credentials": self._session(), "PackedPolicySize": 0}
+        return ActionResult(upstream | own)
 
     def _session(self) -> dict[str, Any]:
         duration = timedelta(seconds=self._get_int_param("DurationSeconds", 43200))
         key = iam_backends[self.current_account][self.partition].create_temp_access_key()
-        session = Session(secrets.token_urlsafe(_TOKEN_BYTES), utcnow() + duration)
-        setattr(key, "servable_session", session)  # noqa: B010 - it goes where the key goes
         return {
             "AccessKeyId": key.access_key_id,
             "SecretAccessKey": key.secret_access_key,
-            "SessionToken": session.token,
-            "Expiration": session.expires,
+            "SessionToken": secrets.token_urlsafe(_TOKEN_BYTES),
+            "Expiration": utcnow() + duration,
         }

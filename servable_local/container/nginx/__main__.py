@@ -10,19 +10,14 @@ from typing import Any
 import uvloop
 
 from servable_local.container.child_process import begin_child, log
-from servable_local.container.http_messages import (
-    BadRequestError,
-    HttpAnswer,
-    RequestReader,
-    encoded,
-    error,
-)
+from servable_local.container.http_messages import HttpAnswer, encoded, error
 from servable_local.container.image_code import image_code
 from servable_local.container.nginx import conversion
 from servable_local.container.nginx.routes import Routes
 from servable_local.container.nginx.upstream import GunicornUpstream, ModelServersUpstream
 from servable_local.container.ports import listening
 from servable_local.container.recording import AnswerFunction, CaptureRecorder, Recording
+from servable_local.container.request_reader import BadRequestError, RequestReader
 
 # NGINX's keepalive_timeout in the image.
 IDLE_SECONDS = 3.0

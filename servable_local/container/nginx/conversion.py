@@ -68,4 +68,4 @@ def page(status: int, phrase: str) -> HttpAnswer:
     text = f"<html>\r\n<head><title>{title}</title></head>\r\n<body>\r\n<center><h1>{title}</h1>"
     text += "</center>\r\n<hr><center>nginx</center>\r\n</body>\r\n</html>\r\n"
     # The connection goes on behind an upstream's failure alone.
-    return HttpAnswer(status, text.encode(), "text/html", closes=status not in (412, 502, 504))
+    return HttpAnswer(status, text.encode(), "text/html", closes=status not in (502, 504))

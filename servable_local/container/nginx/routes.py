@@ -6,7 +6,6 @@ Source: nginx.conf.template and tensorflowServing.js in the image's public sourc
 import asyncio
 import re
 from dataclasses import dataclass, replace
-from pathlib import PurePosixPath
 from urllib.parse import unquote
 
 from servable_local.container.http_messages import (
@@ -26,10 +25,6 @@ from servable_local.container.nginx.upstream import (
 # What a path is looked at more closely for.
 _ODD = re.compile(r"%|//|/\.")
 _ESCAPED = re.compile(r'[\x00-\x20"#%<>?\\^`{|}\x7f-\xff]')
-# Part of mime.types: NGINX's own answer has the type of the file that was asked for.
-_TYPES = {".html": "text/html", ".htm": "text/html", ".txt": "text/plain", ".css": "text/css"}
-_TYPES |= {".js": "application/javascript", ".xml": "text/xml", ".svg": "image/svg+xml"}
-_TYPES |= {".ico": "image/x-icon", ".png": "image/png", ".jpg": "image/jpeg", ".gif": "image/gif"}
 _OF_A_BODY = ("Content-Length", "Transfer-Encoding")
 # NGINX replaces these when it passes a request on.
 _OWN = frozenset(
@@ -66,16 +61,14 @@ class Routes:
         elif request.path.startswith("/invocations"):
             route = self._invoke
         else:
-            ending = PurePosixPath(request.path).suffix.lower()
-            return replace(error(404, "Not Found"), content_type=_TYPES.get(ending, JSON))
+            return error(404, "Not Found")
         try:
             async with asyncio.timeout(self.read_timeout_seconds):
-                answer = await route(request)
+                return await route(request)
         except UpstreamError:
             return conversion.page(502, "Bad Gateway")
         except TimeoutError:
             return conversion.page(504, "Gateway Time-out")
-        return unmodified(request, answer) if route in (self._ping, self._invoke) else answer
 
     async def _to_gunicorn(self, request: HttpRequest) -> HttpAnswer:
         if self.gunicorn is None:
@@ -128,21 +121,6 @@ class Routes:
 def has_body(request: HttpRequest) -> bool:
     """Whether the caller sent a body, be it empty."""
     return any(map(request.headers.get, _OF_A_BODY))
-
-
-def unmodified(request: HttpRequest, answer: HttpAnswer) -> HttpAnswer:
-    """Return the answer that NGINX makes of its own 200, which has neither date nor ETag.
-
-    Source: ngx_http_not_modified_filter_module.c of NGINX 1.22; upstreams' answers pass it by
-    """
-    if answer.status != 200:
-        return answer
-    headers = request.headers
-    if headers.get("If-Unmodified-Since") or headers.get("If-Match") not in (None, "*"):
-        return conversion.page(412, "Precondition Failed")
-    if headers.get("If-None-Match") == "*" and not headers.get("If-Modified-Since"):
-        return HttpAnswer(304)
-    return answer
 
 
 def normalized(path: str) -> str | None:

@@ -235,13 +235,7 @@ def _issued() -> Iterable[tuple[str, Any]]:
 
 
 def _key(account: str, key: Any) -> dict[str, Any]:
-    token = None if key.user_name else session_keys.session_of(account, "aws", key).token
-    return {
-        "id": key.access_key_id,
-        "account": account,
-        "secret": key.secret_access_key,
-        "token": token,
-    }
+    return {"id": key.access_key_id, "account": account, "secret": key.secret_access_key}
 
 
 if __name__ == "__main__":

@@ -25,9 +25,7 @@ class RecordedKeys(AccessKeys):
 
     def __init__(self, issued: list[dict[str, Any]]) -> None:
         super().__init__(RUN_SECRET)
-        self._issued = {
-            one["id"]: AccessKey(one["account"], one["secret"], one["token"]) for one in issued
-        }
+        self._issued = {one["id"]: AccessKey(one["account"], one["secret"]) for one in issued}
 
     def find(self, access_key_id: str) -> AccessKey | None:
         return self._issued.get(access_key_id) or super().find(access_key_id)

@@ -46,9 +46,17 @@ class Unsigned:
     secret: str = SECRET
     token: str | None = None
 
-    def in_header(self) -> Sent:
-        signer = S3SigV4Auth if self.service == "s3" else SigV4Auth
-        return self.by(lambda credentials: signer(credentials, self.service, REGION))
+    def in_header(self, payload: str | None = None) -> Sent:
+        """`payload`: signed instead of the body's SHA-256."""
+        kind = S3SigV4Auth if self.service == "s3" else SigV4Auth
+
+        def signer(credentials: Credentials) -> Any:
+            made: Any = kind(credentials, self.service, REGION)
+            if payload is not None:
+                made.payload = lambda request: payload
+            return made
+
+        return self.by(signer)
 
     def in_query(self, expires: int = 60) -> Sent:
         signer = S3SigV4QueryAuth if self.service == "s3" else SigV4QueryAuth

@@ -10,12 +10,10 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 from moto.iam.access_control import PermissionResult
-from moto.moto_api._internal import mock_random
 from moto.s3.exceptions import EntityTooSmall, InvalidPart, S3ClientError
 
 from servable_local.aws.contents import ObjectContent
 from servable_local.aws.moto_patches import ec2, object_inputs, objects, s3, topics
-from servable_local.aws.moto_patches.session_keys import session_of
 from tests.servable_local.aws.local_account import Account
 
 # --- EventBridge to a topic
@@ -398,9 +396,3 @@ def test_a_metric_filter_that_is_not_understood_is_refused(account: Account) -> 
             filterPattern="%a%",
             metricTransformations=[metric],
         )
-
-
-def test_a_session_key_that_nobody_was_given_has_a_token_that_nobody_knows() -> None:
-    key: Any = SimpleNamespace(access_key_id="ASIA" + mock_random.get_random_hex(16))
-    first, second = (session_of("123456789012", "aws", key) for _ in range(2))
-    assert (len(first.token) >= 128, first.token == second.token) == (True, False)

@@ -169,12 +169,10 @@ def test_services_see_the_account_that_was_verified_and_no_other(tmp_path: Any) 
     assert seen == {"HTTP_X_MOTO_ACCOUNT_ID": ACCOUNT}
 
 
-@pytest.mark.parametrize(("service", "in_header"), [("sns", True), ("s3", False)])
-def test_moto_is_told_the_service_of_a_presigned_url(
-    tmp_path: Any, service: str, in_header: bool
-) -> None:
+@pytest.mark.parametrize("service", ["sns", "s3"])
+def test_moto_is_told_the_service_of_a_presigned_url(tmp_path: Any, service: str) -> None:
     environ = answered(Unsigned(service=service).in_query(), tmp_path).environ
-    assert (f"/{service}/aws4_request" in environ.get("HTTP_AUTHORIZATION", "")) == in_header
+    assert f"/{service}/aws4_request" in environ["HTTP_AUTHORIZATION"]
 
 
 @pytest.mark.parametrize(("method", "has_body"), [("GET", True), ("HEAD", False)])

@@ -13,6 +13,7 @@ from typing import Any, cast
 from moto.core.responses import ActionResult
 from moto.core.utils import utcnow
 from moto.iam.models import AccessKey, iam_backends
+from moto.sts import urls
 from moto.sts.models import sts_backends
 from moto.sts.responses import TokenResponse
 
@@ -28,8 +29,9 @@ class Session:
 
 
 def install() -> None:
-    """Idempotent."""
+    """Patch IAM and STS. Idempotent."""
     setattr(AccessKey, "__init__", _make)  # noqa: B010 (mypy)
+    urls.url_paths.update({"{0}/$": StsApi.dispatch})
 
 
 def _make(key: AccessKey, *arguments: Any, **more: Any) -> None:

@@ -194,6 +194,27 @@ def test_a_conditions_statement_holds_where_it_asks_for_tls_alone(
     assert permission(denied(condition)) == result
 
 
+# --- encryption of buckets
+
+
+def test_a_bucket_is_encrypted_unless_told_otherwise(account: Account) -> None:
+    """Source: https://docs.aws.amazon.com/AmazonS3/latest/userguide/default-encryption-faq.html."""
+    client, bucket = account.client("s3"), {"Bucket": f"encrypted-{account.number}"}
+    client.create_bucket(**bucket)
+
+    def algorithm() -> str:
+        found = client.get_bucket_encryption(**bucket)["ServerSideEncryptionConfiguration"]
+        (rule,) = found["Rules"]
+        return str(rule["ApplyServerSideEncryptionByDefault"]["SSEAlgorithm"])
+
+    before = algorithm()
+    rule = {"ApplyServerSideEncryptionByDefault": {"SSEAlgorithm": "aws:kms"}}
+    client.put_bucket_encryption(**bucket, ServerSideEncryptionConfiguration={"Rules": [rule]})
+    between = algorithm()
+    client.delete_bucket_encryption(**bucket)
+    assert (before, between, algorithm()) == ("AES256", "aws:kms", "AES256")
+
+
 # --- objects in parts, and checksums
 
 
